@@ -1,0 +1,330 @@
+"""The one optimizer class, and which face serves which optimizer family."""
+
+import inspect
+import sys
+import types
+
+from tf_lso.optimizers import checks, hyperparameters, surface
+from tf_lso.scaling import loss_scale as loss_scale_lib
+from tf_lso.scaling import protocol, report
+
+_MISSING = object()
+
+# Arguments of Keras 3's base class that configs carry, with their defaults.
+_KERAS3_DEFAULTS = {
+    "weight_decay": None,
+    "clipnorm": None,
+    "clipvalue": None,
+    "global_clipnorm": None,
+    "use_ema": False,
+    "ema_momentum": 0.99,
+    "ema_overwrite_frequency": None,
+    "loss_scale_factor": None,
+    "gradient_accumulation_steps": None,
+}
+
+_bound_classes = {}
+
+
+def _face_of(optimizer):
+    """Return the class of the face that serves `optimizer`.
+
+    A family that has not been imported has no optimizers, so none is imported here
+    but Keras 3.
+
+    Raises:
+      TypeError: if `optimizer` is no optimizer.
+    """
+    from tf_lso.optimizers import keras3
+
+    if isinstance(optimizer, keras3.OPTIMIZER):
+        return keras3.Keras3Face
+    if "tf_keras" in sys.modules:
+        from tf_lso.optimizers import tf_keras as tf_keras_faces
+
+        if isinstance(optimizer, tf_keras_faces.LEGACY_OPTIMIZER):
+            return tf_keras_faces.LegacyFace
+        if isinstance(optimizer, tf_keras_faces.OPTIMIZER):
+            return tf_keras_faces.NewFace
+    got = optimizer if inspect.isclass(optimizer) else type(optimizer)
+    remedy = (
+        f"Pass an instance: {got.__name__}(...)."
+        if inspect.isclass(optimizer)
+        else "Pass for instance tf.keras.optimizers.SGD(0.1)."
+    )
+    raise TypeError(
+        "'optimizer' must be an instance of a Keras 3 or tf_keras optimizer, but got "
+        f"{optimizer!r} of type {got.__module__}.{got.__qualname__}. {remedy}"
+    )
+
+
+def _bound(cls, face):
+    """Return the subclass of `cls` and `face` that instances are of, made once."""
+    if issubclass(cls, face):
+        return cls
+    if (cls, face) not in _bound_classes:
+        namespace = {
+            "__module__": cls.__module__,
+            "__qualname__": cls.__qualname__,
+            "__doc__": cls.__doc__,
+        }
+        _bound_classes[cls, face] = types.new_class(
+            cls.__name__, (cls, face), exec_body=lambda body: body.update(namespace)
+        )
+    return _bound_classes[cls, face]
+
+
+def _the_inner(optimizer, inner_optimizer):
+    given = [o for o in (optimizer, inner_optimizer) if o is not _MISSING]
+    if len(given) != 1:
+        raise TypeError(
+            "LossScaleOptimizer takes one optimizer, as its first argument 'optimizer' "
+            f"or as 'inner_optimizer', but got {len(given)}."
+        )
+    return given[0]
+
+
+class LossScaleOptimizer(surface.Surface):
+    """An optimizer that scales the loss so that float16 gradients do not vanish.
+
+    Wraps an optimizer of Keras 3 or tf_keras. The loss is multiplied by the loss scale,
+    gradients are divided by it; a step whose gradients are not finite is skipped on all
+    replicas and the scale halved; after `dynamic_growth_steps` good steps the scale is
+    doubled.
+
+    The result is an instance of this class, of the optimizer base class of the inner
+    optimizer's family, and of that family's own LossScaleOptimizer. Its hyperparameters
+    (`learning_rate`, `lr`, `beta_1`, ...) are those of the inner optimizer.
+
+    Args:
+      optimizer: the optimizer to wrap, also accepted as `inner_optimizer=`.
+      dynamic: bool, whether the scale moves. If False it stays at `initial_scale` and
+        no step is skipped.
+      initial_scale: number, the first loss scale. Defaults to 2**15 where the scale is
+        dynamic, and must be given where it is fixed.
+      dynamic_growth_steps: int, finite steps in a row before the scale doubles.
+        Defaults to 2000; only where the scale is dynamic.
+      name: str, the optimizer's name. Defaults to the inner optimizer's.
+      min_scale: number, the scale does not shrink below it (an addition).
+      max_scale: number, the scale does not grow above it, or None (an addition).
+
+    Raises:
+      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, or `dynamic`
+        is no bool.
+      ValueError: if another wrapper holds the optimizer, the strategy in scope is not
+        supported, or a number is not positive and finite.
+
+    Example:
+
+    >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
+    >>> x = tf.Variable(1.0)
+    >>> with tf.GradientTape() as tape:
+    ...     loss = x ** 2
+    ...     scaled_loss = opt.get_scaled_loss(loss)
+    >>> scaled_grads = tape.gradient(scaled_loss, [x])
+    >>> grads = opt.get_unscaled_gradients(scaled_grads)
+    >>> opt.apply_gradients(zip(grads, [x]))
+    >>> float(x), float(opt.loss_scale)
+    (0.5, 32768.0)
+
+    Source: `tf.keras.mixed_precision.LossScaleOptimizer` of TensorFlow 2.4-2.15 and
+    `keras.optimizers.LossScaleOptimizer` of Keras 3. The technique: Micikevicius et
+    al., "Mixed Precision Training", 2018, https://arxiv.org/abs/1710.03740.
+    """
+
+    def __new__(cls, optimizer=_MISSING, *args, inner_optimizer=_MISSING, **kwargs):
+        del args, kwargs
+        return super().__new__(
+            _bound(cls, _face_of(_the_inner(optimizer, inner_optimizer)))
+        )
+
+    def __init__(
+        self,
+        optimizer=_MISSING,
+        dynamic=True,
+        initial_scale=None,
+        dynamic_growth_steps=None,
+        *,
+        inner_optimizer=_MISSING,
+        name=None,
+        min_scale=1.0,
+        max_scale=None,
+        **keras3_arguments,
+    ):
+        inner = _the_inner(optimizer, inner_optimizer)
+        _check_dynamic(dynamic)
+        _check_keras3_arguments(keras3_arguments)
+        checks.check_strategy()
+        _check_free(inner)
+        self._check_inner(inner)
+        loss_scale = _make_loss_scale(
+            dynamic, initial_scale, dynamic_growth_steps, min_scale, max_scale
+        )
+        self._initialize_family(name)
+        state = {
+            "_loss_scale": loss_scale,
+            "_protocol": protocol.Protocol(),
+            "_once": report.Once(),
+            "_own_name": name,
+            "_traced": False,
+            "_checked": {},
+            "_delegated": hyperparameters.delegated_names(inner),
+            "_inner": inner,
+        }
+        # Not through attribute assignment, which every family's base class tracks or
+        # delegates in a way of its own.
+        self.__dict__.update(state)
+        self._wrap_inner()
+        # The mark that tf_keras's wrapper sets and looks for too.
+        inner.__dict__["_is_wrapped_by_loss_scale_optimizer"] = True
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Make an optimizer from what `get_config` returned.
+
+        Args:
+          config: dict, which is not changed. Those of Keras 3's and tf_keras's own
+            LossScaleOptimizer are read too.
+          custom_objects: dict of names and classes to find the inner optimizer by.
+
+        Returns:
+          A new optimizer, its loss scale at the start.
+
+        Raises:
+          ValueError: if the config lacks the inner optimizer.
+        """
+        config = dict(config)
+        if "inner_optimizer" not in config:
+            raise ValueError(
+                "A LossScaleOptimizer config must have the key 'inner_optimizer', but "
+                f"this one has {sorted(config)}."
+            )
+        inner = config.pop("inner_optimizer")
+        if isinstance(inner, dict):
+            inner = _deserializer(cls, inner)(inner, custom_objects)
+        return cls(inner, **config)
+
+
+LossScaleOptimizer.__signature__ = inspect.Signature(
+    [
+        parameter.replace(default=inspect.Parameter.empty)
+        if parameter.name == "optimizer"
+        else parameter
+        for parameter in inspect.signature(
+            LossScaleOptimizer.__init__
+        ).parameters.values()
+        if parameter.name not in ("self", "inner_optimizer", "keras3_arguments")
+    ]
+)
+
+
+def _deserializer(cls, config):
+    """The function that makes the inner optimizer of `config`, for the family of `cls`."""
+    deserialize = getattr(cls, "_deserialize_inner", None)
+    if deserialize is None:
+        from tf_lso.optimizers import keras3
+
+        deserialize = keras3.Keras3Face._deserialize_inner
+        is_keras2 = str(config.get("module") or "").startswith("tf_keras") or (
+            "is_legacy_optimizer" in config.get("config", {})
+        )
+        if is_keras2:
+            from tf_lso.optimizers import tf_keras as tf_keras_faces
+
+            deserialize = tf_keras_faces.deserialize_inner
+    return deserialize
+
+
+def _check_dynamic(dynamic):
+    if isinstance(dynamic, bool):
+        return
+    if dynamic == "dynamic":
+        meant = "For a dynamic scale write LossScaleOptimizer(optimizer)."
+    elif isinstance(dynamic, (int, float)):
+        meant = (
+            f"For a fixed scale write LossScaleOptimizer(optimizer, dynamic=False, "
+            f"initial_scale={dynamic!r}), for a dynamic one that starts there "
+            f"LossScaleOptimizer(optimizer, initial_scale={dynamic!r})."
+        )
+    else:
+        meant = "Pass True for a dynamic scale, False for a fixed one."
+    raise TypeError(f"'dynamic' must be a bool, but got: {dynamic!r}. {meant}")
+
+
+def _check_keras3_arguments(arguments):
+    for name, value in arguments.items():
+        if name == "loss_scale":
+            raise TypeError(
+                f"LossScaleOptimizer takes no 'loss_scale', but got {value!r}. Write "
+                "dynamic=False, initial_scale=... for a fixed scale, and initial_scale, "
+                "dynamic_growth_steps for a dynamic one."
+            )
+        if name not in _KERAS3_DEFAULTS:
+            raise TypeError(
+                f"LossScaleOptimizer got an unexpected keyword argument {name!r}."
+            )
+        default = _KERAS3_DEFAULTS[name]
+        if value is not default and value != default:
+            raise ValueError(
+                f"LossScaleOptimizer does not support {name!r}, but got {value!r}. Set it "
+                "on the inner optimizer, where it works."
+            )
+
+
+def _check_free(inner):
+    family_wrappers = [
+        cls for cls in type(inner).__mro__ if cls.__name__ == "LossScaleOptimizer"
+    ]
+    if isinstance(inner, surface.Surface) or family_wrappers:
+        raise TypeError(
+            "LossScaleOptimizer cannot wrap another LossScaleOptimizer, which would "
+            f"scale the loss twice, but got: {inner!r}. Wrap its `inner_optimizer`."
+        )
+    if getattr(inner, "_is_wrapped_by_loss_scale_optimizer", False):
+        raise ValueError(
+            "'optimizer' is already wrapped by a LossScaleOptimizer, and an optimizer can "
+            f"only be wrapped by one: {inner!r}. Make a new one, for instance by "
+            "type(optimizer).from_config(optimizer.get_config())."
+        )
+
+
+def _make_loss_scale(dynamic, initial_scale, growth_steps, min_scale, max_scale):
+    if not dynamic:
+        if initial_scale is None:
+            raise ValueError(
+                "'initial_scale' must be specified if 'dynamic' is False: it is the "
+                "scale. Got None."
+            )
+        for name, value, default in (
+            ("dynamic_growth_steps", growth_steps, None),
+            ("min_scale", min_scale, 1.0),
+            ("max_scale", max_scale, None),
+        ):
+            if value != default:
+                raise ValueError(
+                    f"{name!r} must not be given if 'dynamic' is False, since a fixed "
+                    f"scale never moves, but got: {value!r}."
+                )
+        return loss_scale_lib.FixedLossScale.of(
+            loss_scale_lib.positive_number("initial_scale", initial_scale)
+        )
+    rule = loss_scale_lib.checked_rule(
+        initial_scale=(
+            "initial_scale",
+            2.0**15 if initial_scale is None else initial_scale,
+        ),
+        growth_steps=(
+            "dynamic_growth_steps",
+            2000 if growth_steps is None else growth_steps,
+        ),
+        factor=("multiplier", 2.0),
+        min_scale=("min_scale", min_scale),
+        max_scale=("max_scale", max_scale),
+    )
+    return loss_scale_lib.DynamicLossScale(
+        rule.initial_scale,
+        rule.growth_steps,
+        rule.factor,
+        min_loss_scale=rule.min_scale,
+        max_loss_scale=rule.max_scale,
+    )

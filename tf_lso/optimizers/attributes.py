@@ -1,0 +1,163 @@
+"""The attributes that every face shares, and the delegation of hyperparameters."""
+
+import tensorflow as tf
+
+from tf_lso.optimizers import checks, hyperparameters
+from tf_lso.scaling import loss_scale as loss_scale_lib
+
+
+def _of_inner(name, what):
+    """A property that reads and sets `name` on the inner optimizer."""
+
+    def read(self):
+        inner = self.__dict__.get("_inner")
+        if inner is None:
+            raise AttributeError(name)
+        return getattr(inner, name)
+
+    def write(self, value):
+        inner = self.__dict__.get("_inner")
+        if inner is None:
+            return  # the family's base class sets its own defaults: nothing to keep
+        self._warn_if_traced(name)
+        setattr(inner, name, value)
+
+    return property(read, write, doc=f"{what}, of the inner optimizer; may be set.")
+
+
+class Attributes:
+    """What a program reads and sets on a loss-scaled optimizer."""
+
+    # --- Attributes of loss scaling.
+
+    @property
+    def dynamic(self):
+        """Whether the loss scale moves, a bool."""
+        return not isinstance(self.loss_scale_state, loss_scale_lib.FixedLossScale)
+
+    @property
+    def loss_scale(self):
+        """The current loss scale, a float32 scalar tensor read at this call."""
+        return tf.convert_to_tensor(self.loss_scale_state())
+
+    @property
+    def dynamic_counter(self):
+        """Finite steps since the scale last moved: int64 variable, None if fixed."""
+        return getattr(self.loss_scale_state, "_num_good_steps", None)
+
+    @property
+    def initial_scale(self):
+        """The loss scale at the start, a float."""
+        if self.dynamic:
+            return self.loss_scale_state.initial_loss_scale
+        return self.loss_scale_state.get_config()["loss_scale_value"]
+
+    @property
+    def dynamic_growth_steps(self):
+        """Consecutive finite steps before the scale doubles: int, None if fixed."""
+        return self.loss_scale_state.increment_period if self.dynamic else None
+
+    @property
+    def loss_scale_state(self):
+        """The `tf_lso.LossScale` that holds the scale and moves it."""
+        return self.__dict__["_loss_scale"]
+
+    @property
+    def inner_optimizer(self):
+        """The wrapped optimizer."""
+        return self.__dict__["_inner"]
+
+    @property
+    def _optimizer(self):
+        return self.__dict__["_inner"]
+
+    # --- Attributes of the inner optimizer.
+
+    clipnorm = _of_inner("clipnorm", "The norm each gradient is clipped to")
+    clipvalue = _of_inner("clipvalue", "The value gradients are clipped to")
+    global_clipnorm = _of_inner("global_clipnorm", "The norm all are clipped to")
+    weight_decay = _of_inner("weight_decay", "The weight decay")
+    use_ema = _of_inner("use_ema", "Whether weights are averaged")
+    ema_momentum = _of_inner("ema_momentum", "The momentum of the averages")
+    ema_overwrite_frequency = _of_inner(
+        "ema_overwrite_frequency", "Steps between overwriting weights by averages"
+    )
+
+    @property
+    def learning_rate(self):
+        """The learning rate of the inner optimizer; may be set."""
+        return self.inner_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value):
+        inner = self.__dict__.get("_inner")
+        if inner is not None:
+            if callable(value):
+                self._warn_if_traced("learning_rate")
+            inner.learning_rate = value
+
+    lr = learning_rate
+
+    @property
+    def iterations(self):
+        """Steps so far, skipped ones included: int64 variable; may be set."""
+        return self.inner_optimizer.iterations
+
+    @iterations.setter
+    def iterations(self, value):
+        if "_inner" in self.__dict__:
+            self._set_iterations(value)
+
+    @property
+    def name(self):
+        """The name given at construction, or else the inner optimizer's."""
+        own = self.__dict__.get("_own_name")
+        if own is None and "_inner" in self.__dict__:
+            own = getattr(self._inner, "_name", None) or self._inner.name
+        return own
+
+    @name.setter
+    def name(self, value):
+        self.__dict__["_own_name"] = value
+
+    @property
+    def weights(self):
+        """The variables of the inner optimizer, a list."""
+        return list(checks.called(self.inner_optimizer.variables))
+
+    def __getattr__(self, name):
+        # Reached only where ordinary lookup has failed.
+        inner = self.__dict__.get("_inner")
+        if inner is not None and name in self._delegated:
+            return self._get_hyperparameter(hyperparameters.ALIASES.get(name, name))
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}"
+        )
+
+    def __setattr__(self, name, value):
+        if (
+            "_inner" in self.__dict__
+            and name in self._delegated
+            and not hasattr(type(self), name)
+        ):
+            self._set_hyperparameter(hyperparameters.ALIASES.get(name, name), value)
+        else:
+            super().__setattr__(name, value)
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *self.__dict__.get("_delegated", ())})
+
+    def _get_hyperparameter(self, name):
+        return getattr(self.inner_optimizer, name)
+
+    def _set_hyperparameter(self, name, value):
+        self._warn_if_traced(name)
+        setattr(self.inner_optimizer, name, value)
+
+    def _warn_if_traced(self, name):
+        if self.__dict__.get("_traced"):
+            self._once.warn(
+                f"{name!r} was set after a step was traced (by tf.function or fit). Steps "
+                "traced before keep the old value: make the tf.function anew, or call "
+                "model.make_train_function(force=True)."
+            )

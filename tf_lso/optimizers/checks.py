@@ -1,0 +1,122 @@
+"""What the faces ask of variables, pairs and strategies, and what they refuse."""
+
+import contextlib
+import threading
+
+import tensorflow as tf
+
+# Held while optimizer variables are made: threads may take the first step together.
+building = threading.RLock()
+
+
+class CallableList(list):
+    """A list that may also be called, as `variables()` was in TensorFlow 2.0-2.10."""
+
+    def __call__(self):
+        return self
+
+
+def unzip(grads_and_vars):
+    """Return the lists of gradients and variables of an iterable of pairs.
+
+    Raises:
+      ValueError: if an element is no pair.
+    """
+    pairs = list(grads_and_vars)
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(
+                "'grads_and_vars' must hold (gradient, variable) pairs, but got the "
+                f"element {pair!r}. Pass `zip(gradients, variables)`."
+            )
+    return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
+
+
+def check_strategy():
+    """Raise ValueError under a strategy that loss scaling cannot serve.
+
+    Supported are those with one replica, or with a copy of each variable on each
+    replica: elsewhere each replica would unscale what is applied to one variable.
+    """
+    if not tf.distribute.has_strategy():
+        return
+    strategy = tf.distribute.get_strategy()
+    supported = (
+        tf.distribute.OneDeviceStrategy,
+        tf.distribute.MirroredStrategy,
+        tf.distribute.MultiWorkerMirroredStrategy,
+        tf.distribute.experimental.MultiWorkerMirroredStrategy,
+        tf.compat.v1.distribute.OneDeviceStrategy,
+        tf.compat.v1.distribute.MirroredStrategy,
+    )
+    if not isinstance(strategy, supported):
+        raise ValueError(
+            "Loss scaling is not supported with the tf.distribute.Strategy: "
+            f"{type(strategy).__name__}. Use tf.distribute.MirroredStrategy on one "
+            "machine or tf.distribute.MultiWorkerMirroredStrategy on several; with "
+            "bfloat16, which needs no loss scaling, leave the optimizer unwrapped."
+        )
+
+
+def called(variables):
+    """The list itself, also where the family made `variables` a method."""
+    return variables() if callable(variables) else variables
+
+
+def raw(variable):
+    """The TensorFlow variable of a Keras 3 variable, and any other as it is."""
+    value = getattr(variable, "value", None)
+    return variable if value is None or callable(value) else value
+
+
+def name_of(variable):
+    return (
+        getattr(variable, "path", None)
+        or getattr(variable, "name", None)
+        or repr(variable)
+    )
+
+
+def refuse_unknown(names):
+    """Raise ValueError if `names` of variables the optimizer was not built for exist."""
+    if names:
+        raise ValueError(
+            f"Unknown variables: {names}. The optimizer was built for other variables; "
+            "make a new one for these."
+        )
+
+
+def refuse_nonvariables(variables):
+    """Raise TypeError unless all are variables."""
+    for variable in variables:
+        if not isinstance(
+            raw(variable), (tf.Variable, tf.distribute.DistributedValues)
+        ):
+            raise TypeError(
+                "Gradients can only be applied to variables, but got "
+                f"{variable!r} of type {type(variable).__name__}."
+            )
+
+
+def outside_scope(variables):
+    """Return the names of variables that do not belong to the strategy in scope."""
+    if not tf.distribute.has_strategy():
+        return []
+    created_in_scope = tf.distribute.get_strategy().extended.variable_created_in_scope
+    return [name_of(v) for v in variables if not created_in_scope(raw(v))]
+
+
+def strategy_of(variables):
+    """Return the strategy that model variables were created under."""
+    for variable in variables:
+        strategy = getattr(raw(variable), "distribute_strategy", None)
+        if strategy is not None:
+            return strategy
+    return tf.distribute.get_strategy()
+
+
+def scope_of(strategy):
+    """Return the strategy's scope, or nothing where it is entered already."""
+    if strategy is tf.distribute.get_strategy():
+        return contextlib.nullcontext()
+    return strategy.scope()

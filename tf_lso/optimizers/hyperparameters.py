@@ -1,0 +1,90 @@
+"""Which attributes were hyperparameters of a legacy optimizer, and delegated.
+
+A wrapper of TensorFlow 2.4-2.15 answered for the hyperparameters of its inner optimizer
+(`opt.beta_1`, `opt.lr = 0.1`) and for nothing else of it.
+"""
+
+import inspect
+import numbers
+
+ALIASES = {"lr": "learning_rate"}
+
+# The names each OptimizerV2 class passed to `_set_hyper`, TensorFlow 2.0-2.15.
+LEGACY = {
+    "SGD": ("learning_rate", "decay", "momentum"),
+    "RMSprop": ("learning_rate", "decay", "rho", "momentum"),
+    "Adam": ("learning_rate", "decay", "beta_1", "beta_2"),
+    "Adamax": ("learning_rate", "decay", "beta_1", "beta_2"),
+    "Nadam": ("learning_rate", "decay", "beta_1", "beta_2"),
+    "Adagrad": ("learning_rate", "decay"),
+    "Adadelta": ("learning_rate", "decay", "rho"),
+    "Ftrl": (
+        "learning_rate",
+        "decay",
+        "beta",
+        "learning_rate_power",
+        "l1_regularization_strength",
+        "l2_regularization_strength",
+    ),
+}
+
+# Constructor arguments that the wrapper answers for by properties of its own.
+COMMON = frozenset(
+    (
+        "name",
+        "weight_decay",
+        "clipnorm",
+        "clipvalue",
+        "global_clipnorm",
+        "use_ema",
+        "ema_momentum",
+        "ema_overwrite_frequency",
+        "loss_scale_factor",
+        "gradient_accumulation_steps",
+        "jit_compile",
+    )
+)
+
+# Never delegated: the documentation of TensorFlow 2.4-2.15 shows it as the example.
+NOT_DELEGATED = frozenset(("epsilon",))
+
+
+def _is_framework(cls):
+    return cls.__module__.split(".")[0] in ("keras", "tf_keras")
+
+
+def _numeric_arguments(optimizer, cls):
+    """Constructor arguments of `cls` that `optimizer` holds as numbers."""
+    for name in inspect.signature(cls.__init__).parameters:
+        if name == "learning_rate":
+            yield name
+            continue
+        value = vars(optimizer).get(name)
+        if isinstance(value, numbers.Real) and not isinstance(value, bool):
+            yield name
+
+
+def delegated_names(optimizer):
+    """Return the names that a wrapper of `optimizer` reads and sets on it, a frozenset.
+
+    An OptimizerV2 knows them itself. Otherwise those of the legacy class of that name,
+    the nearest among the optimizer's classes; for optimizers newer than that, and for
+    what subclasses add, the numeric constructor arguments.
+    """
+    names = {"learning_rate"}
+    if "_hyper" in vars(optimizer):
+        names.update(optimizer._hyper)
+    else:
+        for cls in type(optimizer).__mro__:
+            if _is_framework(cls) and cls.__name__ in LEGACY:
+                names.update(LEGACY[cls.__name__])
+                break
+            if cls.__name__ in ("Optimizer", "TFOptimizer", "BaseOptimizer"):
+                break
+            if "__init__" in vars(cls):
+                names.update(_numeric_arguments(optimizer, cls))
+        names -= COMMON
+    names -= NOT_DELEGATED
+    if "learning_rate" in names:
+        names.add("lr")
+    return frozenset(names)

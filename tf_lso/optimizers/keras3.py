@@ -1,0 +1,288 @@
+"""The face for Keras 3 optimizers on the TensorFlow backend."""
+
+import contextlib
+import threading
+
+import keras
+import tensorflow as tf
+
+from tf_lso import environment
+from tf_lso.optimizers import checks, slots
+
+OPTIMIZER = keras.optimizers.Optimizer
+
+_aggregation = threading.local()
+
+
+def _parts(optimizer):
+    """The optimizers that update variables: itself, and those it combines."""
+    return [optimizer, *getattr(optimizer, "optimizers", ())]
+
+
+# --- What Keras 3 offers no public way to change. Each works on one instance only, and
+# tests/optimizers/test_keras3_private.py fails clearly when Keras moves it.
+
+
+def _iteration_variable(optimizer):
+    """The step counter; `iterations` is a quotient of it under gradient accumulation."""
+    return getattr(optimizer, "_iterations", None) or optimizer.iterations
+
+
+def _sum_gradients_only_once(optimizer):
+    """Let the caller switch off the summation over replicas in the update step.
+
+    Keras 3 sums inside its update step, after clipping. Loss scaling must sum before,
+    to judge the sum, and clip after, as TensorFlow 2.4-2.15 did.
+    """
+    keras_sum = getattr(optimizer, "_all_reduce_sum_gradients", None)
+    if keras_sum is None:
+        return  # Keras 3.0 did not sum at all
+
+    def sum_gradients(grads_and_vars):
+        done = getattr(_aggregation, "done", False)
+        return list(grads_and_vars) if done else keras_sum(grads_and_vars)
+
+    optimizer.__dict__["_all_reduce_sum_gradients"] = sum_gradients
+
+
+@contextlib.contextmanager
+def _already_summed():
+    before = getattr(_aggregation, "done", False)
+    _aggregation.done = True
+    try:
+        yield
+    finally:
+        _aggregation.done = before
+
+
+def _count_steps_once(optimizer):
+    """Make the step counter exact with threads, and outside a strategy's scope.
+
+    Keras 3 reads the counter and then assigns it, so that threads lose steps, and a
+    counter that is not mirrored is advanced by every replica.
+    """
+    variable = _iteration_variable(optimizer)
+
+    def assign_add(value):
+        raw = variable.value
+        replica = tf.distribute.get_replica_context()
+        if replica is not None and not isinstance(raw, tf.distribute.DistributedValues):
+            local = len(replica.strategy.extended.worker_devices)
+            replica_id = replica.replica_id_in_sync_group
+            if isinstance(replica_id, int) and replica_id % local:
+                return raw
+        return raw.assign_add(value)
+
+    variable.__dict__["assign_add"] = assign_add
+
+
+def _build_under(optimizer, strategy):
+    """Make `optimizer` create and update its variables under `strategy`."""
+    for part in _parts(optimizer):
+        part.__dict__["_distribution_strategy"] = strategy
+
+
+def _known_variables(optimizer):
+    return optimizer._trainable_variables_indices, optimizer._var_key
+
+
+class Keras3Face(slots.ListedSlots, keras.optimizers.LossScaleOptimizer):
+    """What Keras 3 needs; the surface comes before it in the method order."""
+
+    aggregates_in_full = True
+
+    def _initialize_family(self, name):
+        # Skips the constructor of Keras's own LossScaleOptimizer, whose arguments and
+        # attributes are others.
+        super(keras.optimizers.LossScaleOptimizer, self).__init__(
+            learning_rate=0.0, name=name
+        )
+
+    @staticmethod
+    def _check_inner(inner):
+        del inner
+        environment.require_tensorflow_backend()
+
+    def _wrap_inner(self):
+        inner = self.inner_optimizer
+        # As Keras's own wrapper: otherwise the gradients would be divided by it too.
+        inner.loss_scale_factor = None
+        for part in _parts(inner):
+            _sum_gradients_only_once(part)
+            _count_steps_once(part)
+        self._track_trackable(inner, "inner_optimizer")
+        self._track_trackable(self.loss_scale_state, "loss_scale")
+        if inner.built:
+            self._note_built()
+
+    # --- The flow.
+
+    def aggregate_inner(self, gradients, variables):
+        """Return the gradients summed over all replicas, and their variables."""
+        replica = tf.distribute.get_replica_context()
+        return replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients), variables
+
+    def apply_inner(self, gradients, variables, name):
+        """Let the inner optimizer update the variables, in replica context."""
+        del name
+        with _already_summed():
+            self.inner_optimizer.apply_gradients(list(zip(gradients, variables)))
+
+    def skip_inner(self):
+        """Count a step that is not applied.
+
+        With gradient accumulation the counter counts micro-steps, and a skipped one
+        adds nothing to the sum: it is left out of the count.
+        """
+        if not self.inner_optimizer.gradient_accumulation_steps:
+            for part in _parts(self.inner_optimizer):
+                checks.raw(_iteration_variable(part)).assign_add(1)
+
+    # --- Building.
+
+    def build(self, var_list):
+        """Create the variables of the inner optimizer, once.
+
+        Works in and outside the scope of the strategy that the variables belong to,
+        and in a traced function.
+
+        Args:
+          var_list: list of model variables.
+        """
+        with checks.building:
+            if not self.inner_optimizer.built:
+                strategy = checks.strategy_of(var_list)
+                with tf.init_scope(), checks.scope_of(strategy):
+                    _build_under(self.inner_optimizer, strategy)
+                    self.inner_optimizer.build(list(var_list))
+            self._note_built()
+
+    def _note_built(self):
+        self._trainable_variables = list(self._built_variables())
+        self.built = True
+
+    def _built_variables(self):
+        return getattr(self.inner_optimizer, "_trainable_variables", [])
+
+    def _prepare(self, variables):
+        inner = self.inner_optimizer
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        if inner.gradient_accumulation_steps and replicas > 1:
+            raise ValueError(
+                "gradient_accumulation_steps="
+                f"{inner.gradient_accumulation_steps} of the inner optimizer does not "
+                f"work under a strategy of {replicas} replicas, in Keras 3 itself. "
+                "Accumulate in the training loop: add up the unscaled gradients of the "
+                "micro-batches in variables made in strategy.scope(), and call "
+                "apply_gradients() with their mean after the last one."
+            )
+        unchecked = self._unchecked(variables)
+        if not unchecked:
+            return
+        if not inner.built:
+            if tf.__internal__.distribute.strategy_supports_no_merge_call():
+                self.build(variables)
+            else:
+                tf.distribute.get_replica_context().merge_call(
+                    lambda _: self.build(variables)
+                )
+        known, key = _known_variables(inner)
+        checks.refuse_unknown(
+            [checks.name_of(v) for v in unchecked if key(v) not in known]
+        )
+        self._check_own_variables()
+        self._note_checked(variables)
+
+    def _check_own_variables(self):
+        """Refuse slots that a strategy would update once for each replica."""
+        inner = self.inner_optimizer
+        counters = {id(_iteration_variable(part)) for part in _parts(inner)}
+        counters |= {
+            id(getattr(part, "_learning_rate", None)) for part in _parts(inner)
+        }
+        slots_ = [v for v in inner.variables if id(v) not in counters]
+        strays = checks.outside_scope(slots_)
+        if strays:
+            raise ValueError(
+                f"The optimizer's variables {strays} were created outside the scope of the "
+                "strategy, so every replica would update them. Build the optimizer in "
+                "`with strategy.scope():`, or let the first step build it."
+            )
+
+    # --- The rest of the surface.
+
+    @property
+    def variables(self):
+        """All variables in the order of Keras 3, a list that can also be called."""
+        return checks.CallableList(
+            [
+                *self._variables,
+                *self._scale_variables(),
+                *self.inner_optimizer.variables,
+            ]
+        )
+
+    @property
+    def step_counter(self):
+        """Keras 3's name of `dynamic_counter`."""
+        return self.dynamic_counter
+
+    @property
+    def dynamic_scale(self):
+        """The variable that holds the loss scale; None if it is fixed."""
+        return getattr(self.loss_scale_state, "_current_loss_scale", None)
+
+    def _set_iterations(self, value):
+        steps = self.inner_optimizer.gradient_accumulation_steps or 1
+        value = tf.cast(tf.convert_to_tensor(checks.raw(value)), tf.int64)
+        checks.raw(_iteration_variable(self.inner_optimizer)).assign(value * steps)
+
+    def _get_hyperparameter(self, name):
+        if name == "decay" and not hasattr(self.inner_optimizer, "decay"):
+            return 0.0  # the default of the legacy optimizers; Keras 3 has none
+        return super()._get_hyperparameter(name)
+
+    def _decayed_lr(self, var_dtype):
+        return tf.cast(self.inner_optimizer.learning_rate, var_dtype)
+
+    def _slot_index(self, var):
+        known, key = _known_variables(self.inner_optimizer)
+        return known[key(var)]
+
+    def _new_slot(self, var, slot_name, initializer):
+        return self.inner_optimizer.add_variable_from_reference(
+            var, name=slot_name, initializer=initializer
+        )
+
+    def add_weight(self, name, shape=(), dtype=None, initializer="zeros", **kwargs):
+        """Return a new variable of the inner optimizer.
+
+        Args:
+          name: str.
+          shape: tuple of int.
+          dtype: dtype, defaults to float32.
+          initializer: a Keras initializer or its name.
+          **kwargs: `trainable` and the like of TensorFlow 2.0-2.15, without effect.
+        """
+        del kwargs
+        dtype = None if dtype is None else tf.as_dtype(dtype).name
+        return self.inner_optimizer.add_variable(
+            shape=tuple(shape), initializer=initializer, dtype=dtype, name=name
+        )
+
+    def get_config(self):
+        """Return a dict from which `from_config` makes an equal optimizer.
+
+        Keras 3's own LossScaleOptimizer reads it too where the scale is dynamic and
+        has no limits.
+        """
+        return {"name": self.name, **super().get_config()}
+
+    def _serialize_inner(self):
+        return keras.saving.serialize_keras_object(self.inner_optimizer)
+
+    @staticmethod
+    def _deserialize_inner(config, custom_objects):
+        return keras.saving.deserialize_keras_object(
+            config, custom_objects=custom_objects
+        )

@@ -1,0 +1,98 @@
+"""Slot variables under the names of OptimizerV2.
+
+The optimizers of Keras 3, and the newer ones of tf_keras, keep their variables in
+lists with one entry a model variable.
+"""
+
+# Optimizer class -> slot name of TensorFlow 2.0-2.15 -> attribute since 2.11.
+SLOTS = {
+    "SGD": {"momentum": "momentums"},
+    "RMSprop": {
+        "rms": "_velocities",
+        "momentum": "_momentums",
+        "mg": "_average_gradients",
+    },
+    "Adam": {"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
+    "Adamax": {"m": "_m", "v": "_u"},
+    "Nadam": {"m": "_m", "v": "_v"},
+    "Adagrad": {"accumulator": "_accumulators"},
+    "Adadelta": {
+        "accum_grad": "_accumulated_grads",
+        "accum_var": "_accumulated_delta_vars",
+    },
+    "Ftrl": {"accumulator": "_accumulators", "linear": "_linears"},
+    "Lion": {"m": "_momentums"},
+    "Lamb": {"m": "_momentums", "v": "_velocities"},
+    "Adafactor": {"r": "_r", "c": "_c", "v": "_v"},
+}
+
+_AVERAGE = {"average": "_model_variables_moving_average"}
+
+
+def slot_lists(optimizer):
+    """Return {slot name: list of variables} of what `optimizer` has built."""
+    table = next(
+        (
+            SLOTS[cls.__name__]
+            for cls in type(optimizer).__mro__
+            if cls.__name__ in SLOTS
+        ),
+        {},
+    )
+    lists = {
+        slot: getattr(optimizer, name, None)
+        for slot, name in (table | _AVERAGE).items()
+    }
+    return {slot: variables for slot, variables in lists.items() if variables}
+
+
+class ListedSlots:
+    """The slot methods of OptimizerV2 for optimizers that keep lists.
+
+    A face adds `_slot_index(var)`, which raises KeyError for an unknown variable, and
+    `_new_slot(var, slot_name, initializer)`.
+    """
+
+    def get_slot_names(self):
+        """Return the slot names that the inner optimizer has built, a list of str."""
+        return list({**slot_lists(self.inner_optimizer), **self._extra_slots()})
+
+    def get_slot(self, var, slot_name):
+        """Return the slot variable of a model variable.
+
+        Args:
+          var: a model variable.
+          slot_name: str, for instance "momentum" or "m".
+
+        Raises:
+          KeyError: if there is none.
+        """
+        index = self._slot_index(var)
+        extra = self._extra_slots().get(slot_name, {})
+        return (
+            extra[index]
+            if index in extra
+            else slot_lists(self.inner_optimizer)[slot_name][index]
+        )
+
+    def add_slot(self, var, slot_name, initializer="zeros", shape=None):
+        """Return the slot variable of a model variable, made if it does not exist.
+
+        Args:
+          var: a model variable.
+          slot_name: str.
+          initializer: an initializer or its name.
+          shape: must be None or the variable's shape.
+        """
+        del shape
+        try:
+            return self.get_slot(var, slot_name)
+        except KeyError:
+            variable = self._new_slot(var, slot_name, initializer)
+            self._extra_slots().setdefault(slot_name, {})[self._slot_index(var)] = (
+                variable
+            )
+            return variable
+
+    def _extra_slots(self):
+        return self.__dict__.setdefault("_added_slots", {})

@@ -1,0 +1,255 @@
+"""The faces for tf_keras optimizers: OptimizerV2 (legacy) and the newer Optimizer.
+
+Imported only where tf_keras has been imported by the program.
+"""
+
+import inspect
+
+import tensorflow as tf
+import tf_keras
+
+from tf_lso.optimizers import checks, slots
+
+LEGACY_OPTIMIZER = tf_keras.optimizers.legacy.Optimizer
+OPTIMIZER = tf_keras.optimizers.Optimizer
+
+_FAMILY_WRAPPER = tf_keras.mixed_precision.LossScaleOptimizer
+
+
+def deserialize_inner(config, custom_objects):
+    """Make a tf_keras optimizer of a serialized one, of the family it was of."""
+    legacy = config.get("config", {}).get("is_legacy_optimizer", True)
+    return tf_keras.optimizers.deserialize(
+        config, custom_objects=custom_objects, use_legacy_optimizer=legacy
+    )
+
+
+class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin):
+    """What both tf_keras families share.
+
+    Checkpoints have the layout of tf_keras's own wrapper: the inner optimizer's
+    dependencies and the loss scale.
+    """
+
+    _switch_off_aggregation = None  # the keyword argument that does it
+
+    def _initialize_family(self, name):
+        del name
+
+    def _check_inner(self, inner):
+        parameters = inspect.signature(inner.apply_gradients).parameters
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        keyword = next(iter(self._switch_off_aggregation))
+        if keyword not in parameters and not takes_any:
+            raise TypeError(
+                f"apply_gradients() of {type(inner).__name__} takes no {keyword!r}, which "
+                "LossScaleOptimizer needs since it sums gradients over replicas itself. "
+                "Add the argument and pass it on to the base class."
+            )
+
+    def _wrap_inner(self):
+        tf.__internal__.tracking.DelegatingTrackableMixin.__init__(
+            self, self.inner_optimizer
+        )
+        if self.dynamic:
+            self._track_trackable(self.loss_scale_state, "loss_scale")
+
+    def apply_inner(self, gradients, variables, name):
+        """Let the inner optimizer update the variables, in replica context."""
+        self.inner_optimizer.apply_gradients(
+            list(zip(gradients, variables)), name=name, **self._switch_off_aggregation
+        )
+
+    def skip_inner(self):
+        """Count a step that is not applied."""
+        self.inner_optimizer.iterations.assign_add(1)
+
+    def _set_iterations(self, value):
+        self.inner_optimizer.iterations = value
+
+    def _built_variables(self):
+        return []
+
+    def _serialize_inner(self):
+        return tf_keras.optimizers.serialize(self.inner_optimizer)
+
+    @staticmethod
+    def _deserialize_inner(config, custom_objects):
+        return deserialize_inner(config, custom_objects)
+
+    @property
+    def variables(self):
+        """The variables of the inner optimizer, a list that can also be called."""
+        return checks.CallableList(self.weights)
+
+
+class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
+    """Wraps an OptimizerV2."""
+
+    _HAS_AGGREGATE_GRAD = True
+    _switch_off_aggregation = {"experimental_aggregate_gradients": False}
+
+    def aggregate_inner(self, gradients, variables):
+        """Return the gradients summed over all replicas, and their variables."""
+        inner = self.inner_optimizer
+        pairs = inner._transform_unaggregated_gradients(list(zip(gradients, variables)))
+        return checks.unzip(inner._aggregate_gradients(pairs))
+
+    @property
+    def aggregates_in_full(self):
+        """Whether aggregation leaves the same gradients on each replica."""
+        inner = self.inner_optimizer
+        return (
+            type(inner)._aggregate_gradients is LEGACY_OPTIMIZER._aggregate_gradients
+            and _is_tf_keras(inner.gradient_aggregator)
+        )
+
+    def _prepare(self, variables):
+        if self._unchecked(variables):
+            with checks.building, tf.init_scope():
+                self.inner_optimizer._create_all_weights(variables)
+            self._note_checked(variables)
+
+    def _compute_inner(self, loss, var_list, grad_loss, tape):
+        return self.inner_optimizer._compute_gradients(
+            loss, var_list, grad_loss, tape=tape
+        )
+
+    def _decayed_lr(self, var_dtype):
+        return self.inner_optimizer._decayed_lr(var_dtype)
+
+    def _get_hyperparameter(self, name):
+        return self.inner_optimizer._get_hyper(name)
+
+    def _set_hyperparameter(self, name, value):
+        # A number reaches steps already traced, since hyperparameters are variables.
+        self.inner_optimizer._set_hyper(name, value)
+
+    def _aggregate_gradients(self, grads_and_vars):
+        return self.inner_optimizer._aggregate_gradients(grads_and_vars)
+
+    def _create_all_weights(self, var_list):
+        self.inner_optimizer._create_all_weights(var_list)
+
+    def _restore_slot_variable(self, slot_name, variable, slot_variable):
+        return self.inner_optimizer._restore_slot_variable(
+            slot_name, variable, slot_variable
+        )
+
+    def _create_or_restore_slot_variable(
+        self, slot_variable_position, slot_name, variable
+    ):
+        return self.inner_optimizer._create_or_restore_slot_variable(
+            slot_variable_position, slot_name, variable
+        )
+
+    def get_slot_names(self):
+        """Return the slot names of the inner optimizer."""
+        return self.inner_optimizer.get_slot_names()
+
+    def get_slot(self, var, slot_name):
+        """Return the slot variable `slot_name` of a model variable."""
+        return self.inner_optimizer.get_slot(var, slot_name)
+
+    def add_slot(self, var, slot_name, initializer="zeros", shape=None):
+        """Return the slot variable of a model variable, made if it does not exist."""
+        return self.inner_optimizer.add_slot(var, slot_name, initializer, shape)
+
+    def add_weight(self, *args, **kwargs):
+        """Return a new variable of the inner optimizer."""
+        return self.inner_optimizer.add_weight(*args, **kwargs)
+
+
+class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
+    """Wraps an optimizer of the class that TensorFlow 2.11 made the default."""
+
+    _switch_off_aggregation = {"skip_gradients_aggregation": True}
+
+    def aggregate_inner(self, gradients, variables):
+        """Return the gradients summed over all replicas, and their variables."""
+        return checks.unzip(
+            self.inner_optimizer.aggregate_gradients(list(zip(gradients, variables)))
+        )
+
+    @property
+    def aggregates_in_full(self):
+        """Whether aggregation leaves the same gradients on each replica."""
+        return (
+            type(self.inner_optimizer).aggregate_gradients
+            is OPTIMIZER.aggregate_gradients
+        )
+
+    def build(self, var_list):
+        """Create the variables of the inner optimizer, once.
+
+        Args:
+          var_list: list of model variables.
+        """
+        with checks.building, tf.init_scope():
+            self.inner_optimizer.build(list(var_list))
+
+    def _prepare(self, variables):
+        unchecked = self._unchecked(variables)
+        if not unchecked:
+            return
+        self.build(variables)
+        inner = self.inner_optimizer
+        unknown = [
+            checks.name_of(v)
+            for v in unchecked
+            if inner._var_key(v) not in inner._index_dict
+        ]
+        checks.refuse_unknown(unknown)
+        self._note_checked(variables)
+
+    def _compute_inner(self, loss, var_list, grad_loss, tape):
+        if grad_loss is not None:
+            return super()._compute_inner(loss, var_list, grad_loss, tape)
+        return self.inner_optimizer.compute_gradients(loss, var_list, tape=tape)
+
+    def aggregate_gradients(self, grads_and_vars):
+        """Return the pairs with gradients summed over the replicas."""
+        return self.inner_optimizer.aggregate_gradients(grads_and_vars)
+
+    @property
+    def jit_compile(self):
+        """Whether the inner optimizer compiles its update with XLA; may be set."""
+        return self.inner_optimizer.jit_compile
+
+    @jit_compile.setter
+    def jit_compile(self, value):
+        self.inner_optimizer.jit_compile = value
+
+    def _decayed_lr(self, var_dtype):
+        rate = self.inner_optimizer._learning_rate
+        if callable(rate) and not isinstance(rate, tf.Variable):
+            rate = rate(self.iterations)
+        return tf.cast(rate, var_dtype)
+
+    def _slot_index(self, var):
+        return self.inner_optimizer._index_dict[self.inner_optimizer._var_key(var)]
+
+    def _new_slot(self, var, slot_name, initializer):
+        initializer = tf_keras.initializers.get(initializer)
+        return self.inner_optimizer.add_variable_from_reference(
+            var, slot_name, initial_value=initializer(var.shape, var.dtype)
+        )
+
+    def add_weight(self, name, shape=(), dtype=None, initializer="zeros", **kwargs):
+        """Return a new variable of the inner optimizer.
+
+        Args:
+          name: str.
+          shape: tuple of int.
+          dtype: dtype, defaults to float32.
+          initializer: a tf_keras initializer or its name.
+          **kwargs: `trainable` and the like of TensorFlow 2.0-2.15, without effect.
+        """
+        del kwargs
+        return self.inner_optimizer.add_variable(
+            tuple(shape), dtype=dtype, initializer=initializer, name=name
+        )
+
+
+def _is_tf_keras(function):
+    return getattr(function, "__module__", "").split(".")[0] == "tf_keras"

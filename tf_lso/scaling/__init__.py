@@ -1,0 +1,1 @@
+"""The flow of one step; read `step.py` first."""

@@ -1,0 +1,79 @@
+"""Scale a loss; unscale gradients, dense, sparse or missing."""
+
+import tensorflow as tf
+
+
+def _wide(dtype):
+    """The dtype to divide in: float32, or wider where the gradient is."""
+    return tf.float32 if dtype in (tf.float16, tf.bfloat16) else dtype
+
+
+def scale_loss(loss, scale):
+    """Return `loss` multiplied by `scale`, in the dtype of `loss`.
+
+    Args:
+      loss: tensor or variable of any shape and dtype.
+      scale: float32 scalar tensor.
+
+    Returns:
+      A tensor of the shape and dtype of `loss`. In float16 a product above 65504 is
+      inf, as in TensorFlow 2.1-2.15.
+    """
+    return loss * tf.cast(scale, loss.dtype)
+
+
+def _unscale(values, scale):
+    # A float16 reciprocal of a scale of 2**25 or more is 0, and the reciprocal of 3
+    # is off in the eighth digit of a float64: divide, and in a wide dtype.
+    wide = _wide(values.dtype)
+    return tf.cast(tf.cast(values, wide) / tf.cast(scale, wide), values.dtype)
+
+
+def unscale_gradient(gradient, scale):
+    """Return `gradient` divided by `scale`, of the same kind, shape and dtype.
+
+    Args:
+      gradient: a dense tensor, `tf.IndexedSlices` (which stay sparse), or None.
+      scale: float32 scalar tensor.
+    """
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(
+            _unscale(gradient.values, scale),
+            gradient.indices,
+            dense_shape=gradient.dense_shape,
+        )
+    return _unscale(tf.convert_to_tensor(gradient), scale)
+
+
+def unscale_gradients(gradients, scale):
+    """Return a list with each gradient divided by `scale`; None stays None."""
+    return [unscale_gradient(gradient, scale) for gradient in gradients]
+
+
+def with_dense_shape(gradient, variable):
+    """Return `gradient`; slices that lack their dense shape get the variable's.
+
+    `tf.IndexedSlices` may come without it, and Keras 3 optimizers need it.
+    """
+    if isinstance(gradient, tf.IndexedSlices) and gradient.dense_shape is None:
+        shape = tf.constant(
+            variable.shape.as_list()
+            if hasattr(variable.shape, "as_list")
+            else list(variable.shape),
+            gradient.indices.dtype,
+        )
+        return tf.IndexedSlices(gradient.values, gradient.indices, dense_shape=shape)
+    return gradient
+
+
+def summed_values(slices):
+    """Return the rows of `slices` with the rows of one index added up.
+
+    The result has a row per different index, never the shape of the whole variable.
+    """
+    unique = tf.unique(tf.reshape(slices.indices, [-1]))
+    return tf.math.unsorted_segment_sum(
+        slices.values, unique.idx, tf.shape(unique.y)[0]
+    )

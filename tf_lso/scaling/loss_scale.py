@@ -1,0 +1,386 @@
+"""Loss scales: the variables, calling `rule.py`."""
+
+import abc
+import math
+
+import tensorflow as tf
+
+from tf_lso.scaling import finite as finite_lib
+from tf_lso.scaling import report
+from tf_lso.scaling import rule as rule_lib
+
+
+def positive_number(name, value):
+    """Return `value` as a float, or raise an error that names the argument.
+
+    Args:
+      name: the argument's name, for the message.
+      value: a number, also a NumPy or TensorFlow scalar or a numeric string, which
+        the real classes took too.
+
+    Raises:
+      TypeError: if it cannot be a number.
+      ValueError: if it is not positive and finite, or does not fit float32.
+    """
+    try:
+        number = float(value)
+    except TypeError as error:
+        raise TypeError(f"{name!r} must be a number, but got: {value!r}.") from error
+    except ValueError as error:
+        raise ValueError(f"{name!r} must be a number, but got: {value!r}.") from error
+    if not (0 < number <= rule_lib.FLOAT32_MAX):
+        raise ValueError(
+            f"{name!r} must be a positive and finite float32, but got: {value!r}."
+        )
+    return number
+
+
+def positive_integer(name, value):
+    """Return `value` as an int of at least 1, or raise an error naming the argument."""
+    number = positive_number(name, value)
+    if number != math.floor(number):
+        raise ValueError(f"{name!r} must be a whole number, but got: {value!r}.")
+    return int(number)
+
+
+def checked_rule(*, initial_scale, growth_steps, factor, min_scale, max_scale):
+    """Return the `ScaleRule` of arguments given as (name, value), for the messages.
+
+    Raises:
+      TypeError, ValueError: if a value is refused; the message has its name.
+    """
+    maximum = rule_lib.FLOAT32_MAX
+    if max_scale[1] is not None:
+        maximum = positive_number(*max_scale)
+    rule = rule_lib.ScaleRule(
+        initial_scale=positive_number(*initial_scale),
+        growth_steps=positive_integer(*growth_steps),
+        factor=positive_number(*factor),
+        min_scale=positive_number(*min_scale),
+        max_scale=maximum,
+    )
+    for name, value in (initial_scale, min_scale):
+        if float(value) > maximum:
+            raise ValueError(
+                f"{name!r} ({value!r}) must not exceed {max_scale[0]!r} ({max_scale[1]!r})."
+            )
+    return rule
+
+
+def _where(condition, if_true, if_false):
+    """`tf.where` of a tensor and a number, in the tensor's dtype."""
+    dtype = next(x.dtype for x in (if_true, if_false) if hasattr(x, "dtype"))
+    return tf.where(
+        condition,
+        tf.convert_to_tensor(if_true, dtype),
+        tf.convert_to_tensor(if_false, dtype),
+    )
+
+
+def _local_variable(initial_value, name, dtype):
+    """A variable of the step as a whole: the same on every replica, never aggregated."""
+    with tf.init_scope():
+        return tf.Variable(
+            initial_value,
+            name=name,
+            dtype=dtype,
+            trainable=False,
+            aggregation=tf.VariableAggregation.NONE,
+        )
+
+
+class LossScale(tf.__internal__.tracking.Trackable, metaclass=abc.ABCMeta):
+    """Base class of the loss scales.
+
+    A loss scale is a factor for the loss, by which gradients are divided again, so
+    that small float16 gradients do not become zero on the way. Calling an instance
+    returns the factor; `update` moves it after each step.
+
+    Subclasses define `__call__`, `update` and `get_config`.
+
+    Source: `tf.mixed_precision.experimental.LossScale` of TensorFlow 2.0-2.3.
+    """
+
+    def _add_weight(self, name, initial_value, dtype=None):
+        """Add a variable that checkpoints store as `name`."""
+        variable = _local_variable(initial_value, name, dtype)
+        # Trackable has no public way to name a dependency otherwise than the attribute;
+        # the names are those of the checkpoints of TensorFlow 2.0-2.15.
+        self._track_trackable(variable, name)
+        return variable
+
+    def named_variables(self):
+        """Return the (checkpoint name, variable) pairs of the state, a list."""
+        return [(name, v) for name, v in sorted(self._trackable_children().items())]
+
+    @abc.abstractmethod
+    def __call__(self):
+        """Return the current loss scale, a float32 scalar tensor."""
+
+    @abc.abstractmethod
+    def update(self, grads):
+        """Move the loss scale after a step.
+
+        May be called in replica and in cross-replica context.
+
+        Args:
+          grads: nested structure of unscaled gradients (tensors, `tf.IndexedSlices`,
+            per-replica values); None is ignored.
+
+        Returns:
+          update_op: in a graph an op that moves the scale, in eager mode no more
+            than None or a tensor.
+          should_apply_gradients: scalar bool tensor or Python bool. If False, the
+            step must be skipped.
+        """
+
+    def update_aggregated(self, grads):
+        """`update` for gradients that are the same on every replica.
+
+        Subclasses may save the communication that `update` needs. The default calls
+        `update`.
+        """
+        return self.update(grads)
+
+    @abc.abstractmethod
+    def get_config(self):
+        """Return the arguments that make an equal loss scale, a dict."""
+
+    @classmethod
+    def from_config(cls, config):
+        """Make a loss scale of the arguments in `config`, which is not changed."""
+        return cls(**config)
+
+
+class FixedLossScale(LossScale):
+    """A loss scale that never changes, and never skips a step.
+
+    Args:
+      loss_scale_value: Python float or int, at least 1.
+
+    Raises:
+      ValueError: if it is no Python number, less than 1, or not finite.
+
+    Example:
+
+    >>> scale = tf_lso.FixedLossScale(128)
+    >>> float(scale())
+    128.0
+
+    Source: `tf.mixed_precision.experimental.FixedLossScale` of TensorFlow 2.0-2.3.
+    """
+
+    def __init__(self, loss_scale_value):
+        super().__init__()
+        if not isinstance(loss_scale_value, (int, float)):
+            raise ValueError(
+                "loss_scale_value must be a Python int or float, but got: "
+                f"{loss_scale_value!r}."
+            )
+        if loss_scale_value < 1:
+            raise ValueError(
+                f"loss_scale_value must be at least 1, but got: {loss_scale_value!r}."
+            )
+        self._loss_scale_value = positive_number("loss_scale_value", loss_scale_value)
+
+    @classmethod
+    def of(cls, value):
+        """A fixed scale of any size: the optimizers of 2.4-2.15 took less than 1."""
+        scale = cls(1)
+        scale._loss_scale_value = value
+        return scale
+
+    def __call__(self):
+        """Return the loss scale, a float32 scalar tensor."""
+        # Made at each call: a tensor of the constructor could belong to another graph.
+        return tf.constant(self._loss_scale_value, tf.float32)
+
+    def update(self, grads):
+        """Return `(no-op, True)`: nothing moves and no step is skipped."""
+        del grads
+        return tf.no_op(), True
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self._loss_scale_value})"
+
+    def get_config(self):
+        """Return the arguments that make an equal loss scale, a dict."""
+        return {"loss_scale_value": self._loss_scale_value}
+
+
+class DynamicLossScale(LossScale):
+    """A loss scale that grows while gradients are finite and shrinks when not.
+
+    Args:
+      initial_loss_scale: Python float. Better too high than too low: it shrinks at
+        every step that overflows, and grows once in `increment_period` steps.
+      increment_period: Python int, consecutive finite steps before it grows.
+      multiplier: Python float by which it grows and shrinks.
+      min_loss_scale: Python float below which it does not shrink (keyword only, an
+        addition; the real class has 1).
+      max_loss_scale: Python float above which it does not grow, or None for the
+        largest float32 (keyword only, an addition).
+
+    Raises:
+      ValueError: if an argument is not positive and finite.
+
+    Example:
+
+    >>> scale = tf_lso.DynamicLossScale(8., increment_period=2)
+    >>> _, should_apply = scale.update([tf.constant(float("nan"))])
+    >>> bool(should_apply), float(scale())
+    (False, 4.0)
+
+    Source: `tf.mixed_precision.experimental.DynamicLossScale` of TensorFlow 2.0-2.3.
+    """
+
+    def __init__(
+        self,
+        initial_loss_scale=2**15,
+        increment_period=2000,
+        multiplier=2.0,
+        *,
+        min_loss_scale=1.0,
+        max_loss_scale=None,
+    ):
+        super().__init__()
+        self._rule = checked_rule(
+            initial_scale=("initial_loss_scale", initial_loss_scale),
+            growth_steps=("increment_period", increment_period),
+            factor=("multiplier", multiplier),
+            min_scale=("min_loss_scale", min_loss_scale),
+            max_scale=("max_loss_scale", max_loss_scale),
+        )
+        self._current_loss_scale = self._add_weight(
+            "current_loss_scale", self._rule.initial_scale, tf.float32
+        )
+        self._num_good_steps = self._add_weight("good_steps", 0, tf.int64)
+        self._times_stuck = _local_variable(0, "times_stuck", tf.int64)  # not saved
+
+    @property
+    def initial_loss_scale(self):
+        """The loss scale at the start, a Python float."""
+        return self._rule.initial_scale
+
+    @property
+    def increment_period(self):
+        """Consecutive finite steps before the scale grows, a Python int."""
+        return self._rule.growth_steps
+
+    @property
+    def multiplier(self):
+        """The factor by which the scale grows and shrinks, a Python float."""
+        return self._rule.factor
+
+    @property
+    def min_loss_scale(self):
+        """The floor of the scale, a Python float."""
+        return self._rule.min_scale
+
+    @property
+    def max_loss_scale(self):
+        """The cap of the scale, a Python float, or None where only float32 caps it."""
+        cap = self._rule.max_scale
+        return None if cap == rule_lib.FLOAT32_MAX else cap
+
+    def __call__(self):
+        """Return the current loss scale, a float32 scalar tensor, read at this call."""
+        return tf.convert_to_tensor(self._current_loss_scale)
+
+    def update(self, grads):
+        """Move the scale by whether the gradients of all replicas are finite.
+
+        May be called in replica and in cross-replica context.
+
+        Args:
+          grads: nested structure of unscaled gradients; None is ignored.
+
+        Returns:
+          update_op: None in eager mode, an op in a graph.
+          should_apply_gradients: scalar bool tensor, the same on every replica.
+        """
+        grads = tf.nest.flatten(grads)
+        if not finite_lib.merging_is_needed():
+            return self._advance(finite_lib.agreed(grads))
+        return tf.distribute.get_replica_context().merge_call(
+            lambda _, grads: self._advance(finite_lib.agreed(grads)), args=(grads,)
+        )
+
+    def update_aggregated(self, grads):
+        """`update` for gradients that are the same on every replica."""
+        if type(self).update is not DynamicLossScale.update:
+            return self.update(grads)
+        return self._advance(finite_lib.of_aggregated(grads))
+
+    def _advance(self, finite):
+        scale, count = self._current_loss_scale, self._num_good_steps
+        before = rule_lib.ScaleState(
+            tf.convert_to_tensor(scale), tf.convert_to_tensor(count)
+        )
+        after = rule_lib.next_state(self._rule, before, finite, where=_where)
+
+        def count_on():
+            # An increment, so that threads which share the scale lose no step.
+            count.assign_add(1)
+            return tf.constant(True)
+
+        def move():
+            self._report(before, finite)
+            scale.assign(after.scale)
+            count.assign(after.count)
+            return tf.constant(False)
+
+        only_counted = (after.scale == before.scale) & (after.count == before.count + 1)
+        op = tf.cond(only_counted, count_on, move)
+        return (None if tf.executing_eagerly() else op.op), finite
+
+    def _report(self, before, finite):
+        """Tell of a scale that cannot shrink any more, and of one that is no number."""
+        stuck = ~finite & (before.scale <= self._rule.min_scale)
+        times = tf.where(stuck, self._times_stuck + 1, 0)
+        self._times_stuck.assign(times)
+        report.when(
+            # 1, 10, 100, ... so that a run that is lost does not fill the log.
+            tf.reduce_any(times == [10**power for power in range(19)]),
+            "The gradients were not finite although the loss scale is at its minimum, "
+            "{} (steps in a row: {}). Scaling cannot help: look for NaN or infinity in "
+            "the data and the loss, lower the learning rate, or set `min_scale` lower.",
+            before.scale,
+            times,
+        )
+        report.when(
+            ~rule_lib.is_usable(before.scale),
+            "The loss scale was {}, which is no positive finite number (a damaged "
+            f"checkpoint?). It returns to {self._rule.initial_scale}.",
+            before.scale,
+        )
+
+    def __repr__(self):
+        now = ""
+        if tf.executing_eagerly():
+            now = (
+                f"current_loss_scale={self._current_loss_scale.numpy()}, "
+                f"num_good_steps={self._num_good_steps.numpy()}, "
+            )
+        return (
+            f"{type(self).__name__}({now}"
+            f"initial_loss_scale={self.initial_loss_scale}, "
+            f"increment_period={self.increment_period}, multiplier={self.multiplier})"
+        )
+
+    def get_config(self):
+        """Return the arguments that make an equal loss scale, a dict.
+
+        The two limits appear only where they were set, so that the real classes of
+        TensorFlow read the config too.
+        """
+        config = {
+            "initial_loss_scale": self.initial_loss_scale,
+            "increment_period": self.increment_period,
+            "multiplier": self.multiplier,
+        }
+        if self.min_loss_scale != 1.0:
+            config["min_loss_scale"] = self.min_loss_scale
+        if self.max_loss_scale is not None:
+            config["max_loss_scale"] = self.max_loss_scale
+        return config

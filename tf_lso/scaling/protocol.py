@@ -1,0 +1,154 @@
+"""Which calls have scaled the loss and unscaled the gradients of a step.
+
+Legacy programs call `get_scaled_loss` and `get_unscaled_gradients`, Keras 3 programs
+`scale_loss` and nothing more: their gradients are unscaled by `apply`. One object
+serves both, so it must know what the step at hand has done. All of this happens while
+Python runs, which in a traced step means once.
+"""
+
+import dataclasses
+import threading
+import weakref
+
+import tensorflow as tf
+
+LEGACY = "get_scaled_loss"
+KERAS3 = "scale_loss"
+
+_EXAMPLE = """
+    with tf.GradientTape() as tape:
+      loss = loss_fn()
+      scaled_loss = opt.get_scaled_loss(loss)
+    scaled_grads = tape.gradient(scaled_loss, vars)
+    grads = opt.get_unscaled_gradients(scaled_grads)
+    opt.apply_gradients(zip(grads, vars))"""
+
+_FORGOTTEN = {
+    (False, False): "get_scaled_loss() and get_unscaled_gradients() were not called",
+    (False, True): "get_unscaled_gradients() was called but get_scaled_loss() was not",
+    (True, False): "get_scaled_loss() was called but get_unscaled_gradients() was not",
+}
+
+
+@dataclasses.dataclass
+class _Step:
+    """What one step has done so far, in one graph or one thread of eager code."""
+
+    scaled_by: str | None = None
+    unscaled: bool = False
+    applied: bool = False
+
+    @property
+    def in_use(self):
+        return self.scaled_by is not None or self.unscaled
+
+    @property
+    def must_unscale(self):
+        return self.scaled_by == KERAS3 and not self.unscaled
+
+
+class Protocol:
+    """The record of the scaling calls of one optimizer."""
+
+    def __init__(self):
+        self._graphs = weakref.WeakKeyDictionary()  # graph -> {replica id: _Step}
+        self._eager = threading.local()
+        self._last_eager = _Step()  # of any thread: replicas have threads of their own
+        self._ever_scaled = False
+        self._ever_unscaled = False
+
+    def __deepcopy__(self, memo):
+        return type(self)()
+
+    def __reduce__(self):
+        return type(self), ()
+
+    def scaled(self, method):
+        """Note that `method` has scaled a loss.
+
+        Raises:
+          RuntimeError: if the other method has scaled a loss in this step.
+        """
+        step = self._begin()
+        if step.scaled_by not in (None, method):
+            first, step.scaled_by = step.scaled_by, None
+            raise RuntimeError(
+                f"{method}() was called in a step in which {first}() has scaled the loss "
+                "already; scaling it twice gives wrong gradients. Keras 3's `fit` calls "
+                "scale_loss() itself: do not call get_scaled_loss() inside it. In a "
+                "custom loop use either get_scaled_loss() with get_unscaled_gradients(), "
+                "or scale_loss() alone."
+            )
+        step.scaled_by, step.unscaled = method, False
+        self._ever_scaled = True
+
+    def unscaled(self):
+        """Note that the caller has unscaled the gradients."""
+        self._begin().unscaled = True
+        self._ever_unscaled = True
+
+    def apply(self):
+        """Note that gradients are applied; return whether they must be unscaled first.
+
+        Raises:
+          RuntimeError: if that cannot be known, since functions of both kinds have
+            scaled losses whose gradients are applied elsewhere.
+        """
+        step = self._here().get(_replica())
+        if step is None or not step.in_use:
+            step = self._left_open()
+        step.applied = True
+        must_unscale = step.must_unscale
+        if must_unscale:
+            self._ever_unscaled = True
+        return must_unscale
+
+    def forgotten(self):
+        """Return the warning that this use of the optimizer deserves, or None.
+
+        As in TensorFlow 2.2-2.15 this looks at all calls so far, since scaling,
+        unscaling and applying may stand in different functions.
+        """
+        what = _FORGOTTEN.get((self._ever_scaled, self._ever_unscaled))
+        if what is None:
+            return None
+        return (
+            f"{what} before apply_gradients(), so the gradients are not what they should "
+            f"be and the model will likely be worse. Call each once:{_EXAMPLE}"
+        )
+
+    def _here(self):
+        """The steps of the graph being built, or of this thread's eager code."""
+        if tf.executing_eagerly():
+            return self._eager.__dict__
+        return self._graphs.setdefault(tf.compat.v1.get_default_graph(), {})
+
+    def _begin(self):
+        """The step that a scaling call belongs to: a new one after an apply."""
+        steps, replica = self._here(), _replica()
+        if replica not in steps or steps[replica].applied:
+            steps[replica] = _Step()
+        if tf.executing_eagerly():
+            self._last_eager = steps[replica]
+        return steps[replica]
+
+    def _left_open(self):
+        """What was scaled in another function or thread than the one that applies."""
+        steps = [step for here in self._graphs.values() for step in here.values()]
+        steps = [s for s in (*steps, self._last_eager) if s.in_use and not s.applied]
+        if len({step.must_unscale for step in steps}) == 2:
+            raise RuntimeError(
+                "apply_gradients() cannot know whether these gradients are still scaled: "
+                "the loss was scaled in another function, and both scale_loss() and "
+                "get_scaled_loss() have been used so. Call get_unscaled_gradients() in "
+                "the function that calls apply_gradients()."
+            )
+        # A copy: a traced function does not run this code again, so its step stays open.
+        return dataclasses.replace(steps[-1]) if steps else _Step()
+
+
+def _replica():
+    """A key for the replica at work, None in cross-replica context."""
+    context = tf.distribute.get_replica_context()
+    replica = context.replica_id_in_sync_group if context else None
+    return replica if isinstance(replica, int) else None

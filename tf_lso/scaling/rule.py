@@ -1,0 +1,88 @@
+"""The loss-scale rule: one pure function, used by every face, mode and test.
+
+Nothing here imports TensorFlow. The numbers may be Python or NumPy floats, eager
+tensors or symbols of a graph; `where` selects between two of them.
+"""
+
+import dataclasses
+import typing
+
+FLOAT32_MAX = float.fromhex("0x1.fffffep+127")
+
+
+@dataclasses.dataclass(frozen=True)
+class ScaleRule:
+    """How a dynamic loss scale moves.
+
+    Attributes:
+      initial_scale: the scale at the start, and where it returns when the stored
+        one is no usable number.
+      growth_steps: consecutive finite steps before the scale grows.
+      factor: the scale is multiplied by it to grow and divided by it to shrink.
+      min_scale: the scale does not shrink below it.
+      max_scale: the scale does not grow above it.
+    """
+
+    initial_scale: float = 2.0**15
+    growth_steps: int = 2000
+    factor: float = 2.0
+    min_scale: float = 1.0
+    max_scale: float = FLOAT32_MAX
+
+
+class ScaleState(typing.NamedTuple):
+    """The state of a dynamic loss scale.
+
+    Attributes:
+      scale: the factor of the loss, a float32 scalar.
+      count: finite steps since the scale last changed or a step was skipped,
+        an int64 scalar.
+    """
+
+    scale: typing.Any
+    count: typing.Any
+
+
+def select(condition, if_true, if_false):
+    """`where` for Python and NumPy scalars."""
+    return if_true if condition else if_false
+
+
+def is_usable(scale):
+    """Whether a loss can be scaled by `scale`: positive and finite, so not NaN."""
+    return (scale > 0) & (scale <= FLOAT32_MAX)
+
+
+def next_state(rule: ScaleRule, state: ScaleState, finite, where=select) -> ScaleState:
+    """Return the state after a step whose gradients were all finite, or were not.
+
+    A finite step counts; the `growth_steps`-th in a row multiplies the scale by
+    `factor`, unless the result is above `max_scale` or no finite float32, and the
+    count starts again. A nonfinite step divides the scale by `factor`, down to
+    `min_scale`, and the count starts again. A scale that is no usable number (a
+    damaged checkpoint) returns to `initial_scale`.
+
+    Source: `DynamicLossScale.update` of TensorFlow 2.0-2.15; `max_scale`, `min_scale`
+    other than 1, and the recovery are additions.
+
+    >>> rule = ScaleRule(growth_steps=2)
+    >>> next_state(rule, ScaleState(8.0, 1), finite=True)
+    ScaleState(scale=16.0, count=0)
+    >>> next_state(rule, ScaleState(8.0, 1), finite=False)
+    ScaleState(scale=4.0, count=0)
+    """
+    count = state.count + 1
+    due = count >= rule.growth_steps
+    larger = state.scale * rule.factor
+    grown = where(larger <= rule.max_scale, larger, state.scale)
+    smaller = state.scale / rule.factor
+    # A factor below 1 makes "smaller" grow; it must not become inf either.
+    shrunk = where(smaller <= FLOAT32_MAX, smaller, state.scale)
+    shrunk = where(shrunk < rule.min_scale, rule.min_scale, shrunk)
+    scale = where(finite, where(due, grown, state.scale), shrunk)
+    count = where(finite, where(due, 0, count), 0)
+    usable = is_usable(state.scale)
+    return ScaleState(
+        scale=where(usable, scale, rule.initial_scale),
+        count=where(usable, count, 0),
+    )
