@@ -7,9 +7,9 @@ whenever a number of steps has gone well. The plot shows all of that.
 
     python -m tf_lso.examples.digits --help
 
-The images are the 1,797 of scikit-learn, so nothing is downloaded. Two replicas share
-each batch: two GPUs, or two halves of a CPU. With `TF_CONFIG` set, the replicas are
-those of that cluster.
+The images are the 1,797 of scikit-learn, so nothing is downloaded. Replicas share each
+batch: all GPUs there are, or else two halves of the CPU. With `TF_CONFIG` set, the
+replicas are those of that cluster.
 """
 
 import argparse
@@ -18,7 +18,6 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -26,53 +25,11 @@ import tensorflow as tf
 from tensorflow import keras
 
 import tf_lso
+from tf_lso.examples.history import History, plot, power_of_two, print_table
+from tf_lso.examples.images import Digits, load_digits
 
 REQUIRED_ACCURACY = 0.95
 CLIP_NORM = 1.0
-
-
-@dataclass(frozen=True)
-class Digits:
-    """The images, shape (n, 8, 8, 1), float32 in 0 … 1, and their labels, shape (n,).
-
-    Attributes:
-      train_images: What the network learns from.
-      train_labels: Which digit each of them is, int64.
-      test_images: Held-out images, a fifth of all.
-      test_labels: Which digit each of them is, int64.
-    """
-
-    train_images: np.ndarray
-    train_labels: np.ndarray
-    test_images: np.ndarray
-    test_labels: np.ndarray
-
-
-@dataclass
-class History:
-    """What every step did.
-
-    Attributes:
-      losses: The mean loss of each step's batch.
-      scales: The loss scale after each step.
-      skipped: Whether each step overflowed, so that it changed no weight.
-    """
-
-    losses: list[float] = field(default_factory=list)
-    scales: list[float] = field(default_factory=list)
-    skipped: list[bool] = field(default_factory=list)
-
-
-def load_digits(seed: int) -> Digits:
-    """Returns scikit-learn's digits, a fifth of them held out, chosen by `seed`."""
-    from sklearn.datasets import load_digits as load
-
-    pixels, labels = load(return_X_y=True)
-    images = (pixels / 16.0).astype(np.float32).reshape(-1, 8, 8, 1)
-    order = np.random.default_rng(seed).permutation(len(images))
-    test, train = np.split(order, [len(images) // 5])
-    labels = labels.astype(np.int64)
-    return Digits(images[train], labels[train], images[test], labels[test])
 
 
 def make_strategy() -> tf.distribute.Strategy:
@@ -218,11 +175,11 @@ def train(
                 history.skipped.append(scale < previous)
                 bar.update()
             mean_loss = float(np.mean(history.losses[-steps:]))
-            bar.set_postfix(loss=f"{mean_loss:.3f}", scale=_power_of_two(scale))
+            bar.set_postfix(loss=f"{mean_loss:.3f}", scale=power_of_two(scale))
             if show_progress and bar.disable:
                 print(
                     f"epoch {epoch:2d}/{epochs}  loss {mean_loss:.4f}"
-                    f"  loss scale {_power_of_two(scale)}",
+                    f"  loss scale {power_of_two(scale)}",
                     flush=True,
                 )
     return history
@@ -232,37 +189,6 @@ def accuracy_of(model: keras.Model, digits: Digits) -> float:
     """Returns which part of the held-out images `model` recognises, from 0 to 1."""
     logits = model(digits.test_images, training=False)
     return float(np.mean(np.argmax(logits, axis=-1) == digits.test_labels))
-
-
-def plot(history: History, path: Path) -> None:
-    """Writes three panels over the steps to `path`: loss, loss scale, skipped steps."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 8), layout="constrained")
-    FigureCanvasAgg(figure)
-    loss, scale, skipped = figure.subplots(3, 1, sharex=True)
-    steps = np.arange(1, len(history.losses) + 1)
-    at = steps[np.array(history.skipped)]
-
-    loss.plot(steps, history.losses, linewidth=1)
-    loss.set(ylabel="loss", title="Digits in mixed_float16 with a dynamic loss scale")
-
-    scale.step(steps, history.scales, where="post")
-    scale.set_yscale("log", base=2)
-    scale.set(ylabel="loss scale")
-
-    skipped.step(steps, np.cumsum(history.skipped), where="post", color="tab:red")
-    skipped.plot(at, np.cumsum(history.skipped)[at - 1], "x", color="tab:red")
-    skipped.set(xlabel="step", ylabel="skipped steps so far")
-    skipped.yaxis.get_major_locator().set_params(integer=True)
-
-    for axes in (loss, scale, skipped):
-        axes.grid(alpha=0.3)
-        for step in at:
-            axes.axvline(step, color="tab:red", alpha=0.15, linewidth=1)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120, format="png")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -310,13 +236,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     if chief:
         plot(history, options.output)
-        _print_table(
+        print_table(
             {
                 "accuracy on held-out digits": f"{accuracy:.4f}",
                 "replicas": strategy.num_replicas_in_sync,
                 "steps": len(history.losses),
                 "skipped steps": sum(history.skipped),
-                "final loss scale": _power_of_two(history.scales[-1]),
+                "final loss scale": power_of_two(history.scales[-1]),
                 "seconds": f"{seconds:.1f}",
                 "plot": options.output,
             }
@@ -401,18 +327,6 @@ def _role(strategy: tf.distribute.Strategy) -> tuple[bool, str]:
     if "chief" in cluster.cluster_spec().jobs:
         return cluster.task_type == "chief", name
     return cluster.task_id == 0, name
-
-
-def _power_of_two(scale: float) -> str:
-    exponent = math.log2(scale)
-    return f"2^{exponent:.0f}" if exponent.is_integer() else f"{scale:g}"
-
-
-def _print_table(rows: dict[str, object]) -> None:
-    width = max(map(len, rows))
-    print()
-    for name, value in rows.items():
-        print(f"{name:<{width}}  {value}")
 
 
 if __name__ == "__main__":

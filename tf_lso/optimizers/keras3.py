@@ -25,7 +25,9 @@ def _parts(optimizer):
 
 def _iteration_variable(optimizer):
     """The step counter; `iterations` is a quotient of it under gradient accumulation."""
-    return getattr(optimizer, "_iterations", None) or optimizer.iterations
+    if hasattr(optimizer, "_iterations"):
+        return optimizer._iterations
+    return optimizer.iterations  # Keras 3.0
 
 
 def _sum_gradients_only_once(optimizer):
@@ -65,15 +67,21 @@ def _count_steps_once(optimizer):
 
     def assign_add(value):
         raw = variable.value
-        replica = tf.distribute.get_replica_context()
-        if replica is not None and not isinstance(raw, tf.distribute.DistributedValues):
-            local = len(replica.strategy.extended.worker_devices)
-            replica_id = replica.replica_id_in_sync_group
-            if isinstance(replica_id, int) and replica_id % local:
-                return raw
+        if not isinstance(raw, tf.distribute.DistributedValues) and not _is_first_here():
+            return raw
         return raw.assign_add(value)
 
     variable.__dict__["assign_add"] = assign_add
+
+
+def _is_first_here():
+    """Whether this is the first replica of its process, or no replica."""
+    replica = tf.distribute.get_replica_context()
+    if replica is None or replica.num_replicas_in_sync == 1:
+        return True
+    replica_id = replica.replica_id_in_sync_group
+    local = len(replica.strategy.extended.worker_devices)
+    return not isinstance(replica_id, int) or replica_id % local == 0
 
 
 def _build_under(optimizer, strategy):

@@ -48,9 +48,9 @@ class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin):
             )
 
     def _wrap_inner(self):
-        tf.__internal__.tracking.DelegatingTrackableMixin.__init__(
-            self, self.inner_optimizer
-        )
+        # What DelegatingTrackableMixin's constructor sets; by assignment the newer
+        # optimizers would track it, which needs it set.
+        self.__dict__["_trackable"] = self.inner_optimizer
         if self.dynamic:
             self._track_trackable(self.loss_scale_state, "loss_scale")
 
