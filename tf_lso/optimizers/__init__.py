@@ -116,6 +116,8 @@ class LossScaleOptimizer(surface.Surface):
 
     Example:
 
+    >>> import tensorflow as tf
+    >>> import tf_lso
     >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
     >>> x = tf.Variable(1.0)
     >>> with tf.GradientTape() as tape:

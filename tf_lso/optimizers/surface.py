@@ -41,6 +41,8 @@ class Surface(attributes.Attributes):
 
         Example:
 
+        >>> import tensorflow as tf
+        >>> import tf_lso
         >>> opt = tf_lso.LossScaleOptimizer(
         ...     tf.keras.optimizers.SGD(0.1), initial_scale=4)
         >>> float(opt.get_scaled_loss(tf.constant(1.5)))
@@ -90,6 +92,8 @@ class Surface(attributes.Attributes):
 
         Example:
 
+        >>> import tensorflow as tf
+        >>> import tf_lso
         >>> opt = tf_lso.LossScaleOptimizer(
         ...     tf.keras.optimizers.SGD(0.1), initial_scale=4)
         >>> [None if g is None else float(g)
@@ -191,6 +195,8 @@ class Surface(attributes.Attributes):
 
         Example:
 
+        >>> import tensorflow as tf
+        >>> import tf_lso
         >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
         >>> x = tf.Variable(1.0)
         >>> opt.minimize(lambda: x ** 2, [x])

@@ -163,6 +163,7 @@ class FixedLossScale(LossScale):
 
     Example:
 
+    >>> import tf_lso
     >>> scale = tf_lso.FixedLossScale(128)
     >>> float(scale())
     128.0
@@ -226,6 +227,8 @@ class DynamicLossScale(LossScale):
 
     Example:
 
+    >>> import tensorflow as tf
+    >>> import tf_lso
     >>> scale = tf_lso.DynamicLossScale(8., increment_period=2)
     >>> _, should_apply = scale.update([tf.constant(float("nan"))])
     >>> bool(should_apply), float(scale())

@@ -1,0 +1,1 @@
+"""Tests of tf_lso; the folders mirror the package."""

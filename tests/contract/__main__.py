@@ -1,0 +1,67 @@
+"""Runs the contract in this process under a strategy named on the command line.
+
+    python -m tests.contract mirrored4
+    python -m tests.contract multiworker    # with TF_CONFIG set
+
+Prints a line a case and exits with 1 if one failed. All workers run the same cases in
+the same order; a case that fails on one worker may leave the others waiting, so the
+caller bounds the time.
+"""
+
+import argparse
+import os
+import sys
+import time
+import traceback
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import tensorflow as tf
+
+
+def _strategy(name):
+    if name == "multiworker":
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    count = int(name.removeprefix("mirrored"))
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * count,
+    )
+    return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(count)])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("strategy", help="mirrored2, mirrored4 or multiworker")
+    parser.add_argument("--modes", default="eager,function", help="comma separated")
+    parser.add_argument("--only", default="", help="run cases whose name has this in it")
+    options = parser.parse_args()
+    strategy = _strategy(options.strategy)
+
+    from tests.contract.cases import CASES, combinations
+    from tests.contract.setting import Setting
+    from tests.families import FAMILIES
+
+    passed = failed = 0
+    modes = options.modes.split(",")
+    for name, family, style, mode in combinations(FAMILIES, strategy, modes):
+        if options.only not in name:
+            continue
+        label = f"{name}-{family}-{style}-{mode}-{options.strategy}"
+        print("case", label, flush=True)
+        start = time.monotonic()
+        try:
+            CASES[name](Setting(family, style, mode, strategy))
+            passed += 1
+            print(f"ok {label} {time.monotonic() - start:.1f}", flush=True)
+        except Exception:
+            failed += 1
+            traceback.print_exc()
+            print("FAILED", label, flush=True)
+    print(f"{passed} cases passed, {failed} cases failed", flush=True)
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,415 @@
+"""The contract: what holds for each family, protocol, strategy and mode.
+
+Each function takes a `Setting` and asserts. `test_contract.py` runs them in its own
+process, `__main__.py` in processes of four replicas and of several workers.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tests import families
+from tests.contract.setting import check_equal, check_state
+
+NAN = float("nan")
+INF = float("inf")
+
+CASES = {}
+
+
+def case(styles=("legacy", "keras3"), modes=("eager", "function", "jit"), only=None):
+    """Register a contract case for some protocols, modes and families."""
+
+    def register(function):
+        function.styles, function.modes, function.only = styles, modes, only
+        CASES[function.__name__] = function
+        return function
+
+    return register
+
+
+def combinations(families_, strategy, modes=("eager", "function", "jit")):
+    """Yield (case name, family, style, mode) of all that can run under `strategy`."""
+    for name, function in CASES.items():
+        for family in families_:
+            if function.only is not None and family not in function.only:
+                continue
+            for style in function.styles:
+                for mode in function.modes:
+                    if mode not in modes or (mode == "jit" and strategy):
+                        continue  # TensorFlow cannot compile collectives on CPUs
+                    yield name, family, style, mode
+
+
+@case()
+def finite_steps_apply_and_count(s):
+    optimizer = s.optimizer(momentum=0.9, growth=2)
+    x = s.variable([1.0, 2.0])
+    step = s.linear_step(optimizer, [x])
+    for _ in range(3):
+        step(s.feed(1.0))
+    n = s.replicas
+    check_state(optimizer, scale=16.0, count=1, iterations=3)
+    # 1 + 1.9 + 2.71 times the learning rate and the sum over replicas.
+    check_equal(x, np.array([1.0, 2.0]) - 0.1 * 5.61 * n, exact=False)
+
+
+@case()
+def nonfinite_on_one_replica_skips_on_all(s):
+    optimizer = s.optimizer(momentum=0.9)
+    x, y = s.variable([1.0, 2.0]), s.variable(3.0)
+    step = s.linear_step(optimizer, [x, y])
+    step(s.feed(1.0), s.feed(1.0))
+    before = [families.numpy(v).copy() for v in (x, y)]
+    for done, bad in enumerate((NAN, INF, -INF)):
+        step(s.feed(1.0), s.feed(s.only_last(bad, 1.0)))
+        check_equal(x, before[0])
+        check_equal(y, before[1])
+        check_state(optimizer, scale=4.0 / 2**done, count=0, iterations=2 + done)
+    step(s.feed(1.0), s.feed(1.0))
+    check_state(optimizer, scale=1.0, count=1, iterations=5)
+    assert np.isfinite(families.numpy(x)).all()
+    assert not np.array_equal(families.numpy(x), before[0])
+
+
+@case()
+def nonfinite_on_the_first_replica_skips_on_all(s):
+    optimizer = s.optimizer()
+    x = s.variable(1.0)
+    step = s.linear_step(optimizer, [x])
+    step(s.feed([NAN] + [1.0] * (s.replicas - 1)))
+    check_equal(x, 1.0)
+    check_state(optimizer, scale=4.0, count=0, iterations=1)
+
+
+@case(modes=("eager", "function"))
+def overflow_of_the_sum_skips(s):
+    if s.replicas == 1:
+        return  # nothing is summed
+    optimizer = s.optimizer(scale=1.0)
+    x = s.variable(1.0)
+    step = s.linear_step(optimizer, [x])
+    step(s.feed(3e38))
+    check_equal(x, 1.0)
+    check_state(optimizer, scale=1.0, count=0, iterations=1)
+
+
+@case(modes=("function",), styles=("legacy",))
+def overflow_of_a_float16_sum_skips(s):
+    if s.replicas == 1:
+        return
+    optimizer = s.optimizer(scale=1.0)
+    x = s.variable(1.0, tf.float16)
+    step = s.compiled(
+        lambda g: optimizer.apply_gradients(
+            zip(optimizer.get_unscaled_gradients([g]), [x])
+        )
+    )
+    optimizer.get_scaled_loss(tf.constant(0.0))
+    step(s.feed(60000.0, tf.float16))
+    check_equal(x, 1.0)
+    check_state(optimizer, scale=1.0, count=0, iterations=1)
+
+
+@case(modes=("eager", "function"))
+def optimizer_made_outside_the_scope(s):
+    optimizer = families.wrapped(s.family, "Adam", growth=2)
+    x = s.variable([1.0, 2.0])
+    other, y = s.optimizer("Adam", growth=2), s.variable([1.0, 2.0])
+    for opt, v in ((optimizer, x), (other, y)):
+        step = s.linear_step(opt, [v])
+        for g in (1.0, 1.0, s.only_last(NAN, 1.0), 2.0):
+            step(s.feed(g))
+        check_state(opt, scale=8.0, count=1, iterations=4)
+    check_equal(x, families.numpy(y))
+
+
+@case(modes=("eager", "function"), only=("keras3", "new"))
+def built_outside_the_scope(s):
+    optimizer = families.wrapped(s.family, "Adam", growth=2)
+    x = s.variable([1.0, 2.0])
+    other, y = s.optimizer("Adam", growth=2), s.variable([1.0, 2.0])
+    if s.family == "keras3":
+        optimizer.build([x])
+    for opt, v in ((optimizer, x), (other, y)):
+        step = s.linear_step(opt, [v])
+        for g in (1.0, 2.0):
+            step(s.feed(g))
+        check_state(opt, scale=16.0, count=0, iterations=2)
+    check_equal(x, families.numpy(y))
+
+
+def _sparse_step(s, optimizer, x, dense_shape=True):
+    def replica_step(values, indices):
+        def grads_of(scaled_by):
+            shape = tf.constant([4, 2], tf.int64) if dense_shape else None
+            return tf.IndexedSlices(values * scaled_by, indices, dense_shape=shape)
+
+        if s.style == "legacy":
+            scale = optimizer.get_scaled_loss(tf.constant(1.0))
+            grads = optimizer.get_unscaled_gradients([grads_of(scale)])
+        else:
+            grads = [grads_of(optimizer.scale_loss(tf.constant(1.0)))]
+        optimizer.apply_gradients(zip(grads, [x]))
+
+    return s.compiled(replica_step)
+
+
+def _rows(*values):
+    return [[value, value] for value in values]
+
+
+@case(modes=("eager", "function"))
+def sparse_gradients_apply(s):
+    for dense_shape in (True, False):
+        optimizer = s.optimizer()
+        x = s.variable(np.ones((4, 2)))
+        step = _sparse_step(s, optimizer, x, dense_shape)
+        step(s.feed([_rows(1.0, 2.0, 1.0)] * s.replicas), s.feed([[0, 2, 0]] * s.replicas, tf.int64))
+        check_equal(x, 1 - 0.2 * s.replicas * np.array(_rows(1, 0, 1, 0)), exact=False)
+        check_state(optimizer, scale=8.0, count=1, iterations=1)
+
+
+@case(modes=("eager", "function"))
+def sparse_duplicate_with_nan_skips(s):
+    optimizer = s.optimizer()
+    x = s.variable(np.ones((4, 2)))
+    step = _sparse_step(s, optimizer, x)
+    bad, good = _rows(NAN, 1.0, 1.0), _rows(1.0, 1.0, 1.0)
+    step(s.feed(s.only_last(bad, good)), s.feed([[1, 1, 3]] * s.replicas, tf.int64))
+    check_equal(x, np.ones((4, 2)))
+    check_state(optimizer, scale=4.0, count=0, iterations=1)
+
+
+@case(modes=("eager", "function"))
+def sparse_duplicates_that_overflow_when_summed_skip(s):
+    optimizer = s.optimizer(scale=1.0)
+    x = s.variable(np.ones((4, 2)))
+    step = _sparse_step(s, optimizer, x)
+    step(s.feed([_rows(3e38, 3e38)] * s.replicas), s.feed([[1, 1]] * s.replicas, tf.int64))
+    check_equal(x, np.ones((4, 2)))
+    check_state(optimizer, scale=1.0, count=0, iterations=1)
+
+
+OPTIMIZERS = {
+    "SGD": {"momentum": 0.9, "nesterov": True},
+    "Adam": {"amsgrad": True},
+    "RMSprop": {"momentum": 0.5, "centered": True},
+    "Adagrad": {},
+    "Adadelta": {},
+    "Adamax": {},
+    "Nadam": {},
+    "Ftrl": {},
+    "AdamW": {"weight_decay": 0.01},
+    "Lion": {},
+    "Adafactor": {},
+    "Lamb": {},
+}
+
+
+@case(modes=("function",), styles=("legacy",))
+def equals_the_bare_optimizer(s):
+    """Bit for bit, for each optimizer, fed the unscaled gradients."""
+    random = np.random.default_rng(0)
+    gradients = [
+        [random.normal(size=(3, 2)).astype("float32") for _ in range(s.replicas)]
+        for _ in range(4)
+    ]
+    checked = 0
+    for name, arguments in OPTIMIZERS.items():
+        if not hasattr(families.FAMILIES[s.family], name):
+            continue
+        optimizer, bare = s.optimizer(name, 0.1, **arguments), s.bare(name, 0.1, **arguments)
+        x, y = s.variable(np.ones((3, 2))), s.variable(np.ones((3, 2)))
+        step = s.linear_step(optimizer, [x])
+        bare_step = s.compiled(lambda g, o=bare, v=y: o.apply_gradients([(g, v)]))
+        for by_replica in gradients:
+            step(s.feed(by_replica))
+            bare_step(s.feed(by_replica))
+        check_equal(x, families.numpy(y))
+        check_state(optimizer, scale=8.0, count=4, iterations=4)
+        checked += 1
+    assert checked >= 8
+
+
+@case(modes=("function",))
+def inner_clipping_follows_aggregation(s):
+    for argument, clip in (
+        ("clipvalue", lambda g: np.clip(g, -1, 1)),
+        ("clipnorm", lambda g: g / max(np.linalg.norm(g), 1)),
+        ("global_clipnorm", lambda g: g / max(np.linalg.norm(g), 1)),
+    ):
+        optimizer = s.optimizer(**{argument: 1.0})
+        x = s.variable([0.0, 0.0])
+        step = s.linear_step(optimizer, [x])
+        # The sum is small although its terms are large.
+        by_replica = [[3.0, 4.0]] + [[-2.5, -4.0]] + [[0.0, 0.0]] * s.replicas
+        by_replica = by_replica[: s.replicas]
+        step(s.feed(by_replica))
+        check_equal(x, -0.1 * clip(np.sum(by_replica, axis=0)), exact=False)
+
+
+@case(modes=("function",), styles=("legacy",))
+def replicas_agree_where_the_caller_aggregates(s):
+    keywords = ({"experimental_aggregate_gradients": False}, {"skip_gradients_aggregation": True})
+    for keyword in keywords:
+        optimizer = s.optimizer()
+        x = s.variable(1.0)
+        optimizer.get_scaled_loss(tf.constant(0.0))
+
+        def replica_step(g, optimizer=optimizer, x=x, keyword=keyword):
+            grads = optimizer.get_unscaled_gradients([g * 8.0])
+            optimizer.apply_gradients(zip(grads, [x]), **keyword)
+
+        step = s.compiled(replica_step)
+        step(s.feed(s.only_last(NAN, 1.0)))
+        check_equal(x, 1.0)
+        check_state(optimizer, scale=4.0, count=0, iterations=1)
+        step(s.feed(1.0))
+        check_equal(x, 1.0 - 0.2, exact=False)  # not summed; the scale is 4 by now
+        check_state(optimizer, scale=4.0, count=1, iterations=2)
+
+
+@case(modes=("eager", "function", "jit"))
+def fixed_scale_never_skips(s):
+    with s.scope():
+        inner = families.FAMILIES[s.family].SGD(0.1)
+        optimizer = _fixed(inner, 3.0)
+    x = s.variable(1.0)
+    step = s.linear_step(optimizer, [x])
+    step(s.feed(1.0))
+    check_equal(x, 1 - 0.1 * s.replicas, exact=False)
+    assert float(optimizer.loss_scale) == 3.0
+    assert optimizer.dynamic_counter is None
+    step(s.feed(NAN))
+    assert np.isnan(families.numpy(x))
+    assert set(families.copies(optimizer.iterations)) == {2}
+
+
+def _fixed(inner, scale):
+    import tf_lso
+
+    return tf_lso.LossScaleOptimizer(inner, dynamic=False, initial_scale=scale)
+
+
+@case(modes=("function",))
+def one_trace_a_step_function(s):
+    optimizer = s.optimizer(growth=2)
+    x = s.variable(1.0)
+    if s.family == "legacy":
+        with s.scope():
+            optimizer.inner_optimizer._create_all_weights([x])
+    else:
+        optimizer.build([x])
+    traces = []
+
+    def replica_step(g):
+        traces.append(g)
+        families.STYLES[s.style](optimizer, lambda: x * g, [x])
+
+    step = s.compiled(replica_step)
+    for g in (1.0, 1.0, NAN, 1.0, INF, 1.0, 1.0, 1.0):
+        step(s.feed(g))
+        optimizer.learning_rate = 0.01
+    local = len(families.copies(x))
+    assert len(traces) == local, len(traces)
+
+
+@case(modes=("function",))
+def learning_rate_reaches_a_traced_step(s):
+    optimizer = s.optimizer()
+    x = s.variable(1.0)
+    step = s.linear_step(optimizer, [x])
+    step(s.feed(1.0))
+    optimizer.learning_rate = 0.5
+    step(s.feed(1.0))
+    check_equal(x, 1 - 0.6 * s.replicas, exact=False)
+    optimizer.lr = 0.25
+    step(s.feed(1.0))
+    check_equal(x, 1 - 0.85 * s.replicas, exact=False)
+
+
+@case(modes=("function",), only=("keras3", "new"))
+def ema_and_weight_decay(s):
+    arguments = {"use_ema": True, "ema_momentum": 0.5, "weight_decay": 0.1}
+    optimizer, bare = s.optimizer(**arguments), s.bare(**arguments)
+    x, y = s.variable([1.0, 2.0]), s.variable([1.0, 2.0])
+    step = s.linear_step(optimizer, [x])
+    bare_step = s.compiled(lambda g: bare.apply_gradients([(g, y)]))
+    for _ in range(3):
+        step(s.feed([[1.0, 1.0]] * s.replicas))
+        bare_step(s.feed([[1.0, 1.0]] * s.replicas))
+    check_equal(x, families.numpy(y))
+    averages = optimizer.inner_optimizer._model_variables_moving_average
+    expected = bare._model_variables_moving_average
+    check_equal(averages[0], families.numpy(expected[0]))
+    before = families.numpy(averages[0]).copy()
+    step(s.feed([[NAN, 1.0]] * s.replicas))
+    check_equal(averages[0], before)
+    check_equal(x, families.numpy(y))
+
+
+@case(modes=("function",), styles=("legacy",))
+def constraints_hold(s):
+    optimizer = s.optimizer()
+    with s.scope():
+        x = tf.Variable([1.0, 2.0], constraint=lambda v: tf.clip_by_value(v, 0.95, 1.5),
+                        aggregation=tf.VariableAggregation.MEAN)
+    step = s.linear_step(optimizer, [x])
+    step(s.feed([[1.0, 1.0]] * s.replicas))
+    check_equal(x, [max(0.95, 1 - 0.1 * s.replicas), 1.5], exact=False)
+    step(s.feed([[NAN, 1.0]] * s.replicas))
+    check_state(optimizer, scale=4.0, count=0, iterations=2)
+
+
+@case(modes=("eager", "function"), styles=("legacy",))
+def loss_scale_update_agrees(s):
+    import tf_lso
+
+    with s.scope():
+        scale = tf_lso.DynamicLossScale(8.0, 2)
+
+    def replica_fn(g):
+        _, should_apply = scale.update([g, None])
+        return should_apply
+
+    step = s.compiled(replica_fn)
+    for value, expected, now in (
+        (1.0, True, 8.0),
+        (s.only_last(NAN, 1.0), False, 4.0),
+        (1.0, True, 4.0),
+        (1.0, True, 8.0),
+    ):
+        verdict = step(s.feed(value))
+        local = s.strategy.experimental_local_results(verdict) if s.strategy else [verdict]
+        assert {bool(v) for v in local} == {expected}
+        assert {float(v) for v in families.copies(scale._current_loss_scale)} == {now}
+
+
+@case(modes=("function",), styles=("legacy",))
+def keras_model_trains(s):
+    """A Keras model of the family's own Keras, in a custom loop."""
+    kit = keras if s.family == "keras3" else __import__("tf_keras")
+    with s.scope():
+        model = kit.Sequential([kit.layers.Dense(3, activation="relu"), kit.layers.Dense(1)])
+        model.build((None, 2))
+    optimizer = s.optimizer("Adam", 0.01)
+    losses = []
+
+    def replica_step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x, training=True) - 1.0) ** 2) / s.replicas
+            scaled = optimizer.get_scaled_loss(loss)
+        variables = model.trainable_variables
+        grads = optimizer.get_unscaled_gradients(tape.gradient(scaled, variables))
+        grads, _ = tf.clip_by_global_norm(grads, 1.0)
+        optimizer.apply_gradients(zip(grads, variables))
+        return loss
+
+    step = s.compiled(replica_step)
+    batch = [[1.0, 2.0], [3.0, 4.0]]
+    for _ in range(20):
+        loss = step(s.feed([batch] * s.replicas))
+        losses.append(float(s.strategy.experimental_local_results(loss)[0] if s.strategy else loss))
+    assert losses[-1] < losses[0]
+    check_state(optimizer, scale=8.0, count=20, iterations=20)

@@ -1,0 +1,122 @@
+"""Where a contract case runs: family, protocol, strategy and mode."""
+
+import contextlib
+import dataclasses
+import typing
+
+import numpy as np
+import tensorflow as tf
+
+import tf_lso
+from tests import families
+
+
+@dataclasses.dataclass
+class Setting:
+    """One combination under which a contract must hold.
+
+    Attributes:
+      family: name of the optimizer family.
+      style: "legacy" or "keras3", which protocol the step uses.
+      mode: "eager", "function" or "jit".
+      strategy: a tf.distribute.Strategy, or None for none at all.
+    """
+
+    family: str
+    style: str
+    mode: str
+    strategy: typing.Any = None
+
+    @property
+    def replicas(self):
+        return self.strategy.num_replicas_in_sync if self.strategy else 1
+
+    def scope(self):
+        return self.strategy.scope() if self.strategy else contextlib.nullcontext()
+
+    def optimizer(self, name="SGD", *args, scale=8.0, growth=1000, **kwargs):
+        with self.scope():
+            return families.wrapped(
+                self.family, name, *args, scale=scale, growth=growth, **kwargs
+            )
+
+    def bare(self, name="SGD", *args, **kwargs):
+        with self.scope():
+            return getattr(families.FAMILIES[self.family], name)(
+                *args or (0.1,), **kwargs
+            )
+
+    def variable(self, value, dtype=tf.float32):
+        with self.scope():
+            return tf.Variable(tf.constant(value, dtype))
+
+    def compiled(self, replica_fn):
+        """`replica_fn` as this setting runs it: a callable of per-replica values."""
+
+        def everywhere(*args):
+            if self.strategy is None:
+                return replica_fn(*args)
+            return self.strategy.run(replica_fn, args=args)
+
+        if self.mode == "eager":
+            return everywhere
+        return tf.function(everywhere, jit_compile=self.mode == "jit" or None)
+
+    def feed(self, by_replica, dtype=tf.float32):
+        """A value for each replica: a list of one a replica, or a value for all."""
+        if not isinstance(by_replica, list):
+            by_replica = [by_replica] * self.replicas
+        tensors = [tf.constant(value, dtype) for value in by_replica]
+        if self.strategy is None:
+            return tensors[0]
+        return self.strategy.experimental_distribute_values_from_function(
+            lambda context: tensors[context.replica_id_in_sync_group]
+        )
+
+    def only_last(self, bad, good):
+        """The value `good` on each replica but the last, which gets `bad`."""
+        return [good] * (self.replicas - 1) + [bad]
+
+    def linear_step(self, optimizer, variables):
+        """A step function whose gradients are its arguments, one a variable."""
+        step = families.STYLES[self.style]
+
+        def replica_step(*gradients):
+            def loss():
+                return tf.add_n(
+                    [
+                        tf.cast(tf.reduce_sum(v * g), tf.float32)
+                        for v, g in zip(variables, gradients, strict=True)
+                    ]
+                )
+
+            step(optimizer, loss, variables)
+
+        return self.compiled(replica_step)
+
+
+def check_state(optimizer, *, scale, count, iterations):
+    """Assert the loss scale, the finite steps in a row, and the steps in all."""
+    got = {
+        "scale": {float(x) for x in copies(optimizer.loss_scale_state)},
+        "count": set(families.copies(optimizer.dynamic_counter)),
+        "iterations": set(families.copies(optimizer.iterations)),
+    }
+    assert got == {"scale": {scale}, "count": {count}, "iterations": {iterations}}, got
+
+
+def copies(loss_scale):
+    return families.copies(loss_scale._current_loss_scale)
+
+
+def check_equal(variable, expected, exact=True):
+    """Assert the value of `variable` on every local replica."""
+    for value in families.copies(variable):
+        if exact:
+            np.testing.assert_array_equal(value, np.asarray(expected, value.dtype))
+        else:
+            np.testing.assert_allclose(value, expected, rtol=1e-6)
+
+
+def is_tf_lso(optimizer):
+    return isinstance(optimizer, tf_lso.LossScaleOptimizer)

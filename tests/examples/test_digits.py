@@ -1,0 +1,122 @@
+"""The shipped example, run as a user runs it: alone, and as a cluster of two."""
+
+import os
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import assert_succeeded, run_workers
+
+_ROOT = Path(__file__).parents[2]
+_EXAMPLE = [sys.executable, "-m", "tf_lso.examples.digits"]
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+_SECONDS = 90
+
+
+def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: v for name, v in os.environ.items() if name != "TF_CONFIG"}
+    return subprocess.run(
+        [*_EXAMPLE, *arguments],
+        cwd=_ROOT,
+        env={**inherited, **_QUIET, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_SECONDS,
+    )
+
+
+def _table(output: str) -> dict[str, str]:
+    """The rows that the example prints at its end, by name."""
+    rows = re.findall(r"^(\S.*?\S) {2,}(\S+)$", output, re.MULTILINE)
+    return dict(rows)
+
+
+def _check_learnt_with_skips(output: str) -> None:
+    table = _table(output)
+    assert float(table["accuracy on held-out digits"]) >= 0.95, output
+    assert int(table["steps"]) > int(table["skipped steps"]) >= 1, output
+    assert table["replicas"] == "2", output
+
+
+def _check_png(path: Path) -> None:
+    content = path.read_bytes()
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    # The first chunk of a PNG is its header, which begins with width and height.
+    width, height = struct.unpack(">II", content[16:24])
+    assert content[12:16] == b"IHDR"
+    assert width >= 600 and height >= 600
+    assert content[-8:-4] == b"IEND"
+    assert len(content) > 10_000
+
+
+def test_digits_are_learnt_and_the_plot_is_written(tmp_path):
+    plot = tmp_path / "new folder" / "digits.png"
+    done = _run("--output", str(plot))
+    assert done.returncode == 0, done.stdout
+    _check_learnt_with_skips(done.stdout)
+    assert "epoch  1/" in done.stdout
+    _check_png(plot)
+
+
+def test_too_little_learning_is_a_failure(tmp_path):
+    done = _run("--epochs", "1", "--output", str(tmp_path / "digits.png"))
+    assert done.returncode == 1, done.stdout
+    assert "is too low, 0.95 was expected" in done.stdout
+    assert float(_table(done.stdout)["accuracy on held-out digits"]) < 0.95
+
+
+@pytest.mark.multiworker
+def test_the_same_program_trains_on_a_cluster(tmp_path):
+    plot = tmp_path / "digits.png"
+    results = run_workers(
+        [*_EXAMPLE, "--output", str(plot)],
+        count=2,
+        timeout=_SECONDS,
+        env=_QUIET,
+        cwd=_ROOT,
+    )
+    assert_succeeded(results)
+    chief, other = (result.output for result in results)
+    _check_learnt_with_skips(chief)
+    _check_png(plot)
+    # The chief reports; the others say one line, and have reached the same weights.
+    accuracy = _table(chief)["accuracy on held-out digits"]
+    assert f"worker 1 is done: accuracy {accuracy}" in other
+    assert "final loss scale" not in other
+    assert "epoch" not in other
+
+
+def test_help_teaches():
+    done = _run("--help")
+    assert done.returncode == 0
+    for option in ("--epochs", "--initial-scale", "--growth-steps", "--output"):
+        assert option in done.stdout
+    assert "TF_CONFIG" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--epochs", "0"), ("--initial-scale", "inf"), ("--learning-rate", "-1")],
+)
+def test_a_senseless_option_is_refused(option, value):
+    from tf_lso.examples import digits
+
+    with pytest.raises(SystemExit) as refusal:
+        digits.main([option, value])
+    assert refusal.value.code == 2
+
+
+def test_what_is_missing_is_named(monkeypatch, capsys):
+    from tf_lso.examples import digits
+
+    monkeypatch.setattr(
+        digits.importlib.util, "find_spec", lambda name: None if name == "tqdm" else 1
+    )
+    with pytest.raises(SystemExit, match=r"needs tqdm.*tf-lso\[demo\]"):
+        digits.main([])

@@ -1,0 +1,58 @@
+"""The optimizer families that every contract holds for."""
+
+import keras
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+
+FAMILIES = {
+    "keras3": keras.optimizers,
+    "legacy": tf_keras.optimizers.legacy,
+    "new": tf_keras.optimizers,
+}
+
+
+def raw(variable):
+    """The TensorFlow variable behind a Keras variable."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def numpy(variable):
+    """The value on the first local replica."""
+    return copies(variable)[0]
+
+
+def copies(variable):
+    """The values on all local replicas."""
+    variable = raw(variable)
+    strategy = getattr(variable, "distribute_strategy", None)
+    if strategy is None:
+        return [variable.numpy()]
+    return [v.numpy() for v in strategy.experimental_local_results(variable)]
+
+
+def wrapped(family, name="SGD", *args, scale=8.0, growth=1000, **kwargs):
+    """A tf_lso optimizer around a new one of the family."""
+    inner = getattr(FAMILIES[family], name)(*args or (0.1,), **kwargs)
+    return tf_lso.LossScaleOptimizer(
+        inner, initial_scale=scale, dynamic_growth_steps=growth
+    )
+
+
+def legacy_step(optimizer, loss_fn, variables):
+    """One step in the style of TensorFlow 2.4-2.15."""
+    with tf.GradientTape() as tape:
+        scaled = optimizer.get_scaled_loss(loss_fn())
+    gradients = optimizer.get_unscaled_gradients(tape.gradient(scaled, variables))
+    return optimizer.apply_gradients(zip(gradients, variables))
+
+
+def keras3_step(optimizer, loss_fn, variables):
+    """One step in the style of Keras 3."""
+    with tf.GradientTape() as tape:
+        scaled = optimizer.scale_loss(loss_fn())
+    return optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables))
+
+
+STYLES = {"legacy": legacy_step, "keras3": keras3_step}

@@ -1,0 +1,160 @@
+"""Run one program as several TensorFlow workers, for at most a given time.
+
+A worker that waits for a peer that has died waits forever, and a collective that
+hangs does not react to SIGTERM. So a test that needs real processes goes through
+`run_workers`, which always comes back, and always with what the workers printed.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+_POLL_SECONDS = 0.05
+
+
+class WorkerResult(NamedTuple):
+    """How one worker ended.
+
+    Attributes:
+      returncode: The exit code; `-9` for a worker that had to be killed.
+      output: What it wrote to standard output and standard error, in order. For a
+        killed worker, a last line says why it was killed.
+    """
+
+    returncode: int
+    output: str
+
+
+def run_workers(
+    argv: Sequence[str],
+    count: int,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    *,
+    grace: float = 10.0,
+    cwd: str | os.PathLike[str] | None = None,
+) -> list[WorkerResult]:
+    """Runs `argv` in `count` processes that find each other through `TF_CONFIG`.
+
+    Every process gets the same command and a `TF_CONFIG` that names it worker
+    `0 … count - 1` of a cluster on free ports of 127.0.0.1. Worker 0 is the chief.
+
+    Args:
+      argv: The command, for example `[sys.executable, "-c", program]`.
+      count: How many workers to start.
+      timeout: Seconds after which the workers that still run are killed.
+      env: Variables to set on top of this process's environment.
+      grace: Seconds that the others have to end after one worker has failed. They
+        mostly hang by then, waiting for it.
+      cwd: The directory to run in; the current one by default.
+
+    Returns:
+      One `WorkerResult` per worker, in the order of their index. A worker that was
+      killed is not an exception here: see `assert_succeeded`.
+    """
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        logs = [directory / f"worker-{index}.txt" for index in range(count)]
+        workers: list[subprocess.Popen[bytes]] = []
+        # Also ends them when starting a later one fails, and on Ctrl-C.
+        stack.callback(_kill, workers)
+        for index, log in enumerate(logs):
+            # A file, not a pipe: nobody has to read it for the worker to go on.
+            stream = stack.enter_context(log.open("wb"))
+            workers.append(
+                subprocess.Popen(
+                    list(argv),
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    env={
+                        **os.environ,
+                        **(env or {}),
+                        "TF_CONFIG": tf_config(addresses, index),
+                    },
+                    cwd=cwd,
+                    start_new_session=True,
+                )
+            )
+        reason = _wait(workers, timeout, grace)
+        killed = _kill(workers)
+        return [
+            WorkerResult(
+                worker.returncode,
+                log.read_text(encoding="utf-8", errors="replace")
+                + (f"\n[killed: {reason}]\n" if worker in killed else ""),
+            )
+            for worker, log in zip(workers, logs, strict=True)
+        ]
+
+
+def assert_succeeded(results: Sequence[WorkerResult]) -> None:
+    """Fails with the output of all workers unless every one of them exited with 0."""
+    if any(result.returncode != 0 for result in results):
+        raise AssertionError(
+            "\n".join(
+                f"--- worker {index}: exit code {result.returncode}\n{result.output}"
+                for index, result in enumerate(results)
+            )
+        )
+
+
+def tf_config(addresses: Sequence[str], index: int) -> str:
+    """Returns the `TF_CONFIG` of worker `index` of a cluster of workers only."""
+    return json.dumps(
+        {
+            "cluster": {"worker": list(addresses)},
+            "task": {"type": "worker", "index": index},
+        }
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """Returns `count` different ports of 127.0.0.1 that nobody listens on now."""
+    with ExitStack() as stack:
+        # All are held until the last is found, so that none is given out twice.
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for free in sockets:
+            free.bind(("127.0.0.1", 0))
+        return [free.getsockname()[1] for free in sockets]
+
+
+def _wait(
+    workers: Sequence[subprocess.Popen[bytes]], timeout: float, grace: float
+) -> str:
+    """Waits for all workers; returns why it stopped waiting, empty if all ended."""
+    deadline = time.monotonic() + timeout
+    reason = f"still running after {timeout:g} s"
+    failed = False
+    while any(worker.poll() is None for worker in workers):
+        if time.monotonic() >= deadline:
+            return reason
+        if not failed and any(worker.returncode for worker in workers):
+            failed = True
+            if time.monotonic() + grace < deadline:
+                deadline = time.monotonic() + grace
+                reason = f"still running {grace:g} s after another worker failed"
+        time.sleep(_POLL_SECONDS)
+    return ""
+
+
+def _kill(
+    workers: Sequence[subprocess.Popen[bytes]],
+) -> list[subprocess.Popen[bytes]]:
+    """Kills those that still run, with their own children; returns them."""
+    running = [worker for worker in workers if worker.poll() is None]
+    for worker in running:
+        # Each worker leads a process group of its own, whose id is its pid.
+        os.killpg(worker.pid, signal.SIGKILL)
+    for worker in running:
+        worker.wait()
+    return running

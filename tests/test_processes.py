@@ -1,0 +1,107 @@
+"""Tests of the bounded runner that the multi-worker tests stand on."""
+
+import json
+import os
+import sys
+import time
+
+import pytest
+
+from tests.processes import WorkerResult, assert_succeeded, free_ports, run_workers
+
+_STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("I will not end", flush=True)
+time.sleep(1000)
+"""
+
+# Worker 0 fails, the others wait for it as a collective would.
+_CHIEF_FAILS = """
+import json, os, sys, time
+print("started", flush=True)
+if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0:
+    sys.exit(3)
+time.sleep(1000)
+"""
+
+
+def _python(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
+
+
+def test_a_hanging_worker_is_killed_and_its_output_reported():
+    start = time.monotonic()
+    results = run_workers(_python(_STUBBORN), count=2, timeout=1.5)
+    assert time.monotonic() - start < 10
+    for result in results:
+        assert result.returncode == -9
+        assert "I will not end" in result.output
+        assert "still running after 1.5 s" in result.output
+    with pytest.raises(AssertionError, match="worker 1: exit code -9"):
+        assert_succeeded(results)
+
+
+def test_the_children_of_a_hanging_worker_are_killed_too():
+    program = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; "
+        "time.sleep(1000)'])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(1000)\n"
+    )
+    [result] = run_workers(_python(program), count=1, timeout=1.5)
+    assert not _lives(int(result.output.split()[0]))
+
+
+def test_the_others_end_soon_after_one_failed():
+    start = time.monotonic()
+    chief, other = run_workers(_python(_CHIEF_FAILS), count=2, timeout=60, grace=0.5)
+    assert time.monotonic() - start < 20
+    assert chief == WorkerResult(3, "started\n")
+    assert other.returncode == -9
+    assert "after another worker failed" in other.output
+
+
+def test_workers_get_one_cluster_and_their_own_index():
+    program = "import os; print(os.environ['TF_CONFIG']); print(os.environ['EXTRA'])"
+    results = run_workers(_python(program), 3, timeout=30, env={"EXTRA": "seen"})
+    assert_succeeded(results)
+    configs = [json.loads(result.output.splitlines()[0]) for result in results]
+    assert [config["task"]["index"] for config in configs] == [0, 1, 2]
+    assert all(config["cluster"] == configs[0]["cluster"] for config in configs)
+    assert len(set(configs[0]["cluster"]["worker"])) == 3
+    assert all(result.output.splitlines()[1] == "seen" for result in results)
+
+
+def test_much_output_does_not_block_a_worker():
+    [result] = run_workers(_python("print('x' * 5_000_000)"), 1, timeout=30)
+    assert result == WorkerResult(0, "x" * 5_000_000 + "\n")
+
+
+def test_a_command_that_does_not_exist_leaves_nothing_running():
+    with pytest.raises(FileNotFoundError):
+        run_workers(["no-such-command-of-tf-lso"], count=2, timeout=5)
+
+
+def test_free_ports_are_different():
+    assert len(set(free_ports(20))) == 20
+
+
+def _lives(pid: int) -> bool:
+    """Whether `pid` still runs; a moment may pass until the system has reaped it."""
+    for _ in range(50):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        time.sleep(0.1)
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            return stat.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
