@@ -35,7 +35,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("strategy", help="mirrored2, mirrored4 or multiworker")
     parser.add_argument("--modes", default="eager,function", help="comma separated")
-    parser.add_argument("--only", default="", help="run cases whose name has this in it")
+    parser.add_argument(
+        "--only", default="", help="run cases whose name has this in it"
+    )
     options = parser.parse_args()
     strategy = _strategy(options.strategy)
 

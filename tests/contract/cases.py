@@ -165,7 +165,10 @@ def sparse_gradients_apply(s):
         optimizer = s.optimizer()
         x = s.variable(np.ones((4, 2)))
         step = _sparse_step(s, optimizer, x, dense_shape)
-        step(s.feed([_rows(1.0, 2.0, 1.0)] * s.replicas), s.feed([[0, 2, 0]] * s.replicas, tf.int64))
+        step(
+            s.feed([_rows(1.0, 2.0, 1.0)] * s.replicas),
+            s.feed([[0, 2, 0]] * s.replicas, tf.int64),
+        )
         check_equal(x, 1 - 0.2 * s.replicas * np.array(_rows(1, 0, 1, 0)), exact=False)
         check_state(optimizer, scale=8.0, count=1, iterations=1)
 
@@ -186,7 +189,10 @@ def sparse_duplicates_that_overflow_when_summed_skip(s):
     optimizer = s.optimizer(scale=1.0)
     x = s.variable(np.ones((4, 2)))
     step = _sparse_step(s, optimizer, x)
-    step(s.feed([_rows(3e38, 3e38)] * s.replicas), s.feed([[1, 1]] * s.replicas, tf.int64))
+    step(
+        s.feed([_rows(3e38, 3e38)] * s.replicas),
+        s.feed([[1, 1]] * s.replicas, tf.int64),
+    )
     check_equal(x, np.ones((4, 2)))
     check_state(optimizer, scale=1.0, count=0, iterations=1)
 
@@ -219,10 +225,16 @@ def equals_the_bare_optimizer(s):
     for name, arguments in OPTIMIZERS.items():
         if not hasattr(families.FAMILIES[s.family], name):
             continue
-        optimizer, bare = s.optimizer(name, 0.1, **arguments), s.bare(name, 0.1, **arguments)
+        if (s.family, name) == ("new", "Nadam") and s.replicas > 1:
+            continue  # tf_keras's own leaves different values on the replicas
+        optimizer = s.optimizer(name, 0.1, **arguments)
+        bare = s.bare(name, 0.1, **arguments)
         x, y = s.variable(np.ones((3, 2))), s.variable(np.ones((3, 2)))
+        if s.family == "keras3":
+            with s.scope():
+                bare.build([y])  # the bare one cannot build in a traced replica
         step = s.linear_step(optimizer, [x])
-        bare_step = s.compiled(lambda g, o=bare, v=y: o.apply_gradients([(g, v)]))
+        bare_step = s.bare_step(bare, y)
         for by_replica in gradients:
             step(s.feed(by_replica))
             bare_step(s.feed(by_replica))
@@ -251,7 +263,10 @@ def inner_clipping_follows_aggregation(s):
 
 @case(modes=("function",), styles=("legacy",))
 def replicas_agree_where_the_caller_aggregates(s):
-    keywords = ({"experimental_aggregate_gradients": False}, {"skip_gradients_aggregation": True})
+    keywords = (
+        {"experimental_aggregate_gradients": False},
+        {"skip_gradients_aggregation": True},
+    )
     for keyword in keywords:
         optimizer = s.optimizer()
         x = s.variable(1.0)
@@ -334,8 +349,10 @@ def ema_and_weight_decay(s):
     arguments = {"use_ema": True, "ema_momentum": 0.5, "weight_decay": 0.1}
     optimizer, bare = s.optimizer(**arguments), s.bare(**arguments)
     x, y = s.variable([1.0, 2.0]), s.variable([1.0, 2.0])
+    with s.scope():
+        bare.build([y])
     step = s.linear_step(optimizer, [x])
-    bare_step = s.compiled(lambda g: bare.apply_gradients([(g, y)]))
+    bare_step = s.bare_step(bare, y)
     for _ in range(3):
         step(s.feed([[1.0, 1.0]] * s.replicas))
         bare_step(s.feed([[1.0, 1.0]] * s.replicas))
@@ -353,8 +370,11 @@ def ema_and_weight_decay(s):
 def constraints_hold(s):
     optimizer = s.optimizer()
     with s.scope():
-        x = tf.Variable([1.0, 2.0], constraint=lambda v: tf.clip_by_value(v, 0.95, 1.5),
-                        aggregation=tf.VariableAggregation.MEAN)
+        x = tf.Variable(
+            [1.0, 2.0],
+            constraint=lambda v: tf.clip_by_value(v, 0.95, 1.5),
+            aggregation=tf.VariableAggregation.MEAN,
+        )
     step = s.linear_step(optimizer, [x])
     step(s.feed([[1.0, 1.0]] * s.replicas))
     check_equal(x, [max(0.95, 1 - 0.1 * s.replicas), 1.5], exact=False)
@@ -381,7 +401,9 @@ def loss_scale_update_agrees(s):
         (1.0, True, 8.0),
     ):
         verdict = step(s.feed(value))
-        local = s.strategy.experimental_local_results(verdict) if s.strategy else [verdict]
+        local = (
+            s.strategy.experimental_local_results(verdict) if s.strategy else [verdict]
+        )
         assert {bool(v) for v in local} == {expected}
         assert {float(v) for v in families.copies(scale._current_loss_scale)} == {now}
 
@@ -391,7 +413,9 @@ def keras_model_trains(s):
     """A Keras model of the family's own Keras, in a custom loop."""
     kit = keras if s.family == "keras3" else __import__("tf_keras")
     with s.scope():
-        model = kit.Sequential([kit.layers.Dense(3, activation="relu"), kit.layers.Dense(1)])
+        model = kit.Sequential(
+            [kit.layers.Dense(3, activation="relu"), kit.layers.Dense(1)]
+        )
         model.build((None, 2))
     optimizer = s.optimizer("Adam", 0.01)
     losses = []
@@ -410,6 +434,10 @@ def keras_model_trains(s):
     batch = [[1.0, 2.0], [3.0, 4.0]]
     for _ in range(20):
         loss = step(s.feed([batch] * s.replicas))
-        losses.append(float(s.strategy.experimental_local_results(loss)[0] if s.strategy else loss))
+        losses.append(
+            float(
+                s.strategy.experimental_local_results(loss)[0] if s.strategy else loss
+            )
+        )
     assert losses[-1] < losses[0]
     check_state(optimizer, scale=8.0, count=20, iterations=20)

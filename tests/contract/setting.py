@@ -48,7 +48,7 @@ class Setting:
 
     def variable(self, value, dtype=tf.float32):
         with self.scope():
-            return tf.Variable(tf.constant(value, dtype))
+            return tf.Variable(tf.constant(value, dtype), name="x")
 
     def compiled(self, replica_fn):
         """`replica_fn` as this setting runs it: a callable of per-replica values."""
@@ -91,6 +91,14 @@ class Setting:
                 )
 
             step(optimizer, loss, variables)
+
+        return self.compiled(replica_step)
+
+    def bare_step(self, optimizer, variable):
+        """A step function that applies its argument with a bare optimizer."""
+
+        def replica_step(gradient):
+            optimizer.apply_gradients([(gradient, variable)])
 
         return self.compiled(replica_step)
 

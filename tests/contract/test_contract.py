@@ -12,7 +12,12 @@ def _parameters():
     for strategy in (None, "one_device", "mirrored2"):
         for name, family, style, mode in combinations(FAMILIES, strategy):
             yield pytest.param(
-                name, family, style, mode, strategy, id=f"{name}-{family}-{style}-{mode}-{strategy}"
+                name,
+                family,
+                style,
+                mode,
+                strategy,
+                id=f"{name}-{family}-{style}-{mode}-{strategy}",
             )
 
 

@@ -44,8 +44,8 @@ NAMING = (
     "pattern",
 )
 
-# Texts differ with every release of Python; the type of an error is kept.
-NOISE = {"logs", "message", "error_base"}
+# Texts and names of inner functions; the type of an error is kept.
+NOISE = {"logs", "message", "error_base", "name"}
 
 EXTRAS = {"gradient_transformers", "gradient_aggregator"}
 

@@ -514,15 +514,15 @@ STEPS = {
     "weights-too_few": (
         lambda o, x, y: o.set_weights(o.get_weights()[:1]),
         ValueError,
-        ("'weights'", "1 arrays", "5", "3"),
+        ("'weights'", "1 arrays", "without the loss scale"),
     ),
     "weights-too_many": (
         lambda o, x, y: o.set_weights([*o.get_weights(), 1.0]),
         ValueError,
-        ("'weights'", "6 arrays", "5", "3"),
+        ("'weights'", "arrays", "without the loss scale"),
     ),
     "weights-shape_of_the_last": (
-        lambda o, x, y: o.set_weights([np.ones(())] * 4 + [np.ones(3)]),
+        lambda o, x, y: o.set_weights([*o.get_weights()[:-1], np.ones(3)]),
         ValueError,
         ("good_steps", "(3,)", "()"),
     ),
@@ -657,8 +657,8 @@ class UnheardOfStrategy(tf.distribute.Strategy):
 
 
 STRATEGIES = {
-    "CentralStorageStrategy": lambda: (
-        tf.distribute.experimental.CentralStorageStrategy(["CPU:0", "CPU:1"])
+    "CentralStorageStrategy": lambda: tf.distribute.experimental.CentralStorageStrategy(
+        ["CPU:0", "CPU:1"]
     ),
     "UnheardOfStrategy": UnheardOfStrategy,
 }
@@ -736,7 +736,10 @@ def test_accumulation_in_the_inner_optimizer_is_refused_on_replicas(mirrored2):
         x = tf.Variable(1.0)
     before = state_of(optimizer, x)
     with refuses(
-        ValueError, "gradient_accumulation_steps=2", "2 replicas", "in the training loop"
+        ValueError,
+        "gradient_accumulation_steps=2",
+        "2 replicas",
+        "in the training loop",
     ):
         mirrored2.run(tf.function(lambda: optimizer.apply_gradients([(G * 1, x)])))
     assert state_of(optimizer, x) == before

@@ -227,10 +227,12 @@ def _deserializer(cls, config):
         from tf_lso.optimizers import keras3
 
         deserialize = keras3.Keras3Face._deserialize_inner
-        is_keras2 = str(config.get("module") or "").startswith("tf_keras") or (
-            "is_legacy_optimizer" in config.get("config", {})
-        )
-        if is_keras2:
+        module = str(config.get("module") or "")
+        if (
+            module.startswith(("tf_keras", "keras.optimizers.legacy"))
+            or "is_legacy_optimizer" in config.get("config", {})
+            or "registered_name" not in config
+        ):
             from tf_lso.optimizers import tf_keras as tf_keras_faces
 
             deserialize = tf_keras_faces.deserialize_inner
@@ -240,7 +242,7 @@ def _deserializer(cls, config):
 def _check_dynamic(dynamic):
     if isinstance(dynamic, bool):
         return
-    if dynamic == "dynamic":
+    if isinstance(dynamic, str) and dynamic == "dynamic":
         meant = "For a dynamic scale write LossScaleOptimizer(optimizer)."
     elif isinstance(dynamic, (int, float)):
         meant = (
@@ -274,13 +276,11 @@ def _check_keras3_arguments(arguments):
 
 
 def _check_free(inner):
-    family_wrappers = [
-        cls for cls in type(inner).__mro__ if cls.__name__ == "LossScaleOptimizer"
-    ]
-    if isinstance(inner, surface.Surface) or family_wrappers:
+    # Keras 3's and tf_keras's own, and tf_lso's, all say so in a class name.
+    if any("LossScaleOptimizer" in cls.__name__ for cls in type(inner).__mro__):
         raise TypeError(
-            "LossScaleOptimizer cannot wrap another LossScaleOptimizer, which would "
-            f"scale the loss twice, but got: {inner!r}. Wrap its `inner_optimizer`."
+            "'optimizer' must not be a LossScaleOptimizer, since the loss would be scaled "
+            f"twice, but got: {inner!r}. Wrap its `inner_optimizer`."
         )
     if getattr(inner, "_is_wrapped_by_loss_scale_optimizer", False):
         raise ValueError(

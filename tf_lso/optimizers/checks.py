@@ -16,13 +16,23 @@ class CallableList(list):
         return self
 
 
+def as_list(name, iterable):
+    """Return a list of `iterable`, or raise TypeError naming the argument."""
+    try:
+        return list(iterable)
+    except TypeError as error:
+        raise TypeError(
+            f"{name!r} must be an iterable, but got: {iterable!r}."
+        ) from error
+
+
 def unzip(grads_and_vars):
     """Return the lists of gradients and variables of an iterable of pairs.
 
     Raises:
       ValueError: if an element is no pair.
     """
-    pairs = list(grads_and_vars)
+    pairs = as_list("grads_and_vars", grads_and_vars)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(
@@ -100,7 +110,7 @@ def refuse_nonvariables(variables):
 
 def outside_scope(variables):
     """Return the names of variables that do not belong to the strategy in scope."""
-    if not tf.distribute.has_strategy():
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return []
     created_in_scope = tf.distribute.get_strategy().extended.variable_created_in_scope
     return [name_of(v) for v in variables if not created_in_scope(raw(v))]

@@ -7,7 +7,8 @@ import keras
 import tensorflow as tf
 
 from tf_lso import environment
-from tf_lso.optimizers import checks, slots
+from tf_lso.optimizers import checks, slots, surface
+from tf_lso.scaling import replica
 
 OPTIMIZER = keras.optimizers.Optimizer
 
@@ -67,21 +68,14 @@ def _count_steps_once(optimizer):
 
     def assign_add(value):
         raw = variable.value
-        if not isinstance(raw, tf.distribute.DistributedValues) and not _is_first_here():
+        if (
+            not isinstance(raw, tf.distribute.DistributedValues)
+            and not replica.is_first_here()
+        ):
             return raw
         return raw.assign_add(value)
 
     variable.__dict__["assign_add"] = assign_add
-
-
-def _is_first_here():
-    """Whether this is the first replica of its process, or no replica."""
-    replica = tf.distribute.get_replica_context()
-    if replica is None or replica.num_replicas_in_sync == 1:
-        return True
-    replica_id = replica.replica_id_in_sync_group
-    local = len(replica.strategy.extended.worker_devices)
-    return not isinstance(replica_id, int) or replica_id % local == 0
 
 
 def _build_under(optimizer, strategy):
@@ -94,8 +88,10 @@ def _known_variables(optimizer):
     return optimizer._trainable_variables_indices, optimizer._var_key
 
 
-class Keras3Face(slots.ListedSlots, keras.optimizers.LossScaleOptimizer):
-    """What Keras 3 needs; the surface comes before it in the method order."""
+class Keras3Face(
+    slots.ListedSlots, surface.Surface, keras.optimizers.LossScaleOptimizer
+):
+    """The surface on an optimizer of Keras 3."""
 
     aggregates_in_full = True
 
@@ -127,8 +123,16 @@ class Keras3Face(slots.ListedSlots, keras.optimizers.LossScaleOptimizer):
 
     def aggregate_inner(self, gradients, variables):
         """Return the gradients summed over all replicas, and their variables."""
-        replica = tf.distribute.get_replica_context()
-        return replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients), variables
+        # A gradient that no operation of this replica made may have no device, which
+        # the reduction goes by.
+        gradients = [
+            g
+            if g.device
+            else tf.nest.map_structure(tf.identity, g, expand_composites=True)
+            for g in gradients
+        ]
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, gradients), variables
 
     def apply_inner(self, gradients, variables, name):
         """Let the inner optimizer update the variables, in replica context."""
@@ -183,6 +187,13 @@ class Keras3Face(slots.ListedSlots, keras.optimizers.LossScaleOptimizer):
                 "Accumulate in the training loop: add up the unscaled gradients of the "
                 "micro-batches in variables made in strategy.scope(), and call "
                 "apply_gradients() with their mean after the last one."
+            )
+        if inner.use_ema and inner.ema_overwrite_frequency and replicas > 1:
+            raise ValueError(
+                f"ema_overwrite_frequency={inner.ema_overwrite_frequency} of the inner "
+                f"optimizer does not work under a strategy of {replicas} replicas, in "
+                "Keras 3 itself. Set it to None, and call finalize_variable_values() in "
+                "`with strategy.scope():` when the averages are wanted."
             )
         unchecked = self._unchecked(variables)
         if not unchecked:

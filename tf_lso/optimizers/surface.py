@@ -53,9 +53,9 @@ class Surface(attributes.Attributes):
         if callable(loss) and not hasattr(loss, "dtype"):
             self._protocol.scaled(protocol_lib.LEGACY)
             return lambda: self._scaled(loss())
-        self._check_loss(loss)
+        scaled = self._scaled(loss)
         self._protocol.scaled(protocol_lib.LEGACY)
-        return self._scaled(loss)
+        return scaled
 
     def _check_loss(self, loss):
         if not hasattr(loss, "dtype"):
@@ -102,6 +102,7 @@ class Surface(attributes.Attributes):
 
         Source: TensorFlow 2.0-2.15.
         """
+        grads = checks.as_list("grads", grads)
         grads = gradients_lib.unscale_gradients(grads, self.loss_scale)
         self._protocol.unscaled()
         return grads
@@ -131,7 +132,7 @@ class Surface(attributes.Attributes):
           skip_gradients_aggregation: the opposite, as TensorFlow 2.11-2.15 named it.
 
         Returns:
-          In a graph an op that does the step, in eager mode None.
+          In a TensorFlow 1 graph an op that does the step, elsewhere None.
 
         Raises:
           ValueError: in a cross-replica context, under an unsupported strategy, or if
@@ -225,6 +226,7 @@ class Surface(attributes.Attributes):
                 "`tape` is required when a tensor is passed as the loss: pass the "
                 f"tf.GradientTape that recorded it, or a callable. Got loss={loss!r}."
             )
+        self._check_context()
         tape = tf.GradientTape() if tape is None else tape
         with tape:
             loss = self.get_scaled_loss(loss)
@@ -299,11 +301,14 @@ class Surface(attributes.Attributes):
 
         Source: Keras 3.
         """
+        if loss is None:
+            raise TypeError("'loss' must be a tensor or a number, but got: None.")
         loss = tf.convert_to_tensor(loss)
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
+        scaled = gradients_lib.scale_loss(loss, self.loss_scale)
         self._protocol.scaled(protocol_lib.KERAS3)
-        return gradients_lib.scale_loss(loss, self.loss_scale)
+        return scaled
 
     def apply(self, grads, trainable_variables=None):
         """Apply a list of gradients, as `apply_gradients` does.
@@ -317,7 +322,7 @@ class Surface(attributes.Attributes):
 
         Source: Keras 3.
         """
-        grads = list(grads)
+        grads = checks.as_list("grads", grads)
         if trainable_variables is None:
             trainable_variables = self._built_variables()
             if grads and not trainable_variables:
@@ -325,7 +330,7 @@ class Surface(attributes.Attributes):
                     "'trainable_variables' must be given until the optimizer is built: "
                     "pass them, or call build(trainable_variables) before."
                 )
-        variables = list(trainable_variables)
+        variables = checks.as_list("trainable_variables", trainable_variables)
         if len(grads) != len(variables):
             raise ValueError(
                 f"'grads' has {len(grads)} elements but there are {len(variables)} "
@@ -388,6 +393,7 @@ class Surface(attributes.Attributes):
         Raises:
           ValueError: if the number of arrays or a shape does not fit; nothing is set.
         """
+        weights = checks.as_list("weights", weights)
         own = self._scale_variables()
         variables = [*self.weights, *own]
         if len(weights) not in (len(variables), len(variables) - len(own)):
@@ -396,15 +402,16 @@ class Surface(attributes.Attributes):
                 f"{len(variables)} ({len(variables) - len(own)} without the loss scale). "
                 "Build the optimizer before, on the same variables."
             )
-        pairs = list(zip(variables, weights))
-        for variable, value in pairs:
-            if tuple(variable.shape) != tf.convert_to_tensor(value).shape:
+        values = []
+        for variable, array in zip(variables, weights):
+            value = tf.convert_to_tensor(array)
+            if tuple(value.shape) != tuple(variable.shape):
                 raise ValueError(
-                    f"The array for {checks.name_of(variable)} has the shape "
-                    f"{tuple(tf.convert_to_tensor(value).shape)}, but needs "
-                    f"{tuple(variable.shape)}."
+                    f"The array for {checks.name_of(variable)} in 'weights' has the shape "
+                    f"{tuple(value.shape)}, but needs {tuple(variable.shape)}."
                 )
-        for variable, value in pairs:
+            values.append(tf.cast(value, checks.raw(variable).dtype))
+        for variable, value in zip(variables, values):
             variable.assign(value)
 
     def _scale_variables(self):

@@ -8,7 +8,7 @@ import inspect
 import tensorflow as tf
 import tf_keras
 
-from tf_lso.optimizers import checks, slots
+from tf_lso.optimizers import checks, slots, surface
 
 LEGACY_OPTIMIZER = tf_keras.optimizers.legacy.Optimizer
 OPTIMIZER = tf_keras.optimizers.Optimizer
@@ -18,20 +18,21 @@ _FAMILY_WRAPPER = tf_keras.mixed_precision.LossScaleOptimizer
 
 def deserialize_inner(config, custom_objects):
     """Make a tf_keras optimizer of a serialized one, of the family it was of."""
+    # The newer optimizers say what they are in their config, the legacy ones do not.
     legacy = config.get("config", {}).get("is_legacy_optimizer", True)
     return tf_keras.optimizers.deserialize(
         config, custom_objects=custom_objects, use_legacy_optimizer=legacy
     )
 
 
-class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin):
+class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin, surface.Surface):
     """What both tf_keras families share.
 
     Checkpoints have the layout of tf_keras's own wrapper: the inner optimizer's
     dependencies and the loss scale.
     """
 
-    _switch_off_aggregation = None  # the keyword argument that does it
+    _aggregation_off = None  # the keyword argument that does it, and its value
 
     def _initialize_family(self, name):
         del name
@@ -39,7 +40,7 @@ class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin):
     def _check_inner(self, inner):
         parameters = inspect.signature(inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-        keyword = next(iter(self._switch_off_aggregation))
+        keyword, _ = self._aggregation_off
         if keyword not in parameters and not takes_any:
             raise TypeError(
                 f"apply_gradients() of {type(inner).__name__} takes no {keyword!r}, which "
@@ -57,7 +58,7 @@ class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin):
     def apply_inner(self, gradients, variables, name):
         """Let the inner optimizer update the variables, in replica context."""
         self.inner_optimizer.apply_gradients(
-            list(zip(gradients, variables)), name=name, **self._switch_off_aggregation
+            list(zip(gradients, variables)), name=name, **dict([self._aggregation_off])
         )
 
     def skip_inner(self):
@@ -68,7 +69,18 @@ class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin):
         self.inner_optimizer.iterations = value
 
     def _built_variables(self):
-        return []
+        return self.__dict__.get("_build_list", [])
+
+    def build(self, var_list):
+        """Create the variables of the inner optimizer, once.
+
+        Args:
+          var_list: list of model variables.
+        """
+        var_list = list(var_list)
+        with checks.building, tf.init_scope():
+            self._build_inner(var_list)
+        self.__dict__["_build_list"] = var_list
 
     def _serialize_inner(self):
         return tf_keras.optimizers.serialize(self.inner_optimizer)
@@ -87,7 +99,7 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
     """Wraps an OptimizerV2."""
 
     _HAS_AGGREGATE_GRAD = True
-    _switch_off_aggregation = {"experimental_aggregate_gradients": False}
+    _aggregation_off = ("experimental_aggregate_gradients", False)
 
     def aggregate_inner(self, gradients, variables):
         """Return the gradients summed over all replicas, and their variables."""
@@ -106,9 +118,11 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
 
     def _prepare(self, variables):
         if self._unchecked(variables):
-            with checks.building, tf.init_scope():
-                self.inner_optimizer._create_all_weights(variables)
+            self.build(variables)
             self._note_checked(variables)
+
+    def _build_inner(self, variables):
+        self.inner_optimizer._create_all_weights(variables)
 
     def _compute_inner(self, loss, var_list, grad_loss, tape):
         return self.inner_optimizer._compute_gradients(
@@ -163,7 +177,7 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
 class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
     """Wraps an optimizer of the class that TensorFlow 2.11 made the default."""
 
-    _switch_off_aggregation = {"skip_gradients_aggregation": True}
+    _aggregation_off = ("skip_gradients_aggregation", True)
 
     def aggregate_inner(self, gradients, variables):
         """Return the gradients summed over all replicas, and their variables."""
@@ -179,14 +193,8 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
             is OPTIMIZER.aggregate_gradients
         )
 
-    def build(self, var_list):
-        """Create the variables of the inner optimizer, once.
-
-        Args:
-          var_list: list of model variables.
-        """
-        with checks.building, tf.init_scope():
-            self.inner_optimizer.build(list(var_list))
+    def _build_inner(self, variables):
+        self.inner_optimizer.build(variables)
 
     def _prepare(self, variables):
         unchecked = self._unchecked(variables)

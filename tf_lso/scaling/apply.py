@@ -7,8 +7,11 @@ import tensorflow as tf
 
 
 def _group(*operations):
-    """One op of all `operations` in a graph, None in eager mode."""
-    if tf.executing_eagerly():
+    """One op of all `operations` in a TensorFlow 1 graph, elsewhere None.
+
+    Functions run what has effects by themselves, and may not return an op.
+    """
+    if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
         return None
     return tf.group(*[op for op in operations if op is not None])
 
@@ -30,7 +33,7 @@ def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
       skip_fn: callable without arguments; runs once instead.
 
     Returns:
-      In a graph an op that does it all, in eager mode None.
+      In a TensorFlow 1 graph an op that does it all, elsewhere None.
     """
 
     def decide(gradients, apply_branch):

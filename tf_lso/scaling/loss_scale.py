@@ -20,7 +20,7 @@ def positive_number(name, value):
 
     Raises:
       TypeError: if it cannot be a number.
-      ValueError: if it is not positive and finite, or does not fit float32.
+      ValueError: if it is not positive and finite as a float32.
     """
     try:
         number = float(value)
@@ -28,7 +28,9 @@ def positive_number(name, value):
         raise TypeError(f"{name!r} must be a number, but got: {value!r}.") from error
     except ValueError as error:
         raise ValueError(f"{name!r} must be a number, but got: {value!r}.") from error
-    if not (0 < number <= rule_lib.FLOAT32_MAX):
+    except OverflowError:
+        number = math.inf
+    if not (rule_lib.FLOAT32_TINY <= number <= rule_lib.FLOAT32_MAX):
         raise ValueError(
             f"{name!r} must be a positive and finite float32, but got: {value!r}."
         )
@@ -36,11 +38,23 @@ def positive_number(name, value):
 
 
 def positive_integer(name, value):
-    """Return `value` as an int of at least 1, or raise an error naming the argument."""
-    number = positive_number(name, value)
-    if number != math.floor(number):
-        raise ValueError(f"{name!r} must be a whole number, but got: {value!r}.")
-    return int(number)
+    """Return `value` as an int from 1 to the largest int64, or raise an error.
+
+    Args:
+      name: the argument's name, for the message.
+      value: as for `positive_number`.
+    """
+    refusal = f"{name!r} must be a positive whole number (int64), but got: {value!r}."
+    try:
+        number = int(value)
+        whole = isinstance(value, str) or number == value
+    except TypeError as error:
+        raise TypeError(refusal) from error
+    except (ValueError, OverflowError) as error:
+        raise ValueError(refusal) from error
+    if not whole or not 1 <= number < 2**63:
+        raise ValueError(refusal)
+    return number
 
 
 def checked_rule(*, initial_scale, growth_steps, factor, min_scale, max_scale):

@@ -12,6 +12,8 @@ import weakref
 
 import tensorflow as tf
 
+from tf_lso.scaling import replica
+
 LEGACY = "get_scaled_loss"
 KERAS3 = "scale_loss"
 
@@ -37,6 +39,7 @@ class _Step:
     scaled_by: str | None = None
     unscaled: bool = False
     applied: bool = False
+    ended: bool = False  # by a refusal: the next scaling call begins a new step
 
     @property
     def in_use(self):
@@ -71,10 +74,10 @@ class Protocol:
         """
         step = self._begin()
         if step.scaled_by not in (None, method):
-            first, step.scaled_by = step.scaled_by, None
+            step.ended = True
             raise RuntimeError(
-                f"{method}() was called in a step in which {first}() has scaled the loss "
-                "already; scaling it twice gives wrong gradients. Keras 3's `fit` calls "
+                f"{method}() was called in a step in which {step.scaled_by}() has scaled "
+                "the loss already; scaling it twice gives wrong gradients. Keras 3's `fit` calls "
                 "scale_loss() itself: do not call get_scaled_loss() inside it. In a "
                 "custom loop use either get_scaled_loss() with get_unscaled_gradients(), "
                 "or scale_loss() alone."
@@ -94,7 +97,7 @@ class Protocol:
           RuntimeError: if that cannot be known, since functions of both kinds have
             scaled losses whose gradients are applied elsewhere.
         """
-        step = self._here().get(_replica())
+        step = self._here().get(replica.replica_id())
         if step is None or not step.in_use:
             step = self._left_open()
         step.applied = True
@@ -125,12 +128,12 @@ class Protocol:
 
     def _begin(self):
         """The step that a scaling call belongs to: a new one after an apply."""
-        steps, replica = self._here(), _replica()
-        if replica not in steps or steps[replica].applied:
-            steps[replica] = _Step()
+        steps, number = self._here(), replica.replica_id()
+        if number not in steps or steps[number].applied or steps[number].ended:
+            steps[number] = _Step()
         if tf.executing_eagerly():
-            self._last_eager = steps[replica]
-        return steps[replica]
+            self._last_eager = steps[number]
+        return steps[number]
 
     def _left_open(self):
         """What was scaled in another function or thread than the one that applies."""
@@ -145,10 +148,3 @@ class Protocol:
             )
         # A copy: a traced function does not run this code again, so its step stays open.
         return dataclasses.replace(steps[-1]) if steps else _Step()
-
-
-def _replica():
-    """A key for the replica at work, None in cross-replica context."""
-    context = tf.distribute.get_replica_context()
-    replica = context.replica_id_in_sync_group if context else None
-    return replica if isinstance(replica, int) else None

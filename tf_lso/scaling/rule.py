@@ -8,6 +8,7 @@ import dataclasses
 import typing
 
 FLOAT32_MAX = float.fromhex("0x1.fffffep+127")
+FLOAT32_TINY = float.fromhex("0x1p-126")  # the smallest that is not denormal
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,256 @@
+"""Replays the recorded cases, on tf_lso and on tf_keras's own wrapper.
+
+How a case was set up does not stand in the record; it stands here, and
+`test_reference.py` proves it: tf_keras's wrapper, driven by the same code, reproduces
+the record of tf_keras bit for bit. So where tf_lso differs, it is tf_lso.
+"""
+
+import functools
+import gzip
+import json
+import pathlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.families import FAMILIES
+
+_RECORD = pathlib.Path(__file__).parent / "record" / "golden.json.gz"
+
+# Whose kernels are those installed, if its TensorFlow is: only this one can be
+# reproduced to the last bit, since the kernels of TensorFlow changed with every year.
+REFERENCE = "2.21-tf_keras"
+SAME_KERNELS = tf.__version__.startswith("2.21.")
+
+# Between kernels: a few units in the last place of float32 over 25 steps.
+TOLERANCE = {"rtol": 1e-6, "atol": 1e-7}
+
+# Before 2.2 a skipped step was not counted in `iterations`.
+COUNTS_SKIPPED_STEPS_NOT = "2.1.4"
+
+# The optimizer families, by their names in the record and here.
+TF_KERAS_FAMILY = {"v2": "legacy", "new": "new"}
+
+
+@functools.cache
+def record():
+    """The whole record, a dict; see `record/README.md`."""
+    return json.loads(gzip.decompress(_RECORD.read_bytes()))
+
+
+def cases(section, **names):
+    """The cases of a section that bear these names, as (names, results) pairs."""
+    return [
+        (entry["case"], entry["results"])
+        for entry in record()["sections"][section]
+        if all(entry["case"].get(name) == value for name, value in names.items())
+    ]
+
+
+def result_of(results, version):
+    """What `version` gave, or None where it was not recorded."""
+    for entry in results:
+        if version in entry["versions"]:
+            return entry["result"]
+    return None
+
+
+def number(recorded):
+    """The recorded value with "nan", "inf" and "-inf" as floats, lists kept."""
+    if isinstance(recorded, list):
+        return [number(element) for element in recorded]
+    return float(recorded) if isinstance(recorded, str) else recorded
+
+
+def name_of(case):
+    """A short test id."""
+    return "-".join(str(value) for value in case.values() if value is not None)
+
+
+# --- The two wrappers.
+
+
+def ours(inner, kind="dynamic", scale=4.0, growth=2):
+    """Wrap `inner` in tf_lso's optimizer, as the record's `kind` wants it."""
+    return _wrapped(tf_lso.LossScaleOptimizer, inner, kind, scale, growth)
+
+
+def reference(inner, kind="dynamic", scale=4.0, growth=2):
+    """Wrap `inner` in tf_keras's own optimizer."""
+    return _wrapped(
+        tf_keras.mixed_precision.LossScaleOptimizer, inner, kind, scale, growth
+    )
+
+
+def _wrapped(cls, inner, kind, scale, growth):
+    if kind == "fixed":
+        return cls(inner, dynamic=False, initial_scale=scale)
+    return cls(inner, initial_scale=scale, dynamic_growth_steps=growth)
+
+
+# --- The inner optimizers.
+
+_SGD = {"learning_rate": 0.1, "momentum": 0.9}
+_ADAM = {"learning_rate": 0.01}
+_RMSPROP = {"learning_rate": 0.01}
+
+# Case of `schedules_and_clipping` -> arguments on top of those of `inner_optimizer`.
+_CASES = {
+    "schedule": {},
+    "decay": {"decay": 0.1},
+    "clipnorm": {"clipnorm": 0.25},
+    "clipvalue": {"clipvalue": 0.125},
+    "global_clipnorm": {"global_clipnorm": 0.25},
+    "rmsprop": {},
+    "rmsprop_centered": {"centered": True, "momentum": 0.9},
+    "amsgrad": {"amsgrad": True},
+    "nesterov": {"nesterov": True},
+    "sgd_plain": {"momentum": 0.0},
+    "use_ema": {"use_ema": True, "ema_momentum": 0.5},
+    "weight_decay": {"weight_decay": 0.1},
+}
+
+
+def inner_optimizer(family, name, case=None):
+    """Return a new optimizer of a family, as it was for the recorded case."""
+    arguments = {"SGD": _SGD, "Adam": _ADAM, "RMSprop": _RMSPROP}[name]
+    arguments = arguments | _CASES.get(case, {})
+    schedules = (keras if family == "keras3" else tf_keras).optimizers.schedules
+    if case == "schedule":
+        arguments["learning_rate"] = schedules.PiecewiseConstantDecay(
+            [4, 8, 12], [0.5, 0.25, 0.125, 0.0625]
+        )
+    if case == "decay" and family == "keras3":
+        # Keras 3 has no argument for it; the schedule is the same quotient.
+        del arguments["decay"]
+        arguments["learning_rate"] = schedules.InverseTimeDecay(0.1, 1, 0.1)
+    return getattr(FAMILIES[family], name)(**arguments)
+
+
+# --- One step in each recorded style.
+
+
+def tape_step(optimizer, loss_fn, variables):
+    """get_scaled_loss, tape, get_unscaled_gradients, apply_gradients."""
+    with tf.GradientTape() as tape:
+        scaled_loss = optimizer.get_scaled_loss(loss_fn())
+    gradients = tape.gradient(scaled_loss, variables)
+    gradients = optimizer.get_unscaled_gradients(gradients)
+    return optimizer.apply_gradients(zip(gradients, variables))
+
+
+def apply_step(optimizer, loss_fn, variables):
+    """apply_gradients on gradients that were never scaled."""
+    with tf.GradientTape() as tape:
+        loss = loss_fn()
+    return optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+
+
+def minimize_step(optimizer, loss_fn, variables):
+    """minimize with a callable loss."""
+    return optimizer.minimize(loss_fn, variables)
+
+
+STYLES = {"tape": tape_step, "apply": apply_step, "minimize": minimize_step}
+
+
+def play(optimizer, family, style="tape", mode="eager"):
+    """Take the 25 recorded steps.
+
+    Returns:
+      The list of states after each step, and the list of what the steps returned:
+      each time in eager mode, at each trace otherwise.
+    """
+    variables = [
+        tf.Variable(1.0, name="v0"),
+        tf.Variable([1.0, 2.0, 3.0], name="v1"),
+    ]
+    returned = []
+
+    def step(scalar, vector):
+        def loss_fn():
+            first, second = variables
+            return scalar * first + tf.reduce_sum(vector * second)
+
+        returned.append(STYLES[style](optimizer, loss_fn, variables))
+
+    if mode == "function":
+        step = tf.function(step)
+    states = []
+    for scalar, vector in record()["coefficients"]:
+        step(tf.constant(number(scalar)), tf.constant(number(vector)))
+        states.append(state(optimizer, family, variables))
+    return states, returned
+
+
+# --- What is recorded of an optimizer.
+
+
+def state(optimizer, family, variables):
+    """The state as the record has it."""
+    counter = optimizer.dynamic_counter
+    return {
+        "vars": [np.asarray(v.numpy()).tolist() for v in variables],
+        "loss_scale": float(optimizer.loss_scale),
+        "counter": None if counter is None else int(counter.numpy()),
+        "iterations": int(optimizer.iterations.numpy()),
+        "slots": slots(optimizer, family, variables),
+    }
+
+
+def slots(optimizer, family, variables):
+    """The slot variables as the record of the family has them."""
+    if family == "legacy":
+        return {
+            slot: [_slot(optimizer, v, slot) for v in variables]
+            for slot in optimizer.get_slot_names()
+        }
+    if family == "new":
+        inner = optimizer.inner_optimizer
+        counters = {id(inner.iterations), id(getattr(inner, "_learning_rate", None))}
+        found = {}
+        for v in inner.variables:
+            if id(v) not in counters:
+                name = "/".join(v.name.split(":")[0].split("/")[-2:])
+                found.setdefault(name, v.numpy().tolist())
+        return found
+    return {
+        f"{slot}/{v.name.split(':')[0]}": optimizer.get_slot(v, slot).numpy().tolist()
+        for slot in optimizer.get_slot_names()
+        for v in variables
+    }
+
+
+def _slot(optimizer, variable, slot):
+    try:
+        return optimizer.get_slot(variable, slot).numpy().tolist()
+    except KeyError:
+        return "err:KeyError"
+
+
+# --- Comparing.
+
+
+def flat(value):
+    """A float64 vector of nested lists of numbers."""
+    if isinstance(value, list):
+        return np.concatenate([flat(v) for v in value] or [np.zeros(0)])
+    return np.array([number(value)], np.float64)
+
+
+def assert_values(actual, recorded, exact, what):
+    """Compare numbers in nested lists, to the last bit or to `TOLERANCE`."""
+    actual, recorded = flat(actual), flat(recorded)
+    if exact:
+        np.testing.assert_array_equal(actual, recorded, err_msg=what)
+    else:
+        np.testing.assert_allclose(actual, recorded, err_msg=what, **TOLERANCE)
+
+
+def assert_counts(actual, recorded, what):
+    """Compare scale, counter and iterations; they are equal in every version."""
+    for key in ("loss_scale", "counter", "iterations"):
+        assert actual[key] == recorded[key], f"{what}: {key}"

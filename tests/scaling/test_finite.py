@@ -1,0 +1,307 @@
+"""Is every gradient finite? Against NumPy, for every bit pattern where that is few."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tf_lso
+from tests.families import wrapped
+from tf_lso.scaling import finite as finite_lib
+
+NAN, INF = float("nan"), float("inf")
+DTYPES = {
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+    "float32": np.float32,
+    "float64": np.float64,
+}
+
+
+def finite(*gradients):
+    verdict = finite_lib.all_finite(list(gradients))
+    assert verdict.dtype == tf.bool
+    assert verdict.shape == ()
+    return bool(verdict)
+
+
+def both(*gradients):
+    """The verdict, the same in eager mode and in a graph."""
+    eager = finite(*gradients)
+    traced = tf.function(lambda: finite_lib.all_finite(list(gradients)))()
+    assert bool(traced) == eager
+    return eager
+
+
+def sparse(values, indices, dtype=tf.float32, shape=(8, 1)):
+    values = tf.reshape(tf.constant(values, dtype), (-1, 1))
+    return tf.IndexedSlices(
+        values, tf.constant(indices), None if shape is None else tf.constant(shape)
+    )
+
+
+def numbers(dtype):
+    info = ml_dtypes.finfo(dtype)
+    return {
+        "zero": 0.0,
+        "minus_zero": -0.0,
+        "one": 1.0,
+        "max": info.max,
+        "min": info.min,
+        "tiny": info.tiny,
+        "denormal": info.smallest_subnormal,
+        "minus_denormal": -info.smallest_subnormal,
+        "epsilon": info.eps,
+    }
+
+
+@pytest.mark.parametrize("number", numbers(np.float32))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numbers_are_finite(dtype, number):
+    value = np.array(numbers(DTYPES[dtype])[number], DTYPES[dtype])
+    assert both(tf.constant(value))
+
+
+@pytest.mark.parametrize("value", [NAN, -NAN, INF, -INF])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_no_number_is_found_anywhere(dtype, value):
+    for position in (0, 3, 6):
+        values = np.ones(7, DTYPES[dtype])
+        values[position] = value
+        assert not both(tf.constant(values))
+
+
+@pytest.mark.parametrize(
+    ("bits", "dtype"),
+    [
+        (0x7FC00001, np.float32),
+        (0x7F800001, np.float32),
+        (0xFFFFFFFF, np.float32),
+        (0x7FF0000000000001, np.float64),
+        (0xFFF8000000000123, np.float64),
+    ],
+)
+def test_a_nan_of_any_payload_is_found(bits, dtype):
+    unsigned = {np.float32: np.uint32, np.float64: np.uint64}[dtype]
+    assert not both(tf.constant(np.array([bits], unsigned).view(dtype)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_every_bit_pattern_of_16_bits(dtype):
+    patterns = np.arange(2**16, dtype=np.uint16).view(DTYPES[dtype])
+    with np.errstate(invalid="ignore"):
+        expected = np.isfinite(patterns)
+    verdicts = tf.function(
+        lambda values: tf.map_fn(
+            lambda value: finite_lib.all_finite([value]),
+            values,
+            fn_output_signature=tf.bool,
+            parallel_iterations=64,
+        )
+    )(tf.constant(patterns))
+    np.testing.assert_array_equal(verdicts.numpy(), expected)
+    assert 0 < expected.sum() < 2**16
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.floats(width=32, allow_subnormal=True), min_size=1, max_size=5),
+        max_size=4,
+    )
+)
+def test_as_numpy_for_any_float32(gradients):
+    expected = all(np.isfinite(np.array(g, np.float32)).all() for g in gradients)
+    assert finite(*[tf.constant(g, tf.float32) for g in gradients]) == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.sampled_from([0.0, 1.0, 3e38, -3e38, NAN, INF, -INF]),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_slices_are_judged_by_the_rows_that_reach_the_variable(rows):
+    indices, values = zip(*rows, strict=True)
+    dense = np.zeros(4, np.float32)
+    with np.errstate(all="ignore"):
+        np.add.at(dense, list(indices), np.array(values, np.float32))
+    assert finite(sparse(values, indices, shape=(4, 1))) == np.isfinite(dense).all()
+
+
+class TestSlices:
+    def test_nan_before_a_finite_row_of_the_same_index(self):
+        assert not both(sparse([NAN, 1.0], [2, 2]))
+
+    def test_nan_after_a_finite_row_of_the_same_index(self):
+        assert not both(sparse([1.0, NAN], [2, 2]))
+
+    def test_infinity_in_one_row(self):
+        assert not both(sparse([1.0, -INF], [2, 5]))
+
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_rows_of_one_index_that_overflow_only_as_their_sum(self, dtype):
+        most = float(ml_dtypes.finfo(DTYPES[dtype]).max)
+        assert not both(sparse([most, most], [2, 2], dtype))
+        assert both(sparse([most, most], [2, 3], dtype))
+
+    def test_rows_of_one_index_that_cancel(self):
+        assert both(sparse([3e38, -3e38, 3e38], [2, 2, 2]))
+
+    def test_infinities_that_do_not_cancel(self):
+        assert not both(sparse([INF, -INF], [2, 2]))
+
+    def test_no_rows(self):
+        slices = tf.IndexedSlices(
+            tf.zeros((0, 3)), tf.zeros((0,), tf.int64), tf.constant([8, 3])
+        )
+        assert both(slices)
+
+    def test_without_the_dense_shape(self):
+        assert both(sparse([1.0, 2.0], [0, 0], shape=None))
+        assert not both(sparse([NAN, 2.0], [0, 0], shape=None))
+
+    @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+    def test_indices_of_either_width(self, dtype):
+        slices = tf.IndexedSlices(
+            tf.constant([[1.0], [NAN]]), tf.constant([7, 7], dtype)
+        )
+        assert not both(slices)
+
+    def test_a_variable_that_would_not_fit_into_memory(self):
+        slices = tf.IndexedSlices(
+            tf.ones((2, 4)),
+            tf.constant([10**12, 10**12], tf.int64),
+            tf.constant([10**13, 4], tf.int64),
+        )
+        assert both(slices)
+
+    @pytest.mark.parametrize("shape", [(2, 1), (2, 3, 4), (2,)])
+    def test_rows_of_any_rank(self, shape):
+        values = np.ones(shape, np.float32)
+        slices = tf.IndexedSlices(tf.constant(values), tf.constant([0, 0]))
+        assert both(slices)
+        values[1, ...] = NAN
+        slices = tf.IndexedSlices(tf.constant(values), tf.constant([0, 0]))
+        assert not both(slices)
+
+
+class TestLists:
+    def test_nothing_is_finite(self):
+        assert both()
+
+    def test_none_is_ignored(self):
+        assert both(None)
+        assert both(None, tf.constant(1.0), None)
+        assert not both(None, tf.constant(NAN))
+
+    def test_an_empty_tensor_is_finite(self):
+        assert both(tf.zeros((0,)))
+        assert both(tf.zeros((3, 0)), tf.constant(1.0))
+
+    @pytest.mark.parametrize("position", range(4))
+    def test_one_bad_gradient_of_different_kinds(self, position):
+        gradients = [
+            tf.constant([1.0, 2.0]),
+            sparse([1.0], [0]),
+            tf.constant(1.0, tf.float16),
+            tf.constant([[1.0]], tf.float64),
+        ]
+        bad = [
+            tf.constant([1.0, NAN]),
+            sparse([NAN], [0]),
+            tf.constant(INF, tf.float16),
+            tf.constant([[-INF]], tf.float64),
+        ]
+        assert both(*gradients)
+        gradients[position] = bad[position]
+        assert not both(*gradients)
+
+    def test_arrays_and_variables(self):
+        assert finite(np.ones(3, np.float32), tf.Variable([1.0]))
+        assert not finite(np.array([NAN], np.float32))
+        assert not finite(tf.Variable([NAN]))
+
+
+@pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128])
+def test_complex_gradients(dtype):
+    assert both(tf.constant([1 + 2j, 0j], dtype))
+    assert not both(tf.constant([complex(1, NAN)], dtype))
+    assert not both(tf.constant([complex(INF, 0)], dtype))
+
+
+def test_the_verdict_compiles_with_xla():
+    verdict = tf.function(
+        lambda *gradients: finite_lib.all_finite(list(gradients)), jit_compile=True
+    )
+    assert bool(verdict(tf.constant([1.0]), tf.constant(2.0, tf.float16)))
+    assert not bool(verdict(tf.constant([1.0]), tf.constant(NAN, tf.float16)))
+
+
+# --- All replicas agree.
+
+
+class TestOneDevice:
+    def test_agreed_is_the_verdict_of_the_one_replica(self):
+        assert bool(finite_lib.agreed([tf.constant(1.0), None]))
+        assert not bool(finite_lib.agreed([tf.constant(NAN)]))
+
+    def test_aggregated_is_the_verdict_of_the_one_replica(self):
+        assert bool(finite_lib.of_aggregated([tf.constant(1.0), None]))
+        assert not bool(finite_lib.of_aggregated([tf.constant(NAN)]))
+
+    def test_nothing_must_be_merged(self):
+        assert not finite_lib.merging_is_needed()
+
+
+def per_replica(strategy, values):
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(values[context.replica_id_in_sync_group])
+    )
+
+
+@pytest.mark.parametrize(
+    "values", [(1.0, 1.0), (NAN, 1.0), (1.0, INF), (NAN, NAN)], ids=str
+)
+def test_the_verdict_across_replicas(mirrored2, values):
+    gradients = [per_replica(mirrored2, values)]
+    with mirrored2.scope():
+        assert bool(finite_lib.agreed(gradients)) == np.isfinite(values).all()
+
+
+@pytest.mark.parametrize("values", [(1.0, 1.0), (NAN, 1.0), (1.0, INF)], ids=str)
+def test_the_verdict_of_a_loss_scale_on_every_replica(mirrored2, values):
+    with mirrored2.scope():
+        loss_scale = tf_lso.DynamicLossScale(8.0, increment_period=1)
+    verdicts = mirrored2.run(
+        tf.function(lambda gradient: tf.identity(loss_scale.update([gradient])[1])),
+        args=(per_replica(mirrored2, values),),
+    )
+    expected = bool(np.isfinite(values).all())
+    assert [bool(v) for v in mirrored2.experimental_local_results(verdicts)] == [
+        expected,
+        expected,
+    ]
+    assert float(loss_scale()) == (16.0 if expected else 4.0)
+
+
+def test_merging_is_needed_on_a_mirrored_replica_only(mirrored2):
+    seen = []
+    with mirrored2.scope():
+        seen.append(finite_lib.merging_is_needed())
+    mirrored2.run(lambda: seen.append(finite_lib.merging_is_needed()))
+    assert seen == [False, True, True]
+
+
+def test_check_finite_of_the_optimizer(family):
+    optimizer = wrapped(family)
+    assert bool(optimizer.check_finite([tf.constant(1.0), None]))
+    assert bool(optimizer.check_finite([]))
+    assert not bool(optimizer.check_finite([sparse([NAN, 1.0], [1, 1])]))

@@ -1,0 +1,264 @@
+"""Scaling losses and unscaling gradients, in every dtype and kind."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.families import wrapped
+from tf_lso.scaling import gradients as gradients_lib
+
+DTYPES = {
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+    "float32": np.float32,
+    "float64": np.float64,
+}
+
+
+def unscale(values, scale):
+    result = gradients_lib.unscale_gradient(
+        tf.constant(values), tf.constant(scale, tf.float32)
+    )
+    assert result.dtype == tf.constant(values).dtype
+    return result.numpy()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("scale", [1.0, 3.0, 8.0, 2.0**15, 2.0**25, 2.0**40, 0.25])
+def test_unscaling_is_the_rounded_quotient(dtype, scale):
+    values = np.array([0.0, 1.0, -3.0, 1024.0, -15000.0, 0.001], DTYPES[dtype])
+    expected = (values.astype(np.float64) / scale).astype(DTYPES[dtype])
+    # One rounding in float32 and one in the dtype differ from one alone in the last bit.
+    got = unscale(values, scale)
+    np.testing.assert_allclose(
+        got.astype(np.float64),
+        expected.astype(np.float64),
+        rtol=float(ml_dtypes.finfo(DTYPES[dtype]).eps),
+        atol=float(ml_dtypes.finfo(DTYPES[dtype]).smallest_subnormal),
+    )
+
+
+@pytest.mark.parametrize("scale", [2.0**25, 2.0**30])
+def test_a_float16_gradient_survives_a_scale_that_float16_has_no_reciprocal_of(scale):
+    assert unscale(np.array([32768.0], np.float16), scale) == np.float16(
+        32768.0 / scale
+    )
+    assert unscale(np.array([65504.0], np.float16), 2.0**25) > 0
+
+
+def test_a_scale_above_the_float16_range_divides_right():
+    assert unscale(np.array([65504.0], np.float16), 2.0**17) == np.float16(
+        65504.0 / 2.0**17
+    )
+
+
+def test_a_float64_gradient_is_divided_in_float64():
+    value = np.array([1.0, np.pi, 1e-300, 1e300])
+    np.testing.assert_array_equal(unscale(value, 3.0), value / 3.0)
+
+
+def test_a_float32_gradient_is_divided_not_multiplied_by_a_reciprocal():
+    values = np.arange(1, 2000, dtype=np.float32)
+    np.testing.assert_array_equal(unscale(values, 3.0), values / np.float32(3.0))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_stays_so(dtype, value):
+    got = unscale(np.array([value, 1.0], DTYPES[dtype]), 8.0)
+    assert str(float(got[0])) == str(float(value))
+    assert float(got[1]) == 0.125
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    value=st.floats(-(2.0**90), 2.0**90, width=32),
+    power=st.integers(0, 30),
+)
+def test_a_power_of_two_is_undone_exactly(value, power):
+    scale = tf.constant(2.0**power)
+    if abs(value) > 2.0**-90:
+        scaled = gradients_lib.scale_loss(tf.constant(value, tf.float32), scale)
+        got = gradients_lib.unscale_gradient(scaled, scale)
+        assert float(got) == value
+
+
+@pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128])
+def test_complex_gradients_are_unscaled(dtype):
+    got = gradients_lib.unscale_gradient(
+        tf.constant([8 + 16j], dtype), tf.constant(8.0)
+    )
+    assert got.dtype == dtype
+    assert complex(got[0]) == 1 + 2j
+
+
+def test_none_stays_none():
+    assert gradients_lib.unscale_gradient(None, tf.constant(8.0)) is None
+    got = gradients_lib.unscale_gradients(
+        [None, tf.constant(4.0), None], tf.constant(8.0)
+    )
+    assert [None if g is None else float(g) for g in got] == [None, 0.5, None]
+
+
+def test_an_iterator_of_gradients_gives_a_list():
+    got = gradients_lib.unscale_gradients(iter([tf.constant(4.0)]), tf.constant(8.0))
+    assert isinstance(got, list)
+    assert float(got[0]) == 0.5
+    assert gradients_lib.unscale_gradients([], tf.constant(8.0)) == []
+
+
+@pytest.mark.parametrize("kind", ["array", "variable", "list"])
+def test_what_converts_to_a_tensor_is_unscaled(kind):
+    gradient = {
+        "array": np.array([8.0], np.float32),
+        "variable": tf.Variable([8.0]),
+        "list": [8.0],
+    }[kind]
+    assert float(gradients_lib.unscale_gradient(gradient, tf.constant(8.0))[0]) == 1.0
+
+
+class TestSlices:
+    def slices(self, dtype=tf.float32, shape=(5, 2), index=tf.int64):
+        return tf.IndexedSlices(
+            tf.constant([[8.0, 16.0], [24.0, 32.0]], dtype),
+            tf.constant([3, 3], index),
+            None if shape is None else tf.constant(shape),
+        )
+
+    @pytest.mark.parametrize("index", [tf.int32, tf.int64])
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_stay_slices_of_their_dtype_indices_and_shape(self, dtype, index):
+        before = self.slices(dtype, index=index)
+        got = gradients_lib.unscale_gradient(before, tf.constant(8.0))
+        assert isinstance(got, tf.IndexedSlices)
+        assert got.values.dtype == dtype
+        assert got.indices is before.indices
+        assert got.dense_shape is before.dense_shape
+        assert got.values.numpy().tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+    def test_may_lack_the_dense_shape(self):
+        got = gradients_lib.unscale_gradient(self.slices(shape=None), tf.constant(8.0))
+        assert got.dense_shape is None
+
+    def test_in_float16_survive_a_large_scale(self):
+        slices = tf.IndexedSlices(
+            tf.constant([[32768.0]], tf.float16), tf.constant([0]), tf.constant([1, 1])
+        )
+        got = gradients_lib.unscale_gradient(slices, tf.constant(2.0**26))
+        assert got.values.numpy().tolist() == [[2.0**-11]]
+
+    @pytest.mark.parametrize("shape", [None, (5, 2)])
+    def test_get_the_dense_shape_of_their_variable(self, shape):
+        got = gradients_lib.with_dense_shape(
+            self.slices(shape=shape), tf.Variable(tf.zeros((5, 2)))
+        )
+        assert isinstance(got, tf.IndexedSlices)
+        assert got.dense_shape.numpy().tolist() == [5, 2]
+        assert got.values.numpy().tolist() == [[8.0, 16.0], [24.0, 32.0]]
+
+    @pytest.mark.parametrize("index", [tf.int32, tf.int64])
+    def test_get_the_dense_shape_in_the_dtype_of_their_indices(self, index):
+        got = gradients_lib.with_dense_shape(
+            self.slices(shape=None, index=index), tf.Variable(tf.zeros((5, 2)))
+        )
+        assert got.dense_shape.dtype == index
+
+    def test_are_summed_to_one_row_an_index(self):
+        slices = tf.IndexedSlices(
+            tf.constant([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0]]),
+            tf.constant([7, 2, 7]),
+        )
+        got = gradients_lib.summed_values(slices).numpy().tolist()
+        assert sorted(got) == [[10.0, 20.0], [101.0, 202.0]]
+
+    def test_summed_values_has_no_row_that_was_not_touched(self):
+        slices = tf.IndexedSlices(
+            tf.ones((3, 4)),
+            tf.constant([10**12, 5, 10**12], tf.int64),
+            tf.constant([10**13, 4], tf.int64),
+        )
+        assert gradients_lib.summed_values(slices).shape == (2, 4)
+
+    def test_a_dense_gradient_is_left_alone(self):
+        gradient = tf.constant([1.0])
+        assert gradients_lib.with_dense_shape(gradient, tf.Variable([0.0])) is gradient
+        assert gradients_lib.with_dense_shape(None, tf.Variable([0.0])) is None
+
+
+class TestScaling:
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_keeps_the_dtype_of_the_loss(self, dtype):
+        got = gradients_lib.scale_loss(tf.constant([1.5, 2.0], dtype), tf.constant(8.0))
+        assert got.dtype == dtype
+        assert got.numpy().astype(np.float64).tolist() == [12.0, 16.0]
+
+    def test_of_a_variable(self):
+        got = gradients_lib.scale_loss(tf.Variable(1.5), tf.constant(8.0))
+        assert float(got) == 12.0
+
+    def test_in_float16_overflows_to_infinity_as_tensorflow_did(self):
+        got = gradients_lib.scale_loss(
+            tf.constant(9.0, tf.float16), tf.constant(2.0**13)
+        )
+        assert np.isinf(got.numpy())
+
+
+# --- Through the optimizers.
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_get_scaled_loss_keeps_the_dtype(family, dtype):
+    optimizer = wrapped(family)
+    got = optimizer.get_scaled_loss(tf.constant([1.5], dtype))
+    assert got.dtype == dtype
+    assert float(got[0]) == 12.0
+    called = optimizer.get_scaled_loss(lambda: tf.constant(2.5, dtype))()
+    assert called.dtype == dtype
+    assert float(called) == 20.0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scale_loss_is_float32_or_wider(family, dtype):
+    got = wrapped(family).scale_loss(tf.constant(1.5, dtype))
+    assert got.dtype == ("float64" if dtype == "float64" else "float32")
+    assert float(got) == 12.0
+
+
+def test_get_unscaled_gradients_of_all_kinds(family):
+    slices = tf.IndexedSlices(tf.constant([[8.0]]), tf.constant([1]), [4, 1])
+    got = wrapped(family).get_unscaled_gradients(
+        g for g in [tf.constant(8.0), None, slices, tf.constant(8.0, tf.float16)]
+    )
+    assert isinstance(got, list)
+    assert float(got[0]) == 1.0
+    assert got[1] is None
+    assert isinstance(got[2], tf.IndexedSlices)
+    assert got[2].values.numpy().tolist() == [[1.0]]
+    assert got[3].dtype == tf.float16
+
+
+def test_a_float16_variable_learns_at_a_scale_of_2_to_the_25(family):
+    optimizer = wrapped(family, "SGD", 1.0, scale=2.0**25)
+    x = tf.Variable(1.0, dtype=tf.float16)
+    gradient = tf.constant(2.0**14, tf.float16)
+    unscaled = optimizer.get_unscaled_gradients([gradient])
+    assert float(unscaled[0]) == 2.0**-11
+    optimizer.apply_gradients([(unscaled[0], x)])
+    assert float(x) < 1.0
+
+
+def test_a_float16_loss_that_is_scaled_warns_once(family, caplog):
+    optimizer = wrapped(family, scale=2.0**15)
+    for _ in range(2):
+        optimizer.get_scaled_loss(tf.constant(4.0, tf.float16))
+    assert caplog.text.count("float16 loss") == 1
+
+
+def test_a_float16_loss_that_fits_does_not_warn(family, caplog):
+    optimizer = wrapped(family, scale=2.0)
+    optimizer.get_scaled_loss(tf.constant(4.0, tf.float16))
+    optimizer.get_scaled_loss(tf.constant(1e30))
+    assert "float16" not in caplog.text

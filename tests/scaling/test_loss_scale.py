@@ -1,0 +1,311 @@
+"""FixedLossScale and DynamicLossScale: what programs of TensorFlow 2.0-2.3 call."""
+
+import copy
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+
+NAN, INF = float("nan"), float("inf")
+
+
+def per_replica(strategy, values):
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(values[context.replica_id_in_sync_group])
+    )
+
+
+class TestFixed:
+    def test_is_a_float32_scalar_at_each_call(self):
+        scale = tf_lso.FixedLossScale(128)
+        assert isinstance(scale, tf_lso.LossScale)
+        assert scale().dtype == tf.float32
+        assert scale().shape == ()
+        assert float(scale()) == 128.0
+
+    @pytest.mark.parametrize("value", [1, 1.0, 3.5, 2**20, True])
+    def test_takes_python_numbers_of_one_or_more(self, value):
+        assert float(tf_lso.FixedLossScale(value)()) == float(value)
+
+    @pytest.mark.parametrize("gradient", [1.0, NAN, INF])
+    def test_never_moves_and_never_skips(self, gradient):
+        scale = tf_lso.FixedLossScale(8.0)
+        _, should_apply = scale.update([tf.constant(gradient)])
+        assert should_apply is True
+        assert float(scale()) == 8.0
+
+    def test_update_gives_an_op_in_a_graph(self):
+        scale = tf_lso.FixedLossScale(8.0)
+        with tf.Graph().as_default():
+            op, should_apply = scale.update([tf.constant(NAN)])
+        assert isinstance(op, tf.Operation)
+        assert should_apply is True
+
+    def test_may_be_called_in_several_graphs(self):
+        scale = tf_lso.FixedLossScale(8.0)
+        scale()
+        for _ in range(2):
+            assert float(tf.function(lambda: scale())()) == 8.0
+
+    def test_config_and_text(self):
+        scale = tf_lso.FixedLossScale(123)
+        assert scale.get_config() == {"loss_scale_value": 123.0}
+        assert repr(scale) == "FixedLossScale(123.0)"
+        config = scale.get_config()
+        again = tf_lso.FixedLossScale.from_config(config)
+        assert float(again()) == 123.0
+        assert config == scale.get_config()
+
+    def test_has_no_variables(self):
+        assert tf_lso.FixedLossScale(2).named_variables() == []
+
+    def test_of_takes_scales_below_one(self):
+        assert float(tf_lso.FixedLossScale.of(0.25)()) == 0.25
+
+    @pytest.mark.parametrize("context", ["replica", "cross_replica"])
+    def test_updates_in_both_contexts(self, mirrored2, context):
+        scale = tf_lso.FixedLossScale(4)
+        seen = []
+        if context == "replica":
+            mirrored2.run(lambda: seen.append(scale.update([tf.constant(NAN)])[1]))
+        else:
+            with mirrored2.scope():
+                seen.append(scale.update([per_replica(mirrored2, (NAN, 1.0))])[1])
+        assert set(seen) == {True}
+
+
+class TestDynamic:
+    def test_has_the_defaults_of_tensorflow(self):
+        scale = tf_lso.DynamicLossScale()
+        assert isinstance(scale, tf_lso.LossScale)
+        assert float(scale()) == 2.0**15
+        assert scale.initial_loss_scale == 2.0**15
+        assert scale.increment_period == 2000
+        assert scale.multiplier == 2.0
+        assert scale.min_loss_scale == 1.0
+        assert scale.max_loss_scale is None
+
+    def test_types(self):
+        scale = tf_lso.DynamicLossScale(4, 3, 5)
+        assert scale().dtype == tf.float32
+        assert scale().shape == ()
+        assert isinstance(scale.initial_loss_scale, float)
+        assert isinstance(scale.increment_period, int)
+        assert isinstance(scale.multiplier, float)
+        named = dict(scale.named_variables())
+        assert set(named) == {"current_loss_scale", "good_steps"}
+        assert named["current_loss_scale"].dtype == tf.float32
+        assert named["good_steps"].dtype == tf.int64
+        assert not any(variable.trainable for variable in named.values())
+
+    @pytest.mark.parametrize("value", [8, 8.0, "8", np.float64(8), np.array(8)])
+    def test_takes_numbers_of_all_kinds(self, value):
+        assert float(tf_lso.DynamicLossScale(value)()) == 8.0
+
+    def test_takes_a_tensor_as_number(self):
+        assert tf_lso.DynamicLossScale(tf.constant(8.0)).initial_loss_scale == 8.0
+
+    def test_update_in_eager_mode(self):
+        scale = tf_lso.DynamicLossScale(8.0, 2)
+        op, should_apply = scale.update([tf.constant(1.0)])
+        assert op is None
+        assert should_apply.dtype == tf.bool
+        assert should_apply.shape == ()
+        assert bool(should_apply)
+        _, should_apply = scale.update([tf.constant(NAN)])
+        assert not bool(should_apply)
+        assert float(scale()) == 4.0
+
+    def test_update_in_a_graph_of_tensorflow_1(self):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            scale = tf_lso.DynamicLossScale(8.0, 2)
+            gradient = tf.compat.v1.placeholder(tf.float32, ())
+            op, should_apply = scale.update([gradient])
+            assert isinstance(op, tf.Operation)
+            session.run(tf.compat.v1.global_variables_initializer())
+            for value, expected in ((1.0, 8.0), (1.0, 16.0), (NAN, 8.0)):
+                _, verdict = session.run([op, should_apply], {gradient: value})
+                assert verdict == np.isfinite(value)
+                assert session.run(scale()) == expected
+
+    @pytest.mark.parametrize(
+        "grads",
+        [
+            [],
+            [None],
+            [tf.constant(1.0), None],
+            {"a": tf.constant(1.0), "b": [tf.constant([2.0])]},
+            tf.constant(3.0),
+            (tf.constant(1.0, tf.float16),),
+            [tf.IndexedSlices(tf.constant([[1.0]]), tf.constant([0]))],
+        ],
+        ids=["empty", "none", "some_none", "nested", "tensor", "tuple", "slices"],
+    )
+    def test_update_takes_any_structure(self, grads):
+        scale = tf_lso.DynamicLossScale(8.0, 1)
+        assert bool(scale.update(grads)[1])
+        assert float(scale()) == 16.0
+
+    @pytest.mark.parametrize(
+        "grads",
+        [
+            {"a": tf.constant(1.0), "b": [tf.constant([2.0, INF])]},
+            tf.constant(NAN),
+            [None, tf.constant([NAN])],
+            [tf.IndexedSlices(tf.constant([[NAN], [1.0]]), tf.constant([0, 0]))],
+        ],
+        ids=["nested", "tensor", "some_none", "slices"],
+    )
+    def test_update_finds_what_is_not_finite(self, grads):
+        scale = tf_lso.DynamicLossScale(8.0, 1)
+        assert not bool(scale.update(grads)[1])
+        assert float(scale()) == 4.0
+
+    @pytest.mark.parametrize("context", ["replica", "cross_replica"])
+    @pytest.mark.parametrize("values", [(1.0, 1.0), (1.0, NAN)], ids=str)
+    def test_updates_once_in_both_contexts(self, mirrored2, context, values):
+        with mirrored2.scope():
+            scale = tf_lso.DynamicLossScale(8.0, 3)
+        gradient = per_replica(mirrored2, values)
+        if context == "replica":
+            mirrored2.run(
+                tf.function(lambda g: tf.identity(scale.update([g])[1])),
+                args=(gradient,),
+            )
+        else:
+            with mirrored2.scope():
+                _, should_apply = scale.update([gradient])
+            assert bool(should_apply) == np.isfinite(values).all()
+        finite = np.isfinite(values).all()
+        assert float(scale()) == (8.0 if finite else 4.0)
+        assert int(scale._num_good_steps.numpy()) == (1 if finite else 0)
+
+    def test_made_outside_the_scope_it_updates_once_too(self, mirrored2):
+        scale = tf_lso.DynamicLossScale(8.0, 100)
+        run = tf.function(lambda g: tf.identity(scale.update([g])[1]))
+        for _ in range(3):
+            mirrored2.run(run, args=(per_replica(mirrored2, (1.0, 2.0)),))
+        assert int(scale._num_good_steps) == 3
+        mirrored2.run(run, args=(per_replica(mirrored2, (NAN, 2.0)),))
+        assert float(scale()) == 4.0
+
+    def test_calls_read_the_scale_as_it_is_now(self):
+        scale = tf_lso.DynamicLossScale(8.0)
+        read = tf.function(lambda: scale())
+        assert float(read()) == 8.0
+        scale.update([tf.constant(NAN)])
+        assert float(read()) == 4.0
+
+    def test_config(self):
+        scale = tf_lso.DynamicLossScale(1, 2, 3)
+        expected = {
+            "initial_loss_scale": 1.0,
+            "increment_period": 2,
+            "multiplier": 3.0,
+        }
+        assert scale.get_config() == expected
+        again = tf_lso.DynamicLossScale.from_config(expected)
+        assert again.get_config() == expected
+        assert len(expected) == 3
+
+    def test_config_holds_the_limits_where_they_were_set(self):
+        scale = tf_lso.DynamicLossScale(2, min_loss_scale=0.5, max_loss_scale=64)
+        config = scale.get_config()
+        assert config["min_loss_scale"] == 0.5
+        assert config["max_loss_scale"] == 64.0
+        again = tf_lso.DynamicLossScale.from_config(config)
+        assert (again.min_loss_scale, again.max_loss_scale) == (0.5, 64.0)
+
+    def test_config_is_without_state(self):
+        scale = tf_lso.DynamicLossScale(8.0)
+        scale.update([tf.constant(NAN)])
+        assert scale.get_config()["initial_loss_scale"] == 8.0
+
+    def test_text(self):
+        scale = tf_lso.DynamicLossScale(initial_loss_scale=1, increment_period=2)
+        assert repr(scale) == (
+            "DynamicLossScale(current_loss_scale=1.0, num_good_steps=0, "
+            "initial_loss_scale=1.0, increment_period=2, multiplier=2.0)"
+        )
+        with tf.Graph().as_default():
+            assert "current_loss_scale" not in repr(scale)
+
+    def test_checkpoint_keys_are_those_of_tensorflow(self, tmp_path):
+        scale = tf_lso.DynamicLossScale(8.0)
+        scale.update([tf.constant(1.0)])
+        path = tf.train.Checkpoint(scale=scale).write(str(tmp_path / "c"))
+        keys = dict(tf.train.list_variables(path))
+        assert {
+            "scale/current_loss_scale/.ATTRIBUTES/VARIABLE_VALUE",
+            "scale/good_steps/.ATTRIBUTES/VARIABLE_VALUE",
+        } == {key for key in keys if key.startswith("scale/")}
+        again = tf_lso.DynamicLossScale(2.0)
+        tf.train.Checkpoint(scale=again).read(path).assert_consumed()
+        assert float(again()) == 8.0
+        assert int(again._num_good_steps) == 1
+
+    def test_a_deep_copy_keeps_the_state_and_moves_alone(self):
+        scale = tf_lso.DynamicLossScale(8.0, 10)
+        scale.update([tf.constant(NAN)])
+        scale.update([tf.constant(1.0)])
+        again = copy.deepcopy(scale)
+        assert float(again()) == 4.0
+        assert int(again._num_good_steps) == 1
+        again.update([tf.constant(NAN)])
+        assert float(scale()) == 4.0
+        assert float(again()) == 2.0
+
+
+class Halving(tf_lso.LossScale):
+    """A user's own loss scale, with a variable of its own."""
+
+    def __init__(self, start):
+        super().__init__()
+        self.start = start
+        self.value = self._add_weight("value", start, tf.float32)
+
+    def __call__(self):
+        return tf.convert_to_tensor(self.value)
+
+    def update(self, grads):
+        self.value.assign(self.value / 2)
+        return tf.no_op(), True
+
+    def get_config(self):
+        return {"start": self.start}
+
+
+class TestSubclasses:
+    def test_a_users_own_loss_scale(self):
+        scale = Halving(8.0)
+        scale.update([])
+        assert float(scale()) == 4.0
+        assert [name for name, _ in scale.named_variables()] == ["value"]
+        assert Halving.from_config(scale.get_config()).start == 8.0
+
+    def test_update_aggregated_calls_what_the_subclass_overrides(self):
+        scale = Halving(8.0)
+        scale.update_aggregated([])
+        assert float(scale()) == 4.0
+
+    def test_a_subclass_of_dynamic_that_overrides_update_is_asked(self):
+        class Stubborn(tf_lso.DynamicLossScale):
+            def update(self, grads):
+                super().update(grads)
+                return None, tf.constant(True)
+
+        scale = Stubborn(8.0)
+        _, should_apply = scale.update_aggregated([tf.constant(NAN)])
+        assert bool(should_apply)
+        assert float(scale()) == 4.0
+
+    def test_update_aggregated_equals_update(self):
+        first, second = tf_lso.DynamicLossScale(8.0, 2), tf_lso.DynamicLossScale(8.0, 2)
+        for value in (1.0, 1.0, NAN, 1.0):
+            gradient = [tf.constant(value), None]
+            assert bool(first.update(gradient)[1]) == bool(
+                second.update_aggregated(gradient)[1]
+            )
+            assert float(first()) == float(second())

@@ -1,0 +1,487 @@
+"""Both protocols on one optimizer: what is scaled is unscaled exactly once.
+
+The loss is 2x and the learning rate 1, so a right step takes 2 off x. A step that forgets
+to unscale takes off 16, one that unscales twice a quarter.
+"""
+
+import copy
+import gc
+import logging
+import pickle
+import threading
+
+import pytest
+import tensorflow as tf
+
+from tests.families import STYLES, copies, wrapped
+from tf_lso.scaling import protocol as protocol_lib
+
+MODES = {
+    "eager": lambda function: function,
+    "traced": lambda function: tf.function(function),
+    "xla": lambda function: tf.function(function, jit_compile=True),
+}
+
+
+@pytest.fixture
+def optimizer(family):
+    return wrapped(family, "SGD", 1.0)
+
+
+@pytest.fixture
+def x():
+    return tf.Variable(100.0, name="x")
+
+
+def scaled_gradient(optimizer, x, method):
+    with tf.GradientTape() as tape:
+        scaled = getattr(optimizer, method)(2.0 * x)
+    return tape.gradient(scaled, x)
+
+
+def steps_of(x, start=100.0):
+    """The number of right steps that x has had."""
+    return (start - float(x)) / 2.0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("style", STYLES)
+def test_each_protocol_in_each_mode(optimizer, x, style, mode):
+    step = MODES[mode](lambda: STYLES[style](optimizer, lambda: 2.0 * x, [x]))
+    for _ in range(3):
+        step()
+    assert steps_of(x) == 3
+
+
+@pytest.mark.parametrize("modes", ["eager eager", "traced traced", "eager traced"])
+def test_the_protocols_in_turn(optimizer, x, modes):
+    legacy, keras3 = modes.split()
+    steps = [
+        MODES[legacy](lambda: STYLES["legacy"](optimizer, lambda: 2.0 * x, [x])),
+        MODES[keras3](lambda: STYLES["keras3"](optimizer, lambda: 2.0 * x, [x])),
+    ]
+    for index in (0, 1, 1, 0, 0, 1, 0, 1):
+        steps[index]()
+    assert steps_of(x) == 8
+
+
+def test_minimize_between_steps_of_keras3(optimizer, x):
+    for _ in range(2):
+        STYLES["keras3"](optimizer, lambda: 2.0 * x, [x])
+        optimizer.minimize(lambda: 2.0 * x, [x])
+    assert steps_of(x) == 4
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_scale_loss_with_get_unscaled_gradients_is_not_unscaled_again(
+    optimizer, x, mode
+):
+    def step():
+        gradient = scaled_gradient(optimizer, x, "scale_loss")
+        (gradient,) = optimizer.get_unscaled_gradients([gradient])
+        optimizer.apply_gradients([(gradient, x)])
+
+    step = MODES[mode](step)
+    for _ in range(3):
+        step()
+    assert steps_of(x) == 3
+
+
+@pytest.mark.parametrize("call", ["apply", "apply_gradients"])
+def test_both_methods_of_keras3_unscale(optimizer, x, call):
+    for _ in range(2):
+        gradient = scaled_gradient(optimizer, x, "scale_loss")
+        if call == "apply":
+            optimizer.apply([gradient], [x])
+        else:
+            optimizer.apply_gradients([(gradient, x)])
+    assert steps_of(x) == 2
+
+
+class TestAcrossFunctions:
+    """Scaling, unscaling and applying stand in different functions."""
+
+    def test_traced_scale_loss_and_eager_apply(self, optimizer, x):
+        gradient = tf.function(lambda: scaled_gradient(optimizer, x, "scale_loss"))
+        for _ in range(5):
+            optimizer.apply_gradients([(gradient(), x)])
+        assert steps_of(x) == 5
+
+    def test_eager_scale_loss_and_traced_apply(self, optimizer, x):
+        apply = tf.function(lambda gradient: optimizer.apply_gradients([(gradient, x)]))
+        for _ in range(5):
+            apply(scaled_gradient(optimizer, x, "scale_loss"))
+        assert steps_of(x) == 5
+
+    def test_traced_scale_loss_and_traced_apply(self, optimizer, x):
+        gradient = tf.function(lambda: scaled_gradient(optimizer, x, "scale_loss"))
+        apply = tf.function(lambda gradient: optimizer.apply_gradients([(gradient, x)]))
+        for _ in range(5):
+            apply(gradient())
+        assert steps_of(x) == 5
+
+    def test_traced_get_scaled_loss_and_eager_unscaling(self, optimizer, x):
+        gradient = tf.function(lambda: scaled_gradient(optimizer, x, "get_scaled_loss"))
+        for _ in range(5):
+            unscaled = optimizer.get_unscaled_gradients([gradient()])
+            optimizer.apply_gradients([(unscaled[0], x)])
+        assert steps_of(x) == 5
+
+    def test_traced_unscaled_gradients_and_eager_apply(self, optimizer, x):
+        @tf.function
+        def gradient():
+            scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
+            return optimizer.get_unscaled_gradients([scaled])[0]
+
+        for _ in range(5):
+            optimizer.apply_gradients([(gradient(), x)])
+        assert steps_of(x) == 5
+
+    def test_a_retraced_function(self, optimizer, x):
+        @tf.function
+        def gradient(factors):
+            with tf.GradientTape() as tape:
+                loss = optimizer.scale_loss(2.0 * x * tf.reduce_mean(factors))
+            return tape.gradient(loss, x)
+
+        for size in (1, 2, 3, 1):
+            optimizer.apply_gradients([(gradient(tf.ones(size)), x)])
+        assert steps_of(x) == 4
+
+    def test_whole_traced_steps_beside_a_traced_function_of_gradients(
+        self, optimizer, x
+    ):
+        gradient = tf.function(lambda: scaled_gradient(optimizer, x, "scale_loss"))
+        legacy = tf.function(lambda: STYLES["legacy"](optimizer, lambda: 2.0 * x, [x]))
+        for _ in range(3):
+            legacy()
+            optimizer.apply_gradients([(gradient(), x)])
+        assert steps_of(x) == 6
+
+    def test_functions_of_both_kinds_with_an_apply_elsewhere_are_refused(
+        self, optimizer, x
+    ):
+        @tf.function
+        def unscaled():
+            scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
+            return optimizer.get_unscaled_gradients([scaled])[0]
+
+        scaled = tf.function(lambda: scaled_gradient(optimizer, x, "scale_loss"))
+        gradients = scaled(), unscaled()
+        for gradient in gradients:
+            with pytest.raises(RuntimeError, match="get_unscaled_gradients"):
+                optimizer.apply_gradients([(gradient, x)])
+        assert steps_of(x) == 0
+
+
+class TestWithinAFunction:
+    """Loops and branches of a traced step are graphs of their own."""
+
+    @pytest.mark.parametrize("style", STYLES)
+    def test_micro_batches_in_a_loop(self, optimizer, x, style):
+        @tf.function
+        def step():
+            total = tf.constant(0.0)
+            for _ in tf.range(4):
+                if style == "keras3":
+                    gradient = scaled_gradient(optimizer, x, "scale_loss")
+                else:
+                    gradient = scaled_gradient(optimizer, x, "get_scaled_loss")
+                    gradient = optimizer.get_unscaled_gradients([gradient])[0]
+                total += gradient
+            optimizer.apply_gradients([(total / 4.0, x)])
+
+        for _ in range(3):
+            step()
+        assert steps_of(x) == 3
+
+    @pytest.mark.parametrize("style", STYLES)
+    def test_a_whole_step_in_a_loop(self, optimizer, x, style):
+        x.assign(100.0)
+
+        @tf.function
+        def epoch():
+            for _ in tf.range(3):
+                STYLES[style](optimizer, lambda: 2.0 * x, [x])
+
+        epoch()
+        epoch()
+        assert steps_of(x) == 6
+
+    @pytest.mark.parametrize("style", STYLES)
+    def test_an_apply_in_a_branch(self, optimizer, x, style):
+        @tf.function
+        def step(due):
+            if style == "keras3":
+                gradient = scaled_gradient(optimizer, x, "scale_loss")
+            else:
+                gradient = scaled_gradient(optimizer, x, "get_scaled_loss")
+                gradient = optimizer.get_unscaled_gradients([gradient])[0]
+            if due:
+                optimizer.apply_gradients([(gradient, x)])
+
+        for due in (True, False, True):
+            step(tf.constant(due))
+        assert steps_of(x) == 2
+
+    def test_branches_and_loops_of_both_protocols(self, optimizer, x):
+        @tf.function
+        def keras3(due):
+            gradient = scaled_gradient(optimizer, x, "scale_loss")
+            if due:
+                optimizer.apply_gradients([(gradient, x)])
+
+        @tf.function
+        def legacy(due):
+            gradient = scaled_gradient(optimizer, x, "get_scaled_loss")
+            gradient = optimizer.get_unscaled_gradients([gradient])[0]
+            if due:
+                optimizer.apply_gradients([(gradient, x)])
+
+        for _ in range(2):
+            keras3(tf.constant(True))
+            legacy(tf.constant(True))
+        assert steps_of(x) == 4
+
+
+class TestSeveralLosses:
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("style", STYLES)
+    def test_of_one_step(self, optimizer, x, style, mode):
+        def step():
+            method = "scale_loss" if style == "keras3" else "get_scaled_loss"
+            first = scaled_gradient(optimizer, x, method)
+            second = scaled_gradient(optimizer, x, method)
+            gradient = first + second
+            if style == "legacy":
+                (gradient,) = optimizer.get_unscaled_gradients([gradient])
+            optimizer.apply_gradients([(gradient, x)])
+
+        step = MODES[mode](step)
+        step()
+        step()
+        assert steps_of(x) == 4
+
+    @pytest.mark.parametrize("style", STYLES)
+    def test_of_micro_batches(self, optimizer, x, style):
+        for _ in range(3):
+            total = tf.Variable(0.0)
+            for _ in range(4):
+                if style == "keras3":
+                    gradient = scaled_gradient(optimizer, x, "scale_loss")
+                else:
+                    gradient = scaled_gradient(optimizer, x, "get_scaled_loss")
+                    gradient = optimizer.get_unscaled_gradients([gradient])[0]
+                total.assign_add(gradient / 4.0)
+            optimizer.apply_gradients([(tf.convert_to_tensor(total), x)])
+        assert steps_of(x) == 3
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("style", STYLES)
+    def test_one_loss_applied_in_two_calls(self, family, style, mode):
+        optimizer = wrapped(family, "SGD", 1.0)
+        x, y = tf.Variable(100.0), tf.Variable(100.0)
+        if hasattr(optimizer, "build"):
+            optimizer.build([x, y])
+
+        def step():
+            method = "scale_loss" if style == "keras3" else "get_scaled_loss"
+            with tf.GradientTape() as tape:
+                scaled = getattr(optimizer, method)(2.0 * x + 4.0 * y)
+            gradients = tape.gradient(scaled, [x, y])
+            if style == "legacy":
+                gradients = optimizer.get_unscaled_gradients(gradients)
+            optimizer.apply_gradients([(gradients[0], x)])
+            optimizer.apply_gradients([(gradients[1], y)])
+
+        step = MODES[mode](step)
+        step()
+        step()
+        assert (steps_of(x), steps_of(y)) == (2, 4)
+
+    @pytest.mark.parametrize("style", STYLES)
+    def test_of_two_optimizers(self, family, style):
+        first, second = (wrapped(family, "SGD", 1.0, scale=s) for s in (8.0, 64.0))
+        x, y = tf.Variable(100.0), tf.Variable(100.0)
+
+        @tf.function
+        def step():
+            STYLES[style](first, lambda: 2.0 * x, [x])
+            STYLES[style](second, lambda: 2.0 * y, [y])
+
+        step()
+        step()
+        assert (steps_of(x), steps_of(y)) == (2, 2)
+
+
+def test_a_step_that_failed_half_way_does_not_spoil_the_next(optimizer, x):
+    for style in ("keras3", "keras3", "legacy"):
+        method = "scale_loss" if style == "keras3" else "get_scaled_loss"
+        if style == "keras3":
+            scaled_gradient(optimizer, x, method)  # and the program failed here
+        STYLES[style](optimizer, lambda: 2.0 * x, [x])
+    assert steps_of(x) == 3
+
+
+def test_an_empty_apply_ends_no_step(optimizer, x):
+    gradient = scaled_gradient(optimizer, x, "scale_loss")
+    optimizer.apply_gradients([])
+    optimizer.apply_gradients([(gradient, x)])
+    assert steps_of(x) == 1
+
+
+class TestThreads:
+    def in_thread(self, function, *args):
+        result = []
+        thread = threading.Thread(target=lambda: result.append(function(*args)))
+        thread.start()
+        thread.join()
+        (value,) = result
+        return value
+
+    def test_a_loss_scaled_in_one_thread_and_applied_in_another(self, optimizer, x):
+        for _ in range(3):
+            gradient = self.in_thread(scaled_gradient, optimizer, x, "scale_loss")
+            optimizer.apply_gradients([(gradient, x)])
+        assert steps_of(x) == 3
+
+    def test_a_step_of_another_thread_in_between(self, optimizer, x):
+        gradient = scaled_gradient(optimizer, x, "scale_loss")
+        self.in_thread(STYLES["legacy"], optimizer, lambda: 2.0 * x, [x])
+        optimizer.apply_gradients([(gradient, x)])
+        assert steps_of(x) == 2
+
+    def test_a_keras3_step_of_another_thread_in_between(self, optimizer, x):
+        scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
+        (gradient,) = optimizer.get_unscaled_gradients([scaled])
+        self.in_thread(STYLES["keras3"], optimizer, lambda: 2.0 * x, [x])
+        optimizer.apply_gradients([(gradient, x)])
+        assert steps_of(x) == 2
+
+    @pytest.mark.parametrize("style", STYLES)
+    def test_four_threads_at_once(self, optimizer, x, style):
+        step = tf.function(lambda: STYLES[style](optimizer, lambda: 2.0 * x, [x]))
+        threads = [
+            threading.Thread(target=lambda: [step() for _ in range(5)])
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert steps_of(x) == 20
+        assert int(copies(optimizer.iterations)[0]) == 20
+
+
+@pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
+@pytest.mark.parametrize("style", STYLES)
+def test_on_replicas(family, mirrored2, style, traced):
+    with mirrored2.scope():
+        optimizer = wrapped(family, "SGD", 1.0)
+        x = tf.Variable(100.0)
+
+    def run():
+        return mirrored2.run(lambda: STYLES[style](optimizer, lambda: 2.0 * x, [x]))
+
+    run = tf.function(run) if traced else run
+    run()
+    run()
+    assert copies(x) == [92.0, 92.0]  # two replicas, each adds its gradient of 2
+
+
+# --- Warnings of what was forgotten.
+
+FORGOTTEN = {
+    "both": "get_scaled_loss() and get_unscaled_gradients() were not called",
+    "unscaling": "get_scaled_loss() was called but get_unscaled_gradients() was not",
+    "scaling": "get_unscaled_gradients() was called but get_scaled_loss() was not",
+}
+
+
+@pytest.fixture
+def warnings(caplog):
+    caplog.set_level(logging.WARNING, logger="absl")
+    return lambda: [
+        record.getMessage()
+        for record in caplog.records
+        if "before apply_gradients" in record.getMessage()
+    ]
+
+
+class TestForgotten:
+    def forget(self, optimizer, x, what):
+        gradient = tf.constant(2.0)
+        if what == "unscaling":
+            gradient = scaled_gradient(optimizer, x, "get_scaled_loss")
+        elif what == "scaling":
+            (gradient,) = optimizer.get_unscaled_gradients([gradient])
+        optimizer.apply_gradients([(gradient, x)])
+
+    @pytest.mark.parametrize("what", FORGOTTEN)
+    def test_is_told_once(self, optimizer, x, warnings, what):
+        for _ in range(3):
+            self.forget(optimizer, x, what)
+        (message,) = warnings()
+        assert message.startswith(FORGOTTEN[what])
+        assert "opt.get_scaled_loss(loss)" in message
+
+    @pytest.mark.parametrize("what", FORGOTTEN)
+    def test_is_told_in_a_traced_step(self, optimizer, x, warnings, what):
+        tf.function(lambda: self.forget(optimizer, x, what))()
+        (message,) = warnings()
+        assert message.startswith(FORGOTTEN[what])
+
+    @pytest.mark.parametrize(
+        ("what", "taken"), [("both", 2.0), ("unscaling", 16.0), ("scaling", 0.25)]
+    )
+    def test_applies_the_gradients_as_they_are(self, optimizer, x, what, taken):
+        self.forget(optimizer, x, what)
+        assert 100.0 - float(x) == taken
+
+    @pytest.mark.parametrize("style", STYLES)
+    def test_nothing_is_told_of_a_right_step(self, optimizer, x, warnings, style):
+        STYLES[style](optimizer, lambda: 2.0 * x, [x])
+        assert warnings() == []
+
+    def test_nothing_is_told_of_minimize(self, optimizer, x, warnings):
+        optimizer.minimize(lambda: 2.0 * x, [x])
+        assert warnings() == []
+
+    def test_nothing_is_told_of_steps_in_separate_functions(
+        self, optimizer, x, warnings
+    ):
+        gradient = tf.function(lambda: scaled_gradient(optimizer, x, "scale_loss"))
+        optimizer.apply_gradients([(gradient(), x)])
+        assert warnings() == []
+
+
+class TestTheRecord:
+    def test_of_a_copy_is_new(self):
+        record = protocol_lib.Protocol()
+        record.scaled(protocol_lib.KERAS3)
+        for again in (copy.deepcopy(record), pickle.loads(pickle.dumps(record))):
+            assert isinstance(again, protocol_lib.Protocol)
+            assert again.apply() is False
+        assert record.apply() is True
+
+    def test_keeps_no_graph_alive(self):
+        record = protocol_lib.Protocol()
+
+        @tf.function
+        def step():
+            record.scaled(protocol_lib.KERAS3)
+            return record.apply()
+
+        assert bool(step()) is True
+        assert len(record._graphs) == 1
+        del step
+        gc.collect()
+        assert len(record._graphs) == 0
+
+    def test_a_second_loss_after_an_apply_is_a_new_step(self):
+        record = protocol_lib.Protocol()
+        record.scaled(protocol_lib.KERAS3)
+        assert record.apply() is True
+        record.scaled(protocol_lib.LEGACY)
+        record.unscaled()
+        assert record.apply() is False

@@ -1,0 +1,228 @@
+"""What a run that is going wrong is told, in eager mode and from within a graph."""
+
+import logging
+
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import wrapped
+from tf_lso.scaling import report
+
+NAN, INF = float("nan"), float("inf")
+STUCK = "loss scale is at its minimum"
+DAMAGED = "is no positive finite number"
+
+
+def stuck_reports(text):
+    return [line for line in text.splitlines() if STUCK in line]
+
+
+@pytest.fixture
+def warnings(caplog):
+    caplog.set_level(logging.WARNING, logger="absl")
+    return caplog
+
+
+def update(scale, value, times=1):
+    for _ in range(times):
+        scale.update([tf.constant(value)])
+
+
+class TestInXla:
+    def test_is_false_in_eager_mode(self):
+        assert report.in_xla() is False
+
+    @pytest.mark.parametrize("jit_compile", [None, False, True])
+    def test_in_a_traced_function(self, jit_compile):
+        seen = []
+
+        @tf.function(jit_compile=jit_compile)
+        def step():
+            seen.append(report.in_xla())
+
+        step()
+        assert seen == [bool(jit_compile)]
+
+    def test_is_true_in_a_function_that_a_compiled_one_calls(self):
+        seen = []
+
+        @tf.function
+        def inner(x):
+            seen.append(report.in_xla())
+            return x
+
+        @tf.function(jit_compile=True)
+        def outer(x):
+            return tf.cond(x > 0, lambda: inner(x), lambda: x)
+
+        outer(tf.constant(1.0))
+        assert all(seen) and seen
+
+
+class TestWhen:
+    def test_logs_in_eager_mode(self, warnings):
+        report.when(tf.constant(True), "scale {} of {}", tf.constant(2), tf.constant(3))
+        assert [record.getMessage() for record in warnings.records] == ["scale 2 of 3"]
+
+    def test_is_silent_where_the_condition_does_not_hold(self, warnings, capfd):
+        report.when(tf.constant(False), "nothing {}", tf.constant(2))
+        tf.function(lambda: report.when(tf.constant(False), "nothing"))()
+        assert not warnings.records
+        assert "nothing" not in capfd.readouterr().err
+
+    def test_prints_at_each_run_of_a_graph(self, capfd):
+        @tf.function
+        def step(x):
+            report.when(x > 1, "large: {}", x)
+
+        for value in (1.0, 2.0, 3.0):
+            step(tf.constant(value))
+        lines = [
+            line for line in capfd.readouterr().err.splitlines() if "large" in line
+        ]
+        assert lines == ["large: 2", "large: 3"]
+
+    def test_compiles_with_xla(self):
+        @tf.function(jit_compile=True)
+        def step(x):
+            report.when(x > 1, "large: {}", x)
+            return x
+
+        assert float(step(tf.constant(2.0))) == 2.0
+
+
+class TestOnce:
+    def test_says_each_message_once(self, warnings):
+        once = report.Once()
+        for message in ("a", "b", "a", "b"):
+            once.warn(message)
+        assert [record.getMessage() for record in warnings.records] == ["a", "b"]
+
+    def test_speaks_for_one_object(self, warnings):
+        for _ in range(2):
+            report.Once().warn("a")
+        assert len(warnings.records) == 2
+
+
+class TestAStuckScale:
+    def test_is_reported_in_eager_mode_with_scale_and_remedy(self, warnings):
+        scale = tf_lso.DynamicLossScale(1.0)
+        update(scale, NAN)
+        (line,) = stuck_reports(warnings.text)
+        assert "1.0 (steps in a row: 1)" in line
+        assert "learning rate" in line and "min_scale" in line
+
+    def test_is_not_reported_before_the_scale_is_at_its_floor(self, warnings):
+        scale = tf_lso.DynamicLossScale(4.0)
+        update(scale, NAN, 2)
+        assert float(scale()) == 1.0
+        assert not stuck_reports(warnings.text)
+
+    def test_is_reported_at_the_1st_10th_and_100th_step(self, warnings):
+        scale = tf_lso.DynamicLossScale(1.0)
+        reported = []
+        for step in range(1, 121):
+            before = len(stuck_reports(warnings.text))
+            update(scale, NAN)
+            if len(stuck_reports(warnings.text)) > before:
+                reported.append(step)
+        assert reported == [1, 10, 100]
+
+    def test_counts_from_one_again_after_a_finite_step_that_grows(self, warnings):
+        scale = tf_lso.DynamicLossScale(1.0, 1)
+        update(scale, NAN, 3)
+        update(scale, 1.0)
+        update(scale, NAN, 2)
+        assert len(stuck_reports(warnings.text)) == 2
+
+    def test_counts_steps_in_a_row_only(self, warnings):
+        scale = tf_lso.DynamicLossScale(1.0, 1000)
+        for _ in range(9):
+            update(scale, NAN)
+            update(scale, 1.0)
+        update(scale, NAN)
+        assert "steps in a row: 10" not in warnings.text
+
+    def test_uses_the_floor_that_was_set(self, warnings):
+        scale = tf_lso.DynamicLossScale(1.0, min_loss_scale=0.5)
+        update(scale, NAN)
+        assert not stuck_reports(warnings.text)
+        update(scale, NAN)
+        assert "0.5 (steps in a row: 1)" in warnings.text
+
+    def test_is_reported_from_within_a_graph(self, capfd):
+        scale = tf_lso.DynamicLossScale(1.0)
+        step = tf.function(lambda gradient: scale.update([gradient])[1])
+        for _ in range(12):
+            step(tf.constant(NAN))
+        lines = stuck_reports(capfd.readouterr().err)
+        assert len(lines) == 2
+        assert "steps in a row: 1)" in lines[0]
+        assert "steps in a row: 10)" in lines[1]
+
+    def test_is_reported_through_an_optimizer(self, family, warnings):
+        optimizer = wrapped(family, scale=1.0)
+        x = tf.Variable(1.0)
+        optimizer.minimize(lambda: x * NAN, [x])
+        assert len(stuck_reports(warnings.text)) == 1
+        assert float(x) == 1.0
+
+    def test_does_not_keep_xla_from_compiling(self, family):
+        optimizer = wrapped(family, scale=1.0)
+        x = tf.Variable(1.0)
+
+        @tf.function(jit_compile=True)
+        def step(gradient):
+            optimizer.apply_gradients([(gradient, x)])
+
+        step(tf.constant(NAN))
+        assert float(x) == 1.0
+        assert float(optimizer.loss_scale) == 1.0
+
+    def test_is_reported_once_for_all_replicas(self, mirrored2, capfd):
+        with mirrored2.scope():
+            scale = tf_lso.DynamicLossScale(1.0)
+        step = tf.function(lambda: tf.identity(scale.update([tf.constant(NAN)])[1]))
+        mirrored2.run(step)
+        assert len(stuck_reports(capfd.readouterr().err)) == 1
+
+
+class TestADamagedScale:
+    @pytest.mark.parametrize("value", [NAN, INF, 0.0, -4.0])
+    @pytest.mark.parametrize("gradient", [1.0, NAN])
+    def test_returns_to_the_initial_scale_with_a_warning(
+        self, warnings, value, gradient
+    ):
+        scale = tf_lso.DynamicLossScale(64.0, 1)
+        scale._current_loss_scale.assign(value)
+        scale._num_good_steps.assign(5)
+        update(scale, gradient)
+        assert float(scale()) == 64.0
+        assert int(scale._num_good_steps) == 0
+        assert DAMAGED in warnings.text
+        assert "64.0" in warnings.text
+
+    def test_is_reported_from_within_a_graph(self, capfd):
+        scale = tf_lso.DynamicLossScale(64.0)
+        scale._current_loss_scale.assign(NAN)
+        tf.function(lambda: scale.update([tf.constant(1.0)])[1])()
+        assert DAMAGED in capfd.readouterr().err
+        assert float(scale()) == 64.0
+
+    def test_recovers_through_an_optimizer(self, family, warnings):
+        optimizer = wrapped(family, scale=64.0)
+        x = tf.Variable(1.0)
+        optimizer.loss_scale_state._current_loss_scale.assign(NAN)
+        optimizer.minimize(lambda: 2.0 * x, [x])
+        assert float(x) == 1.0  # scaled by NaN: the step is skipped
+        assert float(optimizer.loss_scale) == 64.0
+        assert DAMAGED in warnings.text
+        optimizer.minimize(lambda: 2.0 * x, [x])
+        assert float(x) == pytest.approx(0.8)
+
+    def test_a_usable_scale_is_not_reported(self, warnings):
+        scale = tf_lso.DynamicLossScale(64.0)
+        update(scale, 1.0)
+        update(scale, NAN)
+        assert not warnings.records

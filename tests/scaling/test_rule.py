@@ -1,0 +1,263 @@
+"""The rule of the loss scale against a second implementation, written differently."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tf_lso
+from tf_lso.scaling import rule as rule_lib
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+@dataclasses.dataclass
+class Model:
+    """A loss scale as the specification says it, in float32 and plain statements."""
+
+    initial: float
+    growth: int
+    factor: float
+    floor: float
+    cap: float
+
+    def __post_init__(self):
+        self.scale = np.float32(self.initial)
+        self.count = 0
+
+    def step(self, finite):
+        with np.errstate(all="ignore"):
+            self._step(finite)
+
+    def _step(self, finite):
+        scale = np.float32(self.scale)
+        if not (np.isfinite(scale) and scale > 0):
+            self.scale, self.count = np.float32(self.initial), 0
+            return
+        factor = np.float32(self.factor)
+        if finite:
+            self.count += 1
+            if self.count < self.growth:
+                return
+            self.count = 0
+            candidate = np.float32(scale * factor)
+            if np.isfinite(candidate) and candidate <= np.float32(self.cap):
+                self.scale = candidate
+            return
+        self.count = 0
+        candidate = np.float32(scale / factor)
+        if not np.isfinite(candidate):
+            candidate = scale
+        self.scale = max(candidate, np.float32(self.floor))
+
+
+@st.composite
+def rules(draw):
+    """A rule whose numbers are float32, small enough to be near its own limits."""
+    numbers = st.floats(2.0**-10, 2.0**20, width=32)
+    floor, cap = sorted([draw(numbers), draw(numbers)])
+    return rule_lib.ScaleRule(
+        initial_scale=draw(st.floats(floor, cap, width=32)),
+        growth_steps=draw(st.integers(1, 4)),
+        factor=draw(st.sampled_from([2.0, 4.0, 3.0, 1.5, 10.0, 1.0])),
+        min_scale=floor,
+        max_scale=draw(st.sampled_from([cap, FLOAT32_MAX])),
+    )
+
+
+def next_float32(rule, state, finite):
+    """The next state, its scale in float32 as the variable holds it."""
+    with np.errstate(over="ignore", under="ignore"):
+        scale, count = rule_lib.next_state(rule, state, finite)
+    return rule_lib.ScaleState(np.float32(scale), count)
+
+
+def model_of(rule):
+    return Model(
+        rule.initial_scale,
+        rule.growth_steps,
+        rule.factor,
+        rule.min_scale,
+        rule.max_scale,
+    )
+
+
+def start_of(rule):
+    return rule_lib.ScaleState(np.float32(rule.initial_scale), 0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(rule=rules(), verdicts=st.lists(st.booleans(), max_size=60))
+def test_the_rule_and_the_model_agree_step_by_step(rule, verdicts):
+    model, state = model_of(rule), start_of(rule)
+    for finite in verdicts:
+        model.step(finite)
+        state = next_float32(rule, state, finite)
+        assert state == (model.scale, model.count)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rule=rules(), verdicts=st.lists(st.booleans(), max_size=60))
+def test_the_scale_stays_within_its_limits_and_the_count_below_the_growth_steps(
+    rule, verdicts
+):
+    state = start_of(rule)
+    for finite in verdicts:
+        state = next_float32(rule, state, finite)
+        assert math.isfinite(state.scale)
+        assert rule.min_scale <= state.scale <= rule.max_scale
+        assert 0 <= state.count < rule.growth_steps
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rule=rules(),
+    scale=st.one_of(
+        st.floats(width=32),
+        st.sampled_from([0.0, -1.0, float("nan"), float("inf"), 1e-45, FLOAT32_MAX]),
+    ),
+    count=st.integers(0, 10**6),
+    finite=st.booleans(),
+)
+def test_one_step_from_any_state_that_a_checkpoint_may_hold(rule, scale, count, finite):
+    model = model_of(rule)
+    model.scale, model.count = np.float32(scale), count
+    model.step(finite)
+    state = next_float32(rule, rule_lib.ScaleState(np.float32(scale), count), finite)
+    assert state == (model.scale, model.count)
+    assert np.isfinite(state.scale) and state.scale > 0
+    assert state.count < rule.growth_steps
+
+
+def test_ten_thousand_random_steps_agree_with_the_model():
+    rule = rule_lib.ScaleRule(
+        initial_scale=8.0, growth_steps=3, min_scale=0.25, max_scale=2.0**10
+    )
+    model, state = model_of(rule), start_of(rule)
+    scales = set()
+    for finite in np.random.default_rng(1).random(10_000) < 0.8:
+        model.step(finite)
+        state = rule_lib.next_state(rule, state, finite)
+        assert (state.scale, state.count) == (model.scale, model.count)
+        scales.add(float(state.scale))
+    assert {0.25, 1024.0} <= scales  # both limits were reached
+
+
+class TestTheDefaults:
+    rule = rule_lib.ScaleRule()
+
+    def test_are_those_of_tensorflow(self):
+        assert self.rule == rule_lib.ScaleRule(2.0**15, 2000, 2.0, 1.0, FLOAT32_MAX)
+
+    @pytest.mark.parametrize("finite", [True, False])
+    def test_move_as_in_tensorflow(self, finite):
+        state = rule_lib.next_state(
+            self.rule, rule_lib.ScaleState(np.float32(64), 1999), finite
+        )
+        assert state == ((128.0, 0) if finite else (32.0, 0))
+
+    def test_do_not_grow_one_step_before(self):
+        state = rule_lib.next_state(
+            self.rule, rule_lib.ScaleState(np.float32(64), 1998), True
+        )
+        assert state == (64.0, 1999)
+
+    def test_hold_the_scale_at_one(self):
+        state = rule_lib.next_state(
+            self.rule, rule_lib.ScaleState(np.float32(1), 7), False
+        )
+        assert state == (1.0, 0)
+
+    def test_do_not_grow_to_infinity(self):
+        top = np.float32(2.0**127)
+        state = next_float32(self.rule, rule_lib.ScaleState(top, 1999), True)
+        assert state == (top, 0)
+
+
+def test_a_restored_count_above_the_growth_steps_grows_at_the_next_step():
+    rule = rule_lib.ScaleRule(growth_steps=10)
+    state = rule_lib.ScaleState(np.float32(4), 500)
+    assert rule_lib.next_state(rule, state, True) == (8.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("scale", "usable"),
+    [
+        (1.0, True),
+        (1e-45, True),
+        (FLOAT32_MAX, True),
+        (0.0, False),
+        (-0.0, False),
+        (-1.0, False),
+        (float("inf"), False),
+        (float("nan"), False),
+    ],
+)
+def test_which_scales_are_usable(scale, usable):
+    assert bool(rule_lib.is_usable(np.float32(scale))) is usable
+
+
+def test_a_rule_and_a_state_do_not_change():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        rule_lib.ScaleRule().factor = 3.0
+    state = rule_lib.ScaleState(8.0, 1)
+    rule_lib.next_state(rule_lib.ScaleRule(), state, False)
+    assert state == (8.0, 1)
+
+
+def dynamic(rule):
+    return tf_lso.DynamicLossScale(
+        rule.initial_scale,
+        rule.growth_steps,
+        rule.factor,
+        min_loss_scale=rule.min_scale,
+        max_loss_scale=rule.max_scale,
+    )
+
+
+RULES = {
+    "halves": rule_lib.ScaleRule(8.0, 3),
+    "limits": rule_lib.ScaleRule(8.0, 1, 2.0, 0.5, 32.0),
+    "thirds": rule_lib.ScaleRule(9.0, 2, 3.0, 0.1),
+    "odd": rule_lib.ScaleRule(7.0, 2, 1.7, 0.3, 1000.0),
+    "top": rule_lib.ScaleRule(2.0**125, 1),
+    "no_move": rule_lib.ScaleRule(5.0, 1, 1.0),
+}
+
+
+@pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
+@pytest.mark.parametrize("name", RULES)
+def test_the_variables_move_as_the_model_says(name, traced):
+    rule = RULES[name]
+    loss_scale, model = dynamic(rule), model_of(rule)
+
+    def update(gradient):
+        return loss_scale.update([gradient])[1]
+
+    if traced:
+        update = tf.function(update)
+    for finite in np.random.default_rng(2).random(60) < 0.7:
+        verdict = update(tf.constant(1.0 if finite else float("nan")))
+        model.step(finite)
+        assert bool(verdict) == finite
+        # Graphs multiply by the reciprocal of a constant instead of dividing by it.
+        exact = not traced or rule.factor in (1.0, 2.0)
+        assert float(loss_scale()) == pytest.approx(
+            float(model.scale), rel=0 if exact else 1e-5, abs=0
+        )
+        assert int(loss_scale._num_good_steps) == model.count
+
+
+@settings(max_examples=60, deadline=None)
+@given(rule=rules(), verdicts=st.lists(st.booleans(), min_size=1, max_size=8))
+def test_the_variables_move_as_the_model_says_for_any_rule(rule, verdicts):
+    loss_scale, model = dynamic(rule), model_of(rule)
+    for finite in verdicts:
+        loss_scale.update([tf.constant(1.0 if finite else float("inf"))])
+        model.step(finite)
+        assert float(loss_scale()) == model.scale
+        assert int(loss_scale._num_good_steps) == model.count

@@ -1,0 +1,23 @@
+"""Which replica is at work."""
+
+import tensorflow as tf
+
+
+def replica_id():
+    """Return the id of the replica at work as an int, None outside replica context."""
+    context = tf.distribute.get_replica_context()
+    if context is None:
+        return None
+    number = context.replica_id_in_sync_group
+    if not isinstance(number, int):  # a constant tensor under MirroredStrategy
+        number = tf.get_static_value(number)
+    return None if number is None else int(number)
+
+
+def is_first_here():
+    """Return whether this is the first replica of its process, or no replica."""
+    number = replica_id()
+    strategy = tf.distribute.get_strategy()
+    if number is None or strategy.num_replicas_in_sync == 1:
+        return True
+    return number % len(strategy.extended.worker_devices) == 0
