@@ -162,7 +162,7 @@ def _rows(*values):
 @case(modes=("eager", "function"))
 def sparse_gradients_apply(s):
     for dense_shape in (True, False):
-        optimizer = s.optimizer()
+        optimizer = s.optimizer(momentum=0.9)
         x = s.variable(np.ones((4, 2)))
         step = _sparse_step(s, optimizer, x, dense_shape)
         step(

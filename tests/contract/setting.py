@@ -98,7 +98,8 @@ class Setting:
         """A step function that applies its argument with a bare optimizer."""
 
         def replica_step(gradient):
-            optimizer.apply_gradients([(gradient, variable)])
+            # The product has the replica's device, which Keras 3's sum needs.
+            optimizer.apply_gradients([(gradient * 1.0, variable)])
 
         return self.compiled(replica_step)
 

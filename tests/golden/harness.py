@@ -186,6 +186,23 @@ def play(optimizer, family, style="tape", mode="eager"):
     return states, returned
 
 
+def optimizer_of(wrap, case, family=None):
+    """The optimizer of a recorded trajectory, of another family if one is named."""
+    family = family or TF_KERAS_FAMILY[case["family"]]
+    inner = inner_optimizer(family, case["inner"], case.get("case"))
+    # Those of schedules_and_clipping all had a dynamic scale of 4 that grew after 3.
+    configuration = {"kind": "dynamic", "scale": 4.0, "growth": 3}
+    configuration |= {k: case[k] for k in configuration if k in case}
+    return wrap(inner, **configuration)
+
+
+def replay_trajectory(wrap, case, family=None):
+    """Play a recorded trajectory; returns what `play` does."""
+    family = family or TF_KERAS_FAMILY[case["family"]]
+    optimizer = optimizer_of(wrap, case, family)
+    return play(optimizer, family, case["style"], case.get("mode", "eager"))
+
+
 # --- What is recorded of an optimizer.
 
 

@@ -87,6 +87,17 @@ def name_of(variable):
     )
 
 
+def refuse_nongradients(gradients):
+    """Raise TypeError unless all are tensors, slices, numbers or None."""
+    for gradient in gradients:
+        if isinstance(gradient, (list, tuple, dict, str, bytes)):
+            raise TypeError(
+                "Gradients must be tensors, tf.IndexedSlices or None, but got "
+                f"{gradient!r} of type {type(gradient).__name__} in 'grads'. Pass one "
+                "flat list, for instance tf.nest.flatten(gradients)."
+            )
+
+
 def refuse_unknown(names):
     """Raise ValueError if `names` of variables the optimizer was not built for exist."""
     if names:

@@ -138,7 +138,7 @@ class Keras3Face(
         """Let the inner optimizer update the variables, in replica context."""
         del name
         with _already_summed():
-            self.inner_optimizer.apply_gradients(list(zip(gradients, variables)))
+            return self.inner_optimizer.apply_gradients(list(zip(gradients, variables)))
 
     def skip_inner(self):
         """Count a step that is not applied.
@@ -146,9 +146,10 @@ class Keras3Face(
         With gradient accumulation the counter counts micro-steps, and a skipped one
         adds nothing to the sum: it is left out of the count.
         """
-        if not self.inner_optimizer.gradient_accumulation_steps:
-            for part in _parts(self.inner_optimizer):
-                checks.raw(_iteration_variable(part)).assign_add(1)
+        if self.inner_optimizer.gradient_accumulation_steps:
+            return []
+        counters = [_iteration_variable(part) for part in _parts(self.inner_optimizer)]
+        return [checks.raw(counter).assign_add(1) for counter in counters]
 
     # --- Building.
 
@@ -176,7 +177,8 @@ class Keras3Face(
     def _built_variables(self):
         return getattr(self.inner_optimizer, "_trainable_variables", [])
 
-    def _prepare(self, variables):
+    def _prepare(self, variables, used):
+        del used  # Keras 3 builds on all variables, also those without a gradient
         inner = self.inner_optimizer
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         if inner.gradient_accumulation_steps and replicas > 1:

@@ -103,6 +103,7 @@ class Surface(attributes.Attributes):
         Source: TensorFlow 2.0-2.15.
         """
         grads = checks.as_list("grads", grads)
+        checks.refuse_nongradients(grads)
         grads = gradients_lib.unscale_gradients(grads, self.loss_scale)
         self._protocol.unscaled()
         return grads
@@ -132,7 +133,8 @@ class Surface(attributes.Attributes):
           skip_gradients_aggregation: the opposite, as TensorFlow 2.11-2.15 named it.
 
         Returns:
-          In a TensorFlow 1 graph an op that does the step, elsewhere None.
+          In eager mode None; in a function a scalar bool tensor, whether the step was
+          applied; in a TensorFlow 1 graph an op that does the step.
 
         Raises:
           ValueError: in a cross-replica context, under an unsupported strategy, or if
@@ -148,13 +150,14 @@ class Surface(attributes.Attributes):
         self._check_context()
         if not grads:
             return None
+        checks.refuse_nongradients(grads)
         if all(gradient is None for gradient in grads):
             raise ValueError(
                 "No gradients provided for any variable: "
                 f"{[checks.name_of(v) for v in variables]}. The loss does not depend on them, "
                 "or was computed outside the GradientTape."
             )
-        self._prepare(variables)
+        self._prepare(variables, [v for g, v in zip(grads, variables) if g is not None])
         missing = [checks.name_of(v) for g, v in zip(grads, variables) if g is None]
         if missing:
             self._once.warn(f"Gradients do not exist for variables {missing}.")
@@ -259,6 +262,7 @@ class Surface(attributes.Attributes):
 
         Raises:
           ValueError: if a variable has no gradient.
+          RuntimeError: in eager mode, where there is no graph; use `compute_gradients`.
 
         Source: TensorFlow 2.0-2.15, for TensorFlow 1 graphs.
         """

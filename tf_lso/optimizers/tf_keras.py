@@ -57,13 +57,13 @@ class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin, surface.Su
 
     def apply_inner(self, gradients, variables, name):
         """Let the inner optimizer update the variables, in replica context."""
-        self.inner_optimizer.apply_gradients(
+        return self.inner_optimizer.apply_gradients(
             list(zip(gradients, variables)), name=name, **dict([self._aggregation_off])
         )
 
     def skip_inner(self):
         """Count a step that is not applied."""
-        self.inner_optimizer.iterations.assign_add(1)
+        return [self.inner_optimizer.iterations.assign_add(1)]
 
     def _set_iterations(self, value):
         self.inner_optimizer.iterations = value
@@ -116,10 +116,11 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
             and _is_tf_keras(inner.gradient_aggregator)
         )
 
-    def _prepare(self, variables):
-        if self._unchecked(variables):
-            self.build(variables)
-            self._note_checked(variables)
+    def _prepare(self, variables, used):
+        # As the real one, which made no slots for variables without a gradient.
+        if self._unchecked(used):
+            self.build(used)
+            self._note_checked(used)
 
     def _build_inner(self, variables):
         self.inner_optimizer._create_all_weights(variables)
@@ -196,7 +197,8 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
     def _build_inner(self, variables):
         self.inner_optimizer.build(variables)
 
-    def _prepare(self, variables):
+    def _prepare(self, variables, used):
+        del used  # these build on all variables, also those without a gradient
         unchecked = self._unchecked(variables)
         if not unchecked:
             return

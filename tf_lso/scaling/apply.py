@@ -6,14 +6,28 @@ The only code that knows `merge_call` and `cond`.
 import tensorflow as tf
 
 
-def _group(*operations):
-    """One op of all `operations` in a TensorFlow 1 graph, elsewhere None.
+def after(operations, value):
+    """Return `value` as a tensor that in a graph exists only once `operations` have run.
 
-    Functions run what has effects by themselves, and may not return an op.
+    Functions run what has effects by themselves; TensorFlow 1 graphs, and conditionals
+    in them, run only what a result depends on.
     """
-    if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
+    if tf.executing_eagerly():
+        return tf.constant(value)
+    known = [getattr(operation, "op", operation) for operation in operations]
+    known = [operation for operation in known if isinstance(operation, tf.Operation)]
+    with tf.control_dependencies(known):
+        return tf.identity(tf.constant(value))
+
+
+def _result(update, applied):
+    """What a step returns: see `apply_or_skip`."""
+    if tf.executing_eagerly():
         return None
-    return tf.group(*[op for op in operations if op is not None])
+    with tf.control_dependencies([] if update is None else [update]):
+        applied = tf.identity(applied)
+    in_function = tf.compat.v1.get_default_graph().building_function
+    return applied if in_function else applied.op
 
 
 def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
@@ -29,34 +43,36 @@ def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
         should_apply). `should_apply` is a scalar bool tensor, or the Python bool True
         where steps are never skipped.
       gradients: this replica's gradients, without None.
-      apply_fn: callable, gradients -> None; updates the variables in replica context.
-      skip_fn: callable without arguments; runs once instead.
+      apply_fn: callable, gradients -> an op or anything else; updates the variables in
+        replica context.
+      skip_fn: callable without arguments -> list of ops; runs once instead.
 
     Returns:
-      In a TensorFlow 1 graph an op that does it all, elsewhere None.
+      In eager mode None; in a function a scalar bool tensor, whether the step was
+      applied; in a TensorFlow 1 graph an op that does it all.
     """
 
     def decide(gradients, apply_branch):
         update, should_apply = verdict(gradients)
         if should_apply is True:
-            return _group(update, apply_branch())
-        return _group(update, tf.cond(should_apply, apply_branch, skip_branch))
+            return _result(update, apply_branch())
+        return _result(update, tf.cond(should_apply, apply_branch, skip_branch))
 
     def skip_branch():
-        skip_fn()
-        return tf.constant(False)
+        return after(skip_fn(), False)
 
     def apply_here(gradients):
-        apply_fn(gradients)
-        return tf.constant(True)
+        return after([apply_fn(gradients)], True)
 
     if tf.__internal__.distribute.strategy_supports_no_merge_call():
         return decide(gradients, lambda: apply_here(gradients))
 
     def merged(strategy, gradients):
         def apply_everywhere():
-            strategy.extended.call_for_each_replica(apply_here, args=(gradients,))
-            return tf.constant(True)
+            applied = strategy.extended.call_for_each_replica(
+                apply_here, args=(gradients,)
+            )
+            return strategy.experimental_local_results(applied)[0]
 
         return decide(gradients, apply_everywhere)
 

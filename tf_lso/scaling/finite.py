@@ -43,7 +43,8 @@ def _nonfinite_flag(gradients):
 
 def _agreed_cross_replica(strategy, gradients):
     flags = strategy.extended.call_for_each_replica(_nonfinite_flag, args=(gradients,))
-    return strategy.reduce(tf.distribute.ReduceOp.SUM, flags, axis=None) == 0
+    total = strategy.reduce(tf.distribute.ReduceOp.SUM, flags, axis=None)
+    return tf.equal(total, 0)
 
 
 def merging_is_needed():
@@ -73,7 +74,7 @@ def agreed(gradients):
         return all_finite(gradients)
     replica = tf.distribute.get_replica_context()
     flag = replica.all_reduce(tf.distribute.ReduceOp.SUM, _nonfinite_flag(gradients))
-    return flag == 0
+    return tf.equal(flag, 0)
 
 
 def of_aggregated(gradients):

@@ -5,6 +5,7 @@ import math
 
 import tensorflow as tf
 
+from tf_lso.scaling import apply as apply_lib
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import report
 from tf_lso.scaling import rule as rule_lib
@@ -338,27 +339,31 @@ class DynamicLossScale(LossScale):
 
         def count_on():
             # An increment, so that threads which share the scale lose no step.
-            count.assign_add(1)
-            return tf.constant(True)
+            return apply_lib.after([count.assign_add(1)], True)
 
         def move():
             self._report(before, finite)
-            scale.assign(after.scale)
-            count.assign(after.count)
-            return tf.constant(False)
+            return apply_lib.after(
+                [scale.assign(after.scale), count.assign(after.count)], False
+            )
 
-        only_counted = (after.scale == before.scale) & (after.count == before.count + 1)
+        # tf.equal, since == compares identity in TensorFlow 1 graphs.
+        only_counted = tf.equal(after.scale, before.scale) & tf.equal(
+            after.count, before.count + 1
+        )
         op = tf.cond(only_counted, count_on, move)
         return (None if tf.executing_eagerly() else op.op), finite
 
     def _report(self, before, finite):
         """Tell of a scale that cannot shrink any more, and of one that is no number."""
         stuck = ~finite & (before.scale <= self._rule.min_scale)
-        times = tf.where(stuck, self._times_stuck + 1, 0)
+        # A count of 0 says that the step before was not finite either.
+        times = tf.where(tf.equal(before.count, 0), self._times_stuck + 1, 1)
+        times = tf.where(stuck, times, 0)
         self._times_stuck.assign(times)
         report.when(
             # 1, 10, 100, ... so that a run that is lost does not fill the log.
-            tf.reduce_any(times == [10**power for power in range(19)]),
+            tf.reduce_any(tf.equal(times, [10**power for power in range(19)])),
             "The gradients were not finite although the loss scale is at its minimum, "
             "{} (steps in a row: {}). Scaling cannot help: look for NaN or infinity in "
             "the data and the loss, lower the learning rate, or set `min_scale` lower.",

@@ -77,8 +77,8 @@ class Protocol:
             step.ended = True
             raise RuntimeError(
                 f"{method}() was called in a step in which {step.scaled_by}() has scaled "
-                "the loss already; scaling it twice gives wrong gradients. Keras 3's `fit` calls "
-                "scale_loss() itself: do not call get_scaled_loss() inside it. In a "
+                "the loss already; scaling it twice gives wrong gradients. Keras 3's `fit` "
+                "calls scale_loss() itself: do not call get_scaled_loss() inside it. In a "
                 "custom loop use either get_scaled_loss() with get_unscaled_gradients(), "
                 "or scale_loss() alone."
             )

@@ -18,7 +18,7 @@ def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
       name: name for the operations of the inner optimizer, or None.
 
     Returns:
-      In a TensorFlow 1 graph an op that does it all, elsewhere None.
+      What `apply.apply_or_skip` returns.
     """
     loss_scale = face.loss_scale_state
     if unscale:

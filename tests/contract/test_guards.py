@@ -1,0 +1,135 @@
+"""Each guard against a fault, taken away: the contract case for it must fail.
+
+A test that cannot fail proves nothing; these show that the cases can.
+"""
+
+import contextlib
+
+import keras
+import pytest
+import tensorflow as tf
+
+from tests.contract.cases import CASES
+from tests.contract.setting import Setting
+from tf_lso.optimizers import keras3
+from tf_lso.scaling import finite, gradients, rule
+from tf_lso.scaling import loss_scale as loss_scale_lib
+
+
+def _only_here(gradients_):
+    """A verdict that looks at the first replica alone."""
+    return finite.of_aggregated(gradients_)
+
+
+# Name -> (object, attribute, what stands there without the guard, case, family).
+GUARDS = {
+    "the check": (
+        finite,
+        "all_finite",
+        lambda gradients_: tf.constant(True),
+        "nonfinite_on_one_replica_skips_on_all",
+        "keras3",
+    ),
+    "summing before the check": (
+        keras3.Keras3Face,
+        "aggregate_inner",
+        lambda self, gradients_, variables: (gradients_, variables),
+        "nonfinite_on_one_replica_skips_on_all",
+        "keras3",
+    ),
+    "summing once": (
+        keras3,
+        "_already_summed",
+        contextlib.nullcontext,
+        "finite_steps_apply_and_count",
+        "keras3",
+    ),
+    "summing before clipping": (
+        keras3.Keras3Face,
+        "aggregate_inner",
+        lambda self, gradients_, variables: (gradients_, variables),
+        "inner_clipping_follows_aggregation",
+        "keras3",
+    ),
+    "adding up rows before the check": (
+        gradients,
+        "summed_values",
+        lambda slices: slices.values,
+        "sparse_duplicates_that_overflow_when_summed_skip",
+        "new",
+    ),
+    "the dense shape of slices": (
+        gradients,
+        "with_dense_shape",
+        lambda gradient, variable: gradient,
+        "sparse_gradients_apply",
+        "keras3",
+    ),
+    "agreement where the caller sums": (
+        finite,
+        "agreed",
+        _only_here,
+        "replicas_agree_where_the_caller_aggregates",
+        "legacy",
+    ),
+    "agreement of LossScale.update": (
+        finite,
+        "agreed",
+        _only_here,
+        "loss_scale_update_agrees",
+        "legacy",
+    ),
+    "counting each step once": (
+        keras3,
+        "_count_steps_once",
+        lambda optimizer: None,
+        "optimizer_made_outside_the_scope",
+        "keras3",
+    ),
+    "building under the variables' strategy": (
+        keras3.checks,
+        "scope_of",
+        lambda strategy: contextlib.nullcontext(),
+        "built_outside_the_scope",
+        "keras3",
+    ),
+    "the floor and the halving": (
+        loss_scale_lib.rule_lib,
+        "next_state",
+        lambda rule_, state, finite_, where: rule.ScaleState(
+            state.scale, where(finite_, state.count + 1, 0)
+        ),
+        "nonfinite_on_one_replica_skips_on_all",
+        "new",
+    ),
+}
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
+    owner, attribute, without, case, family = GUARDS[guard]
+    setting = Setting(family, CASES[case].styles[0], CASES[case].modes[-1], mirrored2)
+    if setting.mode == "jit":
+        setting.mode = "function"
+    CASES[case](setting)
+    monkeypatch.setattr(owner, attribute, without)
+    with pytest.raises((AssertionError, ValueError, TypeError, RuntimeError)):
+        CASES[case](setting)
+
+
+def test_keras_3s_own_wrapper_fails_the_contract(mirrored2):
+    """The reference loses the weights here; if Keras mends it, the docs must say so."""
+    with mirrored2.scope():
+        x = tf.Variable(1.0, name="x")
+        optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+        optimizer.build([x])
+    setting = Setting("keras3", "keras3", "function", mirrored2)
+
+    def replica_step(g):
+        with tf.GradientTape() as tape:
+            loss = optimizer.scale_loss(x * g)
+        optimizer.apply_gradients(zip(tape.gradient(loss, [x]), [x]))
+
+    setting.compiled(replica_step)(setting.feed([1.0, float("nan")]))
+    values = [v.numpy() for v in mirrored2.experimental_local_results(x)]
+    assert all(value != value for value in values), "NaN has reached the weights"

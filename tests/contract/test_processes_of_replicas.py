@@ -1,0 +1,72 @@
+"""The contract on four replicas, and on real workers that talk over loopback."""
+
+import sys
+
+import pytest
+
+from tests.processes import assert_succeeded, run_workers
+
+CONTRACT = [sys.executable, "-m", "tests.contract"]
+
+
+def test_four_mirrored_replicas():
+    results = run_workers([*CONTRACT, "mirrored4", "--modes", "function"], 1, 600)
+    assert_succeeded(results)
+    assert " cases passed, 0 cases failed" in results[0].output
+
+
+@pytest.mark.multiworker
+@pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_workers(workers):
+    results = run_workers(
+        [*CONTRACT, "multiworker", "--modes", "function"], workers, 600
+    )
+    assert_succeeded(results)
+    for result in results:
+        assert " cases passed, 0 cases failed" in result.output
+
+
+@pytest.mark.slow
+@pytest.mark.multiworker
+def test_two_workers_eagerly():
+    assert_succeeded(
+        run_workers([*CONTRACT, "multiworker", "--modes", "eager"], 2, 600)
+    )
+
+
+HANGS = """
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+import keras
+with strategy.scope():
+    x = tf.Variable(1.0, name="x")
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+    optimizer.build([x])
+
+@tf.function
+def step(g):
+    def replica_step(g):
+        with tf.GradientTape() as tape:
+            loss = optimizer.scale_loss(x * g)
+        optimizer.apply_gradients(zip(tape.gradient(loss, [x]), [x]))
+    strategy.run(replica_step, args=(g,))
+
+def feed(values):
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(values[context.replica_id_in_sync_group]))
+
+step(feed([1.0, 1.0]))
+print("first step done", flush=True)
+step(feed([1.0, float("nan")]))
+print("second step done", flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.multiworker
+def test_keras_3s_own_wrapper_hangs_and_is_killed():
+    """What the contract guards against; and the bound of these tests works."""
+    results = run_workers([sys.executable, "-c", HANGS], 2, 60)
+    outputs = [result.output for result in results]
+    assert all("first step done" in output for output in outputs), outputs
+    assert not all("second step done" in output for output in outputs), outputs

@@ -1,0 +1,74 @@
+"""The short recorded cases on tf_lso: every version, every family, every difference."""
+
+import re
+
+import pytest
+import tensorflow as tf
+
+from tests.golden import differences, harness, replays
+
+# Family in the record -> the families here whose optimizers compute the same. Those of
+# Keras 3 are the `new` ones of 2.11; what needs no inner arithmetic is played once.
+_FAMILIES = {
+    "scaled_loss": {"v2": ["legacy", "keras3"], "new": ["new"]},
+    "unscaled_gradients": {"v2": ["legacy", "keras3"], "new": ["new"]},
+    "sparse_and_half": {"v2": ["legacy"], "new": ["new", "keras3"]},
+    "minimize_variants": {"v2": ["legacy", "keras3"], "new": ["new"]},
+    "floor_and_overflow": {"v2": ["legacy", "keras3"], "new": ["new"]},
+    # OptimizerV2 alone has transformers and aggregators.
+    "extras": {"v2": ["legacy"]},
+}
+
+
+def _parameters():
+    for section, families in _FAMILIES.items():
+        for case, results in harness.cases(section):
+            for family in families.get(case["family"], []):
+                name = f"{section}-{harness.name_of(case)}-{family}"
+                yield pytest.param(section, case, results, family, id=name)
+
+
+@pytest.mark.parametrize(("section", "case", "results", "family"), list(_parameters()))
+def test_equals_every_version(section, case, results, family):
+    actual = replays.REPLAYS[section](harness.ours, family, case)
+    if family == "keras3":
+        actual = replays.without(actual, "slots")  # of other names
+    for entry in results:
+        for version in entry["versions"]:
+            expected = replays.recorded(entry["result"])
+            messages = []
+            for difference in differences.of(section, case, family, version):
+                before, expected = expected, difference.expected(expected, case)
+                assert repr(before) != repr(expected), (
+                    f"This entry changes nothing of {version}: {difference.reason}"
+                )
+                messages.append(difference.message)
+            if family == "keras3":
+                expected = replays.without(expected, "slots")
+            assert replays.equal(actual, expected, harness.SAME_KERNELS), (
+                f"{version} gave {expected}, tf_lso {actual}"
+            )
+            for message in filter(None, messages):
+                assert re.search(message, actual["message"])
+
+
+def test_every_difference_is_met():
+    met = {
+        id(difference)
+        for section, families in _FAMILIES.items()
+        for case, results in harness.cases(section)
+        for family in families.get(case["family"], [])
+        for entry in results
+        for version in entry["versions"]
+        for difference in differences.of(section, case, family, version)
+    }
+    idle = [d for d in differences.DIFFERENCES if id(d) not in met]
+    assert not idle, f"No recorded case shows these: {idle}"
+
+
+@pytest.mark.parametrize("scale", [4.0, 3.0])
+def test_bfloat16_loss_stays_bfloat16(scale):
+    # The record shows it as float32, which NumPy has.
+    optimizer = harness.ours(harness.inner_optimizer("keras3", "SGD"), "fixed", scale)
+    loss = optimizer.get_scaled_loss(tf.constant(1.5, tf.bfloat16))
+    assert loss.dtype == tf.bfloat16

@@ -1,0 +1,675 @@
+"""Properties and methods of a wrapped optimizer, the same on every family."""
+
+import copy
+import inspect
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.families import FAMILIES, copies, raw, wrapped
+
+BASES = {
+    "keras3": (keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer),
+    "legacy": (
+        tf_keras.optimizers.legacy.Optimizer,
+        tf_keras.mixed_precision.LossScaleOptimizer,
+    ),
+    "new": (tf_keras.optimizers.Optimizer, tf_keras.mixed_precision.LossScaleOptimizer),
+}
+
+
+def fixed(family, scale=4.0):
+    return tf_lso.LossScaleOptimizer(
+        FAMILIES[family].SGD(0.1), dynamic=False, initial_scale=scale
+    )
+
+
+@pytest.fixture
+def optimizer(family):
+    return wrapped(family, momentum=0.9)
+
+
+@pytest.fixture
+def x():
+    return tf.Variable(1.0, name="x")
+
+
+def step(optimizer, x, gradient=2.0):
+    optimizer.minimize(lambda: gradient * x, [x])
+
+
+class TestTheClass:
+    def test_is_an_instance_of_every_class_that_programs_look_for(self, family):
+        optimizer = wrapped(family)
+        for cls in (tf_lso.LossScaleOptimizer, *BASES[family]):
+            assert isinstance(optimizer, cls)
+
+    def test_is_no_instance_of_another_family(self, family):
+        optimizer = wrapped(family)
+        for other in set(BASES) - {family}:
+            assert not isinstance(optimizer, BASES[other][0])
+
+    def test_has_the_name_and_place_of_the_one_class(self, optimizer):
+        assert type(optimizer).__name__ == "LossScaleOptimizer"
+        assert type(optimizer).__qualname__ == "LossScaleOptimizer"
+        assert type(optimizer).__module__ == tf_lso.LossScaleOptimizer.__module__
+        assert "LossScaleOptimizer" in repr(optimizer)
+
+    def test_is_the_same_class_for_all_optimizers_of_a_family(self, family):
+        assert type(wrapped(family)) is type(wrapped(family, "Adam"))
+
+    def test_takes_the_optimizer_by_both_names_and_in_first_place(self, family):
+        cls, inners = tf_lso.LossScaleOptimizer, [FAMILIES[family].SGD() for _ in "abc"]
+        made = cls(inners[0]), cls(optimizer=inners[1]), cls(inner_optimizer=inners[2])
+        assert [optimizer.inner_optimizer for optimizer in made] == inners
+
+    def test_has_the_positional_arguments_of_tensorflow(self, family):
+        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(), True, 4.0, 3)
+        assert (optimizer.initial_scale, optimizer.dynamic_growth_steps) == (4.0, 3)
+
+    def test_signature(self):
+        parameters = inspect.signature(tf_lso.LossScaleOptimizer).parameters
+        assert str(inspect.signature(tf_lso.LossScaleOptimizer)) == (
+            "(optimizer, dynamic=True, initial_scale=None, dynamic_growth_steps=None, "
+            "*, name=None, min_scale=1.0, max_scale=None)"
+        )
+        assert parameters["optimizer"].default is inspect.Parameter.empty
+
+
+@pytest.mark.parametrize("limits", [{}, {"min_scale": 0.5, "max_scale": 64.0}])
+def test_properties_of_a_dynamic_scale(family, limits):
+    optimizer = tf_lso.LossScaleOptimizer(
+        FAMILIES[family].SGD(), initial_scale=8, dynamic_growth_steps=3.0, **limits
+    )
+    assert optimizer.dynamic is True
+    assert type(optimizer.initial_scale) is float and optimizer.initial_scale == 8.0
+    assert type(optimizer.dynamic_growth_steps) is int
+    assert optimizer.dynamic_growth_steps == 3
+    assert isinstance(optimizer.dynamic_counter, tf.Variable)
+    assert optimizer.dynamic_counter.dtype == tf.int64
+    assert optimizer.dynamic_counter.shape == ()
+    assert tf.is_tensor(optimizer.loss_scale)
+    assert not isinstance(optimizer.loss_scale, tf.Variable)
+    assert optimizer.loss_scale.dtype == tf.float32
+    assert optimizer.loss_scale.shape == ()
+
+
+def test_defaults_of_tensorflow(family):
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD())
+    assert optimizer.initial_scale == 2.0**15
+    assert optimizer.dynamic_growth_steps == 2000
+    assert float(optimizer.loss_scale) == 2.0**15
+
+
+def test_properties_of_a_fixed_scale(family):
+    optimizer = fixed(family)
+    assert optimizer.dynamic is False
+    assert optimizer.initial_scale == 4.0
+    assert optimizer.dynamic_growth_steps is None
+    assert optimizer.dynamic_counter is None
+    assert optimizer.loss_scale.dtype == tf.float32
+    assert float(optimizer.loss_scale) == 4.0
+
+
+def test_a_fixed_scale_may_be_below_one(family, x):
+    optimizer = fixed(family, 0.25)
+    step(optimizer, x)
+    assert float(x) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "tensor", "string"])
+def test_the_initial_scale_may_be_any_number(family, kind):
+    value = {"numpy": np.float64(4), "tensor": tf.constant(4.0), "string": "4"}[kind]
+    optimizer = tf_lso.LossScaleOptimizer(
+        FAMILIES[family].SGD(), initial_scale=value, dynamic_growth_steps=np.int64(5)
+    )
+    assert type(optimizer.initial_scale) is float and optimizer.initial_scale == 4.0
+    assert type(optimizer.dynamic_growth_steps) is int
+
+
+def test_the_loss_scale_and_the_count_are_read_live(family, x):
+    optimizer = wrapped(family, growth=2)
+    read = tf.function(lambda: optimizer.loss_scale)
+    seen = []
+    for gradient in (1.0, 1.0, float("nan"), 1.0):
+        step(optimizer, x, gradient)
+        seen.append(
+            (
+                float(optimizer.loss_scale),
+                float(read()),
+                int(optimizer.dynamic_counter),
+                int(copies(optimizer.iterations)[0]),
+            )
+        )
+    assert seen == [(8, 8, 1, 1), (16, 16, 0, 2), (8, 8, 0, 3), (8, 8, 1, 4)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dynamic",
+        "loss_scale",
+        "dynamic_counter",
+        "initial_scale",
+        "dynamic_growth_steps",
+        "inner_optimizer",
+    ],
+)
+def test_properties_that_cannot_be_set(optimizer, name):
+    before = getattr(optimizer, name)
+    with pytest.raises(AttributeError):
+        setattr(optimizer, name, 3)
+    assert type(getattr(optimizer, name)) is type(before)
+
+
+def test_the_inner_optimizer_by_both_names(family):
+    inner = FAMILIES[family].SGD()
+    optimizer = tf_lso.LossScaleOptimizer(inner)
+    assert optimizer.inner_optimizer is inner
+    assert optimizer._optimizer is inner
+
+
+class TestTheLearningRate:
+    @pytest.mark.parametrize("name", ["learning_rate", "lr"])
+    def test_is_the_one_of_the_inner_optimizer(self, optimizer, x, name):
+        assert float(getattr(optimizer, name)) == pytest.approx(0.1)
+        setattr(optimizer, name, 0.5)
+        assert float(optimizer.inner_optimizer.learning_rate) == 0.5
+        assert float(optimizer.learning_rate) == float(optimizer.lr) == 0.5
+        step(optimizer, x)
+        assert float(x) == 0.0
+
+    def test_set_on_the_inner_optimizer_is_seen(self, optimizer):
+        optimizer.inner_optimizer.learning_rate = 0.25
+        assert float(optimizer.lr) == 0.25
+
+    def test_may_be_assigned_to(self, optimizer):
+        optimizer.learning_rate.assign(0.75)
+        assert float(optimizer.inner_optimizer.learning_rate) == 0.75
+
+    @pytest.mark.parametrize("dtype", [tf.float16, tf.float32, tf.float64])
+    def test_decayed_lr_is_a_tensor_of_the_dtype(self, optimizer, dtype):
+        rate = tf.convert_to_tensor(optimizer._decayed_lr(dtype))
+        assert rate.dtype == dtype
+        assert float(rate) == pytest.approx(0.1, rel=1e-3)
+
+    def test_decayed_lr_follows_a_schedule(self, family, x):
+        schedules = keras if family == "keras3" else tf_keras
+        schedule = schedules.optimizers.schedules.PiecewiseConstantDecay(
+            [0, 1], [0.5, 0.25, 0.125]
+        )
+        optimizer = wrapped(family, "SGD", schedule)
+        seen = []
+        for _ in range(3):
+            seen.append(float(optimizer._decayed_lr(tf.float32)))
+            step(optimizer, x)
+        assert seen == [0.5, 0.25, 0.125]
+
+    def test_a_skipped_step_advances_the_schedule(self, family, x):
+        schedules = keras if family == "keras3" else tf_keras
+        schedule = schedules.optimizers.schedules.PiecewiseConstantDecay(
+            [0], [0.5, 0.25]
+        )
+        optimizer = wrapped(family, "SGD", schedule)
+        step(optimizer, x, float("nan"))
+        assert float(optimizer._decayed_lr(tf.float32)) == 0.25
+        step(optimizer, x)
+        assert float(x) == 0.5
+
+
+class TestIterations:
+    def test_are_the_ones_of_the_inner_optimizer(self, optimizer, x):
+        assert raw(optimizer.iterations).dtype == tf.int64
+        assert raw(optimizer.iterations) is raw(optimizer.inner_optimizer.iterations)
+        step(optimizer, x)
+        assert int(copies(optimizer.iterations)[0]) == 1
+
+    @pytest.mark.parametrize("kind", ["number", "array", "tensor"])
+    def test_may_be_set_to_a_number(self, family, x, kind):
+        if family in ("legacy", "new"):
+            pytest.skip("tf_keras takes a variable only")
+        optimizer = wrapped(family)
+        optimizer.iterations = {
+            "number": 7,
+            "array": np.array(7),
+            "tensor": tf.constant(7),
+        }[kind]
+        step(optimizer, x)
+        assert int(copies(optimizer.iterations)[0]) == 8
+
+    def test_may_be_set_to_a_variable(self, optimizer, x):
+        optimizer.iterations = tf.Variable(7, dtype=tf.int64)
+        assert int(copies(optimizer.inner_optimizer.iterations)[0]) == 7
+        step(optimizer, x)
+        assert int(copies(optimizer.iterations)[0]) == 8
+
+    def test_may_be_assigned_to(self, optimizer):
+        optimizer.iterations.assign(5)
+        assert int(copies(optimizer.inner_optimizer.iterations)[0]) == 5
+
+    def test_count_micro_steps_as_the_inner_optimizer_does(self, x):
+        optimizer = wrapped("keras3", gradient_accumulation_steps=2)
+        for _ in range(4):
+            step(optimizer, x)
+        assert int(optimizer.iterations) == int(optimizer.inner_optimizer.iterations)
+        optimizer.iterations = 5
+        assert int(optimizer.iterations) == 5
+
+
+SETTABLE = {
+    "clipnorm": ("keras3 legacy new", 1.5),
+    "clipvalue": ("keras3 legacy new", 0.5),
+    "global_clipnorm": ("keras3 legacy new", 2.5),
+    "weight_decay": ("keras3 new", 0.25),
+    "use_ema": ("keras3 new", True),
+    "ema_momentum": ("keras3 new", 0.5),
+    "ema_overwrite_frequency": ("keras3 new", 3),
+    "jit_compile": ("new", False),
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [(f, name) for name, (families, _) in SETTABLE.items() for f in families.split()],
+)
+class TestAttributesOfTheInnerOptimizer:
+    def test_are_read(self, family, name):
+        optimizer = wrapped(family, **{name: SETTABLE[name][1]})
+        assert getattr(optimizer, name) == SETTABLE[name][1]
+
+    def test_are_set(self, family, name):
+        optimizer = wrapped(family)
+        setattr(optimizer, name, SETTABLE[name][1])
+        assert getattr(optimizer.inner_optimizer, name) == SETTABLE[name][1]
+        assert getattr(optimizer, name) == SETTABLE[name][1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [("clipnorm", 1.0, 0.9), ("clipvalue", 0.5, 0.95), ("global_clipnorm", 1.0, 0.9)],
+)
+def test_clipping_that_is_set_later_clips_unscaled_gradients(
+    family, x, name, value, expected
+):
+    optimizer = wrapped(family, scale=1024.0)
+    setattr(optimizer, name, value)
+    step(optimizer, x)
+    assert float(x) == pytest.approx(expected)
+
+
+def test_a_base_class_default_does_not_overwrite_the_inner_optimizers(family):
+    optimizer = wrapped(family, clipnorm=1.5)
+    assert optimizer.inner_optimizer.clipnorm == 1.5
+    assert float(optimizer.inner_optimizer.learning_rate) == pytest.approx(0.1)
+
+
+class TestTheName:
+    def test_is_the_inner_optimizers(self, family):
+        inner = FAMILIES[family].SGD(name="mine")
+        assert tf_lso.LossScaleOptimizer(inner).name == "mine"
+
+    def test_may_be_given(self, family):
+        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(), name="scaled")
+        assert optimizer.name == "scaled"
+        assert optimizer.inner_optimizer.get_config()["name"] != "scaled"
+        assert optimizer.get_config()["name"] == "scaled"
+
+    def test_is_kept_by_the_config(self, family):
+        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(), name="scaled")
+        again = type(optimizer).from_config(optimizer.get_config())
+        assert again.name == "scaled"
+
+
+class TestVariables:
+    def test_are_a_list_that_can_be_called(self, optimizer, x):
+        step(optimizer, x)
+        assert isinstance(optimizer.variables, list)
+        assert isinstance(optimizer.variables(), list)
+        assert list(map(id, optimizer.variables)) == list(
+            map(id, optimizer.variables())
+        )
+
+    def test_hold_those_of_the_inner_optimizer(self, optimizer, x):
+        step(optimizer, x)
+        ids = {id(v) for v in optimizer.variables}
+        weights = {id(v) for v in optimizer.weights}
+        assert weights <= ids
+        assert len(weights) == len(optimizer.weights) >= 2
+
+    def test_of_keras3_hold_the_scale_and_the_count(self, x):
+        optimizer = wrapped("keras3")
+        ids = {id(v) for v in optimizer.variables}
+        assert id(optimizer.dynamic_counter) in ids
+        assert id(optimizer.dynamic_scale) in ids
+
+    def test_weights_are_those_of_the_inner_optimizer(self, optimizer, x):
+        step(optimizer, x)
+        inner = optimizer.inner_optimizer.variables
+        inner = inner() if callable(inner) else inner
+        assert list(map(id, optimizer.weights)) == list(map(id, inner))
+
+
+class TestGetAndSetWeights:
+    def test_end_with_the_scale_and_the_count(self, optimizer, x):
+        step(optimizer, x)
+        weights = optimizer.get_weights()
+        assert isinstance(weights, list)
+        assert len(weights) == len(optimizer.weights) + 2
+        assert (float(weights[-2]), int(weights[-1])) == (8.0, 1)
+
+    def test_go_round(self, family):
+        first, second = wrapped(family, momentum=0.9), wrapped(family, momentum=0.9)
+        x, y = tf.Variable(1.0), tf.Variable(1.0)
+        for gradient in (2.0, float("nan"), 2.0):
+            step(first, x, gradient)
+        step(second, y, 1.0)
+        y.assign(x)
+        second.set_weights(first.get_weights())
+        for name in ("loss_scale", "dynamic_counter", "iterations"):
+            assert float(getattr(second, name)) == float(getattr(first, name))
+        step(first, x)
+        step(second, y)
+        assert float(x) == float(y)
+        for ours, theirs in zip(first.get_weights(), second.get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+    def test_a_legacy_list_leaves_the_scale_as_it_is(self, optimizer, x):
+        step(optimizer, x)
+        optimizer.set_weights([w * 0 + 3 for w in optimizer.get_weights()[:-2]])
+        assert float(optimizer.loss_scale) == 8.0
+        assert int(optimizer.dynamic_counter) == 1
+        assert int(copies(optimizer.iterations)[0]) == 3
+        assert float(copies(optimizer.weights[-1])[0]) == 3.0
+
+    def test_of_a_fixed_scale_are_the_inner_optimizers(self, family, x):
+        optimizer = fixed(family)
+        step(optimizer, x)
+        weights = optimizer.get_weights()
+        assert len(weights) == len(optimizer.weights)
+        optimizer.set_weights(weights)
+
+    def test_reach_a_function_that_is_already_traced(self, optimizer, x):
+        traced = tf.function(lambda: step(optimizer, x))
+        traced()
+        weights = optimizer.get_weights()
+        optimizer.set_weights([*weights[:-2], 32.0, 4])
+        traced()
+        assert float(optimizer.loss_scale) == 32.0
+        assert int(optimizer.dynamic_counter) == 5
+
+
+CONFIGS = {
+    "dynamic": {},
+    "small": {"initial_scale": 4.0, "dynamic_growth_steps": 3},
+    "limits": {"initial_scale": 4.0, "min_scale": 0.5, "max_scale": 64.0},
+    "fixed": {"dynamic": False, "initial_scale": 0.5},
+    "name": {"name": "scaled"},
+}
+
+
+class TestConfig:
+    @pytest.mark.parametrize("case", CONFIGS)
+    @pytest.mark.parametrize("by", ["own_class", "one_class"])
+    def test_goes_round(self, family, case, by):
+        inner = FAMILIES[family].Adam(0.25, beta_1=0.5)
+        optimizer = tf_lso.LossScaleOptimizer(inner, **CONFIGS[case])
+        config = optimizer.get_config()
+        before = copy.deepcopy(config)
+        cls = type(optimizer) if by == "own_class" else tf_lso.LossScaleOptimizer
+        again = cls.from_config(config)
+        assert config == before
+        assert type(again) is type(optimizer)
+        assert type(again.inner_optimizer) is type(inner)
+        assert float(again.learning_rate) == 0.25
+        assert float(again.beta_1) == 0.5
+        assert again.get_config() == config
+
+    def test_is_without_state(self, optimizer, x):
+        step(optimizer, x, float("nan"))
+        again = type(optimizer).from_config(optimizer.get_config())
+        assert float(again.loss_scale) == 8.0
+
+    def test_of_the_stable_class_has_its_keys(self, family):
+        config = fixed(family).get_config()
+        assert config["dynamic"] is False
+        assert config["initial_scale"] == 4.0
+        assert config["dynamic_growth_steps"] is None
+        assert isinstance(config["inner_optimizer"], dict)
+
+    def test_may_hold_an_optimizer_instead_of_its_config(self, family):
+        inner = FAMILIES[family].SGD()
+        optimizer = tf_lso.LossScaleOptimizer.from_config(
+            {"inner_optimizer": inner, "initial_scale": 2.0}
+        )
+        assert optimizer.inner_optimizer is inner
+
+    def test_of_keras_is_read(self):
+        theirs = keras.optimizers.LossScaleOptimizer(
+            keras.optimizers.SGD(0.25), initial_scale=4.0, dynamic_growth_steps=7
+        )
+        config = theirs.get_config()
+        before = copy.deepcopy(config)
+        ours = tf_lso.LossScaleOptimizer.from_config(config)
+        assert config == before
+        assert isinstance(ours, keras.optimizers.LossScaleOptimizer)
+        assert (ours.initial_scale, ours.dynamic_growth_steps) == (4.0, 7)
+        assert float(ours.learning_rate) == 0.25
+
+    def test_is_read_by_keras(self):
+        config = wrapped("keras3", growth=7).get_config()
+        theirs = keras.optimizers.LossScaleOptimizer.from_config(config)
+        assert theirs.initial_scale == 8.0
+        assert theirs.dynamic_growth_steps == 7
+
+    @pytest.mark.parametrize("family", ["legacy", "new"])
+    @pytest.mark.parametrize("dynamic", [True, False])
+    def test_of_tf_keras_is_read_and_read_by_it(self, family, dynamic):
+        theirs = tf_keras.mixed_precision.LossScaleOptimizer(
+            FAMILIES[family].SGD(0.25), dynamic=dynamic, initial_scale=4.0
+        )
+        config = theirs.get_config()
+        before = copy.deepcopy(config)
+        ours = tf_lso.LossScaleOptimizer.from_config(config)
+        assert config == before
+        assert isinstance(ours, BASES[family][0])
+        assert ours.dynamic is dynamic
+        assert ours.initial_scale == 4.0
+        assert set(ours.get_config()) == set(config)
+        again = type(theirs).from_config(ours.get_config())
+        assert again.initial_scale == 4.0
+
+    def test_with_a_custom_optimizer(self, family):
+        class Mine(FAMILIES[family].SGD):
+            pass
+
+        config = tf_lso.LossScaleOptimizer(Mine(0.25)).get_config()
+        again = tf_lso.LossScaleOptimizer.from_config(
+            config, custom_objects={"Mine": Mine}
+        )
+        assert type(again.inner_optimizer).__name__ == "Mine"
+
+
+class TestMinimize:
+    def test_of_a_callable(self, optimizer, x):
+        step(optimizer, x)
+        assert float(x) == pytest.approx(0.8)
+
+    def test_of_a_tensor_with_its_tape(self, optimizer, x):
+        with tf.GradientTape() as tape:
+            loss = 2.0 * x
+        optimizer.minimize(loss, [x], tape=tape)
+        assert float(x) == pytest.approx(0.8)
+
+    def test_of_variables_that_a_callable_returns(self, optimizer, x):
+        optimizer.minimize(lambda: 2.0 * x, lambda: [x])
+        assert float(x) == pytest.approx(0.8)
+
+    def test_with_grad_loss(self, optimizer, x):
+        optimizer.minimize(lambda: 2.0 * x, [x], grad_loss=tf.constant(0.5))
+        assert float(x) == pytest.approx(0.9)
+
+    def test_with_a_name(self, optimizer, x):
+        optimizer.minimize(lambda: 2.0 * x, [x], name="step")
+        assert float(x) == pytest.approx(0.8)
+
+    def test_of_keras_variables(self):
+        optimizer = wrapped("keras3")
+        x = keras.Variable(1.0)
+        optimizer.minimize(lambda: 2.0 * x.value, [x])
+        assert float(x) == pytest.approx(0.8)
+
+    def test_compute_gradients_are_unscaled(self, optimizer, x):
+        ((gradient, variable),) = optimizer.compute_gradients(lambda: 2.0 * x, [x])
+        assert float(gradient) == 2.0
+        assert variable is x
+        optimizer.apply_gradients([(gradient, x)])
+        assert float(x) == pytest.approx(0.8)
+
+    def test_legacy_compute_gradients_by_its_private_name(self, optimizer, x):
+        ((gradient, _),) = optimizer._compute_gradients(lambda: 2.0 * x, [x])
+        assert float(gradient) == 2.0
+
+    @pytest.mark.parametrize(
+        "keywords",
+        [
+            {"name": "a"},
+            {"experimental_aggregate_gradients": False},
+            {"skip_gradients_aggregation": True},
+        ],
+        ids=str,
+    )
+    def test_keywords_of_apply_gradients(self, optimizer, x, keywords):
+        optimizer.apply_gradients([(tf.constant(2.0), x)], **keywords)
+        assert float(x) == pytest.approx(0.8)
+
+    def test_none_gradients_leave_their_variable_out(self, family, caplog):
+        optimizer = wrapped(family)
+        x, y = tf.Variable(1.0), tf.Variable(1.0, name="left_out")
+        for _ in range(2):
+            optimizer.apply_gradients([(tf.constant(2.0), x), (None, y)])
+        assert (float(x), float(y)) == (pytest.approx(0.6), 1.0)
+        assert caplog.text.count("left_out") == 1
+
+    def test_nothing_to_apply_changes_nothing(self, optimizer, x):
+        optimizer.apply_gradients([])
+        optimizer.apply_gradients(zip([], [], strict=True))
+        assert int(copies(optimizer.iterations)[0]) == 0
+        assert int(optimizer.dynamic_counter) == 0
+
+
+@pytest.mark.parametrize("family", ["legacy"])
+def test_get_gradients_and_get_updates_of_a_graph(family):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        x = tf.Variable(1.0)
+        optimizer = wrapped(family)
+        (gradient,) = optimizer.get_gradients(2.0 * x, [x])
+        session.run(tf.compat.v1.global_variables_initializer())
+        assert session.run(gradient) == 2.0
+
+
+def test_get_gradients_in_a_traced_function(optimizer, x):
+    @tf.function
+    def gradients():
+        return optimizer.get_gradients(2.0 * x, [x])
+
+    assert float(gradients()[0]) == 2.0
+
+
+def test_get_updates_in_a_traced_function(optimizer, x):
+    @tf.function
+    def update():
+        assert len(optimizer.get_updates(2.0 * x, [x])) == 1
+
+    update()
+    assert float(x) == pytest.approx(0.8)
+
+
+def test_get_gradients_of_an_independent_variable(optimizer, x):
+    y = tf.Variable(1.0, name="independent")
+
+    @tf.function
+    def gradients():
+        return optimizer.get_gradients(2.0 * x, [y])
+
+    with pytest.raises(ValueError, match="independent"):
+        gradients()
+
+
+class TestTheKeras3Api:
+    def test_build_makes_the_variables_once(self, optimizer, x):
+        optimizer.build([x])
+        names = [getattr(v, "path", v.name) for v in optimizer.weights]
+        optimizer.build([x])
+        step(optimizer, x)
+        assert [getattr(v, "path", v.name) for v in optimizer.weights] == names
+        assert len(names) >= 2
+
+    def test_apply_uses_the_variables_of_build(self, optimizer, x):
+        optimizer.build([x])
+        optimizer.apply([tf.constant(2.0)])
+        assert float(x) == pytest.approx(0.8)
+
+    def test_apply_with_variables(self, optimizer, x):
+        optimizer.apply([tf.constant(2.0)], [x])
+        assert float(x) == pytest.approx(0.8)
+
+    def test_scale_loss_takes_numbers(self, optimizer):
+        assert float(optimizer.scale_loss(1.5)) == 12.0
+
+    def test_check_finite(self, optimizer):
+        assert bool(optimizer.check_finite([tf.constant(1.0)]))
+        assert not bool(optimizer.check_finite([tf.constant(float("inf"))]))
+
+    def test_finalize_variable_values_without_averages(self, optimizer, x):
+        step(optimizer, x)
+        optimizer.finalize_variable_values([x])
+        assert float(x) == pytest.approx(0.8)
+
+    @pytest.mark.parametrize("family", ["keras3", "new"])
+    def test_finalize_variable_values_with_averages(self, family, x):
+        optimizer = wrapped(family, use_ema=True, ema_momentum=0.5)
+        step(optimizer, x)
+        step(optimizer, x)
+        before = float(x)
+        optimizer.finalize_variable_values([x])
+        assert float(x) != before
+
+    def test_names_of_keras3_for_the_state(self, x):
+        optimizer = wrapped("keras3")
+        step(optimizer, x)
+        assert float(optimizer.dynamic_scale) == 8.0
+        assert optimizer.step_counter is optimizer.dynamic_counter
+        assert int(optimizer.step_counter) == 1
+        assert fixed("keras3").dynamic_scale is None
+
+    def test_compile_does_not_wrap_again(self):
+        optimizer = wrapped("keras3")
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+        model.dtype_policy = keras.dtype_policies.DTypePolicy("mixed_float16")
+        model.compile(optimizer, "mse")
+        assert model.optimizer is optimizer
+
+    def test_an_inner_loss_scale_factor_does_not_scale_twice(self, x):
+        optimizer = wrapped("keras3", loss_scale_factor=4.0)
+        step(optimizer, x)
+        assert float(x) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    "name", ["no_such_thing", "epsilon", "nesterov", "_no_such_thing", "amsgrad"]
+)
+def test_an_unknown_attribute_names_the_class(optimizer, name):
+    if hasattr(type(optimizer), name):
+        pytest.skip("an attribute of the family's base class")
+    with pytest.raises(AttributeError, match=f"LossScaleOptimizer.*{name}"):
+        getattr(optimizer, name)
+
+
+def test_an_attribute_of_the_users_own_stays_on_the_wrapper(optimizer):
+    optimizer.my_note = "kept"
+    assert optimizer.my_note == "kept"
+    assert not hasattr(optimizer.inner_optimizer, "my_note")

@@ -1,0 +1,258 @@
+"""Keras 3's `compile` and `fit`, callbacks and custom `train_step`."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.contract.setting import check_state
+from tests.families import copies, numpy
+
+X = np.random.default_rng(0).random((32, 3)).astype("float32")
+Y = X.sum(1, keepdims=True)
+
+
+@pytest.fixture(autouse=True)
+def float32_policy():
+    yield
+    keras.mixed_precision.set_dtype_policy("float32")
+
+
+def make_model(mixed=False):
+    if mixed:
+        keras.mixed_precision.set_dtype_policy("mixed_float16")
+    keras.utils.set_random_seed(1)
+    return keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(4, activation="relu"),
+            keras.layers.Dense(1, dtype="float32"),
+        ]
+    )
+
+
+def make_optimizer(name="SGD", scale=8.0, growth=3, **arguments):
+    inner = getattr(keras.optimizers, name)(0.05, **arguments)
+    return tf_lso.LossScaleOptimizer(
+        inner, initial_scale=scale, dynamic_growth_steps=growth
+    )
+
+
+def fit(model, x=X, y=Y, epochs=2, batch_size=8, **arguments):
+    return model.fit(
+        x,
+        y,
+        epochs=epochs,
+        batch_size=batch_size,
+        shuffle=False,
+        verbose=0,
+        **arguments,
+    )
+
+
+MODES = {
+    "traced": {"jit_compile": False},
+    "jit": {"jit_compile": True},
+    "eager": {"run_eagerly": True},
+    "default": {},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_fit_equals_the_bare_optimizer(mode):
+    weights = []
+    for wrap in (True, False):
+        model = make_model()
+        optimizer = make_optimizer(momentum=0.9)
+        if not wrap:
+            optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+        model.compile(optimizer, loss="mse", **MODES[mode])
+        assert model.optimizer is optimizer
+        history = fit(model)
+        weights.append(model.get_weights())
+    assert np.isfinite(history.history["loss"]).all()
+    for ours, theirs in zip(*weights):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_fit_skips_bad_batches_and_moves_the_scale(mode):
+    x = X.copy()
+    x[9] = np.nan  # in the second of four batches
+    model = make_model()
+    optimizer = make_optimizer()
+    model.compile(optimizer, loss="mse", **MODES[mode])
+    fit(model, x, epochs=1)
+    check_state(optimizer, scale=4.0, count=2, iterations=4)
+    assert all(np.isfinite(w).all() for w in model.get_weights())
+
+
+def test_compile_under_mixed_float16_does_not_wrap_again():
+    model = make_model(mixed=True)
+    optimizer = make_optimizer(scale=2.0**10)
+    model.compile(optimizer, loss="mse")
+    assert model.optimizer is optimizer
+    history = fit(model, epochs=8)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+
+
+@pytest.mark.parametrize("mode", ["traced", "eager"])
+def test_fit_under_mirrored_with_a_bad_last_replica(mirrored2, mode):
+    x = X.copy()
+    x[13] = np.nan  # the second half of the second batch: the last replica
+    with mirrored2.scope():
+        model = make_model()
+        optimizer = make_optimizer(momentum=0.9)
+        model.compile(optimizer, loss="mse", **MODES[mode])
+    fit(model, x, epochs=1)
+    check_state(optimizer, scale=4.0, count=2, iterations=4)
+    for variable in model.trainable_variables:
+        first, second = copies(variable)
+        np.testing.assert_array_equal(first, second)
+        assert np.isfinite(first).all()
+
+
+def test_fit_under_mirrored_equals_the_bare_optimizer(mirrored2):
+    weights = []
+    for wrap in (True, False):
+        with mirrored2.scope():
+            model = make_model()
+            optimizer = keras.optimizers.Adam(0.05)
+            if wrap:
+                optimizer = make_optimizer("Adam")
+            model.compile(optimizer, loss="mse", jit_compile=False)
+        fit(model)
+        weights.append([numpy(v) for v in model.trainable_variables])
+    for ours, theirs in zip(*weights):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_embedding_with_a_nan_in_a_repeated_row():
+    """Keras's own wrapper applies the NaN here."""
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Embedding(10, 2)])
+    optimizer = make_optimizer()
+
+    def loss(y, prediction):
+        # NaN for the first position only, whose index is repeated.
+        weights = tf.constant([[1.0], [1.0], [1.0], [1.0]]) * y[..., None]
+        return tf.reduce_sum(prediction * weights, [1, 2])
+
+    model.compile(optimizer, loss=loss, jit_compile=False)
+    before = model.get_weights()[0]
+    x = np.array([[3, 3, 3, 5]])
+    model.fit(x, np.array([[np.nan, 1.0, 1.0, 1.0]], "float32"), verbose=0)
+    np.testing.assert_array_equal(model.get_weights()[0], before)
+    check_state(optimizer, scale=4.0, count=0, iterations=1)
+    model.fit(x, np.ones((1, 4), "float32"), verbose=0)
+    assert not np.array_equal(model.get_weights()[0], before)
+
+
+def test_callbacks(tmp_path):
+    model = make_model()
+    optimizer = make_optimizer(use_ema=True, ema_momentum=0.9)
+    model.compile(optimizer, loss="mse", jit_compile=False)
+    seen = []
+
+    class Log(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            seen.append((float(numpy(optimizer.lr)), float(optimizer.loss_scale)))
+
+    fit(
+        model,
+        epochs=3,
+        validation_data=(X, Y),
+        callbacks=[
+            keras.callbacks.LearningRateScheduler(lambda epoch, lr: lr * 0.5),
+            keras.callbacks.ReduceLROnPlateau(
+                monitor="loss", patience=0, factor=0.1, min_delta=1e9
+            ),
+            keras.callbacks.TensorBoard(str(tmp_path / "logs")),
+            keras.callbacks.SwapEMAWeights(swap_on_epoch=True),
+            keras.callbacks.ModelCheckpoint(str(tmp_path / "model.keras")),
+            Log(),
+        ],
+    )
+    # Halved by the first; cut to a tenth by the second from the second epoch on.
+    np.testing.assert_allclose(
+        [lr for lr, _ in seen], [0.025, 0.00125, 0.0000625], rtol=1e-5
+    )
+    assert [scale for _, scale in seen] == [16.0, 32.0, 128.0]
+    assert (tmp_path / "model.keras").exists()
+    assert list((tmp_path / "logs").rglob("events*"))
+
+
+@pytest.mark.parametrize("style", ["legacy", "keras3"])
+def test_custom_train_step(style):
+    class Model(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(1)
+
+        def call(self, x):
+            return self.dense(x)
+
+        def train_step(self, data):
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((self(x, training=True) - y) ** 2)
+                if style == "legacy":
+                    scaled = self.optimizer.get_scaled_loss(loss)
+                else:
+                    scaled = self.optimizer.scale_loss(loss)
+            variables = self.trainable_variables
+            gradients = tape.gradient(scaled, variables)
+            if style == "legacy":
+                gradients = self.optimizer.get_unscaled_gradients(gradients)
+            self.optimizer.apply_gradients(zip(gradients, variables))
+            return {"loss": loss}
+
+    results = []
+    for scale in (8.0, 1.0):
+        keras.utils.set_random_seed(1)
+        model = Model()
+        optimizer = make_optimizer(scale=scale)
+        model.compile(optimizer, loss="mse", jit_compile=False)
+        fit(model)
+        results.append(model.get_weights())
+    # Eight steps, growing every third: 4 times the start.
+    check_state(optimizer, scale=4.0, count=2, iterations=8)
+    for one, other in zip(*results):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_get_scaled_loss_inside_keras_3s_own_step_is_refused():
+    class Model(keras.Sequential):
+        def compute_loss(self, x=None, y=None, y_pred=None, *args, **kwargs):
+            return self.optimizer.get_scaled_loss(tf.reduce_mean((y - y_pred) ** 2))
+
+    model = Model([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile(make_optimizer(), jit_compile=False)
+    with pytest.raises(RuntimeError, match="scale_loss.*already.*`fit` calls"):
+        fit(model)
+
+
+def test_a_callable_learning_rate_schedule_runs():
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([1], [0.1, 0.01])
+    optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(schedule))
+    model = make_model()
+    model.compile(optimizer, loss="mse", jit_compile=False)
+    fit(model, epochs=1)
+    assert float(optimizer.learning_rate) == pytest.approx(0.01)
+    assert float(optimizer._decayed_lr(tf.float32)) == pytest.approx(0.01)
+
+
+def test_gradient_accumulation_counts_bad_micro_steps_out():
+    """Two good micro-steps make an update, with any number of bad ones between."""
+    x = tf.Variable([1.0, 2.0], name="x")
+    optimizer = make_optimizer(gradient_accumulation_steps=2)
+    step = tf.function(
+        lambda g: optimizer.apply_gradients([(g, x)]) is None, jit_compile=False
+    )
+    rows = []
+    for g in (1.0, np.nan, np.nan, 3.0, 1.0, np.nan, 1.0):
+        step(tf.constant([g, g]))
+        rows.append(float(x[0]))
+    np.testing.assert_allclose(rows, [1.0, 1.0, 1.0, 0.9, 0.9, 0.9, 0.85], rtol=1e-6)
+    assert int(optimizer.iterations) == 2
+    assert float(optimizer.loss_scale) == 1.0

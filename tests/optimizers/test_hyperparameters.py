@@ -1,0 +1,344 @@
+"""Which hyperparameters a wrapper answers for, both ways, and what they then do."""
+
+import inspect
+import logging
+import numbers
+
+import keras
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.families import FAMILIES
+from tf_lso.optimizers import hyperparameters
+
+LEGACY = list(hyperparameters.LEGACY)
+NEWER = {"keras3": ("AdamW", "Lion", "Lamb", "Adafactor"), "new": ("AdamW", "Lion")}
+
+# A value that no optimizer has by default.
+OTHER = 0.375
+
+
+def wrap(family, name, **arguments):
+    inner = getattr(FAMILIES[family], name)(**arguments)
+    return tf_lso.LossScaleOptimizer(inner)
+
+
+def is_set(value):
+    return float(value) == OTHER
+
+
+@pytest.fixture
+def warnings(caplog):
+    caplog.set_level(logging.WARNING, logger="absl")
+    return lambda name: [
+        record.getMessage()
+        for record in caplog.records
+        if f"'{name}' was set" in record.getMessage()
+    ]
+
+
+class TestTheTable:
+    @pytest.mark.parametrize("name", LEGACY)
+    def test_is_what_the_legacy_optimizers_themselves_say(self, name):
+        inner = getattr(tf_keras.optimizers.legacy, name)()
+        assert set(hyperparameters.LEGACY[name]) == set(inner._hyper)
+
+    def test_has_every_legacy_optimizer(self):
+        classes = {
+            name
+            for name, cls in vars(tf_keras.optimizers.legacy).items()
+            if inspect.isclass(cls) and name != "Optimizer"
+        }
+        assert classes == set(hyperparameters.LEGACY)
+
+    @pytest.mark.parametrize("name", LEGACY)
+    def test_gives_the_same_names_for_every_family(self, name):
+        names = {
+            family: hyperparameters.delegated_names(getattr(module, name)())
+            for family, module in FAMILIES.items()
+        }
+        expected = {*hyperparameters.LEGACY[name], "lr"}
+        assert names == dict.fromkeys(FAMILIES, expected)
+
+
+def effective(family, name):
+    """The hyperparameters of the table that the family's class really has."""
+    inner = getattr(FAMILIES[family], name)()
+    return [n for n in hyperparameters.LEGACY[name] if hasattr(inner, n)]
+
+
+PAIRS = [
+    (family, name, attribute)
+    for family in FAMILIES
+    for name in LEGACY
+    for attribute in effective(family, name)
+]
+
+
+@pytest.mark.parametrize(("family", "name", "attribute"), PAIRS)
+class TestDelegation:
+    def test_reads_the_inner_optimizer(self, family, name, attribute):
+        optimizer = wrap(family, name)
+        setattr(optimizer.inner_optimizer, attribute, OTHER)
+        assert is_set(getattr(optimizer, attribute))
+
+    def test_sets_the_inner_optimizer(self, family, name, attribute):
+        optimizer = wrap(family, name)
+        setattr(optimizer, attribute, OTHER)
+        assert is_set(getattr(optimizer.inner_optimizer, attribute))
+        assert attribute not in vars(optimizer)
+
+    def test_is_listed(self, family, name, attribute):
+        assert attribute in dir(wrap(family, name))
+
+
+@pytest.mark.parametrize("name", LEGACY)
+class TestLr:
+    def test_is_the_learning_rate(self, family, name):
+        optimizer = wrap(family, name)
+        optimizer.lr = OTHER
+        assert is_set(optimizer.lr)
+        assert is_set(optimizer.learning_rate)
+        assert is_set(optimizer.inner_optimizer.learning_rate)
+        assert "lr" in dir(optimizer)
+        assert "lr" not in vars(optimizer)
+
+
+@pytest.mark.parametrize("name", ["RMSprop", "Adam", "Adamax", "Nadam", "Adagrad"])
+class TestEpsilon:
+    def test_is_not_read(self, family, name):
+        optimizer = wrap(family, name)
+        assert optimizer.inner_optimizer.epsilon == 1e-7
+        with pytest.raises(AttributeError, match="LossScaleOptimizer.*epsilon"):
+            _ = optimizer.epsilon
+
+    def test_is_not_set(self, family, name):
+        optimizer = wrap(family, name)
+        optimizer.epsilon = OTHER
+        assert optimizer.inner_optimizer.epsilon == 1e-7
+        assert optimizer.epsilon == OTHER
+
+    def test_is_not_listed(self, family, name):
+        assert "epsilon" not in dir(wrap(family, name))
+
+
+@pytest.mark.parametrize("attribute", ["amsgrad", "centered", "nesterov", "momentum"])
+def test_what_was_no_hyperparameter_is_not_delegated(family, attribute):
+    name = {"centered": "RMSprop", "nesterov": "SGD"}.get(attribute, "Adam")
+    optimizer = wrap(family, name)
+    with pytest.raises(AttributeError, match=attribute):
+        getattr(optimizer, attribute)
+
+
+def numeric_arguments(optimizer):
+    """The numbers of the constructor, as its signature and config tell."""
+    config = optimizer.get_config()
+    own = inspect.signature(type(optimizer).__init__).parameters
+    base = inspect.signature(keras.optimizers.Optimizer.__init__).parameters
+    return {
+        name
+        for name in own
+        if name not in base
+        and name not in ("self", "epsilon", "jit_compile", "kwargs")
+        and isinstance(config.get(name), numbers.Real)
+        and not isinstance(config[name], bool)
+    }
+
+
+@pytest.mark.parametrize(
+    ("family", "name"), [(f, name) for f, names in NEWER.items() for name in names]
+)
+class TestNewerOptimizers:
+    def test_numeric_arguments_are_delegated(self, family, name):
+        optimizer = wrap(family, name)
+        names = numeric_arguments(optimizer.inner_optimizer) - {"learning_rate"}
+        assert names
+        for attribute in names:
+            setattr(optimizer, attribute, OTHER)
+            assert is_set(getattr(optimizer.inner_optimizer, attribute))
+            assert is_set(getattr(optimizer, attribute))
+            assert attribute in dir(optimizer)
+
+    def test_the_learning_rate_is_delegated(self, family, name):
+        optimizer = wrap(family, name)
+        optimizer.lr = OTHER
+        assert is_set(optimizer.inner_optimizer.learning_rate)
+
+    def test_epsilon_is_not(self, family, name):
+        optimizer = wrap(family, name)
+        with pytest.raises(AttributeError, match="epsilon"):
+            _ = optimizer.epsilon
+
+    def test_weight_decay_is(self, family, name):
+        optimizer = wrap(family, name)
+        optimizer.weight_decay = OTHER
+        assert is_set(optimizer.inner_optimizer.weight_decay)
+
+
+def test_adamw_has_the_names_of_adam():
+    optimizer = wrap("keras3", "AdamW")
+    assert {"beta_1", "beta_2", "lr", "learning_rate"} <= set(dir(optimizer))
+
+
+class TestSubclasses:
+    def test_of_a_users_own_answer_as_their_base(self, family):
+        class Mine(FAMILIES[family].Adam):
+            pass
+
+        optimizer = tf_lso.LossScaleOptimizer(Mine())
+        optimizer.beta_1 = OTHER
+        assert is_set(optimizer.inner_optimizer.beta_1)
+        with pytest.raises(AttributeError, match="epsilon"):
+            _ = optimizer.epsilon
+
+    def test_of_a_legacy_optimizer_bring_hyperparameters_of_their_own(self):
+        class Mine(tf_keras.optimizers.legacy.SGD):
+            def __init__(self, sharpness=0.5):
+                super().__init__()
+                self._set_hyper("sharpness", sharpness)
+
+        optimizer = tf_lso.LossScaleOptimizer(Mine())
+        assert float(optimizer.sharpness) == 0.5
+        optimizer.sharpness = OTHER
+        assert is_set(optimizer.inner_optimizer._get_hyper("sharpness"))
+        assert "sharpness" in dir(optimizer)
+
+    @pytest.mark.parametrize("family", ["keras3", "new"])
+    def test_of_a_newer_optimizer_bring_numeric_arguments(self, family):
+        class Mine(FAMILIES[family].SGD):
+            def __init__(self, learning_rate=0.1, sharpness=0.5, label="x"):
+                super().__init__(learning_rate)
+                self.sharpness, self.label = sharpness, label
+
+        optimizer = tf_lso.LossScaleOptimizer(Mine())
+        assert optimizer.sharpness == 0.5
+        optimizer.sharpness = OTHER
+        assert optimizer.inner_optimizer.sharpness == OTHER
+        with pytest.raises(AttributeError, match="label"):
+            _ = optimizer.label
+
+    @pytest.mark.parametrize("family", ["keras3", "new"])
+    def test_of_the_base_class_itself(self, family):
+        class Mine(FAMILIES[family].Optimizer):
+            def __init__(self, learning_rate=0.1, sharpness=0.5):
+                if family == "new":
+                    super().__init__(name="mine")
+                    self._learning_rate = self._build_learning_rate(learning_rate)
+                else:
+                    super().__init__(learning_rate)
+                self.sharpness = sharpness
+
+            def update_step(self, *arguments):
+                """Nothing."""
+
+        optimizer = tf_lso.LossScaleOptimizer(Mine())
+        optimizer.sharpness = OTHER
+        assert optimizer.inner_optimizer.sharpness == OTHER
+        assert float(optimizer.lr) == pytest.approx(0.1)
+
+
+class TestDecay:
+    def test_of_a_legacy_optimizer_slows_the_steps(self):
+        optimizer = wrap("legacy", "SGD", learning_rate=1.0)
+        optimizer.decay = 1.0
+        x = tf.Variable(4.0)
+        for _ in range(2):
+            optimizer.minimize(lambda: x * 1.0, [x])
+        assert float(x) == 4.0 - 1.0 - 0.5
+        assert float(optimizer._decayed_lr(tf.float32)) == pytest.approx(1 / 3)
+
+    @pytest.mark.parametrize("family", ["keras3", "new"])
+    def test_of_a_newer_optimizer_is_zero(self, family):
+        assert wrap(family, "SGD").decay == 0.0
+
+    @pytest.mark.parametrize("family", ["keras3", "new"])
+    def test_of_a_newer_optimizer_is_not_taken_silently(self, family, caplog):
+        caplog.set_level(logging.WARNING, logger="absl")
+        optimizer = wrap(family, "SGD", learning_rate=1.0)
+        try:
+            optimizer.decay = 1.0
+        except (AttributeError, ValueError) as error:
+            assert "decay" in str(error)
+        else:
+            assert "decay" in caplog.text
+
+
+# --- After a step was traced.
+
+ZERO_MOMENTUM = [4.0 - 1.0, 4.0 - 1.0 - 0.25]
+
+
+class TestAfterTracing:
+    def traced(self, family, x, **arguments):
+        optimizer = wrap(family, "SGD", **arguments)
+        traces = []
+
+        @tf.function
+        def step():
+            traces.append(1)
+            optimizer.minimize(lambda: x * 1.0, [x])
+
+        return optimizer, step, traces
+
+    @pytest.mark.parametrize("name", ["lr", "learning_rate"])
+    def test_a_new_learning_rate_reaches_the_step(self, family, warnings, name):
+        x = tf.Variable(4.0)
+        optimizer, step, traces = self.traced(family, x, learning_rate=1.0)
+        step()
+        setattr(optimizer, name, 0.25)
+        step()
+        assert float(x) == 2.75
+        assert len(traces) == 1
+        assert not warnings("learning_rate")
+
+    def test_a_new_momentum_reaches_the_legacy_step_without_a_warning(self, warnings):
+        x = tf.Variable(4.0)
+        optimizer, step, traces = self.traced(
+            "legacy", x, learning_rate=1.0, momentum=0.5
+        )
+        step()
+        optimizer.momentum = 0.0
+        step()
+        assert float(x) == 2.0
+        assert len(traces) == 1
+        assert not warnings("momentum")
+
+    @pytest.mark.parametrize("family", ["keras3", "new"])
+    def test_a_new_momentum_that_does_not_reach_the_step_warns(self, family, warnings):
+        x = tf.Variable(4.0)
+        optimizer, step, _ = self.traced(family, x, learning_rate=1.0, momentum=0.5)
+        step()
+        optimizer.momentum = 0.25
+        optimizer.momentum = 0.125
+        (message,) = warnings("momentum")
+        assert "traced" in message
+        assert optimizer.inner_optimizer.momentum == 0.125
+
+    @pytest.mark.parametrize("family", ["keras3", "new"])
+    def test_before_a_step_was_traced_nothing_is_said(self, family, warnings):
+        x = tf.Variable(4.0)
+        optimizer, step, _ = self.traced(family, x, learning_rate=1.0, momentum=0.5)
+        optimizer.minimize(lambda: x * 1.0, [x])  # an eager step is no traced one
+        optimizer.momentum = 0.0
+        assert not warnings("momentum")
+        step()
+        assert float(x) == 2.0
+
+    @pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "weight_decay"])
+    def test_other_attributes_warn_too(self, warnings, name):
+        x = tf.Variable(4.0)
+        optimizer, step, _ = self.traced("keras3", x, learning_rate=1.0)
+        step()
+        setattr(optimizer, name, 0.5)
+        assert len(warnings(name)) == 1
+
+    def test_a_schedule_in_place_of_a_number_warns(self, warnings):
+        x = tf.Variable(4.0)
+        optimizer, step, _ = self.traced("legacy", x, learning_rate=1.0)
+        step()
+        optimizer.learning_rate = tf_keras.optimizers.schedules.ExponentialDecay(
+            0.5, 1, 0.5
+        )
+        assert len(warnings("learning_rate")) == 1
