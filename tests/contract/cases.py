@@ -441,3 +441,47 @@ def keras_model_trains(s):
         )
     assert losses[-1] < losses[0]
     check_state(optimizer, scale=8.0, count=20, iterations=20)
+
+
+def _reductions(function, *args):
+    """How many reductions over replicas stand in a function, and in its branches."""
+    definition = function.get_concrete_function(*args).graph.as_graph_def()
+
+    def count(nodes):
+        kinds = [node.op for node in nodes]
+        return sum(kind.startswith("Collective") or kind == "AddN" for kind in kinds)
+
+    branches = sum(count(f.node_def) for f in definition.library.function)
+    return count(definition.node), branches
+
+
+@case(modes=("function",), styles=("legacy",))
+def no_reduction_more_than_the_bare_optimizer(s):
+    """None in the default path, one of a scalar where the caller aggregates.
+
+    And none in a branch, where a replica that takes another would wait for ever.
+    """
+    if s.replicas == 1:
+        return
+    optimizer, bare = s.optimizer("Adam"), s.bare("Adam")
+    x, y, z = s.variable([1.0, 2.0]), s.variable(1.0), s.variable([1.0, 2.0])
+    with s.scope():
+        if s.family != "legacy":
+            bare.build([x, y])
+
+    def step(optimizer, grads, **keywords):
+        optimizer.apply_gradients([(g * 1.0, v) for g, v in grads], **keywords)
+
+    args = s.feed([[1.0, 1.0]] * s.replicas), s.feed(1.0)
+    ours = s.compiled(lambda g, h: step(optimizer, [(g, x), (h, y)]))
+    theirs = s.compiled(lambda g, h: step(bare, [(g, x), (h, y)]))
+    ours, inside = _reductions(ours, *args)
+    theirs, _ = _reductions(theirs, *args)
+    assert theirs > 0
+    assert (ours, inside) == (theirs, 0)
+
+    optimizer = s.optimizer("Adam")
+    summed = s.compiled(
+        lambda g: step(optimizer, [(g, z)], experimental_aggregate_gradients=False)
+    )
+    assert _reductions(summed, args[0]) == (1, 0)

@@ -11,16 +11,16 @@ def _of_inner(name, what):
 
     def read(self):
         inner = self.__dict__.get("_inner")
-        if inner is None:
-            raise AttributeError(name)
-        return getattr(inner, name)
+        # Without one the family's constructor is at work, which sets and reads its own.
+        return getattr(inner, name) if inner is not None else self.__dict__.get(name)
 
     def write(self, value):
         inner = self.__dict__.get("_inner")
         if inner is None:
-            return  # the family's base class sets its own defaults: nothing to keep
-        self._warn_if_traced(name)
-        setattr(inner, name, value)
+            self.__dict__[name] = value
+        else:
+            self._warn_if_traced(name)
+            setattr(inner, name, value)
 
     return property(read, write, doc=f"{what}, of the inner optimizer; may be set.")
 

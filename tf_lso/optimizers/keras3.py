@@ -114,8 +114,9 @@ class Keras3Face(
         for part in _parts(inner):
             _sum_gradients_only_once(part)
             _count_steps_once(part)
-        self._track_trackable(inner, "inner_optimizer")
-        self._track_trackable(self.loss_scale_state, "loss_scale")
+        if isinstance(self, tf.__internal__.tracking.Trackable):  # not in Keras 3.0
+            self._track_trackable(inner, "inner_optimizer")
+            self._track_trackable(self.loss_scale_state, "loss_scale")
         if inner.built:
             self._note_built()
 

@@ -94,5 +94,10 @@ class ListedSlots:
             )
             return variable
 
+    def __dir__(self):
+        # tf.train.Checkpoint takes an object that lists this method for an OptimizerV2
+        # and saves slots in a way of its own; these optimizers save their lists.
+        return [name for name in super().__dir__() if name != "get_slot_names"]
+
     def _extra_slots(self):
         return self.__dict__.setdefault("_added_slots", {})

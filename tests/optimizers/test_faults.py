@@ -1,0 +1,245 @@
+"""Faults beyond the contract: threads, traced halves of a step, numbers, memory."""
+
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests import families
+from tests.contract.setting import check_state
+from tests.families import FAMILIES, STYLES, numpy, wrapped
+
+THREADS, STEPS = 4, 50
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_threads_share_one_compiled_step(family, style):
+    optimizer = wrapped(family, growth=10_000)
+    x = tf.Variable(1.0, name="x")
+    step = tf.function(lambda g: STYLES[style](optimizer, lambda: x * g, [x]))
+    errors = []
+
+    def work():
+        try:
+            for _ in range(STEPS):
+                step(tf.constant(0.001))
+        except Exception as error:  # reported below, in the main thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not errors
+    check_state(optimizer, scale=8.0, count=THREADS * STEPS, iterations=THREADS * STEPS)
+
+
+def test_threads_take_the_first_eager_step_together(family):
+    optimizer = wrapped(family, "Adam")
+    x = tf.Variable(1.0, name="x")
+    errors, start = [], threading.Barrier(THREADS)
+
+    def work():
+        try:
+            start.wait(60)
+            STYLES["legacy"](optimizer, lambda: x * 1.0, [x])
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not errors
+    assert int(numpy(optimizer.iterations)) == THREADS
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_apply_outside_the_traced_function(family, style):
+    """The scale is read live on both sides, step after step, without retracing."""
+    optimizer = wrapped(family, scale=4.0, growth=2)
+    x = tf.Variable(0.0, name="x")
+
+    @tf.function
+    def gradients():
+        with tf.GradientTape() as tape:
+            loss = x * 1.0
+            if style == "legacy":
+                scaled = optimizer.get_scaled_loss(loss)
+            else:
+                scaled = optimizer.scale_loss(loss)
+        return tape.gradient(scaled, x)
+
+    for _ in range(6):
+        gradient = gradients()
+        if style == "legacy":
+            (gradient,) = optimizer.get_unscaled_gradients([gradient])
+        optimizer.apply_gradients([(gradient, x)])
+    assert float(x) == pytest.approx(-0.6)
+    assert float(optimizer.loss_scale) == 32.0
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_scale_restored_before_the_optimizer_is_built(family, style):
+    optimizer = wrapped(family, scale=4.0)
+    optimizer.loss_scale_state._current_loss_scale.assign(1024.0)
+    x = tf.Variable(0.0, name="x")
+    tf.function(lambda: STYLES[style](optimizer, lambda: x * 1.0, [x]))()
+    assert float(x) == pytest.approx(-0.1)
+    check_state(optimizer, scale=1024.0, count=1, iterations=1)
+
+
+def test_restored_count_above_the_growth_steps_grows(family):
+    optimizer = wrapped(family, scale=4.0, growth=3)
+    optimizer.dynamic_counter.assign(1000)
+    x = tf.Variable(0.0, name="x")
+    STYLES["legacy"](optimizer, lambda: x * 1.0, [x])
+    check_state(optimizer, scale=8.0, count=0, iterations=1)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0.0])
+@pytest.mark.parametrize("traced", [False, True])
+def test_damaged_scale_recovers(family, bad, traced):
+    optimizer = wrapped(family, scale=4.0)
+    x = tf.Variable(1.0, name="x")
+    step = lambda: STYLES["legacy"](optimizer, lambda: x * 1.0, [x])  # noqa: E731
+    step = tf.function(step) if traced else step
+    optimizer.loss_scale_state._current_loss_scale.assign(bad)
+    step()
+    assert float(x) == 1.0
+    check_state(optimizer, scale=4.0, count=0, iterations=1)
+    step()
+    assert float(x) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("scale", [2.0**25, 2.0**30])
+@pytest.mark.parametrize("style", STYLES)
+def test_float16_gradients_with_a_great_scale(family, scale, style):
+    """A float16 reciprocal of such a scale is 0, and the update would be 0."""
+    optimizer = wrapped(family, scale=scale)
+    x = tf.Variable(np.float16(1.0), name="x")
+    small = 2.0**-20  # the scaled gradient fits float16
+
+    def step():
+        if style == "legacy":
+            optimizer.get_scaled_loss(tf.constant(1.0))
+        else:
+            optimizer.scale_loss(tf.constant(1.0))
+        gradient = tf.constant(np.float16(1024.0))
+        if style == "legacy":
+            (gradient,) = optimizer.get_unscaled_gradients([gradient])
+            assert float(gradient) == np.float16(1024.0 / scale) or scale > 2**29
+        optimizer.apply_gradients([(gradient, x)])
+
+    before = numpy(x).copy()
+    optimizer.learning_rate = 2.0**14 if scale == 2.0**25 else 2.0**18
+    step()
+    assert numpy(x) < before, small
+
+
+def test_float64_gradient_with_scale_three(family):
+    inner = FAMILIES[family].SGD(1.0)
+    optimizer = tf_lso.LossScaleOptimizer(inner, dynamic=False, initial_scale=3.0)
+    gradient = tf.constant(0.1, tf.float64) * 3.0
+    (unscaled,) = optimizer.get_unscaled_gradients([gradient])
+    assert unscaled.dtype == tf.float64
+    assert abs(float(unscaled) - 0.1) < 1e-16
+
+
+def test_two_optimizers_of_a_gan_in_one_step(family):
+    one, other = wrapped(family, scale=4.0), wrapped(family, scale=16.0)
+    x, y = tf.Variable(1.0, name="x"), tf.Variable(1.0, name="y")
+
+    @tf.function
+    def step(g, h):
+        with tf.GradientTape(persistent=True) as tape:
+            scaled_one = one.get_scaled_loss(x * g)
+            scaled_other = other.get_scaled_loss(y * h)
+        (grad_one,) = one.get_unscaled_gradients([tape.gradient(scaled_one, x)])
+        (grad_other,) = other.get_unscaled_gradients([tape.gradient(scaled_other, y)])
+        one.apply_gradients([(grad_one, x)])
+        other.apply_gradients([(grad_other, y)])
+
+    step(tf.constant(1.0), tf.constant(float("inf")))
+    check_state(one, scale=4.0, count=1, iterations=1)
+    check_state(other, scale=8.0, count=0, iterations=1)
+    assert (float(x), float(y)) == (pytest.approx(0.9), 1.0)
+
+
+def test_minimize_in_every_mode(family):
+    for mode in ("eager", "function", "jit"):
+        optimizer = wrapped(family, scale=4.0, growth=2)
+        x = tf.Variable(1.0, name="x")
+        step = lambda: optimizer.minimize(lambda: x * x, [x])  # noqa: E731
+        if mode != "eager":
+            step = tf.function(step, jit_compile=mode == "jit")
+        step(), step()
+        assert float(x) == pytest.approx(0.64)
+        check_state(optimizer, scale=8.0, count=0, iterations=2)
+
+
+def test_no_host_synchronisation_and_no_python_in_a_traced_step(family):
+    optimizer = wrapped(family, "Adam")
+    x = tf.Variable([1.0, 2.0], name="x")
+    step = tf.function(lambda g: STYLES["legacy"](optimizer, lambda: x * g, [x]))
+    definition = step.get_concrete_function(tf.constant(1.0)).graph.as_graph_def()
+    kinds = {node.op for node in definition.node}
+    for function in definition.library.function:
+        kinds |= {node.op for node in function.node_def}
+    assert "If" in kinds or "StatelessIf" in kinds
+    assert not kinds & {"PyFunc", "EagerPyFunc", "PyFuncStateless", "Print"}
+
+
+def test_sparse_step_makes_no_dense_temporary(family):
+    """No operation of a step on an embedding has the whole table as its output."""
+    rows, width = 100_003, 8
+    optimizer = wrapped(family)
+    table = tf.Variable(tf.zeros((rows, width)), name="table")
+
+    @tf.function
+    def step(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, ids))
+            scaled = optimizer.get_scaled_loss(loss)
+        (gradient,) = optimizer.get_unscaled_gradients([tape.gradient(scaled, table)])
+        assert isinstance(gradient, tf.IndexedSlices)
+        optimizer.apply_gradients([(gradient, table)])
+
+    concrete = step.get_concrete_function(tf.TensorSpec((64,), tf.int32))
+    graphs = [concrete.graph]
+    dense = []
+    while graphs:
+        graph = graphs.pop()
+        for operation in graph.get_operations():
+            dense += [
+                operation.name
+                for output in operation.outputs
+                if output.shape.rank == 2 and output.shape[0] == rows
+            ]
+            for name in ("then_branch", "else_branch"):
+                if name in operation.node_def.attr:
+                    branch = operation.node_def.attr[name].func.name
+                    graphs.append(graph._get_function(branch).graph)
+    # tf_keras's own optimizer multiplies the table by its weight decay of 0.
+    assert not [name for name in dense if "/SGD/" not in name]
+    step(tf.constant([1] * 64))
+    assert float(table[1, 0]) == pytest.approx(-6.4)
+
+
+def test_complex_gradients_are_judged(family):
+    optimizer = wrapped(family)
+    values = tf.constant([1 + 1j, complex(float("nan"), 0)], tf.complex64)
+    assert not bool(optimizer.check_finite([values]))
+    assert bool(optimizer.check_finite([values[:1]]))
+
+
+def test_an_empty_list_changes_nothing(family):
+    optimizer = wrapped(family)
+    assert optimizer.apply_gradients([]) is None
+    assert float(optimizer.loss_scale) == 8.0
+    assert int(families.numpy(optimizer.iterations)) == 0
+    assert int(optimizer.dynamic_counter) == 0

@@ -1,0 +1,72 @@
+"""What of Keras 3's private parts tf_lso relies on: these fail clearly if Keras moves it.
+
+Each name has one place in tf_lso/optimizers/keras3.py.
+"""
+
+import inspect
+
+import keras
+import pytest
+import tensorflow as tf
+
+from tf_lso.optimizers import keras3
+
+
+@pytest.fixture
+def optimizer():
+    optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
+    optimizer.build([tf.Variable(1.0, name="x")])
+    return optimizer
+
+
+def test_the_step_counter(optimizer):
+    """`_iterations` (or `iterations` in Keras 3.0) is a variable that steps advance."""
+    counter = keras3._iteration_variable(optimizer)
+    assert isinstance(counter, keras.Variable)
+    optimizer.apply([tf.constant(1.0)])
+    assert int(counter) == 1
+
+
+def test_keras_advances_the_counter_by_assign_add(optimizer):
+    """`_count_steps_once` replaces this method of the counter."""
+    calls = []
+    counter = keras3._iteration_variable(optimizer)
+    if "assign_add" not in inspect.getsource(keras.optimizers.Optimizer.apply):
+        pytest.fail("Optimizer.apply no longer calls iterations.assign_add")
+    counter.__dict__["assign_add"] = calls.append
+    optimizer.apply([tf.constant(1.0)])
+    assert calls == [1]
+
+
+def test_the_sum_over_replicas_is_one_method(optimizer):
+    """`_sum_gradients_only_once` replaces `_all_reduce_sum_gradients`."""
+    if not hasattr(optimizer, "_all_reduce_sum_gradients"):
+        source = inspect.getsource(
+            inspect.getmodule(keras.optimizers.Optimizer.__mro__[1])
+        )
+        assert "all_reduce" not in source, "Keras sums somewhere else now"
+        return
+    calls = []
+
+    def record(grads_and_vars):
+        calls.append(len(list(grads_and_vars)))
+        return grads_and_vars
+
+    optimizer.__dict__["_all_reduce_sum_gradients"] = record
+    optimizer.apply([tf.constant(1.0)])
+    assert calls == [1]
+
+
+def test_the_strategy_attribute(optimizer):
+    """`_build_under` sets it."""
+    assert optimizer._distribution_strategy is tf.distribute.get_strategy()
+
+
+def test_the_index_of_known_variables(optimizer):
+    known, key = keras3._known_variables(optimizer)
+    assert list(known.values()) == [0]
+    assert key(tf.Variable(1.0)) not in known
+
+
+def test_the_built_variables(optimizer):
+    assert len(optimizer._trainable_variables) == 1

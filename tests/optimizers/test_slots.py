@@ -1,0 +1,189 @@
+"""Slot variables under the names of OptimizerV2, for every family."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.families import FAMILIES, copies, raw
+from tf_lso.optimizers import slots
+
+# What a class must be told to make all its slots.
+ARGUMENTS = {
+    "SGD": {"momentum": 0.9},
+    "RMSprop": {"momentum": 0.9, "centered": True},
+    "Adam": {"amsgrad": True},
+}
+LEGACY = [name for name in slots.SLOTS if hasattr(tf_keras.optimizers.legacy, name)]
+SLOT_PAIRS = [(name, slot) for name in slots.SLOTS for slot in slots.SLOTS[name]]
+
+
+def wrap(family, name, *variables, **arguments):
+    """An optimizer with all its slots, built for `variables` by a step."""
+    inner = getattr(FAMILIES[family], name)(0.1, **ARGUMENTS.get(name, {}), **arguments)
+    optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=8)
+    gradients = [tf.ones(v.shape) for v in variables]
+    optimizer.apply_gradients(zip(gradients, variables, strict=True))
+    return optimizer
+
+
+@pytest.fixture
+def variables():
+    return [tf.Variable([[1.0, 2.0]], name="x"), tf.Variable([3.0], name="y")]
+
+
+class TestTheTable:
+    @pytest.mark.parametrize(("name", "slot"), SLOT_PAIRS)
+    def test_names_lists_that_keras3_has_built(self, name, slot, variables):
+        inner = getattr(keras.optimizers, name)(**ARGUMENTS.get(name, {}))
+        inner.build([keras.Variable(v) for v in variables])
+        built = getattr(inner, slots.SLOTS[name][slot])
+        assert len(built) == 2
+
+    @pytest.mark.parametrize(("name", "slot"), SLOT_PAIRS)
+    def test_names_lists_that_tf_keras_has_built(self, name, slot, variables):
+        if not hasattr(tf_keras.optimizers, name):
+            pytest.skip(f"tf_keras has no {name}")
+        inner = getattr(tf_keras.optimizers, name)(**ARGUMENTS.get(name, {}))
+        inner.build(variables)
+        assert len(getattr(inner, slots.SLOTS[name][slot])) == 2
+
+    @pytest.mark.parametrize("name", LEGACY)
+    def test_has_the_names_of_the_legacy_optimizer(self, name, variables):
+        arguments = dict(ARGUMENTS.get(name, {}))
+        inner = getattr(tf_keras.optimizers.legacy, name)(0.1, **arguments)
+        inner._create_all_weights(variables)
+        assert set(slots.SLOTS[name]) == set(inner.get_slot_names())
+
+
+@pytest.mark.parametrize("name", LEGACY)
+class TestEveryFamily:
+    def test_has_the_slot_names_of_tensorflow(self, family, name, variables):
+        optimizer = wrap(family, name, *variables)
+        assert isinstance(optimizer.get_slot_names(), list)
+        assert set(optimizer.get_slot_names()) == set(slots.SLOTS[name])
+
+    def test_gives_the_slot_of_each_variable(self, family, name, variables):
+        optimizer = wrap(family, name, *variables)
+        seen = []
+        for variable, slot in itertools.product(variables, slots.SLOTS[name]):
+            found = optimizer.get_slot(variable, slot)
+            assert found.shape == variable.shape
+            assert any(raw(found) is raw(w) for w in optimizer.weights)
+            seen.append(id(raw(found)))
+        assert len(set(seen)) == len(seen)
+
+    def test_has_no_slots_before_the_first_step(self, family, name):
+        inner = getattr(FAMILIES[family], name)(**ARGUMENTS.get(name, {}))
+        assert tf_lso.LossScaleOptimizer(inner).get_slot_names() == []
+
+
+def test_the_numbers_of_the_slots_are_those_of_the_legacy_optimizer(variables):
+    """Adam's first two steps from the same gradients, by name of slot."""
+    values = {}
+    for family in FAMILIES:
+        x = tf.Variable([1.0, 2.0])
+        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.1))
+        for factor in (1.0, 3.0):
+            optimizer.minimize(
+                lambda factor=factor, x=x: tf.reduce_sum(factor * x), [x]
+            )
+        values[family] = [copies(optimizer.get_slot(x, s))[0] for s in ("m", "v")]
+    for family in FAMILIES:
+        np.testing.assert_allclose(values[family], values["legacy"], rtol=1e-3)
+        assert np.all(values[family][0] > 0)
+
+
+def test_slots_that_were_not_asked_for_are_not_named(family, variables):
+    inner = FAMILIES[family].Adam(0.1)
+    optimizer = tf_lso.LossScaleOptimizer(inner)
+    optimizer.apply_gradients([(tf.ones((1, 2)), variables[0])])
+    assert set(optimizer.get_slot_names()) == {"m", "v"}
+    with pytest.raises(KeyError, match="vhat"):
+        optimizer.get_slot(variables[0], "vhat")
+
+
+@pytest.mark.parametrize("family", ["keras3", "new"])
+def test_averages_are_a_slot(family, variables):
+    optimizer = wrap(family, "SGD", *variables, use_ema=True)
+    assert "average" in optimizer.get_slot_names()
+    assert optimizer.get_slot(variables[0], "average").shape == (1, 2)
+
+
+def test_a_subclass_has_the_slots_of_its_base(family, variables):
+    class Mine(FAMILIES[family].Adam):
+        pass
+
+    optimizer = tf_lso.LossScaleOptimizer(Mine(0.1))
+    optimizer.apply_gradients([(tf.ones((1, 2)), variables[0])])
+    assert {"m", "v"} <= set(optimizer.get_slot_names())
+
+
+class TestGetSlot:
+    def test_of_an_unknown_name(self, family, variables):
+        optimizer = wrap(family, "Adam", *variables)
+        with pytest.raises(KeyError, match="nope"):
+            optimizer.get_slot(variables[0], "nope")
+
+    def test_of_an_unknown_variable(self, family, variables):
+        optimizer = wrap(family, "Adam", *variables)
+        with pytest.raises(KeyError):
+            optimizer.get_slot(tf.Variable(1.0), "m")
+
+    def test_of_a_keras_variable(self):
+        x = keras.Variable([1.0])
+        optimizer = wrap("keras3", "Adam", x)
+        assert optimizer.get_slot(x, "m").shape == (1,)
+
+
+class TestAddSlot:
+    def test_makes_a_variable_of_the_shape(self, family, variables):
+        optimizer = wrap(family, "SGD", *variables)
+        slot = optimizer.add_slot(variables[0], "extra", "ones")
+        assert copies(slot)[0].tolist() == [[1.0, 1.0]]
+        assert "extra" in optimizer.get_slot_names()
+        assert raw(optimizer.get_slot(variables[0], "extra")) is raw(slot)
+
+    def test_gives_the_one_that_exists(self, family, variables):
+        optimizer = wrap(family, "SGD", *variables)
+        slot = optimizer.add_slot(variables[0], "extra")
+        assert raw(optimizer.add_slot(variables[0], "extra", "ones")) is raw(slot)
+        assert copies(slot)[0].tolist() == [[0.0, 0.0]]
+        momentum = optimizer.get_slot(variables[0], "momentum")
+        assert raw(optimizer.add_slot(variables[0], "momentum")) is raw(momentum)
+
+    def test_of_each_variable_is_its_own(self, family, variables):
+        optimizer = wrap(family, "SGD", *variables)
+        first, second = (optimizer.add_slot(v, "extra") for v in variables)
+        assert raw(first) is not raw(second)
+        with pytest.raises(KeyError):
+            wrap(family, "SGD", *variables).get_slot(variables[0], "extra")
+
+    def test_is_among_the_weights(self, family, variables):
+        optimizer = wrap(family, "SGD", *variables)
+        before = len(optimizer.weights)
+        slot = optimizer.add_slot(variables[0], "extra")
+        assert len(optimizer.weights) == before + 1
+        assert any(raw(slot) is raw(w) for w in optimizer.weights)
+
+
+class TestAddWeight:
+    def test_makes_a_variable_of_the_inner_optimizer(self, family):
+        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD())
+        weight = optimizer.add_weight("extra", (2,), initializer="ones")
+        assert copies(weight)[0].tolist() == [1.0, 1.0]
+        if family != "legacy":  # OptimizerV2 lists its step counter and slots alone
+            assert any(raw(weight) is raw(w) for w in optimizer.weights)
+
+    @pytest.mark.parametrize("dtype", [tf.int64, tf.float64])
+    def test_takes_the_arguments_of_tensorflow(self, family, dtype):
+        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD())
+        weight = optimizer.add_weight(
+            "extra", shape=[], dtype=dtype, initializer="zeros", trainable=False
+        )
+        assert raw(weight).dtype == dtype
+        assert raw(weight).shape == ()

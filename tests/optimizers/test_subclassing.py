@@ -1,0 +1,288 @@
+"""Subclasses: of LossScaleOptimizer, and of the optimizers that it wraps."""
+
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES, copies, wrapped
+
+
+@pytest.fixture
+def x():
+    return tf.Variable(1.0, name="x")
+
+
+def step(optimizer, x, gradient=2.0):
+    optimizer.minimize(lambda: gradient * x, [x])
+
+
+class TestOfLossScaleOptimizer:
+    def test_overriding_get_scaled_loss(self, family, x):
+        class Louder(tf_lso.LossScaleOptimizer):
+            def get_scaled_loss(self, loss):
+                if callable(loss):
+                    scaled = super().get_scaled_loss(loss)
+                    return lambda: scaled() * 3.0
+                return super().get_scaled_loss(loss) * 3.0
+
+        optimizer = Louder(FAMILIES[family].SGD(0.1), initial_scale=8)
+        assert isinstance(optimizer, Louder)
+        assert type(optimizer).__name__ == "Louder"
+        assert float(optimizer.get_scaled_loss(tf.constant(1.0))) == 24.0
+        step(optimizer, x)
+        assert float(x) == pytest.approx(0.4)
+
+    def test_overriding_get_unscaled_gradients(self, family, x):
+        class Clipping(tf_lso.LossScaleOptimizer):
+            def get_unscaled_gradients(self, grads):
+                return [
+                    tf.clip_by_value(g, -1.0, 1.0)
+                    for g in super().get_unscaled_gradients(grads)
+                ]
+
+        optimizer = Clipping(FAMILIES[family].SGD(0.5), initial_scale=8)
+        step(optimizer, x)
+        assert float(x) == 0.5
+
+    @pytest.mark.parametrize("name", ["apply_gradients", "apply"])
+    def test_overriding_how_gradients_are_applied(self, family, x, name):
+        calls = []
+
+        class Counting(tf_lso.LossScaleOptimizer):
+            def apply_gradients(self, *args, **kwargs):
+                calls.append("apply_gradients")
+                return super().apply_gradients(*args, **kwargs)
+
+            def apply(self, *args, **kwargs):
+                calls.append("apply")
+                return super().apply(*args, **kwargs)
+
+        optimizer = Counting(FAMILIES[family].SGD(0.5), initial_scale=8)
+        if name == "apply":
+            optimizer.apply([tf.constant(2.0)], [x])
+        else:
+            step(optimizer, x)
+        assert float(x) == 0.0
+        assert calls[0] == name
+
+    def test_with_arguments_of_its_own(self, family, x):
+        class Named(tf_lso.LossScaleOptimizer):
+            """A subclass with a constructor."""
+
+            def __init__(self, optimizer, label, **kwargs):
+                super().__init__(optimizer, **kwargs)
+                self.label = label
+
+            def get_config(self):
+                return {**super().get_config(), "label": self.label}
+
+        optimizer = Named(FAMILIES[family].SGD(0.5), "first", initial_scale=4)
+        assert optimizer.label == "first"
+        assert optimizer.initial_scale == 4.0
+        assert type(optimizer).__doc__ == "A subclass with a constructor."
+        config = optimizer.get_config()
+        for cls in (Named, type(optimizer)):
+            config["inner_optimizer"] = FAMILIES[family].SGD(0.5)
+            again = cls.from_config(config)
+            assert isinstance(again, Named)
+            assert again.label == "first"
+        step(again, x)
+        assert float(x) == 0.0
+
+    def test_with_a_property_and_a_method(self, family):
+        class More(tf_lso.LossScaleOptimizer):
+            @property
+            def doubled(self):
+                return float(self.loss_scale) * 2
+
+            def tripled(self):
+                return float(self.loss_scale) * 3
+
+        optimizer = More(FAMILIES[family].SGD(), initial_scale=4)
+        assert (optimizer.doubled, optimizer.tripled()) == (8.0, 12.0)
+
+    def test_a_property_of_a_hyperparameters_name_comes_first(self, family):
+        class Own(tf_lso.LossScaleOptimizer):
+            @property
+            def beta_1(self):
+                return "mine"
+
+        assert Own(FAMILIES[family].Adam()).beta_1 == "mine"
+
+    def test_serves_every_family_with_one_class(self):
+        class Mine(tf_lso.LossScaleOptimizer):
+            pass
+
+        for module in FAMILIES.values():
+            assert isinstance(Mine(module.SGD()), Mine)
+
+    def test_of_a_subclass(self, family, x):
+        class First(tf_lso.LossScaleOptimizer):
+            def get_scaled_loss(self, loss):
+                return super().get_scaled_loss(loss)
+
+        class Second(First):
+            pass
+
+        optimizer = Second(FAMILIES[family].SGD(0.5))
+        assert isinstance(optimizer, First)
+        step(optimizer, x)
+        assert float(x) == 0.0
+
+
+class TestOfTheClassOfAnInstance:
+    """Wrappers that build a class at run time, as Horovod does."""
+
+    def distributed(self, optimizer):
+        """Horovod's DistributedOptimizer, without the communication."""
+
+        class _Distributed:
+            _HAS_AGGREGATE_GRAD = True
+            was_distributed = True
+
+            def apply_gradients(self, *args, **kwargs):
+                self.__dict__.setdefault("calls", []).append("distributed")
+                return super(cls, self).apply_gradients(*args, **kwargs)
+
+        cls = type(
+            optimizer.__class__.__name__,
+            (optimizer.__class__,),
+            {k: v for k, v in vars(_Distributed).items() if not k.startswith("__")},
+        )
+        return cls.from_config(optimizer.get_config())
+
+    def test_around_a_wrapped_optimizer(self, family, x):
+        optimizer = wrapped(family, "SGD", 0.5, scale=4.0)
+        distributed = self.distributed(optimizer)
+        assert isinstance(distributed, tf_lso.LossScaleOptimizer)
+        assert isinstance(distributed, type(optimizer))
+        assert type(distributed).__name__ == "LossScaleOptimizer"
+        assert distributed.was_distributed
+        assert distributed.initial_scale == 4.0
+        step(distributed, x)
+        assert float(x) == 0.0
+        assert distributed.calls == ["distributed"]
+        assert float(distributed.loss_scale) == 4.0
+
+    def test_around_the_inner_optimizer(self, family, x):
+        inner = self.distributed(FAMILIES[family].SGD(0.5))
+        optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=4)
+        step(optimizer, x)
+        step(optimizer, x, float("nan"))
+        assert float(x) == 0.0
+        assert inner.calls == ["distributed"]
+        assert int(copies(optimizer.iterations)[0]) == 2
+        assert float(optimizer.loss_scale) == 2.0
+        optimizer.learning_rate = 0.25
+        assert float(inner.learning_rate) == 0.25
+
+    def test_type_of_an_instance_wraps_another_optimizer(self, family, x):
+        cls = type(wrapped(family))
+        optimizer = cls(FAMILIES[family].SGD(0.5), initial_scale=2)
+        assert type(optimizer) is cls
+        step(optimizer, x)
+        assert float(x) == 0.0
+
+    @pytest.mark.parametrize("other", FAMILIES)
+    def test_type_of_an_instance_refuses_another_family(self, family, other):
+        if family == other:
+            return
+        inner = FAMILIES[other].SGD()
+        with pytest.raises(TypeError, match=r"'optimizer'.*SGD"):
+            type(wrapped(family))(inner)
+        tf_lso.LossScaleOptimizer(inner)
+
+
+class TestOfTheInnerOptimizer:
+    def test_overriding_apply_gradients(self, family, x):
+        class Doubling(FAMILIES[family].SGD):
+            seen = ()
+
+            def apply_gradients(self, grads_and_vars, **kwargs):
+                pairs = [(g * 2.0, v) for g, v in grads_and_vars]
+                Doubling.seen = [float(g) for g, _ in pairs]
+                return super().apply_gradients(pairs, **kwargs)
+
+        optimizer = tf_lso.LossScaleOptimizer(Doubling(0.25), initial_scale=1024)
+        step(optimizer, x)
+        assert Doubling.seen == [4.0]  # it saw unscaled gradients
+        assert float(x) == 0.0
+        step(optimizer, x, float("nan"))
+        assert Doubling.seen == [4.0]  # a skipped step does not reach it
+
+    @pytest.mark.parametrize(
+        ("family", "name"),
+        [("legacy", "_aggregate_gradients"), ("new", "aggregate_gradients")],
+    )
+    @pytest.mark.parametrize("bad", [False, True])
+    def test_overriding_aggregation(self, family, name, x, bad):
+        calls = []
+
+        def aggregate(self, grads_and_vars):
+            calls.append(name)
+            result = getattr(super(cls, self), name)(grads_and_vars)
+            factor = float("nan") if bad else 2.0
+            return [(g * factor, v) for g, v in result]
+
+        cls = type("Summing", (FAMILIES[family].SGD,), {name: aggregate})
+        optimizer = tf_lso.LossScaleOptimizer(cls(0.25), initial_scale=8)
+        step(optimizer, x)
+        assert calls == [name]  # once: the inner optimizer does not sum again
+        # What the aggregation made of the gradients is what is judged and applied.
+        assert float(x) == (1.0 if bad else 0.0)
+        assert float(optimizer.loss_scale) == (4.0 if bad else 8.0)
+
+    def test_overriding_aggregation_differently_on_each_replica(self, mirrored2):
+        """Replicas agree although the caller's sum is NaN on one of them alone."""
+
+        class Local(FAMILIES["legacy"].SGD):
+            def _aggregate_gradients(self, grads_and_vars):
+                return grads_and_vars
+
+        with mirrored2.scope():
+            optimizer = tf_lso.LossScaleOptimizer(Local(0.25), initial_scale=8)
+            x = tf.Variable(1.0)
+        gradients = mirrored2.experimental_distribute_values_from_function(
+            lambda context: tf.constant(
+                [1.0, float("nan")][context.replica_id_in_sync_group]
+            )
+        )
+        run = tf.function(lambda g: optimizer.apply_gradients([(g, x)]))
+        mirrored2.run(run, args=(gradients,))
+        assert copies(x) == [1.0, 1.0]
+        assert float(optimizer.loss_scale) == 4.0
+
+    def test_a_gradient_transformer_of_a_legacy_optimizer(self, x):
+        inner = FAMILIES["legacy"].SGD(
+            0.25, gradient_transformers=[lambda pairs: [(g * 2.0, v) for g, v in pairs]]
+        )
+        optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=8)
+        optimizer.apply_gradients([(tf.constant(2.0), x)])
+        assert float(x) == 0.0
+
+    def test_a_gradient_aggregator_of_a_legacy_optimizer(self, x):
+        calls = []
+
+        def aggregator(pairs):
+            calls.append(1)
+            return [(g * 2.0, v) for g, v in pairs]
+
+        inner = FAMILIES["legacy"].SGD(0.25, gradient_aggregator=aggregator)
+        optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=8)
+        step(optimizer, x)
+        assert calls == [1]
+        assert float(x) == 0.0
+
+    def test_overriding_the_update(self, family, x):
+        class Constant(FAMILIES[family].SGD):
+            def update_step(self, gradient, variable, *rest):
+                variable.assign_sub(0.5)
+
+            def _resource_apply_dense(self, grad, var, apply_state=None):
+                return var.assign_sub(0.5)
+
+        optimizer = tf_lso.LossScaleOptimizer(Constant(0.1), initial_scale=8)
+        step(optimizer, x)
+        assert float(x) == 0.5
+        step(optimizer, x, float("inf"))
+        assert float(x) == 0.5

@@ -1,0 +1,201 @@
+"""What importing tf_lso does, and does not do."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import types
+
+import keras
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES
+from tf_lso import environment
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def run(program):
+    """Run Python on `program`; return the lines it printed, or fail with its errors."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "CUDA_VISIBLE_DEVICES": "-1",
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+FIRST_IMPORT = """
+    import sys
+    import tensorflow as tf
+    import keras
+
+    PLACES = (
+        keras, keras.optimizers, keras.mixed_precision, keras.saving, keras.Model,
+        keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer,
+        keras.optimizers.SGD, tf, tf.keras, tf.keras.optimizers,
+        tf.keras.mixed_precision, tf.train, tf.distribute, tf.compat.v1,
+        tf.compat.v1.train, tf.compat.v1.mixed_precision, tf.GradientTape, tf.Variable,
+    )
+
+    # TensorFlow's modules load some names only when they are read.
+    for place in PLACES:
+        for name in dir(place):
+            getattr(place, name, None)
+
+    def seen():
+        return [{n: id(v) for n, v in vars(place).items()} for place in PLACES]
+
+    def report(what, before):
+        changed = [
+            f"{place.__name__}.{name}"
+            for place, old, new in zip(PLACES, before, seen())
+            for name in sorted(old.keys() | new.keys())
+            if old.get(name) != new.get(name)
+        ]
+        print(what, "changed", changed)
+        print(what, "tf_keras", any(n.split(".")[0] == "tf_keras" for n in sys.modules))
+
+    before = seen()
+    import tf_lso
+    report("import", before)
+
+    optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5))
+    x = tf.Variable(1.0)
+    optimizer.minimize(lambda: 2.0 * x, [x])
+    tf_lso.LossScaleOptimizer.from_config(optimizer.get_config())
+    report("step", before)
+
+    keras.optimizers.SGD.apply = keras.mixed_precision.extra = None
+    report("patch", before)
+"""
+
+
+@pytest.fixture(scope="module")
+def first_import():
+    """What a new process reports, by the moment and the subject."""
+    lines = [line.split(" ", 2) for line in run(FIRST_IMPORT)]
+    return {(moment, subject): text for moment, subject, text in lines}
+
+
+@pytest.mark.parametrize("moment", ["import", "step"])
+class TestTheFirstImport:
+    def test_patches_nothing(self, first_import, moment):
+        assert first_import[moment, "changed"] == "[]"
+
+    def test_imports_no_tf_keras(self, first_import, moment):
+        assert first_import[moment, "tf_keras"] == "False"
+
+
+def test_the_comparison_sees_a_patch(first_import):
+    assert first_import["patch", "changed"] == (
+        "['keras.mixed_precision.extra', 'SGD.apply']"
+    )
+
+
+WITHOUT_TENSORFLOW = """
+    import importlib.abc
+    import sys
+
+    class Hidden(importlib.abc.MetaPathFinder):
+        '''Finds what the other finders find, but no TensorFlow.'''
+
+        finders = list(sys.meta_path)
+
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[0] in ("tensorflow", "keras"):
+                return None
+            specs = (f.find_spec(name, path, target) for f in self.finders)
+            return next((spec for spec in specs if spec is not None), None)
+
+    sys.meta_path[:] = [Hidden()]
+    try:
+        import tf_lso
+    except ImportError as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_without_tensorflow_the_error_names_the_extras():
+    (message,) = run(WITHOUT_TENSORFLOW)
+    assert message.startswith("ImportError tf_lso needs TensorFlow")
+    assert "tf-lso[tensorflow]" in message
+    assert "tf-lso[tensorflow-cpu]" in message
+
+
+class TestTheVersionOfTensorflow:
+    @pytest.mark.parametrize("version", ["1.15.5", "2.11.0", "2.15.1"])
+    def test_is_refused_by_its_number_where_it_is_old(self, monkeypatch, version):
+        monkeypatch.setattr(tf, "__version__", version)
+        with pytest.raises(ImportError) as caught:
+            environment.require_tensorflow()
+        assert version in str(caught.value)
+        assert ".".join(map(str, environment.OLDEST_TENSORFLOW)) in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "version", ["2.16.0", "2.21.0-rc1", "2.22.0.dev20260101", "3.0.0"]
+    )
+    def test_is_taken_where_it_is_new(self, monkeypatch, version):
+        monkeypatch.setattr(tf, "__version__", version)
+        environment.require_tensorflow()
+
+
+def test_another_keras_backend_is_refused(monkeypatch):
+    inner = keras.optimizers.SGD()
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(RuntimeError, match=r"'jax'.*KERAS_BACKEND=tensorflow"):
+        tf_lso.LossScaleOptimizer(inner)
+    monkeypatch.undo()
+    tf_lso.LossScaleOptimizer(inner)
+
+
+@pytest.mark.parametrize("family", ["legacy", "new"])
+def test_another_keras_backend_does_not_matter_to_tf_keras(monkeypatch, family):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    assert tf_lso.LossScaleOptimizer(FAMILIES[family].SGD()).dynamic
+
+
+class TestThePublicNames:
+    def test_are_those_of_all(self):
+        own = {
+            name
+            for name, value in vars(tf_lso).items()
+            if not name.startswith("_") and not isinstance(value, types.ModuleType)
+        }
+        assert own == set(tf_lso.__all__) - {"__version__"}
+        assert tf_lso.__version__
+
+    def test_are_sorted_and_listed_once(self):
+        names = list(tf_lso.__all__)
+        assert names == sorted(set(names))
+
+    def test_hold_no_module_of_another_package(self):
+        strangers = [
+            name
+            for name, value in vars(tf_lso).items()
+            if isinstance(value, types.ModuleType)
+            and not name.startswith("_")
+            and not value.__name__.startswith("tf_lso.")
+        ]
+        assert strangers == []
+
+    @pytest.mark.parametrize(
+        "name",
+        ["LossScaleOptimizer", "LossScale", "FixedLossScale", "DynamicLossScale"],
+    )
+    def test_hold_the_most_used_ones(self, name):
+        assert name in tf_lso.__all__
+        assert isinstance(getattr(tf_lso, name), type)
+        assert getattr(tf_lso, name).__doc__
