@@ -45,10 +45,10 @@ FIRST_IMPORT = """
     PLACES = (
         keras, keras.optimizers, keras.mixed_precision, keras.saving, keras.Model,
         keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer,
-        keras.optimizers.SGD, tf, tf.keras, tf.keras.optimizers,
-        tf.keras.mixed_precision, tf.train, tf.distribute, tf.compat.v1,
+        keras.optimizers.SGD, tf, tf.keras, tf.train, tf.distribute, tf.compat.v1,
         tf.compat.v1.train, tf.compat.v1.mixed_precision, tf.GradientTape, tf.Variable,
     )
+    MADE_BY_READING = ("__annotations__",)
 
     # TensorFlow's modules load some names only when they are read.
     for place in PLACES:
@@ -63,7 +63,7 @@ FIRST_IMPORT = """
             f"{place.__name__}.{name}"
             for place, old, new in zip(PLACES, before, seen())
             for name in sorted(old.keys() | new.keys())
-            if old.get(name) != new.get(name)
+            if old.get(name) != new.get(name) and name not in MADE_BY_READING
         ]
         print(what, "changed", changed)
         print(what, "tf_keras", any(n.split(".")[0] == "tf_keras" for n in sys.modules))

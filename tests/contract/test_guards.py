@@ -53,8 +53,8 @@ GUARDS = {
     ),
     "adding up rows before the check": (
         gradients,
-        "summed_values",
-        lambda slices: slices.values,
+        "with_summed_rows",
+        lambda gradient: gradient,
         "sparse_duplicates_that_overflow_when_summed_skip",
         "new",
     ),

@@ -423,10 +423,10 @@ class TestConfig:
         again = cls.from_config(config)
         assert config == before
         assert type(again) is type(optimizer)
+        assert again.get_config() == config
         assert type(again.inner_optimizer) is type(inner)
         assert float(again.learning_rate) == 0.25
         assert float(again.beta_1) == 0.5
-        assert again.get_config() == config
 
     def test_is_without_state(self, optimizer, x):
         step(optimizer, x, float("nan"))

@@ -170,11 +170,15 @@ def test_two_optimizers_of_a_gan_in_one_step(family):
     assert (float(x), float(y)) == (pytest.approx(0.9), 1.0)
 
 
+def _minimizing(optimizer, x):
+    return lambda: optimizer.minimize(lambda: x * x, [x])
+
+
 def test_minimize_in_every_mode(family):
     for mode in ("eager", "function", "jit"):
         optimizer = wrapped(family, scale=4.0, growth=2)
         x = tf.Variable(1.0, name="x")
-        step = lambda: optimizer.minimize(lambda: x * x, [x])  # noqa: E731
+        step = _minimizing(optimizer, x)
         if mode != "eager":
             step = tf.function(step, jit_compile=mode == "jit")
         step(), step()

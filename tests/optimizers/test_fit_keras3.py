@@ -228,7 +228,7 @@ def test_get_scaled_loss_inside_keras_3s_own_step_is_refused():
 
     model = Model([keras.Input((3,)), keras.layers.Dense(1)])
     model.compile(make_optimizer(), jit_compile=False)
-    with pytest.raises(RuntimeError, match="scale_loss.*already.*`fit` calls"):
+    with pytest.raises(RuntimeError, match=r"scale_loss\(\) was called in a step"):
         fit(model)
 
 

@@ -111,7 +111,7 @@ class TestEpsilon:
     def test_is_not_read(self, family, name):
         optimizer = wrap(family, name)
         assert optimizer.inner_optimizer.epsilon == 1e-7
-        with pytest.raises(AttributeError, match="LossScaleOptimizer.*epsilon"):
+        with pytest.raises(AttributeError, match=r"LossScaleOptimizer.*epsilon"):
             _ = optimizer.epsilon
 
     def test_is_not_set(self, family, name):

@@ -224,6 +224,11 @@ class TestLists:
         gradients[position] = bad[position]
         assert not both(*gradients)
 
+    @pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.uint8])
+    def test_integers_are_finite(self, dtype):
+        assert both(tf.constant([1, 2], dtype))
+        assert not both(tf.constant([1, 2], dtype), tf.constant(NAN))
+
     def test_arrays_and_variables(self):
         assert finite(np.ones(3, np.float32), tf.Variable([1.0]))
         assert not finite(np.array([NAN], np.float32))

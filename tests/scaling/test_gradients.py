@@ -167,20 +167,38 @@ class TestSlices:
         assert got.dense_shape.dtype == index
 
     def test_are_summed_to_one_row_an_index(self):
-        slices = tf.IndexedSlices(
-            tf.constant([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0]]),
-            tf.constant([7, 2, 7]),
+        got = gradients_lib.with_summed_rows(
+            tf.IndexedSlices(
+                tf.constant([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0]]),
+                tf.constant([7, 2, 7]),
+                tf.constant([9, 2]),
+            )
         )
-        got = gradients_lib.summed_values(slices).numpy().tolist()
-        assert sorted(got) == [[10.0, 20.0], [101.0, 202.0]]
+        assert isinstance(got, tf.IndexedSlices)
+        rows = dict(
+            zip(got.indices.numpy().tolist(), got.values.numpy().tolist(), strict=True)
+        )
+        assert rows == {2: [10.0, 20.0], 7: [101.0, 202.0]}
+        assert got.dense_shape.numpy().tolist() == [9, 2]
 
-    def test_summed_values_has_no_row_that_was_not_touched(self):
-        slices = tf.IndexedSlices(
-            tf.ones((3, 4)),
-            tf.constant([10**12, 5, 10**12], tf.int64),
-            tf.constant([10**13, 4], tf.int64),
+    def test_summed_have_no_row_that_was_not_touched(self):
+        got = gradients_lib.with_summed_rows(
+            tf.IndexedSlices(
+                tf.ones((3, 4)),
+                tf.constant([10**12, 5, 10**12], tf.int64),
+                tf.constant([10**13, 4], tf.int64),
+            )
         )
-        assert gradients_lib.summed_values(slices).shape == (2, 4)
+        assert got.values.shape == (2, 4)
+
+    def test_summed_may_lack_the_dense_shape(self):
+        got = gradients_lib.with_summed_rows(self.slices(shape=None))
+        assert got.dense_shape is None
+        assert got.values.numpy().tolist() == [[32.0, 48.0]]
+
+    def test_only_slices_are_summed(self):
+        gradient = tf.constant([1.0])
+        assert gradients_lib.with_summed_rows(gradient) is gradient
 
     def test_a_dense_gradient_is_left_alone(self):
         gradient = tf.constant([1.0])

@@ -62,6 +62,14 @@ def _bound(cls, face):
     """Return the subclass of `cls` and `face` that instances are of, made once."""
     if issubclass(cls, face):
         return cls
+    other = next(
+        (base for base in cls.__mro__ if "aggregate_inner" in vars(base)), None
+    )
+    if other is not None:
+        raise TypeError(
+            f"'optimizer' must be of the family that {cls.__name__} was made for, "
+            f"{other.__name__}, but needs {face.__name__}. Call tf_lso.LossScaleOptimizer."
+        )
     if (cls, face) not in _bound_classes:
         namespace = {
             "__module__": cls.__module__,

@@ -18,6 +18,11 @@ def _of_inner(name, what):
         inner = self.__dict__.get("_inner")
         if inner is None:
             self.__dict__[name] = value
+        elif not hasattr(inner, name):
+            raise AttributeError(
+                f"{type(inner).__name__!r} optimizer has no attribute {name!r} to set to "
+                f"{value!r}."
+            )
         else:
             self._warn_if_traced(name)
             setattr(inner, name, value)
@@ -148,9 +153,20 @@ class Attributes:
         return sorted({*super().__dir__(), *self.__dict__.get("_delegated", ())})
 
     def _get_hyperparameter(self, name):
+        if name == "decay" and not hasattr(self.inner_optimizer, name):
+            return 0.0  # what the legacy optimizers had; those since 2.11 have none
         return getattr(self.inner_optimizer, name)
 
     def _set_hyperparameter(self, name, value):
+        if name == "decay" and not hasattr(self.inner_optimizer, name):
+            if value != 0:
+                raise ValueError(
+                    f"'decay' cannot be set to {value!r}: optimizers since TensorFlow "
+                    "2.11 have none. Give the optimizer the learning rate "
+                    "InverseTimeDecay(learning_rate, decay_steps=1, decay_rate=decay) of "
+                    "its Keras's optimizers.schedules, which computes the same."
+                )
+            return
         self._warn_if_traced(name)
         setattr(self.inner_optimizer, name, value)
 

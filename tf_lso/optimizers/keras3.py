@@ -259,11 +259,6 @@ class Keras3Face(
         value = tf.cast(tf.convert_to_tensor(checks.raw(value)), tf.int64)
         checks.raw(_iteration_variable(self.inner_optimizer)).assign(value * steps)
 
-    def _get_hyperparameter(self, name):
-        if name == "decay" and not hasattr(self.inner_optimizer, "decay"):
-            return 0.0  # the default of the legacy optimizers; Keras 3 has none
-        return super()._get_hyperparameter(name)
-
     def _decayed_lr(self, var_dtype):
         return tf.cast(self.inner_optimizer.learning_rate, var_dtype)
 

@@ -14,14 +14,14 @@ SLOTS = {
     },
     "Adam": {"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
     "Adamax": {"m": "_m", "v": "_u"},
-    "Nadam": {"m": "_m", "v": "_v"},
+    "Nadam": {"m": "_momentums", "v": "_velocities"},
     "Adagrad": {"accumulator": "_accumulators"},
     "Adadelta": {
         "accum_grad": "_accumulated_grads",
         "accum_var": "_accumulated_delta_vars",
     },
     "Ftrl": {"accumulator": "_accumulators", "linear": "_linears"},
-    "Lion": {"m": "_momentums"},
+    "Lion": {"m": "_momentums|momentums"},  # in Keras 3 | in tf_keras
     "Lamb": {"m": "_momentums", "v": "_velocities"},
     "Adafactor": {"r": "_r", "c": "_c", "v": "_v"},
 }
@@ -39,11 +39,13 @@ def slot_lists(optimizer):
         ),
         {},
     )
-    lists = {
-        slot: getattr(optimizer, name, None)
-        for slot, name in (table | _AVERAGE).items()
-    }
-    return {slot: variables for slot, variables in lists.items() if variables}
+    lists = {}
+    for slot, names in (table | _AVERAGE).items():
+        for name in names.split("|"):
+            variables = getattr(optimizer, name, None)
+            if variables:
+                lists[slot] = variables
+    return lists
 
 
 class ListedSlots:

@@ -14,12 +14,17 @@ from tf_lso.scaling import step as step_lib
 
 _FLOAT16_MAX = 65504.0
 
+# AutoGraph would rewrite this package in every tf.function that calls it, which takes
+# time and finds nothing to convert.
+_not_converted = tf.autograph.experimental.do_not_convert
+
 
 class Surface(attributes.Attributes):
     """What a program of TensorFlow 2.0-2.15 calls on a loss-scaled optimizer."""
 
     # --- Scaling and unscaling.
 
+    @_not_converted
     def get_scaled_loss(self, loss):
         """Multiply the loss by the loss scale.
 
@@ -80,6 +85,7 @@ class Surface(attributes.Attributes):
             )
         return scaled
 
+    @_not_converted
     def get_unscaled_gradients(self, grads):
         """Divide gradients by the loss scale.
 
@@ -110,6 +116,7 @@ class Surface(attributes.Attributes):
 
     # --- Steps.
 
+    @_not_converted
     def apply_gradients(
         self,
         grads_and_vars,
@@ -288,6 +295,7 @@ class Surface(attributes.Attributes):
 
     # --- Keras 3's protocol.
 
+    @_not_converted
     def scale_loss(self, loss):
         """Multiply the loss by the loss scale, in float32 or wider.
 
@@ -314,6 +322,7 @@ class Surface(attributes.Attributes):
         self._protocol.scaled(protocol_lib.KERAS3)
         return scaled
 
+    @_not_converted
     def apply(self, grads, trainable_variables=None):
         """Apply a list of gradients, as `apply_gradients` does.
 
@@ -342,6 +351,7 @@ class Surface(attributes.Attributes):
             )
         self._apply(grads, variables, aggregate=True)
 
+    @_not_converted
     def check_finite(self, grads):
         """Return whether all of this replica's gradients are finite.
 

@@ -3,6 +3,7 @@
 Imported only where tf_keras has been imported by the program.
 """
 
+import copy
 import inspect
 
 import tensorflow as tf
@@ -21,7 +22,9 @@ def deserialize_inner(config, custom_objects):
     # The newer optimizers say what they are in their config, the legacy ones do not.
     legacy = config.get("config", {}).get("is_legacy_optimizer", True)
     return tf_keras.optimizers.deserialize(
-        config, custom_objects=custom_objects, use_legacy_optimizer=legacy
+        copy.deepcopy(config),  # which it changes
+        custom_objects=custom_objects,
+        use_legacy_optimizer=legacy,
     )
 
 
@@ -215,6 +218,8 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
     def _compute_inner(self, loss, var_list, grad_loss, tape):
         if grad_loss is not None:
             return super()._compute_inner(loss, var_list, grad_loss, tape)
+        if not callable(var_list):
+            var_list = tf.nest.flatten(var_list)
         return self.inner_optimizer.compute_gradients(loss, var_list, tape=tape)
 
     def aggregate_gradients(self, grads_and_vars):

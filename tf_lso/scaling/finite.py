@@ -5,14 +5,10 @@ import tensorflow as tf
 from tf_lso.scaling import gradients as gradients_lib
 
 
-def _values(gradient):
-    if isinstance(gradient, tf.IndexedSlices):
-        # Rows of one index reach the variable as their sum, which can overflow.
-        return gradients_lib.summed_values(gradient)
-    return tf.convert_to_tensor(gradient)
-
-
-def _finite(values):
+def _finite(gradient):
+    values = tf.convert_to_tensor(getattr(gradient, "values", gradient))
+    if values.dtype.is_integer:
+        return tf.constant(True)
     if values.dtype.is_complex:
         return tf.reduce_all(
             tf.math.is_finite(tf.math.real(values))
@@ -21,16 +17,20 @@ def _finite(values):
     return tf.reduce_all(tf.math.is_finite(values))
 
 
-def all_finite(gradients):
+def all_finite(gradients, summed=False):
     """Return whether this replica's gradients hold neither NaN nor infinity.
 
     Args:
       gradients: list of tensors, `tf.IndexedSlices` and None, which is ignored.
+      summed: whether the rows of each index of slices have been added up already.
 
     Returns:
       A scalar bool tensor, True for an empty list.
     """
-    verdicts = [_finite(_values(g)) for g in gradients if g is not None]
+    gradients = [g for g in gradients if g is not None]
+    if not summed:
+        gradients = [gradients_lib.with_summed_rows(g) for g in gradients]
+    verdicts = [_finite(g) for g in gradients]
     if len(verdicts) == 1:
         return verdicts[0]
     return tf.reduce_all(tf.stack(verdicts)) if verdicts else tf.constant(True)
@@ -81,7 +81,7 @@ def of_aggregated(gradients):
     """Return whether aggregated gradients are finite, with no communication.
 
     After aggregation every replica holds the same sum, so the first replica's copy
-    speaks for all.
+    speaks for all. The rows of slices must have been added up.
 
     Args:
       gradients: list of tensors or of per-replica values; None is ignored.
@@ -92,4 +92,4 @@ def of_aggregated(gradients):
     if tf.distribute.in_cross_replica_context():
         strategy = tf.distribute.get_strategy()
         gradients = [strategy.experimental_local_results(g)[0] for g in gradients]
-    return all_finite(gradients)
+    return all_finite(gradients, summed=True)

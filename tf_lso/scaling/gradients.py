@@ -68,12 +68,17 @@ def with_dense_shape(gradient, variable):
     return gradient
 
 
-def summed_values(slices):
-    """Return the rows of `slices` with the rows of one index added up.
+def with_summed_rows(gradient):
+    """Return `gradient`; of slices, the rows of one index are added up.
 
-    The result has a row per different index, never the shape of the whole variable.
+    They reach the variable as their sum, so it is the sum that may overflow, and that
+    Adam squares. The result has a row per different index, never the shape of the
+    whole variable.
     """
-    unique = tf.unique(tf.reshape(slices.indices, [-1]))
-    return tf.math.unsorted_segment_sum(
-        slices.values, unique.idx, tf.shape(unique.y)[0]
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    unique = tf.unique(tf.reshape(gradient.indices, [-1]))
+    rows = tf.math.unsorted_segment_sum(
+        gradient.values, unique.idx, tf.shape(unique.y)[0]
     )
+    return tf.IndexedSlices(rows, unique.y, dense_shape=gradient.dense_shape)

@@ -305,6 +305,7 @@ class DynamicLossScale(LossScale):
         """Return the current loss scale, a float32 scalar tensor, read at this call."""
         return tf.convert_to_tensor(self._current_loss_scale)
 
+    @tf.autograph.experimental.do_not_convert
     def update(self, grads):
         """Move the scale by whether the gradients of all replicas are finite.
 
@@ -381,7 +382,7 @@ class DynamicLossScale(LossScale):
         now = ""
         if tf.executing_eagerly():
             now = (
-                f"current_loss_scale={self._current_loss_scale.numpy()}, "
+                f"current_loss_scale={self._current_loss_scale.numpy()!s}, "
                 f"num_good_steps={self._num_good_steps.numpy()}, "
             )
         return (

@@ -38,12 +38,19 @@ class _Step:
 
     scaled_by: str | None = None
     unscaled: bool = False
-    applied: bool = False
+    losses: int = 0  # scaled so far
+    applied: int = 0  # times that gradients were applied
     ended: bool = False  # by a refusal: the next scaling call begins a new step
+    order: int = 0  # of the last scaling call, among all of the optimizer
 
     @property
     def in_use(self):
         return self.scaled_by is not None or self.unscaled
+
+    @property
+    def is_open(self):
+        """Whether gradients of a scaled loss have not been applied yet."""
+        return self.in_use and self.applied < max(self.losses, 1)
 
     @property
     def must_unscale(self):
@@ -57,6 +64,7 @@ class Protocol:
         self._graphs = weakref.WeakKeyDictionary()  # graph -> {replica id: _Step}
         self._eager = threading.local()
         self._last_eager = _Step()  # of any thread: replicas have threads of their own
+        self._calls = 0
         self._ever_scaled = False
         self._ever_unscaled = False
 
@@ -83,6 +91,7 @@ class Protocol:
                 "or scale_loss() alone."
             )
         step.scaled_by, step.unscaled = method, False
+        step.losses += 1
         self._ever_scaled = True
 
     def unscaled(self):
@@ -97,14 +106,11 @@ class Protocol:
           RuntimeError: if that cannot be known, since functions of both kinds have
             scaled losses whose gradients are applied elsewhere.
         """
-        step = self._here().get(replica.replica_id())
-        if step is None or not step.in_use:
-            step = self._left_open()
-        step.applied = True
-        must_unscale = step.must_unscale
-        if must_unscale:
+        step = self._step_to_apply()
+        step.applied += 1
+        if step.must_unscale:
             self._ever_unscaled = True
-        return must_unscale
+        return step.must_unscale
 
     def forgotten(self):
         """Return the warning that this use of the optimizer deserves, or None.
@@ -133,18 +139,67 @@ class Protocol:
             steps[number] = _Step()
         if tf.executing_eagerly():
             self._last_eager = steps[number]
+        self._calls += 1
+        steps[number].order = self._calls
         return steps[number]
 
-    def _left_open(self):
-        """What was scaled in another function or thread than the one that applies."""
-        steps = [step for here in self._graphs.values() for step in here.values()]
-        steps = [s for s in (*steps, self._last_eager) if s.in_use and not s.applied]
-        if len({step.must_unscale for step in steps}) == 2:
+    def _step_to_apply(self):
+        """The step whose gradients are applied now.
+
+        It was scaled here or in a graph around this one (this one is a branch or the
+        body of a loop); or else in a function or thread that leaves applying to
+        others.
+        """
+        own = self._own_step()
+        if own.is_open:
+            return own
+        elsewhere = self._left_open()
+        # A traced function does not run this code again, so its step stays open: what
+        # is changed is a copy.
+        newest = dataclasses.replace(
+            max(elsewhere, key=lambda step: step.order, default=own)
+        )
+        kinds = {step.must_unscale for step in elsewhere}
+        if own.in_use and own.order > newest.order:
+            kinds.add(own.must_unscale)
+        if len(kinds) == 2:
             raise RuntimeError(
                 "apply_gradients() cannot know whether these gradients are still scaled: "
                 "the loss was scaled in another function, and both scale_loss() and "
-                "get_scaled_loss() have been used so. Call get_unscaled_gradients() in "
-                "the function that calls apply_gradients()."
+                "get_scaled_loss() have been used. Call get_unscaled_gradients() in the "
+                "function that calls apply_gradients()."
             )
-        # A copy: a traced function does not run this code again, so its step stays open.
-        return dataclasses.replace(steps[-1]) if steps else _Step()
+        return newest if elsewhere else own
+
+    def _own_step(self):
+        number = replica.replica_id()
+        if tf.executing_eagerly():
+            return self._eager.__dict__.get(number, _Step())
+        for graph in _graph_and_outer(tf.compat.v1.get_default_graph()):
+            step = self._graphs.get(graph, {}).get(number)
+            if step is not None and step.in_use:
+                return step
+        return _Step()
+
+    def _left_open(self):
+        """Open steps of other functions and threads; those of inner graphs before all."""
+        graphs = list(self._graphs.items())
+        if not tf.executing_eagerly():
+            here = tf.compat.v1.get_default_graph()
+            inner = [item for item in graphs if here in _graph_and_outer(item[0])]
+            steps = [
+                step for _, here in inner for step in here.values() if step.is_open
+            ]
+            if steps:
+                return steps
+        steps = [step for _, here in graphs for step in here.values()]
+        return [step for step in (*steps, self._last_eager) if step.is_open]
+
+
+def _graph_and_outer(graph):
+    """`graph` and those it is a branch, a loop's body or a function of."""
+    graphs = []
+    while graph is not None:
+        graphs.append(graph)
+        graph = getattr(graph, "outer_graph", None)
+    return graphs

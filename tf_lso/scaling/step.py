@@ -25,6 +25,7 @@ def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
         gradients = gradients_lib.unscale_gradients(gradients, loss_scale())
     if aggregate:
         gradients, variables = face.aggregate_inner(gradients, variables)
+    gradients = [gradients_lib.with_summed_rows(g) for g in gradients]
     # What tf_lso did not sum itself may differ between replicas; they must agree.
     equal = aggregate and face.aggregates_in_full
     return apply_lib.apply_or_skip(

@@ -1,0 +1,353 @@
+"""The documentation does what it says: its code runs, its links and names exist.
+
+Marks, each an HTML comment on the line above a ```python block:
+
+    <!-- own process -->            the block runs alone, in a process of its own
+    <!-- own process, 2 workers --> the same, in each of two TensorFlow workers
+    <!-- does not run today -->     the block has to fail
+
+All other blocks of a file run in its order in one process. A ```text block right after
+a Python block is what that block prints, or the last line of its error.
+"""
+
+import configparser
+import contextlib
+import doctest
+import io
+import re
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.processes import assert_succeeded, run_workers
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", *(f"compat_docs/{p.name}" for p in ROOT.glob("compat_docs/*.md"))]
+PAGES.sort()
+
+_BLOCK = re.compile(
+    r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?"
+    r"^```python\n(?P<code>.*?)^```\n"
+    r"(?:\n*^```text\n(?P<output>.*?)^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+_MARKS = (None, "own process", "own process, 2 workers", "does not run today")
+_SECONDS = 120
+
+
+class Block(NamedTuple):
+    """A ```python block of a page.
+
+    Attributes:
+      line: The line of the page that its first line of code stands on.
+      mark: The comment above it, or None.
+      code: Its text.
+      output: The text that it has to print, or None if that is not written down.
+    """
+
+    line: int
+    mark: str | None
+    code: str
+    output: str | None
+
+
+def blocks_of(text):
+    """The Python blocks of a page, in order."""
+    blocks = []
+    for match in _BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start("code")) + 1
+        blocks.append(Block(line, match["mark"], match["code"], match["output"]))
+    return blocks
+
+
+def processes_of(blocks):
+    """The lists of blocks that share a process, each with its number of workers."""
+    alone = [block for block in blocks if (block.mark or "").startswith("own process")]
+    shared = [block for block in blocks if block not in alone]
+    groups = [([block], 2 if "2 workers" in block.mark else 1) for block in alone]
+    return [(shared, 1), *groups] if shared else groups
+
+
+# --- Code.
+
+
+def run_block(page, block, namespace):
+    """Run a block; return what is wrong with it, or None."""
+    printed = io.StringIO()
+    # The line numbers of the page, so that a traceback shows them, and so that
+    # AutoGraph finds the source of functions there.
+    source = "\n" * (block.line - 1) + block.code
+    failed = False
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(compile(source, str(page), "exec"), namespace)
+    except Exception as error:
+        failed = True
+        if block.mark != "does not run today":
+            return traceback.format_exc()
+        printed.write(traceback.format_exception_only(error)[-1])
+    if block.mark == "does not run today" and not failed:
+        return "It runs, although the page says that it does not."
+    if block.output is None:
+        return None
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    checker = doctest.OutputChecker()
+    if checker.check_output(block.output, printed.getvalue(), flags):
+        return None
+    example = doctest.Example(block.code, block.output)
+    return checker.output_difference(example, printed.getvalue(), flags)
+
+
+def run_process(page, number):
+    """Run the blocks of one process of a page; return the exit code."""
+    blocks, _ = processes_of(blocks_of(page.read_text(encoding="utf-8")))[number]
+    namespace = {"__name__": "__main__"}
+    for block in blocks:
+        own = {"__name__": "__main__"} if block.mark else namespace
+        problem = run_block(page, block, own)
+        if problem:
+            print(f"{page.name}, line {block.line}:\n{problem}", flush=True)
+            return 1
+    return 0
+
+
+def _all_processes():
+    for page in PAGES:
+        blocks = blocks_of((ROOT / page).read_text(encoding="utf-8"))
+        for number, (group, workers) in enumerate(processes_of(blocks)):
+            yield pytest.param(
+                page,
+                number,
+                workers,
+                id=f"{page}:{group[0].line}",
+                marks=[pytest.mark.multiworker] if workers > 1 else [],
+            )
+
+
+@pytest.mark.parametrize(("page", "number", "workers"), list(_all_processes()))
+def test_code_runs_and_prints_what_stands_below_it(page, number, workers):
+    argv = [sys.executable, "-m", "tests.test_documentation", str(ROOT / page)]
+    results = run_workers(
+        [*argv, str(number)],
+        workers,
+        _SECONDS,
+        {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
+        cwd=ROOT,
+    )
+    assert_succeeded(results)
+
+
+def test_code_is_found_with_known_marks_only():
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        blocks = blocks_of(text)
+        assert len(blocks) == len(re.findall(r"^ *```python", text, re.MULTILINE)), page
+        assert {block.mark for block in blocks} <= set(_MARKS), page
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("```python\nprint(1 + 1)\n```\n\n```text\n2\n```\n", None),
+        ("```python\nprint('a bc')\n```\n\n```text\na ...c\n```\n", None),
+        ("```python\nx = 1\n```\n```python\nprint(x)\n```\n```text\n1\n```\n", None),
+        ("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", "Got:\n    2"),
+        ("```python\n\n1 / 0\n```\n", ", line 2, in <module>"),
+        ("<!-- does not run today -->\n```python\n1 / 0\n```\n", None),
+        ("<!-- does not run today -->\n```python\n1 / 1\n```\n", "It runs"),
+        (
+            "<!-- does not run today -->\n```python\n1 / 0\n```\n"
+            "```text\nZeroDivisionError: another\n```\n",
+            "Got:\n    ZeroDivisionError: division by zero",
+        ),
+        (
+            "```python\nx = 1\n```\n<!-- own process -->\n```python\nx\n```\n",
+            "NameError",
+        ),
+    ],
+)
+def test_wrong_code_and_wrong_output_are_found(text, problem, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text(text, encoding="utf-8")
+    groups = processes_of(blocks_of(text))
+    codes = [run_process(page, number) for number in range(len(groups))]
+    assert any(codes) == (problem is not None)
+    assert problem is None or problem in capsys.readouterr().out
+
+
+# --- Links.
+
+
+def _slug(heading):
+    """The anchor that a heading gets."""
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return kept.replace(" ", "-")
+
+
+def broken_links(page, text):
+    """The relative links of a page that lead nowhere."""
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", _without_code(text)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path) if path else page
+        there = text if not path else target.is_file() and target.read_text("utf-8")
+        anchors = re.findall(r"^#+ (.*)$", there or "", re.MULTILINE)
+        if not target.exists() or (anchor and anchor not in map(_slug, anchors)):
+            broken.append(link)
+    return broken
+
+
+def _without_code(text):
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    path = ROOT / page
+    assert broken_links(path, path.read_text(encoding="utf-8")) == []
+
+
+def test_broken_links_are_found():
+    text = "# A b\n[1](#a-b) [2](LICENSE) [3](gone.md) [4](#c) [5](https://x.org/#d)"
+    assert broken_links(ROOT / "README.md", text) == ["gone.md", "#c"]
+
+
+# --- Names of files and tests.
+
+
+def missing_names(text):
+    """The files and the `file.py::name` in backticks that do not exist."""
+    missing = []
+    for name in re.findall(r"`((?:tf_lso|tests|tools|compat_docs)/[^`\s]*)`", text):
+        path, *names = name.split("::")
+        if not (ROOT / path).exists() or not _defines(ROOT / path, names):
+            missing.append(name)
+    return missing
+
+
+def _defines(path, names):
+    """Whether a file has the function, or the class and its method."""
+    source = path.read_text(encoding="utf-8") if names else ""
+    found = [
+        re.search(rf"^( *)(?:def|class) {n}\b", source, re.MULTILINE) for n in names
+    ]
+    return all(found)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_and_tests_that_are_named_exist(page):
+    assert missing_names((ROOT / page).read_text(encoding="utf-8")) == []
+
+
+def test_missing_files_and_tests_are_found():
+    here = "tests/test_documentation.py"
+    good = f"`{here}`, `{here}::{test_missing_files_and_tests_are_found.__name__}`"
+    bad = [f"{here}::test_gone", "tests/gone.py::test_x", "tf_lso/gone.py"]
+    assert missing_names(" ".join([good, *(f"`{name}`" for name in bad)])) == bad
+
+
+def rows_without_a_test(text):
+    """The rows of tables whose last column is `Test` that name none."""
+    rows, in_table = [], False
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            in_table = False
+        elif line.rstrip(" |").endswith("| Test"):
+            in_table = True
+        elif (
+            in_table
+            and set(line) - set("|-: ")
+            and not re.search(r"`tests/[^`]*\.py::\w+`[^|]*\|$", line)
+        ):
+            rows.append(line)
+    return rows
+
+
+def test_each_difference_names_a_test():
+    text = (ROOT / "compat_docs/differences.md").read_text(encoding="utf-8")
+    assert text.count("| Test |") >= 2
+    assert rows_without_a_test(text) == []
+
+
+def test_a_difference_without_a_test_is_found():
+    table = "| What | Test |\n|---|---|\n| a | `tests/x.py::test_a` |\n| b | none |\n"
+    assert rows_without_a_test(table) == ["| b | none |"]
+
+
+# --- What the README says of the package.
+
+
+def _config():
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(ROOT / "setup.cfg", encoding="utf-8")
+    return parser
+
+
+def unnamed_extras(text, extras):
+    """The extras that no row of a table names, and those named that do not exist."""
+    rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    named = set(re.findall(r"`tf-lso\[([a-z-]+)\]`", rows))
+    return named ^ set(extras)
+
+
+def test_the_readme_names_the_extras():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert unnamed_extras(readme, _config()["options.extras_require"]) == set()
+
+
+def test_unnamed_extras_are_found():
+    assert unnamed_extras("| `tf-lso[a]` |\n`tf-lso[b]`", ["a", "b"]) == {"b"}
+    assert unnamed_extras("| `tf-lso[a]` | `tf-lso[b]` |", ["a"]) == {"b"}
+
+
+def test_the_readme_names_the_pythons():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    classifiers = _config()["metadata"]["classifiers"]
+    for python in re.findall(r":: (3\.\d+)", classifiers):
+        assert re.search(
+            rf"^\| Python \|.*\b{re.escape(python)}\b", readme, re.MULTILINE
+        )
+
+
+def test_the_changelog_has_the_version():
+    changelog = (ROOT / "compat_docs/changelog.md").read_text(encoding="utf-8")
+    assert f"## [{_config()['metadata']['version']}]" in changelog
+
+
+def shell_problems(text):
+    """Lines of ```sh blocks that no shell could read, or with a wrong TF_CONFIG."""
+    import json
+
+    problems, clusters = [], set()
+    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        parsed = subprocess.run(["bash", "-n"], input=block, text=True, check=False)
+        if parsed.returncode:
+            problems.append(block)
+        for value in re.findall(r"TF_CONFIG='([^']*)'", block):
+            try:
+                clusters.add(json.dumps(json.loads(value)["cluster"]))
+            except ValueError:
+                problems.append(value)
+    return problems + sorted(clusters)[1:]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_shell_lines_parse_and_tell_of_one_cluster(page):
+    assert shell_problems((ROOT / page).read_text(encoding="utf-8")) == []
+
+
+def test_wrong_shell_lines_are_found():
+    assert shell_problems("```sh\nls 'x\n```\n") == ["ls 'x\n"]
+    assert shell_problems("```sh\nTF_CONFIG='{\"cluster\"' x\n```\n") == ['{"cluster"']
+    two = "```sh\nTF_CONFIG='{\"cluster\":1}' x\nTF_CONFIG='{\"cluster\":2}' x\n```\n"
+    assert shell_problems(two) == ["2"]
+
+
+if __name__ == "__main__":
+    sys.exit(run_process(Path(sys.argv[1]), int(sys.argv[2])))
