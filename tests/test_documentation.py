@@ -14,6 +14,8 @@ import configparser
 import contextlib
 import doctest
 import io
+import json
+import linecache
 import re
 import subprocess
 import sys
@@ -78,13 +80,15 @@ def processes_of(blocks):
 def run_block(page, block, namespace):
     """Run a block; return what is wrong with it, or None."""
     printed = io.StringIO()
-    # The line numbers of the page, so that a traceback shows them, and so that
-    # AutoGraph finds the source of functions there.
+    # With the line numbers of the page, for tracebacks, and where AutoGraph looks for
+    # the source of functions.
     source = "\n" * (block.line - 1) + block.code
+    name = f"<{page.name}, block of line {block.line}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     failed = False
     try:
         with contextlib.redirect_stdout(printed):
-            exec(compile(source, str(page), "exec"), namespace)
+            exec(compile(source, name, "exec"), namespace)
     except Exception as error:
         failed = True
         if block.mark != "does not run today":
@@ -156,7 +160,7 @@ def test_code_is_found_with_known_marks_only():
         ("```python\nprint('a bc')\n```\n\n```text\na ...c\n```\n", None),
         ("```python\nx = 1\n```\n```python\nprint(x)\n```\n```text\n1\n```\n", None),
         ("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", "Got:\n    2"),
-        ("```python\n\n1 / 0\n```\n", ", line 2, in <module>"),
+        ("```python\n\n1 / 0\n```\n", 'line 2>", line 3, in'),
         ("<!-- does not run today -->\n```python\n1 / 0\n```\n", None),
         ("<!-- does not run today -->\n```python\n1 / 1\n```\n", "It runs"),
         (
@@ -263,7 +267,7 @@ def rows_without_a_test(text):
         elif (
             in_table
             and set(line) - set("|-: ")
-            and not re.search(r"`tests/[^`]*\.py::\w+`[^|]*\|$", line)
+            and not re.search(r"`tests/[^`]*\.py::[\w:]+`[^|]*\|$", line)
         ):
             rows.append(line)
     return rows
@@ -322,8 +326,6 @@ def test_the_changelog_has_the_version():
 
 def shell_problems(text):
     """Lines of ```sh blocks that no shell could read, or with a wrong TF_CONFIG."""
-    import json
-
     problems, clusters = [], set()
     for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         parsed = subprocess.run(["bash", "-n"], input=block, text=True, check=False)

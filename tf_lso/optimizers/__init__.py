@@ -58,8 +58,9 @@ def _face_of(optimizer):
     )
 
 
-def _bound(cls, face):
-    """Return the subclass of `cls` and `face` that instances are of, made once."""
+def _bound(cls, optimizer):
+    """Return the class of a wrapper of `optimizer`: `cls` and its face, made once."""
+    face = _face_of(optimizer)
     if issubclass(cls, face):
         return cls
     other = next(
@@ -67,8 +68,9 @@ def _bound(cls, face):
     )
     if other is not None:
         raise TypeError(
-            f"'optimizer' must be of the family that {cls.__name__} was made for, "
-            f"{other.__name__}, but needs {face.__name__}. Call tf_lso.LossScaleOptimizer."
+            f"'optimizer' must be of the family that this class was made for, but got "
+            f"{optimizer!r} of type {type(optimizer).__module__}."
+            f"{type(optimizer).__qualname__}. Call tf_lso.LossScaleOptimizer instead."
         )
     if (cls, face) not in _bound_classes:
         namespace = {
@@ -112,7 +114,8 @@ class LossScaleOptimizer(surface.Surface):
         dynamic, and must be given where it is fixed.
       dynamic_growth_steps: int, finite steps in a row before the scale doubles.
         Defaults to 2000; only where the scale is dynamic.
-      name: str, the optimizer's name. Defaults to the inner optimizer's.
+      name: str, the optimizer's name. Defaults to the one Keras 3 chooses, and around
+        tf_keras optimizers to the inner optimizer's.
       min_scale: number, the scale does not shrink below it (an addition).
       max_scale: number, the scale does not grow above it, or None (an addition).
 
@@ -144,9 +147,8 @@ class LossScaleOptimizer(surface.Surface):
 
     def __new__(cls, optimizer=_MISSING, *args, inner_optimizer=_MISSING, **kwargs):
         del args, kwargs
-        return super().__new__(
-            _bound(cls, _face_of(_the_inner(optimizer, inner_optimizer)))
-        )
+        inner = _the_inner(optimizer, inner_optimizer)
+        return super().__new__(_bound(cls, inner))
 
     def __init__(
         self,
@@ -175,7 +177,6 @@ class LossScaleOptimizer(surface.Surface):
             "_loss_scale": loss_scale,
             "_protocol": protocol.Protocol(),
             "_once": report.Once(),
-            "_own_name": name,
             "_traced": False,
             "_checked": {},
             "_delegated": hyperparameters.delegated_names(inner),
@@ -184,6 +185,8 @@ class LossScaleOptimizer(surface.Surface):
         # Not through attribute assignment, which every family's base class tracks or
         # delegates in a way of its own.
         self.__dict__.update(state)
+        if name is not None:
+            self.name = name
         self._wrap_inner()
         # The mark that tf_keras's wrapper sets and looks for too.
         inner.__dict__["_is_wrapped_by_loss_scale_optimizer"] = True

@@ -115,7 +115,7 @@ class Attributes:
 
     @property
     def name(self):
-        """The name given at construction, or else the inner optimizer's."""
+        """The name given at construction; else as the class's documentation says."""
         own = self.__dict__.get("_own_name")
         if own is None and "_inner" in self.__dict__:
             own = getattr(self._inner, "_name", None) or self._inner.name

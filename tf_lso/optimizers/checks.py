@@ -3,6 +3,7 @@
 import contextlib
 import threading
 
+import numpy as np
 import tensorflow as tf
 
 # Held while optimizer variables are made: threads may take the first step together.
@@ -85,6 +86,27 @@ def name_of(variable):
         or getattr(variable, "name", None)
         or repr(variable)
     )
+
+
+def value_for(variable, array):
+    """Return `array` as a tensor that `variable` can be set to.
+
+    Raises:
+      TypeError: if it holds no numbers.
+      ValueError: if its shape is another.
+    """
+    array = np.asarray(array)
+    if array.dtype.kind in "OSU":  # objects and texts
+        raise TypeError(
+            f"The array for {name_of(variable)} in 'weights' must hold numbers, but got "
+            f"{array!r}."
+        )
+    if array.shape != tuple(variable.shape):
+        raise ValueError(
+            f"The array for {name_of(variable)} in 'weights' has the shape {array.shape}, "
+            f"but needs {tuple(variable.shape)}."
+        )
+    return tf.cast(array, raw(variable).dtype)
 
 
 def refuse_nongradients(gradients):

@@ -13,6 +13,7 @@ SLOTS = {
         "mg": "_average_gradients",
     },
     "Adam": {"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
+    "AdamW": {"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
     "Adamax": {"m": "_m", "v": "_u"},
     "Nadam": {"m": "_momentums", "v": "_velocities"},
     "Adagrad": {"accumulator": "_accumulators"},

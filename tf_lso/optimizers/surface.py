@@ -416,15 +416,10 @@ class Surface(attributes.Attributes):
                 f"{len(variables)} ({len(variables) - len(own)} without the loss scale). "
                 "Build the optimizer before, on the same variables."
             )
-        values = []
-        for variable, array in zip(variables, weights):
-            value = tf.convert_to_tensor(array)
-            if tuple(value.shape) != tuple(variable.shape):
-                raise ValueError(
-                    f"The array for {checks.name_of(variable)} in 'weights' has the shape "
-                    f"{tuple(value.shape)}, but needs {tuple(variable.shape)}."
-                )
-            values.append(tf.cast(value, checks.raw(variable).dtype))
+        values = [
+            checks.value_for(variable, array)
+            for variable, array in zip(variables, weights)
+        ]
         for variable, value in zip(variables, values):
             variable.assign(value)
 
