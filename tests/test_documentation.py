@@ -10,6 +10,7 @@ All other blocks of a file run in its order in one process. A ```text block righ
 a Python block is what that block prints, or the last line of its error.
 """
 
+import ast
 import configparser
 import contextlib
 import doctest
@@ -236,12 +237,16 @@ def missing_names(text):
 
 
 def _defines(path, names):
-    """Whether a file has the function, or the class and its method."""
-    source = path.read_text(encoding="utf-8") if names else ""
-    found = [
-        re.search(rf"^( *)(?:def|class) {n}\b", source, re.MULTILINE) for n in names
-    ]
-    return all(found)
+    """Whether a file has the function, or the class and in it the method."""
+    if not names:
+        return True
+    scope = ast.parse(path.read_text(encoding="utf-8"))
+    for name in names:
+        found = [n for n in scope.body if getattr(n, "name", None) == name]
+        if not found:
+            return False
+        scope = found[0]
+    return True
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -253,6 +258,7 @@ def test_missing_files_and_tests_are_found():
     here = "tests/test_documentation.py"
     good = f"`{here}`, `{here}::{test_missing_files_and_tests_are_found.__name__}`"
     bad = [f"{here}::test_gone", "tests/gone.py::test_x", "tf_lso/gone.py"]
+    bad.append(f"{here}::Block::test_missing_files_and_tests_are_found")
     assert missing_names(" ".join([good, *(f"`{name}`" for name in bad)])) == bad
 
 

@@ -4,8 +4,8 @@
 #
 # Read from the caller's environment:
 #   PYTHON             the Python to use; otherwise the first suitable one
-#   TF_LSO_TENSORFLOW  which distribution of TensorFlow to install: tensorflow-cpu
-#                      or tensorflow
+#   TF_LSO_TENSORFLOW  which distribution of TensorFlow to install: tensorflow or
+#                      tensorflow-cpu
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -39,11 +39,10 @@ choose_python() {
   fail "found no Python 3.10 to 3.13. Install one, or name it: PYTHON=/path/to/python3"
 }
 
-# Sets distribution. tensorflow-cpu is built for few platforms.
+# Sets distribution. The default is the one that tf-keras requires: another would stand
+# beside it, with the same files.
 choose_tensorflow() {
-  local default=tensorflow
-  if [ "$(uname -sm)" = "Linux x86_64" ]; then default=tensorflow-cpu; fi
-  distribution=${TF_LSO_TENSORFLOW:-$default}
+  distribution=${TF_LSO_TENSORFLOW:-tensorflow}
   case "$distribution" in
     tensorflow | tensorflow-cpu) ;;
     *) fail "TF_LSO_TENSORFLOW=$distribution: use tensorflow or tensorflow-cpu." ;;
@@ -85,7 +84,7 @@ make_environment() {
   printf '%s\n' "$wanted" >"$stamp"
 }
 
-# TensorFlow may be there twice, since tf-keras requires the one called tensorflow. The
+# TensorFlow is there twice if tensorflow-cpu was asked for, since tf-keras requires the one called tensorflow. The
 # two share their files, which goes well only if they are the same version.
 check_versions() {
   "$environment/bin/python" - >&2 <<'PYTHON' || fail "the installed versions do not fit."
