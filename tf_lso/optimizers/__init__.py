@@ -4,24 +4,10 @@ import inspect
 import sys
 import types
 
-from tf_lso.optimizers import checks, hyperparameters, surface
-from tf_lso.scaling import loss_scale as loss_scale_lib
+from tf_lso.optimizers import arguments, checks, hyperparameters, surface
 from tf_lso.scaling import protocol, report
 
 _MISSING = object()
-
-# Arguments of Keras 3's base class that configs carry, with their defaults.
-_KERAS3_DEFAULTS = {
-    "weight_decay": None,
-    "clipnorm": None,
-    "clipvalue": None,
-    "global_clipnorm": None,
-    "use_ema": False,
-    "ema_momentum": 0.99,
-    "ema_overwrite_frequency": None,
-    "loss_scale_factor": None,
-    "gradient_accumulation_steps": None,
-}
 
 _bound_classes = {}
 
@@ -164,12 +150,12 @@ class LossScaleOptimizer(surface.Surface):
         **keras3_arguments,
     ):
         inner = _the_inner(optimizer, inner_optimizer)
-        _check_dynamic(dynamic)
-        _check_keras3_arguments(keras3_arguments)
+        arguments.check_dynamic(dynamic)
+        arguments.check_keras3_arguments(keras3_arguments)
         checks.check_strategy()
-        _check_free(inner)
+        arguments.check_free(inner)
         self._check_inner(inner)
-        loss_scale = _make_loss_scale(
+        loss_scale = arguments.make_loss_scale(
             dynamic, initial_scale, dynamic_growth_steps, min_scale, max_scale
         )
         self._initialize_family(name)
@@ -248,96 +234,3 @@ def _deserializer(cls, config):
 
             deserialize = tf_keras_faces.deserialize_inner
     return deserialize
-
-
-def _check_dynamic(dynamic):
-    if isinstance(dynamic, bool):
-        return
-    if isinstance(dynamic, str) and dynamic == "dynamic":
-        meant = "For a dynamic scale write LossScaleOptimizer(optimizer)."
-    elif isinstance(dynamic, (int, float)):
-        meant = (
-            f"For a fixed scale write LossScaleOptimizer(optimizer, dynamic=False, "
-            f"initial_scale={dynamic!r}), for a dynamic one that starts there "
-            f"LossScaleOptimizer(optimizer, initial_scale={dynamic!r})."
-        )
-    else:
-        meant = "Pass True for a dynamic scale, False for a fixed one."
-    raise TypeError(f"'dynamic' must be a bool, but got: {dynamic!r}. {meant}")
-
-
-def _check_keras3_arguments(arguments):
-    for name, value in arguments.items():
-        if name == "loss_scale":
-            raise TypeError(
-                f"LossScaleOptimizer takes no 'loss_scale', but got {value!r}. Write "
-                "dynamic=False, initial_scale=... for a fixed scale, and initial_scale, "
-                "dynamic_growth_steps for a dynamic one."
-            )
-        if name not in _KERAS3_DEFAULTS:
-            raise TypeError(
-                f"LossScaleOptimizer got an unexpected keyword argument {name!r}."
-            )
-        default = _KERAS3_DEFAULTS[name]
-        if value is not default and value != default:
-            raise ValueError(
-                f"LossScaleOptimizer does not support {name!r}, but got {value!r}. Set it "
-                "on the inner optimizer, where it works."
-            )
-
-
-def _check_free(inner):
-    # Keras 3's and tf_keras's own, and tf_lso's, all say so in a class name.
-    if any("LossScaleOptimizer" in cls.__name__ for cls in type(inner).__mro__):
-        raise TypeError(
-            "'optimizer' must not be a LossScaleOptimizer, since the loss would be scaled "
-            f"twice, but got: {inner!r}. Wrap its `inner_optimizer`."
-        )
-    if getattr(inner, "_is_wrapped_by_loss_scale_optimizer", False):
-        raise ValueError(
-            "'optimizer' is already wrapped by a LossScaleOptimizer, and an optimizer can "
-            f"only be wrapped by one: {inner!r}. Make a new one, for instance by "
-            "type(optimizer).from_config(optimizer.get_config())."
-        )
-
-
-def _make_loss_scale(dynamic, initial_scale, growth_steps, min_scale, max_scale):
-    if not dynamic:
-        if initial_scale is None:
-            raise ValueError(
-                "'initial_scale' must be specified if 'dynamic' is False: it is the "
-                "scale. Got None."
-            )
-        for name, value, default in (
-            ("dynamic_growth_steps", growth_steps, None),
-            ("min_scale", min_scale, 1.0),
-            ("max_scale", max_scale, None),
-        ):
-            if value != default:
-                raise ValueError(
-                    f"{name!r} must not be given if 'dynamic' is False, since a fixed "
-                    f"scale never moves, but got: {value!r}."
-                )
-        return loss_scale_lib.FixedLossScale.of(
-            loss_scale_lib.positive_number("initial_scale", initial_scale)
-        )
-    rule = loss_scale_lib.checked_rule(
-        initial_scale=(
-            "initial_scale",
-            2.0**15 if initial_scale is None else initial_scale,
-        ),
-        growth_steps=(
-            "dynamic_growth_steps",
-            2000 if growth_steps is None else growth_steps,
-        ),
-        factor=("multiplier", 2.0),
-        min_scale=("min_scale", min_scale),
-        max_scale=("max_scale", max_scale),
-    )
-    return loss_scale_lib.DynamicLossScale(
-        rule.initial_scale,
-        rule.growth_steps,
-        rule.factor,
-        min_loss_scale=rule.min_scale,
-        max_loss_scale=rule.max_scale,
-    )

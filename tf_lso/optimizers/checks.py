@@ -6,6 +6,10 @@ import threading
 import numpy as np
 import tensorflow as tf
 
+# AutoGraph would rewrite this package in every tf.function that calls it, which takes
+# time and finds nothing to convert.
+not_converted = tf.autograph.experimental.do_not_convert
+
 # Held while optimizer variables are made: threads may take the first step together.
 building = threading.RLock()
 

@@ -6,25 +6,20 @@ count, and what of the surface the family's own optimizers lack.
 
 import tensorflow as tf
 
-from tf_lso.optimizers import attributes, checks
-from tf_lso.scaling import finite as finite_lib
+from tf_lso.optimizers import attributes, checks, state, surface_keras3
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import protocol as protocol_lib
 from tf_lso.scaling import step as step_lib
 
 _FLOAT16_MAX = 65504.0
 
-# AutoGraph would rewrite this package in every tf.function that calls it, which takes
-# time and finds nothing to convert.
-_not_converted = tf.autograph.experimental.do_not_convert
 
-
-class Surface(attributes.Attributes):
+class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
     """What a program of TensorFlow 2.0-2.15 calls on a loss-scaled optimizer."""
 
     # --- Scaling and unscaling.
 
-    @_not_converted
+    @checks.not_converted
     def get_scaled_loss(self, loss):
         """Multiply the loss by the loss scale.
 
@@ -85,7 +80,7 @@ class Surface(attributes.Attributes):
             )
         return scaled
 
-    @_not_converted
+    @checks.not_converted
     def get_unscaled_gradients(self, grads):
         """Divide gradients by the loss scale.
 
@@ -116,7 +111,7 @@ class Surface(attributes.Attributes):
 
     # --- Steps.
 
-    @_not_converted
+    @checks.not_converted
     def apply_gradients(
         self,
         grads_and_vars,
@@ -293,161 +288,7 @@ class Surface(attributes.Attributes):
         grads = self.get_gradients(loss, params)
         return [self.apply_gradients(zip(grads, tf.nest.flatten(params)))]
 
-    # --- Keras 3's protocol.
-
-    @_not_converted
-    def scale_loss(self, loss):
-        """Multiply the loss by the loss scale, in float32 or wider.
-
-        Gradients of the result go to `apply_gradients` or `apply` as they are, which
-        unscale them. Keras 3's `fit` does this.
-
-        Args:
-          loss: tensor of any shape and float dtype, or a number.
-
-        Returns:
-          A tensor of the loss's shape, float32 where the loss is narrower.
-
-        Raises:
-          RuntimeError: if `get_scaled_loss` was called in the same step.
-
-        Source: Keras 3.
-        """
-        if loss is None:
-            raise TypeError("'loss' must be a tensor or a number, but got: None.")
-        loss = tf.convert_to_tensor(loss)
-        if loss.dtype in (tf.float16, tf.bfloat16):
-            loss = tf.cast(loss, tf.float32)
-        scaled = gradients_lib.scale_loss(loss, self.loss_scale)
-        self._protocol.scaled(protocol_lib.KERAS3)
-        return scaled
-
-    @_not_converted
-    def apply(self, grads, trainable_variables=None):
-        """Apply a list of gradients, as `apply_gradients` does.
-
-        Args:
-          grads: list of gradients, one for each variable; None leaves one out.
-          trainable_variables: list of variables, or None for those of `build`.
-
-        Raises:
-          ValueError: if the lengths differ, and as `apply_gradients`.
-
-        Source: Keras 3.
-        """
-        grads = checks.as_list("grads", grads)
-        if trainable_variables is None:
-            trainable_variables = self._built_variables()
-            if grads and not trainable_variables:
-                raise ValueError(
-                    "'trainable_variables' must be given until the optimizer is built: "
-                    "pass them, or call build(trainable_variables) before."
-                )
-        variables = checks.as_list("trainable_variables", trainable_variables)
-        if len(grads) != len(variables):
-            raise ValueError(
-                f"'grads' has {len(grads)} elements but there are {len(variables)} "
-                "variables. Pass one gradient a variable, None where there is none."
-            )
-        self._apply(grads, variables, aggregate=True)
-
-    @_not_converted
-    def check_finite(self, grads):
-        """Return whether all of this replica's gradients are finite.
-
-        Args:
-          grads: list of tensors, `tf.IndexedSlices` or None, which is ignored.
-
-        Returns:
-          A scalar bool tensor.
-
-        Source: Keras 3.
-        """
-        return finite_lib.all_finite(list(grads))
-
-    def stateless_apply(self, optimizer_variables, grads, trainable_variables):
-        """Raise ValueError: TensorFlow optimizers hold their state in variables.
-
-        Source: Keras 3, whose TensorFlow optimizers raise the same.
-        """
-        raise ValueError(
-            "stateless_apply is not supported with the TensorFlow backend, whose "
-            "optimizers hold their state in variables. Use apply() or apply_gradients()."
-        )
-
-    def finalize_variable_values(self, var_list):
-        """Overwrite variables by their averages where the inner optimizer has them.
-
-        Args:
-          var_list: list of model variables.
-        """
-        finalize = getattr(self.inner_optimizer, "finalize_variable_values", None)
-        if finalize is not None:
-            finalize(var_list)
-
-    # --- State.
-
-    def get_weights(self):
-        """Return all state as a list of arrays.
-
-        The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15, then
-        the loss scale and its count, which those versions left out.
-        """
-        return [
-            checks.raw(v).numpy() for v in (*self.weights, *self._scale_variables())
-        ]
-
-    def set_weights(self, weights):
-        """Set all state from what `get_weights` returned.
-
-        Args:
-          weights: list of arrays; a list without the loss scale and its count, as
-            TensorFlow 2.4-2.15 returned, leaves these two as they are.
-
-        Raises:
-          ValueError: if the number of arrays or a shape does not fit; nothing is set.
-        """
-        weights = checks.as_list("weights", weights)
-        own = self._scale_variables()
-        variables = [*self.weights, *own]
-        if len(weights) not in (len(variables), len(variables) - len(own)):
-            raise ValueError(
-                f"'weights' has {len(weights)} arrays, but {type(self).__name__} has "
-                f"{len(variables)} ({len(variables) - len(own)} without the loss scale). "
-                "Build the optimizer before, on the same variables."
-            )
-        values = [
-            checks.value_for(variable, array)
-            for variable, array in zip(variables, weights)
-        ]
-        for variable, value in zip(variables, values):
-            variable.assign(value)
-
-    def _scale_variables(self):
-        return [variable for _, variable in self.loss_scale_state.named_variables()]
-
-    def get_config(self):
-        """Return a dict from which `from_config` makes an equal optimizer.
-
-        It holds no state: the loss scale starts at `initial_scale` again.
-        """
-        config = {
-            "inner_optimizer": self._serialize_inner(),
-            "dynamic": self.dynamic,
-            "initial_scale": self.initial_scale,
-            "dynamic_growth_steps": self.dynamic_growth_steps,
-        }
-        if self.__dict__.get("_own_name") is not None:
-            config["name"] = self.name
-        if self.dynamic:
-            limits = self.loss_scale_state.get_config()
-            for ours, theirs in (
-                ("min_scale", "min_loss_scale"),
-                ("max_scale", "max_loss_scale"),
-            ):
-                if theirs in limits:
-                    config[ours] = limits[theirs]
-        return config
+    # --- Checks.
 
     def _unchecked(self, variables):
         """Those of `variables` that no step has had yet; refuses what is wrong."""

@@ -1,85 +1,13 @@
 """Loss scales: the variables, calling `rule.py`."""
 
 import abc
-import math
 
 import tensorflow as tf
 
 from tf_lso.scaling import apply as apply_lib
+from tf_lso.scaling import arguments, report
 from tf_lso.scaling import finite as finite_lib
-from tf_lso.scaling import report
 from tf_lso.scaling import rule as rule_lib
-
-
-def positive_number(name, value):
-    """Return `value` as a float, or raise an error that names the argument.
-
-    Args:
-      name: the argument's name, for the message.
-      value: a number, also a NumPy or TensorFlow scalar or a numeric string, which
-        the real classes took too.
-
-    Raises:
-      TypeError: if it cannot be a number.
-      ValueError: if it is not positive and finite as a float32.
-    """
-    try:
-        number = float(value)
-    except TypeError as error:
-        raise TypeError(f"{name!r} must be a number, but got: {value!r}.") from error
-    except ValueError as error:
-        raise ValueError(f"{name!r} must be a number, but got: {value!r}.") from error
-    except OverflowError:
-        number = math.inf
-    if not (rule_lib.FLOAT32_TINY <= number <= rule_lib.FLOAT32_MAX):
-        raise ValueError(
-            f"{name!r} must be a positive and finite float32, but got: {value!r}."
-        )
-    return number
-
-
-def positive_integer(name, value):
-    """Return `value` as an int from 1 to the largest int64, or raise an error.
-
-    Args:
-      name: the argument's name, for the message.
-      value: as for `positive_number`.
-    """
-    refusal = f"{name!r} must be a positive whole number (int64), but got: {value!r}."
-    try:
-        number = int(value)
-        whole = isinstance(value, str) or number == value
-    except TypeError as error:
-        raise TypeError(refusal) from error
-    except (ValueError, OverflowError) as error:
-        raise ValueError(refusal) from error
-    if not whole or not 1 <= number < 2**63:
-        raise ValueError(refusal)
-    return number
-
-
-def checked_rule(*, initial_scale, growth_steps, factor, min_scale, max_scale):
-    """Return the `ScaleRule` of arguments given as (name, value), for the messages.
-
-    Raises:
-      TypeError, ValueError: if a value is refused; the message has its name.
-    """
-    maximum = rule_lib.FLOAT32_MAX
-    if max_scale[1] is not None:
-        maximum = positive_number(*max_scale)
-    rule = rule_lib.ScaleRule(
-        initial_scale=positive_number(*initial_scale),
-        growth_steps=positive_integer(*growth_steps),
-        factor=positive_number(*factor),
-        min_scale=positive_number(*min_scale),
-        max_scale=maximum,
-    )
-    for name, value in (initial_scale, min_scale):
-        if float(value) > maximum:
-            raise ValueError(
-                f"{name!r} ({value!r}) must not exceed {max_scale[0]!r} ({max_scale[1]!r})."
-            )
-    return rule
 
 
 def _where(condition, if_true, if_false):
@@ -197,7 +125,9 @@ class FixedLossScale(LossScale):
             raise ValueError(
                 f"loss_scale_value must be at least 1, but got: {loss_scale_value!r}."
             )
-        self._loss_scale_value = positive_number("loss_scale_value", loss_scale_value)
+        self._loss_scale_value = arguments.positive_number(
+            "loss_scale_value", loss_scale_value
+        )
 
     @classmethod
     def of(cls, value):
@@ -262,7 +192,7 @@ class DynamicLossScale(LossScale):
         max_loss_scale=None,
     ):
         super().__init__()
-        self._rule = checked_rule(
+        self._rule = arguments.checked_rule(
             initial_scale=("initial_loss_scale", initial_loss_scale),
             growth_steps=("increment_period", increment_period),
             factor=("multiplier", multiplier),

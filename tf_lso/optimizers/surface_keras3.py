@@ -1,0 +1,102 @@
+"""The methods of Keras 3's own LossScaleOptimizer, on every face."""
+
+import tensorflow as tf
+
+from tf_lso.optimizers import checks
+from tf_lso.scaling import finite as finite_lib
+from tf_lso.scaling import gradients as gradients_lib
+from tf_lso.scaling import protocol as protocol_lib
+
+
+class SurfaceKeras3:
+    """What Keras 3's `fit` and custom loops of Keras 3 call."""
+
+    @checks.not_converted
+    def scale_loss(self, loss):
+        """Multiply the loss by the loss scale, in float32 or wider.
+
+        Gradients of the result go to `apply_gradients` or `apply` as they are, which
+        unscale them. Keras 3's `fit` does this.
+
+        Args:
+          loss: tensor of any shape and float dtype, or a number.
+
+        Returns:
+          A tensor of the loss's shape, float32 where the loss is narrower.
+
+        Raises:
+          RuntimeError: if `get_scaled_loss` was called in the same step.
+
+        Source: Keras 3.
+        """
+        if loss is None:
+            raise TypeError("'loss' must be a tensor or a number, but got: None.")
+        loss = tf.convert_to_tensor(loss)
+        if loss.dtype in (tf.float16, tf.bfloat16):
+            loss = tf.cast(loss, tf.float32)
+        scaled = gradients_lib.scale_loss(loss, self.loss_scale)
+        self._protocol.scaled(protocol_lib.KERAS3)
+        return scaled
+
+    @checks.not_converted
+    def apply(self, grads, trainable_variables=None):
+        """Apply a list of gradients, as `apply_gradients` does.
+
+        Args:
+          grads: list of gradients, one for each variable; None leaves one out.
+          trainable_variables: list of variables, or None for those of `build`.
+
+        Raises:
+          ValueError: if the lengths differ, and as `apply_gradients`.
+
+        Source: Keras 3.
+        """
+        grads = checks.as_list("grads", grads)
+        if trainable_variables is None:
+            trainable_variables = self._built_variables()
+            if grads and not trainable_variables:
+                raise ValueError(
+                    "'trainable_variables' must be given until the optimizer is built: "
+                    "pass them, or call build(trainable_variables) before."
+                )
+        variables = checks.as_list("trainable_variables", trainable_variables)
+        if len(grads) != len(variables):
+            raise ValueError(
+                f"'grads' has {len(grads)} elements but there are {len(variables)} "
+                "variables. Pass one gradient a variable, None where there is none."
+            )
+        self._apply(grads, variables, aggregate=True)
+
+    @checks.not_converted
+    def check_finite(self, grads):
+        """Return whether all of this replica's gradients are finite.
+
+        Args:
+          grads: list of tensors, `tf.IndexedSlices` or None, which is ignored.
+
+        Returns:
+          A scalar bool tensor.
+
+        Source: Keras 3.
+        """
+        return finite_lib.all_finite(list(grads))
+
+    def stateless_apply(self, optimizer_variables, grads, trainable_variables):
+        """Raise ValueError: TensorFlow optimizers hold their state in variables.
+
+        Source: Keras 3, whose TensorFlow optimizers raise the same.
+        """
+        raise ValueError(
+            "stateless_apply is not supported with the TensorFlow backend, whose "
+            "optimizers hold their state in variables. Use apply() or apply_gradients()."
+        )
+
+    def finalize_variable_values(self, var_list):
+        """Overwrite variables by their averages where the inner optimizer has them.
+
+        Args:
+          var_list: list of model variables.
+        """
+        finalize = getattr(self.inner_optimizer, "finalize_variable_values", None)
+        if finalize is not None:
+            finalize(var_list)
