@@ -306,9 +306,18 @@ def test_a_base_class_default_does_not_overwrite_the_inner_optimizers(family):
 
 
 class TestTheName:
-    def test_is_the_inner_optimizers(self, family):
+    @pytest.mark.parametrize("family", ["legacy", "new"])
+    def test_is_the_inner_optimizers_in_tf_keras(self, family):
         inner = FAMILIES[family].SGD(name="mine")
         assert tf_lso.LossScaleOptimizer(inner).name == "mine"
+
+    def test_is_the_classs_in_keras3(self):
+        inner = keras.optimizers.SGD(name="mine")
+        theirs = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
+        ours = tf_lso.LossScaleOptimizer(inner)
+        assert ours.name.startswith("loss_scale_optimizer")
+        assert theirs.name.startswith("loss_scale_optimizer")
+        assert inner.name == "mine"
 
     def test_may_be_given(self, family):
         optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(), name="scaled")

@@ -17,6 +17,7 @@ ARGUMENTS = {
     "SGD": {"momentum": 0.9},
     "RMSprop": {"momentum": 0.9, "centered": True},
     "Adam": {"amsgrad": True},
+    "AdamW": {"amsgrad": True},
 }
 LEGACY = [name for name in slots.SLOTS if hasattr(tf_keras.optimizers.legacy, name)]
 SLOT_PAIRS = [(name, slot) for name in slots.SLOTS for slot in slots.SLOTS[name]]

@@ -189,7 +189,8 @@ class Keras3Face(
                 f"work under a strategy of {replicas} replicas, in Keras 3 itself. "
                 "Accumulate in the training loop: add up the unscaled gradients of the "
                 "micro-batches in variables made in strategy.scope(), and call "
-                "apply_gradients() with their mean after the last one."
+                "apply_gradients() with them after the last one; "
+                "compat_docs/distribution.md has the program."
             )
         if inner.use_ema and inner.ema_overwrite_frequency and replicas > 1:
             raise ValueError(

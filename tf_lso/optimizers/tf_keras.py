@@ -69,7 +69,10 @@ class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin, surface.Su
         return [self.inner_optimizer.iterations.assign_add(1)]
 
     def _set_iterations(self, value):
-        self.inner_optimizer.iterations = value
+        if isinstance(value, tf.Variable):
+            self.inner_optimizer.iterations = value  # in place of the optimizer's own
+        else:
+            self.inner_optimizer.iterations.assign(tf.cast(value, tf.int64))
 
     def _built_variables(self):
         return self.__dict__.get("_build_list", [])
