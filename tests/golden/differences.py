@@ -246,14 +246,6 @@ DIFFERENCES = [
     ),
     Difference(
         "sparse_and_half",
-        {"case": "sparse", "inner": "Adam"},
-        "Keras 3's Adam takes rows of one index for gradients of their own",
-        rows(lambda index, row: {**row, "vars": ANYTHING}),
-        families=("keras3",),
-        versions=("2.10.1", "2.11.1", "2.15.1", "2.21-tf_keras"),
-    ),
-    Difference(
-        "sparse_and_half",
         {"case": "all_none"},
         "a refused step does not move the scale, as since 2.5",
         state(loss_scale=4.0, counter=0),
@@ -462,13 +454,6 @@ DIFFERENCES = [
         versions=UNTIL_2_3,
     ),
     # --- floor_and_overflow
-    Difference(
-        "floor_and_overflow",
-        {},
-        "what the attributes of the stable API read was not recorded",
-        gives(growth=ANYTHING, initial_scale=ANYTHING),
-        versions=UNTIL_2_3,
-    ),
     Difference(
         "floor_and_overflow",
         {"scale": ("0.0", "-4.0", "inf", "nan")},

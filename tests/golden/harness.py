@@ -258,15 +258,6 @@ def flat(value):
     return np.array([number(value)], np.float64)
 
 
-def assert_values(actual, recorded, exact, what):
-    """Compare numbers in nested lists, to the last bit or to `TOLERANCE`."""
-    actual, recorded = flat(actual), flat(recorded)
-    if exact:
-        np.testing.assert_array_equal(actual, recorded, err_msg=what)
-    else:
-        np.testing.assert_allclose(actual, recorded, err_msg=what, **TOLERANCE)
-
-
 def assert_counts(actual, recorded, what):
     """Compare scale, counter and iterations; they are equal in every version."""
     for key in ("loss_scale", "counter", "iterations"):
