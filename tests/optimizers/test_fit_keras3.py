@@ -256,3 +256,31 @@ def test_gradient_accumulation_counts_bad_micro_steps_out():
     np.testing.assert_allclose(rows, [1.0, 1.0, 1.0, 0.9, 0.9, 0.9, 0.85], rtol=1e-6)
     assert int(optimizer.iterations) == 2
     assert float(optimizer.loss_scale) == 1.0
+
+
+def test_a_saved_model_goes_on_bit_for_bit(tmp_path):
+    model = make_model()
+    model.compile(make_optimizer("Adam"), loss="mse", jit_compile=False)
+    fit(model, epochs=1)
+    model.save(tmp_path / "model.keras")
+    other = keras.models.load_model(tmp_path / "model.keras")
+    assert isinstance(other.optimizer, tf_lso.LossScaleOptimizer)
+    for trained in (model, other):
+        fit(trained)
+        check_state(trained.optimizer, scale=128.0, count=0, iterations=12)
+    for ours, theirs in zip(model.get_weights(), other.get_weights()):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_variables_are_those_of_keras_3s_own_wrapper():
+    """In the same order, so that saved models have one layout."""
+    paths = []
+    for wrapper in (tf_lso, keras.optimizers):
+        model = make_model()
+        optimizer = wrapper.LossScaleOptimizer(keras.optimizers.Adam(0.1))
+        optimizer.build(model.trainable_variables)
+        paths.append([tuple(v.shape) for v in optimizer.variables])
+        assert not {id(v) for v in model.variables} & {
+            id(v) for v in optimizer.variables
+        }
+    assert paths[0] == paths[1]

@@ -4,7 +4,9 @@ import inspect
 import sys
 import types
 
-from tf_lso.optimizers import arguments, checks, hyperparameters, surface
+import keras
+
+from tf_lso.optimizers import arguments, checks, hyperparameters, keras3, surface
 from tf_lso.scaling import protocol, report
 
 _MISSING = object()
@@ -15,14 +17,12 @@ _bound_classes = {}
 def _face_of(optimizer):
     """Return the class of the face that serves `optimizer`.
 
-    A family that has not been imported has no optimizers, so none is imported here
-    but Keras 3.
+    tf_keras is not imported here: as long as the program has not, there is no optimizer
+    of it.
 
     Raises:
       TypeError: if `optimizer` is no optimizer.
     """
-    from tf_lso.optimizers import keras3
-
     if isinstance(optimizer, keras3.OPTIMIZER):
         return keras3.Keras3Face
     if "tf_keras" in sys.modules:
@@ -64,9 +64,12 @@ def _bound(cls, optimizer):
             "__qualname__": cls.__qualname__,
             "__doc__": cls.__doc__,
         }
-        _bound_classes[cls, face] = types.new_class(
+        bound = types.new_class(
             cls.__name__, (cls, face), exec_body=lambda body: body.update(namespace)
         )
+        if face is keras3.Keras3Face:
+            keras3.register(cls, bound)
+        _bound_classes[cls, face] = bound
     return _bound_classes[cls, face]
 
 
@@ -80,6 +83,7 @@ def _the_inner(optimizer, inner_optimizer):
     return given[0]
 
 
+@keras.saving.register_keras_serializable("tf_lso")  # `load_model` finds it by this
 class LossScaleOptimizer(surface.Surface):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
 
@@ -221,8 +225,6 @@ def _deserializer(cls, config):
     """The function that makes the inner optimizer of `config`, for the family of `cls`."""
     deserialize = getattr(cls, "_deserialize_inner", None)
     if deserialize is None:
-        from tf_lso.optimizers import keras3
-
         deserialize = keras3.Keras3Face._deserialize_inner
         module = str(config.get("module") or "")
         if (

@@ -88,6 +88,14 @@ def _known_variables(optimizer):
     return optimizer._trainable_variables_indices, optimizer._var_key
 
 
+def register(cls, bound):
+    """Let Keras 3 save instances of `bound` under the name that it loads `cls` by."""
+    name = keras.saving.get_registered_name(cls)
+    if ">" in name:
+        package, name = name.split(">")
+        keras.saving.register_keras_serializable(package, name)(bound)
+
+
 class Keras3Face(
     slots.ListedSlots, surface.Surface, keras.optimizers.LossScaleOptimizer
 ):
@@ -114,6 +122,8 @@ class Keras3Face(
         for part in _parts(inner):
             _sum_gradients_only_once(part)
             _count_steps_once(part)
+        for name, variable in self.loss_scale_state.named_variables():
+            variable.path = f"{self.name}/{name}"  # by which Keras 3 knows variables
         if isinstance(self, tf.__internal__.tracking.Trackable):  # not in Keras 3.0
             self._track_trackable(inner, "inner_optimizer")
             self._track_trackable(self.loss_scale_state, "loss_scale")
@@ -172,7 +182,8 @@ class Keras3Face(
             self._note_built()
 
     def _note_built(self):
-        self._trainable_variables = list(self._built_variables())
+        # Not by assignment, by which Keras would count them among its own variables.
+        self.__dict__["_trainable_variables"] = list(self._built_variables())
         self.built = True
 
     def _built_variables(self):
@@ -237,12 +248,9 @@ class Keras3Face(
     @property
     def variables(self):
         """All variables in the order of Keras 3, a list that can also be called."""
+        own = [self.step_counter, self.dynamic_scale] if self.dynamic else []
         return checks.CallableList(
-            [
-                *self._variables,
-                *self._scale_variables(),
-                *self.inner_optimizer.variables,
-            ]
+            [*self._variables, *own, *self.inner_optimizer.variables]
         )
 
     @property
