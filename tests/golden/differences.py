@@ -206,7 +206,7 @@ DIFFERENCES = [
     Difference(
         "unscaled_gradients",
         {"case": ("slices_f32", "slices_f16", "slices_no_dense_shape")},
-        "slices stay sparse, as since 2.2",
+        "slices stay sparse, as since 2.3",
         _sparse_now,
         versions=("2.1.4",),
     ),
@@ -214,7 +214,7 @@ DIFFERENCES = [
     Difference(
         "sparse_and_half",
         {"case": ("sparse", "half", "some_none")},
-        "a skipped step counts in `iterations`, as since 2.2",
+        "a skipped step counts in `iterations`, as since 2.3",
         rows(_skipped_step_counts),
         versions=("2.1.4",),
     ),
@@ -232,7 +232,7 @@ DIFFERENCES = [
     Difference(
         "sparse_and_half",
         {"case": "sparse"},
-        "slices stay sparse, as since 2.2",
+        "slices stay sparse, as since 2.3",
         rows(lambda index, row: {**row, "grad_type": "IndexedSlices"}),
         versions=("2.1.4",),
     ),
@@ -411,7 +411,7 @@ DIFFERENCES = [
     Difference(
         "minimize_variants",
         {"case": "c_nan"},
-        "a skipped first step makes slots, as since 2.12",
+        "a skipped first step makes slots, as since 2.14",
         state(slots={"m/Variable": 0.0}),
         families=("new",),
         versions=(*FIRST_NEW, "2.11.1"),
@@ -434,7 +434,7 @@ DIFFERENCES = [
     Difference(
         "minimize_variants",
         {"case": "c_nan"},
-        "a skipped step counts in `iterations`, as since 2.2",
+        "a skipped step counts in `iterations`, as since 2.3",
         state(iterations=1),
         versions=("2.1.4",),
     ),
@@ -491,7 +491,7 @@ DIFFERENCES = [
                 "ggngggngi",
             )
         },
-        "a skipped step counts in `iterations`, as since 2.2",
+        "a skipped step counts in `iterations`, as since 2.3",
         _steps_count,
         versions=("2.1.4",),
     ),

@@ -32,7 +32,7 @@ SAME_KERNELS = tf.__version__.startswith("2.21.") and platform.machine() in (
 # Between kernels: a few units in the last place of float32 over 25 steps.
 TOLERANCE = {"rtol": 1e-6, "atol": 1e-7}
 
-# Before 2.2 a skipped step was not counted in `iterations`.
+# Before 2.3 a skipped step was not counted in `iterations`.
 COUNTS_SKIPPED_STEPS_NOT = "2.1.4"
 
 # The optimizer families, by their names in the record and here.

@@ -44,7 +44,7 @@ REFUSED = {
 
 # The name of a case -> why tf_lso does as the last version did, and not the first.
 AS_THE_LAST = {
-    "update:slices_no_shape": "slices need no dense shape since 2.12",
+    "update:slices_no_shape": "slices need no dense shape since 2.13",
 }
 
 # The name of a case -> why tf_lso does otherwise, and what.

@@ -202,9 +202,9 @@ def _is_applied(case, gradients):
         if "ok" in harness.result_of(results, harness.COUNTS_SKIPPED_STEPS_NOT)
     ],
 )
-def test_skipped_steps_count_since_2_2(case, results):
-    # The documented difference from 2.0 and 2.1: there `iterations` counted applied
-    # steps only. From 2.2 on, and in tf_lso, it counts all.
+def test_skipped_steps_count_since_2_3(case, results):
+    # The documented difference from 2.0 to 2.2: there `iterations` counted applied
+    # steps only. From 2.3 on, and in tf_lso, it counts all.
     states, _ = _states(case, "legacy")
     for version, steps in _steps(results):
         if version == harness.COUNTS_SKIPPED_STEPS_NOT:
