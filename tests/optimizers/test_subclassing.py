@@ -286,3 +286,28 @@ class TestOfTheInnerOptimizer:
         assert float(x) == 0.5
         step(optimizer, x, float("inf"))
         assert float(x) == 0.5
+
+
+def test_keras_3s_multi_optimizer_sums_once_on_replicas(mirrored2):
+    """It combines optimizers, each of which would sum the gradients again."""
+    if not hasattr(keras.optimizers, "MultiOptimizer"):
+        pytest.skip("this Keras has no MultiOptimizer")
+    with mirrored2.scope():
+        x = tf.Variable(1.0, name="x")
+        optimizer_map = keras.optimizers.OptimizerMap(keras.optimizers.SGD(0.1))
+        optimizer = tf_lso.LossScaleOptimizer(
+            keras.optimizers.MultiOptimizer(optimizer_map)
+        )
+        optimizer.build([x])
+
+    @tf.function
+    def step():
+        def replica_step():
+            optimizer.minimize(lambda: x * 1.0, [x])
+
+        mirrored2.run(replica_step)
+
+    step()
+    step()
+    assert float(x.values[0]) == pytest.approx(0.6)
+    assert int(optimizer.iterations.numpy()) == 2

@@ -52,6 +52,20 @@ def unscale_gradients(gradients, scale):
     return [unscale_gradient(gradient, scale) for gradient in gradients]
 
 
+def unscale_of(variables, gradients, scale):
+    """`unscale_gradients` where the variables are known.
+
+    Keras 3's float8 layers have variables whose "gradient" is their next value, which
+    no loss has scaled; Keras marks them.
+    """
+    return [
+        gradient
+        if getattr(variable, "overwrite_with_gradient", False)
+        else unscale_gradient(gradient, scale)
+        for variable, gradient in zip(variables, gradients)
+    ]
+
+
 def with_dense_shape(gradient, variable):
     """Return `gradient`; slices that lack their dense shape get the variable's.
 

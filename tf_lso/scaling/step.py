@@ -22,7 +22,7 @@ def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
     """
     loss_scale = face.loss_scale_state
     if unscale:
-        gradients = gradients_lib.unscale_gradients(gradients, loss_scale())
+        gradients = gradients_lib.unscale_of(variables, gradients, loss_scale())
     if aggregate:
         gradients, variables = face.aggregate_inner(gradients, variables)
     gradients = [gradients_lib.with_summed_rows(g) for g in gradients]
