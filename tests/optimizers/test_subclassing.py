@@ -1,5 +1,6 @@
 """Subclasses: of LossScaleOptimizer, and of the optimizers that it wraps."""
 
+import keras
 import pytest
 import tensorflow as tf
 
