@@ -213,13 +213,13 @@ class Keras3Face(
         unchecked = self._unchecked(variables)
         if not unchecked:
             return
-        if not inner.built:
-            if tf.__internal__.distribute.strategy_supports_no_merge_call():
-                self.build(variables)
-            else:
-                tf.distribute.get_replica_context().merge_call(
-                    lambda _: self.build(variables)
-                )
+        # Also if it says that it is built: another thread may be at it just now.
+        if tf.__internal__.distribute.strategy_supports_no_merge_call():
+            self.build(variables)
+        else:
+            tf.distribute.get_replica_context().merge_call(
+                lambda _: self.build(variables)
+            )
         known, key = _known_variables(inner)
         checks.refuse_unknown(
             [checks.name_of(v) for v in unchecked if key(v) not in known]
