@@ -508,3 +508,39 @@ class TestTheRecord:
         record.scaled(protocol_lib.LEGACY)
         record.unscaled()
         assert record.apply() is False
+
+
+class TestAFunctionThatOnlyApplies:
+    """It keeps what it was traced for; gradients of the other kind deserve a warning."""
+
+    @pytest.mark.parametrize("first", ["scale_loss", "get_unscaled_gradients"])
+    def test_warns_once_of_the_other_protocol(self, first, caplog):
+        optimizer = wrapped("keras3")
+        x = tf.Variable(1.0, name="x")
+        apply = tf.function(lambda g: optimizer.apply_gradients([(g, x)]))
+
+        def keras3():
+            optimizer.scale_loss(tf.constant(1.0))
+            return tf.constant(8.0)
+
+        def legacy():
+            optimizer.get_scaled_loss(tf.constant(1.0))
+            return optimizer.get_unscaled_gradients([tf.constant(8.0)])[0]
+
+        one, other = (keras3, legacy) if first == "scale_loss" else (legacy, keras3)
+        logger = logging.getLogger("absl")
+        logger.addHandler(caplog.handler)
+        try:
+            apply(one())
+            apply(one())
+            assert not [r for r in caplog.records if "was traced for" in r.getMessage()]
+            # As after an eager step of one's own, which leaves nothing open.
+            optimizer.apply_gradients([(tf.constant(0.0), x)])
+            other()
+            other()
+        finally:
+            logger.removeHandler(caplog.handler)
+        records = [r for r in caplog.records if "was traced for" in r.getMessage()]
+        assert len({id(record) for record in records}) == 1  # two handlers, one record
+        record = records[0]
+        assert first in record.getMessage().split("was traced for")[1]

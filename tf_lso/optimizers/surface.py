@@ -107,6 +107,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         checks.refuse_nongradients(grads)
         grads = gradients_lib.unscale_gradients(grads, self.loss_scale)
         self._protocol.unscaled()
+        self._once.warn(self._protocol.mixed(unscaled_by_caller=True))
         return grads
 
     # --- Steps.
@@ -171,9 +172,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             ]
         )
         unscale = self._protocol.apply()
-        forgotten = self._protocol.forgotten()
-        if forgotten:
-            self._once.warn(forgotten)
+        self._once.warn(self._protocol.forgotten())
         if not tf.executing_eagerly():
             self.__dict__["_traced"] = True
         return step_lib.apply_step(

@@ -36,6 +36,7 @@ class SurfaceKeras3:
             loss = tf.cast(loss, tf.float32)
         scaled = gradients_lib.scale_loss(loss, self.loss_scale)
         self._protocol.scaled(protocol_lib.KERAS3)
+        self._once.warn(self._protocol.mixed(unscaled_by_caller=False))
         return scaled
 
     @checks.not_converted

@@ -67,6 +67,7 @@ class Protocol:
         self._calls = 0
         self._ever_scaled = False
         self._ever_unscaled = False
+        self._traced_kinds = set()  # of functions that only apply: whether they unscale
 
     def __deepcopy__(self, memo):
         return type(self)()
@@ -106,11 +107,31 @@ class Protocol:
           RuntimeError: if that cannot be known, since functions of both kinds have
             scaled losses whose gradients are applied elsewhere.
         """
-        step = self._step_to_apply()
+        own = self._own_step()
+        step = self._step_to_apply(own)
         step.applied += 1
+        if step is not own and not tf.executing_eagerly():
+            self._traced_kinds.add(step.must_unscale)
         if step.must_unscale:
             self._ever_unscaled = True
         return step.must_unscale
+
+    def mixed(self, unscaled_by_caller):
+        """Return a warning if gradients may reach a function traced for the other kind.
+
+        A traced function that only applies keeps what it was traced for, and no Python
+        runs in it that could look at the gradients it gets later.
+        """
+        if unscaled_by_caller not in self._traced_kinds:
+            return None
+        traced, now = ("scale_loss()", "get_unscaled_gradients()")
+        if not unscaled_by_caller:
+            traced, now = now, traced
+        return (
+            f"{now} was called, but a function that only applies gradients was traced for "
+            f"those of {traced}. Gradients passed to it now would be unscaled twice or not "
+            "at all: use one protocol for it, or scale and apply in one function."
+        )
 
     def forgotten(self):
         """Return the warning that this use of the optimizer deserves, or None.
@@ -143,14 +164,13 @@ class Protocol:
         steps[number].order = self._calls
         return steps[number]
 
-    def _step_to_apply(self):
+    def _step_to_apply(self, own):
         """The step whose gradients are applied now.
 
         It was scaled here or in a graph around this one (this one is a branch or the
         body of a loop); or else in a function or thread that leaves applying to
         others.
         """
-        own = self._own_step()
         if own.is_open:
             return own
         elsewhere = self._left_open()

@@ -51,7 +51,7 @@ class Once:
         self._said = set()
 
     def warn(self, message):
-        """Log `message` as a warning unless this object has logged it before."""
-        if message not in self._said:
+        """Log `message` as a warning unless it is None or was logged before."""
+        if message is not None and message not in self._said:
             self._said.add(message)
             logging.warning(message)
