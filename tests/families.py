@@ -15,7 +15,14 @@ FAMILIES = {
 
 def raw(variable):
     """The TensorFlow variable behind a Keras variable."""
-    return variable.value if isinstance(variable, keras.Variable) else variable
+    value = getattr(variable, "value", None)
+    return variable if value is None or callable(value) else value
+
+
+def bare_sums(family):
+    """Whether the bare optimizer sums gradients over replicas: Keras 3.0 does not."""
+    sgd = FAMILIES[family].SGD()
+    return family != "keras3" or hasattr(sgd, "_all_reduce_sum_gradients")
 
 
 def numpy(variable):

@@ -198,9 +198,7 @@ def sparse_duplicates_that_overflow_when_summed_skip(s):
 
 
 def _bare_sums(s):
-    """Whether the bare optimizer sums gradients over replicas: Keras 3.0 does not."""
-    keras3 = s.family == "keras3" and s.replicas > 1
-    return not keras3 or hasattr(keras.optimizers.SGD(), "_all_reduce_sum_gradients")
+    return s.replicas == 1 or families.bare_sums(s.family)
 
 
 OPTIMIZERS = {

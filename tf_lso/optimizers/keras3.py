@@ -65,6 +65,7 @@ def _count_steps_once(optimizer):
     counter that is not mirrored is advanced by every replica.
     """
     variable = _iteration_variable(optimizer)
+    keras_assign = variable.assign
 
     def assign_add(value):
         raw = variable.value
@@ -75,7 +76,12 @@ def _count_steps_once(optimizer):
             return raw
         return raw.assign_add(value)
 
-    variable.__dict__["assign_add"] = assign_add
+    def assign(value):
+        # Keras 3.0 assigns the counter plus 1 at the end of a step.
+        in_step = getattr(_aggregation, "done", False)
+        return assign_add(1) if in_step else keras_assign(value)
+
+    variable.__dict__.update(assign_add=assign_add, assign=assign)
 
 
 def _build_under(optimizer, strategy):
