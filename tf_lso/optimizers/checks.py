@@ -85,6 +85,7 @@ def raw(variable):
 
 
 def name_of(variable):
+    """Return what a message calls `variable`: its path, its name, or what it is."""
     return (
         getattr(variable, "path", None)
         or getattr(variable, "name", None)
