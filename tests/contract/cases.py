@@ -173,6 +173,20 @@ def sparse_gradients_apply(s):
         check_state(optimizer, scale=8.0, count=1, iterations=1)
 
 
+@case(modes=("function",), styles=("legacy",))
+def repeated_rows_have_one_gradient(s):
+    """Adam squares their sum, as in TensorFlow 2.1-2.15, not each of them."""
+    x, y = s.variable(np.ones((4, 2))), s.variable(np.ones((4, 2)))
+    repeated = _sparse_step(s, s.optimizer("Adam", 0.1), x)
+    summed = _sparse_step(s, s.optimizer("Adam", 0.1), y)
+    for _ in range(2):
+        rows = [_rows(1.0, 2.0, 3.0)] * s.replicas
+        repeated(s.feed(rows), s.feed([[1, 1, 3]] * s.replicas, tf.int64))
+        rows = [_rows(3.0, 3.0)] * s.replicas
+        summed(s.feed(rows), s.feed([[1, 3]] * s.replicas, tf.int64))
+    check_equal(x, families.numpy(y))
+
+
 @case(modes=("eager", "function"))
 def sparse_duplicate_with_nan_skips(s):
     optimizer = s.optimizer()

@@ -58,6 +58,13 @@ GUARDS = {
         "sparse_duplicates_that_overflow_when_summed_skip",
         "new",
     ),
+    "adding up rows before the update": (
+        gradients,
+        "with_summed_rows",
+        lambda gradient: gradient,
+        "repeated_rows_have_one_gradient",
+        "keras3",
+    ),
     "the dense shape of slices": (
         gradients,
         "with_dense_shape",
