@@ -149,7 +149,7 @@ class TestTheVersionOfTensorflow:
     )
     def test_is_taken_where_it_is_new(self, monkeypatch, version):
         monkeypatch.setattr(tf, "__version__", version)
-        environment.require_tensorflow()
+        assert environment.require_tensorflow() is None
 
 
 def test_another_keras_backend_is_refused(monkeypatch):

@@ -7,7 +7,6 @@ import typing
 import numpy as np
 import tensorflow as tf
 
-import tf_lso
 from tests import families
 
 
@@ -125,7 +124,3 @@ def check_equal(variable, expected, exact=True):
             np.testing.assert_array_equal(value, np.asarray(expected, value.dtype))
         else:
             np.testing.assert_allclose(value, expected, rtol=1e-6)
-
-
-def is_tf_lso(optimizer):
-    return isinstance(optimizer, tf_lso.LossScaleOptimizer)
