@@ -4,26 +4,43 @@ The loss-scaling API of tf.keras 2.0-2.15 (`get_scaled_loss`,
 `get_unscaled_gradients`, fixed and dynamic loss scales, hyperparameter delegation)
 around the optimizers of Keras 3 and tf_keras, correct under `tf.distribute`.
 
-Importing this package patches nothing and does not import tf_keras.
+Importing this package patches nothing and imports neither TensorFlow nor Keras: each
+name is loaded when it is first used, so that `tf-lso check` needs no TensorFlow and
+`tf-lso run` leaves the program to set its environment first.
 """
 
-from tf_lso import environment as _environment
-
-_environment.require_tensorflow()
-
-from tf_lso.optimizers import LossScaleOptimizer  # noqa: E402  after the check above
-from tf_lso.scaling.loss_scale import (  # noqa: E402  after the check above
-    DynamicLossScale,
-    FixedLossScale,
-    LossScale,
-)
+import importlib as _importlib
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "DynamicLossScale",
-    "FixedLossScale",
-    "LossScale",
-    "LossScaleOptimizer",
-    "__version__",
-]
+# Public name -> the module that has it.
+_NAMES = {
+    "DynamicLossScale": "scaling.loss_scale",
+    "FixedLossScale": "scaling.loss_scale",
+    "LossScale": "scaling.loss_scale",
+    "LossScaleOptimizer": "optimizers",
+    "install": "installation",
+}
+# The mirrors: take the old dotted name and write `tf_lso` for `tf`.
+_MIRRORS = ("compat", "keras", "mixed_precision", "train")
+
+__all__ = ["__version__", *_MIRRORS, *_NAMES]
+
+
+def __getattr__(name):
+    if name not in _NAMES and name not in _MIRRORS:
+        from tf_lso import unknown
+
+        raise unknown.attribute_error(__name__, name, __all__)
+    from tf_lso import environment
+
+    environment.require_tensorflow()
+    if name in _MIRRORS:
+        return _importlib.import_module(f"tf_lso.{name}")
+    value = getattr(_importlib.import_module(f"tf_lso.{_NAMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,20 @@
+"""Mirror of `tf.compat.v1.train.experimental`, as far as it had loss scaling."""
+
+from tf_lso import unknown as _unknown
+from tf_lso.graph_rewrite import (
+    MixedPrecisionLossScaleOptimizer,
+    disable_mixed_precision_graph_rewrite,
+    enable_mixed_precision_graph_rewrite,
+)
+from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale, LossScale
+
+__all__ = [
+    "DynamicLossScale",
+    "FixedLossScale",
+    "LossScale",
+    "MixedPrecisionLossScaleOptimizer",
+    "disable_mixed_precision_graph_rewrite",
+    "enable_mixed_precision_graph_rewrite",
+]
+
+__getattr__ = _unknown.of_mirror(__name__, __all__)

@@ -1,0 +1,12 @@
+"""Mirror of `tf.compat.v2`, as far as it had loss scaling."""
+
+from tf_lso import unknown as _unknown
+from tf_lso.compat.v2 import keras, mixed_precision, train
+
+__all__ = [
+    "keras",
+    "mixed_precision",
+    "train",
+]
+
+__getattr__ = _unknown.of_mirror(__name__, __all__)

@@ -1,0 +1,18 @@
+"""Mirror of `tf.compat.v2.train.experimental`, as far as it had loss scaling."""
+
+from tf_lso import unknown as _unknown
+from tf_lso.graph_rewrite import (
+    disable_mixed_precision_graph_rewrite,
+    enable_mixed_precision_graph_rewrite,
+)
+from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale, LossScale
+
+__all__ = [
+    "DynamicLossScale",
+    "FixedLossScale",
+    "LossScale",
+    "disable_mixed_precision_graph_rewrite",
+    "enable_mixed_precision_graph_rewrite",
+]
+
+__getattr__ = _unknown.of_mirror(__name__, __all__)

@@ -1,0 +1,13 @@
+"""Mirror of the private `keras.mixed_precision.experimental.policy`."""
+
+from tf_lso import unknown as _unknown
+from tf_lso.policies import ExperimentalPolicy as Policy
+from tf_lso.policies import global_policy, set_policy
+
+__all__ = [
+    "Policy",
+    "global_policy",
+    "set_policy",
+]
+
+__getattr__ = _unknown.of_mirror(__name__, __all__)

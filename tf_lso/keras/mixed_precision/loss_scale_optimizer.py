@@ -1,0 +1,16 @@
+"""Mirror of the private `keras.mixed_precision.loss_scale_optimizer`."""
+
+from tf_lso import unknown as _unknown
+from tf_lso.optimizers import LossScaleOptimizer
+from tf_lso.optimizers.experimental import LossScaleOptimizer as LossScaleOptimizerV1
+
+BaseLossScaleOptimizer = LossScaleOptimizerV3 = LossScaleOptimizer
+
+__all__ = [
+    "BaseLossScaleOptimizer",
+    "LossScaleOptimizer",
+    "LossScaleOptimizerV1",
+    "LossScaleOptimizerV3",
+]
+
+__getattr__ = _unknown.of_mirror(__name__, __all__)

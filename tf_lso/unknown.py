@@ -1,0 +1,35 @@
+"""What the mirrors answer for a name that they do not have."""
+
+import difflib
+
+from tf_lso import names
+
+
+def attribute_error(module, name, known):
+    """Return the AttributeError for `name` of `module`, which names the nearest known.
+
+    Args:
+      module: the module's name.
+      name: the name asked for.
+      known: iterable of the names that it has.
+    """
+    message = f"module {module!r} has no attribute {name!r}."
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    elsewhere = [space for space, has in names.NAMESPACES.items() if name in has]
+    if elsewhere:
+        message += f" Did you mean 'tf_lso.{elsewhere[0]}.{name}'?"
+    elif near:
+        message += f" Did you mean {near[0]!r}?"
+    elif known:
+        message += f" It has: {', '.join(sorted(known))}."
+    # By the fields Python itself would make a suggestion, which would repeat this one.
+    return AttributeError(message)
+
+
+def of_mirror(module, known):
+    """Return the `__getattr__` of the mirror `module`, which has the names `known`."""
+
+    def __getattr__(name):
+        raise attribute_error(module, name, known)
+
+    return __getattr__
