@@ -27,17 +27,18 @@ _MIRRORS = ("compat", "keras", "mixed_precision", "train")
 __all__ = ["__version__", *_MIRRORS, *_NAMES]
 
 
+def _load(module):
+    # Not by `from tf_lso import ...`, which asks `__getattr__` before it imports.
+    return _importlib.import_module(f"tf_lso.{module}")
+
+
 def __getattr__(name):
-    if name not in _NAMES and name not in _MIRRORS:
-        from tf_lso import unknown
-
-        raise unknown.attribute_error(__name__, name, __all__)
-    from tf_lso import environment
-
-    environment.require_tensorflow()
+    if name not in __all__:
+        raise _load("unknown").attribute_error(__name__, name, __all__)
+    _load("environment").require_tensorflow()
     if name in _MIRRORS:
-        return _importlib.import_module(f"tf_lso.{name}")
-    value = getattr(_importlib.import_module(f"tf_lso.{_NAMES[name]}"), name)
+        return _load(name)
+    value = getattr(_load(_NAMES[name]), name)
     globals()[name] = value
     return value
 

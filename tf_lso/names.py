@@ -71,7 +71,11 @@ SYMBOLS = {
         current="tf.keras.mixed_precision.DTypePolicy",
     ),
     "global_policy": Symbol(
-        "Returns the policy in force, the experimental one with its loss scale.",
+        "Returns the policy in force.",
+        current="tf.keras.config.dtype_policy",
+    ),
+    "experimental.global_policy": Symbol(
+        "Returns the policy in force, with its loss scale.",
         current="tf.keras.config.dtype_policy",
     ),
     "set_global_policy": Symbol(
@@ -170,7 +174,7 @@ _EXPERIMENTAL = {
     "LossScaleOptimizer": Use("experimental.LossScaleOptimizer", "2.0-2.8"),
     "Policy": Use("experimental.Policy", "2.0-2.8"),
     "get_layer_policy": Use("get_layer_policy", "2.2-2.8"),
-    "global_policy": Use("global_policy", "2.0-2.8"),
+    "global_policy": Use("experimental.global_policy", "2.0-2.8"),
     "set_policy": Use("set_policy", "2.0-2.8"),
 }
 _V1 = {

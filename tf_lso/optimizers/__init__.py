@@ -156,12 +156,20 @@ class LossScaleOptimizer(surface.Surface):
         inner = _the_inner(optimizer, inner_optimizer)
         arguments.check_dynamic(dynamic)
         arguments.check_keras3_arguments(keras3_arguments)
+        self._start(
+            inner,
+            lambda: arguments.make_loss_scale(
+                dynamic, initial_scale, dynamic_growth_steps, min_scale, max_scale
+            ),
+            name,
+        )
+
+    def _start(self, inner, make_loss_scale, name):
+        """Wrap `inner`, with the loss scale that the callable makes once all is well."""
         checks.check_strategy()
         arguments.check_free(inner)
         self._check_inner(inner)
-        loss_scale = arguments.make_loss_scale(
-            dynamic, initial_scale, dynamic_growth_steps, min_scale, max_scale
-        )
+        loss_scale = make_loss_scale()
         self._initialize_family(name)
         state = {
             "_loss_scale": loss_scale,

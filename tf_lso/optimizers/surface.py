@@ -66,11 +66,11 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
 
     def _scaled(self, loss):
         self._check_loss(loss)
-        scaled = gradients_lib.scale_loss(loss, self.loss_scale)
+        scaled = gradients_lib.scale_loss(loss, self._loss_scale())
         if loss.dtype == tf.float16 and (
             not tf.executing_eagerly()
             or tf.reduce_any(
-                tf.abs(tf.cast(loss, tf.float32)) * self.loss_scale > _FLOAT16_MAX
+                tf.abs(tf.cast(loss, tf.float32)) * self._loss_scale() > _FLOAT16_MAX
             )
         ):
             self._once.warn(
@@ -105,7 +105,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         """
         grads = checks.as_list("grads", grads)
         checks.refuse_nongradients(grads)
-        grads = gradients_lib.unscale_gradients(grads, self.loss_scale)
+        grads = gradients_lib.unscale_gradients(grads, self._loss_scale())
         self._protocol.unscaled()
         self._once.warn(self._protocol.mixed(unscaled_by_caller=True))
         return grads

@@ -34,7 +34,7 @@ class SurfaceKeras3:
         loss = tf.convert_to_tensor(loss)
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
-        scaled = gradients_lib.scale_loss(loss, self.loss_scale)
+        scaled = gradients_lib.scale_loss(loss, self._loss_scale())
         self._protocol.scaled(protocol_lib.KERAS3)
         self._once.warn(self._protocol.mixed(unscaled_by_caller=False))
         return scaled

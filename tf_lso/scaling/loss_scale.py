@@ -5,7 +5,7 @@ import abc
 import tensorflow as tf
 
 from tf_lso.scaling import apply as apply_lib
-from tf_lso.scaling import arguments, report
+from tf_lso.scaling import arguments, as_tensor, report
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import rule as rule_lib
 
@@ -32,14 +32,17 @@ def _local_variable(initial_value, name, dtype):
         )
 
 
-class LossScale(tf.__internal__.tracking.Trackable, metaclass=abc.ABCMeta):
+class LossScale(
+    as_tensor.AsTensor, tf.__internal__.tracking.Trackable, metaclass=abc.ABCMeta
+):
     """Base class of the loss scales.
 
     A loss scale is a factor for the loss, by which gradients are divided again, so
     that small float16 gradients do not become zero on the way. Calling an instance
     returns the factor; `update` moves it after each step.
 
-    Subclasses define `__call__`, `update` and `get_config`.
+    Subclasses define `__call__`, `update` and `get_config`. An instance may also stand
+    where a float32 scalar tensor does, for the value it has then.
 
     Source: `tf.mixed_precision.experimental.LossScale` of TensorFlow 2.0-2.3.
     """

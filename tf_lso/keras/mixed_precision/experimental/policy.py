@@ -2,7 +2,8 @@
 
 from tf_lso import unknown as _unknown
 from tf_lso.policies import ExperimentalPolicy as Policy
-from tf_lso.policies import global_policy, set_policy
+from tf_lso.policies import experimental_global_policy as global_policy
+from tf_lso.policies import set_policy
 
 __all__ = [
     "Policy",

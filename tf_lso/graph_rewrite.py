@@ -1,0 +1,174 @@
+"""TensorFlow's graph rewrite to float16, with loss scaling, for any optimizer."""
+
+import tensorflow as tf
+from absl import logging
+
+from tf_lso import policies
+from tf_lso.optimizers import LossScaleOptimizer, experimental
+from tf_lso.scaling import gradients as gradients_lib
+from tf_lso.scaling import identifiers
+from tf_lso.scaling import loss_scale as loss_scale_lib
+
+# Taken before `install` puts tf_lso's in their place.
+_tf_enable = tf.compat.v1.mixed_precision.enable_mixed_precision_graph_rewrite
+_tf_disable = tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite
+_TFWrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
+
+
+class MixedPrecisionLossScaleOptimizer(_TFWrapper):
+    """Loss scaling around an optimizer of `tf.compat.v1.train`.
+
+    A step whose gradients are not finite is skipped, and `global_step` does not count
+    it.
+
+    Args:
+      opt: the `tf.compat.v1.train.Optimizer` to wrap.
+      loss_scale: "dynamic", a Python int or float of at least 1, or a `LossScale`.
+
+    Raises:
+      ValueError: if `opt` is none or scales the loss already, or `loss_scale` is None
+        or no loss scale.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> opt = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer(
+    ...     tf.compat.v1.train.GradientDescentOptimizer(0.25), loss_scale=8.)
+    >>> x = tf.Variable(1.0)
+    >>> _ = opt.minimize(lambda: x ** 2, var_list=[x])
+    >>> float(x)
+    0.5
+
+    Source: `tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer` of
+    TensorFlow 2.0-2.15.
+    """
+
+    def __init__(self, opt, loss_scale):
+        if not isinstance(opt, tf.compat.v1.train.Optimizer):
+            raise ValueError(
+                "'opt' must be an instance of tf.compat.v1.train.Optimizer, but got: "
+                f"{opt!r}. For optimizers of Keras use tf_lso.LossScaleOptimizer."
+            )
+        if isinstance(opt, _TFWrapper):
+            raise ValueError(
+                "'opt' must not be a MixedPrecisionLossScaleOptimizer, since the loss "
+                f"would be scaled twice, but got: {opt!r}."
+            )
+        if loss_scale is None:
+            raise ValueError(
+                "'loss_scale' cannot be None. Pass 'dynamic', a number, or a LossScale."
+            )
+        # Skips the constructor of TensorFlow's, which takes no loss scale but its own.
+        tf.compat.v1.train.Optimizer.__init__(
+            self, getattr(opt, "_use_locking", False), opt.get_name()
+        )
+        self._optimizer = opt
+        self._loss_scale = identifiers.get(loss_scale)
+        self._track_trackable(opt, "base_optimizer")
+        self._track_trackable(self._loss_scale, "loss_scale")
+
+    # What TensorFlow's wrapper asks itself; tests/test_graph_rewrite.py runs it all.
+
+    def _doing_dynamic_loss_scaling(self):
+        return not isinstance(self._loss_scale, loss_scale_lib.FixedLossScale)
+
+    def _unscale_grads(self, grads):
+        return gradients_lib.unscale_gradients(grads, self._loss_scale())
+
+    def variables(self):
+        """Return the variables of the inner optimizer and of the loss scale, a list."""
+        state = [variable for _, variable in self._loss_scale.named_variables()]
+        return [*self._optimizer.variables(), *state]
+
+
+def _wrap(opt, loss_scale):
+    """Return `opt` wrapped; refuses what the real function refused."""
+    if isinstance(opt, (LossScaleOptimizer, _TFWrapper)):
+        raise ValueError(
+            f"'opt' must not be a {type(opt).__name__}, but got: {opt!r}. "
+            "enable_mixed_precision_graph_rewrite() wraps the optimizer itself."
+        )
+    if isinstance(opt, tf.compat.v1.train.Optimizer):
+        return MixedPrecisionLossScaleOptimizer(opt, loss_scale)
+    try:
+        return experimental.LossScaleOptimizer(opt, loss_scale)
+    except TypeError as error:
+        raise ValueError(
+            "'opt' must be an optimizer of Keras or of tf.compat.v1.train, but got: "
+            f"{opt!r}."
+        ) from error
+
+
+def enable_mixed_precision_graph_rewrite(opt, loss_scale="dynamic"):
+    """Turn TensorFlow's rewrite of graphs to float16 on, and scale the loss for it.
+
+    The rewrite changes what `tf.function` and `fit` compile from then on, on GPUs;
+    eager steps stay as they are.
+
+    Args:
+      opt: an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`.
+      loss_scale: "dynamic", a Python int or float of at least 1, or a `LossScale`.
+
+    Returns:
+      `opt`, wrapped: a LossScaleOptimizer or a MixedPrecisionLossScaleOptimizer.
+
+    Raises:
+      ValueError: if `opt` is no optimizer or scales the loss already, `loss_scale` is no
+        loss scale, or a mixed precision policy is in force. Nothing is turned on then.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> experimental = tf_lso.train.experimental
+    >>> opt = experimental.enable_mixed_precision_graph_rewrite(
+    ...     tf.keras.optimizers.SGD(0.1), loss_scale=128)
+    >>> float(opt.loss_scale)
+    128.0
+    >>> experimental.disable_mixed_precision_graph_rewrite()
+
+    Source: `tf.train.experimental.enable_mixed_precision_graph_rewrite` of TensorFlow
+    2.0-2.5, in `tf.compat.v1` until today.
+    """
+    policy = policies.global_policy()
+    if policy.compute_dtype != policy.variable_dtype:
+        raise ValueError(
+            "The mixed precision graph rewrite cannot be turned on, because the global "
+            f"dtype policy is {policy.name!r}, and both compute in float16. Leave out one "
+            "of the two calls; policies also work in eager mode."
+        )
+    wrapped = _wrap(opt, loss_scale)
+    _turn_on()
+    logging.info(
+        "The mixed precision graph rewrite is on: functions traced from now on compute "
+        "in float16 where TensorFlow finds it safe. Eager steps do not."
+    )
+    return wrapped
+
+
+def _turn_on():
+    # TensorFlow has the switch, and what policies ask about it, only behind its own
+    # function, which wants an optimizer of its own, and warns that the loss scale of that
+    # is deprecated.
+    logger = tf.get_logger()
+    logger.addFilter(_is_of_use)
+    try:
+        _tf_enable(tf.compat.v1.train.GradientDescentOptimizer(0.0), 1.0)
+    finally:
+        logger.removeFilter(_is_of_use)
+
+
+def _is_of_use(record):
+    return "FixedLossScale" not in record.getMessage()
+
+
+def disable_mixed_precision_graph_rewrite():
+    """Turn TensorFlow's rewrite of graphs to float16 off.
+
+    Wrapped optimizers go on scaling the loss.
+
+    Source: `tf.train.experimental.disable_mixed_precision_graph_rewrite` of TensorFlow
+    2.0-2.5, in `tf.compat.v1` until today.
+    """
+    _tf_disable()

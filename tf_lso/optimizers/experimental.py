@@ -1,0 +1,74 @@
+"""The experimental LossScaleOptimizer of TensorFlow 2.0-2.8, which takes a loss scale."""
+
+import inspect
+
+import keras
+
+from tf_lso import optimizers
+from tf_lso.scaling import identifiers
+
+
+@keras.saving.register_keras_serializable("tf_lso", "ExperimentalLossScaleOptimizer")
+class LossScaleOptimizer(optimizers.LossScaleOptimizer):
+    """An optimizer that scales the loss by a loss scale object.
+
+    A subclass of `tf_lso.LossScaleOptimizer`, whose documentation says what it does;
+    only how the scale is given and read differs.
+
+    Args:
+      optimizer: the optimizer of Keras 3 or tf_keras to wrap.
+      loss_scale: "dynamic"; a Python int or float of at least 1 for a fixed scale; or
+        a `LossScale`, also of a class of your own. An object is used as it is, not
+        copied: its state moves with the optimizer's steps.
+      name: str, the optimizer's name (an addition).
+
+    Raises:
+      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer.
+      ValueError: if `loss_scale` is None or no loss scale, another wrapper holds the
+        optimizer, or the strategy in scope is not supported.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> from tf_lso.keras.mixed_precision import experimental as mixed_precision
+    >>> opt = mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), 128)
+    >>> float(opt.loss_scale()), "%g" % opt.loss_scale, float(2 * opt.loss_scale)
+    (128.0, '128', 256.0)
+
+    Source: `tf.keras.mixed_precision.experimental.LossScaleOptimizer` of TensorFlow
+    2.0-2.8.
+    """
+
+    def __init__(self, optimizer, loss_scale, *, name=None):
+        if loss_scale is None:
+            raise ValueError(
+                "'loss_scale' cannot be None. Pass 'dynamic', a number, or a LossScale."
+            )
+        self._start(optimizer, lambda: identifiers.get(loss_scale), name)
+
+    @property
+    def loss_scale(self):
+        """The `LossScale`: to be called, or used as the float32 tensor of its value."""
+        return self.loss_scale_state
+
+    def get_config(self):
+        """Return a dict from which `from_config` makes an equal optimizer.
+
+        It holds no state: the loss scale starts at its beginning again.
+        """
+        config = {
+            "optimizer": self._serialize_inner(),
+            "loss_scale": identifiers.serialize(self.loss_scale_state),
+        }
+        if self.__dict__.get("_own_name") is not None:
+            config["name"] = self.name
+        return config
+
+
+LossScaleOptimizer.__signature__ = inspect.Signature(
+    [
+        inspect.Parameter("optimizer", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        inspect.Parameter("loss_scale", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, default=None),
+    ]
+)

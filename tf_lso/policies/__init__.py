@@ -1,0 +1,64 @@
+"""Dtype policies of TensorFlow 2.0-2.15, over those of the Keras that `tf.keras` is."""
+
+import keras
+import tensorflow as tf
+
+from tf_lso.policies.api import PolicyApi
+from tf_lso.policies.device import log_device_compatibility_check
+
+_apis = {}
+
+
+def of(family):
+    """Return the policy functions and classes of one Keras, made once.
+
+    Args:
+      family: "keras" for Keras 3 or "tf_keras".
+
+    Returns:
+      A `PolicyApi`.
+    """
+    if family not in _apis:
+        if family == "keras":
+            from tf_lso.policies import keras3 as module
+        else:
+            from tf_lso.policies import tf_keras as module
+        _apis[family] = PolicyApi(module)
+    return _apis[family]
+
+
+def _of_tensorflow():
+    """The one that `tf.keras` is, which TF_USE_LEGACY_KERAS decides."""
+    return of("keras" if tf.keras.Model is keras.Model else "tf_keras")
+
+
+_api = _of_tensorflow()
+
+Policy = _api.Policy
+global_policy = _api.global_policy
+set_global_policy = _api.set_global_policy
+
+ExperimentalPolicy = _api.ExperimentalPolicy
+experimental_global_policy = _api.experimental_global_policy
+set_policy = _api.set_policy
+get_layer_policy = _api.get_layer_policy
+
+# Keras 3's names of the same.
+DTypePolicy = Policy
+dtype_policy = global_policy
+set_dtype_policy = set_global_policy
+
+__all__ = [
+    "DTypePolicy",
+    "ExperimentalPolicy",
+    "Policy",
+    "dtype_policy",
+    "experimental_global_policy",
+    "get_layer_policy",
+    "global_policy",
+    "log_device_compatibility_check",
+    "of",
+    "set_dtype_policy",
+    "set_global_policy",
+    "set_policy",
+]

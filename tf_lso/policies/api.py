@@ -1,0 +1,131 @@
+"""The policy functions of TensorFlow 2.0-2.15, for one Keras."""
+
+import tensorflow as tf
+
+from tf_lso.policies import experimental
+
+
+class PolicyApi:
+    """The functions and classes that one Keras's mixed_precision modules have.
+
+    Args:
+      family: module of this package that says what to use of that Keras.
+    """
+
+    def __init__(self, family):
+        self._family = family
+        self.Policy = family.Policy
+        self.ExperimentalPolicy = family.register(
+            experimental.policy_class(family.Policy, family.tell_of_device)
+        )
+
+        # Functions, not methods: their signatures and names are those of the real ones.
+        def global_policy():
+            """Return the dtype policy that new layers get.
+
+            Source: TensorFlow 2.4-2.15.
+            """
+            return family.get_global()
+
+        def set_global_policy(policy):
+            """Set the dtype policy that new layers get.
+
+            From then on `compile` wraps the optimizer of a mixed_float16 model by
+            tf_lso, in place of Keras's own wrapper.
+
+            Args:
+              policy: a policy, its name, or None for the default dtype's.
+
+            Raises:
+              TypeError: if it is neither.
+              ValueError: if no policy has the name, it does not compute in floating
+                point, or the mixed precision graph rewrite is on.
+
+            Source: TensorFlow 2.4-2.15.
+            """
+            self._set(policy, family.Policy)
+
+        def experimental_global_policy():
+            """Return the dtype policy that new layers get, with its loss scale.
+
+            Source: TensorFlow 2.0-2.8.
+            """
+            return self._with_loss_scale(family.get_global())
+
+        def set_policy(policy):
+            """Set the dtype policy that new layers get, with its loss scale.
+
+            From then on `compile` wraps the optimizer of a model with that policy by
+            its loss scale.
+
+            Args:
+              policy: a policy, its name, or None for the default dtype's.
+
+            Raises:
+              TypeError, ValueError: as `set_global_policy`.
+
+            Source: TensorFlow 2.0-2.8.
+            """
+            # "infer" was the default of TensorFlow 2.0-2.2, and its name.
+            unset = isinstance(policy, str) and policy in ("infer", "_infer")
+            self._set(None if unset else policy, self.ExperimentalPolicy)
+
+        def get_layer_policy(layer):
+            """Return the dtype policy of a layer, with its loss scale.
+
+            Args:
+              layer: a layer of Keras.
+
+            Raises:
+              ValueError: if it is none.
+
+            Source: TensorFlow 2.2-2.8.
+            """
+            if not isinstance(layer, family.Layer):
+                raise ValueError(
+                    f"get_layer_policy() takes a layer of Keras, but got: {layer!r}."
+                )
+            return self._with_loss_scale(layer.dtype_policy)
+
+        self.global_policy = global_policy
+        self.set_global_policy = set_global_policy
+        self.experimental_global_policy = experimental_global_policy
+        experimental_global_policy.__name__ = "global_policy"
+        self.set_policy = set_policy
+        self.get_layer_policy = get_layer_policy
+
+    def _with_loss_scale(self, policy):
+        """The policy itself where it can carry a loss scale, else one like it."""
+        if hasattr(policy, "loss_scale") or not hasattr(policy, "compute_dtype"):
+            return policy
+        return self.ExperimentalPolicy(policy.name)
+
+    def _set(self, policy, cls):
+        family = self._family
+        if policy is None:
+            policy = cls(family.floatx())
+        elif not isinstance(policy, family.Policy):
+            experimental.check_name(policy)
+            policy = cls(policy)
+        _check(policy)
+        family.tell_of_device(policy.name)
+        # Here, since it needs the policies.
+        from tf_lso.installation import wrapping
+
+        wrapping.enable(family.MODULE)
+        family.set_global(policy)
+
+
+def _check(policy):
+    if not tf.as_dtype(policy.compute_dtype).is_floating:
+        raise ValueError(
+            "The global policy must compute in floating point, as 'float32' and "
+            f"'mixed_float16' do, but got: {policy.name!r}."
+        )
+    mixed = policy.compute_dtype != policy.variable_dtype
+    if mixed and tf.__internal__.train.is_mixed_precision_graph_rewrite_enabled():
+        raise ValueError(
+            f"The global policy cannot be {policy.name!r}, because the mixed precision "
+            "graph rewrite is on, and both compute in float16. Leave out the call of "
+            "enable_mixed_precision_graph_rewrite(): policies also work in eager mode."
+        )

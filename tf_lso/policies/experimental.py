@@ -1,0 +1,127 @@
+"""The experimental Policy of TensorFlow 2.0-2.8, which carries a loss scale."""
+
+import functools
+
+import tensorflow as tf
+
+from tf_lso.scaling import identifiers, report
+
+# "USE_DEFAULT" in TensorFlow 2.0-2.3, "auto" in 2.4-2.8.
+_DEFAULTS = ("auto", "USE_DEFAULT")
+_REMOVED = "_float32_vars"
+
+_once = report.Once()
+
+
+def check_name(name):
+    """Refuse what is no policy's name, as TensorFlow 2.0-2.15 did."""
+    if isinstance(name, tf.DType):
+        raise TypeError(
+            f"'name' must be a string, not a DType: pass {name.name!r}. Got: {name!r}."
+        )
+    if not isinstance(name, str):
+        raise TypeError(f"'name' must be a string, but got: {name!r}.")
+    if name.endswith(_REMOVED):
+        raise ValueError(
+            f"Policies ending in {_REMOVED!r} were removed in TensorFlow 2.1: use "
+            f"'mixed_float16' instead. Got: {name!r}."
+        )
+
+
+def _is_default(loss_scale):
+    return isinstance(loss_scale, str) and loss_scale in _DEFAULTS
+
+
+class LossScalePolicy:
+    """A dtype policy that carries a loss scale.
+
+    A layer with it computes in `compute_dtype` and keeps its variables in
+    `variable_dtype`; a model compiled under it gets its optimizer wrapped with its
+    loss scale.
+
+    Args:
+      name: str, "mixed_float16", "mixed_bfloat16", or the name of a dtype.
+      loss_scale: a `LossScale`, a Python int or float of at least 1 for a fixed one,
+        "dynamic", or None for none. By default dynamic for "mixed_float16", else none.
+
+    Raises:
+      TypeError: if `name` is no str.
+      ValueError: if it names no policy, or `loss_scale` is no loss scale.
+
+    Example:
+
+    >>> from tf_lso.keras.mixed_precision import experimental as mixed_precision
+    >>> policy = mixed_precision.Policy("mixed_float16", loss_scale=128)
+    >>> policy.compute_dtype, policy.variable_dtype, float(policy.loss_scale())
+    ('float16', 'float32', 128.0)
+
+    Source: `tf.keras.mixed_precision.experimental.Policy` of TensorFlow 2.0-2.8.
+    """
+
+    def __init__(self, name, loss_scale="auto"):
+        check_name(name)
+        super().__init__(name)
+        if _is_default(loss_scale):
+            self._loss_scale = (
+                identifiers.get("dynamic") if name == "mixed_float16" else None
+            )
+            self._loss_scale_is_default = True
+        else:
+            self._loss_scale = identifiers.get(loss_scale)
+            self._loss_scale_is_default = False
+            if loss_scale is not None and name not in ("mixed_float16", "float16"):
+                _once.warn(
+                    "A policy's loss scale is of use only where it computes in float16, "
+                    f"but loss_scale={loss_scale!r} was given to the policy {name!r}. "
+                    "Leave it out."
+                )
+        self._tell_of_device(name)
+
+    @property
+    def loss_scale(self):
+        """The `LossScale`, or None."""
+        return self._loss_scale
+
+    @property
+    def should_cast_variables(self):
+        """Whether variables are cast for computing, a bool."""
+        return self.variable_dtype != self.compute_dtype
+
+    def get_config(self):
+        """Return the arguments that make an equal policy, a dict."""
+        config = {"name": self.name}
+        if not self._loss_scale_is_default:
+            config["loss_scale"] = identifiers.serialize(self.loss_scale)
+        return config
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Make a policy of what `get_config` returned, which is not changed."""
+        config = dict(config)
+        if isinstance(config.get("loss_scale"), dict):
+            config["loss_scale"] = identifiers.deserialize(
+                config["loss_scale"], custom_objects
+            )
+        return cls(**config)
+
+    def __repr__(self):
+        return f'<{type(self).__name__} "{self.name}", loss_scale={self.loss_scale}>'
+
+
+@functools.cache
+def policy_class(base, tell_of_device):
+    """Return the experimental policy over a Keras's own policy class.
+
+    Args:
+      base: the class.
+      tell_of_device: function of a policy's name that logs whether it is fast here.
+    """
+
+    class Policy(LossScalePolicy, base):
+        __doc__ = LossScalePolicy.__doc__
+        _tell_of_device = staticmethod(tell_of_device)
+
+    # By which Keras finds the class again when it loads a model.
+    Policy.__module__ = "tf_lso.keras.mixed_precision.experimental"
+    Policy.__qualname__ = "Policy"
+    return Policy

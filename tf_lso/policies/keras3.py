@@ -1,0 +1,21 @@
+"""What policies need of Keras 3."""
+
+import keras
+
+from tf_lso.policies import device
+
+MODULE = keras
+Policy = keras.DTypePolicy
+Layer = keras.layers.Layer
+
+# Functions that `install` puts nothing in the place of.
+get_global = keras.config.dtype_policy
+set_global = keras.config.set_dtype_policy
+floatx = keras.config.floatx
+
+tell_of_device = device.log_device_compatibility_check
+
+
+def register(cls):
+    """Let Keras load layers and models that were saved with policies of `cls`."""
+    return keras.saving.register_keras_serializable("tf_lso", "Policy")(cls)

@@ -1,0 +1,111 @@
+"""A loss scale in the place of its value.
+
+`optimizer.loss_scale` was an object to call in TensorFlow 2.0-2.3 and a float32 tensor
+in 2.4-2.15. An object that also answers as a tensor serves programs of both.
+"""
+
+import operator
+
+import numpy as np
+import tensorflow as tf
+
+_BINARY = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+)
+
+
+class AsTensor:
+    """What a float32 scalar tensor answers to, from the value of `self()`."""
+
+    # NumPy must leave `array * scale` to the methods below.
+    __array_priority__ = 1000
+
+    @property
+    def dtype(self):
+        """`tf.float32`."""
+        return tf.float32
+
+    @property
+    def shape(self):
+        """The shape of a scalar."""
+        return tf.TensorShape(())
+
+    def numpy(self):
+        """Return the loss scale as a NumPy float32, in eager mode."""
+        return tf.convert_to_tensor(self()).numpy()
+
+    def __array__(self, dtype=None, copy=None):
+        del copy  # the value is always a new array
+        return np.asarray(self.numpy(), dtype)
+
+    def __float__(self):
+        return float(self())
+
+    def __int__(self):
+        return int(self())
+
+    def __bool__(self):
+        # `if policy.loss_scale:` asked whether there is one.
+        return True
+
+    def __format__(self, spec):
+        return format(float(self), spec) if spec else str(self)
+
+    def __neg__(self):
+        return -self()
+
+    def __eq__(self, other):
+        if isinstance(other, (bool, int, float, np.ndarray, np.number, tf.Tensor)):
+            return tf.equal(self(), tf.cast(other, tf.float32))
+        return NotImplemented  # by identity, as in TensorFlow 2.0-2.3
+
+    # Two scales are equal where they are the same object, by which sets find them.
+    __hash__ = object.__hash__
+
+
+def _forward(name):
+    function = getattr(operator, name)
+
+    def method(self, other):
+        return function(self(), _value(other))
+
+    return method
+
+
+def _reflected(name):
+    function = getattr(operator, name)
+
+    def method(self, other):
+        return function(_value(other), self())
+
+    return method
+
+
+def _value(other):
+    return other() if isinstance(other, AsTensor) else other
+
+
+for _name in _BINARY:
+    setattr(AsTensor, f"__{_name}__", _forward(_name))
+    if _name not in ("lt", "le", "gt", "ge"):
+        setattr(AsTensor, f"__r{_name}__", _reflected(_name))
+
+
+def _convert(scale, dtype=None, name=None, as_ref=False):
+    del as_ref
+    if dtype is not None and not tf.as_dtype(dtype).is_compatible_with(tf.float32):
+        return NotImplemented
+    return tf.convert_to_tensor(scale(), name=name)
+
+
+tf.register_tensor_conversion_function(AsTensor, _convert)
