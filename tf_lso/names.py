@@ -275,17 +275,22 @@ TF_KERAS_PREFIXES = {
 }
 
 
+# Those whose private modules could be imported.
+_WITH_PRIVATE = ("keras", "keras.src", "tensorflow.python.keras", "tf_keras.src")
+
+
 def _keras_modules(prefixes):
     for prefix, keras in prefixes.items():
         stable = f"{keras}.mixed_precision"
         yield f"{prefix}.mixed_precision", stable
         yield f"{prefix}.mixed_precision.experimental", f"{stable}.experimental"
+        if prefix not in _WITH_PRIVATE:
+            continue
         for module in _PRIVATE_STABLE:
-            private = "keras.mixed_precision"
-            yield f"{prefix}.mixed_precision.{module}", f"{private}.{module}"
+            yield f"{prefix}.mixed_precision.{module}", f"{stable}.{module}"
             yield (
                 f"{prefix}.mixed_precision.experimental.{module}",
-                f"{private}.experimental.{module}",
+                f"{stable}.experimental.{module}",
             )
 
 
@@ -317,3 +322,173 @@ CONTRIB = {
         "tf.mixed_precision.experimental.FixedLossScale"
     ),
 }
+
+# --- What today's TensorFlow has of these spellings, as it was seen in 2.16-2.21.
+
+# Namespaces that hold more than loss scaling: their other names are none of ours.
+SHARED = ("train.experimental", "compat.v1.train.experimental")
+
+# These can be reached as attributes, and not be imported: `tf.compat.v1.keras` is an
+# object that loads Keras when it is used, and no module.
+BY_ATTRIBUTE_TODAY = ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras")
+
+# A copy of Keras 2.6 that TensorFlow keeps for itself.
+KERAS_COPY = "tensorflow.python.keras"
+KERAS_COPY_BREAKS = (
+    "TensorFlow's own copy of Keras 2.6: it takes only the optimizers of "
+    "tensorflow.python.keras, and raises TypeError for those of tf.keras."
+)
+
+_POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
+# Full module name as imported -> the old names that it has today. A module that is not
+# here is gone.
+MODULES_TODAY = {
+    **{
+        f"{keras}.mixed_precision": tuple(_STABLE)
+        for keras in ("keras", "tensorflow.keras", *BY_ATTRIBUTE_TODAY)
+    },
+    "tensorflow.train.experimental": (),
+    "tensorflow.compat.v2.train.experimental": (),
+    **{
+        f"tensorflow.{namespace}": tuple(NAMESPACES[namespace])
+        for namespace in (
+            "compat.v1.mixed_precision",
+            "compat.v1.mixed_precision.experimental",
+            "compat.v1.train.experimental",
+        )
+    },
+    "tensorflow.python.training.experimental.loss_scale": (*_LOSS_SCALES, "get"),
+    f"{KERAS_COPY}.mixed_precision": (),
+    f"{KERAS_COPY}.mixed_precision.loss_scale_optimizer": (
+        "LossScaleOptimizer",
+        "LossScaleOptimizerV1",
+    ),
+    f"{KERAS_COPY}.mixed_precision.policy": (*_POLICY_NAMES, "PolicyV1"),
+    f"{KERAS_COPY}.mixed_precision.device_compatibility_check": (
+        "log_device_compatibility_check",
+    ),
+    **{
+        f"{keras}.mixed_precision": ("LossScaleOptimizer", *_POLICY_NAMES)
+        for keras in ("tf_keras", "tf_keras.src", "tf_keras.api._v2.keras")
+    },
+    "tf_keras.api._v1.keras.mixed_precision": ("LossScaleOptimizer",),
+    "tf_keras.src.mixed_precision.loss_scale_optimizer": (
+        "LossScaleOptimizer",
+        "LossScaleOptimizerV3",
+        "BaseLossScaleOptimizer",
+    ),
+    "tf_keras.src.mixed_precision.policy": _POLICY_NAMES,
+    "tf_keras.src.mixed_precision.device_compatibility_check": (
+        "log_device_compatibility_check",
+    ),
+}
+
+# --- The old optimizer's methods and properties.
+
+ANYWHERE = "anywhere"  # no other object has a name like this
+CALLED = "called"  # others have it too, but not as a method
+KNOWN = "known"  # a use only where the object is seen to be a LossScaleOptimizer
+KNOWN_CALLED = "known, called"  # the same, and only a call of it breaks
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A method or property of the old LossScaleOptimizer.
+
+    Attributes:
+      breaks: what happens on today's Keras 3, for people; "" where nothing breaks.
+      does: what tf_lso's optimizer has under the name, for people.
+      seen: ANYWHERE, CALLED, KNOWN or KNOWN_CALLED: what makes an attribute of this
+        name a use of the old API.
+      current: what Keras 3 has instead, or "".
+    """
+
+    breaks: str
+    does: str
+    seen: str = KNOWN
+    current: str = ""
+
+
+def _gone(name, does, seen=KNOWN, current=""):
+    return Method(
+        f"AttributeError: Keras 3's LossScaleOptimizer has no {name}.",
+        does,
+        seen,
+        current,
+    )
+
+
+_DELEGATED = "Reads and sets the inner optimizer's."
+_INNER = "Does what the inner optimizer's did, also where Keras 3 has none."
+METHODS = {
+    "get_scaled_loss": _gone(
+        "get_scaled_loss",
+        "Has it: takes a tensor or a callable.",
+        ANYWHERE,
+        "optimizer.scale_loss(loss)",
+    ),
+    "get_unscaled_gradients": _gone(
+        "get_unscaled_gradients",
+        "Has it, so that clipping and accumulation see true gradients.",
+        ANYWHERE,
+        "nothing: apply_gradients unscales",
+    ),
+    "dynamic_counter": _gone(
+        "dynamic_counter", "Has it: finite steps since the scale moved.", ANYWHERE
+    ),
+    "dynamic_growth_steps": Method(
+        "", "Has it: None where the scale is fixed.", ANYWHERE
+    ),
+    "_decayed_lr": _gone(
+        "_decayed_lr",
+        "Has it: the learning rate of this step, in the dtype asked for.",
+        CALLED,
+        "optimizer.learning_rate",
+    ),
+    "loss_scale": _gone(
+        "loss_scale",
+        "Has it: a tensor, and from the experimental class one that can be called.",
+        CALLED,
+        "optimizer.dynamic_scale",
+    ),
+    "dynamic": _gone("dynamic", "Has it: whether the scale moves."),
+    "_optimizer": _gone(
+        "_optimizer", "Has it: the inner optimizer.", current="inner_optimizer"
+    ),
+    "lr": _gone("lr", _DELEGATED, current="learning_rate"),
+    "decay": _gone("decay", _DELEGATED),
+    "beta_1": _gone("beta_1", _DELEGATED, current="inner_optimizer.beta_1"),
+    "beta_2": _gone("beta_2", _DELEGATED, current="inner_optimizer.beta_2"),
+    "weights": _gone("weights", "Has it.", current="variables"),
+    "variables": Method(
+        "TypeError: Keras 3's `variables` is a list, and cannot be called.",
+        "Its list can be called.",
+        KNOWN_CALLED,
+        "optimizer.variables",
+    ),
+    **{
+        name: _gone(name, _INNER)
+        for name in (
+            "minimize",
+            "compute_gradients",
+            "get_gradients",
+            "get_updates",
+            "get_weights",
+            "set_weights",
+            "get_slot",
+            "get_slot_names",
+            "add_slot",
+            "add_weight",
+        )
+    },
+}
+
+# Symbols whose calls return a LossScaleOptimizer.
+OPTIMIZERS = (
+    "LossScaleOptimizer",
+    "experimental.LossScaleOptimizer",
+    "LossScaleOptimizerV1",
+    "LossScaleOptimizerV3",
+    "BaseLossScaleOptimizer",
+    "enable_mixed_precision_graph_rewrite",
+)

@@ -1,1 +1,130 @@
 """Put tf_lso where old programs look for the old names, and take it away again."""
+
+import sys
+import threading
+
+from tf_lso import environment
+from tf_lso.installation import hooks
+from tf_lso.installation import ledger as ledger_lib
+
+_lock = threading.RLock()
+_installed = None  # the ledger of what is in force
+
+
+class Handle:
+    """What `install` returns: takes back what was installed.
+
+    As a context manager it does so at the end of the block, unless it was installed
+    before the block already.
+    """
+
+    def __init__(self, installed_here):
+        self._installed_here = installed_here
+
+    def uninstall(self):
+        """Leave TensorFlow and Keras as they were before `install`; once is enough."""
+        _uninstall()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self._installed_here:
+            self.uninstall()
+
+
+def install(*, usage=None):
+    """Make every old spelling of the loss-scaling API resolve to tf_lso.
+
+    `tf.keras.mixed_precision.experimental`, `tf.train.experimental`,
+    `from tensorflow.keras.mixed_precision import experimental` and all the others, also
+    for modules that were imported before. `compile` wraps the optimizers of
+    mixed_float16 models by tf_lso, and Keras 3's optimizers answer to their old
+    attributes (`lr`, ...). Calling it again changes nothing.
+
+    Args:
+      usage: a `Usage` that is to note which old names the program uses, or None.
+
+    Returns:
+      A `Handle` with `uninstall()`, also a context manager.
+
+    Raises:
+      ImportError: if TensorFlow or Keras is of a version that tf_lso does not support.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> with tf_lso.install():
+    ...     from tensorflow.keras.mixed_precision import experimental
+    ...     opt = experimental.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), 128)
+    >>> float(opt.loss_scale())
+    128.0
+    """
+    global _installed
+    with _lock:
+        if _installed is not None:
+            return Handle(installed_here=False)
+        ledger = ledger_lib.Ledger()
+        try:
+            _apply(ledger, usage)
+        except BaseException:
+            ledger.undo()
+            raise
+        _installed = ledger
+        return Handle(installed_here=True)
+
+
+def _uninstall():
+    global _installed
+    with _lock:
+        if _installed is not None:
+            _installed.undo()
+            _installed = None
+
+
+def _apply(ledger, usage):
+    environment.require_tensorflow()
+    import keras
+
+    # The mirrors first: they take hold of what is replaced.
+    from tf_lso import compat, mixed_precision, train  # noqa: F401
+    from tf_lso import keras as keras_mirror  # noqa: F401
+    from tf_lso.installation import attributes, spellings
+
+    spellings.apply(ledger, ("tensorflow", "keras"))
+    if usage is not None:
+        for module, namespace in spellings.modules():
+            usage.watch(ledger, module, namespace)
+    attributes.apply(ledger)
+    _wrap(ledger, keras)
+    if "tf_keras" in sys.modules:
+        _apply_to_tf_keras(ledger)
+    else:
+        hook = hooks.ImportHook("tf_keras", lambda: _when_installed(ledger))
+        ledger.on_undo(hook.remove)
+
+
+def _when_installed(ledger):
+    with _lock:
+        if _installed is ledger:
+            _apply_to_tf_keras(ledger)
+
+
+def _apply_to_tf_keras(ledger):
+    # These take hold of what is replaced.
+    from tf_lso import optimizers, policies
+    from tf_lso.installation import spellings
+
+    policies.of("tf_keras")
+    optimizers.prepare_for_tf_keras()
+
+    spellings.apply(ledger, ("tf_keras",))
+    _wrap(ledger, sys.modules["tf_keras"])
+
+
+def _wrap(ledger, keras):
+    from tf_lso.installation import wrapping
+
+    if wrapping.enable(keras):
+        ledger.on_undo(lambda: wrapping.disable(keras))

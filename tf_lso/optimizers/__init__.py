@@ -14,6 +14,13 @@ _MISSING = object()
 _bound_classes = {}
 
 
+def prepare_for_tf_keras():
+    """Return the module of the faces for tf_keras, which imports tf_keras."""
+    from tf_lso.optimizers import tf_keras as tf_keras_faces
+
+    return tf_keras_faces
+
+
 def _face_of(optimizer):
     """Return the class of the face that serves `optimizer`.
 
@@ -26,8 +33,7 @@ def _face_of(optimizer):
     if isinstance(optimizer, keras3.OPTIMIZER):
         return keras3.Keras3Face
     if "tf_keras" in sys.modules:
-        from tf_lso.optimizers import tf_keras as tf_keras_faces
-
+        tf_keras_faces = prepare_for_tf_keras()
         if isinstance(optimizer, tf_keras_faces.LEGACY_OPTIMIZER):
             return tf_keras_faces.LegacyFace
         if isinstance(optimizer, tf_keras_faces.OPTIMIZER):

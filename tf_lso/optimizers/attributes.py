@@ -101,7 +101,17 @@ class Attributes:
                 self._warn_if_traced("learning_rate")
             inner.learning_rate = value
 
-    lr = learning_rate
+    @property
+    def lr(self):
+        """The learning rate, as the TensorFlow variable that old programs expect.
+
+        What `tf.keras.backend.set_value` takes; Keras 3's own variables it does not.
+        """
+        return checks.raw(self.inner_optimizer.learning_rate)
+
+    @lr.setter
+    def lr(self, value):
+        self.learning_rate = value
 
     @property
     def iterations(self):

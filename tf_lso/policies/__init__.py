@@ -27,12 +27,12 @@ def of(family):
     return _apis[family]
 
 
-def _of_tensorflow():
-    """The one that `tf.keras` is, which TF_USE_LEGACY_KERAS decides."""
+def of_tensorflow():
+    """Return the one of the Keras that `tf.keras` is: TF_USE_LEGACY_KERAS decides."""
     return of("keras" if tf.keras.Model is keras.Model else "tf_keras")
 
 
-_api = _of_tensorflow()
+_api = of_tensorflow()
 
 Policy = _api.Policy
 global_policy = _api.global_policy
@@ -58,6 +58,7 @@ __all__ = [
     "global_policy",
     "log_device_compatibility_check",
     "of",
+    "of_tensorflow",
     "set_dtype_policy",
     "set_global_policy",
     "set_policy",

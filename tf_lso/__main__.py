@@ -1,0 +1,8 @@
+"""`python -m tf_lso`: the same as the command `tf-lso`."""
+
+import sys
+
+from tf_lso import cli
+
+if __name__ == "__main__":
+    sys.exit(cli.main())

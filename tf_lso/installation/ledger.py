@@ -1,0 +1,73 @@
+"""Changes to modules and classes of others, each written down so that it can be undone."""
+
+import sys
+
+_ABSENT = object()
+
+
+def _is_wrapper(owner):
+    """Whether `owner` is a module of tf.compat.v1, which keeps copies of attributes."""
+    return "_tfmw_wrapped_module" in vars(owner)
+
+
+class Ledger:
+    """What was changed, in order; `undo` takes it back."""
+
+    def __init__(self):
+        self._undo = []
+
+    def set_attribute(self, owner, name, value):
+        """Set an attribute of a module or class."""
+        before = vars(owner).get(name, _ABSENT)
+        if _is_wrapper(owner):
+            self._undo.append(_restorer_of_wrapper(owner, name))
+        else:
+            self._undo.append(lambda: _restore(owner, name, before))
+        setattr(owner, name, value)
+
+    def set_module(self, name, module):
+        """Let `import name` find `module`."""
+        before = sys.modules.get(name, _ABSENT)
+
+        def undo():
+            if before is _ABSENT:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = before
+
+        self._undo.append(undo)
+        sys.modules[name] = module
+
+    def on_undo(self, function):
+        """Call `function` in its turn when all is undone."""
+        self._undo.append(function)
+
+    def undo(self):
+        """Take all back, the last first."""
+        while self._undo:
+            self._undo.pop()()
+
+
+def _restore(owner, name, before):
+    if before is not _ABSENT:
+        setattr(owner, name, before)
+    elif name in vars(owner):
+        delattr(owner, name)
+
+
+def _restorer_of_wrapper(owner, name):
+    wrapped = owner._tfmw_wrapped_module
+    attributes = {scope: vars(scope).get(name, _ABSENT) for scope in (wrapped, owner)}
+    listed = list(owner.__all__)
+
+    def undo():
+        # Setting refreshes the cache that the wrapper is read from.
+        if attributes[wrapped] is not _ABSENT:
+            setattr(owner, name, attributes[wrapped])
+        elif name in vars(owner):
+            delattr(owner, name)
+        if attributes[owner] is _ABSENT:
+            vars(owner).pop(name, None)
+        owner.__all__[:] = listed
+
+    return undo

@@ -1,0 +1,213 @@
+"""Which modules get which mirror: the patch list, as data.
+
+Today's modules keep their objects and get the old names set on them; names that no
+module of today has are put into `sys.modules`.
+"""
+
+import functools
+import importlib
+import sys
+import types
+
+from tf_lso import names
+
+# Spelled module of today -> the way to it by attributes. Programs reach it by import
+# and by attribute, so it is changed in place.
+_IN_PLACE = {
+    "keras.mixed_precision": ("keras", "mixed_precision"),
+    "tensorflow.train.experimental": ("tensorflow", "train.experimental"),
+    "tensorflow.compat.v2.train.experimental": (
+        "tensorflow",
+        "compat.v2.train.experimental",
+    ),
+    "tensorflow.compat.v1.mixed_precision": (
+        "tensorflow",
+        "compat.v1.mixed_precision",
+    ),
+    "tensorflow.compat.v1.mixed_precision.experimental": (
+        "tensorflow",
+        "compat.v1.mixed_precision.experimental",
+    ),
+    "tensorflow.compat.v1.train.experimental": (
+        "tensorflow",
+        "compat.v1.train.experimental",
+    ),
+}
+
+# Modules of TensorFlow's own, whose parts hold on to them: programs get a copy.
+_OVERLAID = "tensorflow.python."
+
+# tf_keras's own modules, which it uses itself, stay as they are.
+_LEFT_ALONE = "tf_keras.src."
+
+# Packages that were on the way to a module and are gone -> the Keras that stands for
+# them, by its first name; or None for an empty one.
+_PACKAGES = {
+    "keras.api": None,
+    "keras.api._v1": None,
+    "keras.api._v2": None,
+    "keras.api._v1.keras": "keras",
+    "keras.api._v2.keras": "keras",
+    "tensorflow.compat.v1.keras": "tensorflow",
+    "tensorflow.compat.v2.keras": "tensorflow",
+}
+
+# Attributes that lead to a module which is gone: (module, attribute) -> namespace.
+_PATHS = {
+    ("tensorflow", "mixed_precision"): "mixed_precision",
+    ("tensorflow._api.v2.compat.v2", "mixed_precision"): "compat.v2.mixed_precision",
+    ("keras.src", "mixed_precision"): "keras.mixed_precision",
+}
+
+
+def apply(ledger, roots):
+    """Make every spelling of the old modules lead to tf_lso.
+
+    Args:
+      ledger: `Ledger` to change by.
+      roots: iterable of the first names of spellings: "tensorflow", "keras" and, once
+        it has been imported, "tf_keras".
+    """
+    if "tensorflow" in roots:
+        _apply_packages(ledger)
+        for (module, attribute), namespace in _PATHS.items():
+            replacement = module_for(namespace, module)
+            ledger.set_attribute(sys.modules[module], attribute, replacement)
+    for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
+        if spelled.split(".")[0] in roots and not spelled.startswith(_LEFT_ALONE):
+            _apply_one(ledger, spelled, namespace)
+
+
+def modules():
+    """Yield what stands for the spellings just now, each with its namespace."""
+    for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
+        if spelled in sys.modules and not spelled.startswith(_LEFT_ALONE):
+            yield sys.modules[spelled], namespace
+
+
+def _apply_one(ledger, spelled, namespace):
+    contents = _contents(spelled, namespace)
+    loaded = sys.modules.get(spelled)
+    if spelled in _IN_PLACE:
+        owner = _reach(*_IN_PLACE[spelled])
+        _set_all(ledger, owner, contents)
+        if loaded is None:
+            ledger.set_module(spelled, owner)
+        elif loaded is not owner:  # importing it made a copy
+            _set_all(ledger, loaded, contents)
+    elif loaded is None:
+        ledger.set_module(spelled, module_for(namespace, spelled))
+    elif spelled.startswith(_OVERLAID):
+        _apply_overlay(ledger, spelled, contents)
+    else:
+        _set_all(ledger, loaded, contents)
+
+
+def _reach(root, path):
+    return functools.reduce(getattr, path.split("."), sys.modules[root])
+
+
+def _apply_packages(ledger):
+    import tensorflow as tf
+
+    keras = {"keras": sys.modules["keras"], "tensorflow": tf.keras}
+    for name, stands_for in _PACKAGES.items():
+        if name in sys.modules:
+            continue
+        package = keras[stands_for] if stands_for else types.ModuleType(name)
+        ledger.set_module(name, package)
+        parent, _, last = name.rpartition(".")
+        if parent.startswith("keras"):
+            ledger.set_attribute(sys.modules[parent], last, package)
+
+
+def _apply_overlay(ledger, spelled, contents):
+    original = sys.modules[spelled]
+    overlay = types.ModuleType(spelled, original.__doc__)
+    vars(overlay).update({**vars(original), **contents})
+    ledger.set_module(spelled, overlay)
+    parent, _, last = spelled.rpartition(".")
+    if vars(sys.modules[parent]).get(last) is original:
+        ledger.set_attribute(sys.modules[parent], last, overlay)
+
+
+def _set_all(ledger, owner, contents):
+    for name, value in contents.items():
+        if vars(owner).get(name) is not value:
+            ledger.set_attribute(owner, name, value)
+
+
+# --- What is put there.
+
+
+def _mirror(namespace):
+    return importlib.import_module(f"tf_lso.{namespace}")
+
+
+def _policies(spelled):
+    """The policies of the Keras that a spelling leads to."""
+    from tf_lso import policies
+
+    root = spelled.split(".")[0]
+    return policies.of_tensorflow() if root == "tensorflow" else policies.of(root)
+
+
+# Symbol of the table -> the same in a `PolicyApi`.
+_OF_POLICIES = {
+    "Policy": "Policy",
+    "DTypePolicy": "Policy",
+    "experimental.Policy": "ExperimentalPolicy",
+    "PolicyV1": "ExperimentalPolicy",
+    "global_policy": "global_policy",
+    "dtype_policy": "global_policy",
+    "experimental.global_policy": "experimental_global_policy",
+    "set_global_policy": "set_global_policy",
+    "set_dtype_policy": "set_global_policy",
+    "set_policy": "set_policy",
+    "get_layer_policy": "get_layer_policy",
+}
+
+
+def _contents(spelled, namespace):
+    """What a module in the place of `spelled` has: name -> object."""
+    if namespace in names.NAMESPACES or namespace in names.PRIVATE:
+        uses = names.mirror_names(namespace)
+    else:
+        uses = {}
+    mirror = _mirror(namespace)
+    contents = {}
+    for name, use in uses.items():
+        attribute = _OF_POLICIES.get(use.symbol)
+        contents[name] = (
+            getattr(_policies(spelled), attribute)
+            if attribute
+            else getattr(mirror, name)
+        )
+    prefix = f"{spelled}."
+    for module, inside in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
+        if module.startswith(prefix) and "." not in module.removeprefix(prefix):
+            contents[module.removeprefix(prefix)] = module_for(inside, module)
+    return contents
+
+
+def module_for(namespace, spelled):
+    """Return the module that stands for a spelling of `namespace` which is gone.
+
+    It is tf_lso's mirror, or one like it where the spelling leads to a Keras that
+    `tf.keras` is not.
+    """
+    from tf_lso import policies
+
+    mirror = _mirror(namespace)
+    if _policies(spelled) is policies.of_tensorflow():
+        return mirror
+    return _other_mirror(namespace, spelled.split(".")[0])
+
+
+@functools.cache
+def _other_mirror(namespace, root):
+    mirror = _mirror(namespace)
+    module = types.ModuleType(mirror.__name__, mirror.__doc__)
+    vars(module).update(vars(mirror))
+    vars(module).update(_contents(f"{root}.{namespace.partition('.')[2]}", namespace))
+    return module

@@ -1,0 +1,101 @@
+"""Run a program as Python would, with the old names in place."""
+
+import os
+import runpy
+import signal
+import sys
+import traceback
+import types
+
+
+def run(arguments, *, module=False, report=False):
+    """Run a script or module as `__main__`, and return its exit code.
+
+    The old names are put in place when the program first imports TensorFlow or Keras,
+    so that what it sets in its environment before still counts.
+
+    Args:
+      arguments: list of str, the script's path or the module's name, and what is to be
+        in `sys.argv` after it.
+      module: whether it is the name of a module, as `python -m` takes.
+      report: whether to print, at the end, which old names were used where.
+
+    Returns:
+      An int, as Python would exit with.
+    """
+    from tf_lso import installation
+    from tf_lso.installation import hooks, usage
+
+    seen = usage.Usage() if report else None
+    hooks.after_import_of_frameworks(lambda: installation.install(usage=seen))
+    sys.argv[:] = arguments
+    try:
+        return _exit_code_of(_run_module if module else _run_script)
+    finally:
+        if report:
+            sys.stdout.flush()
+            sys.stderr.write(usage.report(seen.used()))
+
+
+def _exit_code_of(run_main):
+    try:
+        run_main(sys.argv[0])
+    except SystemExit as end:
+        return _exit_code(end.code)
+    except KeyboardInterrupt as error:
+        _show(error)
+        return 128 + signal.SIGINT
+    except BaseException as error:
+        _show(error)
+        return 1
+    return 0
+
+
+def _exit_code(code):
+    if code is None or isinstance(code, int):
+        return code or 0
+    print(code, file=sys.stderr)  # as Python does with `sys.exit("message")`
+    return 1
+
+
+def _run_script(path):
+    if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
+        sys.path.insert(0, path)
+        runpy.run_path(path, run_name="__main__")
+        return
+    path = os.path.abspath(path)
+    with open(path, "rb") as file:
+        source = file.read()
+    main = types.ModuleType("__main__")
+    main.__file__ = path
+    main.__builtins__ = __builtins__
+    # Kept as `__main__` after it has ended, for what it left to `atexit` and threads.
+    sys.modules["__main__"] = main
+    sys.path[0] = os.path.dirname(path)
+    exec(compile(source, path, "exec"), vars(main))
+
+
+def _run_module(name):
+    sys.path[0] = os.getcwd()
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _show(error):
+    """Print a traceback that begins with the program's own frames."""
+    trace = error.__traceback__
+    while trace is not None and _is_ours(trace.tb_frame):
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError):
+        trace = None
+    error = error.with_traceback(trace)
+    if sys.excepthook is sys.__excepthook__:
+        traceback.print_exception(type(error), error, trace)
+    else:
+        sys.excepthook(type(error), error, trace)
+
+
+def _is_ours(frame):
+    file = frame.f_code.co_filename
+    return (
+        file == __file__ or file.startswith("<frozen runpy") or file == runpy.__file__
+    )
