@@ -121,35 +121,88 @@ WITHOUT_TENSORFLOW = """
             return next((spec for spec in specs if spec is not None), None)
 
     sys.meta_path[:] = [Hidden()]
+    import tf_lso
+    print(tf_lso.__version__)
+
     try:
-        import tf_lso
+        tf_lso.LossScaleOptimizer
     except ImportError as error:
         print(type(error).__name__, error)
 """
 
 
 def test_without_tensorflow_the_error_names_the_extras():
-    (message,) = run(WITHOUT_TENSORFLOW)
+    version, message = run(WITHOUT_TENSORFLOW)
+    assert version == tf_lso.__version__  # `import tf_lso` needs none
     assert message.startswith("ImportError tf_lso needs TensorFlow")
     assert "tf-lso[tensorflow]" in message
     assert "tf-lso[tensorflow-cpu]" in message
 
 
-class TestTheVersionOfTensorflow:
-    @pytest.mark.parametrize("version", ["1.15.5", "2.11.0", "2.15.1"])
-    def test_is_refused_by_its_number_where_it_is_old(self, monkeypatch, version):
-        monkeypatch.setattr(tf, "__version__", version)
+OUTSIDE = [
+    ("tensorflow", "1.15.5"),
+    ("tensorflow", "2.11.0"),
+    ("tensorflow", "2.15.1"),
+    ("tensorflow", "2.22.0.dev20260101"),
+    ("tensorflow", "3.0.0"),
+    ("keras", "2.15.0"),
+    ("keras", "4.0.0"),
+    ("tf_keras", "2.15.0"),
+    ("tf_keras", "2.22.0"),
+]
+INSIDE = [
+    ("tensorflow", "2.16.0"),
+    ("tensorflow", "2.21.0-rc1"),
+    ("keras", "3.0.5"),
+    ("keras", "3.15.1"),
+    ("tf_keras", "2.16.0"),
+    ("tf_keras", "2.21.0"),
+]
+
+
+class TestTheVersionOfAFramework:
+    @pytest.mark.parametrize(("framework", "version"), OUTSIDE)
+    def test_outside_the_range_is_refused_with_the_range(self, framework, version):
         with pytest.raises(ImportError) as caught:
-            environment.require_tensorflow()
+            environment.check_version(framework, version)
         assert version in str(caught.value)
-        assert ".".join(map(str, environment.OLDEST_TENSORFLOW)) in str(caught.value)
+        assert environment.supported_range(framework) in str(caught.value)
+        assert "pip install" in str(caught.value)
+
+    @pytest.mark.parametrize(("framework", "version"), INSIDE)
+    def test_inside_the_range_is_taken(self, framework, version):
+        assert environment.check_version(framework, version) is None
+
+    @pytest.mark.parametrize("framework", [tf, keras])
+    def test_is_asked_of_the_framework_that_is_there(self, monkeypatch, framework):
+        monkeypatch.setattr(framework, "__version__", "1.2.3")
+        with pytest.raises(ImportError, match=r"found 1\.2\.3"):
+            environment.require_tensorflow()
+
+    def test_outside_the_range_may_be_tried(self, monkeypatch, caplog):
+        monkeypatch.setenv(environment.OVERRIDE, "1")
+        environment.check_version("tensorflow", "2.99.0")
+        assert "2.99.0" in caplog.text
 
     @pytest.mark.parametrize(
-        "version", ["2.16.0", "2.21.0-rc1", "2.22.0.dev20260101", "3.0.0"]
+        "statement",
+        [
+            "import tf_lso; tf_lso.LossScaleOptimizer",
+            "import tf_lso; tf_lso.install()",
+            "from tf_lso.keras import mixed_precision",
+            "from tf_lso.mixed_precision.experimental import LossScale",
+        ],
     )
-    def test_is_taken_where_it_is_new(self, monkeypatch, version):
-        monkeypatch.setattr(tf, "__version__", version)
-        assert environment.require_tensorflow() is None
+    def test_is_asked_whatever_is_used_first(self, statement):
+        (message,) = run(f"""
+            import tensorflow as tf
+            tf.__version__ = "2.15.1"
+            try:
+                {statement}
+            except ImportError as error:
+                print(error)
+        """)
+        assert "2.15.1" in message
 
 
 def test_another_keras_backend_is_refused(monkeypatch):
@@ -169,12 +222,14 @@ def test_another_keras_backend_does_not_matter_to_tf_keras(monkeypatch, family):
 
 class TestThePublicNames:
     def test_are_those_of_all(self):
+        assert [name for name in tf_lso.__all__ if not hasattr(tf_lso, name)] == []
         own = {
             name
             for name, value in vars(tf_lso).items()
             if not name.startswith("_") and not isinstance(value, types.ModuleType)
         }
-        assert own == set(tf_lso.__all__) - {"__version__"}
+        mirrors = {"compat", "keras", "mixed_precision", "train"}
+        assert own | mirrors == set(tf_lso.__all__) - {"__version__"}
         assert tf_lso.__version__
 
     def test_are_sorted_and_listed_once(self):

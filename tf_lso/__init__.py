@@ -24,7 +24,7 @@ _NAMES = {
 # The mirrors: take the old dotted name and write `tf_lso` for `tf`.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")
 
-__all__ = ["__version__", *_MIRRORS, *_NAMES]
+__all__ = sorted(("__version__", *_MIRRORS, *_NAMES))
 
 
 def _load(module):
@@ -35,7 +35,6 @@ def _load(module):
 def __getattr__(name):
     if name not in __all__:
         raise _load("unknown").attribute_error(__name__, name, __all__)
-    _load("environment").require_tensorflow()
     if name in _MIRRORS:
         return _load(name)
     value = getattr(_load(_NAMES[name]), name)

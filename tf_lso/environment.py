@@ -1,8 +1,20 @@
 """What tf_lso needs from the machine: the one room for versions of the frameworks."""
 
+import importlib.metadata
 import importlib.util
+import os
 
-OLDEST_TENSORFLOW = (2, 16)
+from absl import logging
+
+# Framework -> the oldest version that is supported, and the first that is not.
+SUPPORTED = {
+    "tensorflow": ((2, 16), (2, 22)),
+    "keras": ((3, 0), (4, 0)),
+    "tf_keras": ((2, 16), (2, 22)),
+}
+
+# Set to 1 to try a version outside the range, at one's own risk.
+OVERRIDE = "TF_LSO_ANY_VERSION"
 
 _INSTALL = (
     "Install one of the distributions that provide it, for instance "
@@ -12,7 +24,7 @@ _INSTALL = (
 
 
 def require_tensorflow() -> None:
-    """Raise a clear ImportError unless a supported TensorFlow can be imported.
+    """Raise a clear ImportError unless supported TensorFlow and Keras can be imported.
 
     TensorFlow is no hard requirement of the package, since several distributions
     provide it and a requirement on one of them would overwrite the user's.
@@ -23,13 +35,39 @@ def require_tensorflow() -> None:
         )
     import tensorflow as tf
 
-    version = tuple(int(part) for part in tf.__version__.split(".")[:2])
-    if version < OLDEST_TENSORFLOW:
-        oldest = ".".join(map(str, OLDEST_TENSORFLOW))
-        raise ImportError(
-            f"tf_lso needs TensorFlow {oldest} or newer, but found {tf.__version__}. "
-            f"{_INSTALL}"
-        )
+    check_version("tensorflow", tf.__version__)
+    import keras
+
+    check_version("keras", keras.__version__)
+
+
+def check_version(framework: str, version: str) -> None:
+    """Raise a clear ImportError if a framework's version is outside the range.
+
+    Args:
+      framework: a key of `SUPPORTED`.
+      version: its version, as `__version__` gives it.
+    """
+    oldest, beyond = SUPPORTED[framework]
+    major, minor = version.split(".")[:2]
+    if oldest <= (int(major), int(minor)) < beyond:
+        return
+    message = f"tf_lso supports {framework} {supported_range(framework)}, but found {version}."
+    if os.environ.get(OVERRIDE) == "1":
+        logging.warning("%s It goes on, since %s=1.", message, OVERRIDE)
+        return
+    name = importlib.metadata.packages_distributions().get(framework, [framework])[0]
+    raise ImportError(
+        f"{message} Install a supported one, for instance "
+        f'`pip install "{name}{supported_range(framework).replace(" ", "")}"`, or set '
+        f"{OVERRIDE}=1 in the environment to try this one."
+    )
+
+
+def supported_range(framework: str) -> str:
+    """Return the versions of a framework that are supported, as pip writes them."""
+    oldest, beyond = (".".join(map(str, end)) for end in SUPPORTED[framework])
+    return f">={oldest}, <{beyond}"
 
 
 def require_tensorflow_backend() -> None:

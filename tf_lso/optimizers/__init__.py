@@ -4,9 +4,21 @@ import inspect
 import sys
 import types
 
+from tf_lso import environment
+
+environment.require_tensorflow()  # before Keras is asked for what it may not have
+
+# ruff: noqa: E402
 import keras
 
-from tf_lso.optimizers import arguments, checks, hyperparameters, keras3, surface
+from tf_lso.optimizers import (
+    arguments,
+    checks,
+    configs,
+    hyperparameters,
+    keras3,
+    surface,
+)
 from tf_lso.scaling import protocol, report
 
 _MISSING = object()
@@ -200,26 +212,22 @@ class LossScaleOptimizer(surface.Surface):
         """Make an optimizer from what `get_config` returned.
 
         Args:
-          config: dict, which is not changed. Those of Keras 3's and tf_keras's own
-            LossScaleOptimizer are read too.
-          custom_objects: dict of names and classes to find the inner optimizer by.
+          config: dict, which is not changed. Those of Keras 3's, tf_keras's and
+            TensorFlow 2.0-2.15's own LossScaleOptimizers are read too. A dynamic scale
+            of 2.0-2.3 with another multiplier than 2, or a loss scale of a class of
+            your own, makes an experimental optimizer, a subclass of this one.
+          custom_objects: dict of names and classes of your own: optimizers, learning
+            rate schedules, loss scales.
 
         Returns:
           A new optimizer, its loss scale at the start.
 
         Raises:
-          ValueError: if the config lacks the inner optimizer.
+          TypeError: if `config` is no dict, or a value is of the wrong type.
+          ValueError: if a class is not known, a key is missing, or the inner
+            optimizer's Keras cannot do what a key of its config says.
         """
-        config = dict(config)
-        if "inner_optimizer" not in config:
-            raise ValueError(
-                "A LossScaleOptimizer config must have the key 'inner_optimizer', but "
-                f"this one has {sorted(config)}."
-            )
-        inner = config.pop("inner_optimizer")
-        if isinstance(inner, dict):
-            inner = _deserializer(cls, inner)(inner, custom_objects)
-        return cls(inner, **config)
+        return configs.from_config(cls, config, custom_objects)
 
 
 LossScaleOptimizer.__signature__ = inspect.Signature(
@@ -233,20 +241,3 @@ LossScaleOptimizer.__signature__ = inspect.Signature(
         if parameter.name not in ("self", "inner_optimizer", "keras3_arguments")
     ]
 )
-
-
-def _deserializer(cls, config):
-    """The function that makes the inner optimizer of `config`, for the family of `cls`."""
-    deserialize = getattr(cls, "_deserialize_inner", None)
-    if deserialize is None:
-        deserialize = keras3.Keras3Face._deserialize_inner
-        module = str(config.get("module") or "")
-        if (
-            module.startswith(("tf_keras", "keras.optimizers.legacy"))
-            or "is_legacy_optimizer" in config.get("config", {})
-            or "registered_name" not in config
-        ):
-            from tf_lso.optimizers import tf_keras as tf_keras_faces
-
-            deserialize = tf_keras_faces.deserialize_inner
-    return deserialize

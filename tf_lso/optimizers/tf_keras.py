@@ -9,7 +9,10 @@ import inspect
 import tensorflow as tf
 import tf_keras
 
+from tf_lso import environment
 from tf_lso.optimizers import checks, slots, surface
+
+environment.check_version("tf_keras", tf_keras.__version__)
 
 LEGACY_OPTIMIZER = tf_keras.optimizers.legacy.Optimizer
 OPTIMIZER = tf_keras.optimizers.Optimizer

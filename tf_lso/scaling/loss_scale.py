@@ -2,6 +2,11 @@
 
 import abc
 
+from tf_lso import environment
+
+environment.require_tensorflow()  # all that uses TensorFlow begins here
+
+# ruff: noqa: E402
 import tensorflow as tf
 
 from tf_lso.scaling import apply as apply_lib
