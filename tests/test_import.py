@@ -1,10 +1,5 @@
 """What importing tf_lso does, and does not do."""
 
-import os
-import pathlib
-import subprocess
-import sys
-import textwrap
 import types
 
 import keras
@@ -13,29 +8,8 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES
+from tests.programs_in_processes import run
 from tf_lso import environment
-
-ROOT = pathlib.Path(__file__).parents[1]
-
-
-def run(program):
-    """Run Python on `program`; return the lines it printed, or fail with its errors."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "CUDA_VISIBLE_DEVICES": "-1",
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
 
 FIRST_IMPORT = """
     import sys

@@ -26,6 +26,10 @@ def run(arguments, *, module=False, report=False):
     from tf_lso import installation
     from tf_lso.installation import hooks, usage
 
+    if not module and not os.path.exists(arguments[0]):
+        print(f"tf-lso: can't open {arguments[0]!r}: no such file", file=sys.stderr)
+        return 2
+
     seen = usage.Usage() if report else None
     hooks.after_import_of_frameworks(lambda: installation.install(usage=seen))
     sys.argv[:] = arguments

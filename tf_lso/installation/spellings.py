@@ -52,9 +52,13 @@ _PACKAGES = {
     "tensorflow.compat.v2.keras": "tensorflow",
 }
 
+# Packages that an import would copy, so that changes in place were not seen there.
+_COPIED = ("compat", "compat.v1", "compat.v2")
+
 # Attributes that lead to a module which is gone: (module, attribute) -> namespace.
 _PATHS = {
     ("tensorflow", "mixed_precision"): "mixed_precision",
+    ("tensorflow.compat.v2", "mixed_precision"): "compat.v2.mixed_precision",
     ("tensorflow._api.v2.compat.v2", "mixed_precision"): "compat.v2.mixed_precision",
     ("keras.src", "mixed_precision"): "keras.mixed_precision",
 }
@@ -72,7 +76,7 @@ def apply(ledger, roots):
         _apply_packages(ledger)
         for (module, attribute), namespace in _PATHS.items():
             replacement = module_for(namespace, module)
-            ledger.set_attribute(sys.modules[module], attribute, replacement)
+            _set_all(ledger, sys.modules[module], {attribute: replacement})
     for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
         if spelled.split(".")[0] in roots and not spelled.startswith(_LEFT_ALONE):
             _apply_one(ledger, spelled, namespace)
@@ -110,6 +114,9 @@ def _reach(root, path):
 def _apply_packages(ledger):
     import tensorflow as tf
 
+    for path in _COPIED:
+        if f"tensorflow.{path}" not in sys.modules:
+            ledger.set_module(f"tensorflow.{path}", _reach("tensorflow", path))
     keras = {"keras": sys.modules["keras"], "tensorflow": tf.keras}
     for name, stands_for in _PACKAGES.items():
         if name in sys.modules:
@@ -170,23 +177,19 @@ _OF_POLICIES = {
 
 def _contents(spelled, namespace):
     """What a module in the place of `spelled` has: name -> object."""
-    if namespace in names.NAMESPACES or namespace in names.PRIVATE:
-        uses = names.mirror_names(namespace)
-    else:
-        uses = {}
     mirror = _mirror(namespace)
     contents = {}
-    for name, use in uses.items():
+    for name, use in names.mirror_names(namespace).items():
         attribute = _OF_POLICIES.get(use.symbol)
         contents[name] = (
             getattr(_policies(spelled), attribute)
             if attribute
             else getattr(mirror, name)
         )
-    prefix = f"{spelled}."
-    for module, inside in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
-        if module.startswith(prefix) and "." not in module.removeprefix(prefix):
-            contents[module.removeprefix(prefix)] = module_for(inside, module)
+    for inside in (*names.NAMESPACES, *names.PRIVATE):
+        parent, _, last = inside.rpartition(".")
+        if parent == namespace:
+            contents[last] = module_for(inside, spelled)
     return contents
 
 
@@ -209,5 +212,5 @@ def _other_mirror(namespace, root):
     mirror = _mirror(namespace)
     module = types.ModuleType(mirror.__name__, mirror.__doc__)
     vars(module).update(vars(mirror))
-    vars(module).update(_contents(f"{root}.{namespace.partition('.')[2]}", namespace))
+    vars(module).update(_contents(root, namespace))
     return module

@@ -3,6 +3,7 @@
 import dataclasses
 import sys
 import threading
+import types
 
 from tf_lso import names
 
@@ -55,7 +56,7 @@ class Usage:
 
     def watch(self, ledger, module, namespace):
         """Note what is read of a module that stands for `namespace`."""
-        uses = {**names.NAMESPACES, **names.PRIVATE}.get(namespace, {})
+        uses = names.mirror_names(namespace)
         if not uses or getattr(type(module), "_watched_by_tf_lso", False):
             return
         watched = {name for name, use in uses.items() if not use.versions.endswith("-")}
@@ -72,12 +73,17 @@ class Usage:
             (before,),
             {"__getattribute__": read, "_watched_by_tf_lso": True},
         )
-        module.__class__ = cls
+        _set_class(module, cls)
+        ledger.on_undo(lambda: _set_class(module, before))
 
-        def undo():
-            module.__class__ = before
 
-        ledger.on_undo(undo)
+def _set_class(module, cls):
+    """Make a module an instance of `cls`."""
+    # Modules of tf.compat.v1 pass assignments on; not so the class that theirs extends.
+    for base in type(module).__mro__:
+        if not isinstance(vars(base).get("__setattr__"), types.FunctionType | None):
+            break
+    base.__setattr__(module, "__class__", cls)
 
 
 def report(used):

@@ -1,0 +1,304 @@
+"""install(): every old spelling leads to tf_lso, and uninstall() leaves no trace."""
+
+import threading
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.programs_in_processes import run
+from tf_lso import installation
+
+# Prints each spelling that does not lead where it should.
+RESOLVE = """
+    import importlib
+    import sys
+
+    {first}
+    import tf_lso
+    handle = tf_lso.install()
+    import tensorflow as tf
+    import keras
+    from tf_lso import names
+    from tf_lso.installation import spellings
+
+    def same(module, mirror, namespace):
+        return [
+            name for name in names.mirror_names(namespace)
+            if getattr(module, name) is not getattr(mirror, name)
+        ]
+
+    checked = 0
+    for spelled, namespace in names.MODULES.items():
+        mirror = spellings.module_for(namespace, spelled)
+        scope = {{}}
+        exec(f"import {{spelled}} as found", scope)
+        found = [importlib.import_module(spelled), scope["found"]]
+        parent, _, last = spelled.rpartition(".")
+        exec(f"from {{parent}} import {{last}} as found", scope)
+        found.append(scope["found"])
+        if spelled.startswith("tensorflow.") and "python" not in spelled:
+            found.append(eval("tf." + spelled.removeprefix("tensorflow.")))
+        for module in found:
+            checked += len(names.MODULES)
+            wrong = same(module, mirror, namespace)
+            if wrong:
+                print(spelled, module, wrong)
+        for name in mirror.__all__:
+            exec(f"from {{spelled}} import {{name}} as found", scope)
+    print("checked", checked > 1000)
+    handle.uninstall()
+    print("left", [m for m, v in sys.modules.items()
+                   if getattr(v, "__name__", "").startswith("tf_lso.")
+                   and not m.startswith("tf_lso")])
+"""
+
+
+LEGACY = ["0", pytest.param("1", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("legacy", LEGACY)
+@pytest.mark.parametrize(
+    "first",
+    [
+        "",
+        pytest.param("import tensorflow", marks=pytest.mark.slow),
+        "import tensorflow.keras.mixed_precision, tensorflow.train.experimental",
+    ],
+)
+def test_every_spelling_leads_to_tf_lso(first, legacy):
+    lines = run(RESOLVE.format(first=first), TF_USE_LEGACY_KERAS=legacy)
+    assert lines == ["checked True", "left []"]
+
+
+TRACES = """
+    import sys
+    import tensorflow as tf
+    import keras
+    {first}
+    import tf_lso
+    from tf_lso import policies, graph_rewrite
+    {touch}
+    tf.keras.Model
+    MADE_BY_READING = {{"__annotations__", "__warningregistry__"}}
+
+    def frameworks():
+        for name, module in sorted(sys.modules.items()):
+            if name.split(".")[0] in ("tensorflow", "keras", "tf_keras"):
+                yield name, module
+        for cls in (keras.Model, keras.optimizers.Optimizer, tf.keras.Model):
+            for base in cls.__mro__[:-1]:
+                yield base.__qualname__, base
+
+    def seen():
+        return {{
+            name: (id(place), type(place), {{k: id(v) for k, v in vars(place).items()}})
+            for name, place in frameworks()
+        }}
+
+    def changes(before):
+        after = seen()
+        for name in sorted(before.keys() | after.keys()):
+            if name not in before or name not in after:
+                yield name
+            elif before[name][:2] != after[name][:2]:
+                yield name + " itself"
+            else:
+                old, new = before[name][2], after[name][2]
+                for attribute in sorted(old.keys() | new.keys()):
+                    if old.get(attribute) != new.get(attribute):
+                        if attribute not in MADE_BY_READING:
+                            yield f"{{name}}.{{attribute}}"
+
+    tf.compat.v1.mixed_precision.experimental.LossScale  # wrappers load when read
+    tf.compat.v1.train.experimental.LossScale
+    listed = list(tf.compat.v1.mixed_precision.__all__)
+    finders = list(sys.meta_path)
+    before = seen()
+    handle = tf_lso.install({usage})
+    print("installed", len(list(changes(before))) > 50)
+    handle.uninstall()
+    print("uninstalled", *changes(before))
+    print(listed == tf.compat.v1.mixed_precision.__all__, finders == sys.meta_path)
+    tf_lso.install().uninstall()
+    print("again", *changes(before))
+"""
+
+
+@pytest.mark.parametrize("legacy", LEGACY)
+@pytest.mark.parametrize(
+    ("first", "usage"),
+    [
+        pytest.param("", "", marks=pytest.mark.slow),
+        ("import tf_keras", ""),
+        (
+            "import tensorflow.keras.mixed_precision",
+            "usage=__import__('tf_lso.installation.usage').installation.usage.Usage()",
+        ),
+    ],
+)
+def test_uninstall_leaves_no_trace(first, usage, legacy):
+    touch = "from tf_lso.installation import attributes, spellings, wrapping"
+    if first == "import tf_keras" or legacy == "1":
+        touch += "; policies.of('tf_keras'); __import__('tf_lso.optimizers.tf_keras')"
+    program = TRACES.format(first=first, usage=usage, touch=touch)
+    lines = run(program, TF_USE_LEGACY_KERAS=legacy)
+    assert lines == ["installed True", "uninstalled", "True True", "again"]
+
+
+@pytest.fixture
+def clean():
+    """Nothing is installed before or after."""
+    assert installation._installed is None
+    yield
+    installation._uninstall()
+    keras.config.set_dtype_policy("float32")
+
+
+def is_installed():
+    return hasattr(tf, "mixed_precision")
+
+
+@pytest.mark.usefixtures("clean")
+class TestTheHandle:
+    def test_uninstalls_once_is_enough(self):
+        handle = tf_lso.install()
+        assert is_installed()
+        handle.uninstall()
+        assert not is_installed()
+        handle.uninstall()
+        assert not is_installed()
+
+    def test_of_a_second_install_takes_back_the_same(self):
+        tf_lso.install()
+        second = tf_lso.install()
+        second.uninstall()
+        assert not is_installed()
+
+    def test_is_a_context_manager(self):
+        with tf_lso.install() as handle:
+            assert is_installed()
+            assert handle is not None
+        assert not is_installed()
+
+    def test_leaves_at_the_end_of_a_block_what_was_there_before_it(self):
+        tf_lso.install()
+        with tf_lso.install():
+            pass
+        assert is_installed()
+
+    def test_uninstalls_after_an_error_in_the_block(self):
+        with pytest.raises(KeyError), tf_lso.install():
+            raise KeyError
+        assert not is_installed()
+
+    def test_installs_again_after_uninstalling(self):
+        for _ in range(3):
+            with tf_lso.install():
+                from tensorflow.keras.mixed_precision import experimental
+
+                assert experimental.Policy("float32").loss_scale is None
+            assert not is_installed()
+
+
+@pytest.mark.usefixtures("clean")
+def test_nothing_is_half_installed_after_an_error(monkeypatch):
+    from tf_lso.installation import attributes
+
+    def fail(ledger):
+        raise OSError("no")
+
+    monkeypatch.setattr(attributes, "apply", fail)
+    before = dict(vars(keras.mixed_precision))
+    with pytest.raises(OSError, match="no"):
+        tf_lso.install()
+    assert not is_installed()
+    assert vars(keras.mixed_precision) == before
+
+
+@pytest.mark.usefixtures("clean")
+def test_threads_install_once():
+    before = dict(vars(keras.mixed_precision))
+    compile_before = keras.Model.compile
+    errors = []
+
+    def work():
+        try:
+            for _ in range(10):
+                handle = tf_lso.install()
+                tf_lso.LossScaleOptimizer(keras.optimizers.SGD())
+                handle.uninstall()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert not is_installed()
+    assert vars(keras.mixed_precision) == before
+    assert keras.Model.compile is compile_before
+
+
+@pytest.mark.usefixtures("clean")
+def test_an_unknown_name_is_an_error_that_names_the_nearest():
+    with tf_lso.install():
+        with pytest.raises(AttributeError, match="Did you mean 'set_policy'"):
+            tf.keras.mixed_precision.experimental.set_polycy  # noqa: B018
+        with pytest.raises(ImportError, match="set_polycy"):
+            from tensorflow.keras.mixed_precision.experimental import (
+                set_polycy,  # noqa: F401
+            )
+
+
+@pytest.mark.usefixtures("clean")
+def test_tf_keras_imported_after_install_gets_the_names_too():
+    lines = run("""
+        import tf_lso
+        handle = tf_lso.install()
+        import tensorflow as tf
+        import tf_keras
+        from tf_keras.mixed_precision import experimental
+        print(issubclass(tf_keras.mixed_precision.LossScaleOptimizer,
+                         tf_lso.LossScaleOptimizer))
+        print(isinstance(experimental.Policy("mixed_float16"),
+                         tf_keras.mixed_precision.Policy))
+        experimental.set_policy("mixed_float16")
+        model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        print(isinstance(model.optimizer, tf_lso.LossScaleOptimizer),
+              tf.keras.mixed_precision.global_policy().name)
+        handle.uninstall()
+        print(hasattr(tf_keras.mixed_precision, "experimental"))
+    """)
+    assert lines == ["True", "True", "True float32", "False"]
+
+
+@pytest.mark.usefixtures("clean")
+class TestPlainFit:
+    @pytest.mark.parametrize("bad", [0, 1])
+    def test_survives_a_nan_on_one_replica(self, mirrored2, bad):
+        x = np.ones((8, 2), "float32")
+        x[bad * 4] = np.nan  # the batch of 8 is split in two halves
+        with tf_lso.install(), mirrored2.scope():
+            tf.keras.mixed_precision.set_global_policy("mixed_float16")
+            model = keras.Sequential(
+                [
+                    keras.layers.Dense(1),
+                    keras.layers.Activation("linear", dtype="float32"),
+                ]
+            )
+            model.compile(keras.optimizers.SGD(0.1), "mse")
+            model.build((None, 2))
+            before = [np.array(w) for w in model.get_weights()]
+            model.fit(x, np.ones((8, 1)), batch_size=8, verbose=0)
+            assert isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
+            assert float(model.optimizer.loss_scale) == 2.0**14
+            np.testing.assert_equal(model.get_weights(), before)
+            model.fit(np.ones((8, 2)), np.ones((8, 1)), batch_size=8, verbose=0)
+            assert np.isfinite(model.get_weights()[0]).all()
+            assert (model.get_weights()[0] != before[0]).any()

@@ -1,0 +1,299 @@
+"""Dtype policies of TensorFlow 2.0-2.15, for Keras 3 and tf_keras."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tf_lso import policies
+from tf_lso.installation import wrapping
+from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
+
+FAMILIES = {"keras": keras, "tf_keras": tf_keras}
+
+
+@pytest.fixture(params=FAMILIES)
+def keras_of(request):
+    """One Keras, as its name, module and policies; the global policy is put back."""
+    api = policies.of(request.param)
+    yield request.param, FAMILIES[request.param], api
+    api.set_global_policy(None)
+    wrapping.disable(FAMILIES[request.param])
+
+
+@pytest.fixture
+def api(keras_of):
+    return keras_of[2]
+
+
+NAMES = {
+    "float32": ("float32", "float32"),
+    "float16": ("float16", "float16"),
+    "bfloat16": ("bfloat16", "bfloat16"),
+    "float64": ("float64", "float64"),
+    "mixed_float16": ("float16", "float32"),
+    "mixed_bfloat16": ("bfloat16", "float32"),
+}
+
+
+class TestTheExperimentalPolicy:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_has_its_dtypes(self, api, name):
+        policy = api.ExperimentalPolicy(name)
+        assert policy.name == name
+        assert (policy.compute_dtype, policy.variable_dtype) == NAMES[name]
+        assert policy.should_cast_variables == name.startswith("mixed")
+        assert isinstance(policy, api.Policy)
+        assert type(policy).__name__ == "Policy"
+
+    @pytest.mark.parametrize("default", [{}, {"loss_scale": "auto"}])
+    @pytest.mark.parametrize("name", NAMES)
+    def test_has_a_loss_scale_by_default_only_where_float16_needs_it(
+        self, api, name, default
+    ):
+        policy = api.ExperimentalPolicy(name, **default)
+        kind = DynamicLossScale if name == "mixed_float16" else type(None)
+        assert type(policy.loss_scale) is kind
+        assert policy.get_config() == {"name": name}
+
+    @pytest.mark.parametrize(
+        ("given", "kind", "value"),
+        [
+            (8, FixedLossScale, 8.0),
+            (1024.0, FixedLossScale, 1024.0),
+            ("dynamic", DynamicLossScale, 2.0**15),
+            ("USE_DEFAULT", DynamicLossScale, 2.0**15),
+            (DynamicLossScale(8, 3, 4), DynamicLossScale, 8.0),
+        ],
+    )
+    def test_takes_every_kind_of_loss_scale(self, api, given, kind, value):
+        policy = api.ExperimentalPolicy("mixed_float16", loss_scale=given)
+        assert type(policy.loss_scale) is kind
+        assert float(policy.loss_scale()) == value
+        assert "%g" % policy.loss_scale == f"{value:g}"  # noqa: UP031  as of old
+        if isinstance(given, DynamicLossScale):
+            assert policy.loss_scale is given
+        again = type(policy).from_config(json.loads(json.dumps(policy.get_config())))
+        assert repr(again) == repr(policy)
+
+    def test_takes_none(self, api):
+        policy = api.ExperimentalPolicy("mixed_float16", loss_scale=None)
+        assert policy.loss_scale is None
+        assert policy.get_config() == {"name": "mixed_float16", "loss_scale": None}
+        assert type(policy).from_config(policy.get_config()).loss_scale is None
+
+    def test_from_config_changes_no_input(self, api):
+        config = api.ExperimentalPolicy(
+            "mixed_float16", DynamicLossScale(4)
+        ).get_config()
+        before = json.dumps(config)
+        api.ExperimentalPolicy.from_config(config)
+        assert json.dumps(config) == before
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "words"),
+        [
+            ((3,), TypeError, "'name' must be a string, but got: 3"),
+            ((tf.float16,), TypeError, "pass 'float16'"),
+            (("bogus",), ValueError, "bogus"),
+            (("float16_with_float32_vars",), ValueError, "mixed_float16"),
+            (("mixed_float16", "bogus"), ValueError, "bogus"),
+            (("mixed_float16", 0.5), ValueError, "0.5"),
+            (("mixed_float16", [8]), ValueError, r"\[8\]"),
+        ],
+    )
+    def test_refuses(self, api, arguments, error, words):
+        with pytest.raises(error, match=words):
+            api.ExperimentalPolicy(*arguments)
+
+
+class TestTheGlobalPolicy:
+    def test_is_of_the_default_dtype_at_first(self, api):
+        assert api.global_policy().name == "float32"
+        assert api.experimental_global_policy().loss_scale is None
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_may_be_set_by_name(self, api, name):
+        assert api.set_global_policy(name) is None
+        assert api.global_policy().name == name
+        assert type(api.global_policy()) is api.Policy
+
+    def test_set_by_name_carries_a_loss_scale_in_the_experimental_api(self, api):
+        api.set_policy("mixed_float16")
+        policy = api.experimental_global_policy()
+        assert policy is api.global_policy()
+        assert float(policy.loss_scale()) == 2.0**15
+
+    @pytest.mark.parametrize("setter", ["set_policy", "set_global_policy"])
+    def test_is_the_object_that_was_set(self, api, setter):
+        policy = api.ExperimentalPolicy("mixed_float16", loss_scale=8)
+        getattr(api, setter)(policy)
+        assert api.global_policy() is policy
+        assert api.experimental_global_policy() is policy
+
+    @pytest.mark.parametrize("unset", [None, "infer", "_infer"])
+    def test_may_be_unset(self, api, unset):
+        api.set_policy("mixed_float16")
+        api.set_policy(unset)
+        assert api.global_policy().name == "float32"
+
+    @pytest.mark.parametrize(
+        ("policy", "error"),
+        [
+            ("bogus", ValueError),
+            (3, TypeError),
+            (tf.float16, TypeError),
+            ("int32", ValueError),
+        ],
+    )
+    @pytest.mark.parametrize("setter", ["set_policy", "set_global_policy"])
+    def test_stays_when_another_is_refused(self, api, setter, policy, error):
+        api.set_global_policy("float64")
+        with pytest.raises(error):
+            getattr(api, setter)(policy)
+        assert api.global_policy().name == "float64"
+
+
+class TestLayers:
+    def test_compute_and_keep_variables_in_the_policys_dtypes(self, keras_of):
+        _, keras_, api = keras_of
+        policy = api.ExperimentalPolicy("mixed_float16", loss_scale=8)
+        api.set_policy(policy)
+        layer = keras_.layers.Dense(2)
+        out = layer(tf.ones((1, 3)))
+        assert out.dtype == "float16" or out.dtype == tf.float16
+        assert tf.as_dtype(layer.kernel.dtype) == tf.float32
+        assert api.get_layer_policy(layer) is policy
+
+    def test_take_a_policy_as_dtype(self, keras_of):
+        _, keras_, api = keras_of
+        policy = api.ExperimentalPolicy("mixed_bfloat16")
+        layer = keras_.layers.Dense(2, dtype=policy)
+        assert layer.compute_dtype == "bfloat16"
+        assert api.get_layer_policy(layer) is policy
+        again = type(layer).from_config(layer.get_config())
+        assert again.compute_dtype == "bfloat16"
+        assert api.get_layer_policy(again).name == "mixed_bfloat16"
+
+    def test_without_one_have_a_policy_without_loss_scale(self, keras_of):
+        _, keras_, api = keras_of
+        assert api.get_layer_policy(keras_.layers.Dense(1)).loss_scale is None
+
+    def test_other_objects_have_none(self, api):
+        with pytest.raises(ValueError, match="layer"):
+            api.get_layer_policy("dense")
+
+
+def compiled(keras_, optimizer="sgd", **kwargs):
+    model = keras_.Sequential(
+        [keras_.layers.Dense(1), keras_.layers.Activation("linear", dtype="float32")]
+    )
+    model.compile(optimizer, loss="mse", **kwargs)
+    return model
+
+
+class TestCompile:
+    def test_wraps_once_by_the_policys_loss_scale(self, keras_of):
+        _, keras_, api = keras_of
+        api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=16))
+        inner = keras_.optimizers.SGD(0.1)
+        model = compiled(keras_, inner)
+        optimizer = model.optimizer
+        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+        assert optimizer.inner_optimizer is inner
+        assert optimizer.loss_scale is api.global_policy().loss_scale
+        model.compile(optimizer, loss="mse")
+        assert model.optimizer is optimizer
+        model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)
+        assert int(np.asarray(optimizer.iterations)) == 1
+
+    def test_under_mixed_float16_wraps_by_a_dynamic_one(self, keras_of):
+        _, keras_, api = keras_of
+        api.set_global_policy("mixed_float16")
+        optimizer = compiled(keras_).optimizer
+        assert type(optimizer).__name__ == "LossScaleOptimizer"
+        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+        assert optimizer.dynamic
+        assert float(optimizer.loss_scale) == 2.0**15
+
+    @pytest.mark.parametrize(
+        ("name", "loss_scale", "wrapped"),
+        [
+            ("mixed_float16", None, False),
+            ("mixed_bfloat16", "auto", False),
+            ("float32", "auto", False),
+            ("float16", "auto", False),
+            ("float32", 8, True),
+        ],
+    )
+    def test_goes_by_the_policy(self, keras_of, name, loss_scale, wrapped):
+        _, keras_, api = keras_of
+        api.set_policy(api.ExperimentalPolicy(name, loss_scale=loss_scale))
+        optimizer = compiled(keras_).optimizer
+        assert isinstance(optimizer, tf_lso.LossScaleOptimizer) is wrapped
+        assert hasattr(optimizer, "get_scaled_loss") is wrapped
+
+    def test_goes_by_the_models_policy_and_not_by_a_later_one(self, keras_of):
+        _, keras_, api = keras_of
+        api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=4))
+        model = keras_.Sequential([keras_.layers.Dense(1)])
+        api.set_policy(None)
+        model.compile("sgd", "mse")
+        assert float(model.optimizer.loss_scale) == 4.0
+
+    def test_leaves_a_wrapped_optimizer_and_tells_of_the_other_scale(
+        self, keras_of, caplog, monkeypatch
+    ):
+        _, keras_, api = keras_of
+        monkeypatch.setattr(wrapping, "_once", wrapping.report.Once())
+        api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=4))
+        mine = tf_lso.LossScaleOptimizer(keras_.optimizers.SGD(), initial_scale=64)
+        assert compiled(keras_, mine).optimizer is mine
+        assert "FixedLossScale(4.0)" in caplog.text
+
+    def test_leaves_the_familys_own_wrapper(self, keras_of):
+        name, keras_, api = keras_of
+        module = keras_.optimizers if name == "keras" else keras_.mixed_precision
+        own = module.LossScaleOptimizer(keras_.optimizers.SGD())
+        api.set_global_policy("mixed_float16")
+        assert compiled(keras_, own).optimizer is own
+
+
+def test_keras3_may_be_told_not_to_wrap():
+    api = policies.of("keras")
+    api.set_global_policy("mixed_float16")
+    try:
+        model = compiled(keras, auto_scale_loss=False)
+        assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
+    finally:
+        api.set_global_policy(None)
+        wrapping.disable(keras)
+
+
+def test_the_device_check_tells_once(monkeypatch, caplog):
+    from tf_lso.policies import device
+
+    monkeypatch.setattr(device, "_once", device.report.Once())
+    for name in ("mixed_float16", "mixed_float16", "float32"):
+        policies.log_device_compatibility_check(name)
+    assert caplog.text.count("may run slowly") == 1
+
+
+def test_the_device_check_looks_at_the_gpus(monkeypatch, caplog):
+    from tf_lso.policies import device
+
+    monkeypatch.setattr(device, "_once", device.report.Once())
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
+    capability = {"compute_capability": (7, 5)}
+    monkeypatch.setattr(
+        tf.config.experimental, "get_device_details", lambda gpu: capability
+    )
+    policies.log_device_compatibility_check("mixed_float16")
+    assert caplog.text == ""
+    capability["compute_capability"] = (6, 1)
+    policies.log_device_compatibility_check("mixed_float16")
+    assert "(6, 1)" in caplog.text

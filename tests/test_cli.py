@@ -1,0 +1,200 @@
+"""`tf-lso run`: programs run as Python would run them."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from tests.programs_in_processes import ROOT, start
+from tf_lso import cli
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Writes a program; returns its path."""
+
+    def write(text, name="train.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    return write
+
+
+def tf_lso(*arguments, **environment):
+    return start(["-m", "tf_lso", *map(str, arguments)], **environment)
+
+
+def without_paths(text):
+    """A traceback without what Python 3.11 and later mark beneath the lines."""
+    return [line for line in text.splitlines() if set(line) - set(" ^~")]
+
+
+# Each is run by Python and by tf-lso, with the same result.
+AS_PYTHON = {
+    "arguments": "import sys; print(sys.argv[1:], len(sys.argv[0]))",
+    "main": "print(__name__, __file__, __package__, __spec__ is None)",
+    "main is a module": (
+        "import sys; x = 3; print(sys.modules['__main__'].x, sys.path[0])"
+    ),
+    "exit code": "import sys; sys.exit(7)",
+    "exit text": "import sys; sys.exit('no such data')",
+    "exit none": "raise SystemExit",
+    "error": "def f():\n    raise KeyError('x')\n\n\nf()",
+    "chained": "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise OSError(2) from e",
+    "syntax": "print('a'\nx = = 3",
+    "interrupt": "raise KeyboardInterrupt",
+    "helper": "import helper\nprint(helper.NAME, helper.__file__)",
+    "annotations": "from __future__ import annotations\nx: undefined = 1\nprint(x)",
+    "atexit": "import atexit\ny = 5\natexit.register(lambda: print('end', y))",
+    "pickle": (
+        "import pickle\nclass A:\n    pass\n\n"
+        "print(type(pickle.loads(pickle.dumps(A()))).__module__)"
+    ),
+    "encoding": "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))",
+    "excepthook": (
+        "import sys\nsys.excepthook = lambda kind, error, trace: print(kind, "
+        "trace.tb_frame.f_code.co_name)\n1 / 0"
+    ),
+    "environment": "import os; print('tensorflow' in __import__('sys').modules)",
+}
+
+
+@pytest.mark.parametrize("case", AS_PYTHON)
+def test_runs_a_script_as_python_does(script, case):
+    script("NAME = 'helper of the script'", "helper.py")
+    encoding = "latin-1" if case == "encoding" else "utf-8"
+    path = script("")
+    path.write_bytes(AS_PYTHON[case].encode(encoding))
+    arguments = [str(path), "--epochs", "3", "-x", "--", "a b"]
+    python, ours = start(arguments), tf_lso("run", *arguments)
+    assert ours.returncode in (python.returncode, 128 + signal.SIGINT)
+    if case != "interrupt":
+        assert ours.returncode == python.returncode
+    assert ours.stdout == python.stdout
+    assert without_paths(ours.stderr) == without_paths(python.stderr)
+
+
+def test_runs_a_module_as_python_does(script, tmp_path, monkeypatch):
+    script("import sys; print(__name__, __package__, sys.argv[1:])", "pkg/train.py")
+    script("", "pkg/__init__.py")
+    monkeypatch.chdir(tmp_path)
+    python = start(["-m", "pkg.train", "--a", "1"])
+    ours = tf_lso("run", "-m", "pkg.train", "--a", "1")
+    assert ours.stdout == python.stdout == "__main__ pkg ['--a', '1']\n"
+    assert ours.returncode == 0
+
+
+def test_runs_a_directory_with_a_main(script, tmp_path):
+    script("import sys; print('main of', len(sys.argv))", "app/__main__.py")
+    assert tf_lso("run", tmp_path / "app", "x").stdout == "main of 2\n"
+
+
+def test_a_missing_script_is_an_error_with_its_name(tmp_path):
+    done = tf_lso("run", tmp_path / "none.py")
+    assert done.returncode == 2
+    assert "none.py" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_program_gets_the_old_names_and_its_own_environment(script):
+    path = script("""
+        import os
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"
+        from tensorflow.keras.mixed_precision import experimental as mp
+        import tensorflow as tf
+        opt = mp.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), 128)
+        print(opt.loss_scale().numpy(), tf.keras.Model.__module__.split(".")[0])
+        if opt.loss_scale() > 1:
+            raise SystemExit(3)
+    """)
+    done = tf_lso("run", path)
+    assert done.stdout == "128.0 tf_keras\n"
+    assert done.returncode == 3
+
+
+@pytest.mark.parametrize(
+    "first", ["import keras", "from tensorflow import keras", "import tf_keras"]
+)
+def test_the_names_are_there_whatever_is_imported_first(script, first):
+    path = script(f"""
+        {first}
+        from tensorflow.keras.mixed_precision.experimental import Policy
+        print(Policy("mixed_float16").loss_scale.numpy())
+    """)
+    done = tf_lso("run", path)
+    assert done.stdout == "32768.0\n", done.stderr
+
+
+def test_an_error_of_a_program_that_failed_then_too_is_as_clear(script):
+    path = script("""
+        import tensorflow as tf
+        opt = tf.keras.mixed_precision.LossScaleOptimizer(
+            tf.keras.optimizers.SGD(), "dynamic")
+    """)
+    done = tf_lso("run", path)
+    assert done.returncode == 1
+    assert "'dynamic' must be a bool" in done.stderr
+    frames = [line for line in done.stderr.splitlines() if line.startswith("  File")]
+    assert str(path) in frames[0]  # the first frame is the program's
+
+
+def test_reports_which_old_names_were_used(script):
+    path = script("""
+        import tensorflow as tf
+        scale = tf.mixed_precision.experimental.FixedLossScale(8)
+        raise SystemExit(4)
+    """)
+    done = tf_lso("run", "--report", path)
+    assert done.returncode == 4
+    assert done.stdout == ""
+    assert f"{path}:3" in done.stderr
+    assert "tf.mixed_precision.experimental.FixedLossScale" in done.stderr
+
+
+def test_a_signal_ends_the_program(script):
+    path = script("import time\nprint('up', flush=True)\ntime.sleep(60)")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tf_lso", "run", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    try:
+        assert process.stdout.readline() == b"up\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) in (-signal.SIGINT, 128 + signal.SIGINT)
+    finally:
+        process.kill()
+        process.stdout.close()
+
+
+class TestTheHelp:
+    @pytest.mark.parametrize("command", [[], ["run"], ["check"]])
+    def test_teaches(self, capsys, command):
+        with pytest.raises(SystemExit) as end:
+            cli.main([*command, "--help"])
+        assert end.value.code == 0
+        text = capsys.readouterr().out
+        assert "tf-lso" in text
+        if command:
+            assert "example" in text
+
+    @pytest.mark.parametrize("command", [[], ["bogus"], ["run"], ["run", "-m"]])
+    def test_misuse_is_refused_with_the_usage(self, capsys, command):
+        with pytest.raises(SystemExit) as end:
+            cli.main(command)
+        assert end.value.code == 2
+        assert "usage: tf-lso" in capsys.readouterr().err
+
+    def test_the_version_is_told(self, capsys):
+        with pytest.raises(SystemExit):
+            cli.main(["--version"])
+        assert capsys.readouterr().out.startswith("tf-lso 0.")

@@ -1,0 +1,114 @@
+"""Keras loads optimizers and models whose configs another generation wrote.
+
+What `keras.optimizers.deserialize`, `keras.optimizers.get` and `load_model` read goes
+through `tf_lso.optimizers.configs` where Keras itself would refuse it or make its own
+LossScaleOptimizer of it; all other configs go to Keras as before.
+"""
+
+import functools
+import threading
+
+from absl import logging
+
+from tf_lso.installation import ledger as ledger_lib
+from tf_lso.installation import loading_models
+from tf_lso.optimizers import configs, inner_configs
+
+_lock = threading.RLock()
+_enabled = {}  # module name of a Keras -> the ledger of its patches
+
+
+def is_foreign(config, family):
+    """Whether a Keras needs help with the config of an optimizer.
+
+    Args:
+      config: what was given to the Keras, of any type.
+      family: "keras3" or "tf_keras".
+    """
+    if not isinstance(config, dict) or not isinstance(config.get("class_name"), str):
+        return False
+    if configs.is_wrapper(config):
+        return True
+    if not config.get("config") or not isinstance(config["config"], dict):
+        return False
+    by_keras3 = inner_configs.written_by_keras3(config)
+    if family == "keras3":
+        return not by_keras3
+    # A class of the user's own, without Keras 3's keys, is for tf_keras to find.
+    has_its_keys = inner_configs.KEYS_OF_KERAS3 & config["config"].keys()
+    return by_keras3 and bool(
+        has_its_keys or config.get("module") == "keras.optimizers"
+    )
+
+
+def _deserializer(keras, original, family):
+    """`deserialize` of a Keras for configs of all generations."""
+
+    @functools.wraps(original)
+    def deserialize(config, custom_objects=None, *args, **kwargs):
+        # The name may have been copied while this was enabled.
+        if keras.__name__ in _enabled and is_foreign(config, family):
+            return configs.deserialize(config, custom_objects, family)
+        config = inner_configs.plain(config)  # which Keras changes
+        return original(config, custom_objects, *args, **kwargs)
+
+    return deserialize
+
+
+def _patch_deserialize(keras, ledger, family):
+    original = keras.optimizers.deserialize
+    loading_models.replace(ledger, original, _deserializer(keras, original, family))
+
+
+_DEFAULTS = [(k, None) for k in ("steps_per_execution", "run_eagerly", "jit_compile")]
+
+
+def _patch_compile_from_config(keras, ledger, family):
+    # `load_model` of .keras files.
+    (owner,) = [c for c in keras.Model.__mro__ if "compile_from_config" in vars(c)][-1:]
+    original = vars(owner)["compile_from_config"]
+
+    @functools.wraps(original)
+    def compile_from_config(self, config):
+        optimizer = (config or {}).get("optimizer")
+        if is_foreign(optimizer, family):
+            made = configs.deserialize(optimizer, family=family)
+            today = keras.saving.serialize_keras_object(made)
+            config = {**config, "optimizer": today}
+            # TensorFlow 2.12-2.15 wrote None for the default.
+            config = {k: v for k, v in config.items() if (k, v) not in _DEFAULTS}
+        return original(self, config)
+
+    ledger.set_attribute(owner, "compile_from_config", compile_from_config)
+
+
+def enable(keras):
+    """Let a Keras load configs and models of all generations; once is enough.
+
+    Args:
+      keras: the module `keras` or `tf_keras`.
+
+    Returns:
+      Whether this call did it.
+    """
+    family = "keras3" if keras.__name__ == "keras" else "tf_keras"
+    with _lock:
+        if keras.__name__ in _enabled:
+            return False
+        ledger = ledger_lib.Ledger()
+        _patch_deserialize(keras, ledger, family)
+        _patch_compile_from_config(keras, ledger, family)
+        if family == "keras3":
+            for patch in loading_models.PATCHES:
+                patch(keras, ledger)
+        _enabled[keras.__name__] = ledger
+        logging.debug("tf_lso helps %s to load optimizers", keras.__name__)
+        return True
+
+
+def disable(keras):
+    """Let a Keras load as it did."""
+    with _lock:
+        ledger = _enabled.pop(keras.__name__, None)
+        if ledger is not None:
+            ledger.undo()

@@ -1,0 +1,136 @@
+"""Keras 3 loads models that TensorFlow 2.0-2.15 saved, optimizers apart.
+
+Each patch takes (keras, ledger) and mends one thing that such files hold and Keras 3, up
+to 3.15 at least, refuses or misreads.
+"""
+
+import functools
+import inspect
+import sys
+import threading
+
+# The classes of dtype policies in models of TensorFlow 2.1-2.15, by the names they were
+# saved by; that of 2.4-2.8's experimental module is the second.
+POLICIES = ("Policy", "PolicyV1")
+
+
+def replace(ledger, original, patched):
+    """Put `patched` wherever a Keras has the function `original`.
+
+    Private: `get` and `load_model` look functions up in the modules that define them,
+    and `tf.keras` has one more name for each. TestPrivate of test_loading.py fails when
+    that is other.
+    """
+    for name, module in sorted(sys.modules.items()):
+        if name.split(".")[0] in ("keras", "tf_keras") and (
+            vars(module).get(original.__name__) is original
+        ):
+            ledger.set_attribute(module, original.__name__, patched)
+
+
+def patch_functions(keras, ledger):
+    # A loss "mse" in an .h5 file, which Keras 3.15 takes as a loss, but cannot load.
+    for namespace in (keras.losses, keras.metrics):
+        original, get = namespace.deserialize, namespace.get
+
+        def deserialize(name, *args, original=original, get=get, **kwargs):
+            try:
+                return original(name, *args, **kwargs)
+            except (TypeError, ValueError):
+                if not isinstance(name, str):
+                    raise
+                return get(name)
+
+        replace(ledger, original, functools.wraps(original)(deserialize))
+
+
+class _LegacyPolicy:
+    """Where Keras 3 finds the dtype policies of TensorFlow 2.1-2.15."""
+
+    @classmethod
+    def from_config(cls, config):
+        """Return Keras 3's policy, or tf_lso's, which carries the loss scale."""
+        from tf_lso import policies
+
+        api = policies.of("keras")
+        if "loss_scale" in config:
+            return api.ExperimentalPolicy.from_config(config)
+        unset = config["name"] in ("infer", "_infer")  # the default of 2.1 and 2.2
+        return api.Policy(None if unset else config["name"])
+
+
+def patch_policies(keras, ledger):
+    registered = keras.saving.get_custom_objects()
+    for name in POLICIES:
+        if name not in registered:
+            registered[name] = _LegacyPolicy
+            ledger.on_undo(functools.partial(registered.pop, name, None))
+    # TensorFlow 2.12-2.15 wrote a module beside the name, which goes before.
+    original = getattr(keras.dtype_policies, "deserialize", None)
+    if original is None:
+        return  # in Keras 3.0
+
+    @functools.wraps(original)
+    def deserialize(config, custom_objects=None):
+        if isinstance(config, dict) and config.get("class_name") in POLICIES:
+            config = {"class_name": config["class_name"], "config": config["config"]}
+        return original(config, custom_objects)
+
+    replace(ledger, original, deserialize)
+
+
+_h5 = threading.local()
+
+
+def patch_load_model(keras, ledger):
+    original = keras.models.load_model
+
+    @functools.wraps(original)
+    def load_model(filepath, *args, **kwargs):
+        if not str(filepath).endswith((".h5", ".hdf5")):
+            return original(filepath, *args, **kwargs)
+        before = getattr(_h5, "loading", False)
+        _h5.loading = True
+        try:
+            model = original(filepath, *args, **kwargs)
+        finally:
+            _h5.loading = before
+        _build_optimizer(model)
+        return model
+
+    replace(ledger, original, load_model)
+
+
+def _build_optimizer(model):
+    """Undo that Keras 3 built the optimizer of a model in layers on no variables."""
+    optimizer = getattr(model, "optimizer", None)
+    for part in (optimizer, getattr(optimizer, "inner_optimizer", None)):
+        if getattr(part, "built", False) and not part._trainable_variables:
+            part.built = False
+    if optimizer is not None and model.built and not optimizer.built:
+        optimizer.build(model.trainable_variables)
+
+
+def patch_layers(keras, ledger):
+    # The first layer of a Sequential of TensorFlow 2.0-2.15 has `batch_input_shape`. In
+    # .keras files Keras 3 refuses it: the InputLayer beside says the same. In .h5 files
+    # Keras 3 takes it for the shape without the batch.
+    (owner,) = [c for c in keras.layers.Layer.__mro__ if "from_config" in vars(c)][-1:]
+    original = vars(owner)["from_config"]
+
+    @functools.wraps(original.__func__)
+    def from_config(cls, config):
+        takes = inspect.signature(cls.__init__).parameters
+        config = dict(config)
+        if not issubclass(cls, keras.layers.InputLayer):
+            if "batch_input_shape" not in takes:
+                config.pop("batch_input_shape", None)
+            if getattr(_h5, "loading", False) and "input_shape" not in takes:
+                if config.get("input_shape"):
+                    config["input_shape"] = config["input_shape"][1:]
+        return original.__func__(cls, config)
+
+    ledger.set_attribute(owner, "from_config", classmethod(from_config))
+
+
+PATCHES = (patch_functions, patch_policies, patch_load_model, patch_layers)
