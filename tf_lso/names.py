@@ -198,8 +198,18 @@ _V2 = {
 # Old public namespace, without its leading `tf.` -> name -> use.
 NAMESPACES = {
     **_V2,
-    "compat.v1.keras.mixed_precision": _STABLE,
-    "compat.v1.keras.mixed_precision.experimental": _EXPERIMENTAL,
+    # Until today's Keras only the optimizer was there.
+    "compat.v1.keras.mixed_precision": {
+        **_STABLE,
+        **_each(("Policy", "global_policy", "set_global_policy"), "2.16-", SAME),
+    },
+    "compat.v1.keras.mixed_precision.experimental": {
+        **_EXPERIMENTAL,
+        "Policy": Use("experimental.Policy", "2.0-2.2"),
+        "get_layer_policy": Use("get_layer_policy", "2.2"),
+        "global_policy": Use("experimental.global_policy", "2.0-2.2"),
+        "set_policy": Use("set_policy", "2.0-2.2"),
+    },
     "compat.v1.mixed_precision": _V1,
     "compat.v1.mixed_precision.experimental": _each(_LOSS_SCALES, "2.1-2.21", SAME),
     "compat.v1.train.experimental": {
@@ -249,8 +259,11 @@ PRIVATE = {
 
 
 def mirror_names(namespace):
-    """Return the names of a mirror, public or private: name -> `Use`."""
-    return {**NAMESPACES, **PRIVATE}[namespace]
+    """Return the names of a mirror, public or private: name -> `Use`.
+
+    A package that has only modules has none.
+    """
+    return {**NAMESPACES, **PRIVATE}.get(namespace, {})
 
 
 # --- Every spelling of the modules, as they are imported.
@@ -335,9 +348,12 @@ BY_ATTRIBUTE_TODAY = ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras"
 # A copy of Keras 2.6 that TensorFlow keeps for itself.
 KERAS_COPY = "tensorflow.python.keras"
 KERAS_COPY_BREAKS = (
-    "TensorFlow's own copy of Keras 2.6: it takes only the optimizers of "
-    "tensorflow.python.keras, and raises TypeError for those of tf.keras."
+    "TensorFlow's own copy of Keras 2.6, apart from tf.keras: it raises TypeError for "
+    "tf.keras's optimizers, and its policies do not reach tf.keras's layers."
 )
+
+# Packages that are there, without the old modules that were in them.
+PACKAGES_TODAY = ("keras.src",)
 
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
 # Full module name as imported -> the old names that it has today. A module that is not

@@ -1,0 +1,1 @@
+"""The mirrors against the names that the real TensorFlow had."""

@@ -1,0 +1,225 @@
+"""Names, signatures and members of the mirrors equal those of the real versions."""
+
+import ast
+import importlib
+import inspect
+import json
+import pathlib
+import re
+
+import keras
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.mirrors import extract
+from tf_lso import names
+
+RECORD = json.loads((pathlib.Path(__file__).parent / "record/api.json").read_text())
+NAMES = [(namespace, name) for namespace in RECORD for name in RECORD[namespace]]
+TODAY = ("2.21.0",)  # Keras 3
+TF_KERAS = "2.21-tf_keras"
+
+
+def mirror(namespace):
+    """The module of tf_lso for an old dotted namespace: write tf_lso for tf."""
+    return importlib.import_module(namespace.replace("tf", "tf_lso", 1))
+
+
+def reached(dotted):
+    """The object that a dotted name of tf_lso leads to, by attributes alone."""
+    found = tf_lso
+    for part in dotted.split(".")[1:]:
+        found = getattr(found, part)
+    return found
+
+
+@pytest.mark.parametrize(("namespace", "name"), NAMES)
+def test_a_name_is_there_by_import_and_by_attribute(namespace, name):
+    found = getattr(mirror(namespace), name)
+    assert reached(f"{namespace}.{name}".replace("tf", "tf_lso", 1)) is found
+    assert found.__doc__
+
+
+@pytest.mark.parametrize("namespace", RECORD)
+def test_a_mirror_has_the_real_names_and_no_more(namespace):
+    modules = {"experimental"}
+    assert set(mirror(namespace).__all__) - modules == set(RECORD[namespace])
+    assert mirror(namespace).__all__ == sorted(mirror(namespace).__all__)
+
+
+def versions_of(entry):
+    """All versions that had a name, as (major, minor), without tf_keras of today."""
+    texts = {v for vs in entry["signatures"].values() for v in vs} - {TF_KERAS}
+    return sorted(tuple(map(int, text.split(".")[:2])) for text in texts)
+
+
+@pytest.mark.parametrize(("namespace", "name"), NAMES)
+def test_the_table_has_the_versions_that_had_the_name(namespace, name):
+    use = names.NAMESPACES[namespace.removeprefix("tf.")][name]
+    versions = versions_of(RECORD[namespace][name])
+    first, _, last = use.versions.partition("-")
+    if last == "" and "-" in use.versions:
+        assert versions == [(2, 21)]  # Keras 3 only
+        return
+    legacy = [v for v in versions if v != (2, 21) or last == "2.21"]
+    assert [f"{a}.{b}" for a, b in (legacy[0], legacy[-1])] == [first, last or first]
+    assert (use.today == names.MISSING) == ((2, 21) not in versions)
+
+
+def parsed(signature):
+    """The parameters of a recorded signature: name -> default or no default."""
+    text = re.sub(r"<[^>]*>", "None", signature)
+    function = ast.parse(f"def f{text}: pass").body[0].args
+    given = [a.arg for a in function.posonlyargs + function.args]
+    defaults = [ast.literal_eval(d) for d in function.defaults]
+    first_default = len(given) - len(defaults)
+    parameters = {
+        name: defaults[i - first_default]
+        if i >= first_default
+        else inspect.Parameter.empty
+        for i, name in enumerate(given)
+    }
+    return {k: v for k, v in parameters.items() if k not in ("self", "cls")}
+
+
+# What differs on purpose: (name, recorded parameter) -> what stands for it here.
+RENAMED = {("LossScaleOptimizer", "inner_optimizer"): "optimizer"}
+OTHER_DEFAULTS = {
+    (
+        "Policy",
+        "loss_scale",
+        "USE_DEFAULT",
+    ): "auto",  # its name since 2.4; both are taken
+    ("Policy", "name", inspect.Parameter.empty): None,  # Keras 3's own class
+}
+# Keras 3 takes its arguments in another order, which an optimizer cannot tell from the
+# legacy one: by keyword all are taken.
+BY_KEYWORD = {
+    ("LossScaleOptimizer", "initial_scale"): 2.0**15,
+    ("LossScaleOptimizer", "dynamic_growth_steps"): 2000,
+    ("LossScaleOptimizer", "name"): None,
+}
+SIGNATURES = [
+    (namespace, name, signature, versions)
+    for namespace, name in NAMES
+    for signature, versions in RECORD[namespace][name]["signatures"].items()
+    if signature != "(self, /, *args, **kwargs)"  # says nothing
+]
+
+
+@pytest.mark.parametrize(("namespace", "name", "signature", "versions"), SIGNATURES)
+def test_a_signature_is_the_real_one(namespace, name, signature, versions):
+    real = parsed(signature)
+    ours = inspect.signature(getattr(mirror(namespace), name)).parameters
+    if name == "LossScaleOptimizer" and versions == [*TODAY]:
+        inner = keras.optimizers.SGD()
+        optimizer = getattr(mirror(namespace), name)(
+            inner_optimizer=inner, **{k: v for (_, k), v in BY_KEYWORD.items()}
+        )
+        assert optimizer.inner_optimizer is inner
+        return
+    order = [
+        p.name
+        for p in ours.values()
+        if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ]
+    expected = [RENAMED.get((name, parameter), parameter) for parameter in real]
+    assert order[: len(expected)] == expected
+    for parameter, default in real.items():
+        here = ours[RENAMED.get((name, parameter), parameter)].default
+        assert here == OTHER_DEFAULTS.get((name, parameter, default), default) or (
+            here == default
+        )
+    for parameter in list(ours.values())[len(expected) :]:
+        assert parameter.default is not inspect.Parameter.empty or parameter.kind in (
+            inspect.Parameter.VAR_KEYWORD,
+            inspect.Parameter.VAR_POSITIONAL,
+        )
+
+
+MAKERS = {
+    "LossScaleOptimizer": {
+        "keras3": lambda cls, *a: cls(keras.optimizers.SGD(), *a),
+        "legacy": lambda cls, *a: cls(tf_keras.optimizers.legacy.SGD(), *a),
+        "new": lambda cls, *a: cls(tf_keras.optimizers.SGD(), *a),
+    },
+    "Policy": {"": lambda cls, *a: cls("mixed_float16")},
+    "DTypePolicy": {"": lambda cls, *a: cls("mixed_float16")},
+    "LossScale": {"": lambda cls, *a: tf_lso.DynamicLossScale()},
+    "FixedLossScale": {"": lambda cls, *a: cls(8)},
+    "DynamicLossScale": {"": lambda cls, *a: cls()},
+    "MixedPrecisionLossScaleOptimizer": {
+        "": lambda cls, *a: cls(tf.compat.v1.train.GradientDescentOptimizer(0.1), 8)
+    },
+}
+
+
+@pytest.mark.parametrize(("namespace", "name"), NAMES)
+def test_a_class_has_the_real_members(namespace, name):
+    members = RECORD[namespace][name]["members"]
+    cls = getattr(mirror(namespace), name)
+    arguments = [8] if namespace.endswith("experimental") else []
+    for family, make in MAKERS.get(name, {"": None} if members else {}).items():
+        made = make(cls, *arguments)
+        missing = []
+        for member, kinds in members.items():
+            versions = {v for vs in kinds.values() for v in vs}
+            if versions <= {*TODAY} and family in ("legacy", "new"):
+                continue  # of Keras 3 alone
+            if not hasattr(made, member) and not hasattr(type(made), member):
+                missing.append(member)
+        assert missing == []
+
+
+def test_the_record_tells_versions_and_signatures_apart():
+    dump = {
+        "namespaces": {
+            "tf.x": {
+                "Policy": {
+                    "init_signature": "(self, name)",
+                    "methods": {"get_config": {"signature": "(self)"}},
+                    "properties": {},
+                },
+                "Other": {"signature": "()"},
+            }
+        }
+    }
+    assert extract.record_of([("2.1", dump), ("2.2", dump)]) == {
+        "tf.x": {
+            "Policy": {
+                "signatures": {"(self, name)": ["2.1", "2.2"]},
+                "members": {"get_config": {"method (self)": ["2.1", "2.2"]}},
+            }
+        }
+    }
+
+
+class TestAnUnknownName:
+    @pytest.mark.parametrize(
+        ("dotted", "words"),
+        [
+            ("tf_lso.keras.mixed_precision.LossScaleOptimiser", "LossScaleOptimizer"),
+            ("tf_lso.keras.mixed_precision.experimental.set_polcy", "set_policy"),
+            ("tf_lso.keras.mixed_precision.set_policy", "experimental.set_policy"),
+            (
+                "tf_lso.keras.mixed_precision.DynamicLossScale",
+                "tf_lso.mixed_precision.experimental.DynamicLossScale",
+            ),
+            ("tf_lso.train.experimantal", "experimental"),
+            ("tf_lso.compat.v3", "v"),
+            ("tf_lso.LossScaleOptimzer", "LossScaleOptimizer"),
+            ("tf_lso.kears", "keras"),
+            ("tf_lso.mixed_precision.experimental.Zzz", "FixedLossScale"),
+        ],
+    )
+    def test_is_an_error_that_names_the_nearest(self, dotted, words):
+        with pytest.raises(AttributeError) as caught:
+            reached(dotted)
+        assert dotted.rpartition(".")[2] in str(caught.value)
+        assert words in str(caught.value)
+
+    def test_can_be_asked_for(self):
+        assert not hasattr(tf_lso.keras.mixed_precision, "zzz")
+        assert getattr(tf_lso.keras, "zzz", 3) == 3
