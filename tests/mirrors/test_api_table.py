@@ -1,0 +1,52 @@
+"""compat_docs/api.md is what its tool makes of the table of names."""
+
+import importlib.machinery
+import importlib.util
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parents[2]
+TOOL = ROOT / "tools" / "api_table"
+
+
+def tool():
+    loader = importlib.machinery.SourceFileLoader("api_table", str(TOOL))
+    module = importlib.util.module_from_spec(
+        importlib.util.spec_from_loader("api_table", loader)
+    )
+    loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date():
+    done = subprocess.run(
+        [sys.executable, TOOL, "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_check_sees_a_page_that_is_not(monkeypatch, tmp_path):
+    module = tool()
+    monkeypatch.setattr(module, "PAGE", tmp_path / "api.md")
+    monkeypatch.setattr(sys, "argv", ["api_table", "--check"])
+    assert module.main() == 1
+    monkeypatch.setattr(sys, "argv", ["api_table"])
+    assert module.main() == 0
+    monkeypatch.setattr(sys, "argv", ["api_table", "--check"])
+    assert module.main() == 0
+    module.PAGE.write_text(module.PAGE.read_text().replace("gone", "there", 1))
+    assert module.main() == 1
+
+
+def test_the_page_has_every_name_and_every_spelling():
+    from tf_lso import names
+
+    text = (ROOT / "compat_docs" / "api.md").read_text(encoding="utf-8")
+    for namespace, uses in names.NAMESPACES.items():
+        if not namespace.startswith("compat.v2"):
+            for name in uses:
+                row = f"| `tf.{namespace}.{name}` | `tf_lso.{namespace}.{name}` |"
+                assert row in text
+    for spelled in names.MODULES:
+        assert f"| `{spelled}` |" in text
