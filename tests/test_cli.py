@@ -176,6 +176,23 @@ def test_a_signal_ends_the_program(script):
         process.stdout.close()
 
 
+def test_a_reader_that_has_enough_ends_the_check_in_peace(script):
+    path = script(
+        "import tensorflow as tf\n" + "tf.train.experimental.LossScale\n" * 5000
+    )
+    check = f"{sys.executable} -m tf_lso check {path}"
+    done = subprocess.run(
+        f"{check} | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert "breaks" in done.stdout
+    assert done.stderr == ""
+
+
 class TestTheHelp:
     @pytest.mark.parametrize("command", [[], ["run"], ["check"]])
     def test_teaches(self, capsys, command):

@@ -1,6 +1,8 @@
 """The command `tf-lso`: parsing only."""
 
 import argparse
+import os
+import signal
 import sys
 
 _DESCRIPTION = """\
@@ -67,11 +69,20 @@ def _add_run(commands):
     parser.set_defaults(run=_run, parser=parser)
 
 
+def _add_check(commands):
+    from tf_lso import check
+
+    parser = commands.add_parser("check", help=check.SUMMARY)
+    check.add_arguments(parser)
+    parser.set_defaults(run=check.run)
+
+
 def _parser():
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands)
+    _add_check(commands)
     return parser
 
 
@@ -88,7 +99,11 @@ def main(arguments=None):
       arguments: list of str, by default those of the process.
     """
     args = _parser().parse_args(arguments)
-    return args.run(args)
+    try:
+        return args.run(args)
+    except BrokenPipeError:  # the reader, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
 
 
 if __name__ == "__main__":

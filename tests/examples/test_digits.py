@@ -9,12 +9,21 @@ from pathlib import Path
 
 import pytest
 
+import tf_lso
 from tests.processes import assert_succeeded, run_workers
+from tf_lso.check import check
 
 _ROOT = Path(__file__).parents[2]
-_EXAMPLE = [sys.executable, "-m", "tf_lso.examples.digits"]
+_EXAMPLE = [sys.executable, "-m", "tf_lso", "run", "tf_lso/examples/digits.py"]
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 _SECONDS = 90
+
+
+def _installed_digits():
+    """The example as a module, with the old names in place while it is imported."""
+    with tf_lso.install():
+        from tf_lso.examples import digits
+    return digits
 
 
 def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -92,6 +101,21 @@ def test_the_same_program_trains_on_a_cluster(tmp_path):
     assert "epoch" not in other
 
 
+def test_is_a_program_of_2020():
+    """It uses old names, and of tf_lso only its own two helper modules."""
+    source = (_ROOT / "tf_lso/examples/digits.py").read_text(encoding="utf-8")
+    imported = re.findall(r"^(?:from|import) (\S+)", source, re.MULTILINE)
+    ours = {name for name in imported if name.startswith("tf_lso")}
+    assert ours == {"tf_lso.examples.history", "tf_lso.examples.images"}
+    used = {finding.verdict.name for finding in check([_ROOT / "tf_lso/examples"]).findings}
+    assert used >= {
+        "tf.keras.mixed_precision.experimental",
+        "tf.keras.mixed_precision.experimental.LossScaleOptimizer",
+        "tf.keras.mixed_precision.experimental.Policy",
+        "tf.mixed_precision.experimental.DynamicLossScale",
+    }
+
+
 def test_help_teaches():
     done = _run("--help")
     assert done.returncode == 0
@@ -105,16 +129,14 @@ def test_help_teaches():
     [("--epochs", "0"), ("--initial-scale", "inf"), ("--learning-rate", "-1")],
 )
 def test_a_senseless_option_is_refused(option, value):
-    from tf_lso.examples import digits
-
+    digits = _installed_digits()
     with pytest.raises(SystemExit) as refusal:
         digits.main([option, value])
     assert refusal.value.code == 2
 
 
 def test_what_is_missing_is_named(monkeypatch, capsys):
-    from tf_lso.examples import digits
-
+    digits = _installed_digits()
     monkeypatch.setattr(
         digits.importlib.util, "find_spec", lambda name: None if name == "tqdm" else 1
     )

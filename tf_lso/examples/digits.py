@@ -1,11 +1,13 @@
-"""Handwritten digits in mixed precision, written as in 2020.
+"""Handwritten digits in mixed precision: a program of 2020, as it was written then.
+
+It was written for TensorFlow 2.3 and has not a line for today's:
+
+    tf-lso run tf_lso/examples/digits.py --help
 
 A small convolutional network computes in float16. The loss is scaled up so that small
 gradients do not vanish in float16, and the scale adjusts itself: it starts too high,
 so the first steps overflow and are skipped, each halving it; afterwards it doubles
 whenever a number of steps has gone well. The plot shows all of that.
-
-    python -m tf_lso.examples.digits --help
 
 The images are the 1,797 of scikit-learn, so nothing is downloaded. Replicas share each
 batch: all GPUs there are, or else two halves of the CPU. With `TF_CONFIG` set, the
@@ -15,24 +17,24 @@ replicas are those of that cluster.
 import argparse
 import importlib.util
 import math
+import random
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
+from tensorflow.keras.mixed_precision import experimental as mixed_precision
 
-import tf_lso
 from tf_lso.examples.history import History, plot, power_of_two, print_table
-from tf_lso.examples.images import Digits, load_digits
+from tf_lso.examples.images import load_digits
 
 REQUIRED_ACCURACY = 0.95
 CLIP_NORM = 1.0
 
 
-def make_strategy() -> tf.distribute.Strategy:
+def make_strategy():
     """Returns the cluster of `TF_CONFIG`, or else all GPUs, or else a CPU in halves.
 
     It has to run before TensorFlow does anything else: neither the devices nor the
@@ -40,7 +42,7 @@ def make_strategy() -> tf.distribute.Strategy:
     """
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if cluster.cluster_spec():
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        return tf.distribute.experimental.MultiWorkerMirroredStrategy()
     if tf.config.list_physical_devices("GPU"):
         return tf.distribute.MirroredStrategy()
     [cpu] = tf.config.list_physical_devices("CPU")
@@ -50,7 +52,7 @@ def make_strategy() -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
 
-def make_model() -> keras.Model:
+def make_model():
     """Returns the network. Under the policy `mixed_float16` it computes in float16."""
     return keras.Sequential(
         [
@@ -66,9 +68,7 @@ def make_model() -> keras.Model:
     )
 
 
-def make_dataset(
-    strategy: tf.distribute.Strategy, digits: Digits, batch_size: int, seed: int
-) -> tf.distribute.DistributedDataset:
+def make_dataset(strategy, digits, batch_size, seed):
     """Returns shuffled training batches, each shared among the replicas.
 
     Args:
@@ -90,12 +90,7 @@ def make_dataset(
     return strategy.experimental_distribute_dataset(dataset.with_options(options))
 
 
-def make_train_step(
-    strategy: tf.distribute.Strategy,
-    model: keras.Model,
-    optimizer: tf_lso.LossScaleOptimizer,
-    batch_size: int,
-):
+def make_train_step(strategy, model, optimizer, batch_size):
     """Returns the function that trains on one distributed batch; it returns the loss.
 
     The step inside is the one that TensorFlow's guide to mixed precision taught: scale
@@ -130,16 +125,16 @@ def make_train_step(
 
 
 def train(
-    strategy: tf.distribute.Strategy,
-    model: keras.Model,
-    optimizer: tf_lso.LossScaleOptimizer,
-    digits: Digits,
+    strategy,
+    model,
+    optimizer,
+    digits,
     *,
-    epochs: int,
-    batch_size: int,
-    seed: int,
-    show_progress: bool = True,
-) -> History:
+    epochs,
+    batch_size,
+    seed,
+    show_progress=True,
+):
     """Trains `model` and returns what happened at every step.
 
     Progress is a bar in a terminal and a line per epoch elsewhere.
@@ -159,7 +154,7 @@ def train(
     dataset = make_dataset(strategy, digits, batch_size, seed)
     train_step = make_train_step(strategy, model, optimizer, batch_size)
     history = History()
-    scale = float(optimizer.loss_scale)
+    scale = optimizer.loss_scale().numpy()
     steps = len(digits.train_images) // batch_size
     bar = tqdm(
         total=epochs * steps, unit="step", disable=None if show_progress else True
@@ -168,7 +163,7 @@ def train(
         for epoch in range(1, epochs + 1):
             for images, labels in dataset:
                 loss = float(train_step(images, labels))
-                previous, scale = scale, float(optimizer.loss_scale)
+                previous, scale = scale, optimizer.loss_scale().numpy()
                 history.losses.append(loss)
                 history.scales.append(scale)
                 # The scale falls when a step overflowed, and only then.
@@ -185,13 +180,13 @@ def train(
     return history
 
 
-def accuracy_of(model: keras.Model, digits: Digits) -> float:
+def accuracy_of(model, digits):
     """Returns which part of the held-out images `model` recognises, from 0 to 1."""
     logits = model(digits.test_images, training=False)
     return float(np.mean(np.argmax(logits, axis=-1) == digits.test_labels))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv=None):
     """Trains, prints a table and writes the plot. Returns the exit code.
 
     Args:
@@ -206,8 +201,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     chief, worker = _role(strategy)
 
     start = time.monotonic()
-    keras.utils.set_random_seed(options.seed)
-    keras.mixed_precision.set_global_policy("mixed_float16")
+    for seed in (random.seed, np.random.seed, tf.random.set_seed):
+        seed(options.seed)
+    policy = mixed_precision.Policy(
+        "mixed_float16",
+        loss_scale=tf.mixed_precision.experimental.DynamicLossScale(
+            initial_loss_scale=options.initial_scale,
+            increment_period=options.growth_steps,
+        ),
+    )
+    mixed_precision.set_policy(policy)
     digits = load_digits(options.seed)
     if options.batch_size > len(digits.train_images):
         sys.exit(
@@ -216,10 +219,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     with strategy.scope():
         model = make_model()
-        optimizer = tf_lso.LossScaleOptimizer(
-            keras.optimizers.Adam(options.learning_rate),
-            initial_scale=options.initial_scale,
-            dynamic_growth_steps=options.growth_steps,
+        optimizer = mixed_precision.LossScaleOptimizer(
+            keras.optimizers.Adam(lr=options.learning_rate),
+            loss_scale=policy.loss_scale,
         )
     history = train(
         strategy,
@@ -259,9 +261,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def _parse(argv):
     parser = argparse.ArgumentParser(
-        prog="python -m tf_lso.examples.digits",
+        prog="tf-lso run tf_lso/examples/digits.py",
         description=(
             "Train a small network on handwritten digits in float16 with a dynamic"
             " loss scale, and plot how the scale finds its value."
@@ -295,21 +297,21 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _whole(text: str) -> int:
+def _whole(text):
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
     return value
 
 
-def _positive(text: str) -> float:
+def _positive(text):
     value = float(text)
     if not (value > 0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"{text} is not positive and finite")
     return value
 
 
-def _check_installed(*modules: str) -> None:
+def _check_installed(*modules):
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
         sys.exit(
@@ -318,10 +320,10 @@ def _check_installed(*modules: str) -> None:
         )
 
 
-def _role(strategy: tf.distribute.Strategy) -> tuple[bool, str]:
+def _role(strategy):
     """Returns whether this process is the chief, and what to call it."""
     cluster = strategy.cluster_resolver
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    if not isinstance(strategy, tf.distribute.experimental.MultiWorkerMirroredStrategy):
         return True, "the only process"
     name = f"{cluster.task_type} {cluster.task_id}"
     if "chief" in cluster.cluster_spec().jobs:

@@ -1,0 +1,176 @@
+"""The text and the JSON that the command prints."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.check.programs import notebook, run
+from tf_lso import check
+
+PROGRAM = """\
+from tensorflow.keras.mixed_precision import experimental as mp
+mp.set_policy("mixed_float16")
+mp.set_policy("mixed_float16")
+"""
+KEYS = {
+    "file",
+    "cell",
+    "line",
+    "column",
+    "kind",
+    "name",
+    "code",
+    "status",
+    "guarded",
+    "today",
+    "tf_lso",
+    "current",
+    "replacement",
+}
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_text(program):
+    code, text = run(program)
+    assert code == 1
+    lines = text.splitlines()
+    name = "tf.keras.mixed_precision.experimental"
+    assert lines[0] == f"{program}:1:46: breaks  {name}"
+    assert lines[1] == f"    {PROGRAM.splitlines()[0]}"
+    assert lines[2].startswith("    today:  ImportError: ")
+    assert f"{program}:2:1: breaks  {name}.set_policy" in lines
+    assert f"    tf_lso: tf_lso.{name.removeprefix('tf.')}.set_policy:" in text
+    assert "    now:    tf.keras.config.set_dtype_policy" in lines
+    again = lines.index(f"{program}:3:1: breaks  {name}.set_policy")
+    assert lines[again + 2] == "    as in line 2"
+    assert "1 file read: 3 legacy uses, 3 would break." in lines
+    assert "tf-lso run SCRIPT" in lines[-1] and "tf_lso.install()" in lines[-1]
+    assert "\033" not in text
+
+
+def test_text_where_nothing_is_found(tmp_path):
+    (tmp_path / "a.py").touch()
+    code, text = run(tmp_path)
+    assert code == 0
+    assert text == "1 file read: no use of the legacy loss-scaling API found.\n"
+
+
+def test_text_of_the_unreadable(tmp_path):
+    (tmp_path / "a.py").write_text("x\nprint 1\n")
+    _, text = run(tmp_path, tmp_path / "missing")
+    assert f"{tmp_path}/a.py:2: unreadable  does not parse" in text
+    assert f"{tmp_path}/missing: unreadable  No such file or directory" in text
+    assert text.splitlines()[-1].endswith("; 2 unreadable.")
+
+
+def test_text_names_the_cell(tmp_path):
+    path = tmp_path / "a.ipynb"
+    path.write_bytes(notebook("x", PROGRAM))
+    assert f"{path}:cell 2:1:46: breaks" in run(path)[1]
+
+
+def test_json(program):
+    code, text = run("--format", "json", program)
+    document = json.loads(text)
+    assert code == 1 and document["version"] == 1
+    finding = document["findings"][1]
+    assert finding.keys() == KEYS
+    assert finding["file"] == str(program)
+    assert (finding["cell"], finding["line"], finding["column"]) == (None, 2, 1)
+    assert finding["code"] == 'mp.set_policy("mixed_float16")'
+    assert finding["name"] == "tf.keras.mixed_precision.experimental.set_policy"
+    assert finding["replacement"] == "tf_lso" + finding["name"][2:]
+    assert (finding["status"], finding["guarded"]) == ("breaks", False)
+    assert document["unreadable"] == []
+    assert document["summary"] == {
+        "files": 1,
+        "findings": 3,
+        "breaks": 3,
+        "guarded": 0,
+        "works": 0,
+        "unsure": 0,
+        "unreadable": 0,
+        "exit_code": 1,
+    }
+
+
+def test_json_of_the_unreadable(tmp_path):
+    path = tmp_path / "a.ipynb"
+    path.write_bytes(notebook("x", "def f(:"))
+    (item,) = json.loads(run("--format", "json", path)[1])["unreadable"]
+    assert (item["file"], item["cell"], item["line"]) == (str(path), 2, 1)
+    assert item["reason"].startswith("does not parse")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_odd_file_names(tmp_path, form):
+    for name in (b'\xff\n".py', "é✓.py".encode()):
+        with open(os.path.join(os.fsencode(tmp_path), name), "w") as file:
+            file.write(PROGRAM)
+    command = (
+        "import argparse, sys; from tf_lso import check;"
+        "parser = argparse.ArgumentParser(); check.add_arguments(parser);"
+        "sys.exit(check.run(parser.parse_args()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", command, "--format", form, str(tmp_path)],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stderr) == (1, b"")
+    if form == "json":
+        names = {item["file"] for item in json.loads(done.stdout)["findings"]}
+        assert {os.path.basename(os.fsencode(name)) for name in names} == {
+            b'\xff\n".py',
+            "é✓.py".encode(),
+        }
+
+
+def test_colours_on_a_terminal_only(program, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    from tf_lso.check import report
+
+    class Terminal(list):
+        encoding = "utf-8"
+        write = list.append
+
+        def isatty(self):
+            return True
+
+    outcome = check.check([str(program)])
+    terminal = Terminal()
+    report.text(outcome, terminal)
+    assert "\033[31mbreaks\033[0m" in "".join(terminal)
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal()
+    report.text(outcome, terminal)
+    assert "\033" not in "".join(terminal)
+
+
+def test_help_teaches(capsys):
+    parser = argparse.ArgumentParser(prog="tf-lso check")
+    check.add_arguments(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--help"])
+    text = capsys.readouterr().out
+    for words in ("without running them", "exit codes:", "tf-lso check --format json"):
+        assert words in text
+
+
+def test_imports_nothing_heavy():
+    command = (
+        "import sys; from tf_lso import check; check.check([]);"
+        "print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True)
+    assert (done.stdout.strip(), done.stderr) == (b"[]", b"")

@@ -1,0 +1,210 @@
+"""Which branch today's TensorFlow takes: tests of versions and of what a module has.
+
+Such a test is computed for each version of today; only what comes out the same for all
+of them is an answer.
+"""
+
+import ast
+import operator
+import re
+
+from tf_lso.check import lookup
+
+# Whose `__version__` -> the versions that it may be.
+_VERSIONS = {
+    "tensorflow": tuple(f"2.{minor}.0" for minor in range(16, 22)),
+    "tensorflow.compat.v1": tuple(f"2.{minor}.0" for minor in range(16, 22)),
+    "tensorflow.compat.v2": tuple(f"2.{minor}.0" for minor in range(16, 22)),
+    "keras": tuple(f"3.{minor}.0" for minor in range(16)),
+    "tensorflow.keras": tuple(f"3.{minor}.0" for minor in range(16)),
+}
+_COMPARE = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
+_PARSERS = {
+    "parse",
+    "parse_version",
+    "Version",
+    "LooseVersion",
+    "StrictVersion",
+    "NumpyVersion",
+}
+
+
+NOTHING = "nothing"  # the test has nothing to do with TensorFlow
+DEPENDS = "depends"  # it does, and its outcome cannot be seen
+
+
+class _Unknown(Exception):
+    """The value cannot be computed here."""
+
+
+def outcome(test, scope, values):
+    """Return True or False where today's versions decide the test, else a word.
+
+    Args:
+      test: the tested expression.
+      scope: the scope that it stands in.
+      values: the `Values` of the program.
+
+    Returns:
+      True, False, NOTHING or DEPENDS.
+    """
+    found = set()
+    for index in range(max(map(len, _VERSIONS.values()))):
+        computed = _Test(values, scope, index)
+        try:
+            result = bool(computed.of(test))
+        except Exception:  # ours, or what Python says of comparing such things
+            result = DEPENDS if computed.versions else NOTHING
+        if not computed.asked:
+            return NOTHING  # a setting of the program's own
+        found.add(result)
+    return found.pop() if len(found) == 1 else DEPENDS
+
+
+class _Test:
+    """Computes an expression for the versions at `index` of their lists."""
+
+    def __init__(self, values, scope, index):
+        self.values = values
+        self.scope = scope
+        self.index = index
+        self.asked = False  # for anything of TensorFlow
+        self.versions = False  # for a version, in the part being computed
+        self.open = []  # names being computed
+
+    def of(self, node):
+        """Return the value of the expression, or raise."""
+        method = getattr(self, f"_{type(node).__name__}".lower(), None)
+        if method is None:
+            raise _Unknown
+        return method(node)
+
+    def _constant(self, node):
+        return node.value
+
+    def _tuple(self, node):
+        return tuple(map(self.of, node.elts))
+
+    def _list(self, node):
+        return list(map(self.of, node.elts))
+
+    def _unaryop(self, node):
+        if not isinstance(node.op, ast.Not):
+            raise _Unknown
+        return not self.of(node.operand)
+
+    def _boolop(self, node):
+        """Decides by the parts that can be computed: `False and …` is False."""
+        decisive = isinstance(node.op, ast.Or)
+        unknown = versions = False
+        for part in node.values:
+            self.versions = False
+            try:
+                if bool(self.of(part)) == decisive:
+                    return decisive
+            except Exception:
+                unknown = True
+                versions |= self.versions
+        self.versions = versions
+        if unknown:
+            raise _Unknown
+        return not decisive
+
+    def _compare(self, node):
+        left = self.of(node.left)
+        for op, right in zip(node.ops, map(self.of, node.comparators)):
+            if type(op) not in _COMPARE:
+                raise _Unknown
+            if not _COMPARE[type(op)](left, right):
+                return False
+            left = right
+        return True
+
+    def _name(self, node):
+        if node.id == "TYPE_CHECKING":
+            self.asked = True
+            return False
+        owner = self.scope.find(node.id)
+        bound = [b for b in owner.names[node.id] if b.value] if owner else []
+        if len(bound) != 1 or not isinstance(bound[0].value, ast.expr):
+            raise _Unknown
+        if node.id in self.open:
+            raise _Unknown
+        self.open.append(node.id)
+        outer, self.scope = self.scope, bound[0].scope
+        try:
+            return self.of(bound[0].value)
+        finally:
+            self.scope = outer
+            self.open.pop()
+
+    def _attribute(self, node):
+        if node.attr == "TYPE_CHECKING":
+            self.asked = True
+            return False
+        version = node.attr == "__version__"
+        base = node.value
+        if node.attr == "VERSION" and isinstance(base, ast.Attribute):
+            version, base = base.attr == "version", base.value
+        if version:
+            for value in self.values.of(base, self.scope):
+                if value.path in _VERSIONS:
+                    self.asked = self.versions = True
+                    known = _VERSIONS[value.path]
+                    return known[min(self.index, len(known) - 1)]
+        raise _Unknown
+
+    def _subscript(self, node):
+        return self.of(node.value)[self._index(node.slice)]
+
+    def _index(self, node):
+        if isinstance(node, ast.Slice):
+            return slice(*(n and self.of(n) for n in (node.lower, node.upper)))
+        return self.of(node)
+
+    def _call(self, node):
+        function = node.func
+        name = getattr(function, "attr", None) or getattr(function, "id", "")
+        if name == "hasattr" and len(node.args) == 2:
+            return self._hasattr(*node.args)
+        if name in _PARSERS and len(node.args) == 1:
+            return _parsed(self.of(node.args[0]))
+        if name == "int" and len(node.args) == 1:
+            return int(self.of(node.args[0]))
+        if name == "map" and len(node.args) == 2:
+            return [int(part) for part in self.of(node.args[1])]
+        if name in ("tuple", "list") and len(node.args) == 1:
+            return (tuple if name == "tuple" else list)(self.of(node.args[0]))
+        if name in ("split", "startswith") and isinstance(function, ast.Attribute):
+            text = self.of(function.value)
+            return getattr(text, name)(*map(self.of, node.args))
+        for argument in node.args:
+            self.of(argument)  # which may ask for a version
+        raise _Unknown
+
+    def _hasattr(self, owner, attribute):
+        if not isinstance(attribute, ast.Constant):
+            raise _Unknown
+        for value in self.values.of(owner, self.scope):
+            path = f"{value.path}.{attribute.value}"
+            if not value.instance and (
+                path in lookup.MODULES
+                or path in lookup.PREFIXES
+                or lookup.is_name(path)
+            ):
+                self.asked = True
+                return lookup.there_today(path)
+        raise _Unknown
+
+
+def _parsed(text):
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])

@@ -1,0 +1,88 @@
+"""Whether a program itself takes care that a use does not make it fail."""
+
+import ast
+import dataclasses
+
+from tf_lso.check import branches
+from tf_lso.check.findings import BREAKS, UNSURE, Verdict
+from tf_lso.check.guards import Branch, Caught, asked_for
+from tf_lso.check.scopes import FUNCTION, Program, Site
+from tf_lso.check.values import Value, Values
+
+_INSTALL = "tf_lso.install"
+
+
+class Care:
+    """Answers, for the uses of one program, what takes care of them."""
+
+    def __init__(self, program: Program, values: Values) -> None:
+        self._values = values
+        self._installed = min(
+            (
+                _place(site)
+                for site in program.sites
+                if isinstance(site.node, ast.Call)
+                and not site.scope.enclosing(FUNCTION)
+                and any(
+                    value.path == _INSTALL and not value.instance
+                    for value in values.of(site.node.func, site.scope)
+                )
+            ),
+            default=None,
+        )
+
+    def of(
+        self, site: Site, verdict: Verdict, value: Value | None, asked: str
+    ) -> tuple[Verdict, bool]:
+        """Return the verdict, with what care adds to it, and whether it is guarded.
+
+        Args:
+          site: where the use stands.
+          verdict: what is to be said of it.
+          value: what is used, where that was resolved.
+          asked: the attribute, where `hasattr` may have asked for it, or "".
+        """
+        if verdict.status != BREAKS:
+            return verdict, False
+        reason = self._reason(site, verdict, value, asked)
+        if reason:
+            return _add(verdict, f"Not here: {reason}."), True
+        if value and not value.sure:
+            return _add(verdict, "That this is TensorFlow is a guess.", UNSURE), False
+        if any(self._depends(guard) for guard in site.guards):
+            why = "Whether this runs depends on a version."
+            return _add(verdict, why, UNSURE), False
+        return verdict, False
+
+    def _reason(self, site, verdict, value, asked):
+        """Returns why the use does not fail, or ""."""
+        for guard in site.guards:
+            if isinstance(guard, Caught):
+                if verdict.error and guard.catches(verdict.error):
+                    return "an except clause takes care of it"
+            elif self._values.is_dead(guard):
+                return "today's versions do not take this branch"
+            elif isinstance(guard, Branch) and asked in asked_for(guard):
+                return "hasattr is asked first"
+        if value and value.guarded:
+            return "what it comes from is not bound on today's versions"
+        if self._installed and (
+            site.scope.enclosing(FUNCTION) or _place(site) > self._installed
+        ):
+            return "tf_lso.install() comes first"
+        return ""
+
+    def _depends(self, guard):
+        if not isinstance(guard, Branch):
+            return False
+        found = branches.outcome(guard.test, guard.scope, self._values)
+        return found == branches.DEPENDS
+
+
+def _place(site):
+    return site.cell or 0, site.node.lineno, site.node.col_offset
+
+
+def _add(verdict, sentence, status=BREAKS):
+    today = f"{verdict.today} {sentence}"
+    return dataclasses.replace(verdict, status=status, today=today)

@@ -1,0 +1,157 @@
+"""What the arguments of a call add to what is to be said of the name that is called."""
+
+import ast
+import dataclasses
+
+from tf_lso.check import lookup
+from tf_lso.check.findings import WORKS, Verdict
+
+_EXPERIMENTAL = "tf_lso.keras.mixed_precision.experimental"
+_NEVER = "No version of the stable class takes it: it is an error everywhere."
+
+
+@dataclasses.dataclass(frozen=True)
+class _Form:
+    """One form of a call: what fails today, and what tf_lso does."""
+
+    today: str
+    tf_lso: str
+    error: str = ""
+    status: str | None = None
+
+
+_FOUR = _Form(
+    "ValueError: Keras 3 takes the fourth argument for `name`.",
+    "Takes (optimizer, dynamic, initial_scale, dynamic_growth_steps).",
+    "ValueError",
+)
+_OPTIMIZER = _Form(
+    "TypeError: Keras 3's class calls its first argument `inner_optimizer`.",
+    "Takes the first argument under either name.",
+    "TypeError",
+)
+_LOSS_SCALE = _Form(
+    f"ValueError: Keras 3's class takes no `loss_scale`. {_NEVER}",
+    f"{_EXPERIMENTAL}.LossScaleOptimizer takes a loss scale; the stable class takes "
+    "dynamic=… and initial_scale=….",
+    "ValueError",
+)
+_FIXED = _Form(
+    "ValueError: Keras 3's class takes no `dynamic=False`.",
+    "Takes it: a fixed scale of `initial_scale`.",
+    "ValueError",
+)
+_MAYBE_FIXED = _Form(
+    "ValueError where `dynamic` is False: Keras 3's class takes no fixed scale.",
+    "Takes it, True or False.",
+)
+_WORD = _Form(
+    f"Keras 3 takes {{}} for the initial scale, and fails when it is built. {_NEVER}",
+    "Refuses it, too. Write LossScaleOptimizer(optimizer): the scale is dynamic "
+    f"unless told otherwise. {_EXPERIMENTAL}.LossScaleOptimizer takes 'dynamic'.",
+)
+_NUMBER = _Form(
+    "Keras 3 takes {} for the initial scale of a scale that moves. TensorFlow 2.4-2.15 "
+    "raised TypeError: their second argument is `dynamic`.",
+    "Refuses it, too. Write LossScaleOptimizer(optimizer, dynamic=False, "
+    "initial_scale={}) for a fixed scale.",
+)
+_OBJECT = _Form(
+    f"Keras 3 takes the loss scale for a number, and fails when it is built. {_NEVER}",
+    f"Refuses it, too. {_EXPERIMENTAL}.LossScaleOptimizer takes a loss scale.",
+)
+_BOOL = _Form(
+    "Keras 3 takes {} for the initial scale, and so scales by {:d}.",
+    "Takes it for `dynamic`, as TensorFlow 2.4-2.15 did.",
+)
+_POLICY = _Form(
+    "TypeError: Keras 3's dtype policy takes no `loss_scale`; nor did the stable one.",
+    f"{_EXPERIMENTAL}.Policy carries a loss scale.",
+    "TypeError",
+)
+_UNSCALED = _Form(
+    "Works: there is no loss scaling under {!r}.", "Sets the policy.", status=WORKS
+)
+
+
+def _second(value, of):
+    """Returns the form of a second positional argument of the stable optimizer."""
+    if isinstance(value, ast.Constant):
+        constant = value.value
+        for kind, form in ((bool, _BOOL), (str, _WORD), ((int, float), _NUMBER)):
+            if isinstance(constant, kind):
+                shown = repr(constant) if kind is not bool else constant
+                return dataclasses.replace(
+                    form,
+                    today=form.today.format(shown, shown),
+                    tf_lso=form.tf_lso.format(shown),
+                )
+    loss_scales = {"LossScale", "FixedLossScale", "DynamicLossScale"}
+    if any(lookup.symbol(v.path) in loss_scales and v.instance for v in of(value)):
+        return _OBJECT
+    return None
+
+
+def _optimizer(call, keywords, of):
+    if len(call.args) > 3:
+        return _FOUR
+    if "optimizer" in keywords:
+        return _OPTIMIZER
+    if "loss_scale" in keywords:
+        return _LOSS_SCALE
+    dynamic = keywords.get("dynamic")
+    if isinstance(dynamic, ast.Constant):
+        return _FIXED if dynamic.value is False else None
+    if dynamic is not None:
+        return _MAYBE_FIXED
+    return _second(call.args[1], of) if len(call.args) > 1 else None
+
+
+def _policy(call, keywords, of):
+    return _POLICY if "loss_scale" in keywords or len(call.args) > 1 else None
+
+
+def _set_global_policy(call, keywords, of):
+    given = [*call.args, *keywords.values()]
+    policy = given[0].value if given and isinstance(given[0], ast.Constant) else None
+    if isinstance(policy, str) and policy != "mixed_float16":
+        return dataclasses.replace(_UNSCALED, today=_UNSCALED.today.format(policy))
+    return None
+
+
+_FORMS = {
+    "LossScaleOptimizer": _optimizer,
+    "Policy": _policy,
+    "set_global_policy": _set_global_policy,
+}
+
+
+def of_call(verdict: Verdict, path: str, call: ast.Call, of) -> Verdict | None:
+    """Return what is to be said of a call, or None where its arguments add nothing.
+
+    Only the names that today's Keras has too can be called in a form that it refuses.
+
+    Args:
+      verdict: what is to be said of the name.
+      path: dotted path of the name, as the program spells it.
+      call: the call.
+      of: returns what an expression of the call's scope may stand for.
+    """
+    if (
+        not lookup.is_todays(path)
+        or verdict.error
+        or any(isinstance(argument, ast.Starred) for argument in call.args)
+    ):
+        return None
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    recognise = _FORMS.get(lookup.symbol(path))
+    form = recognise and recognise(call, keywords, of)
+    if not form:
+        return None
+    return dataclasses.replace(
+        verdict,
+        status=form.status or "breaks",
+        today=form.today,
+        tf_lso=form.tf_lso,
+        error=form.error,
+    )

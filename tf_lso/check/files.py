@@ -1,0 +1,49 @@
+"""Which files a path stands for."""
+
+import os
+from collections.abc import Callable, Iterator
+
+SUFFIXES = (".py", ".pyw", ".ipynb")
+# Holds code of others, or none.
+_SKIPPED = {"__pycache__", "node_modules", "site-packages"}
+
+
+def find(path: str, failed: Callable[[str, Exception], None]) -> Iterator[str]:
+    """Yields the files of a path, sorted: itself, or the Python files and notebooks in it.
+
+    Args:
+      path: a file, which is taken whatever its name, or a directory.
+      failed: is called with a path that is not there or cannot be listed, and the error.
+    """
+    try:
+        if os.path.isdir(path):
+            yield from _within(path, (os.path.realpath(path),), failed)
+        else:
+            os.stat(path)
+            yield path
+    except (OSError, ValueError) as error:
+        failed(path, error)
+
+
+def _within(directory, above, failed):
+    try:
+        with os.scandir(directory) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        failed(directory, error)
+        return
+    for entry in found:
+        if entry.is_dir():
+            real = os.path.realpath(entry.path)
+            if not _is_skipped(entry) and real not in above:
+                yield from _within(entry.path, (*above, real), failed)
+        elif entry.name.lower().endswith(SUFFIXES) and entry.is_file():
+            yield entry.path
+
+
+def _is_skipped(entry):
+    return (
+        entry.name.startswith(".")
+        or entry.name in _SKIPPED
+        or os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))
+    )

@@ -1,0 +1,123 @@
+"""What in a program takes care that an old name does not make it fail.
+
+A `try` whose `except` catches the error, the `except` of a `try` that succeeds, and a
+branch that today's versions do not take.
+"""
+
+import ast
+import builtins
+import dataclasses
+from typing import Any
+
+# A test with one of these may depend on what TensorFlow has.
+_NAMES = {"hasattr", "TYPE_CHECKING"}
+_ATTRIBUTES = {"__version__", "VERSION", "TYPE_CHECKING", "hasattr"}
+# Raised by the uses that the check reports; what else is caught does not matter.
+_ERRORS = ("ModuleNotFoundError", "AttributeError", "TypeError", "ValueError")
+
+
+@dataclasses.dataclass(frozen=True)
+class Caught:
+    """The exceptions that the clauses around a place catch, by name."""
+
+    names: frozenset[str]
+
+    @classmethod
+    def by(cls, handlers: list[ast.ExceptHandler]) -> "Caught | None":
+        """Returns what `except` clauses catch, None where nothing of ours."""
+        found: set[str] = set()
+        for handler in handlers:
+            found |= _exceptions(handler.type)
+        return cls(frozenset(found)) if found else None
+
+    @classmethod
+    def by_with(cls, items: list[ast.withitem]) -> "Caught | None":
+        """Returns what `with contextlib.suppress(…)` catches."""
+        found: set[str] = set()
+        for item in items:
+            call = item.context_expr
+            if isinstance(call, ast.Call) and _last(call.func) == "suppress":
+                for argument in call.args:
+                    found |= _exceptions(argument)
+        return cls(frozenset(found)) if found else None
+
+    def catches(self, error: str) -> bool:
+        """Whether an exception of that name is caught."""
+        kind = getattr(builtins, error)
+        return any(issubclass(kind, getattr(builtins, name)) for name in self.names)
+
+
+def _exceptions(node):
+    """Returns the names of built-in exceptions in an `except`; bare catches all."""
+    if node is None:
+        return {"BaseException"}
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    kinds = {name: getattr(builtins, name, None) for name in map(_last, parts)}
+    return {
+        name
+        for name, kind in kinds.items()
+        if isinstance(kind, type)
+        and any(issubclass(getattr(builtins, error), kind) for error in _ERRORS)
+    }
+
+
+def _last(node):
+    return getattr(node, "attr", None) or getattr(node, "id", None) or ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """A place that runs only where `test`, in `scope`, comes out as `taken`."""
+
+    test: ast.expr
+    scope: Any
+    taken: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Fallback:
+    """A place that runs only where `body`, in `scope`, fails: an `except` clause."""
+
+    body: tuple[ast.stmt, ...]
+    scope: Any
+
+
+def is_telling(test: ast.expr) -> bool:
+    """Whether the test may depend on what TensorFlow has; cheap, may be wrongly True."""
+    stack: list[ast.AST] = [test]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name):
+            # A name alone may stand for such a test: `if OLD_TENSORFLOW:`.
+            if node.id in _NAMES or node is test or _is_condition(test, node):
+                return True
+        elif isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES:
+            return True
+        stack.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def _is_condition(test, node):
+    if isinstance(test, ast.UnaryOp):
+        return test.operand is node
+    return isinstance(test, ast.BoolOp) and node in test.values
+
+
+def asked_for(branch: Branch) -> set[str]:
+    """Return the attributes that `hasattr` has found where the branch is taken."""
+    found: set[str] = set()
+    stack = [(branch.test, branch.taken)]
+    while stack:
+        test, holds = stack.pop()
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            stack.append((test.operand, not holds))
+        elif isinstance(test, ast.BoolOp):
+            if isinstance(test.op, ast.And) == holds:
+                stack.extend((value, holds) for value in test.values)
+        elif isinstance(test, ast.Call) and holds and _last(test.func) == "hasattr":
+            found.update(
+                str(argument.value)
+                for argument in test.args[1:]
+                if isinstance(argument, ast.Constant)
+            )
+    return found

@@ -1,0 +1,227 @@
+"""From a dotted path, as a program spells it, to what `tf_lso.names` knows of it."""
+
+from tf_lso import names, unknown
+from tf_lso.check.findings import BREAKS, UNSURE, WORKS, Verdict
+
+_CONTRIB = "tensorflow.contrib.mixed_precision"
+MODULES = {
+    **names.MODULES,
+    **names.TF_KERAS_MODULES,
+    _CONTRIB: "contrib.mixed_precision",
+}
+# How a program reaches a path.
+ACCESS = "access"  # as an attribute
+IMPORT = "import"  # import path
+FROM = "from"  # from … import name
+_NAMES = {**names.NAMESPACES, **names.PRIVATE}
+
+
+def _prefixes(path):
+    parts = path.split(".")
+    return {".".join(parts[:end]) for end in range(1, len(parts))}
+
+
+# Paths on the way to a module, as `tensorflow` and `tensorflow.keras`.
+PREFIXES = frozenset().union(*map(_prefixes, MODULES)) - MODULES.keys()
+_PREFIXES_TODAY = frozenset(names.PACKAGES_TODAY).union(
+    *map(_prefixes, names.MODULES_TODAY)
+)
+
+# No other file can have a finding: all old names have one of these in them.
+TOKENS = (
+    b"mixed_precision",
+    b"LossScale",
+    b"train.experimental",
+    *(
+        name.encode()
+        for name, method in names.METHODS.items()
+        if method.seen in (names.ANYWHERE, names.CALLED)
+    ),
+)
+
+
+def parent(path: str) -> str:
+    """Return the path without its last part."""
+    return path.rpartition(".")[0]
+
+
+def is_name(path: str) -> bool:
+    """Whether the path is a name directly in one of the modules, known or not."""
+    return path not in MODULES and parent(path) in MODULES
+
+
+def in_tf_keras(path: str) -> bool:
+    """Whether the path leads through tf_keras, which still has the API."""
+    return path.partition(".")[0] == "tf_keras"
+
+
+def is_todays(path: str) -> bool:
+    """Whether the path is a name of the Keras that `tf.keras` is today."""
+    kept = path.startswith(names.KERAS_COPY) or in_tf_keras(path)
+    return not kept and is_name(path) and there_today(path)
+
+
+def symbol(path: str) -> str:
+    """Return the key in `names.SYMBOLS` of a path, or ""."""
+    module, _, name = path.rpartition(".")
+    use = _NAMES.get(MODULES.get(module, ""), {}).get(name)
+    return use.symbol if use else ""
+
+
+def there_today(path: str) -> bool:
+    """Whether today's TensorFlow, Keras or tf_keras has the path."""
+    module, _, name = path.rpartition(".")
+    if path in MODULES:
+        return path in names.MODULES_TODAY
+    if path in PREFIXES:
+        return path in _PREFIXES_TODAY
+    has = names.MODULES_TODAY.get(module)
+    if has is None or name in has or symbol(path):
+        return has is not None and name in has
+    return _has_more(module)
+
+
+def _importable(module):
+    by_attribute = f"{module}.".startswith(
+        tuple(f"{keras}." for keras in names.BY_ATTRIBUTE_TODAY)
+    )
+    return there_today(module) and not by_attribute
+
+
+def _has_more(module):
+    """Whether a module of today has other names than the old ones."""
+    namespace = MODULES[module].removeprefix("compat.v2.")
+    return namespace in names.SHARED or _is_private(module)
+
+
+def _is_private(module):
+    return MODULES[module] in names.PRIVATE or ".python." in module or ".src." in module
+
+
+def _canonical(path, namespace):
+    """Return the public old name, and the name in tf_lso."""
+    root = "tf_keras" if in_tf_keras(path) else "tf"
+    if root == "tf_keras":
+        # The generations of tf_keras's own API have the names of one Keras.
+        return f"tf_keras.{namespace.partition('keras.')[2]}", f"tf_lso.{namespace}"
+    return f"tf.{namespace}", f"tf_lso.{namespace}"
+
+
+def _failure(path, how):
+    """Return the exception's name and a sentence, for a path that is gone."""
+    library = "tf_keras has" if in_tf_keras(path) else "TensorFlow 2.16 and later have"
+    error, gone = "AttributeError", path
+    if how == FROM and _importable(parent(path)):
+        error = "ImportError"
+    elif how != ACCESS:
+        error, gone = "ModuleNotFoundError", path if how == IMPORT else parent(path)
+    if there_today(path):
+        return error, f"{error}: {gone} can be reached as an attribute only."
+    return error, f"{error}: {library} no {gone}."
+
+
+def _contrib(path):
+    use = names.CONTRIB.get(path, "")
+    instead = f"Write {use} and check again." if use else "Rewrite it by hand."
+    return Verdict(
+        path.replace("tensorflow", "tf", 1),
+        BREAKS,
+        "tf.contrib is gone since TensorFlow 2.0.",
+        f"Nothing: it has no stand-in for tf.contrib. {instead}",
+        "ModuleNotFoundError",
+        use,
+    )
+
+
+def _can_be_had(path, how):
+    if how == ACCESS:
+        return there_today(path)
+    return there_today(path) and _importable(path if how == IMPORT else parent(path))
+
+
+def _module(path, how):
+    namespace = MODULES[path]
+    old, new = _canonical(path, namespace)
+    if _can_be_had(path, how):
+        if namespace.removeprefix("compat.v2.") in names.SHARED:
+            return None
+        return Verdict(
+            old, WORKS, "The module is there.", "Mirrors it.", replacement=new
+        )
+    error, today = _failure(path, how)
+    does = "Has what the module had."
+    return Verdict(old, BREAKS, today, does, error, "", new)
+
+
+def _stranger(path, module, name, how):
+    """Answers for a name that the module never had in public."""
+    namespace = MODULES[module]
+    if name.startswith("__") or (module in names.MODULES_TODAY and _has_more(module)):
+        return None
+    error, today = _failure(path, how)
+    old, new = _canonical(path, namespace)
+    if not _is_private(module):
+        today += " No such name is public in any version."
+    known = _NAMES.get(namespace, {})
+    does = f"Nothing: {unknown.attribute_error(new, name, known)}"
+    return Verdict(f"{old}.{name}", BREAKS, today, does, error)
+
+
+def _known(path, module, name, use, how):
+    namespace = MODULES[module]
+    old, new = (f"{space}.{name}" for space in _canonical(path, namespace))
+    about = names.SYMBOLS[use.symbol]
+    facts = {"tf_lso": about.does, "current": about.current, "replacement": new}
+    if not _can_be_had(path, how):
+        error, today = _failure(path, how)
+        if not in_tf_keras(path):
+            today += f" TensorFlow {use.versions} had it."
+        return Verdict(old, BREAKS, today, error=error, **facts)
+    if use.versions.startswith("2.16"):
+        return None  # a name of today's API only
+    if in_tf_keras(path):
+        today = "Works: tf_keras still has it, for its own optimizers."
+        return Verdict(old, WORKS, today, **facts)
+    if module.startswith(names.KERAS_COPY):
+        return Verdict(old, BREAKS, names.KERAS_COPY_BREAKS, **facts)
+    if use.today == names.CHANGED:
+        return Verdict(old, BREAKS, about.breaks, **facts)
+    return Verdict(old, WORKS, "Works as it did.", **facts)
+
+
+def of_path(path: str, how: str = ACCESS) -> Verdict | None:
+    """Return what is to be said of a path, or None where it is no old name.
+
+    Args:
+      path: dotted path as the program spells it, aliases resolved.
+      how: ACCESS, IMPORT or FROM: they raise different exceptions, and a few modules
+        can be reached as attributes only.
+    """
+    module, _, name = path.rpartition(".")
+    if path == _CONTRIB or module == _CONTRIB:
+        return _contrib(path)
+    if path in MODULES:
+        return _module(path, how)
+    if module not in MODULES:
+        return None
+    use = _NAMES.get(MODULES[module], {}).get(name)
+    if use is None:
+        return _stranger(path, module, name, how)
+    return _known(path, module, name, use, how)
+
+
+def star(module: str) -> Verdict | None:
+    """Return what is to be said of `from module import *`."""
+    if module not in MODULES:
+        return None
+    if module == _CONTRIB or not _importable(module):
+        return of_path(module, IMPORT)
+    old, new = _canonical(module, MODULES[module])
+    return Verdict(
+        f"{old}.*",
+        UNSURE,
+        "Which old names this brings cannot be seen: those that are gone will be "
+        "missing where they are used.",
+        f"{new} has all of them. Import them by name, and check again.",
+        replacement=new,
+    )

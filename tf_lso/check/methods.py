@@ -1,0 +1,126 @@
+"""Methods and properties of the old optimizer, on objects whose class is not seen."""
+
+import ast
+import dataclasses
+
+from tf_lso import names
+from tf_lso.check import lookup
+from tf_lso.check.findings import BREAKS, UNSURE, WORKS, Verdict
+from tf_lso.check.scopes import CLASS, FUNCTION, Program, Scope
+from tf_lso.check.values import Value, optimizer_of
+
+_TENSORFLOW = {"tensorflow", "keras", "tf_keras", "tf_lso", "tensorflow_addons"}
+# A file that imports one of these and no TensorFlow has another library's optimizers.
+_OTHERS = {
+    "torch",
+    "apex",
+    "deepspeed",
+    "fairseq",
+    "pytorch_lightning",
+    "lightning",
+    "jax",
+    "flax",
+    "optax",
+    "mindspore",
+    "mxnet",
+    "oneflow",
+    "paddle",
+    "chainer",
+}
+_OPTIMIZER_NAMES = {"optimizer", "opt"}
+
+
+def of_name(name: str, status: str = BREAKS) -> Verdict:
+    """Return what is to be said of a method or property of that name."""
+    method = names.METHODS[name]
+    return Verdict(
+        f"LossScaleOptimizer.{name}",
+        status if method.breaks else WORKS,
+        method.breaks or "Works: Keras 3's LossScaleOptimizer has it, too.",
+        method.does,
+        method.breaks.partition(":")[0],
+        method.current,
+    )
+
+
+def _unsure(name, why):
+    verdict = of_name(name, UNSURE)
+    return dataclasses.replace(verdict, today=f"{verdict.today} {why}", error="")
+
+
+def of_access(
+    node: ast.Attribute,
+    receivers: frozenset[Value],
+    scope: Scope,
+    program: Program,
+    legacy: bool,
+) -> Verdict | None:
+    """Return what is to be said of `….name`, or None where it is no use.
+
+    Args:
+      node: the attribute access; its name is one of `names.METHODS`.
+      receivers: what the object may stand for.
+      scope: the scope that it stands in.
+      program: the whole program.
+      legacy: whether the program has an old optimizer or policy of today's Keras.
+    """
+    name = node.attr
+    seen = names.METHODS[name].seen
+    called = id(node) in program.calls
+    instances = {v for v in receivers if v.instance}
+    ours = {v for v in instances if v.path.startswith("tf_lso.")}
+    tf_keras = {v for v in instances if lookup.in_tf_keras(v.path)}
+    known = {v for v in instances if optimizer_of(v)} - tf_keras
+    overridden = _is_own(node, scope)
+    others = instances - known - tf_keras  # policies, loss scales
+    if overridden or (not known and (ours or others)):
+        return None
+    if known:
+        return None if seen == names.KNOWN_CALLED and not called else of_name(name)
+    if tf_keras:
+        verdict = of_name(name, WORKS)
+        today = "Works: tf_keras still has it."
+        verdict = dataclasses.replace(verdict, today=today, error="", current="")
+        return verdict if seen in (names.ANYWHERE, names.CALLED) else None
+    if program.packages & _OTHERS and not program.packages & _TENSORFLOW:
+        return None
+    if not names.METHODS[name].breaks and name in program.stored:
+        return None  # one of the program's own objects, and nothing lost if not
+    if seen == names.ANYWHERE or (seen == names.CALLED and called):
+        return _of_stranger(name, seen, program, legacy)
+    if name == "loss_scale" and _last(node.value) in _OPTIMIZER_NAMES:
+        if program.packages & _TENSORFLOW and name not in program.stored:
+            return _unsure(name, "What this object is cannot be seen.")
+    return None
+
+
+def _of_stranger(name, seen, program, legacy):
+    """Answers for an object of which nothing is known."""
+    if not program.packages & _TENSORFLOW and seen == names.CALLED:
+        return _unsure(name, "No TensorFlow is imported here.")
+    if seen == names.CALLED and (name in program.stored or _is_defined(name, program)):
+        return _unsure(name, f"This file has a {name} of its own.")
+    if program.packages & {"tf_lso", "tf_keras"} and not legacy:
+        return _unsure(name, "An optimizer of tf_lso or tf_keras has it.")
+    return of_name(name)
+
+
+def _is_defined(name, program):
+    return any(scope.kind == CLASS and name in scope.names for scope in program.scopes)
+
+
+def _is_own(node, scope):
+    """Whether the object is `self`, and its class has the method itself."""
+    function = scope.enclosing(FUNCTION)
+    while function is not None and function.parent.kind != CLASS:
+        function = function.parent.enclosing(FUNCTION)
+    return (
+        function is not None
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ("self", "cls")
+        and node.attr in function.parent.names
+    )
+
+
+def _last(node):
+    return getattr(node, "attr", None) or getattr(node, "id", None) or ""

@@ -1,0 +1,92 @@
+"""The Python of a notebook's cells, with what is not Python taken out."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+
+# Cell magics whose body runs as Python in the notebook itself.
+_RUN_PYTHON = {"time", "timeit", "capture", "prun", "debug", "memit", "mprun", "lprun"}
+# A line that only IPython understands: magics, shell, help; also behind `name =`.
+_MAGIC = re.compile(
+    r"""^(?P<indent>\s*)(?:
+        [%!?/,;] .*
+      | [\w.]+ (?:\[[^\]]*\])? \?\??\s*
+      | (?P<target>[A-Za-z_][\w, ]*?) \s* = \s* [%!] .*
+    )$""",
+    re.VERBOSE,
+)
+
+
+def cells(data: bytes) -> Iterator[tuple[int, str]]:
+    """Yields (number, source) of the code cells of a notebook that are Python.
+
+    Raises:
+      ValueError: where the file is no notebook.
+    """
+    notebook = json.loads(data)
+    try:
+        sheets = notebook.get("worksheets") or [notebook]
+        listed = [cell for sheet in sheets for cell in sheet["cells"]]
+        kernel = notebook.get("metadata", {})
+        language = kernel.get("kernelspec", {}).get("language")
+        language = kernel.get("language_info", {}).get("name", language)
+        if language and not language.lower().startswith(("python", "ipython")):
+            return
+        for number, cell in enumerate(listed, 1):
+            if cell["cell_type"] == "code":
+                source = cell.get("source", cell.get("input", ""))
+                yield number, source if isinstance(source, str) else "".join(source)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("not a notebook: it has no list of cells") from error
+
+
+def parse(source: str) -> ast.Module | None:
+    """Return the tree of a cell, its line numbers as in the cell, or None.
+
+    None stands for a cell of another language. What only IPython understands is taken
+    out line by line, where Python stumbles over it, so that a `%` of arithmetic stays.
+
+    Raises:
+      SyntaxError: where something else is no Python.
+    """
+    lines = re.split(r"\r\n|\r|\n", source)
+    first = next((n for n, line in enumerate(lines) if line.strip()), 0)
+    foreign = False
+    if lines[first].lstrip().startswith("%%"):
+        name = lines[first].lstrip()[2:].split() or [""]
+        foreign = name[0] not in _RUN_PYTHON
+    while True:
+        try:
+            return None if foreign else ast.parse("\n".join(lines))
+        except SyntaxError as error:
+            if not _take_out(lines, error.lineno):
+                raise
+
+
+def _take_out(lines, number):
+    """Blanks the magic at or shortly before a line; False where there is none."""
+    for index in range(min(number or 1, len(lines)) - 1, -1, -1):
+        found = _MAGIC.match(lines[index])
+        if found:
+            _blank(lines, index, found)
+            return True
+        if not lines[index].rstrip().endswith("\\"):
+            break
+    # The tokenizer may stumble further down over what follows from an earlier magic.
+    for index, line in enumerate(lines):
+        found = _MAGIC.match(line)
+        if found and line.lstrip()[0] in "%!?":
+            _blank(lines, index, found)
+            return True
+    return False
+
+
+def _blank(lines, index, found):
+    """Takes out a magic, with the lines that a backslash adds to it."""
+    last = index
+    while lines[last].rstrip().endswith("\\") and last + 1 < len(lines):
+        last += 1
+    lines[index + 1 : last + 1] = [""] * (last - index)
+    does = f"{found['target']} = None" if found["target"] else "pass"
+    lines[index] = found["indent"] + does

@@ -1,0 +1,155 @@
+"""The outcome of a check as text for people and as JSON for programs."""
+
+import json
+import os
+import textwrap
+from typing import Any, TextIO
+
+from tf_lso.check.findings import BREAKS, UNSURE, WORKS, Finding, Outcome
+
+_COLOURS = {BREAKS: "31", WORKS: "32", UNSURE: "33"}
+_GUARDED = "guarded"
+_ADVICE = (
+    "To run it unmodified: tf-lso run SCRIPT. Or put `import tf_lso; tf_lso.install()` "
+    "before its imports."
+)
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _paint(text, colour, colours):
+    return f"\033[{colour}m{text}\033[0m" if colours else text
+
+
+def _place(item):
+    parts = [item.file, f"cell {item.cell}" if item.cell else "", item.line]
+    parts.append(getattr(item, "column", None))
+    return ":".join(str(part) for part in parts if part)
+
+
+def _paragraph(label, text):
+    wrapped = textwrap.fill(
+        text,
+        88,
+        initial_indent=f"    {label + ':':<8}",
+        subsequent_indent=" " * 12,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return f"{wrapped}\n"
+
+
+def _shown(finding: Finding, first: int | None, colours):
+    """Returns a finding as text; `first` is the line that said the same before."""
+    verdict = finding.verdict
+    status = _paint(verdict.status, _COLOURS[verdict.status], colours)
+    status += f" ({_GUARDED})" if finding.guarded else ""
+    text = f"{_place(finding)}: {status}  {verdict.name}\n"
+    if finding.code:
+        text += f"    {finding.code}\n"
+    if first:
+        return text + f"    as in line {first}\n"
+    text += _paragraph("today", verdict.today)
+    where = f"{verdict.replacement}: " if verdict.replacement else ""
+    text += _paragraph("tf_lso", where + verdict.tf_lso)
+    if verdict.current not in ("", verdict.name):
+        text += _paragraph("now", verdict.current)
+    return text
+
+
+def _summary(outcome: Outcome) -> dict[str, int]:
+    findings = outcome.findings
+    return {
+        "files": outcome.files,
+        "findings": len(findings),
+        "breaks": sum(finding.fails for finding in findings),
+        "guarded": sum(finding.guarded for finding in findings),
+        "works": sum(finding.verdict.status == WORKS for finding in findings),
+        "unsure": sum(finding.verdict.status == UNSURE for finding in findings),
+        "unreadable": len(outcome.unreadable),
+    }
+
+
+def text(outcome: Outcome, stream: TextIO) -> None:
+    """Writes the outcome for people: finding by finding, then a summary."""
+    colours = stream.isatty() and not os.environ.get("NO_COLOR")
+    write = _writer(stream)
+    said: dict[tuple, int] = {}
+    for finding in outcome.findings:
+        same = (finding.file, finding.cell, finding.verdict)
+        write(_shown(finding, said.get(same), colours) + "\n")
+        said.setdefault(same, finding.line)
+    for item in outcome.unreadable:
+        write(f"{_place(item)}: {_paint('unreadable', '31', colours)}  {item.reason}\n")
+    if outcome.unreadable:
+        write("\n")
+    count = _summary(outcome)
+    write(f"{_plural(count['files'], 'file')} read: ")
+    if not outcome.findings:
+        write("no use of the legacy loss-scaling API found")
+    else:
+        write(
+            f"{_plural(count['findings'], 'legacy use')}, {count['breaks']} would break"
+        )
+        for word in (_GUARDED, UNSURE, WORKS):
+            write(f", {count[word]} {word}" if count[word] else "")
+    if outcome.unreadable:
+        write(f"; {count['unreadable']} unreadable")
+    write(".\n")
+    if count["breaks"]:
+        write(f"{_ADVICE}\n")
+
+
+def _writer(stream):
+    """Returns a write that takes file names of any bytes."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+
+    def write(string):
+        encoded = string.encode(encoding, "backslashreplace")
+        stream.write(encoded.decode(encoding))
+
+    return write
+
+
+def _as_json(finding: Finding) -> dict[str, Any]:
+    verdict = finding.verdict
+    return {
+        "file": finding.file,
+        "cell": finding.cell,
+        "line": finding.line,
+        "column": finding.column,
+        "kind": finding.kind,
+        "name": verdict.name,
+        "code": finding.code,
+        "status": verdict.status,
+        "guarded": finding.guarded,
+        "today": verdict.today,
+        "tf_lso": verdict.tf_lso,
+        "current": verdict.current,
+        "replacement": verdict.replacement,
+    }
+
+
+def as_json(outcome: Outcome, stream: TextIO) -> None:
+    """Writes the outcome as one JSON object, in ASCII, whatever the file names."""
+    document = {
+        "version": 1,
+        "findings": [_as_json(finding) for finding in outcome.findings],
+        "unreadable": [
+            {
+                "file": item.file,
+                "cell": item.cell,
+                "line": item.line,
+                "reason": item.reason,
+            }
+            for item in outcome.unreadable
+        ],
+        "summary": {**_summary(outcome), "exit_code": outcome.exit_code},
+    }
+    json.dump(document, stream, indent=2, allow_nan=False)
+    stream.write("\n")
+
+
+FORMATS = {"text": text, "json": as_json}

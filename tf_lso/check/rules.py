@@ -1,0 +1,284 @@
+"""From the places of a program to what is to be reported there."""
+
+import ast
+import dataclasses
+from typing import NamedTuple
+
+from tf_lso import names
+from tf_lso.check import constructors, lookup, methods
+from tf_lso.check.care import Care
+from tf_lso.check.findings import BREAKS, UNSURE, WORKS, Verdict
+from tf_lso.check.scopes import Program, Site
+from tf_lso.check.values import GETATTR, HASATTR, IMPORTS, Values, imported
+
+IMPORT, ATTRIBUTE, CONSTRUCTOR, METHOD, NOTE = (
+    "import",
+    "attribute",
+    "constructor",
+    "method",
+    "note",
+)
+_SCOPES = ("custom_object_scope", "CustomObjectScope")
+
+
+class Use(NamedTuple):
+    """A use, before its file is known. `offset` counts bytes of the line."""
+
+    cell: int | None
+    line: int
+    offset: int
+    kind: str
+    guarded: bool
+    verdict: Verdict
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """The position, for sorting."""
+        return self.cell or 0, self.line, self.offset
+
+
+def uses(program: Program) -> list[Use]:
+    """Return the uses of the old API in a program, one per position, in order."""
+    best: dict[tuple[int, int, int], Use] = {}
+    for use in _Rules(program).all():
+        known = best.get(use.place)
+        if known is None or _rank(use) < _rank(known):
+            best[use.place] = use
+    return [best[place] for place in sorted(best)]
+
+
+def _rank(use):
+    """What to keep of several at one position: what may really happen there.
+
+    A name that nobody has comes from taking a name for all that it is ever bound to,
+    and so only counts alone. `getattr(a, "b").c` is c, at the same position.
+    """
+    statuses = (BREAKS, UNSURE, WORKS)
+    verdict = use.verdict
+    return (
+        use.guarded,
+        verdict.replacement is None,
+        statuses.index(verdict.status),
+        -len(verdict.name),
+        verdict.name,
+    )
+
+
+class _Rules:
+    def __init__(self, program):
+        self.program = program
+        self.values = Values(program)
+        self.care = Care(program, self.values)
+        self.quiet = set()  # ids of expressions that are spoken of elsewhere
+        self.legacy = False
+
+    def all(self) -> list[Use]:
+        """Returns every use; calls first, since they silence parts of themselves."""
+        by_type: dict[type, list[Site]] = {
+            ast.Call: [],
+            ast.Attribute: [],
+            ast.Import: [],
+            ast.ImportFrom: [],
+        }
+        for site in self.program.sites:
+            by_type[type(site.node)].append(site)
+        found = []
+        for site in by_type[ast.Call]:
+            found += self._call(site)
+        for site in by_type[ast.Import]:
+            found += self._import(site)
+        for site in by_type[ast.ImportFrom]:
+            found += self._import_from(site)
+        for site in by_type[ast.Attribute]:
+            found += self._attribute(site)
+        self.legacy = any(
+            use.verdict.status == BREAKS and not use.guarded for use in found
+        )
+        for site in by_type[ast.Attribute]:
+            found += self._methods(site)
+        return found
+
+    # --- Imports.
+
+    def _import(self, site):
+        for alias in site.node.names:
+            verdict = lookup.of_path(alias.name, lookup.IMPORT)
+            if verdict:
+                yield self._use(site, alias, IMPORT, verdict)
+
+    def _import_from(self, site):
+        for alias in site.node.names:
+            if alias.name == "*":
+                verdict = lookup.star(site.node.module)
+            else:
+                path = f"{site.node.module}.{alias.name}"
+                verdict = lookup.of_path(path, lookup.FROM)
+            if verdict:
+                yield self._use(site, alias, IMPORT, verdict)
+
+    # --- Attributes.
+
+    def _chain(self, node):
+        """Returns the attribute nodes of a chain, from its base outwards."""
+        chain = []
+        while isinstance(node, ast.Attribute):
+            chain.append(node)
+            node = node.value
+        return chain[::-1]
+
+    def _attribute(self, site):
+        chain = self._chain(site.node)
+        if not self.values.of(chain[0].value, site.scope):
+            return
+        for node in chain:
+            stored = not isinstance(node.ctx, ast.Load)
+            alone = node is site.node and id(node) not in self.quiet
+            for value in self.values.of(node, site.scope):
+                ends = lookup.is_name(value.path) or (alone and not value.instance)
+                if ends and not stored and not value.path.startswith("tf_lso"):
+                    yield from self._reached(site, node, value)
+
+    def _reached(self, site, node, value):
+        verdict = lookup.of_path(value.path)
+        if verdict is None:
+            return
+        call = self.program.calls.get(id(node))
+        if call is not None:
+            form = constructors.of_call(
+                verdict, value.path, call, lambda e: self.values.of(e, site.scope)
+            )
+            verdict = form or verdict
+        elif id(node) in self.program.type_tests and lookup.is_todays(value.path):
+            verdict = dataclasses.replace(
+                verdict,
+                status=WORKS,
+                today="The test works: it is true of Keras 3's own class.",
+                tf_lso="Its optimizers pass the test, too.",
+            )
+        yield self._use(site, node, ATTRIBUTE, verdict, value)
+
+    def _methods(self, site):
+        for node in self._chain(site.node):
+            if node.attr not in names.METHODS or not isinstance(node.ctx, ast.Load):
+                continue
+            receivers = self.values.of(node.value, site.scope)
+            verdict = methods.of_access(
+                node, receivers, site.scope, self.program, self.legacy
+            )
+            if verdict:
+                yield self._method(site, node, verdict, node.attr)
+
+    def _method(self, site, node, verdict, name):
+        """Returns the use of a method, at the method's own name."""
+        offset = node.end_col_offset - len(name.encode())
+        use = self._use(site, node, METHOD, verdict, asked=name)
+        return use._replace(line=node.end_lineno, offset=offset)
+
+    # --- Calls.
+
+    def _call(self, site):
+        node = site.node
+        for value in self.values.of(node.func, site.scope):
+            if value.path in (GETATTR, HASATTR) and len(node.args) > 1:
+                yield from self._getattr(site, value.path)
+            elif value.path in IMPORTS:
+                verdict = lookup.of_path(
+                    imported(node, value.path, whole=True), lookup.IMPORT
+                )
+                if verdict:
+                    yield self._use(site, node, IMPORT, verdict)
+            elif isinstance(node.func, ast.Name) and not value.derived:
+                yield from self._constructor(site, value)
+        yield from self._custom_objects(site)
+
+    def _constructor(self, site, value):
+        verdict = None if value.instance else lookup.of_path(value.path)
+        if verdict is None or not lookup.is_name(value.path):
+            return
+        form = constructors.of_call(
+            verdict, value.path, site.node, lambda e: self.values.of(e, site.scope)
+        )
+        if form and form.status == BREAKS:
+            yield self._use(site, site.node, CONSTRUCTOR, form, value)
+
+    def _getattr(self, site, function):
+        owner, name = site.node.args[:2]
+        asks = function == HASATTR or len(site.node.args) > 2
+        owners = self.values.of(owner, site.scope)
+        if not isinstance(name, ast.Constant):
+            for value in owners:
+                if value.path in lookup.MODULES and not value.instance:
+                    self.quiet.add(id(owner))
+                    yield from self._computed(site, value)
+            return
+        self.quiet.add(id(owner))
+        for value in self.values.attribute(owners, str(name.value)):
+            verdict = lookup.of_path(value.path)
+            if verdict:
+                yield self._use(
+                    site, site.node, ATTRIBUTE, _asked(verdict, asks), value
+                )
+        method = names.METHODS.get(name.value)
+        if method and method.seen == names.ANYWHERE:
+            node = ast.copy_location(
+                ast.Attribute(owner, name.value, ast.Load()), site.node
+            )
+            verdict = methods.of_access(
+                node, owners, site.scope, self.program, legacy=True
+            )
+            if verdict:
+                yield self._use(site, site.node, METHOD, _asked(verdict, asks))
+
+    def _computed(self, site, value):
+        """Yields the use of a name that is computed when the program runs."""
+        verdict = lookup.of_path(value.path)
+        if verdict is None:
+            return
+        if verdict.status == WORKS:
+            verdict = dataclasses.replace(
+                verdict,
+                name=f"{verdict.name}.*",
+                status=UNSURE,
+                today="Which name this asks for is known only when it runs.",
+            )
+        yield self._use(site, site.node, ATTRIBUTE, verdict, value)
+
+    def _custom_objects(self, site):
+        call = site.node
+        function = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        given = [k.value for k in call.keywords if k.arg == "custom_objects"]
+        if function in _SCOPES:
+            given += call.args
+        for objects in given:
+            if isinstance(objects, ast.Dict):
+                for key, value in zip(objects.keys, objects.values):
+                    if isinstance(key, ast.Constant):
+                        yield from self._custom_object(site, key, value)
+
+    def _custom_object(self, site, key, value):
+        space = names.NAMESPACES["keras.mixed_precision"]
+        known = {*names.OPTIMIZERS, *space} - {"experimental.LossScaleOptimizer"}
+        reached = isinstance(value, ast.Attribute) and self.values.of(value, site.scope)
+        if key.value not in known or reached:
+            return
+        verdict = Verdict(
+            f"tf.keras.mixed_precision.{key.value}",
+            WORKS,
+            "The name in a saved model stands for the class that is given here.",
+            f"tf_lso.keras.mixed_precision.{key.value} can be given, too.",
+        )
+        yield self._use(site, key, NOTE, verdict)
+
+    def _use(self, site, node, kind, verdict, value=None, asked=""):
+        verdict, guarded = self.care.of(site, verdict, value, asked)
+        return Use(site.cell, node.lineno, node.col_offset, kind, guarded, verdict)
+
+
+def _asked(verdict, asks):
+    """Returns the verdict of a name that hasattr or a getattr with default asks for."""
+    if not asks or verdict.status != BREAKS:
+        return verdict
+    today = "Asking works."
+    if verdict.error:
+        today += f" The answer is no: {verdict.today.partition(': ')[2]}"
+    return dataclasses.replace(verdict, status=WORKS, today=today, error="")

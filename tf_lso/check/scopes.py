@@ -1,0 +1,130 @@
+"""The names that a program binds, scope by scope, and its places of interest.
+
+The order of statements is left out on purpose: a name stands for everything that its
+scope ever binds it to. That finds what a loop, a branch or a later cell binds, without
+following the flow.
+"""
+
+import ast
+import dataclasses
+from typing import Any, NamedTuple
+
+FUNCTION, CLASS, MODULE, COMPREHENSION = "function", "class", "module", "comprehension"
+
+
+@dataclasses.dataclass(frozen=True)
+class Imported:
+    """What an import binds a name to. `sure` is False for `from elsewhere import tf`."""
+
+    path: str
+    sure: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Derived:
+    """A class made from these bases; with `instance`, the `self` of its methods."""
+
+    bases: tuple[ast.expr, ...]
+    instance: bool = False
+
+
+class Binding(NamedTuple):
+    """One thing that a name is bound to; value None is something unknown."""
+
+    value: Any
+    scope: "Scope"  # where an expression is to be resolved
+    guards: tuple = ()
+
+
+@dataclasses.dataclass(eq=False)
+class Scope:
+    """A module, class, function or comprehension, and the names that it binds."""
+
+    kind: str
+    parent: "Scope | None" = None
+    node: ast.AST | None = None
+    names: dict[str, list[Binding]] = dataclasses.field(default_factory=dict)
+    elsewhere: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def find(self, name: str) -> "Scope | None":
+        """Return the scope whose binding of the name is meant here, or None."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names and (scope.kind != CLASS or scope is self):
+                return scope
+            scope = scope.parent
+        return None
+
+    def enclosing(self, *kinds: str) -> "Scope | None":
+        """Return this scope or the nearest around it that is of one of the kinds."""
+        scope: Scope | None = self
+        while scope is not None and scope.kind not in kinds:
+            scope = scope.parent
+        return scope
+
+
+class Site(NamedTuple):
+    """A node that may be a use, with the scope and the guards that it stands in."""
+
+    node: Any
+    scope: Scope
+    guards: tuple
+    cell: int | None = None
+
+
+class Program:
+    """The scopes and sites of the trees of one file or notebook.
+
+    Attributes:
+      module: the outermost scope, which all cells of a notebook share.
+      scopes: every scope.
+      sites: imports, outermost attribute chains and calls.
+      stars: modules of `from … import *`.
+      calls: id of a called expression -> the call.
+      type_tests: ids of the classes of isinstance and issubclass.
+      evidence: (scope, name, class) of isinstance(name, class).
+      packages: first parts of all that is imported.
+      stored: names of attributes that are assigned to, of whatever object.
+      cell: number of the notebook cell that is being walked, or None.
+    """
+
+    def __init__(self) -> None:
+        self.module = Scope(MODULE)
+        self.scopes = [self.module]
+        self.sites: list[Site] = []
+        self.stars: list[str] = []
+        self.calls: dict[int, ast.Call] = {}
+        self.type_tests: set[int] = set()
+        self.evidence: list[tuple[Scope, str, ast.expr]] = []
+        self.packages: set[str] = set()
+        self.stored: set[str] = set()
+        self.cell: int | None = None
+
+    def note(self, node: ast.AST, scope: Scope, guards: tuple) -> None:
+        """Notes a place of interest in the present cell."""
+        self.sites.append(Site(node, scope, guards, self.cell))
+
+    def finish(self) -> None:
+        """Moves the names that functions declare global or nonlocal to where they live."""
+        for scope in self.scopes:
+            for name, kind in scope.elsewhere.items():
+                bound = scope.names.pop(name, [])
+                owner = scope.parent.find(name) if scope.parent else None
+                if kind == "global" or owner is None:
+                    owner = self.module
+                owner.names.setdefault(name, []).extend(bound)
+
+    def release(self) -> None:
+        """Breaks the circle of scopes and bindings, so that the trees are freed."""
+        for scope in self.scopes:
+            scope.names.clear()
+
+    def bind(self, scope, name, value=None, guards=(), where=None):
+        """Notes that `scope` binds `name`; `where` is the scope of the expression."""
+        binding = Binding(value, where or scope, guards)
+        scope.names.setdefault(name, []).append(binding)
+
+    def inner(self, kind, scope, node):
+        """Returns a new scope within `scope`."""
+        self.scopes.append(Scope(kind, scope, node))
+        return self.scopes[-1]

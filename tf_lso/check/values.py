@@ -1,0 +1,281 @@
+"""What the names and expressions of a program stand for, as dotted paths."""
+
+import ast
+import importlib.util
+from typing import NamedTuple
+
+from tf_lso import names
+from tf_lso.check import branches, lookup
+from tf_lso.check.guards import Branch, Caught, Fallback
+from tf_lso.check.scopes import Binding, Derived, Imported, Program, Scope
+
+
+class Value(NamedTuple):
+    """One thing that an expression may stand for.
+
+    Attributes:
+      path: dotted path of a module, class or function.
+      instance: whether it is what a call of the path returns.
+      derived: whether it is a subclass of the path, or one's instance.
+      sure: False where it is only likely that the path is meant.
+      guarded: whether it comes from a place that today's program passes over.
+    """
+
+    path: str
+    instance: bool = False
+    derived: bool = False
+    sure: bool = True
+    guarded: bool = False
+
+
+NONE: frozenset[Value] = frozenset()
+
+# Functions whose calls the check looks into, where no name of the program hides them.
+GETATTR, HASATTR = "builtins.getattr", "builtins.hasattr"
+IMPORTS = ("builtins.__import__", "importlib.import_module")
+_HELPERS = {"getattr": GETATTR, "hasattr": HASATTR, "__import__": IMPORTS[0]}
+# Taken for TensorFlow where nothing in sight binds them, as after a `%run`.
+_USUAL = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras"}
+
+
+def _is_kept(path):
+    return (
+        path in lookup.PREFIXES
+        or path in lookup.MODULES
+        or lookup.parent(path) in lookup.MODULES
+        or path in IMPORTS
+        or path in ("importlib", "builtins")
+        or (path.partition(".")[0] == "tf_lso" and path.count(".") < 8)
+    )
+
+
+def optimizer_of(value: Value) -> bool:
+    """Whether the value is an instance of one of the old LossScaleOptimizers."""
+    return value.instance and lookup.symbol(value.path) in names.OPTIMIZERS
+
+
+class Values:
+    """The values of all names of a program: a fixed point over all its bindings."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._table: dict[tuple[Scope, str], frozenset[Value]] = {}
+        self._dead: dict[int, bool] = {}
+        self._solve(guarded=False)
+        guards = [
+            guard
+            for scope, name in self._table
+            for binding in scope.names[name]
+            for guard in binding.guards
+        ]
+        if guards:  # which branches are taken can be told only now
+            for guard in guards:
+                if not isinstance(guard, Caught):
+                    self.is_dead(guard)
+            self._table = {}
+            self._solve(guarded=True)
+        self._add_evidence()
+
+    def _solve(self, guarded):
+        todo = [
+            (scope, name, [b for b in bindings if type(b.value) in _LEADS])
+            for scope in self.program.scopes
+            for name, bindings in scope.names.items()
+        ]
+        todo = [item for item in todo if item[2]]
+        changed = True
+        while changed:  # ends: paths that lead nowhere are dropped
+            changed = False
+            for scope, name, bindings in todo:
+                found = self._table.get((scope, name), NONE)
+                for binding in bindings:
+                    new = self._bound(binding)
+                    if guarded and binding.guards:
+                        new = frozenset(self._passed_over(v, binding) for v in new)
+                    found |= new
+                if found != self._table.get((scope, name), NONE):
+                    self._table[scope, name] = found
+                    changed = True
+
+    def _passed_over(self, value, binding):
+        """Marks a value that today's program never binds here."""
+        missing = not value.instance and not lookup.there_today(value.path)
+        for guard in binding.guards:
+            if isinstance(guard, Caught):
+                passed = missing and lookup.MODULES.keys() & {
+                    value.path,
+                    lookup.parent(value.path),
+                }
+            else:
+                passed = self.is_dead(guard)
+            if passed:
+                return value._replace(guarded=True)
+        return value
+
+    def is_dead(self, guard: Branch | Fallback) -> bool:
+        """Whether today's versions never run what stands under the guard."""
+        if id(guard) not in self._dead:
+            if isinstance(guard, Fallback):
+                dead = self._succeeds(guard)
+            else:
+                taken = branches.outcome(guard.test, guard.scope, self)
+                dead = taken is (not guard.taken)
+            self._dead[id(guard)] = dead
+        return self._dead[id(guard)]
+
+    def _succeeds(self, fallback):
+        """Whether what a `try` imports and reaches of TensorFlow is all there today."""
+        reached = []
+        for node in (n for statement in fallback.body for n in ast.walk(statement)):
+            if isinstance(node, ast.Import):
+                reached += [(alias.name, lookup.IMPORT) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                module = "" if node.level else node.module
+                reached += [(f"{module}.{a.name}", lookup.FROM) for a in node.names]
+            elif isinstance(node, ast.Attribute):
+                values = self.of(node, fallback.scope)
+                reached += [(v.path, lookup.ACCESS) for v in values if not v.instance]
+        known = False
+        for path, how in reached:
+            top = path.partition(".")[0]
+            if (
+                how != lookup.ACCESS
+                and top not in _USUAL.values()
+                and top != "tf_keras"
+            ):
+                return False  # another library, which may be missing
+            if (
+                path in lookup.PREFIXES
+                or path in lookup.MODULES
+                or lookup.is_name(path)
+            ):
+                verdict = lookup.of_path(path, how)
+                if not lookup.there_today(path) or (verdict and verdict.error):
+                    return False
+                known = True
+        return known
+
+    def _add_evidence(self):
+        """Believes isinstance(name, LossScaleOptimizer)."""
+        for scope, name, kind in self.program.evidence:
+            owner = scope.find(name)
+            kinds = (v._replace(instance=True) for v in self.of(kind, scope))
+            found = frozenset(filter(optimizer_of, kinds))
+            if owner and found:
+                self._table[owner, name] = self._table.get((owner, name), NONE) | found
+
+    def _bound(self, binding: Binding) -> frozenset[Value]:
+        value = binding.value
+        if isinstance(value, Imported):
+            if not _is_kept(value.path):
+                return NONE
+            return frozenset({Value(value.path, sure=value.sure)})
+        if isinstance(value, Derived):
+            found = NONE.union(*(self.of(base, binding.scope) for base in value.bases))
+            return frozenset(
+                v._replace(derived=True, instance=value.instance)
+                for v in found
+                if lookup.symbol(v.path) or v.path.startswith("tf_lso.")
+            )
+        return self.of(value, binding.scope)
+
+    def of(self, node: ast.AST, scope: Scope) -> frozenset[Value]:
+        """Return what an expression in that scope may stand for."""
+        chain = []  # a loop, since chains of calls may be deeper than Python's stack
+        while isinstance(node, (ast.Attribute, ast.Call)):
+            chain.append(node)
+            node = node.value if isinstance(node, ast.Attribute) else node.func
+        method = _METHODS.get(type(node))
+        values = method(self, node, scope) if method else NONE
+        while chain and values:
+            step = chain.pop()
+            if isinstance(step, ast.Attribute):
+                values = self.attribute(values, step.attr)
+            else:
+                values = self._called(values, step, scope)
+        return values
+
+    def _name(self, node, scope):
+        owner = scope.find(node.id)
+        if owner is not None:
+            return self._table.get((owner, node.id), NONE)
+        if node.id in _HELPERS:
+            return frozenset({Value(_HELPERS[node.id])})
+        starred = (f"{module}.{node.id}" for module in self.program.stars)
+        found = frozenset(Value(path) for path in starred if _is_kept(path))
+        if not found and node.id in _USUAL:
+            return frozenset({Value(_USUAL[node.id], sure=False)})
+        return found
+
+    @staticmethod
+    def attribute(values: frozenset[Value], name: str) -> frozenset[Value]:
+        """Return what the attribute of that name of the values may stand for."""
+        found = (
+            v._replace(path=f"{v.path}.{name}")
+            for v in values
+            if not v.instance and not v.derived
+        )
+        return frozenset(v for v in found if _is_kept(v.path))
+
+    def _called(self, functions, node, scope):
+        found = set()
+        for value in functions:
+            if value.path == GETATTR and len(node.args) > 1:
+                owner, name = node.args[:2]
+                if isinstance(name, ast.Constant):
+                    found |= self.attribute(self.of(owner, scope), str(name.value))
+            elif value.path in IMPORTS:
+                path = imported(node, value.path)
+                if path and _is_kept(path):
+                    found.add(Value(path))
+            elif not value.instance and (
+                lookup.is_name(value.path) or value.path.startswith("tf_lso.")
+            ):
+                found.add(value._replace(instance=True))
+        return frozenset(found)
+
+    def _either(self, node, scope):
+        return self.of(node.body, scope) | self.of(node.orelse, scope)
+
+    def _any(self, node, scope):
+        return NONE.union(*(self.of(value, scope) for value in node.values))
+
+    def _named(self, node, scope):
+        return self.of(node.value, scope)
+
+
+_METHODS = {
+    ast.Name: Values._name,
+    ast.IfExp: Values._either,
+    ast.BoolOp: Values._any,
+    ast.NamedExpr: Values._named,
+}
+
+
+# Bindings of other types lead nowhere.
+_LEADS = {Imported, Derived, ast.Attribute, ast.Call, *_METHODS}
+
+
+def imported(call: ast.Call, function: str, whole: bool = False) -> str:
+    """Return the path of the module that import_module or __import__ returns, or "".
+
+    Args:
+      call: the call.
+      function: one of IMPORTS.
+      whole: ask for the module that is named, which `__import__` imports and whose
+        first part it returns.
+    """
+    arguments = [*call.args, *(k.value for k in call.keywords if k.arg == "package")]
+    texts = [str(a.value) for a in arguments if isinstance(a, ast.Constant)]
+    if not arguments or not isinstance(arguments[0], ast.Constant):
+        return ""
+    path = texts[0]
+    if function == IMPORTS[0]:
+        fromlist = len(call.args) > 3 or any(k.arg == "fromlist" for k in call.keywords)
+        return path if whole or fromlist else path.partition(".")[0]
+    if path.startswith(".") and len(texts) > 1:
+        try:
+            return importlib.util.resolve_name(path, texts[1])
+        except (ImportError, TypeError, ValueError):
+            return ""
+    return path
