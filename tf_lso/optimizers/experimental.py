@@ -5,6 +5,7 @@ import inspect
 import keras
 
 from tf_lso import optimizers
+from tf_lso.optimizers import configs
 from tf_lso.scaling import identifiers
 
 
@@ -63,6 +64,24 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         if self.__dict__.get("_own_name") is not None:
             config["name"] = self.name
         return config
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Make an experimental optimizer of a config of any version.
+
+        Args:
+          config: dict as `get_config` of this class, of the stable one, or of one of
+            Keras 3, tf_keras and TensorFlow 2.0-2.15 returned; it is not changed.
+          custom_objects: dict of names and classes of your own: optimizers, learning
+            rate schedules, loss scales.
+
+        Returns:
+          A new optimizer, its loss scale at the start.
+
+        Raises:
+          TypeError, ValueError: as `from_config` of the stable class.
+        """
+        return configs.from_config(cls, config, custom_objects)
 
 
 LossScaleOptimizer.__signature__ = inspect.Signature(

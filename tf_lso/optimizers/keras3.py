@@ -31,6 +31,11 @@ def _iteration_variable(optimizer):
     return optimizer.iterations  # Keras 3.0
 
 
+def _learning_rates(optimizer):
+    """The ids of the variables that hold learning rates."""
+    return {id(getattr(part, "_learning_rate", None)) for part in _parts(optimizer)}
+
+
 def _sum_gradients_only_once(optimizer):
     """Let the caller switch off the summation over replicas in the update step.
 
@@ -237,9 +242,7 @@ class Keras3Face(
         """Refuse slots that a strategy would update once for each replica."""
         inner = self.inner_optimizer
         counters = {id(_iteration_variable(part)) for part in _parts(inner)}
-        counters |= {
-            id(getattr(part, "_learning_rate", None)) for part in _parts(inner)
-        }
+        counters |= _learning_rates(inner)
         slots_ = [v for v in inner.variables if id(v) not in counters]
         strays = checks.outside_scope(slots_)
         if strays:
@@ -258,6 +261,24 @@ class Keras3Face(
         return checks.CallableList(
             [*self._variables, *own, *self.inner_optimizer.variables]
         )
+
+    @property
+    def weights(self):
+        """The variables that `weights` of an OptimizerV2 had, in its order, a list.
+
+        The step counter, then slot by slot; the learning rate is a hyperparameter.
+        """
+        inner = self.inner_optimizer
+        rates = _learning_rates(inner)
+        kept = [v for v in inner.variables if id(v) not in rates]
+        return slots.by_slot(inner, kept)
+
+    def aggregate_gradients(self, grads_and_vars):
+        """Return the pairs with gradients summed over the replicas; None stays None."""
+        pairs = list(zip(*checks.unzip(grads_and_vars)))
+        given = [pair for pair in pairs if pair[0] is not None]
+        summed = iter(self.aggregate_inner(*checks.unzip(given))[0])
+        return [(None if g is None else next(summed), v) for g, v in pairs]
 
     @property
     def step_counter(self):

@@ -49,6 +49,17 @@ def slot_lists(optimizer):
     return lists
 
 
+def by_slot(optimizer, variables):
+    """Return `variables` with the slots of `optimizer` last, and slot by slot.
+
+    That is the order of OptimizerV2's weights, which for Adam were m of all variables
+    and then v of all; the lists hold m and v of one variable side by side.
+    """
+    in_order = [v for listed in slot_lists(optimizer).values() for v in listed]
+    position = {id(variable): number for number, variable in enumerate(in_order, 1)}
+    return sorted(variables, key=lambda variable: position.get(id(variable), 0))
+
+
 class ListedSlots:
     """The slot methods of OptimizerV2 for optimizers that keep lists.
 

@@ -1,5 +1,7 @@
 """State and configuration of a loss-scaled optimizer, taken out and put back."""
 
+import copy
+
 from tf_lso.optimizers import checks
 
 
@@ -44,6 +46,31 @@ class State:
 
     def _scale_variables(self):
         return [variable for _, variable in self.loss_scale_state.named_variables()]
+
+    def __deepcopy__(self, memo):
+        """Return an optimizer of its own with an equal configuration and state.
+
+        Where this one has slots, the copy has equal ones for the same model variables.
+        """
+        inner = self.inner_optimizer
+        inner = type(inner).from_config(inner.get_config())
+        copied = memo[id(self)] = type(self).__new__(type(self), inner)
+        copied._start(
+            inner,
+            lambda: copy.deepcopy(self.loss_scale_state, memo),
+            self.__dict__.get("_own_name"),
+        )
+        variables = self._built_variables()
+        if variables:
+            copied.build(variables)
+            copied.set_weights(self.get_weights())
+        return copied
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(
+            f"{type(self).__name__} cannot be pickled, since its variables cannot. "
+            "Pickle get_config() and get_weights(), or use tf.train.Checkpoint."
+        )
 
     def get_config(self):
         """Return a dict from which `from_config` makes an equal optimizer.

@@ -132,7 +132,9 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
             self._note_checked(used)
 
     def _build_inner(self, variables):
-        self.inner_optimizer._create_all_weights(variables)
+        # Under the name that the optimizer's own apply_gradients gives its variables.
+        with tf.name_scope(self.inner_optimizer._name):
+            self.inner_optimizer._create_all_weights(variables)
 
     def _compute_inner(self, loss, var_list, grad_loss, tape):
         return self.inner_optimizer._compute_gradients(

@@ -1,0 +1,236 @@
+"""LossScaleOptimizers made of configs of any generation.
+
+| written by | keys |
+|---|---|
+| 2.4-2.15, tf_keras, tf_lso | inner_optimizer, dynamic, initial_scale, dynamic_growth_steps |
+| Keras 3 | the same without dynamic, with name, and arguments of its base class |
+| 2.0-2.3, tf_lso's experimental | optimizer, loss_scale |
+"""
+
+from tf_lso.optimizers import arguments as arguments_lib
+from tf_lso.optimizers import conversion, inner_configs, keras3
+from tf_lso.scaling import identifiers
+from tf_lso.scaling import loss_scale as loss_scale_lib
+
+# The names that a LossScaleOptimizer was saved by, lower-case and without a package:
+# that of tf_lso's experimental one, and all that mean the stable one.
+EXPERIMENTAL = "experimentallossscaleoptimizer"
+WRAPPERS = (
+    EXPERIMENTAL,
+    "lossscaleoptimizer",
+    "lossscaleoptimizerv1",  # the experimental one of 2.4-2.8
+    "lossscaleoptimizerv3",  # around the newer optimizers, since 2.9
+    "baselossscaleoptimizer",
+)
+
+# The argument of the stable class -> that of DynamicLossScale.
+DYNAMIC = {
+    "initial_scale": "initial_loss_scale",
+    "dynamic_growth_steps": "increment_period",
+    "min_scale": "min_loss_scale",
+    "max_scale": "max_loss_scale",
+}
+
+
+def _classes():
+    from tf_lso import optimizers
+    from tf_lso.optimizers import experimental
+
+    return optimizers.LossScaleOptimizer, experimental.LossScaleOptimizer
+
+
+def is_wrapper(config):
+    """Whether a serialized optimizer is a LossScaleOptimizer, by its name."""
+    return config["class_name"].split(">")[-1].lower() in WRAPPERS
+
+
+def deserialize(config, custom_objects=None, family=None):
+    """Return the optimizer or LossScaleOptimizer that a config of any generation names.
+
+    Args:
+      config: dict {"class_name": ..., "config": {...}}, which is not changed. Where it
+        names a LossScaleOptimizer of any version, also Keras 3's and tf_keras's own,
+        tf_lso's is made.
+      custom_objects: dict of names and classes of your own: optimizers, schedules, loss
+        scales. Those of `custom_object_scope` and registered ones are found too.
+      family: "keras3" or "tf_keras", which Keras's optimizers to make. By default those
+        that wrote it: of a class of your own its family's, and of TensorFlow 2.0-2.15
+        what `tf.keras` is now, but tf_keras's of a config that a program with tf_keras
+        could have written.
+
+    Returns:
+      A new optimizer, without state.
+
+    Raises:
+      TypeError: if `config` is no dict, or a value is of the wrong type.
+      ValueError: if a class or a loss scale is not known, or a key is missing or cannot
+        be kept.
+
+    Example:
+
+    >>> from tf_lso.optimizers import configs
+    >>> inner = {"class_name": "SGD", "config": {"lr": 0.5, "decay": 0.0}}
+    >>> scale = {"class_name": "FixedLossScale", "config": {"loss_scale_value": 8.0}}
+    >>> opt = configs.deserialize({"class_name": "LossScaleOptimizer",
+    ...                            "config": {"optimizer": inner, "loss_scale": scale}})
+    >>> float(opt.loss_scale), float(opt.learning_rate)
+    (8.0, 0.5)
+
+    Source: `tf.keras.optimizers.deserialize` of TensorFlow 2.0-2.15.
+    """
+    config = inner_configs.checked(config)
+    stable, experimental = _classes()
+    cls = _wrapper_class(config, custom_objects)
+    if cls is None:
+        return conversion.make(config, custom_objects, family)
+    if str(config.get("module")).startswith("tf_keras"):
+        family = family or inner_configs.family_written(config)
+    if cls.from_config.__func__ in (
+        stable.from_config.__func__,
+        experimental.from_config.__func__,
+    ):
+        return from_config(cls, config["config"], custom_objects, family)
+    return cls.from_config(config["config"], custom_objects=custom_objects)
+
+
+def _unbound(cls):
+    """The class that `cls` was made of for one family, or itself."""
+    base = cls.__bases__[0]
+    is_bound = (cls.__module__, cls.__qualname__) == (
+        base.__module__,
+        base.__qualname__,
+    )
+    return base if is_bound else cls
+
+
+def _wrapper_class(config, custom_objects):
+    """The tf_lso class that a config means, None where it means another optimizer."""
+    stable, experimental = _classes()
+    cls = inner_configs.custom_class(config, custom_objects, [])
+    if cls is None:
+        cls = inner_configs.custom_class(config, None, inner_configs.kerases())
+        # Registered may be the class for one family of it.
+        cls = None if cls is None else _unbound(cls)
+    if cls is not None and issubclass(cls, stable):
+        return cls
+    by_name = cls is None or inner_configs.is_of_a_keras(cls)
+    if not by_name or not is_wrapper(config):
+        return None
+    name = config["class_name"].split(">")[-1].lower()
+    is_old = name == EXPERIMENTAL or config.get("module") == experimental.__module__
+    return experimental if is_old else stable
+
+
+def from_config(cls, config, custom_objects=None, family=None):
+    """Return an instance of a LossScaleOptimizer class of a config of any layout.
+
+    Args:
+      cls: `tf_lso.LossScaleOptimizer` or a subclass. Where the config is one of 2.0-2.3
+        that the stable class cannot express, it gives an experimental one.
+      config: dict as `get_config` returned, not changed.
+      custom_objects, family: as for `deserialize`.
+    """
+    if not isinstance(config, dict):
+        raise TypeError(
+            "'config' must be a dict as get_config() returns, but got "
+            f"{config!r} of type {type(config).__name__}."
+        )
+    _, experimental = _classes()
+    family = _family_of(cls) or family
+    config = inner_configs.plain(config)
+    inner = _the_inner(config)
+    if "loss_scale" in config:
+        loss_scale = _loss_scale(config.pop("loss_scale"), custom_objects)
+        if not issubclass(cls, experimental):
+            arguments = _stable_arguments(loss_scale)
+            if arguments is None:
+                cls = _experimental_instead(cls, loss_scale)
+            else:
+                config.update(arguments)
+    elif issubclass(cls, experimental):
+        loss_scale, config = _experimental_arguments(config)
+    if isinstance(inner, dict):
+        inner = deserialize(inner, custom_objects, family)
+    if issubclass(cls, experimental):
+        return cls(inner, loss_scale, **config)
+    return cls(inner, **config)
+
+
+def _family_of(cls):
+    """The family that a class was made for, or None."""
+    if issubclass(cls, keras3.Keras3Face):
+        return "keras3"
+    kind = getattr(cls, "_aggregation_off", None)
+    if kind is None:
+        return None
+    return "legacy" if kind[0].startswith("experimental") else "new"
+
+
+def _the_inner(config):
+    """Take the inner optimizer's config out of `config`, of either layout."""
+    old = "optimizer" in config or "loss_scale" in config
+    key = "optimizer" if old else "inner_optimizer"
+    both = old and "inner_optimizer" in config
+    if both or config.get(key) is None:
+        raise ValueError(
+            f"A LossScaleOptimizer config must have the key {key!r}"
+            f"{', and not inner_optimizer beside it' if both else ''}, but this one has "
+            f"{sorted(map(str, config))}."
+        )
+    if old and "loss_scale" not in config:
+        raise ValueError(
+            "A LossScaleOptimizer config with the key 'optimizer' must have 'loss_scale' "
+            f"too, but this one has {sorted(map(str, config))}."
+        )
+    return config.pop(key)
+
+
+def _loss_scale(config, custom_objects):
+    loss_scale = identifiers.get(config, custom_objects)
+    if not isinstance(loss_scale, loss_scale_lib.LossScale):
+        raise ValueError(
+            "'loss_scale' of the config must be a LossScale, its config, 'dynamic' or a "
+            f"number, but got {config!r}."
+        )
+    return loss_scale
+
+
+def _stable_arguments(loss_scale):
+    """The stable class's arguments that mean this loss scale, or None."""
+    config = loss_scale.get_config()
+    if type(loss_scale) is loss_scale_lib.FixedLossScale:
+        return {"dynamic": False, "initial_scale": config["loss_scale_value"]}
+    if (
+        type(loss_scale) is loss_scale_lib.DynamicLossScale
+        and config["multiplier"] == 2
+    ):
+        return {ours: config[key] for ours, key in DYNAMIC.items() if key in config}
+    return None
+
+
+def _experimental_instead(cls, loss_scale):
+    stable, experimental = _classes()
+    if (cls.__module__, cls.__qualname__) != (stable.__module__, stable.__qualname__):
+        raise ValueError(
+            f"'loss_scale' of the config is {loss_scale!r}, which {cls.__name__} cannot "
+            "have: it takes a fixed scale, or a dynamic one with the multiplier 2."
+        )
+    return experimental
+
+
+def _experimental_arguments(config):
+    """The loss scale that a config of the stable layout means, and what is left."""
+    config = dict(config)
+    dynamic = config.pop("dynamic", True)
+    arguments_lib.check_dynamic(dynamic)
+    given = {key: config.pop(key, None) for key in DYNAMIC}
+    loss_scale = arguments_lib.make_loss_scale(
+        dynamic,
+        given["initial_scale"],
+        given["dynamic_growth_steps"],
+        1.0 if given["min_scale"] is None else given["min_scale"],
+        given["max_scale"],
+    )
+    name = {key: config.pop(key) for key in ("name",) if key in config}
+    arguments_lib.check_keras3_arguments(config)
+    return loss_scale, name

@@ -1,0 +1,215 @@
+"""Which class the config of an optimizer means: of which family, or the user's.
+
+A config is what `serialize` of TensorFlow 2.0-2.15, of tf_keras or of Keras 3 returned:
+{"class_name": ..., "config": {...}}, since TensorFlow 2.12 also "module" and
+"registered_name".
+"""
+
+import dataclasses
+import functools
+import importlib.util
+import inspect
+import sys
+import types
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+# By which configs are told apart that do not say who wrote them.
+KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
+KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
+KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *KEYS_OF_KERAS3}
+MODULES_OF_KERAS2 = ("keras.optimizers.legacy", "keras.optimizers.experimental")
+
+# Arguments that are taken by the name, but stand in no signature.
+LEGACY_KEYWORDS = ("lr", "decay", "clipnorm", "clipvalue", "global_clipnorm")
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """The optimizers that a config can become.
+
+    Attributes:
+      title: what messages call it.
+      keras: the module `keras` or `tf_keras`.
+      classes: dict of lower-case names and the optimizer classes.
+      base: the base class.
+      keywords: arguments of the classes beside those in their signatures.
+    """
+
+    title: str
+    keras: types.ModuleType
+    classes: dict
+    base: type
+    keywords: tuple = ()
+
+
+def _classes(namespace, base):
+    return {
+        name.lower(): cls
+        for name, cls in vars(namespace).items()
+        if inspect.isclass(cls)
+        and issubclass(cls, base)
+        and cls is not base
+        and not name.startswith("LossScaleOptimizer")
+    }
+
+
+@functools.cache
+def family_of(name):
+    """Return the `Family` of this name: "keras3", "legacy" or "new"."""
+    if name == "keras3":
+        base = keras.optimizers.Optimizer
+        return Family("Keras 3", keras, _classes(keras.optimizers, base), base)
+    import tf_keras
+
+    if name == "new":
+        base = tf_keras.optimizers.Optimizer
+        return Family("tf_keras", tf_keras, _classes(tf_keras.optimizers, base), base)
+    legacy = tf_keras.optimizers.legacy
+    return Family(
+        "tf_keras.optimizers.legacy",
+        tf_keras,
+        _classes(legacy, legacy.Optimizer),
+        legacy.Optimizer,
+        LEGACY_KEYWORDS,
+    )
+
+
+def plain(value):
+    """Return a copy of a config with Python numbers for those of NumPy and tensors."""
+    if isinstance(value, dict):
+        if value.get("class_name") in ("__numpy__", "__tensor__"):  # TensorFlow 2.12+
+            return plain(value["config"]["value"])
+        return {key: plain(element) for key, element in value.items()}
+    if isinstance(value, (list, tuple)):
+        elements = [plain(element) for element in value]
+        return tuple(elements) if isinstance(value, tuple) else elements
+    if tf.is_tensor(value) or isinstance(value, keras.Variable):
+        value = np.asarray(value)
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
+def checked(config, what="The config of an optimizer"):
+    """Return a copy of a serialized object as `plain` makes it, or say what it lacks."""
+    if not isinstance(config, dict):
+        raise TypeError(
+            f"{what} must be a dict, but got {config!r} of type {type(config).__name__}."
+        )
+    for key in ("class_name", "config"):
+        if key not in config:
+            raise ValueError(
+                f"{what} must have the keys 'class_name' and 'config', but it has "
+                f"{sorted(map(str, config))}, without {key!r}."
+            )
+    for key, kind in (("class_name", str), ("config", dict)):
+        if not isinstance(config[key], kind) and (key, config[key]) != ("config", None):
+            raise TypeError(
+                f"{key!r} of {what} must be a {kind.__name__}, but got {config[key]!r}."
+            )
+    config = plain(config)
+    return {**config, "config": config["config"] or {}}
+
+
+def is_of_a_keras(cls):
+    """Whether a class is one of Keras 3's or tf_keras's own."""
+    return cls.__module__.split(".")[0] in ("keras", "tf_keras")
+
+
+def custom_class(config, custom_objects, kerases):
+    """Return the class that the user gave for a config, or None.
+
+    Looked for in `custom_objects`, then where each Keras of `kerases` registers classes
+    and holds those of `custom_object_scope`.
+    """
+    names = [config.get("registered_name"), config["class_name"]]
+    names = [name for name in names if isinstance(name, str)]
+    names += [name.split(">")[-1] for name in names]
+    for name in names:
+        if inspect.isclass((custom_objects or {}).get(name)):
+            return custom_objects[name]
+    for name in names:
+        for module in kerases:
+            found = module.saving.get_registered_object(name)
+            # tf_keras registers some of its own, by names that any family had.
+            if inspect.isclass(found) and not is_of_a_keras(found):
+                return found
+    return None
+
+
+def kerases():
+    """Return the Kerases that this program has: Keras 3, and tf_keras if imported."""
+    return [keras, *([sys.modules["tf_keras"]] if "tf_keras" in sys.modules else [])]
+
+
+def written_by_keras3(config):
+    """Whether the config of an optimizer is one that Keras 3 wrote."""
+    keys = config["config"].keys()
+    return bool(KEYS_OF_KERAS3 & keys) or (
+        "registered_name" in config
+        and not KEYS_OF_KERAS2 & keys
+        and not str(config.get("module")).startswith(("tf_keras", *MODULES_OF_KERAS2))
+    )
+
+
+def family_written(config):
+    """Return the name of the family that a config without further hints becomes."""
+    if str(config.get("module")).startswith("tf_keras"):
+        return "tf_keras" if importlib.util.find_spec("tf_keras") else "keras3"
+    if written_by_keras3(config):
+        return "keras3"
+    # TensorFlow 2.12-2.15 and tf_keras wrote the same. A program that has tf_keras gets
+    # its own optimizers back; others, and older configs, get what `tf.keras` is now.
+    if "registered_name" in config and "tf_keras" in sys.modules:
+        return "tf_keras"
+    return "keras3" if tf.keras.Model is keras.Model else "tf_keras"
+
+
+def _is_new(config):
+    """Whether it was an optimizer of the class that TensorFlow 2.11 made the default."""
+    keys, module = config["config"], config.get("module")
+    if "is_legacy_optimizer" in keys:
+        return not keys["is_legacy_optimizer"]
+    if not keys or KEYS_OF_NEW & keys.keys():
+        return True
+    return module in ("keras.optimizers", "keras.optimizers.experimental")
+
+
+def find(config, custom_objects, name):
+    """Return the class that the config of an optimizer names, and its `Family`.
+
+    Args:
+      config: dict as `checked` returns.
+      custom_objects: dict of names and classes.
+      name: the family that it must be of, "keras3", "legacy", "new" or "tf_keras"
+        (either of the two); by default the config decides.
+
+    Raises:
+      ValueError: if the class is not known.
+    """
+    in_family = {None: kerases(), "keras3": [keras]}.get(name) or kerases()[1:]
+    cls = custom_class(config, custom_objects, in_family)
+    if cls is not None:
+        for name in ("keras3", *(("legacy", "new") if len(kerases()) > 1 else ())):
+            if issubclass(cls, family_of(name).base):
+                return cls, family_of(name)
+        raise TypeError(
+            f"{config['class_name']!r} of `custom_objects` must be the class of a Keras 3 "
+            f"or tf_keras optimizer, but got {cls!r}."
+        )
+    name = name or family_written(config)
+    names = [name]
+    if name == "tf_keras":
+        names = ["new", "legacy"] if _is_new(config) else ["legacy", "new"]
+    class_name = config["class_name"].split(">")[-1].lower()
+    class_name = class_name.removeprefix("experimental")  # some classes of 2.9
+    for family in map(family_of, names):
+        if class_name in family.classes:
+            return family.classes[class_name], family
+    known = sorted(cls.__name__ for cls in family_of(names[0]).classes.values())
+    raise ValueError(
+        f"Unknown optimizer {config['class_name']!r}. {family_of(names[0]).title} has "
+        f"{known}; give a class of your own as custom_objects="
+        f"{{{config['class_name']!r}: ...}}."
+    )
