@@ -87,7 +87,7 @@ class TestEnable:
             ],
         )
         assert seen == [True]
-        assert int(optimizer.iterations) == 1
+        assert np.asarray(optimizer.iterations) == 1
 
     @pytest.mark.parametrize(
         "optimizer",

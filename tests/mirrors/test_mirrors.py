@@ -19,6 +19,10 @@ from tf_lso import names
 RECORD = json.loads((pathlib.Path(__file__).parent / "record/api.json").read_text())
 NAMES = [(namespace, name) for namespace in RECORD for name in RECORD[namespace]]
 TODAY = ("2.21.0",)  # Keras 3
+# What the record has of Keras 3 is that release's; others have other members.
+IS_RECORDED_KERAS = tf.__version__.startswith("2.21.") and hasattr(
+    keras.DTypePolicy, "quantization_mode"
+)
 TF_KERAS = "2.21-tf_keras"
 
 
@@ -106,6 +110,7 @@ SIGNATURES = [
     for namespace, name in NAMES
     for signature, versions in RECORD[namespace][name]["signatures"].items()
     if signature != "(self, /, *args, **kwargs)"  # says nothing
+    and (IS_RECORDED_KERAS or versions != [*TODAY])
 ]
 
 
@@ -166,8 +171,9 @@ def test_a_class_has_the_real_members(namespace, name):
         missing = []
         for member, kinds in members.items():
             versions = {v for vs in kinds.values() for v in vs}
-            if versions <= {*TODAY} and family in ("legacy", "new"):
-                continue  # of Keras 3 alone
+            of_keras3 = versions <= {*TODAY}
+            if of_keras3 and (family in ("legacy", "new") or not IS_RECORDED_KERAS):
+                continue
             if not hasattr(made, member) and not hasattr(type(made), member):
                 missing.append(member)
         assert missing == []
