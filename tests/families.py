@@ -5,6 +5,7 @@ import tensorflow as tf
 import tf_keras
 
 import tf_lso
+from tf_lso.keras.mixed_precision import experimental
 
 FAMILIES = {
     "keras3": keras.optimizers,
@@ -39,9 +40,13 @@ def copies(variable):
     return [v.numpy() for v in strategy.experimental_local_results(variable)]
 
 
-def wrapped(family, name="SGD", *args, scale=8.0, growth=1000, **kwargs):
-    """A tf_lso optimizer around a new one of the family."""
+def wrapped(family, name="SGD", *args, scale=8.0, growth=1000, api="stable", **kwargs):
+    """A tf_lso optimizer, stable or experimental, around a new one of the family."""
     inner = getattr(FAMILIES[family], name)(*args or (0.1,), **kwargs)
+    if api == "experimental":
+        return experimental.LossScaleOptimizer(
+            inner, tf_lso.DynamicLossScale(scale, growth)
+        )
     return tf_lso.LossScaleOptimizer(
         inner, initial_scale=scale, dynamic_growth_steps=growth
     )

@@ -19,12 +19,14 @@ class Setting:
       style: "legacy" or "keras3", which protocol the step uses.
       mode: "eager", "function" or "jit".
       strategy: a tf.distribute.Strategy, or None for none at all.
+      api: "stable" or "experimental", which class wraps.
     """
 
     family: str
     style: str
     mode: str
     strategy: typing.Any = None
+    api: str = "stable"
 
     @property
     def replicas(self):
@@ -36,7 +38,13 @@ class Setting:
     def optimizer(self, name="SGD", *args, scale=8.0, growth=1000, **kwargs):
         with self.scope():
             return families.wrapped(
-                self.family, name, *args, scale=scale, growth=growth, **kwargs
+                self.family,
+                name,
+                *args,
+                scale=scale,
+                growth=growth,
+                api=self.api,
+                **kwargs,
             )
 
     def bare(self, name="SGD", *args, **kwargs):

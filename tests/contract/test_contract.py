@@ -21,6 +21,16 @@ def _parameters():
             )
 
 
+def _experimental():
+    """The same class underneath: one style and mode show that nothing is lost."""
+    for strategy in (None, "mirrored2"):
+        for name, family, style, mode in combinations(FAMILIES, strategy):
+            if (style, mode) == ("legacy", "function"):
+                yield pytest.param(
+                    name, family, strategy, id=f"{name}-{family}-{strategy}"
+                )
+
+
 @pytest.fixture(scope="session")
 def one_device():
     return tf.distribute.OneDeviceStrategy("CPU:0")
@@ -30,3 +40,9 @@ def one_device():
 def test_contract(name, family, style, mode, strategy, request):
     strategy = request.getfixturevalue(strategy) if strategy else None
     CASES[name](Setting(family, style, mode, strategy))
+
+
+@pytest.mark.parametrize("name, family, strategy", list(_experimental()))
+def test_the_experimental_class(name, family, strategy, request):
+    strategy = request.getfixturevalue(strategy) if strategy else None
+    CASES[name](Setting(family, "legacy", "function", strategy, "experimental"))
