@@ -118,8 +118,10 @@ def _apply_to_tf_keras(ledger):
 
     policies.of("tf_keras")
     optimizers.prepare_for_tf_keras()
+    from tf_lso.installation import attributes_tf_keras
 
     spellings.apply(ledger, ("tf_keras",))
+    attributes_tf_keras.apply(ledger)
     _wrap(ledger, sys.modules["tf_keras"])
 
 

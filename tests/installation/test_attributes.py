@@ -1,0 +1,165 @@
+"""Old attributes and arguments of optimizers, while installed."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.families import raw
+
+BARE = {"keras3": keras.optimizers, "new": tf_keras.optimizers}
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    with tf_lso.install():
+        yield
+
+
+@pytest.fixture(params=BARE)
+def optimizers(request):
+    """The optimizers of one family that `tf.keras.optimizers` may be."""
+    return BARE[request.param]
+
+
+def number(value):
+    return float(np.asarray(raw(value)))
+
+
+class TestAttributes:
+    def test_lr_reads_and_sets_the_learning_rate(self, optimizers):
+        sgd = optimizers.SGD(0.5)
+        assert number(sgd.lr) == 0.5
+        sgd.lr = 0.25
+        assert number(sgd.learning_rate) == number(sgd.lr) == 0.25
+
+    def test_lr_is_read_through_a_wrapper(self, optimizers):
+        wrapper = tf_lso.LossScaleOptimizer(optimizers.SGD(0.5))
+        assert number(wrapper.lr) == number(wrapper.inner_optimizer.lr) == 0.5
+
+    @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+    def test_decayed_lr_is_a_tensor_of_that_dtype(self, optimizers, dtype):
+        rate = optimizers.SGD(0.5)._decayed_lr(dtype)
+        assert rate.dtype == dtype
+        assert float(rate) == 0.5
+
+    def test_get_weights_has_all_variables(self, optimizers):
+        adam = optimizers.Adam(0.5)
+        adam.build(
+            [tf.Variable(tf.ones(2))]
+            if optimizers is tf_keras.optimizers
+            else [keras.Variable(np.ones(2))]
+        )
+        values = adam.get_weights()
+        assert [v.shape for v in values] == [tuple(v.shape) for v in adam.variables]
+        assert len(adam.weights) == len(values)
+
+    def test_minimize_is_there_for_bare_optimizers(self, optimizers):
+        x = tf.Variable(3.0)
+        sgd = optimizers.SGD(0.25)
+        sgd.minimize(lambda: x**2, [x])
+        assert float(x) == 1.5
+        with tf.GradientTape() as tape:
+            loss = x**2
+        sgd.minimize(loss, [x], tape=tape)
+        assert float(x) == 0.75
+
+    def test_minimize_of_a_tensor_needs_the_tape(self):
+        with pytest.raises(ValueError, match="tape"):
+            keras.optimizers.SGD().minimize(tf.constant(1.0), [])
+
+
+class TestArguments:
+    @pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "Adagrad", "Ftrl"])
+    def test_lr_is_the_learning_rate(self, optimizers, name):
+        assert number(getattr(optimizers, name)(lr=0.125).learning_rate) == 0.125
+
+    def test_decay_divides_the_learning_rate(self, optimizers):
+        x = tf.Variable(0.0)
+        sgd = optimizers.SGD(lr=0.5, decay=1.0)
+        rates = []
+        for _ in range(4):
+            before = float(x)
+            rates.append(float(sgd._decayed_lr(tf.float32)))
+            sgd.apply_gradients([(tf.constant(-1.0), x)])
+            np.testing.assert_allclose(float(x) - before, rates[-1], rtol=1e-6)
+        np.testing.assert_allclose(rates, [0.5, 0.25, 0.5 / 3, 0.125], rtol=1e-6)
+
+    def test_decay_leaves_the_learning_rate_settable(self):
+        sgd = keras.optimizers.SGD(lr=0.5, decay=1.0)
+        x = tf.Variable(0.0)
+        sgd.apply_gradients([(tf.constant(-1.0), x)])
+        sgd.lr = 0.25
+        tf.keras.backend.set_value(sgd.learning_rate, 0.125)
+        assert number(sgd.lr) == 0.125
+        sgd.apply_gradients([(tf.constant(-1.0), x)])
+        assert float(x) == 0.5 + 0.0625
+
+    def test_decay_goes_round_by_the_config(self):
+        sgd = keras.optimizers.SGD(lr=0.5, decay=0.25)
+        again = keras.optimizers.SGD.from_config(sgd.get_config())
+        assert again.decay == 0.25
+        assert "decay" not in keras.optimizers.SGD(0.5).get_config()
+
+    def test_decay_is_delegated(self):
+        wrapper = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(lr=0.5, decay=0.25))
+        assert wrapper.decay == 0.25
+
+    @pytest.mark.parametrize("mode", [lambda f: f, tf.function])
+    def test_decay_holds_in_traced_steps_under_a_wrapper(self, mode):
+        x = tf.Variable(0.0)
+        wrapper = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(lr=0.5, decay=1.0))
+
+        @mode
+        def step():
+            wrapper.minimize(lambda: -x, [x])
+
+        for _ in range(3):
+            step()
+        np.testing.assert_allclose(float(x), 0.5 + 0.25 + 0.5 / 3, rtol=1e-6)
+
+    def test_other_unknown_arguments_are_refused(self, optimizers):
+        with pytest.raises((TypeError, ValueError), match="bogus"):
+            optimizers.SGD(lr=0.1, bogus=3)
+
+
+def test_a_schedule_gets_a_float_step():
+    steps = []
+
+    class Rsqrt(keras.optimizers.schedules.LearningRateSchedule):
+        def __call__(self, step):
+            steps.append(step.dtype)
+            return tf.math.rsqrt(step + 1)
+
+    sgd = keras.optimizers.SGD(Rsqrt())
+    x = tf.Variable(0.0)
+    for _ in range(2):
+        sgd.apply_gradients([(tf.constant(-1.0), x)])
+    np.testing.assert_allclose(float(x), 1 + 2**-0.5, rtol=1e-6)
+    assert set(steps) == {tf.float32}
+
+
+@pytest.mark.parametrize("name", ["lr", "learning_rate"])
+def test_set_value_of_the_backend_takes_the_learning_rate(name):
+    wrapper = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5))
+    tf.keras.backend.set_value(getattr(wrapper, name), 0.25)
+    assert number(wrapper.learning_rate) == 0.25
+    assert tf.keras.backend.get_value(wrapper.lr) == 0.25
+    import tensorflow.keras.backend as copied
+
+    copied.set_value(getattr(wrapper, name), np.float64(0.125))
+    assert number(wrapper.learning_rate) == 0.125
+
+
+def test_what_is_replaced_is_there():
+    """Fails clearly where Keras or tf_keras has moved a method that is replaced."""
+    from tf_lso.installation import attributes, attributes_tf_keras
+
+    minor = int(keras.__version__.split(".")[1])
+    for name in attributes._REPLACED:
+        if minor > 0 or name != "_backend_update_step":
+            assert hasattr(keras.optimizers.Optimizer, name), name
+    for name in attributes_tf_keras._REPLACED:
+        assert hasattr(tf_keras.optimizers.Optimizer, name), name
