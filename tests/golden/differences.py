@@ -43,6 +43,7 @@ class Difference:
       message: pattern that tf_lso's message matches, where it raises.
       families: the optimizer families it was replayed on, all if empty.
       versions: the versions that differ, all if empty.
+      row: how the row of compat_docs/differences.md begins that tells users of it.
     """
 
     section: str
@@ -52,6 +53,7 @@ class Difference:
     message: str | None = None
     families: tuple = ()
     versions: tuple = ()
+    row: str | None = None
 
     def holds(self, section, case, family, version):
         """Whether a replay of `case` against `version` shows this difference."""

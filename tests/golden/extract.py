@@ -1,14 +1,14 @@
-"""Write `record/golden.json.gz` from the recordings of the old TensorFlow versions.
+"""Write a file of `record` from the recordings of the old TensorFlow versions.
 
-    python tests/golden/extract.py FOLDER
+    python -m tests.golden.extract FOLDER golden|behaviour|configs
 
 FOLDER holds one `TF<version>.json` for each version, as recorded, and
 `sum_overflow.jsonl`. The recordings are large and stay outside this repository. What
-the tests replay goes into one file: each case once, with each different result once
-and the versions that gave it. Left out are bare optimizers, log lines, the texts of
-error messages, and lists of private attributes.
+the tests replay goes into the files of `RECORDS`: each case once, with each different
+result once and the versions that gave it. Left out are bare optimizers, log lines,
+lists of private attributes and, in `golden`, the texts of error messages.
 
-Replace the record only before a release; later add another file beside it.
+Replace a file only before a release; later add another beside it.
 """
 
 import argparse
@@ -16,7 +16,12 @@ import gzip
 import json
 import pathlib
 
-RECORD = pathlib.Path(__file__).parent / "record" / "golden.json.gz"
+from tests.golden import extract_behaviour, extract_configs
+
+FOLDER = pathlib.Path(__file__).parent / "record"
+RECORD = FOLDER / "golden.json.gz"
+BEHAVIOUR = FOLDER / "behaviour.json.gz"
+CONFIGS = FOLDER / "configs.json.gz"
 
 SECTIONS = (
     "trajectories",
@@ -42,6 +47,7 @@ NAMING = (
     "style",
     "mode",
     "pattern",
+    "attribute",
 )
 
 # Texts and names of inner functions; the type of an error is kept.
@@ -53,12 +59,12 @@ EXTRAS = {"gradient_transformers", "gradient_aggregator"}
 NO_BEHAVIOUR = {"Dyn_attrs", "Dyn_vars", "Fixed_attrs", "Fixed_vars", "aliases"}
 
 
-def without_noise(value):
-    """Return a copy of `value` without the keys of `NOISE`."""
+def without_noise(value, noise=NOISE):
+    """Return a copy of `value` without the keys of `noise`."""
     if isinstance(value, dict):
-        return {k: without_noise(v) for k, v in value.items() if k not in NOISE}
+        return {k: without_noise(v, noise) for k, v in value.items() if k not in noise}
     if isinstance(value, list):
-        return [without_noise(v) for v in value]
+        return [without_noise(v, noise) for v in value]
     return value
 
 
@@ -93,29 +99,43 @@ def entries(section, recorded):
     return [entry for entry in recorded if entry.get("api") != "bare"]
 
 
+# --- Merging versions.
+
+
+def cases_of(entries_by_version):
+    """Return the cases of a section, a list as `record/README.md` describes."""
+    cases = {}
+    for version, its_entries in entries_by_version.items():
+        for entry in its_entries:
+            result = dict(entry)
+            case = {k: result.pop(k) for k in NAMING if k in result}
+            results = cases.setdefault(json.dumps(case), {})
+            results.setdefault(json.dumps(result, sort_keys=True), []).append(version)
+    return [
+        {
+            "case": json.loads(case),
+            "results": [
+                {"versions": versions, "result": json.loads(result)}
+                for result, versions in results.items()
+            ],
+        }
+        for case, results in cases.items()
+    ]
+
+
 def merge(recordings):
     """Return the record of `recordings`, a dict of version and content."""
     record = {"coefficients": None, "sections": {}}
     for section in SECTIONS:
-        cases = {}
-        for version, recording in recordings.items():
-            for entry in entries(section, recording["sections"][section]):
-                entry = with_plain_slots(without_noise(entry))
-                case = {k: entry.pop(k) for k in NAMING if k in entry}
-                results = cases.setdefault(json.dumps(case), {})
-                results.setdefault(json.dumps(entry, sort_keys=True), []).append(
-                    version
-                )
-        record["sections"][section] = [
+        record["sections"][section] = cases_of(
             {
-                "case": json.loads(case),
-                "results": [
-                    {"versions": versions, "result": json.loads(result)}
-                    for result, versions in results.items()
-                ],
+                version: [
+                    with_plain_slots(without_noise(entry))
+                    for entry in entries(section, recording["sections"][section])
+                ]
+                for version, recording in recordings.items()
             }
-            for case, results in cases.items()
-        ]
+        )
     coefficients = [
         r["sections"]["trajectories"]["coeffs"] for r in recordings.values()
     ]
@@ -125,20 +145,43 @@ def merge(recordings):
     return record
 
 
+def behaviour(recordings):
+    """Return the content of `behaviour.json.gz`."""
+    return {
+        "sections": {
+            section: cases_of(
+                {
+                    version: [
+                        extract_behaviour.plain(without_noise(entry, noise))
+                        for entry in function(recording["sections"][section])
+                        if entry.get("api") != "bare"
+                    ]
+                    for version, recording in recordings.items()
+                }
+            )
+            for section, (function, noise) in extract_behaviour.SECTIONS.items()
+        }
+    }
+
+
 def version_key(version):
     """Sort key of a version such as '2.10.1' or '2.21-tf_keras'."""
     return [int(part) for part in version.split("-")[0].split(".")]
 
 
-def read(folder):
-    """Return the record of the recordings in `folder`."""
-    folder = pathlib.Path(folder)
+def recordings_in(folder):
+    """Return {version: content} of the recordings in `folder`, oldest first."""
     found = {path.stem.removeprefix("TF"): path for path in folder.glob("TF*.json")}
-    recordings = {
+    return {
         version: json.loads(found[version].read_text())
         for version in sorted(found, key=version_key)
     }
-    record = merge(recordings)
+
+
+def read(folder):
+    """Return the content of `golden.json.gz` from the recordings in `folder`."""
+    folder = pathlib.Path(folder)
+    record = merge(recordings_in(folder))
     probes = (folder / "sum_overflow.jsonl").read_text().splitlines()
     record["sum_overflow"] = [
         {
@@ -148,6 +191,29 @@ def read(folder):
         for probe in map(json.loads, probes)
     ]
     return record
+
+
+def read_behaviour(folder):
+    """Return the content of `behaviour.json.gz` from the recordings in `folder`."""
+    return behaviour(recordings_in(pathlib.Path(folder)))
+
+
+def read_configs(folder):
+    """Return the content of `configs.json.gz` from the recordings in `folder`."""
+    recorded = {
+        version: list(
+            extract_configs.entries(recording["sections"]["config_roundtrip"])
+        )
+        for version, recording in recordings_in(pathlib.Path(folder)).items()
+    }
+    return {"sections": {"config_roundtrip": cases_of(recorded)}}
+
+
+RECORDS = {
+    "golden": (RECORD, read),
+    "behaviour": (BEHAVIOUR, read_behaviour),
+    "configs": (CONFIGS, read_configs),
+}
 
 
 def write(record, path):
@@ -163,10 +229,13 @@ def write(record, path):
 
 
 def main():
-    """Read the folder named on the command line and write the record."""
+    """Read the folder named on the command line and write the record named there."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", help="folder with the recordings")
-    write(read(parser.parse_args().folder), RECORD)
+    parser.add_argument("record", choices=RECORDS, help="the file to write")
+    arguments = parser.parse_args()
+    path, read_record = RECORDS[arguments.record]
+    write(read_record(arguments.folder), path)
 
 
 if __name__ == "__main__":

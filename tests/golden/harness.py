@@ -19,7 +19,7 @@ import tf_keras
 import tf_lso
 from tests.families import FAMILIES
 
-_RECORD = pathlib.Path(__file__).parent / "record" / "golden.json.gz"
+_RECORDS = pathlib.Path(__file__).parent / "record"
 
 # The record that the installed libraries can reproduce, to the last bit where kernels
 # and kind of machine are those it was made on.
@@ -40,16 +40,16 @@ TF_KERAS_FAMILY = {"v2": "legacy", "new": "new"}
 
 
 @functools.cache
-def record():
-    """The whole record, a dict; see `record/README.md`."""
-    return json.loads(gzip.decompress(_RECORD.read_bytes()))
+def record(file="golden"):
+    """The whole content of a file, a dict; see `record/README.md`."""
+    return json.loads(gzip.decompress((_RECORDS / f"{file}.json.gz").read_bytes()))
 
 
-def cases(section, **names):
+def cases(section, file="golden", **names):
     """The cases of a section that bear these names, as (names, results) pairs."""
     return [
         (entry["case"], entry["results"])
-        for entry in record()["sections"][section]
+        for entry in record(file)["sections"][section]
         if all(entry["case"].get(name) == value for name, value in names.items())
     ]
 

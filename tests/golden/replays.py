@@ -69,26 +69,26 @@ def without(value, *names):
     return value
 
 
-def equal(actual, expected, exact=True):
+def equal(actual, expected, exact=True, tolerance=harness.TOLERANCE):
     """Whether two encoded values are the same; nan equals nan.
 
-    Texts of errors are left out. Unless `exact`, floats may differ as far as kernels
-    of other versions make them.
+    Texts of errors are left out. Unless `exact`, floats may differ by `tolerance`: as
+    far as kernels of other versions make them.
     """
     if isinstance(actual, dict) and isinstance(expected, dict):
         keys = (actual.keys() | expected.keys()) - {"message"}
         return all(
             key in actual
             and key in expected
-            and equal(actual[key], expected[key], exact)
+            and equal(actual[key], expected[key], exact, tolerance)
             for key in keys
         )
     if isinstance(actual, list) and isinstance(expected, list):
         return len(actual) == len(expected) and all(
-            equal(a, e, exact) for a, e in zip(actual, expected)
+            equal(a, e, exact, tolerance) for a, e in zip(actual, expected)
         )
     if isinstance(actual, float) and isinstance(expected, float):
-        tolerance = {"rtol": 0, "atol": 0} if exact else harness.TOLERANCE
+        tolerance = {"rtol": 0, "atol": 0} if exact else tolerance
         return np.isclose(actual, expected, equal_nan=True, **tolerance)
     return actual == expected
 

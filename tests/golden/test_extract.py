@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.golden import extract
+from tests.golden import extract, extract_behaviour
 
 
 def _recording(result, gradients=((1.0, [2.0]),)):
@@ -88,10 +88,78 @@ def test_equal_records_give_equal_bytes(tmp_path):
     assert json.loads(gzip.decompress(first.read_bytes())) == {"a": [2.5], "b": 1}
 
 
-def test_the_record_is_as_the_script_writes_it(tmp_path):
+@pytest.mark.parametrize("name", extract.RECORDS)
+def test_the_record_is_as_the_script_writes_it(name, tmp_path):
     # So that nobody has edited it by hand.
-    again = tmp_path / "again"
-    extract.write(json.loads(gzip.decompress(extract.RECORD.read_bytes())), again)
+    again, (path, _) = tmp_path / "again", extract.RECORDS[name]
+    extract.write(json.loads(gzip.decompress(path.read_bytes())), again)
     unpacked = gzip.decompress(again.read_bytes())
-    assert unpacked == gzip.decompress(extract.RECORD.read_bytes())
-    assert extract.RECORD.stat().st_size < 2**20
+    assert unpacked == gzip.decompress(path.read_bytes())
+    assert path.stat().st_size < 2**20
+
+
+# --- The sections of `behaviour.json.gz`.
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "<tf_keras.src.optimizers.sgd.SGD object at 0xADDR>",
+            "<SGD object at 0xADDR>",
+        ),
+        ("got <a.b.<locals>.C object at 0x7f12ab34cd56>", "got <C object at 0xADDR>"),
+        ("<class 'keras.optimizers.sgd.SGD'>", "<class 'SGD'>"),
+        ("<callable method>", "<callable>"),
+        ("FixedLossScale(8.0)", "FixedLossScale(8.0)"),
+    ],
+)
+def test_texts_have_no_modules_and_addresses(text, expected):
+    assert extract_behaviour.plain({"a": [text, 1.5]}) == {"a": [expected, 1.5]}
+
+
+def test_each_attribute_is_a_case():
+    names = {"api": "stable", "family": "v2", "inner": "SGD"}
+    recorded = {
+        **names,
+        "get": {"lr": {"ok": 0.5}, "_hyper": {"ok": {}}, "_optimizer": {"ok": "SGD"}},
+        "hasattr": {"lr": True},
+        "weights": {"ok": {"before": {"ok": []}, "variables_is_callable": True}},
+        "dir": {"ok": ["_hyper", "lr"]},
+        "lr_assign": {"ok": [0.25]},
+    }
+    assert list(extract_behaviour.hyperparameter_entries([recorded])) == [
+        {**names, "case": "get", "attribute": "lr", "ok": 0.5},
+        {**names, "case": "get", "attribute": "_optimizer", "ok": "SGD"},
+        {**names, "case": "weights", "attribute": "before", "ok": []},
+        {**names, "case": "weights", "attribute": "variables_is_callable", "ok": True},
+        {**names, "case": "dir", "ok": ["lr"]},
+        {**names, "case": "lr_assign", "ok": [0.25]},
+    ]
+
+
+def test_each_error_is_a_case():
+    recorded = {
+        "stable:new:no_args": {"error": "TypeError"},
+        "stable:subclassable": {"ok": ["Sub", ["Sub", "object"]]},
+    }
+    assert list(extract_behaviour.error_entries(recorded)) == [
+        {"api": "stable", "family": "new", "case": "no_args", "error": "TypeError"},
+        {"api": "stable", "family": "v2", "case": "subclassable", "ok": "Sub"},
+    ]
+
+
+def test_of_loss_scales_it_holds_names_and_messages():
+    error = {"error": "ValueError", "message": "no number"}
+    recorded = {
+        "Fixed_attrs": {"ok": ["_weights", "update"]},
+        "Fixed_vars": {"ok": ["_weights"]},
+        "Fixed_call": {"ok": 8.0},
+        "Fixed_str": error,
+        "aliases": {"ok": {"tf.x": True}},
+    }
+    assert list(extract_behaviour.class_entries(recorded)) == [
+        {"case": "Fixed_attrs", "ok": ["update"]},
+        {"case": "Fixed_str", **error},
+        {"case": "aliases", "ok": {"tf.x": True}},
+    ]

@@ -27,30 +27,40 @@ REAL = types.SimpleNamespace(
     Fixed=tf.compat.v1.mixed_precision.FixedLossScale,
 )
 
+# Below, the rows of compat_docs/differences.md that tell why, by how they begin;
+# `test_differences.py` looks for them.
+NOT_POSITIVE = (
+    "A scale that is 0, negative, infinite or NaN",
+    "must be a positive and finite",
+)
+NO_ARGUMENT = "A `multiplier` or `increment_period` of `DynamicLossScale`"
+
 # The name of a case -> why tf_lso refuses what the real classes took, and its message.
-NOT_POSITIVE = ("the scale would not scale", "must be a positive and finite")
 REFUSED = {
     "Dyn_args(-8,)": NOT_POSITIVE,
     "Dyn_args(0,)": NOT_POSITIVE,
     "Dyn_args(inf,)": NOT_POSITIVE,
-    "Dyn_args(8, 2, -2)": NOT_POSITIVE,
-    "Dyn_args(8, 2, 0)": NOT_POSITIVE,
+    "Dyn_args(8, 2, -2)": (NO_ARGUMENT, NOT_POSITIVE[1]),
+    "Dyn_args(8, 2, 0)": (NO_ARGUMENT, NOT_POSITIVE[1]),
     "Fixed_inf": NOT_POSITIVE,
     "Fixed_nan": NOT_POSITIVE,
-    "Dyn_args(8, -1)": ("no such number of steps", "'increment_period' must be"),
-    "Dyn_args(8, 0)": ("no such number of steps", "'increment_period' must be"),
-    "Dyn_args(8, 2.9)": ("was cut to 2", "'increment_period' must be"),
+    "Dyn_args(8, -1)": (NO_ARGUMENT, "'increment_period' must be"),
+    "Dyn_args(8, 0)": (NO_ARGUMENT, "'increment_period' must be"),
+    "Dyn_args(8, 2.9)": (
+        "Growth steps with a fraction, such as 2.9",
+        "'increment_period' must be",
+    ),
 }
 
 # The name of a case -> why tf_lso does as the last version did, and not the first.
 AS_THE_LAST = {
-    "update:slices_no_shape": "slices need no dense shape since 2.13",
+    "update:slices_no_shape": "`LossScale.update` of slices without `dense_shape`",
 }
 
 # The name of a case -> why tf_lso does otherwise, and what.
 OTHERWISE = {
     "update:int": (
-        "integers are finite, though TensorFlow has no kernel that says so",
+        "`LossScale.update` of integers",
         {"ok": {"good": 1, "scale": 8.0, "should_apply": True}},
     ),
 }

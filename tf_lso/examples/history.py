@@ -1,5 +1,7 @@
 """What a training run did step by step, and how it is shown: a plot and a table."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,7 +30,7 @@ def plot(history: History, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 8), layout="constrained")
+    figure = Figure(figsize=(8, 8), constrained_layout=True)
     FigureCanvasAgg(figure)
     loss, scale, skipped = figure.subplots(3, 1, sharex=True)
     steps = np.arange(1, len(history.losses) + 1)

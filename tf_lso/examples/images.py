@@ -1,5 +1,7 @@
 """The images that the example learns from."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,0 +1,35 @@
+"""Whether one message of an error is as clear as another: of what it speaks.
+
+The words are tf_lso's own. But where a recorded message shows the value that was
+received, tf_lso's shows it too, and otherwise it names what the recorded one names.
+"""
+
+import re
+
+# What stands before a value in the recorded messages.
+_VALUE = re.compile(r"(?:[Gg]ot(?: value)?|identifier|to float|base 10): ?(.+?)\.?\s*$")
+_NAME = re.compile(r"['\"`](\w+)['\"`]|\b(loss_scale(?:_value)?)\b")
+
+# Arguments that tf_lso calls otherwise, and what it shows in place of a type.
+_OURS = {"inner_optimizer": "optimizer", "NoneType": "None"}
+
+# Messages of TensorFlow's internals, which speak of nothing that the caller wrote.
+_NO_SUBJECT = re.compile(r"Called Trackable|Value for attr 'T'")
+
+
+def subjects(message):
+    """The texts of which a message as clear as `message` holds one; maybe none."""
+    if _NO_SUBJECT.search(message):
+        return []
+    shown = _VALUE.search(message)
+    if shown:
+        value = re.sub(r"(LossScaleOptimizer)V\d", r"\1", shown[1].strip("'"))
+        return [re.sub(r"np\.(True|False)_", r"\1", value)]  # as before NumPy 2
+    names = [quoted or plain for quoted, plain in _NAME.findall(message)]
+    return [_OURS.get(name, name) for name in names]
+
+
+def is_as_clear(message, recorded):
+    """Whether `message` speaks of what `recorded` speaks of."""
+    wanted = subjects(recorded)
+    return not wanted or any(subject in message for subject in wanted)

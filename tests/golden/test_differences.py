@@ -1,0 +1,86 @@
+"""The differences that the replays use stand in compat_docs/differences.md, no others.
+
+An entry of the tables that changes nothing fails `test_every_difference_is_needed`; so
+a row of the page whose difference is gone fails here.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.golden import (
+    differences_errors,
+    differences_hyperparameters,
+    test_loss_scales,
+)
+
+PAGE = Path(__file__).parents[2] / "compat_docs" / "differences.md"
+
+# Rows that name one of these tests are shown by it alone.
+SHOWN_HERE = (
+    "tests/golden/test_behaviour.py::test_equals_every_version",
+    "tests/golden/test_loss_scales.py::test_tf_lso",
+)
+
+
+def used():
+    """How the rows begin that the replays' differences name, a set."""
+    tables = (differences_errors.DIFFERENCES, differences_hyperparameters.DIFFERENCES)
+    return {
+        *(difference.row for table in tables for difference in table),
+        *(row for row, _ in test_loss_scales.REFUSED.values()),
+        *test_loss_scales.AS_THE_LAST.values(),
+        *(row for row, _ in test_loss_scales.OTHERWISE.values()),
+    }
+
+
+def rows_of(text):
+    """The first cell and the names of the tests of each row of the page's tables."""
+    rows = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) == 5:
+            rows.append((cells[0], re.findall(r"`(tests/[^`]+)`", cells[-1])))
+    return rows
+
+
+def wrong(used_rows, rows):
+    """What is wrong: (differences without a row of their own, rows that are stale)."""
+    missing = {
+        begin
+        for begin in used_rows
+        if sum(cell.startswith(begin) for cell, _ in rows) != 1
+    }
+    stale = {
+        cell
+        for cell, tests in rows
+        if any(test in SHOWN_HERE for test in tests)
+        and not any(cell.startswith(begin) for begin in used_rows)
+    }
+    return missing, stale
+
+
+def test_the_page_has_the_differences_of_the_replays_and_no_others():
+    rows = rows_of(PAGE.read_text(encoding="utf-8"))
+    assert len(rows) > 50
+    assert wrong(used(), rows) == (set(), set())
+
+
+@pytest.mark.parametrize(
+    ("begins", "expected"),
+    [
+        ({"`a`"}, (set(), set())),
+        ({"`a`", "`c`"}, ({"`c`"}, set())),
+        (set(), (set(), {"`a` of x"})),
+        ({"`a`", "`b`"}, ({"`b`"}, set())),
+    ],
+)
+def test_a_missing_and_a_stale_row_are_found(begins, expected):
+    page = (
+        "| What | Legacy | tf_lso | Why | Test |\n|---|---|---|---|---|\n"
+        f"| `a` of x | 1 | 2 | 3 | `{SHOWN_HERE[0]}` |\n"
+        "| `b` | 1 | 2 | 3 | `tests/x.py::test_b` |\n"
+        "| `b` again | 1 | 2 | 3 | `tests/x.py::test_b` |\n"
+    )
+    assert wrong(begins, rows_of(page)) == expected

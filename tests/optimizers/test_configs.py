@@ -1,0 +1,830 @@
+"""Configs of TensorFlow 2.0-2.15, tf_keras and Keras 3 load, by every route."""
+
+import contextlib
+import copy
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.families import FAMILIES, legacy_step
+from tf_lso.optimizers import configs, conversion, experimental
+
+_RECORD = pathlib.Path(__file__).parent / "record" / "configs.json.gz"
+RECORD = json.loads(gzip.decompress(_RECORD.read_bytes()))
+
+BASES = {
+    "keras3": keras.optimizers.Optimizer,
+    "legacy": tf_keras.optimizers.legacy.Optimizer,
+    "new": tf_keras.optimizers.Optimizer,
+}
+SGD = {"class_name": "SGD", "config": {"learning_rate": 0.5}}
+
+
+def wrapper(name="LossScaleOptimizer", inner=SGD, **config):
+    return {"class_name": name, "config": {"inner_optimizer": inner, **config}}
+
+
+def old(class_name, inner=SGD, **config):
+    """A config of 2.0-2.3."""
+    loss_scale = {"class_name": class_name, "config": config}
+    return {"optimizer": inner, "loss_scale": loss_scale}
+
+
+@contextlib.contextmanager
+def kept(*values):
+    """Check that the block does not change the values, at any depth."""
+    before = copy.deepcopy(values)
+    try:
+        yield
+    finally:
+        assert values == before
+
+
+def load(config, *args, **kwargs):
+    with kept(config):
+        return configs.deserialize(config, *args, **kwargs)
+
+
+@contextlib.contextmanager
+def refused(error, *texts):
+    with pytest.raises(error) as raised:
+        yield
+    for text in texts:
+        assert text in str(raised.value)
+
+
+def hyperparameters(serialized):
+    """Those that a recorded optimizer wrote, as numbers and texts."""
+    keys = {"name", "jit_compile", "is_legacy_optimizer", "decay"}
+    return {k: v for k, v in serialized["config"].items() if k not in keys}
+
+
+def assert_holds(optimizer, serialized):
+    """The optimizer is of that class and has the config's hyperparameters."""
+    config = optimizer.get_config()
+    name = serialized["class_name"].split(">")[-1]
+    assert type(optimizer).__name__.lower() == name.lower()
+    for key, value in hyperparameters(serialized).items():
+        if isinstance(value, float) and key in config:
+            assert config[key] == pytest.approx(value, rel=1e-6), key
+        elif key in config:
+            assert config[key] == value, key
+        else:
+            assert conversion.is_neutral(key, value), key
+
+
+# --- What real versions wrote.
+
+
+@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize(
+    "route", ["get_config", "serialize", "serialize_legacy_format"]
+)
+@pytest.mark.parametrize("name", RECORD)
+def test_every_recorded_config_loads(name, route, family):
+    if route not in RECORD[name]:
+        pytest.skip("not of that version")
+    recorded = RECORD[name][route]
+    version, kind = name.split("/")
+    if kind.startswith("bare"):
+        if route == "get_config":
+            pytest.skip("an optimizer's arguments, without its class")
+        optimizer = load(recorded, family=family)
+        assert_holds(optimizer, recorded)
+    else:
+        if route == "get_config":
+            with kept(recorded):
+                optimizer = configs.from_config(
+                    tf_lso.LossScaleOptimizer, recorded, family=family
+                )
+            config = recorded
+        else:
+            optimizer = load(recorded, family=family)
+            config = recorded["config"]
+        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+        assert not isinstance(optimizer, experimental.LossScaleOptimizer)
+        fixed = kind.endswith("fixed")
+        assert optimizer.dynamic is not fixed
+        assert optimizer.initial_scale == (128.0 if fixed else 8.0)
+        assert optimizer.dynamic_growth_steps == (None if fixed else 3)
+        inner = config.get("inner_optimizer") or config["optimizer"]
+        assert_holds(optimizer.inner_optimizer, inner)
+        optimizer = optimizer.inner_optimizer
+    base = family if family == "keras3" else {"v2": "legacy"}.get(kind.split("-")[1])
+    assert isinstance(optimizer, BASES[base or "new"])
+    del version
+
+
+@pytest.mark.parametrize("name", [n for n in RECORD if "/bare" not in n])
+@pytest.mark.parametrize(
+    "cls", [tf_lso.LossScaleOptimizer, experimental.LossScaleOptimizer]
+)
+def test_every_recorded_config_loads_by_from_config(name, cls):
+    recorded = RECORD[name]["get_config"]
+    with kept(recorded):
+        optimizer = cls.from_config(recorded)
+        again = cls.from_config(json.loads(json.dumps(recorded)))
+    assert isinstance(optimizer, cls)
+    assert optimizer.initial_scale == (128.0 if name.endswith("fixed") else 8.0)
+    assert type(again) is type(optimizer)
+    of_one_class = isinstance(optimizer, experimental.LossScaleOptimizer)
+    assert of_one_class == (cls is experimental.LossScaleOptimizer)
+
+
+# --- Into Keras 3: every optimizer, with what is not the default.
+
+COMMON = {"clipvalue": 0.5}
+OPTIMIZER_V2 = {
+    "SGD": {"momentum": 0.5, "nesterov": True},
+    "RMSprop": {"rho": 0.5, "momentum": 0.25, "epsilon": 1e-3, "centered": True},
+    "Adam": {"beta_1": 0.5, "beta_2": 0.75, "epsilon": 1e-3, "amsgrad": True},
+    "Adamax": {"beta_1": 0.5, "beta_2": 0.75, "epsilon": 1e-3},
+    "Nadam": {"beta_1": 0.5, "beta_2": 0.75, "epsilon": 1e-3, "decay": 0.004},
+    "Adagrad": {"initial_accumulator_value": 0.25, "epsilon": 1e-3},
+    "Adadelta": {"rho": 0.5, "epsilon": 1e-3},
+    "Ftrl": {
+        "learning_rate_power": -0.25,
+        "initial_accumulator_value": 0.25,
+        "l1_regularization_strength": 0.5,
+        "l2_regularization_strength": 0.25,
+        "l2_shrinkage_regularization_strength": 0.125,
+        "beta": 0.5,
+    },
+}
+NEW = {
+    **{
+        n: {k: v for k, v in c.items() if k != "decay"} for n, c in OPTIMIZER_V2.items()
+    },
+    "AdamW": {"weight_decay": 0.25, "beta_1": 0.5},
+}
+NEW_KEYS = {
+    "weight_decay": 0.125,
+    "use_ema": True,
+    "ema_momentum": 0.5,
+    "ema_overwrite_frequency": 7,
+    "jit_compile": True,
+    "is_legacy_optimizer": False,
+}
+
+
+@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("spelling", [str, str.lower, "Custom>{}".format])
+@pytest.mark.parametrize("name", OPTIMIZER_V2)
+def test_each_legacy_optimizer_keeps_its_hyperparameters(name, spelling, family):
+    config = {"learning_rate": 0.25, "decay": 0.0, "name": "mine"} | OPTIMIZER_V2[name]
+    serialized = {"class_name": spelling(name), "config": config | COMMON}
+    optimizer = load(serialized, family=family)
+    assert isinstance(optimizer, BASES["legacy" if family == "tf_keras" else family])
+    assert_holds(optimizer, serialized)
+    assert optimizer.get_config()["clipvalue"] == 0.5
+    assert optimizer.get_config()["name"] == "mine"
+
+
+@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("name", NEW)
+def test_each_new_optimizer_keeps_its_hyperparameters(name, family):
+    config = NEW_KEYS | {"learning_rate": 0.25, "name": "mine"} | NEW[name]
+    serialized = {
+        "class_name": name,
+        "config": config | {"global_clipnorm": 0.5},
+        "module": "keras.optimizers",
+        "registered_name": None,
+    }
+    optimizer = load(serialized, family=family)
+    assert isinstance(optimizer, BASES["new" if family == "tf_keras" else family])
+    assert_holds(optimizer, serialized)
+    assert optimizer.use_ema is True
+
+
+@pytest.mark.parametrize("name", [*NEW, "Lion", "Adafactor"])
+def test_optimizers_of_keras3_load_into_tf_keras(name):
+    theirs = getattr(keras.optimizers, name)(0.25, clipnorm=0.5)
+    serialized = keras.optimizers.serialize(theirs)
+    optimizer = load(serialized, family="tf_keras")
+    assert isinstance(optimizer, BASES["new"])
+    assert_holds(optimizer, serialized)
+
+
+@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+def test_numbers_of_numpy_and_tensorflow_become_plain(family):
+    config = {
+        "learning_rate": np.float32(0.25),
+        "beta_1": np.float64(0.5),
+        "beta_2": tf.constant(0.75),
+        "epsilon": np.array(0.125),
+        "amsgrad": np.bool_(True),
+        "decay": np.float32(0),
+    }
+    serialized = {"class_name": "Adam", "config": config}
+    optimizer = load(
+        wrapper(inner=serialized, initial_scale=np.float32(4), dynamic=np.bool_(True)),
+        family=family,
+    )
+    config = optimizer.inner_optimizer.get_config()
+    assert [float(config[k]) for k in ("learning_rate", "beta_1", "beta_2")] == [
+        0.25,
+        0.5,
+        0.75,
+    ]
+    assert config["epsilon"] == 0.125 and config["amsgrad"] is True
+    json.dumps(optimizer.get_config())
+
+
+def test_tensors_as_tensorflow_2_12_wrote_them():
+    rate = {"class_name": "__tensor__", "config": {"value": 0.25, "dtype": "float32"}}
+    optimizer = load({"class_name": "SGD", "config": {"learning_rate": rate}})
+    assert float(optimizer.learning_rate) == 0.25
+
+
+@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+def test_integers_and_none_stand_for_floats_and_the_default(family):
+    config = {"lr": 1, "momentum": 0, "rho": 1, "epsilon": None, "decay": 0}
+    optimizer = load({"class_name": "RMSprop", "config": config}, family=family)
+    assert float(optimizer.learning_rate) == 1.0
+    assert optimizer.get_config()["momentum"] == 0.0
+    assert optimizer.get_config()["epsilon"] == 1e-7
+
+
+# --- Learning rates.
+
+SCHEDULES = {
+    "ExponentialDecay": {
+        "initial_learning_rate": 0.5,
+        "decay_steps": 3,
+        "decay_rate": 0.5,
+        "staircase": False,
+        "name": None,
+    },
+    "PiecewiseConstantDecay": {
+        "boundaries": [2, 4],
+        "values": [0.5, 0.25, 0.125],
+        "name": None,
+    },
+    "PolynomialDecay": {
+        "initial_learning_rate": 0.5,
+        "decay_steps": 4,
+        "end_learning_rate": 0.125,
+        "power": 2.0,
+        "cycle": True,
+        "name": None,
+    },
+    "InverseTimeDecay": {
+        "initial_learning_rate": 0.5,
+        "decay_steps": 3,
+        "decay_rate": 0.5,
+        "staircase": True,
+        "name": None,
+    },
+    "CosineDecay": {
+        "initial_learning_rate": 0.5,
+        "decay_steps": 6,
+        "alpha": 0.125,
+        "name": None,
+    },
+    "CosineDecayRestarts": {
+        "initial_learning_rate": 0.5,
+        "first_decay_steps": 3,
+        "t_mul": 2.0,
+        "m_mul": 0.5,
+        "alpha": 0.0,
+        "name": None,
+    },
+}
+
+
+@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("generation", ["2.0", "2.12"])
+def test_each_schedule_gives_the_same_rates(name, generation, family):
+    rate = {"class_name": name, "config": SCHEDULES[name]}
+    if generation == "2.12":
+        rate |= {"module": "keras.optimizers.schedules", "registered_name": None}
+    inner = {"class_name": "SGD", "config": {"learning_rate": rate, "decay": 0.0}}
+    optimizer = load(wrapper(inner=inner), family=family)
+    real = getattr(tf_keras.optimizers.schedules, name)(**SCHEDULES[name])
+    variable = tf.Variable(0.0)
+    for step in range(7):
+        before = variable.numpy()
+        optimizer.apply_gradients([(tf.constant(1.0), variable)])
+        used = before - variable.numpy()
+        assert used == pytest.approx(float(real(step)), rel=1e-5)
+
+
+def test_decay_becomes_the_schedule_of_the_same_rates():
+    config = {"learning_rate": 0.5, "decay": 0.3, "momentum": 0.0, "nesterov": False}
+    serialized = {"class_name": "SGD", "config": config}
+    variables = {}
+    for family in ("keras3", "tf_keras"):
+        optimizer = load(wrapper(inner=serialized), family=family)
+        x = variables[family] = tf.Variable([1.0, 2.0])
+        for step in range(20):
+            gradient = float("nan") if step == 7 else 0.5 + step
+            optimizer.apply_gradients([(gradient * tf.ones(2), x)])
+    np.testing.assert_allclose(variables["keras3"], variables["tf_keras"], rtol=1e-6)
+    assert variables["keras3"].numpy()[0] < -1
+
+
+def test_decay_beside_a_schedule_is_refused():
+    rate = {"class_name": "CosineDecay", "config": SCHEDULES["CosineDecay"]}
+    inner = {"class_name": "SGD", "config": {"learning_rate": rate, "decay": 0.5}}
+    with refused(ValueError, "'decay': 0.5", "SGD"):
+        load(inner, family="keras3")
+    assert load(inner, family="tf_keras").get_config()["decay"] == 0.5
+
+
+def test_a_schedule_object_in_a_config_is_used_as_it_is():
+    rate = keras.optimizers.schedules.ExponentialDecay(0.5, 2, 0.5)
+    config = {"class_name": "SGD", "config": {"learning_rate": rate}}
+    optimizer = configs.deserialize(config, family="keras3")
+    assert optimizer._learning_rate is rate
+
+
+# --- Layouts.
+
+
+def test_a_loss_scale_that_the_stable_class_has_gives_a_stable_optimizer():
+    config = old("DynamicLossScale", initial_loss_scale=16.0, increment_period=5)
+    with kept(config):
+        dynamic = tf_lso.LossScaleOptimizer.from_config(config)
+    assert not isinstance(dynamic, experimental.LossScaleOptimizer)
+    assert (dynamic.initial_scale, dynamic.dynamic_growth_steps) == (16.0, 5)
+    config = old("FixedLossScale", loss_scale_value=16.0)
+    fixed = tf_lso.LossScaleOptimizer.from_config(config)
+    assert fixed.dynamic is False and float(fixed.loss_scale) == 16.0
+
+
+@pytest.mark.parametrize("by", ["one_class", "own_class"])
+def test_another_multiplier_gives_an_experimental_optimizer(by, family):
+    config = old("DynamicLossScale", initial_loss_scale=16.0, multiplier=4.0)
+    cls = tf_lso.LossScaleOptimizer
+    if by == "own_class":
+        cls = type(cls(FAMILIES[family].SGD()))
+    with kept(config):
+        optimizer = cls.from_config(config)
+    assert isinstance(optimizer, experimental.LossScaleOptimizer)
+    assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+    assert optimizer.loss_scale.multiplier == 4.0
+    if by == "own_class":
+        assert isinstance(optimizer.inner_optimizer, BASES[family])
+
+
+def test_a_subclass_that_cannot_have_the_loss_scale_refuses_it():
+    class Mine(tf_lso.LossScaleOptimizer):
+        pass
+
+    with refused(ValueError, "'loss_scale'", "Mine", "multiplier"):
+        Mine.from_config(old("DynamicLossScale", multiplier=4.0))
+    config = old("DynamicLossScale", initial_loss_scale=4.0)
+    assert isinstance(Mine.from_config(config), Mine)
+
+
+def test_a_loss_scale_of_the_users_own():
+    class Halving(tf_lso.FixedLossScale):
+        pass
+
+    config = old("Halving", loss_scale_value=4.0)
+    optimizer = tf_lso.LossScaleOptimizer.from_config(config, {"Halving": Halving})
+    assert isinstance(optimizer.loss_scale, Halving)
+    with refused(ValueError, "'Halving'", "custom_objects"):
+        tf_lso.LossScaleOptimizer.from_config(config)
+
+
+@pytest.mark.parametrize("loss_scale", [4, "dynamic", tf_lso.DynamicLossScale(4.0, 2)])
+def test_a_loss_scale_may_stand_in_the_config_as_the_constructor_takes_it(loss_scale):
+    optimizer = tf_lso.LossScaleOptimizer.from_config(
+        {"optimizer": SGD, "loss_scale": loss_scale}
+    )
+    expected = 2.0**15 if loss_scale == "dynamic" else 4.0
+    assert float(optimizer.loss_scale) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "scale"),
+    [
+        ({"initial_scale": 16.0, "dynamic_growth_steps": 5}, 16.0),
+        ({"dynamic": False, "initial_scale": 0.5, "dynamic_growth_steps": None}, 0.5),
+        ({}, 2.0**15),
+        ({"name": "mine", "loss_scale_factor": None, "use_ema": False}, 2.0**15),
+        ({"initial_scale": 0.5, "min_scale": 0.25, "max_scale": 8.0}, 0.5),
+    ],
+)
+def test_the_experimental_class_reads_every_layout(config, scale):
+    config = {"inner_optimizer": SGD, **config}
+    with kept(config):
+        optimizer = experimental.LossScaleOptimizer.from_config(config)
+    assert isinstance(optimizer, experimental.LossScaleOptimizer)
+    assert float(optimizer.loss_scale()) == scale
+    assert optimizer.dynamic is config.get("dynamic", True)
+    assert optimizer.dynamic_growth_steps == config.get(
+        "dynamic_growth_steps", 2000 if optimizer.dynamic else None
+    )
+    if "max_scale" in config:
+        assert optimizer.loss_scale.min_loss_scale == 0.25
+        assert optimizer.loss_scale.max_loss_scale == 8.0
+    if "name" in config:
+        assert optimizer.name == "mine"
+
+
+NAMES = [
+    "LossScaleOptimizer",
+    "lossscaleoptimizer",
+    "LossScaleOptimizerV1",
+    "LossScaleOptimizerV3",
+    "BaseLossScaleOptimizer",
+    "tf_lso>LossScaleOptimizer",
+    "Custom>LossScaleOptimizer",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+def test_every_name_of_the_wrapper_is_known(name, family):
+    optimizer = load(wrapper(name, initial_scale=4.0), family=family)
+    assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+    assert not isinstance(optimizer, experimental.LossScaleOptimizer)
+    assert float(optimizer.loss_scale) == 4.0
+
+
+def test_the_experimental_class_is_known_by_its_name_and_by_its_module():
+    of_module = wrapper() | {"module": "tf_lso.optimizers.experimental"}
+    for config in (wrapper("tf_lso>ExperimentalLossScaleOptimizer"), of_module):
+        assert isinstance(load(config), experimental.LossScaleOptimizer)
+
+
+def test_keras3s_own_wrapper_becomes_ours():
+    theirs = keras.optimizers.LossScaleOptimizer(
+        keras.optimizers.Adam(0.25), initial_scale=4.0, dynamic_growth_steps=7
+    )
+    config = keras.optimizers.serialize(theirs)
+    ours = load(config)
+    assert isinstance(ours, tf_lso.LossScaleOptimizer)
+    assert (ours.initial_scale, ours.dynamic_growth_steps) == (4.0, 7)
+    assert ours.name == theirs.name
+
+
+@pytest.mark.parametrize("kind", ["legacy", "new"])
+def test_tf_kerass_own_wrapper_becomes_ours(kind):
+    theirs = tf_keras.mixed_precision.LossScaleOptimizer(
+        FAMILIES[kind].Adam(0.25), dynamic=False, initial_scale=4.0
+    )
+    for legacy_format in (True, False):
+        config = tf_keras.optimizers.serialize(theirs, use_legacy_format=legacy_format)
+        ours = load(config)
+        assert isinstance(ours, tf_lso.LossScaleOptimizer)
+        assert isinstance(ours.inner_optimizer, BASES[kind])
+        assert ours.dynamic is False and ours.initial_scale == 4.0
+        inner = load(config, family="keras3").inner_optimizer
+        assert isinstance(inner, BASES["keras3"])
+
+
+# --- Classes of the user's own.
+
+
+class Scaled(keras.optimizers.SGD):
+    def __init__(self, learning_rate=0.1, factor=1.0, **kwargs):
+        super().__init__(learning_rate, **kwargs)
+        self.factor = factor
+
+    def get_config(self):
+        return {**super().get_config(), "factor": self.factor}
+
+
+class ScaledV2(tf_keras.optimizers.legacy.SGD):
+    pass
+
+
+class Warm(keras.optimizers.schedules.LearningRateSchedule):
+    def __init__(self, peak):
+        self.peak = peak
+
+    def __call__(self, step):
+        return self.peak
+
+    def get_config(self):
+        return {"peak": self.peak}
+
+
+OWN = {
+    "class_name": "Scaled",
+    "config": {"lr": 0.5, "factor": 3.0, "jit_compile": True, "decay": 0.0},
+}
+
+
+def test_an_optimizer_class_of_custom_objects_decides_the_family():
+    optimizer = load(wrapper(inner=OWN), {"Scaled": Scaled})
+    assert type(optimizer.inner_optimizer) is Scaled
+    assert optimizer.inner_optimizer.factor == 3.0
+    config = {"class_name": "ScaledV2", "config": {"learning_rate": 0.5}}
+    optimizer = load(wrapper(inner=config), {"ScaledV2": ScaledV2})
+    assert type(optimizer.inner_optimizer) is ScaledV2
+    # Also in place of one of Keras's.
+    assert type(load(SGD, {"SGD": Scaled})) is Scaled
+    new = tf_keras.optimizers.SGD
+    assert type(load(SGD, {"SGD": new})) is new
+
+
+@pytest.mark.parametrize("name", ["Scaled", "mine>Scaled"])
+def test_an_optimizer_class_of_a_scope(name):
+    config = wrapper(inner={**OWN, "class_name": name})
+    with keras.saving.custom_object_scope({name: Scaled}):
+        assert type(load(config).inner_optimizer) is Scaled
+    with tf_keras.saving.custom_object_scope({name: ScaledV2}):
+        inner = load(wrapper(inner={**SGD, "class_name": name})).inner_optimizer
+        assert type(inner) is ScaledV2
+    with refused(ValueError, f"{name!r}", "custom_objects"):
+        load(config)
+
+
+def test_a_registered_optimizer_class():
+    keras.saving.register_keras_serializable("test_configs")(Scaled)
+    try:
+        optimizer = tf_lso.LossScaleOptimizer(Scaled(0.5, factor=2.0))
+        config = json.loads(json.dumps(optimizer.get_config()))
+        again = tf_lso.LossScaleOptimizer.from_config(config)
+        assert again.inner_optimizer.factor == 2.0
+        assert again.get_config() == config
+        written = {**OWN, "class_name": "test_configs>Scaled"}  # until 2.11
+        assert type(load(written)) is Scaled
+    finally:
+        del keras.saving.get_custom_objects()["test_configs>Scaled"]
+
+
+def test_what_only_the_users_class_knows_is_kept_and_its_decay_converted():
+    optimizer = load(
+        {**OWN, "config": {**OWN["config"], "decay": 0.5}}, {"Scaled": Scaled}
+    )
+    rate = optimizer.get_config()["learning_rate"]
+    assert rate["class_name"] == "InverseTimeDecay"
+    assert rate["config"]["decay_rate"] == 0.5
+
+
+def test_a_schedule_class_of_custom_objects():
+    rate = {"class_name": "Warm", "config": {"peak": 0.5}}
+    config = wrapper(inner={"class_name": "SGD", "config": {"learning_rate": rate}})
+    optimizer = load(config, {"Warm": Warm}, family="keras3")
+    assert float(optimizer.learning_rate) == 0.5
+    with refused(ValueError, "'Warm'", "custom_objects"):
+        load(config)
+    with refused(TypeError, "'Warm'", "LearningRateSchedule of tf_keras"):
+        load(config, {"Warm": Warm}, family="tf_keras")
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        tf_lso.LossScaleOptimizer,
+        experimental.LossScaleOptimizer,
+        keras.optimizers.LossScaleOptimizer,
+        tf_keras.mixed_precision.LossScaleOptimizer,
+    ],
+)
+@pytest.mark.parametrize("by", ["argument", "scope"])
+def test_custom_objects_may_name_the_wrapper(cls, by):
+    custom = {"LossScaleOptimizer": cls}
+    if by == "argument":
+        optimizer = load(wrapper(initial_scale=4.0), custom)
+    else:
+        with keras.saving.custom_object_scope(custom):
+            optimizer = load(wrapper(initial_scale=4.0))
+    assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+    is_experimental = isinstance(optimizer, experimental.LossScaleOptimizer)
+    assert is_experimental == (cls is experimental.LossScaleOptimizer)
+    assert optimizer.initial_scale == 4.0
+
+
+seen = []
+
+
+class Louder(tf_lso.LossScaleOptimizer):
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        seen.append(config)
+        return super().from_config(config, custom_objects)
+
+
+def test_a_subclass_of_the_users_own_loads_by_its_own_from_config():
+    seen.clear()
+    optimizer = load(wrapper("Louder", initial_scale=4.0), {"Louder": Louder})
+    assert isinstance(optimizer, Louder)
+    assert len(seen) == 1
+
+
+# --- Which family.
+
+PROGRAM = """
+import json, sys
+if "tf_keras" in sys.argv[1:]:
+    import tf_keras
+import tf_lso
+from tf_lso.optimizers import configs
+of = lambda c: type(configs.deserialize(c)).__module__.split(".")[0]
+print(json.dumps([of(c) for c in json.loads(sys.stdin.read())]))
+assert ("tf_keras" in sys.modules) == (len(sys.argv) > 1)
+"""
+WRITTEN = {
+    "2.0-2.11": {"class_name": "SGD", "config": {"learning_rate": 0.5, "decay": 0.0}},
+    "2.9-2.11": {"class_name": "Custom>SGD", "config": {"jit_compile": True}},
+    "2.12, legacy": {
+        "class_name": "SGD",
+        "config": {"learning_rate": 0.5, "decay": 0.0},
+        "module": "keras.optimizers.legacy",
+        "registered_name": None,
+    },
+    "2.12": {
+        "class_name": "SGD",
+        "config": {"learning_rate": 0.5, "is_legacy_optimizer": False},
+        "module": "keras.optimizers",
+        "registered_name": None,
+    },
+    "Keras 3": {
+        "class_name": "SGD",
+        "config": {"learning_rate": 0.5, "loss_scale_factor": None},
+        "module": "keras.optimizers",
+        "registered_name": None,
+    },
+    "Keras 3, .h5": {"class_name": "sgd", "config": {"loss_scale_factor": None}},
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "expected"),
+    [
+        ([], {}, ["keras"] * 6),
+        (
+            ["tf_keras"],
+            {},
+            ["keras", "keras", "tf_keras", "tf_keras", "keras", "keras"],
+        ),
+        (
+            ["tf_keras"],
+            {"TF_USE_LEGACY_KERAS": "1"},
+            [*["tf_keras"] * 4, "keras", "keras"],
+        ),
+    ],
+    ids=["keras3", "both", "tf_keras"],
+)
+def test_a_program_gets_optimizers_of_the_keras_it_uses(arguments, env, expected):
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **env},
+        input=json.dumps(list(WRITTEN.values())),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert json.loads(result.stdout) == expected
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_the_class_of_an_optimizer_makes_inner_optimizers_of_its_family(
+    written, family
+):
+    cls = type(tf_lso.LossScaleOptimizer(FAMILIES[family].SGD()))
+    config = wrapper(inner=WRITTEN[written])["config"]
+    with kept(config):
+        optimizer = cls.from_config(config)
+    assert isinstance(optimizer.inner_optimizer, BASES[family])
+
+
+# --- Round trips.
+
+
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize("kind", ["stable", "fixed", "experimental", "multiplier"])
+@pytest.mark.parametrize("by", ["own_class", "one_class", "deserialize"])
+def test_a_config_goes_round_through_json(family, kind, by, trained):
+    inner = FAMILIES[family].Adam(0.25, beta_1=0.5, clipnorm=2.0)
+    optimizer = {
+        "stable": lambda: tf_lso.LossScaleOptimizer(inner, initial_scale=4.0),
+        "fixed": lambda: tf_lso.LossScaleOptimizer(inner, False, 4.0, name="mine"),
+        "experimental": lambda: experimental.LossScaleOptimizer(inner, 4.0),
+        "multiplier": lambda: experimental.LossScaleOptimizer(
+            inner, tf_lso.DynamicLossScale(4.0, 3, 8.0)
+        ),
+    }[kind]()
+    if trained:
+        x = tf.Variable([1.0, 2.0])
+        for _ in range(3):
+            legacy_step(optimizer, lambda: tf.reduce_sum(x**2), [x])
+    config = json.loads(json.dumps(optimizer.get_config()))
+    is_old = isinstance(optimizer, experimental.LossScaleOptimizer)
+    if by == "own_class":
+        again = type(optimizer).from_config(config)
+    elif by == "one_class":
+        cls = experimental if is_old else tf_lso
+        again = cls.LossScaleOptimizer.from_config(config)
+    else:
+        name = "ExperimentalLossScaleOptimizer" if is_old else "LossScaleOptimizer"
+        again = load({"class_name": f"tf_lso>{name}", "config": config})
+    assert type(again) is type(optimizer)
+    assert again.get_config() == config
+    assert config == optimizer.get_config()
+
+
+# --- Refusals.
+
+
+@pytest.mark.parametrize("config", [None, 3, "sgd", [SGD]])
+def test_what_is_no_dict_is_refused(config):
+    with refused(TypeError, "'config'", repr(config)[:5]):
+        tf_lso.LossScaleOptimizer.from_config(config)
+    with refused(TypeError, "dict", repr(config)[:5]):
+        configs.deserialize(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "texts"),
+    [
+        ({}, ValueError, ["'class_name'", "'config'"]),
+        ({"class_name": "SGD"}, ValueError, ["'config'", "['class_name']"]),
+        ({"class_name": 3, "config": {}}, TypeError, ["'class_name'", "3"]),
+        ({"class_name": "SGD", "config": 3}, TypeError, ["'config'", "dict", "3"]),
+        (
+            {"class_name": "Unheard", "config": {}},
+            ValueError,
+            ["'Unheard'", "custom_objects", "'Adam'"],
+        ),
+        (wrapper(inner=None), ValueError, ["'inner_optimizer'"]),
+        (wrapper(inner="sgd"), TypeError, ["'optimizer'", "'sgd'"]),
+        (wrapper(inner=wrapper()), TypeError, ["scaled twice"]),
+        (wrapper(inner={"config": {}}), ValueError, ["'class_name'"]),
+        (wrapper(dynamic="yes"), TypeError, ["'dynamic'", "'yes'"]),
+        (wrapper(initial_scale=-1), ValueError, ["'initial_scale'", "-1"]),
+        (wrapper(clipnorm=1.0), ValueError, ["'clipnorm'", "1.0"]),
+        (wrapper(bogus=1), TypeError, ["'bogus'"]),
+        (wrapper(optimizer=SGD), ValueError, ["'optimizer'", "'inner_optimizer'"]),
+    ],
+)
+def test_a_config_is_refused(config, error, texts):
+    with kept(config), refused(error, *texts):
+        configs.deserialize(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "texts"),
+    [
+        ({"optimizer": SGD}, ValueError, ["'loss_scale'"]),
+        (old("Unheard"), ValueError, ["'Unheard'", "custom_objects"]),
+        ({"loss_scale": 4.0}, ValueError, ["'optimizer'"]),
+        ({"optimizer": SGD, "loss_scale": None}, ValueError, ["'loss_scale'", "None"]),
+        ({"optimizer": SGD, "loss_scale": {}}, ValueError, ["'class_name'"]),
+        (old("FixedLossScale", value=4.0), TypeError, ["'value'"]),
+        ({**old("FixedLossScale", loss_scale_value=2.0), "x": 1}, TypeError, ["'x'"]),
+    ],
+)
+@pytest.mark.parametrize(
+    "cls", [tf_lso.LossScaleOptimizer, experimental.LossScaleOptimizer]
+)
+def test_a_config_of_2_3_is_refused(cls, config, error, texts):
+    with kept(config), refused(error, *texts):
+        cls.from_config(config)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "family"),
+    [
+        ("SGD", "bogus", 3, "keras3"),
+        ("Adam", "adaptive_epsilon", True, "keras3"),
+        ("Nadam", "decay", 0.5, "keras3"),
+        ("SGD", "gradient_accumulation_steps", 4, "tf_keras"),
+        ("SGD", "loss_scale_factor", 4.0, "tf_keras"),
+        ("SGD", "bogus", 3, "tf_keras"),
+    ],
+)
+def test_a_key_that_cannot_be_kept_is_refused(name, key, value, family):
+    config = {"class_name": name, "config": {"learning_rate": 0.5, key: value}}
+    with kept(config), refused(ValueError, f"{key!r}: {value!r}", name):
+        configs.deserialize(config, family=family)
+
+
+@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("value", ["0.5", [0.5], True])
+def test_a_hyperparameter_of_the_wrong_type_is_refused(family, value):
+    config = {"class_name": "SGD", "config": {"learning_rate": value}}
+    with refused(TypeError, f"'learning_rate': {value!r}", "SGD"):
+        configs.deserialize(config, family=family)
+
+
+def test_two_learning_rates_are_refused_if_they_differ():
+    config = {"class_name": "SGD", "config": {"lr": 0.5, "learning_rate": 0.25}}
+    with refused(ValueError, "'lr': 0.5", "'learning_rate': 0.25"):
+        configs.deserialize(config)
+    config["config"]["lr"] = 0.25
+    assert float(load(config).learning_rate) == 0.25
+
+
+def test_a_class_of_custom_objects_that_is_no_optimizer_is_refused():
+    with refused(TypeError, "'Mine'", "optimizer"):
+        load({"class_name": "Mine", "config": {}}, {"Mine": dict})
