@@ -158,6 +158,24 @@ def test_reports_which_old_names_were_used(script):
     assert "tf.mixed_precision.experimental.FixedLossScale" in done.stderr
 
 
+def test_reports_the_line_in_a_traced_function(script):
+    path = script("""
+        import tensorflow as tf
+
+        @tf.function
+        def step():
+            x = tf.constant(1.0)
+            if x > 0.0:
+                x += tf.mixed_precision.experimental.FixedLossScale(8)()
+            return x
+
+        print(float(step()))
+    """)
+    done = tf_lso("run", "--report", path)
+    assert done.stdout == "9.0\n"
+    assert f"at {path}:8" in done.stderr
+
+
 def test_a_signal_ends_the_program(script):
     path = script("import time\nprint('up', flush=True)\ntime.sleep(60)")
     process = subprocess.Popen(

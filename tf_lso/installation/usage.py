@@ -51,8 +51,9 @@ class Usage:
         module = frame.f_globals.get("__name__", "")
         if module.split(".")[0] in _PACKAGES and module != "__main__":
             return
+        file, line = _origin(frame)
         with self._lock:
-            self._used.add(Used(frame.f_code.co_filename, frame.f_lineno, name))
+            self._used.add(Used(file, line, name))
 
     def watch(self, ledger, module, namespace):
         """Note what is read of a module that stands for `namespace`."""
@@ -75,6 +76,22 @@ class Usage:
         )
         _set_class(module, cls)
         ledger.on_undo(lambda: _set_class(module, before))
+
+
+def _origin(frame):
+    """The file and line of a frame, also of code that AutoGraph has rewritten."""
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    if "__autograph_generated_file" not in file:
+        return file, line
+    # What AutoGraph's own tracebacks go by; without it the place is the rewritten one.
+    caller = frame.f_back
+    while caller is not None:
+        source_map = getattr(caller.f_locals.get("converted_f"), "ag_source_map", {})
+        for location, origin in source_map.items():
+            if (location.filename, location.lineno) == (file, line):
+                return origin.loc.filename, origin.loc.lineno
+        caller = caller.f_back
+    return file, line
 
 
 def _set_class(module, cls):
