@@ -1,5 +1,6 @@
 """Put tf_lso where old programs look for the old names, and take it away again."""
 
+import functools
 import sys
 import threading
 
@@ -97,7 +98,7 @@ def _apply(ledger, usage):
         for module, namespace in spellings.modules():
             usage.watch(ledger, module, namespace)
     attributes.apply(ledger)
-    _wrap(ledger, keras)
+    _help(ledger, keras)
     if "tf_keras" in sys.modules:
         _apply_to_tf_keras(ledger)
     else:
@@ -122,11 +123,13 @@ def _apply_to_tf_keras(ledger):
 
     spellings.apply(ledger, ("tf_keras",))
     attributes_tf_keras.apply(ledger)
-    _wrap(ledger, sys.modules["tf_keras"])
+    _help(ledger, sys.modules["tf_keras"])
 
 
-def _wrap(ledger, keras):
-    from tf_lso.installation import wrapping
+def _help(ledger, keras):
+    """Let `compile` of a Keras wrap by tf_lso, and its loading read old configs."""
+    from tf_lso.installation import loading, wrapping
 
-    if wrapping.enable(keras):
-        ledger.on_undo(lambda: wrapping.disable(keras))
+    for room in (wrapping, loading):
+        if room.enable(keras):
+            ledger.on_undo(functools.partial(room.disable, keras))

@@ -29,19 +29,30 @@ def replace(ledger, original, patched):
 
 
 def patch_functions(keras, ledger):
-    # A loss "mse" in an .h5 file, which Keras 3.15 takes as a loss, but cannot load.
+    # The names of functions in .h5 files: of a loss ("mse"), which Keras 3.15 refuses,
+    # and within a metric ("accuracy"), which it then calls.
     for namespace in (keras.losses, keras.metrics):
         original, get = namespace.deserialize, namespace.get
 
-        def deserialize(name, *args, original=original, get=get, **kwargs):
+        def deserialize(config, *args, original=original, get=get, **kwargs):
             try:
-                return original(name, *args, **kwargs)
+                return original(_with_function(keras, config), *args, **kwargs)
             except (TypeError, ValueError):
-                if not isinstance(name, str):
+                if not isinstance(config, str):
                     raise
-                return get(name)
+                return get(config)
 
         replace(ledger, original, functools.wraps(original)(deserialize))
+
+
+def _with_function(keras, config):
+    if not isinstance(config, dict) or config.get("class_name") != "MeanMetricWrapper":
+        return config
+    arguments = dict(config["config"])
+    function = getattr(keras.metrics, str(arguments.get("fn")), None)
+    if function is not None:
+        arguments["fn"] = keras.saving.serialize_keras_object(function)
+    return {**config, "config": arguments}
 
 
 class _LegacyPolicy:
@@ -55,8 +66,9 @@ class _LegacyPolicy:
         api = policies.of("keras")
         if "loss_scale" in config:
             return api.ExperimentalPolicy.from_config(config)
-        unset = config["name"] in ("infer", "_infer")  # the default of 2.1 and 2.2
-        return api.Policy(None if unset else config["name"])
+        if config["name"] in ("infer", "_infer"):  # the default of 2.1 and 2.2
+            return api.global_policy()
+        return api.Policy(config["name"])
 
 
 def patch_policies(keras, ledger):

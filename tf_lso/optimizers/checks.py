@@ -114,6 +114,17 @@ def value_for(variable, array):
     return tf.cast(array, raw(variable).dtype)
 
 
+def assign_all(variables, arrays):
+    """Assign each array to the variable of its place, or none if one does not fit.
+
+    Raises:
+      TypeError, ValueError: as `value_for`.
+    """
+    values = [value_for(v, array) for v, array in zip(variables, arrays)]
+    for variable, value in zip(variables, values):
+        variable.assign(value)
+
+
 def refuse_nongradients(gradients):
     """Raise TypeError unless all are tensors, slices, numbers or None."""
     for gradient in gradients:

@@ -103,20 +103,29 @@ def _unbound(cls):
     return base if is_bound else cls
 
 
+def _given_class(config, custom_objects):
+    """The class that the user gave by a config's own name."""
+    cls = inner_configs.custom_class(config, custom_objects, [])
+    if cls is not None:
+        return cls
+    # Registered may be the class for one family of it.
+    cls = inner_configs.custom_class(config, None, inner_configs.kerases())
+    return None if cls is None else _unbound(cls)
+
+
 def _wrapper_class(config, custom_objects):
     """The tf_lso class that a config means, None where it means another optimizer."""
     stable, experimental = _classes()
-    cls = inner_configs.custom_class(config, custom_objects, [])
-    if cls is None:
-        cls = inner_configs.custom_class(config, None, inner_configs.kerases())
-        # Registered may be the class for one family of it.
-        cls = None if cls is None else _unbound(cls)
+    name = config["class_name"].split(">")[-1].lower()
+    cls = _given_class(config, custom_objects)
+    if cls is None and is_wrapper(config) and name != EXPERIMENTAL:
+        # Programs gave the class by the one name that was public.
+        cls = _given_class({"class_name": "LossScaleOptimizer"}, custom_objects)
     if cls is not None and issubclass(cls, stable):
         return cls
     by_name = cls is None or inner_configs.is_of_a_keras(cls)
     if not by_name or not is_wrapper(config):
         return None
-    name = config["class_name"].split(">")[-1].lower()
     is_old = name == EXPERIMENTAL or config.get("module") == experimental.__module__
     return experimental if is_old else stable
 

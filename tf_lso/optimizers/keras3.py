@@ -4,6 +4,7 @@ import contextlib
 import threading
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_lso import environment
@@ -184,18 +185,47 @@ class Keras3Face(
         Args:
           var_list: list of model variables.
         """
+        var_list = list(var_list)
+        if not var_list:
+            return  # Keras 3 builds the optimizer of an .h5 file so, before it knows any
         with checks.building:
             if not self.inner_optimizer.built:
                 strategy = checks.strategy_of(var_list)
                 with tf.init_scope(), checks.scope_of(strategy):
                     _build_under(self.inner_optimizer, strategy)
-                    self.inner_optimizer.build(list(var_list))
+                    self.inner_optimizer.build(var_list)
             self._note_built()
 
     def _note_built(self):
         # Not by assignment, by which Keras would count them among its own variables.
         self.__dict__["_trainable_variables"] = list(self._built_variables())
         self.built = True
+        pending = self.__dict__.pop("_pending_weights", None)
+        if pending is not None:
+            with tf.init_scope():  # now, and not in each step that is being traced
+                self.set_weights(pending)
+
+    def set_weights(self, weights):
+        """Set all state from a list of arrays.
+
+        Args:
+          weights: what `get_weights` returned, with or without the loss scale and its
+            count; or the values of `variables`, which Keras 3 keeps in .h5 files.
+            Before the optimizer is built they are kept until then.
+
+        Raises:
+          ValueError: if the number of arrays or a shape does not fit; nothing is set.
+        """
+        weights = checks.as_list("weights", weights)
+        variables = list(self.variables)
+        own = len(self._scale_variables())
+        if len(weights) == len(variables):
+            checks.assign_all(variables, weights)
+        elif self.inner_optimizer.built or len(weights) <= len(self.weights) + own:
+            super().set_weights(weights)
+        else:
+            # Copies, since the file that they come from may be closed by then.
+            self.__dict__["_pending_weights"] = [np.array(w) for w in weights]
 
     def _built_variables(self):
         return getattr(self.inner_optimizer, "_trainable_variables", [])

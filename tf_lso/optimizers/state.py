@@ -37,12 +37,7 @@ class State:
                 f"{len(variables)} ({len(variables) - len(own)} without the loss scale). "
                 "Build the optimizer before, on the same variables."
             )
-        values = [
-            checks.value_for(variable, array)
-            for variable, array in zip(variables, weights)
-        ]
-        for variable, value in zip(variables, values):
-            variable.assign(value)
+        checks.assign_all(variables, weights)
 
     def _scale_variables(self):
         return [variable for _, variable in self.loss_scale_state.named_variables()]
