@@ -176,6 +176,40 @@ def test_reports_the_line_in_a_traced_function(script):
     assert f"at {path}:8" in done.stderr
 
 
+@pytest.mark.parametrize("how", ["spawn", "forkserver", "subprocess"])
+def test_the_pythons_that_a_program_starts_have_the_names_too(script, how):
+    path = script(f"""
+        import multiprocessing
+        import subprocess
+        import sys
+
+        def work():
+            from tensorflow.keras.mixed_precision import experimental
+            print(experimental.Policy("float16", loss_scale=8).loss_scale.numpy())
+
+        if sys.argv[1:] == ["work"]:
+            work()
+        elif __name__ == "__main__" and "{how}" == "subprocess":
+            subprocess.run([sys.executable, __file__, "work"], check=True)
+        elif __name__ == "__main__":
+            process = multiprocessing.get_context("{how}").Process(target=work)
+            process.start()
+            process.join()
+            sys.exit(process.exitcode)
+    """)
+    done = tf_lso("run", path)
+    assert done.stdout == "8.0\n", done.stderr
+    assert done.returncode == 0
+
+
+def test_the_sitecustomize_of_the_environment_still_runs(script, tmp_path):
+    script("print('the own one')", "site/sitecustomize.py")
+    path = script("import subprocess, sys; subprocess.run([sys.executable, '-c', ''])")
+    folders = os.pathsep.join([str(ROOT), str(tmp_path / "site")])
+    done = tf_lso("run", path, PYTHONPATH=folders)
+    assert done.stdout.splitlines() == ["the own one"] * 2, done.stderr
+
+
 def test_a_signal_ends_the_program(script):
     path = script("import time\nprint('up', flush=True)\ntime.sleep(60)")
     process = subprocess.Popen(

@@ -32,6 +32,7 @@ def run(arguments, *, module=False, report=False):
 
     seen = usage.Usage() if report else None
     hooks.after_import_of_frameworks(lambda: installation.install(usage=seen))
+    _reach_child_processes()
     sys.argv[:] = arguments
     try:
         return _exit_code_of(_run_module if module else _run_script)
@@ -39,6 +40,13 @@ def run(arguments, *, module=False, report=False):
         if report:
             sys.stdout.flush()
             sys.stderr.write(usage.report(seen.used()))
+
+
+def _reach_child_processes():
+    """Let the Pythons that the program starts have the old names too."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child_processes")
+    paths = [folder, os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 def _exit_code_of(run_main):

@@ -39,7 +39,7 @@ GUARDS = {
     ),
     "summing once": (
         keras3,
-        "_already_summed",
+        "already_summed",
         contextlib.nullcontext,
         "finite_steps_apply_and_count",
         "keras3",

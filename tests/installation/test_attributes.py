@@ -70,6 +70,72 @@ class TestAttributes:
         with pytest.raises(ValueError, match="tape"):
             keras.optimizers.SGD().minimize(tf.constant(1.0), [])
 
+    @pytest.mark.parametrize("wrapped", [False, True])
+    def test_create_all_weights_builds(self, optimizers, wrapped):
+        adam = optimizers.Adam()
+        optimizer = tf_lso.LossScaleOptimizer(adam) if wrapped else adam
+        x = keras.Variable(1.0) if optimizers is keras.optimizers else tf.Variable(1.0)
+        for method in ("_create_hypers", "_create_all_weights", "_create_slots"):
+            arguments = [] if method == "_create_hypers" else [[x]]
+            getattr(optimizer, method)(*arguments)
+        assert len(optimizer.get_weights()) >= 3
+
+
+class TestApplyGradients:
+    def test_takes_a_name(self, optimizers):
+        x = tf.Variable(1.0)
+        optimizers.SGD(0.5).apply_gradients([(tf.constant(1.0), x)], name="train")
+        assert float(x) == 0.5
+
+    def test_may_be_overridden_with_a_name_inside_a_wrapper(self, optimizers):
+        class Mine(optimizers.SGD):
+            def apply_gradients(self, grads_and_vars, name=None, **kwargs):
+                pairs = [(2 * g, v) for g, v in grads_and_vars]
+                return super().apply_gradients(pairs, name=name, **kwargs)
+
+        x = tf.Variable(1.0)
+        wrapper = tf_lso.LossScaleOptimizer(Mine(0.25))
+        wrapper.minimize(lambda: 1.0 * x, [x])
+        assert float(x) == 0.5
+
+    @pytest.mark.parametrize(
+        "keyword",
+        [
+            {"experimental_aggregate_gradients": False},
+            {"skip_gradients_aggregation": True},
+        ],
+    )
+    def test_leaves_summing_to_the_caller(self, mirrored2, keyword):
+        with mirrored2.scope():
+            x, sgd = tf.Variable(1.0), keras.optimizers.SGD(0.25)
+
+        @tf.function
+        def step():
+            def on_replica():
+                context = tf.distribute.get_replica_context()
+                gradient = context.all_reduce("SUM", tf.constant(1.0))
+                sgd.apply_gradients([(gradient, x)], **keyword)
+
+            mirrored2.run(on_replica)
+
+        step()
+        assert [float(v) for v in mirrored2.experimental_local_results(x)] == [0.5, 0.5]
+
+
+class TestCallbacks:
+    def test_log_the_learning_rate_by_its_old_name_too(self):
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.5), "mse")
+        schedule = keras.callbacks.LearningRateScheduler(lambda epoch, lr: lr / 2)
+        plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss")
+        for callback in (schedule, plateau):
+            before = number(model.optimizer.learning_rate)
+            history = model.fit(
+                np.ones((2, 1)), np.ones((2, 1)), verbose=0, callbacks=[callback]
+            )
+            rate = before / 2 if callback is schedule else before
+            assert history.history["lr"] == history.history["learning_rate"] == [rate]
+
 
 class TestArguments:
     @pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "Adagrad", "Ftrl"])
@@ -87,8 +153,8 @@ class TestArguments:
             np.testing.assert_allclose(float(x) - before, rates[-1], rtol=1e-6)
         np.testing.assert_allclose(rates, [0.5, 0.25, 0.5 / 3, 0.125], rtol=1e-6)
 
-    def test_decay_leaves_the_learning_rate_settable(self):
-        sgd = keras.optimizers.SGD(lr=0.5, decay=1.0)
+    def test_decay_leaves_the_learning_rate_settable(self, optimizers):
+        sgd = optimizers.SGD(lr=0.5, decay=1.0)
         x = tf.Variable(0.0)
         sgd.apply_gradients([(tf.constant(-1.0), x)])
         sgd.lr = 0.25
@@ -97,20 +163,20 @@ class TestArguments:
         sgd.apply_gradients([(tf.constant(-1.0), x)])
         assert float(x) == 0.5 + 0.0625
 
-    def test_decay_goes_round_by_the_config(self):
-        sgd = keras.optimizers.SGD(lr=0.5, decay=0.25)
-        again = keras.optimizers.SGD.from_config(sgd.get_config())
+    def test_decay_goes_round_by_the_config(self, optimizers):
+        sgd = optimizers.SGD(lr=0.5, decay=0.25)
+        again = optimizers.SGD.from_config(sgd.get_config())
         assert again.decay == 0.25
-        assert "decay" not in keras.optimizers.SGD(0.5).get_config()
+        assert "decay" not in optimizers.SGD(0.5).get_config()
 
-    def test_decay_is_delegated(self):
-        wrapper = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(lr=0.5, decay=0.25))
+    def test_decay_is_delegated(self, optimizers):
+        wrapper = tf_lso.LossScaleOptimizer(optimizers.SGD(lr=0.5, decay=0.25))
         assert wrapper.decay == 0.25
 
     @pytest.mark.parametrize("mode", [lambda f: f, tf.function])
-    def test_decay_holds_in_traced_steps_under_a_wrapper(self, mode):
+    def test_decay_holds_in_traced_steps_under_a_wrapper(self, mode, optimizers):
         x = tf.Variable(0.0)
-        wrapper = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(lr=0.5, decay=1.0))
+        wrapper = tf_lso.LossScaleOptimizer(optimizers.SGD(lr=0.5, decay=1.0))
 
         @mode
         def step():
@@ -125,15 +191,15 @@ class TestArguments:
             optimizers.SGD(lr=0.1, bogus=3)
 
 
-def test_a_schedule_gets_a_float_step():
+def test_a_schedule_gets_a_float_step(optimizers):
     steps = []
 
-    class Rsqrt(keras.optimizers.schedules.LearningRateSchedule):
+    class Rsqrt(optimizers.schedules.LearningRateSchedule):
         def __call__(self, step):
             steps.append(step.dtype)
             return tf.math.rsqrt(step + 1)
 
-    sgd = keras.optimizers.SGD(Rsqrt())
+    sgd = optimizers.SGD(Rsqrt())
     x = tf.Variable(0.0)
     for _ in range(2):
         sgd.apply_gradients([(tf.constant(-1.0), x)])

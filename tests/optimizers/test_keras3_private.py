@@ -40,7 +40,7 @@ def test_keras_advances_the_counter_by_a_method_of_it(optimizer):
 
 
 def test_the_sum_over_replicas_is_one_method(optimizer):
-    """`_sum_gradients_only_once` replaces `_all_reduce_sum_gradients`."""
+    """`sum_gradients_only_once` replaces `_all_reduce_sum_gradients`."""
     if not hasattr(optimizer, "_all_reduce_sum_gradients"):
         source = inspect.getsource(
             inspect.getmodule(keras.optimizers.Optimizer.__mro__[1])

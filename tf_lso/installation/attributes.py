@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras.src.legacy import backend as legacy_backend
 
 from tf_lso.optimizers import checks
+from tf_lso.optimizers import keras3 as keras3_face
 
 _OWNER = keras.optimizers.Optimizer
 
@@ -60,6 +61,15 @@ def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
     return self.apply_gradients(zip(grads, variables))
 
 
+def _create_all_weights(self, var_list):
+    """Create the variables of the optimizer for those model variables, once."""
+    self.build(list(var_list))
+
+
+def _create_hypers(self):
+    """Do nothing: hyperparameters are there from the start."""
+
+
 # Name -> what stands for it, where the class has none of its own.
 ATTRIBUTES = {
     "lr": property(_learning_rate, _set_learning_rate),
@@ -67,6 +77,9 @@ ATTRIBUTES = {
     "get_weights": _get_weights,
     "weights": property(_weights),
     "minimize": minimize,
+    "_create_all_weights": _create_all_weights,
+    "_create_slots": _create_all_weights,
+    "_create_hypers": _create_hypers,
 }
 
 
@@ -111,6 +124,30 @@ def _init(keras_init):
             self.decay = decay
 
     return __init__
+
+
+def _apply_gradients(keras_apply_gradients):
+    """Takes the further arguments that `apply_gradients` had until Keras 3.
+
+    Optimizers of users that override it pass them on to this one.
+    """
+
+    def apply_gradients(
+        self,
+        grads_and_vars,
+        name=None,
+        experimental_aggregate_gradients=True,
+        skip_gradients_aggregation=False,
+    ):
+        del name
+        if experimental_aggregate_gradients and not skip_gradients_aggregation:
+            return keras_apply_gradients(self, grads_and_vars)
+        if "_all_reduce_sum_gradients" not in vars(self):
+            keras3_face.sum_gradients_only_once(self)
+        with keras3_face.already_summed():
+            return keras_apply_gradients(self, grads_and_vars)
+
+    return apply_gradients
 
 
 def _update_step(keras_update_step):
@@ -162,6 +199,7 @@ def _config(keras_config):
 
 _REPLACED = {
     "__init__": _init,
+    "apply_gradients": _apply_gradients,
     "_backend_update_step": _update_step,
     "_get_current_learning_rate": _current_learning_rate,
     "get_config": _config,

@@ -5,6 +5,7 @@ that were written before TensorFlow 2.11 made them the default.
 """
 
 import functools
+import threading
 
 import tensorflow as tf
 import tf_keras
@@ -14,11 +15,32 @@ from tf_lso.installation import attributes
 _OWNER = tf_keras.optimizers.Optimizer
 
 
+_at_step = threading.local()
+
+
+def _decayed(optimizer, rate):
+    """A learning rate by the formula of `decay`, 0 where there is none."""
+    decay = optimizer.__dict__.get("decay", 0.0)
+    if not decay:
+        return rate
+    rate = tf.convert_to_tensor(rate)
+    steps = tf.cast(optimizer.iterations, rate.dtype)
+    return rate / (1.0 + tf.cast(decay, rate.dtype) * steps)
+
+
+def _scheduled(optimizer, schedule):
+    """What a schedule gives for the next step, which it gets as a float32."""
+    return tf.convert_to_tensor(schedule(tf.cast(optimizer.iterations, tf.float32)))
+
+
+def _is_schedule(rate):
+    return isinstance(rate, tf_keras.optimizers.schedules.LearningRateSchedule)
+
+
 def _decayed_lr(self, var_dtype):
     """The learning rate of the next step, a tensor."""
     rate = self._learning_rate
-    if isinstance(rate, tf_keras.optimizers.schedules.LearningRateSchedule):
-        rate = rate(self.iterations)
+    rate = _scheduled(self, rate) if _is_schedule(rate) else _decayed(self, rate)
     return tf.cast(rate, var_dtype)
 
 
@@ -30,7 +52,15 @@ def _get_weights(self):
 ATTRIBUTES = {
     "_decayed_lr": _decayed_lr,
     "get_weights": _get_weights,
-    "weights": attributes.ATTRIBUTES["weights"],
+    **{
+        name: attributes.ATTRIBUTES[name]
+        for name in (
+            "weights",
+            "_create_all_weights",
+            "_create_slots",
+            "_create_hypers",
+        )
+    },
 }
 
 
@@ -48,6 +78,7 @@ def apply(ledger):
             replacement(getattr(_OWNER, name))
         )
         ledger.set_attribute(_OWNER, name, replaced)
+    ledger.set_attribute(_OWNER, "learning_rate", _learning_rate(_OWNER.learning_rate))
 
 
 # --- Private methods, since the class refuses these arguments before any public one;
@@ -59,28 +90,84 @@ def _process_kwargs(original):
 
     def _process_kwargs(self, kwargs):
         self.__dict__["_old_lr"] = kwargs.pop("lr", None)
-        self.__dict__["_old_decay"] = kwargs.pop("decay", None)
+        decay = kwargs.pop("decay", None)
+        if decay:
+            self.__dict__["decay"] = decay
         original(self, kwargs)
 
     return _process_kwargs
 
 
 def _build_learning_rate(original):
-    """Makes the learning rate of them: `decay` becomes the schedule that it was."""
+    """Takes that `lr`, and calls a schedule with a float32 step."""
 
     def _build_learning_rate(self, learning_rate):
         lr = self.__dict__.pop("_old_lr", None)
-        decay = self.__dict__.pop("_old_decay", None)
         learning_rate = learning_rate if lr is None else lr
-        if decay:
-            schedules = tf_keras.optimizers.schedules
-            learning_rate = schedules.InverseTimeDecay(learning_rate, 1, decay)
-        return original(self, learning_rate)
+        if not _is_schedule(learning_rate):
+            return original(self, learning_rate)
+        with tf.init_scope():
+            self._current_learning_rate = tf.Variable(
+                _scheduled(self, learning_rate),
+                name="current_learning_rate",
+                trainable=False,
+            )
+        return learning_rate
 
     return _build_learning_rate
+
+
+def _compute_current_learning_rate(original):
+    """The same at each step."""
+
+    def _compute_current_learning_rate(self):
+        if _is_schedule(self._learning_rate) and hasattr(
+            self, "_current_learning_rate"
+        ):
+            self._current_learning_rate.assign(_scheduled(self, self._learning_rate))
+        else:
+            original(self)
+
+    return _compute_current_learning_rate
+
+
+def _update_step(original):
+    """Lets the update read the decayed learning rate, which others must not."""
+
+    def _update_step(self, gradient, variable):
+        _at_step.now = True
+        try:
+            original(self, gradient, variable)
+        finally:
+            _at_step.now = False
+
+    return _update_step
+
+
+def _learning_rate(original):
+    def learning_rate(self):
+        rate = original.fget(self)
+        return _decayed(self, rate) if getattr(_at_step, "now", False) else rate
+
+    return property(learning_rate, original.fset, doc=original.__doc__)
+
+
+def _config(original):
+    """Adds `decay`, which `from_config` hands to the constructor again."""
+
+    def get_config(self):
+        config = original(self)
+        if self.__dict__.get("decay"):
+            config["decay"] = self.__dict__["decay"]
+        return config
+
+    return get_config
 
 
 _REPLACED = {
     "_process_kwargs": _process_kwargs,
     "_build_learning_rate": _build_learning_rate,
+    "_compute_current_learning_rate": _compute_current_learning_rate,
+    "_update_step": _update_step,
+    "get_config": _config,
 }

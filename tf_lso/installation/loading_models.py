@@ -4,6 +4,7 @@ Each patch takes (keras, ledger) and mends one thing that such files hold and Ke
 to 3.15 at least, refuses or misreads.
 """
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -98,19 +99,27 @@ def patch_load_model(keras, ledger):
     original = keras.models.load_model
 
     @functools.wraps(original)
-    def load_model(filepath, *args, **kwargs):
+    def load_model(filepath, custom_objects=None, *args, **kwargs):
         if not str(filepath).endswith((".h5", ".hdf5")):
-            return original(filepath, *args, **kwargs)
+            return original(filepath, custom_objects, *args, **kwargs)
         before = getattr(_h5, "loading", False)
         _h5.loading = True
         try:
-            model = original(filepath, *args, **kwargs)
+            # Keras 3.0 leaves `custom_objects` out here.
+            with _scope(keras, custom_objects):
+                model = original(filepath, custom_objects, *args, **kwargs)
         finally:
             _h5.loading = before
         _build_optimizer(model)
         return model
 
     replace(ledger, original, load_model)
+
+
+def _scope(keras, custom_objects):
+    if not custom_objects:
+        return contextlib.nullcontext()
+    return keras.saving.custom_object_scope(custom_objects)
 
 
 def _build_optimizer(model):

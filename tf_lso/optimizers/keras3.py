@@ -37,7 +37,7 @@ def _learning_rates(optimizer):
     return {id(getattr(part, "_learning_rate", None)) for part in _parts(optimizer)}
 
 
-def _sum_gradients_only_once(optimizer):
+def sum_gradients_only_once(optimizer):
     """Let the caller switch off the summation over replicas in the update step.
 
     Keras 3 sums inside its update step, after clipping. Loss scaling must sum before,
@@ -55,7 +55,7 @@ def _sum_gradients_only_once(optimizer):
 
 
 @contextlib.contextmanager
-def _already_summed():
+def already_summed():
     before = getattr(_aggregation, "done", False)
     _aggregation.done = True
     try:
@@ -132,7 +132,7 @@ class Keras3Face(
         # As Keras's own wrapper: otherwise the gradients would be divided by it too.
         inner.loss_scale_factor = None
         for part in _parts(inner):
-            _sum_gradients_only_once(part)
+            sum_gradients_only_once(part)
             _count_steps_once(part)
         for name, variable in self.loss_scale_state.named_variables():
             variable.path = f"{self.name}/{name}"  # by which Keras 3 knows variables
@@ -160,7 +160,7 @@ class Keras3Face(
     def apply_inner(self, gradients, variables, name):
         """Let the inner optimizer update the variables, in replica context."""
         del name
-        with _already_summed():
+        with already_summed():
             return self.inner_optimizer.apply_gradients(list(zip(gradients, variables)))
 
     def skip_inner(self):

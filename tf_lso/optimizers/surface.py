@@ -287,6 +287,16 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         grads = self.get_gradients(loss, params)
         return [self.apply_gradients(zip(grads, tf.nest.flatten(params)))]
 
+    # --- What programs of TensorFlow 2.3-2.10 call before `set_weights`.
+
+    def _create_all_weights(self, var_list):
+        self.build(var_list)
+
+    _create_slots = _create_all_weights
+
+    def _create_hypers(self):
+        pass
+
     # --- Checks.
 
     def _unchecked(self, variables):

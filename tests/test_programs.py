@@ -1,0 +1,190 @@
+"""Programs of 2020-2023 run unmodified, and print what they printed then.
+
+`programs/expected.json` has what each printed under the real TensorFlow that it was
+written for. Those called `wild_*` are in the style of public code; the others stand for
+the idioms around loss scaling that public code is full of.
+"""
+
+import importlib.util
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+
+# "program arguments" -> its version, what it printed, and its exit code if not 0; and
+# "only", the one Keras that it can run on today, where it needs what the other lacks.
+EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
+
+# A process costs some seconds, so the quick suite has one program of each kind.
+QUICK = (
+    "wild_01_ctl_scaled_loss_clip",
+    "wild_02_exp_set_policy_fit",
+    "wild_05_graph_rewrite",
+    "wild_08_mirrored_strategy fit",
+    "exp_user_loss_scale",
+    "cli_main --fp16 --factor 1e30",
+)
+
+# Keys whose numbers are the state of loss scaling, or counts: no rounding excuses them.
+EXACT = re.compile("scale|iterations|counter|steps|skip")
+
+INSTALL = "import tf_lso; tf_lso.install()\n"
+
+
+def run(command, cwd, **variables):
+    """Run Python; return the object behind the last RESULT, the exit code, the errors."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=cwd,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "CUDA_VISIBLE_DEVICES": "-1",
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "TF_USE_LEGACY_KERAS": "0",
+            **variables,
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    printed = json.loads(lines[-1].removeprefix("RESULT ")) if lines else None
+    return printed, done.returncode, done.stderr
+
+
+def differences(expected, got, path=""):
+    """Return where two results differ, a list of texts."""
+    if isinstance(expected, dict) and isinstance(got, dict):
+        pairs = {key: (expected.get(key), got.get(key)) for key in {**expected, **got}}
+    elif isinstance(expected, list) and isinstance(got, list):
+        if len(expected) != len(got):
+            return [f"{path}: {expected} != {got}"]
+        pairs = dict(enumerate(zip(expected, got)))
+    elif isinstance(expected, float) and isinstance(got, float):
+        exact = EXACT.search(path)
+        same = (
+            expected == got
+            if exact
+            else math.isclose(expected, got, rel_tol=1e-3, abs_tol=1e-4)
+        )
+        return [] if same else [f"{path}: {expected} != {got}"]
+    else:
+        same = expected == got and type(expected) is type(got)
+        return [] if same else [f"{path}: {expected!r} != {got!r}"]
+    return [
+        difference
+        for key, (left, right) in pairs.items()
+        for difference in differences(left, right, f"{path}/{key}")
+    ]
+
+
+def check(name, command, cwd, **variables):
+    """Run a program and hold what it prints against `EXPECTED`."""
+    expected = EXPECTED[name]
+    printed, code, errors = run(command, cwd, **variables)
+    assert code == expected.get("exit", 0), errors[-4000:]
+    assert printed is not None, errors[-4000:]
+    assert not differences(expected["printed"], printed), printed
+
+
+def cases(keras, quick):
+    """The programs for one Keras; those that are not `quick` are marked slow."""
+    return [
+        pytest.param(name, marks=[] if name in quick else [pytest.mark.slow])
+        for name, expected in EXPECTED.items()
+        if expected.get("only", keras) == keras
+    ]
+
+
+def path_of(name):
+    """The program's path and its arguments."""
+    program, *arguments = name.split()
+    return str(PROGRAMS / f"{program}.py"), arguments
+
+
+@pytest.mark.parametrize("name", cases("keras", QUICK))
+def test_on_keras_3(name, tmp_path):
+    path, arguments = path_of(name)
+    check(name, ["-m", "tf_lso", "run", path, *arguments], tmp_path)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("tf_keras") is None, reason="tf_keras is not installed"
+)
+@pytest.mark.parametrize("name", cases("tf_keras", ()))
+def test_on_tf_keras(name, tmp_path):
+    path, arguments = path_of(name)
+    check(
+        name,
+        ["-m", "tf_lso", "run", path, *arguments],
+        tmp_path,
+        TF_USE_LEGACY_KERAS="1",
+    )
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["", pytest.param("import tensorflow as tf\n", marks=pytest.mark.slow)],
+    ids=["first", "after TensorFlow"],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "wild_06_loss_scale_objects",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                "wild_02_exp_set_policy_fit",
+                "exp_mirrored_fit",
+                "import_forms",
+                "python_keras_imports",
+                "rewrite_compat_names",
+                "save_load_h5",
+            )
+        ),
+    ],
+)
+def test_with_one_line_at_the_top(name, after, tmp_path):
+    path, arguments = path_of(name)
+    program = tmp_path / "program.py"
+    program.write_text(f"{after}{INSTALL}{pathlib.Path(path).read_text()}")
+    check(name, [str(program), *arguments], tmp_path)
+
+
+def test_every_program_is_run():
+    run_ = {name.split()[0] for name in EXPECTED}
+    there = {path.stem for path in PROGRAMS.glob("*.py")}
+    assert there - run_ == {"garden_performance", "conftest"}  # no programs
+    assert set(QUICK) <= set(EXPECTED)
+
+
+class TestTheComparison:
+    @pytest.mark.parametrize(
+        ("expected", "got"),
+        [
+            ({"scale": 128.0}, {"scale": 128.01}),
+            ({"loss": 1.0}, {"loss": 1.01}),
+            ({"iterations": 4}, {"iterations": 5}),
+            ({"iterations": 4}, {"iterations": 4.0}),
+            ({"loss": [1.0]}, {"loss": [1.0, 2.0]}),
+            ({"type": "a"}, {"type": "b"}),
+            ({"a": 1}, {"a": 1, "b": 2}),
+            ({"a": True}, {"a": 1}),
+            ({"loss": 1.0}, None),
+        ],
+    )
+    def test_sees(self, expected, got):
+        assert differences(expected, got)
+
+    def test_allows_the_noise_of_float16(self):
+        assert not differences({"loss": [1.0, {"w": 2}]}, {"loss": [1.0005, {"w": 2}]})

@@ -1,0 +1,1 @@
+"""What child processes of `tf-lso run` find in PYTHONPATH: see sitecustomize.py."""

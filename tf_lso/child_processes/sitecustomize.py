@@ -1,0 +1,39 @@
+"""Puts the old names in place in the Pythons that a program under `tf-lso run` starts.
+
+Python imports a module of this name when it starts. `tf_lso.program` puts this folder
+first in PYTHONPATH, which child processes inherit, however they are started.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _install_when_imported():
+    root = os.path.dirname(os.path.dirname(_HERE))
+    added = importlib.util.find_spec("tf_lso") is None
+    if added:
+        sys.path.append(root)
+    try:
+        from tf_lso.installation import hooks, install
+    finally:
+        if added:
+            sys.path.remove(root)
+    hooks.after_import_of_frameworks(install)
+
+
+def _run_the_next():
+    """Run the `sitecustomize` that would have been there without this one."""
+    elsewhere = [path for path in sys.path if os.path.abspath(path or ".") != _HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+_install_when_imported()
+_run_the_next()
