@@ -12,6 +12,7 @@ from tests.programs_in_processes import run
 from tf_lso import environment
 
 FIRST_IMPORT = """
+    import importlib
     import sys
     import tensorflow as tf
     import keras
@@ -52,6 +53,13 @@ FIRST_IMPORT = """
     tf_lso.LossScaleOptimizer.from_config(optimizer.get_config())
     report("step", before)
 
+    from tf_lso import names
+    for namespace in [*names.NAMESPACES, *names.PRIVATE]:
+        importlib.import_module(f"tf_lso.{namespace}")
+    import tf_lso.cli, tf_lso.installation.wrapping
+    tf_lso.install
+    report("mirrors", before)
+
     keras.optimizers.SGD.apply = keras.mixed_precision.extra = None
     report("patch", before)
 """
@@ -64,7 +72,7 @@ def first_import():
     return {(moment, subject): text for moment, subject, text in lines}
 
 
-@pytest.mark.parametrize("moment", ["import", "step"])
+@pytest.mark.parametrize("moment", ["import", "step", "mirrors"])
 class TestTheFirstImport:
     def test_patches_nothing(self, first_import, moment):
         assert first_import[moment, "changed"] == "[]"

@@ -77,8 +77,8 @@ def _patch_keras3(keras):
 
 
 def _patch_tf_keras(tf_keras):
-    # Private, since `compile` wraps there whatever it was given. The test
-    # tests/installation/test_wrapping.py fails when it moves.
+    # Private, since `compile` wraps there whatever it was given. TestCompile of
+    # tests/policies/test_policies.py fails when it moves.
     import tensorflow as tf
 
     owner = tf_keras.Model
