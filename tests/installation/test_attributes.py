@@ -137,6 +137,20 @@ class TestCallbacks:
             assert history.history["lr"] == history.history["learning_rate"] == [rate]
 
 
+class TestNamespaces:
+    @pytest.mark.parametrize("namespace", ["legacy", "experimental"])
+    def test_have_the_optimizers_of_today(self, namespace):
+        module = getattr(tf.keras.optimizers, namespace)
+        assert module is getattr(keras.optimizers, namespace)
+        imported = {}
+        for path in ("keras", "tensorflow.keras"):
+            exec(f"from {path}.optimizers.{namespace} import Adam", imported)
+            assert imported["Adam"] is module.Adam is keras.optimizers.Adam
+        optimizer = tf_lso.LossScaleOptimizer(module.SGD(lr=0.5))
+        assert isinstance(optimizer, module.Optimizer)
+        assert number(optimizer.lr) == 0.5
+
+
 class TestArguments:
     @pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "Adagrad", "Ftrl"])
     def test_lr_is_the_learning_rate(self, optimizers, name):
@@ -185,6 +199,10 @@ class TestArguments:
         for _ in range(3):
             step()
         np.testing.assert_allclose(float(x), 0.5 + 0.25 + 0.5 / 3, rtol=1e-6)
+
+    def test_those_without_effect_on_updates_are_left_out(self):
+        adam = keras.optimizers.Adam(0.5, jit_compile=False, is_legacy_optimizer=True)
+        assert number(adam.learning_rate) == 0.5
 
     def test_other_unknown_arguments_are_refused(self, optimizers):
         with pytest.raises((TypeError, ValueError), match="bogus"):

@@ -91,7 +91,7 @@ def _apply(ledger, usage):
     # The mirrors first: they take hold of what is replaced.
     from tf_lso import compat, mixed_precision, train  # noqa: F401
     from tf_lso import keras as keras_mirror  # noqa: F401
-    from tf_lso.installation import attributes, callbacks, spellings
+    from tf_lso.installation import attributes, callbacks, namespaces, spellings
 
     spellings.apply(ledger, ("tensorflow", "keras"))
     if usage is not None:
@@ -99,6 +99,7 @@ def _apply(ledger, usage):
             usage.watch(ledger, module, namespace)
     attributes.apply(ledger)
     callbacks.apply(ledger)
+    namespaces.apply(ledger)
     _help(ledger, keras)
     if "tf_keras" in sys.modules:
         _apply_to_tf_keras(ledger)

@@ -108,11 +108,17 @@ def apply(ledger):
 # test_attributes.py fails when they move.
 
 
+# Arguments of TensorFlow 2.9-2.15 that say nothing of the updates.
+_WITHOUT_EFFECT = ("jit_compile", "is_legacy_optimizer")
+
+
 def _init(keras_init):
     """Takes `lr` and `decay`, as the optimizers of TensorFlow 2.0-2.10 did."""
 
     def __init__(self, *args, **kwargs):
         decay = kwargs.pop("decay", None)
+        for name in _WITHOUT_EFFECT:
+            kwargs.pop(name, None)
         if "lr" in kwargs:
             args, kwargs["learning_rate"] = args[1:], kwargs.pop("lr")
         if decay and not hasattr(_OWNER, "_backend_update_step"):  # Keras 3.0

@@ -68,7 +68,7 @@ class _LegacyPolicy:
         if "loss_scale" in config:
             return api.ExperimentalPolicy.from_config(config)
         if config["name"] in ("infer", "_infer"):  # the default of 2.1 and 2.2
-            return api.global_policy()
+            return api.Policy("float64")
         return api.Policy(config["name"])
 
 

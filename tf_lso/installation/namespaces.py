@@ -1,0 +1,61 @@
+"""The further namespaces of optimizers that programs of TensorFlow 2.9-2.15 used.
+
+`legacy` had the older optimizers in 2.11-2.15, `experimental` the newer ones in 2.9-2.15.
+Keras 3 has one kind, which stands for both.
+"""
+
+import sys
+import types
+
+import keras
+import tensorflow as tf
+
+# What each had; of it what this Keras 3 has.
+NAMESPACES = {
+    "legacy": (
+        "Adadelta",
+        "Adagrad",
+        "Adam",
+        "Adamax",
+        "Ftrl",
+        "Nadam",
+        "Optimizer",
+        "RMSprop",
+        "SGD",
+    ),
+    "experimental": (
+        "Adadelta",
+        "Adafactor",
+        "Adagrad",
+        "Adam",
+        "AdamW",
+        "Adamax",
+        "Ftrl",
+        "Nadam",
+        "Optimizer",
+        "RMSprop",
+        "SGD",
+    ),
+}
+
+
+def apply(ledger):
+    """Put the namespaces beside Keras 3's optimizers, by attribute and by import.
+
+    Args:
+      ledger: `Ledger` to change by.
+    """
+    for namespace, names in NAMESPACES.items():
+        module = types.ModuleType(f"keras.optimizers.{namespace}", __doc__)
+        for name in names:
+            if hasattr(keras.optimizers, name):
+                setattr(module, name, getattr(keras.optimizers, name))
+        owners = {"keras": keras.optimizers}
+        if tf.keras.Model is keras.Model:
+            owners["tensorflow.keras"] = tf.keras.optimizers
+        for root, owner in owners.items():
+            ledger.set_attribute(owner, namespace, module)
+            ledger.set_module(f"{root}.optimizers.{namespace}", module)
+            copied = sys.modules.get(f"{root}.optimizers", owner)
+            if copied is not owner:
+                ledger.set_attribute(copied, namespace, module)
