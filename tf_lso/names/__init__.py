@@ -1,0 +1,56 @@
+"""The old names: where they stood, what became of them, what tf_lso puts there.
+
+The one table that the mirrors' test, `install`, the reports of `tf-lso run` and
+`tf-lso check`, and compat_docs/api.md are made from. Nothing here imports TensorFlow.
+
+One rule leads from an old dotted name to the new one: write `tf_lso` for `tf`.
+"""
+
+from tf_lso.names.methods import (
+    ANYWHERE,
+    CALLED,
+    KNOWN,
+    KNOWN_CALLED,
+    METHODS,
+    OPTIMIZERS,
+    Method,
+)
+from tf_lso.names.namespaces import NAMESPACES, PRIVATE, Use, mirror_names
+from tf_lso.names.spellings import CONTRIB, MODULES, TF_KERAS_MODULES
+from tf_lso.names.symbols import CHANGED, MISSING, SAME, SYMBOLS, Symbol
+from tf_lso.names.today import (
+    BY_ATTRIBUTE_TODAY,
+    KERAS_COPY,
+    KERAS_COPY_BREAKS,
+    MODULES_TODAY,
+    PACKAGES_TODAY,
+    SHARED,
+)
+
+__all__ = [
+    "ANYWHERE",
+    "BY_ATTRIBUTE_TODAY",
+    "CALLED",
+    "CHANGED",
+    "CONTRIB",
+    "KERAS_COPY",
+    "KERAS_COPY_BREAKS",
+    "KNOWN",
+    "KNOWN_CALLED",
+    "METHODS",
+    "MISSING",
+    "MODULES",
+    "MODULES_TODAY",
+    "NAMESPACES",
+    "OPTIMIZERS",
+    "PACKAGES_TODAY",
+    "PRIVATE",
+    "SAME",
+    "SHARED",
+    "SYMBOLS",
+    "TF_KERAS_MODULES",
+    "Method",
+    "Symbol",
+    "Use",
+    "mirror_names",
+]

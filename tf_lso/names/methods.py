@@ -1,0 +1,111 @@
+"""The old optimizer's methods and properties."""
+
+import dataclasses
+
+ANYWHERE = "anywhere"  # no other object has a name like this
+CALLED = "called"  # others have it too, but not as a method
+KNOWN = "known"  # a use only where the object is seen to be a LossScaleOptimizer
+KNOWN_CALLED = "known, called"  # the same, and only a call of it breaks
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A method or property of the old LossScaleOptimizer.
+
+    Attributes:
+      breaks: what happens on today's Keras 3, for people; "" where nothing breaks.
+      does: what tf_lso's optimizer has under the name, for people.
+      seen: ANYWHERE, CALLED, KNOWN or KNOWN_CALLED: what makes an attribute of this
+        name a use of the old API.
+      current: what Keras 3 has instead, or "".
+    """
+
+    breaks: str
+    does: str
+    seen: str = KNOWN
+    current: str = ""
+
+
+def _gone(name, does, seen=KNOWN, current=""):
+    return Method(
+        f"AttributeError: Keras 3's LossScaleOptimizer has no {name}.",
+        does,
+        seen,
+        current,
+    )
+
+
+_DELEGATED = "Reads and sets the inner optimizer's."
+_INNER = "Does what the inner optimizer's did, also where Keras 3 has none."
+METHODS = {
+    "get_scaled_loss": _gone(
+        "get_scaled_loss",
+        "Has it: takes a tensor or a callable.",
+        ANYWHERE,
+        "optimizer.scale_loss(loss)",
+    ),
+    "get_unscaled_gradients": _gone(
+        "get_unscaled_gradients",
+        "Has it, so that clipping and accumulation see true gradients.",
+        ANYWHERE,
+        "nothing: apply_gradients unscales",
+    ),
+    "dynamic_counter": _gone(
+        "dynamic_counter", "Has it: finite steps since the scale moved.", ANYWHERE
+    ),
+    "dynamic_growth_steps": Method(
+        "", "Has it: None where the scale is fixed.", ANYWHERE
+    ),
+    "_decayed_lr": _gone(
+        "_decayed_lr",
+        "Has it: the learning rate of this step, in the dtype asked for.",
+        CALLED,
+        "optimizer.learning_rate",
+    ),
+    "loss_scale": _gone(
+        "loss_scale",
+        "Has it: a tensor, and from the experimental class one that can be called.",
+        CALLED,
+        "optimizer.dynamic_scale",
+    ),
+    "dynamic": _gone("dynamic", "Has it: whether the scale moves."),
+    "_optimizer": _gone(
+        "_optimizer", "Has it: the inner optimizer.", current="inner_optimizer"
+    ),
+    "lr": _gone("lr", _DELEGATED, current="learning_rate"),
+    "decay": _gone("decay", _DELEGATED),
+    "beta_1": _gone("beta_1", _DELEGATED, current="inner_optimizer.beta_1"),
+    "beta_2": _gone("beta_2", _DELEGATED, current="inner_optimizer.beta_2"),
+    "weights": _gone("weights", "Has it.", current="variables"),
+    "variables": Method(
+        "TypeError: Keras 3's `variables` is a list, and cannot be called.",
+        "Its list can be called.",
+        KNOWN_CALLED,
+        "optimizer.variables",
+    ),
+    **{
+        name: _gone(name, _INNER)
+        for name in (
+            "minimize",
+            "compute_gradients",
+            "get_gradients",
+            "get_updates",
+            "get_weights",
+            "set_weights",
+            "get_slot",
+            "get_slot_names",
+            "add_slot",
+            "add_weight",
+        )
+    },
+}
+
+# Symbols whose calls return a LossScaleOptimizer.
+OPTIMIZERS = (
+    "LossScaleOptimizer",
+    "experimental.LossScaleOptimizer",
+    "LossScaleOptimizerV1",
+    "LossScaleOptimizerV3",
+    "BaseLossScaleOptimizer",
+    "enable_mixed_precision_graph_rewrite",
+)

@@ -1,0 +1,138 @@
+"""Under which old dotted names the symbols stood, and in which versions."""
+
+import dataclasses
+
+from tf_lso.names.symbols import CHANGED, MISSING, SAME
+
+
+@dataclasses.dataclass(frozen=True)
+class Use:
+    """A symbol under one public name.
+
+    Attributes:
+      symbol: key of `symbols.SYMBOLS`.
+      versions: TensorFlow versions that had the name, as text.
+      today: MISSING, CHANGED or SAME.
+    """
+
+    symbol: str
+    versions: str
+    today: str = MISSING
+
+
+_LOSS_SCALES = ("LossScale", "FixedLossScale", "DynamicLossScale")
+_REWRITES = (
+    "enable_mixed_precision_graph_rewrite",
+    "disable_mixed_precision_graph_rewrite",
+)
+
+
+def _each(symbols, versions, today=MISSING):
+    return {symbol: Use(symbol, versions, today) for symbol in symbols}
+
+
+_STABLE = {
+    "LossScaleOptimizer": Use("LossScaleOptimizer", "2.4-2.15", CHANGED),
+    "Policy": Use("Policy", "2.4-2.15", SAME),
+    "global_policy": Use("global_policy", "2.4-2.15", SAME),
+    "set_global_policy": Use("set_global_policy", "2.4-2.15", CHANGED),
+    **_each(("DTypePolicy", "dtype_policy", "set_dtype_policy"), "2.16-", SAME),
+}
+_EXPERIMENTAL = {
+    "LossScaleOptimizer": Use("experimental.LossScaleOptimizer", "2.0-2.8"),
+    "Policy": Use("experimental.Policy", "2.0-2.8"),
+    "get_layer_policy": Use("get_layer_policy", "2.2-2.8"),
+    "global_policy": Use("experimental.global_policy", "2.0-2.8"),
+    "set_policy": Use("set_policy", "2.0-2.8"),
+}
+_V1 = {
+    **_each(_LOSS_SCALES, "2.4-2.21", SAME),
+    "MixedPrecisionLossScaleOptimizer": Use(
+        "MixedPrecisionLossScaleOptimizer", "2.4-2.21", SAME
+    ),
+    _REWRITES[0]: Use(_REWRITES[0], "2.4-2.21", CHANGED),
+    _REWRITES[1]: Use(_REWRITES[1], "2.4-2.21", SAME),
+}
+_V2 = {
+    "keras.mixed_precision": _STABLE,
+    "keras.mixed_precision.experimental": _EXPERIMENTAL,
+    "mixed_precision.experimental": _each(_LOSS_SCALES, "2.1-2.8"),
+    "train.experimental": {
+        **_each(_LOSS_SCALES, "2.0-2.8"),
+        **_each(_REWRITES, "2.0-2.5"),
+    },
+}
+
+# Old public namespace, without its leading `tf.` -> name -> use.
+NAMESPACES = {
+    **_V2,
+    # Until today's Keras only the optimizer was there.
+    "compat.v1.keras.mixed_precision": {
+        **_STABLE,
+        **_each(("Policy", "global_policy", "set_global_policy"), "2.16-", SAME),
+    },
+    "compat.v1.keras.mixed_precision.experimental": {
+        **_EXPERIMENTAL,
+        "Policy": Use("experimental.Policy", "2.0-2.2"),
+        "get_layer_policy": Use("get_layer_policy", "2.2"),
+        "global_policy": Use("experimental.global_policy", "2.0-2.2"),
+        "set_policy": Use("set_policy", "2.0-2.2"),
+    },
+    "compat.v1.mixed_precision": _V1,
+    "compat.v1.mixed_precision.experimental": _each(_LOSS_SCALES, "2.1-2.21", SAME),
+    "compat.v1.train.experimental": {
+        name: dataclasses.replace(use, versions="2.0-2.21") for name, use in _V1.items()
+    },
+    **{f"compat.v2.{namespace}": names for namespace, names in _V2.items()},
+}
+
+# Private modules that programs imported all the same. Each has a mirror too.
+_PRIVATE_STABLE = {
+    "loss_scale_optimizer": {
+        "LossScaleOptimizer": Use("LossScaleOptimizer", "2.4-2.15"),
+        **_each(("LossScaleOptimizerV3", "BaseLossScaleOptimizer"), "2.9-2.15"),
+        "LossScaleOptimizerV1": Use("LossScaleOptimizerV1", "2.4-2.8"),
+    },
+    "policy": {
+        "Policy": Use("Policy", "2.4-2.15"),
+        "PolicyV1": Use("PolicyV1", "2.4-2.8"),
+        "global_policy": Use("global_policy", "2.4-2.15"),
+        "set_global_policy": Use("set_global_policy", "2.4-2.15"),
+        "set_policy": Use("set_policy", "2.0-2.8"),
+    },
+    "device_compatibility_check": _each(
+        ("log_device_compatibility_check",), "2.2-2.15"
+    ),
+}
+_PRIVATE_EXPERIMENTAL = {
+    "loss_scale_optimizer": {
+        "LossScaleOptimizer": Use("experimental.LossScaleOptimizer", "2.0-2.3"),
+    },
+    "policy": {
+        name: _EXPERIMENTAL[name] for name in ("Policy", "global_policy", "set_policy")
+    },
+    "device_compatibility_check": _each(("log_device_compatibility_check",), "2.2-2.3"),
+}
+PRIVATE = {
+    **{
+        f"keras.mixed_precision.{module}": names
+        for module, names in _PRIVATE_STABLE.items()
+    },
+    **{
+        f"keras.mixed_precision.experimental.{module}": names
+        for module, names in _PRIVATE_EXPERIMENTAL.items()
+    },
+    "train.experimental.loss_scale": _each((*_LOSS_SCALES, "get"), "2.0-2.8"),
+}
+
+
+# The same modules stood beside the stable and the experimental names.
+PRIVATE_MODULES = tuple(_PRIVATE_STABLE)
+
+
+def mirror_names(namespace):
+    """Return the names of a mirror, public or private: name -> `Use`.
+
+    A package that has only modules has none.
+    """
+    return {**NAMESPACES, **PRIVATE}.get(namespace, {})

@@ -1,0 +1,71 @@
+"""Every spelling of the old modules, as they are imported."""
+
+from tf_lso.names.namespaces import NAMESPACES, PRIVATE_MODULES
+
+# Prefix of a Keras that programs of 2.0-2.15 imported -> the same in tf_lso.
+KERAS_PREFIXES = {
+    "tensorflow.keras": "keras",
+    "tensorflow.compat.v2.keras": "compat.v2.keras",
+    "tensorflow.compat.v1.keras": "compat.v1.keras",
+    "keras": "keras",
+    "keras.src": "keras",
+    "keras.api._v2.keras": "keras",
+    "keras.api._v1.keras": "compat.v1.keras",
+    "tensorflow.python.keras": "keras",
+}
+# tf_keras still has the API for its own optimizers.
+TF_KERAS_PREFIXES = {
+    "tf_keras": "keras",
+    "tf_keras.src": "keras",
+    "tf_keras.api._v2.keras": "keras",
+    "tf_keras.api._v1.keras": "compat.v1.keras",
+}
+
+
+# Those whose private modules could be imported.
+_WITH_PRIVATE = ("keras", "keras.src", "tensorflow.python.keras", "tf_keras.src")
+
+
+def _keras_modules(prefixes):
+    for prefix, keras in prefixes.items():
+        stable = f"{keras}.mixed_precision"
+        yield f"{prefix}.mixed_precision", stable
+        yield f"{prefix}.mixed_precision.experimental", f"{stable}.experimental"
+        if prefix not in _WITH_PRIVATE:
+            continue
+        for module in PRIVATE_MODULES:
+            yield f"{prefix}.mixed_precision.{module}", f"{stable}.{module}"
+            yield (
+                f"{prefix}.mixed_precision.experimental.{module}",
+                f"{stable}.experimental.{module}",
+            )
+
+
+# Full module name as imported -> namespace in tf_lso.
+MODULES = {
+    **dict(_keras_modules(KERAS_PREFIXES)),
+    **{
+        f"tensorflow.{namespace}": namespace
+        for namespace in NAMESPACES
+        if "keras" not in namespace
+    },
+    "tensorflow.mixed_precision": "mixed_precision",
+    "tensorflow.compat.v2.mixed_precision": "compat.v2.mixed_precision",
+    "tensorflow.python.training.experimental.loss_scale": (
+        "train.experimental.loss_scale"
+    ),
+}
+TF_KERAS_MODULES = dict(_keras_modules(TF_KERAS_PREFIXES))
+
+# Gone since TensorFlow 2.0; nothing can stand for it: name -> what to use.
+CONTRIB = {
+    "tensorflow.contrib.mixed_precision.LossScaleOptimizer": (
+        "tf.keras.mixed_precision.LossScaleOptimizer"
+    ),
+    "tensorflow.contrib.mixed_precision.ExponentialUpdateLossScaleManager": (
+        "tf.mixed_precision.experimental.DynamicLossScale"
+    ),
+    "tensorflow.contrib.mixed_precision.FixedLossScaleManager": (
+        "tf.mixed_precision.experimental.FixedLossScale"
+    ),
+}

@@ -1,0 +1,131 @@
+"""What each class and function of the old API is, and what tf_lso makes of it."""
+
+import dataclasses
+
+# --- What today's TensorFlow (2.16 and later, with Keras 3) has under an old name.
+
+MISSING = "missing"  # no such name: AttributeError or ImportError
+CHANGED = "changed"  # a name of today that does something else
+SAME = "same"  # works as it did
+
+
+@dataclasses.dataclass(frozen=True)
+class Symbol:
+    """One class or function of the old API, under whatever names it stood.
+
+    Attributes:
+      does: what tf_lso's one does, for people.
+      breaks: what happens on today's TensorFlow where the name is still there but
+        does something else, for people.
+      current: what today's own API has instead, or "" where it has nothing.
+    """
+
+    does: str
+    breaks: str = ""
+    current: str = ""
+
+
+SYMBOLS = {
+    "LossScaleOptimizer": Symbol(
+        "The legacy API and Keras 3's on one object, around Keras 3 and tf_keras "
+        "optimizers.",
+        "Keras 3's class has no get_scaled_loss, get_unscaled_gradients, loss_scale or "
+        "dynamic, takes no fixed scale, and loses the weights to a NaN on any replica "
+        "but the first.",
+        "tf.keras.mixed_precision.LossScaleOptimizer",
+    ),
+    "experimental.LossScaleOptimizer": Symbol(
+        "A subclass of the stable class that takes a loss scale: a number, 'dynamic', "
+        "or a LossScale object; `loss_scale` can be called and used as a tensor.",
+        current="tf.keras.mixed_precision.LossScaleOptimizer",
+    ),
+    "LossScaleOptimizerV1": Symbol(
+        "The experimental class, under its internal name of TensorFlow 2.4-2.8.",
+        current="tf.keras.mixed_precision.LossScaleOptimizer",
+    ),
+    "LossScaleOptimizerV3": Symbol(
+        "The stable class, under its internal name of TensorFlow 2.9-2.15.",
+        current="tf.keras.mixed_precision.LossScaleOptimizer",
+    ),
+    "BaseLossScaleOptimizer": Symbol(
+        "The stable class, under its internal name of TensorFlow 2.9-2.15.",
+        current="tf.keras.mixed_precision.LossScaleOptimizer",
+    ),
+    "Policy": Symbol(
+        "The dtype policy of the Keras that `tf.keras` is.",
+        current="tf.keras.mixed_precision.DTypePolicy",
+    ),
+    "experimental.Policy": Symbol(
+        "A dtype policy that carries a loss scale, with which `compile` wraps the "
+        "optimizer.",
+        current="tf.keras.mixed_precision.DTypePolicy",
+    ),
+    "PolicyV1": Symbol(
+        "The experimental policy, under its internal name of TensorFlow 2.4-2.8.",
+        current="tf.keras.mixed_precision.DTypePolicy",
+    ),
+    "global_policy": Symbol(
+        "Returns the policy in force.",
+        current="tf.keras.config.dtype_policy",
+    ),
+    "experimental.global_policy": Symbol(
+        "Returns the policy in force, with its loss scale.",
+        current="tf.keras.config.dtype_policy",
+    ),
+    "set_global_policy": Symbol(
+        "Sets the policy in force, and lets `compile` wrap optimizers by tf_lso.",
+        "Under mixed_float16 `compile` wraps the optimizer by Keras 3's "
+        "LossScaleOptimizer, which loses the weights to a NaN on any replica but the "
+        "first.",
+        current="tf.keras.config.set_dtype_policy",
+    ),
+    "set_policy": Symbol(
+        "Sets the policy in force, with its loss scale, and lets `compile` wrap "
+        "optimizers by it.",
+        current="tf.keras.config.set_dtype_policy",
+    ),
+    "get_layer_policy": Symbol(
+        "Returns the dtype policy of a layer.",
+        current="layer.dtype_policy",
+    ),
+    "LossScale": Symbol(
+        "The base class of loss scales, for subclasses of your own.",
+    ),
+    "FixedLossScale": Symbol(
+        "A loss scale that never moves.",
+        current="tf.keras.optimizers.Optimizer(loss_scale_factor=...)",
+    ),
+    "DynamicLossScale": Symbol(
+        "A loss scale that grows and shrinks, by any multiplier.",
+        current="tf.keras.mixed_precision.LossScaleOptimizer",
+    ),
+    "get": Symbol(
+        "Makes a loss scale of a number, 'dynamic', a config or None.",
+    ),
+    "MixedPrecisionLossScaleOptimizer": Symbol(
+        "Loss scaling around an optimizer of `tf.compat.v1.train`.",
+        current="tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer",
+    ),
+    "enable_mixed_precision_graph_rewrite": Symbol(
+        "Wraps an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`, and turns "
+        "TensorFlow's graph rewrite to float16 on.",
+        "It refuses the optimizers of Keras 3.",
+        "tf.keras.mixed_precision.set_global_policy('mixed_float16')",
+    ),
+    "disable_mixed_precision_graph_rewrite": Symbol(
+        "Turns TensorFlow's graph rewrite to float16 off.",
+        current="tf.keras.mixed_precision.set_global_policy('float32')",
+    ),
+    "log_device_compatibility_check": Symbol(
+        "Tells, once, whether this machine computes fast in a policy's dtype.",
+    ),
+    "DTypePolicy": Symbol(
+        "Keras 3's dtype policy.", current="tf.keras.mixed_precision.DTypePolicy"
+    ),
+    "dtype_policy": Symbol(
+        "Returns the policy in force.", current="tf.keras.config.dtype_policy"
+    ),
+    "set_dtype_policy": Symbol(
+        "Sets the policy in force.", current="tf.keras.config.set_dtype_policy"
+    ),
+}

@@ -1,0 +1,66 @@
+"""What today's TensorFlow has of the old spellings, as it was seen in 2.16-2.21."""
+
+from tf_lso.names.namespaces import NAMESPACES, PRIVATE
+
+# Namespaces that hold more than loss scaling: their other names are none of ours.
+SHARED = ("train.experimental", "compat.v1.train.experimental")
+
+# These can be reached as attributes, and not be imported: `tf.compat.v1.keras` is an
+# object that loads Keras when it is used, and no module.
+BY_ATTRIBUTE_TODAY = ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras")
+
+# A copy of Keras 2.6 that TensorFlow keeps for itself.
+KERAS_COPY = "tensorflow.python.keras"
+KERAS_COPY_BREAKS = (
+    "TensorFlow's own copy of Keras 2.6, apart from tf.keras: it raises TypeError for "
+    "tf.keras's optimizers, and its policies do not reach tf.keras's layers."
+)
+
+# Packages that are there, without the old modules that were in them.
+PACKAGES_TODAY = ("keras.src",)
+
+_POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
+# Full module name as imported -> the old names that it has today. A module that is not
+# here is gone.
+MODULES_TODAY = {
+    **{
+        f"{keras}.mixed_precision": tuple(NAMESPACES["keras.mixed_precision"])
+        for keras in ("keras", "tensorflow.keras", *BY_ATTRIBUTE_TODAY)
+    },
+    "tensorflow.train.experimental": (),
+    "tensorflow.compat.v2.train.experimental": (),
+    **{
+        f"tensorflow.{namespace}": tuple(NAMESPACES[namespace])
+        for namespace in (
+            "compat.v1.mixed_precision",
+            "compat.v1.mixed_precision.experimental",
+            "compat.v1.train.experimental",
+        )
+    },
+    "tensorflow.python.training.experimental.loss_scale": tuple(
+        PRIVATE["train.experimental.loss_scale"]
+    ),
+    f"{KERAS_COPY}.mixed_precision": (),
+    f"{KERAS_COPY}.mixed_precision.loss_scale_optimizer": (
+        "LossScaleOptimizer",
+        "LossScaleOptimizerV1",
+    ),
+    f"{KERAS_COPY}.mixed_precision.policy": (*_POLICY_NAMES, "PolicyV1"),
+    f"{KERAS_COPY}.mixed_precision.device_compatibility_check": (
+        "log_device_compatibility_check",
+    ),
+    **{
+        f"{keras}.mixed_precision": ("LossScaleOptimizer", *_POLICY_NAMES)
+        for keras in ("tf_keras", "tf_keras.src", "tf_keras.api._v2.keras")
+    },
+    "tf_keras.api._v1.keras.mixed_precision": ("LossScaleOptimizer",),
+    "tf_keras.src.mixed_precision.loss_scale_optimizer": (
+        "LossScaleOptimizer",
+        "LossScaleOptimizerV3",
+        "BaseLossScaleOptimizer",
+    ),
+    "tf_keras.src.mixed_precision.policy": _POLICY_NAMES,
+    "tf_keras.src.mixed_precision.device_compatibility_check": (
+        "log_device_compatibility_check",
+    ),
+}
