@@ -7,6 +7,11 @@ import pytest
 import tf_lso
 from tests.families import numpy
 
+pytestmark = pytest.mark.skipif(
+    keras.__version__.startswith("3.0."),
+    reason="Keras 3.0 gives two variables one name in an .h5 file, and fails to save",
+)
+
 OPTIMIZERS = {
     "SGD": lambda: keras.optimizers.SGD(0.01),
     "momentum": lambda: keras.optimizers.SGD(0.01, momentum=0.9),
