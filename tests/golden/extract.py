@@ -1,6 +1,6 @@
 """Write a file of `record` from the recordings of the old TensorFlow versions.
 
-    python -m tests.golden.extract FOLDER golden|behaviour|configs
+    python -m tests.golden.extract FOLDER golden|behaviour|configs|training
 
 FOLDER holds one `TF<version>.json` for each version, as recorded, and
 `sum_overflow.jsonl`. The recordings are large and stay outside this repository. What
@@ -16,12 +16,13 @@ import gzip
 import json
 import pathlib
 
-from tests.golden import extract_behaviour, extract_configs
+from tests.golden import extract_behaviour, extract_configs, extract_training
 
 FOLDER = pathlib.Path(__file__).parent / "record"
 RECORD = FOLDER / "golden.json.gz"
 BEHAVIOUR = FOLDER / "behaviour.json.gz"
 CONFIGS = FOLDER / "configs.json.gz"
+TRAINING = FOLDER / "training.json.gz"
 
 SECTIONS = (
     "trajectories",
@@ -48,6 +49,9 @@ NAMING = (
     "mode",
     "pattern",
     "attribute",
+    "where",
+    "aggregate",
+    "run_eagerly",
 )
 
 # Texts and names of inner functions; the type of an error is kept.
@@ -145,8 +149,8 @@ def merge(recordings):
     return record
 
 
-def behaviour(recordings):
-    """Return the content of `behaviour.json.gz`."""
+def behaviour(recordings, sections=extract_behaviour.SECTIONS):
+    """Return the content of `behaviour.json.gz`, or of other sections."""
     return {
         "sections": {
             section: cases_of(
@@ -159,7 +163,7 @@ def behaviour(recordings):
                     for version, recording in recordings.items()
                 }
             )
-            for section, (function, noise) in extract_behaviour.SECTIONS.items()
+            for section, (function, noise) in sections.items()
         }
     }
 
@@ -209,10 +213,23 @@ def read_configs(folder):
     return {"sections": {"config_roundtrip": cases_of(recorded)}}
 
 
+def read_training(folder):
+    """Return the content of `training.json.gz` from the recordings in `folder`."""
+    recordings = recordings_in(pathlib.Path(folder))
+    first, *others = [
+        extract_training.inputs(recording["sections"]["keras_training"])
+        for recording in recordings.values()
+    ]
+    if any(other != first for other in others):
+        raise ValueError("The versions were trained on different batches.")
+    return {**behaviour(recordings, extract_training.SECTIONS), "inputs": first}
+
+
 RECORDS = {
     "golden": (RECORD, read),
     "behaviour": (BEHAVIOUR, read_behaviour),
     "configs": (CONFIGS, read_configs),
+    "training": (TRAINING, read_training),
 }
 
 

@@ -8,6 +8,7 @@ import re
 
 # What stands before a value in the recorded messages.
 _VALUE = re.compile(r"(?:[Gg]ot(?: value)?|identifier|to float|base 10): ?(.+?)\.?\s*$")
+_CONVERTED = re.compile(r"Cannot convert value (\S+) to a mixed precision Policy")
 _NAME = re.compile(r"['\"`](\w+)['\"`]|\b(loss_scale(?:_value)?)\b")
 
 # Arguments that tf_lso calls otherwise, and what it shows in place of a type.
@@ -23,8 +24,13 @@ def subjects(message):
         return []
     shown = _VALUE.search(message)
     if shown:
-        value = re.sub(r"(LossScaleOptimizer)V\d", r"\1", shown[1].strip("'"))
-        return [re.sub(r"np\.(True|False)_", r"\1", value)]  # as before NumPy 2
+        value = re.sub(r"(LossScaleOptimizer|Policy)V\d", r"\1", shown[1].strip("'"))
+        value = re.sub(r"np\.(True|False)_", r"\1", value)  # as before NumPy 2
+        value = re.sub(r"^<class '(\w+)'>$", r"\1", value)
+        return [_OURS.get(value, value)]
+    converted = _CONVERTED.search(message)
+    if converted:
+        return [converted[1]]
     names = [quoted or plain for quoted, plain in _NAME.findall(message)]
     return [_OURS.get(name, name) for name in names]
 

@@ -10,6 +10,8 @@ import inspect
 import sys
 import threading
 
+from absl import logging
+
 # The classes of dtype policies in models of TensorFlow 2.1-2.15, by the names they were
 # saved by; that of 2.4-2.8's experimental module is the second.
 POLICIES = ("Policy", "PolicyV1")
@@ -68,7 +70,7 @@ class _LegacyPolicy:
         if "loss_scale" in config:
             return api.ExperimentalPolicy.from_config(config)
         if config["name"] in ("infer", "_infer"):  # the default of 2.1 and 2.2
-            return api.Policy("float64")
+            return api.global_policy()
         return api.Policy(config["name"])
 
 
@@ -129,7 +131,10 @@ def _build_optimizer(model):
         if getattr(part, "built", False) and not part._trainable_variables:
             part.built = False
     if optimizer is not None and model.built and not optimizer.built:
-        optimizer.build(model.trainable_variables)
+        try:
+            optimizer.build(model.trainable_variables)
+        except ValueError as error:  # of the state in the file; the optimizer is built
+            logging.warning("The optimizer starts without the state saved: %s", error)
 
 
 def patch_layers(keras, ledger):

@@ -163,7 +163,7 @@ def family_written(config):
     # its own optimizers back; others, and older configs, get what `tf.keras` is now.
     if "registered_name" in config and "tf_keras" in sys.modules:
         return "tf_keras"
-    return "keras3"
+    return "keras3" if tf.keras.Model is keras.Model else "tf_keras"
 
 
 def _is_new(config):

@@ -202,8 +202,19 @@ class Keras3Face(
         self.built = True
         pending = self.__dict__.pop("_pending_weights", None)
         if pending is not None:
-            with tf.init_scope():  # now, and not in each step that is being traced
-                self.set_weights(pending)
+            self._set_pending(pending)
+
+    def _set_pending(self, weights):
+        own = len(self._scale_variables())
+        complete = (len(self.variables), len(self.weights) + own)
+        if len(weights) not in complete:
+            raise ValueError(
+                f"'weights', which set_weights() got before the optimizer was built, has "
+                f"{len(weights)} arrays, but now there are {complete[0]} variables. Build "
+                "the optimizer before, on the same variables."
+            )
+        with tf.init_scope():  # now, and not in each step that is being traced
+            self.set_weights(weights)
 
     def set_weights(self, weights):
         """Set all state from a list of arrays.
@@ -363,9 +374,3 @@ class Keras3Face(
 
     def _serialize_inner(self):
         return keras.saving.serialize_keras_object(self.inner_optimizer)
-
-    @staticmethod
-    def _deserialize_inner(config, custom_objects):
-        return keras.saving.deserialize_keras_object(
-            config, custom_objects=custom_objects
-        )

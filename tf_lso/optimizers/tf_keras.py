@@ -3,7 +3,6 @@
 Imported only where tf_keras has been imported by the program.
 """
 
-import copy
 import inspect
 
 import tensorflow as tf
@@ -18,17 +17,6 @@ LEGACY_OPTIMIZER = tf_keras.optimizers.legacy.Optimizer
 OPTIMIZER = tf_keras.optimizers.Optimizer
 
 _FAMILY_WRAPPER = tf_keras.mixed_precision.LossScaleOptimizer
-
-
-def deserialize_inner(config, custom_objects):
-    """Make a tf_keras optimizer of a serialized one, of the family it was of."""
-    # The newer optimizers say what they are in their config, the legacy ones do not.
-    legacy = config.get("config", {}).get("is_legacy_optimizer", True)
-    return tf_keras.optimizers.deserialize(
-        copy.deepcopy(config),  # which it changes
-        custom_objects=custom_objects,
-        use_legacy_optimizer=legacy,
-    )
 
 
 class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin, surface.Surface):
@@ -93,10 +81,6 @@ class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin, surface.Su
 
     def _serialize_inner(self):
         return tf_keras.optimizers.serialize(self.inner_optimizer)
-
-    @staticmethod
-    def _deserialize_inner(config, custom_objects):
-        return deserialize_inner(config, custom_objects)
 
     @property
     def variables(self):

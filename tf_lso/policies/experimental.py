@@ -104,6 +104,10 @@ class LossScalePolicy:
             )
         return cls(**config)
 
+    def __hash__(self):
+        # Keras 3 compares policies by their names, and has left hashing out.
+        return hash(self.name)
+
     def __repr__(self):
         return f'<{type(self).__name__} "{self.name}", loss_scale={self.loss_scale}>'
 

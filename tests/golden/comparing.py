@@ -1,0 +1,136 @@
+"""Compares what tf_lso gives with a recorded section, version by version.
+
+Each recorded case is replayed once on each optimizer family that has it. What it gives is
+what every version gave, or what the table of differences makes of that.
+"""
+
+import dataclasses
+import functools
+import json
+import re
+from collections.abc import Callable
+
+from tests.golden import harness, messages, replays
+
+# Family in the record -> the families here; policies have none, but are of a Keras.
+FAMILIES = {
+    "v2": ("legacy", "keras3"),
+    "new": ("new", "keras3"),
+    None: ("new", "keras3"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """One section of a file of the record.
+
+    Attributes:
+      name: that of the section.
+      replay: function of (family, case) that gives what the record holds for the case.
+      differences: list of `differences.Difference`.
+      equal: function of (actual, expected, case, family).
+      families: family in the record -> the families here.
+      file: the file's name.
+    """
+
+    name: str
+    replay: Callable
+    differences: list
+    equal: Callable = lambda actual, expected, case, family: replays.equal(
+        actual, expected
+    )
+    families: dict = dataclasses.field(default_factory=lambda: FAMILIES)
+    file: str = "training"
+
+    def replays(self):
+        """Yield (case, results, family), each family for itself, to be made once."""
+        cases = harness.cases(self.name, self.file)
+        for family in sorted({f for found in self.families.values() for f in found}):
+            for case, results in cases:
+                if family in self.families[case.get("family")]:
+                    yield case, results, family
+
+    def actual(self, family, case):
+        """What tf_lso gives; played once."""
+        return _played(self.name, self.replay, family, json.dumps(case))
+
+    def listed(self, case, family, version):
+        """The differences that a replay of `case` against `version` shows."""
+        return [
+            difference
+            for difference in self.differences
+            if difference.holds(self.name, case, family, version)
+        ]
+
+    def check(self, case, results, family):
+        """Assert that tf_lso gives what each version gave, differences aside."""
+        for version, recorded in _each_version(results):
+            listed = self.listed(case, family, version)
+            problem = self._problem(recorded, listed, case, family)
+            assert problem is None, f"{version}: {problem}"
+
+    def idle(self):
+        """The differences without which each replay would be as it is."""
+        needed = set()
+        for case, results, family in self.replays():
+            for version, recorded in _each_version(results):
+                listed = self.listed(case, family, version)
+                for difference in listed:
+                    others = [d for d in listed if d is not difference]
+                    if self._problem(recorded, others, case, family):
+                        needed.add(id(difference))
+        return [d for d in self.differences if id(d) not in needed]
+
+    def _problem(self, recorded, listed, case, family):
+        """How tf_lso differs beyond the listed differences, or None."""
+        actual, expected = self.actual(family, case), recorded
+        try:
+            for difference in listed:
+                expected = difference.expected(expected, case)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            return repr(error)  # one changes what another has to give first
+        if not self.equal(actual, expected, case, family):
+            return f"{expected}, now {actual}"
+        if "error" in actual and not _is_clear(actual["message"], recorded, listed):
+            return f"unclear: {actual['message']}"
+        return None
+
+
+@functools.cache
+def _played(name, replay, family, case):
+    del name  # it is only for the cache
+    return replay(family, json.loads(case))
+
+
+def _each_version(results):
+    for entry in results:
+        for version in entry["versions"]:
+            yield version, replays.recorded(entry["result"])
+
+
+def _is_clear(message, recorded, listed):
+    patterns = [difference.message for difference in listed if difference.message]
+    if patterns:
+        return re.search(patterns[-1], message)
+    return messages.is_as_clear(message, recorded.get("message", ""))
+
+
+def as_in(version, section, of=None):
+    """What `version` gave: of versions that disagree, tf_lso follows it.
+
+    Args:
+      version: the version.
+      section: the section of `training.json.gz`.
+      of: names of another case, whose result it is.
+    """
+
+    def expected(recorded, case):
+        del recorded
+        ((_, results),) = [
+            found
+            for found in harness.cases(section, "training")
+            if found[0] == {**case, **(of or {})}
+        ]
+        return replays.recorded(harness.result_of(results, version))
+
+    return expected

@@ -1,0 +1,212 @@
+"""Replays the graph rewrite to float16 and the loss scaling of `tf.compat.v1`."""
+
+import contextlib
+import re
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.families import FAMILIES
+from tests.golden import extract_behaviour, replays
+from tf_lso import policies
+from tf_lso.installation import wrapping
+
+V1 = tf.compat.v1.train
+Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
+
+REPLAYED_ON = {None: ("legacy", "keras3")}
+
+# The two names of the one function.
+_MODULES = {
+    "v1": tf_lso.compat.v1.mixed_precision,
+    "v2": tf_lso.train.experimental,
+}
+
+_LOSS_SCALES = {
+    "8": lambda: 8,
+    "0.5": lambda: 0.5,
+    "None": lambda: None,
+    "Dyn": lambda: tf_lso.DynamicLossScale(8.0, 3),
+}
+
+_OPTIMIZERS = {
+    "keras_SGD": lambda sgd: sgd(0.1),
+    "keras_new_SGD": lambda sgd: FAMILIES["new"].SGD(0.1),
+    "clipnorm": lambda sgd: sgd(0.1, clipnorm=1.0),
+    "v1_GD": lambda sgd: V1.GradientDescentOptimizer(0.1),
+    "lso": lambda sgd: tf_lso.LossScaleOptimizer(sgd(0.1)),
+    "str": lambda sgd: "sgd",
+}
+
+_INNER = {
+    "GradientDescentOptimizer": lambda: V1.GradientDescentOptimizer(0.1),
+    "MomentumOptimizer": lambda: V1.MomentumOptimizer(0.1, 0.9),
+    "AdamOptimizer": lambda: V1.AdamOptimizer(0.1),
+}
+
+# Two finite steps, three that are skipped, and three finite ones.
+GRADIENTS = (0.5, 0.5, float("inf"), float("nan"), float("inf"), 0.5, 0.5, 0.5)
+
+
+# --- The wrapper of tf.compat.v1.
+
+
+def _eager(inner):
+    scale = tf_lso.DynamicLossScale(4.0, 2)
+    optimizer, variable = Wrapper(inner, scale), tf.Variable(1.0, name="v")
+    rows = []
+    for gradient in GRADIENTS:
+        optimizer.apply_gradients([(tf.constant(gradient), variable)])
+        counter = dict(scale.named_variables())["good_steps"]
+        rows.append([float(variable), float(scale()), int(counter), None])
+    return rows
+
+
+def _graph(inner):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        scale = tf_lso.DynamicLossScale(4.0, 2)
+        optimizer = Wrapper(inner, scale)
+        variable = tf.compat.v1.get_variable("v", initializer=1.0, use_resource=True)
+        step = V1.get_or_create_global_step()
+        fed = tf.compat.v1.placeholder(tf.float32, [])
+        train = optimizer.apply_gradients([(fed, variable)], global_step=step)
+        names = sorted(v.name for v in tf.compat.v1.global_variables())
+        session.run(tf.compat.v1.global_variables_initializer())
+        counter = dict(scale.named_variables())["good_steps"]
+        rows = []
+        for gradient in GRADIENTS:
+            session.run(train, {fed: gradient})
+            now = session.run([variable, scale(), counter, step])
+            rows.append([np.asarray(value).item() for value in now])
+    return {
+        "rows": rows,
+        "slot_names": optimizer.get_slot_names(),
+        "train_op": train.type,
+        "vars": names,
+    }
+
+
+def _compute_gradients(inner):
+    variable = tf.Variable(1.0)
+    return Wrapper(inner, 8).compute_gradients(lambda: 2.0 * variable, [variable])
+
+
+def _made(optimizer):
+    mro = [cls.__name__ for cls in type(optimizer).__mro__]
+    return {"mro": mro, "repr": repr(optimizer)}
+
+
+def _wrapper(case, family):
+    inner = _INNER["GradientDescentOptimizer"]()
+    words = case.split()
+    if len(words) == 3:
+        return {"eager": _eager, "graph": _graph}[words[1]](_INNER[words[2]]())
+    if case == "MPLSO compute_gradients":
+        return _compute_gradients(inner)
+    if case == "MPLSO methods":
+        return [name for name in dir(Wrapper(inner, 8)) if not name.startswith("_")]
+    if case == "MPLSO(MPLSO)":
+        return type(Wrapper(Wrapper(inner, 8), 8)).__name__
+    if case == "MPLSO(None)":
+        return Wrapper(None, 8)
+    if case == "MPLSO(keras)":
+        return Wrapper(FAMILIES[family].SGD(0.1), 8)
+    (name,) = re.fullmatch(r"MPLSO\(GradientDescent,(.+)\)", case).groups()
+    return _made(Wrapper(inner, _LOSS_SCALES.get(name, lambda: name)()))
+
+
+# --- The switch.
+
+
+def _enabled(module, case, family):
+    optimizer, loss_scale = re.fullmatch(r"enable_v\d\((\w+),(.+)\)", case).groups()
+    arguments = {}
+    if loss_scale != "default":
+        value = _LOSS_SCALES.get(loss_scale, lambda: loss_scale)
+        arguments["loss_scale"] = value()
+    wrapped = module.enable_mixed_precision_graph_rewrite(
+        _OPTIMIZERS[optimizer](FAMILIES[family].SGD), **arguments
+    )
+    value = getattr(wrapped, "loss_scale", None)
+    return {
+        "type": type(wrapped).__name__,
+        "loss_scale": None if value is None else float(value),
+    }
+
+
+def _options():
+    options = tf.config.optimizer.get_experimental_options()
+    names = ("auto_mixed_precision", "disable_meta_optimizer", "disable_model_pruning")
+    return {name: options.get(name, False) for name in names}
+
+
+def _on(module, family):
+    module.enable_mixed_precision_graph_rewrite(FAMILIES[family].SGD(0.1))
+
+
+def _after_policy(module, api, family):
+    api.set_global_policy("mixed_float16")
+    try:
+        _on(module, family)
+    except ValueError as error:
+        return {"error": "ValueError", "message": str(error)}
+    return None
+
+
+def _policy_after(module, api, family):
+    _on(module, family)
+    api.set_global_policy("mixed_float16")
+
+
+def _disabled(module, family):
+    _on(module, family)
+    return module.disable_mixed_precision_graph_rewrite()
+
+
+_SWITCH = {
+    "options_after_enable": lambda m, api, family: (_on(m, family), _options())[1],
+    "options_after_disable": lambda m, api, family: (_disabled(m, family), _options())[
+        1
+    ],
+    "disable": lambda m, api, family: _disabled(m, family),
+    "disable_twice": lambda m, api, family: (
+        _disabled(m, family),
+        m.disable_mixed_precision_graph_rewrite(),
+    )[1],
+    "enable_after_mixed_policy": _after_policy,
+    "policy_after_enable": _policy_after,
+    "reset_policy": lambda m, api, family: api.set_global_policy(None),
+}
+
+
+@contextlib.contextmanager
+def _restored(api):
+    """The rewrite and the policy are off before and after."""
+    try:
+        yield
+    finally:
+        if tf.__internal__.train.is_mixed_precision_graph_rewrite_enabled():
+            _MODULES["v1"].disable_mixed_precision_graph_rewrite()
+        api.set_global_policy(None)
+        wrapping.disable(keras)
+        wrapping.disable(tf_keras)
+
+
+def replay(family, case):
+    """What the record holds for a case of `graph_rewrite`."""
+    name = case["case"]
+    api = policies.of("keras" if family == "keras3" else "tf_keras")
+
+    def run():
+        if name.startswith("MPLSO"):
+            return _wrapper(name, family)
+        if "(" in name:
+            return _enabled(_MODULES[name[7:9]], name, family)
+        switch, _, version = name.rpartition("_")
+        return _SWITCH[switch](_MODULES[version], api, family)
+
+    with _restored(api):
+        return extract_behaviour.plain(replays.attempt(run))

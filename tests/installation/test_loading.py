@@ -1,0 +1,545 @@
+"""Keras 3 and tf_keras load what any generation saved, while `loading` is enabled."""
+
+import contextlib
+import copy
+import gc
+import json
+import sys
+import types
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.families import FAMILIES
+from tf_lso.installation import loading
+from tf_lso.optimizers import experimental
+
+KERASES = {"keras3": keras, "tf_keras": tf_keras}
+OLD_KERAS3 = keras.__version__.startswith("3.0.")
+X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
+Y = np.float32([[1.0], [2.0], [3.0]])
+
+
+@contextlib.contextmanager
+def enabled(module):
+    assert loading.enable(module)
+    try:
+        yield
+    finally:
+        loading.disable(module)
+
+
+@pytest.fixture
+def in_keras3():
+    with enabled(keras):
+        yield
+
+
+@pytest.fixture
+def in_tf_keras():
+    with enabled(tf_keras):
+        yield
+
+
+def number(value):
+    """The value of a variable of any Keras, or a number."""
+    return float(np.asarray(value))
+
+
+def model(module=keras, **kwargs):
+    return module.Sequential(
+        [
+            module.layers.InputLayer((3,)),
+            module.layers.Dense(2, activation="tanh", name="dense_a", **kwargs),
+            module.layers.Dense(1, name="dense_b", **kwargs),
+        ],
+        name="tiny",
+    )
+
+
+def trained(module, optimizer, loss="mse", **kwargs):
+    made = model(module, **kwargs)
+    made.compile(optimizer, loss)
+    made.train_on_batch(X, Y)
+    return made
+
+
+def sgd(**config):
+    return {"class_name": "SGD", "config": {"learning_rate": 0.25, **config}}
+
+
+def stable(class_name="LossScaleOptimizer", inner=None, **config):
+    config = {"initial_scale": 4.0, "dynamic_growth_steps": 3, **config}
+    inner = inner or sgd(decay=0.0, momentum=0.5)
+    return {"class_name": class_name, "config": {"inner_optimizer": inner, **config}}
+
+
+def of_2_3(**config):
+    config = {"initial_loss_scale": 4.0, "increment_period": 3, **config}
+    loss_scale = {"class_name": "DynamicLossScale", "config": config}
+    inner = sgd(decay=0.0, momentum=0.5)
+    return {
+        "class_name": "LossScaleOptimizer",
+        "config": {"optimizer": inner, "loss_scale": loss_scale},
+    }
+
+
+SAVED = {
+    "2.3": of_2_3(),
+    "2.4": stable(dynamic=True),
+    "2.4 experimental": stable("LossScaleOptimizerV1", dynamic=True),
+    "2.9 new": stable(
+        "LossScaleOptimizerV3",
+        {
+            "class_name": "Custom>SGD",
+            "config": {"learning_rate": 0.25, "momentum": 0.5},
+        },
+    ),
+    "keras3": stable(inner=sgd(momentum=0.5), name="mine", loss_scale_factor=None),
+}
+
+
+def assert_ours(optimizer, family):
+    base = keras.optimizers.Optimizer if family == "keras3" else None
+    kinds = base or (
+        tf_keras.optimizers.Optimizer,
+        tf_keras.optimizers.legacy.Optimizer,
+    )
+    assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+    assert isinstance(optimizer.inner_optimizer, kinds)
+    assert (optimizer.initial_scale, optimizer.dynamic_growth_steps) == (4.0, 3)
+    assert number(optimizer.learning_rate) == 0.25
+    assert number(optimizer.momentum) == 0.5
+
+
+# --- Optimizers.
+
+
+@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("saved", SAVED)
+def test_deserialize_and_get_load_every_wrapper(saved, family):
+    module = KERASES[family]
+    config = copy.deepcopy(SAVED[saved])
+    with enabled(module):
+        assert_ours(module.optimizers.deserialize(config), family)
+        assert_ours(module.optimizers.deserialize(config, custom_objects={}), family)
+        assert_ours(module.optimizers.get(config), family)
+    assert config == SAVED[saved]
+
+
+def test_the_functions_of_tf_keras_the_attribute_load_too(in_keras3):
+    # `tf.keras` has names of its own for them.
+    assert_ours(tf.keras.optimizers.deserialize(stable()), "keras3")
+    assert_ours(tf.keras.optimizers.get(stable()), "keras3")
+
+
+@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize(
+    "cls", [tf_lso.LossScaleOptimizer, experimental.LossScaleOptimizer]
+)
+@pytest.mark.parametrize("by", ["argument", "scope"])
+def test_custom_objects_may_name_the_class(cls, family, by):
+    module = KERASES[family]
+    custom = {"LossScaleOptimizer": cls}
+    with enabled(module):
+        if by == "argument":
+            optimizer = module.optimizers.deserialize(stable(), custom_objects=custom)
+        else:
+            with module.saving.custom_object_scope(custom):
+                optimizer = module.optimizers.get(stable())
+    assert_ours(optimizer, family)
+    is_experimental = isinstance(optimizer, experimental.LossScaleOptimizer)
+    assert is_experimental == (cls is experimental.LossScaleOptimizer)
+
+
+def test_bare_optimizers_of_keras2_load_into_keras3(in_keras3):
+    config = sgd(decay=0.0, momentum=0, jit_compile=True)
+    before = copy.deepcopy(config)
+    for load in (keras.optimizers.deserialize, keras.optimizers.get):
+        optimizer = load(config)
+        assert type(optimizer) is keras.optimizers.SGD
+        assert number(optimizer.learning_rate) == 0.25
+    assert config == before
+
+
+def test_bare_optimizers_of_keras3_load_into_tf_keras(in_tf_keras):
+    config = keras.optimizers.serialize(keras.optimizers.SGD(0.25, momentum=0.5))
+    before = copy.deepcopy(config)
+    optimizer = tf_keras.optimizers.deserialize(config)
+    assert type(optimizer) is tf_keras.optimizers.SGD
+    assert optimizer.momentum == 0.5
+    assert config == before
+
+
+@pytest.mark.parametrize("family", KERASES)
+def test_a_kerass_own_configs_are_left_to_it_and_unchanged(family):
+    module = KERASES[family]
+    config = module.optimizers.serialize(module.optimizers.Adam(0.25))
+    before = copy.deepcopy(config)
+    with enabled(module):
+        assert not loading.is_foreign(config, family)
+        assert type(module.optimizers.deserialize(config)) is module.optimizers.Adam
+        assert type(module.optimizers.get("adam")) is module.optimizers.Adam
+        assert module.optimizers.get(None) is None if family == "keras3" else True
+        with pytest.raises(ValueError, match="bogus"):
+            module.optimizers.get("bogus")
+    assert config == before
+
+
+@pytest.mark.parametrize("value", [None, "adam", 3, {}, {"class_name": 3}])
+def test_what_is_no_config_is_left_to_keras(value):
+    assert not loading.is_foreign(value, "keras3")
+    assert not loading.is_foreign(value, "tf_keras")
+
+
+def test_without_it_keras3_does_not_load_them():
+    # Otherwise the tests above would prove nothing.
+    for config in (of_2_3(), stable("LossScaleOptimizerV3"), sgd(jit_compile=True)):
+        with pytest.raises((KeyError, TypeError, ValueError)):
+            keras.optimizers.get(copy.deepcopy(config))
+
+
+# --- Models.
+
+
+def rewrite_h5(path, optimizer=None, policy=None, first_input=False):
+    """Let an .h5 file that tf_keras wrote hold what another version wrote."""
+    with h5py.File(path, "r+") as file:
+        if optimizer is not None:
+            config = json.loads(file.attrs["training_config"])
+            config["optimizer_config"] = optimizer
+            file.attrs["training_config"] = json.dumps(config)
+        config = json.loads(file.attrs["model_config"])
+        layers = config["config"]["layers"]
+        if first_input:  # 2.0-2.2 had no InputLayer in a Sequential
+            del layers[0]
+        for layer in layers:
+            layer["config"].pop("optional", None)  # of tf_keras 2.21
+            if layer["class_name"] == "Dense" and policy is not None:
+                layer["config"]["dtype"] = policy
+        layers[0]["config"].setdefault("batch_input_shape", [None, 3])
+        file.attrs["model_config"] = json.dumps(config)
+
+
+def load_h5(module, path, **kwargs):
+    with enabled(module):
+        return module.models.load_model(path, **kwargs)
+
+
+@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("saved", SAVED)
+@pytest.mark.parametrize("custom", [None, "stable", "experimental"])
+def test_h5_models_load_and_train(saved, family, custom, tmp_path):
+    source = trained(tf_keras, tf_keras.optimizers.legacy.SGD(0.25))
+    path = str(tmp_path / "model.h5")
+    source.save(path)
+    rewrite_h5(path, SAVED[saved])
+    cls = (experimental if custom == "experimental" else tf_lso).LossScaleOptimizer
+    custom_objects = None if custom is None else {"LossScaleOptimizer": cls}
+    loaded = load_h5(KERASES[family], path, custom_objects=custom_objects)
+    assert_ours(loaded.optimizer, family)
+    np.testing.assert_allclose(loaded.predict(X, verbose=0), source(X), rtol=1e-6)
+    before = loaded.get_weights()[0]
+    steps = number(loaded.optimizer.iterations)
+    loaded.fit(X, Y, verbose=0)
+    assert number(loaded.optimizer.iterations) == steps + 1
+    assert not np.array_equal(loaded.get_weights()[0], before)
+    is_experimental = isinstance(loaded.optimizer, experimental.LossScaleOptimizer)
+    assert is_experimental == (custom == "experimental")
+
+
+@pytest.mark.parametrize("kind", ["legacy", "new"])
+def test_h5_models_with_a_bare_optimizer_load_and_train(kind, in_keras3, tmp_path):
+    source = trained(tf_keras, FAMILIES[kind].Adam(0.25, beta_1=0.5))
+    path = str(tmp_path / "model.h5")
+    source.save(path)
+    rewrite_h5(path)
+    loaded = keras.models.load_model(path)
+    assert type(loaded.optimizer) is keras.optimizers.Adam
+    assert loaded.optimizer.beta_1 == pytest.approx(0.5)
+    loaded.fit(X, Y, verbose=0)
+
+
+@pytest.mark.parametrize("kind", ["legacy", "new"])
+def test_h5_models_with_a_wrapped_adam_load_whatever_its_state(
+    kind, in_keras3, tmp_path
+):
+    # The state of the two has the same arrays in another order.
+    source = trained(
+        tf_keras,
+        tf_keras.mixed_precision.LossScaleOptimizer(
+            FAMILIES[kind].Adam(0.25), initial_scale=4.0
+        ),
+    )
+    path = str(tmp_path / "model.h5")
+    source.save(path)
+    rewrite_h5(path)
+    loaded = keras.models.load_model(path)
+    assert isinstance(loaded.optimizer, tf_lso.LossScaleOptimizer)
+    loaded.fit(X, Y, verbose=0)
+
+
+def test_an_h5_model_without_an_input_layer_gets_the_right_shape(in_keras3, tmp_path):
+    source = trained(tf_keras, tf_keras.optimizers.legacy.SGD(0.25))
+    path = str(tmp_path / "model.h5")
+    source.save(path)
+    rewrite_h5(path, of_2_3(), first_input=True)
+    loaded = keras.models.load_model(path)
+    assert loaded.input_shape == (None, 3)
+    np.testing.assert_allclose(loaded.predict(X, verbose=0), source(X), rtol=1e-6)
+    loaded.train_on_batch(X, Y)
+
+
+@pytest.mark.parametrize("kind", ["legacy", "new"])
+@pytest.mark.parametrize("wrapped", [True, False])
+@pytest.mark.parametrize("custom", [None, "experimental"])
+@pytest.mark.parametrize("family", KERASES)
+def test_keras_models_of_keras2_load_and_train(kind, wrapped, custom, family, tmp_path):
+    inner = FAMILIES[kind].SGD(0.25, momentum=0.5)
+    optimizer = inner
+    if wrapped:
+        optimizer = tf_keras.mixed_precision.LossScaleOptimizer(
+            inner, initial_scale=4.0, dynamic_growth_steps=3
+        )
+    source = trained(tf_keras, optimizer)
+    path = tmp_path / "model.keras"
+    source.save(path)
+    for_2_15(path)
+    module = KERASES[family]
+    cls = experimental.LossScaleOptimizer
+    custom_objects = {"LossScaleOptimizer": cls} if custom else None
+    with enabled(module):
+        loaded = module.models.load_model(path, custom_objects=custom_objects)
+    if wrapped:
+        assert_ours(loaded.optimizer, family)
+        assert isinstance(loaded.optimizer, cls) == (custom is not None)
+    else:
+        assert type(loaded.optimizer).__module__.split(".")[0] == module.__name__
+        assert number(loaded.optimizer.learning_rate) == 0.25
+    np.testing.assert_allclose(loaded.predict(X, verbose=0), source(X), rtol=1e-6)
+    loaded.fit(X, Y, verbose=0)
+
+
+def for_2_15(path):
+    """Let a .keras file that tf_keras wrote be as TensorFlow 2.12-2.15 wrote it."""
+    import zipfile
+
+    with zipfile.ZipFile(path) as file:
+        content = {name: file.read(name) for name in file.namelist()}
+    config = json.loads(content["config.json"])
+    for layer in config["config"]["layers"]:
+        layer["config"].pop("optional", None)
+    config["config"]["layers"][1]["config"].setdefault("batch_input_shape", [None, 3])
+    assert config["compile_config"]["steps_per_execution"] is None
+    content["config.json"] = json.dumps(config).encode()
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in content.items():
+            file.writestr(name, data)
+
+
+POLICIES = {
+    "2.1": {"class_name": "Policy", "config": {"name": "mixed_float16"}},
+    "2.4 experimental": {
+        "class_name": "PolicyV1",
+        "config": {
+            "name": "mixed_float16",
+            "loss_scale": {
+                "class_name": "FixedLossScale",
+                "config": {"loss_scale_value": 128.0},
+            },
+        },
+    },
+    "none": {
+        "class_name": "PolicyV1",
+        "config": {"name": "mixed_float16", "loss_scale": None},
+    },
+    "2.12": {
+        "class_name": "Policy",
+        "config": {"name": "mixed_float16"},
+        "module": "keras.mixed_precision",
+        "registered_name": None,
+    },
+}
+
+
+@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_models_with_dtype_policies_of_old_load(policy, family, tmp_path):
+    source = trained(tf_keras, tf_keras.optimizers.legacy.SGD(0.25))
+    path = str(tmp_path / "model.h5")
+    source.save(path)
+    rewrite_h5(path, stable(), policy=POLICIES[policy])
+    loaded = load_h5(KERASES[family], path)
+    for layer in loaded.layers:
+        assert layer.compute_dtype == "float16"
+        assert layer.dtype_policy.name == "mixed_float16"
+    loaded.train_on_batch(X, Y)
+    assert_ours(loaded.optimizer, family)
+
+
+@pytest.mark.parametrize("name", ["infer", "_infer"])
+def test_the_policy_that_nobody_set_is_the_global_one(in_keras3, name):
+    config = {"class_name": "Policy", "config": {"name": name}}
+    layer = keras.layers.Dense.from_config({"units": 2, "dtype": config})
+    assert layer.dtype_policy.name == keras.config.dtype_policy().name
+
+
+@pytest.mark.parametrize("metrics", [["mae"], ["accuracy"], []])
+@pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 cannot load any metrics of .h5 files")
+def test_losses_and_metrics_by_name_load(in_keras3, metrics, tmp_path):
+    source = model(tf_keras)
+    source.compile(tf_keras.optimizers.legacy.SGD(0.25), "mse", metrics)
+    source.train_on_batch(X, Y)
+    path = str(tmp_path / "model.h5")
+    source.save(path)
+    rewrite_h5(path)
+    loaded = keras.models.load_model(path)
+    assert loaded.evaluate(X, Y, verbose=0) == pytest.approx(
+        source.evaluate(X, Y, verbose=0), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("suffix", ["keras", "h5"])
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("cls", ["stable", "experimental"])
+def test_a_model_that_was_saved_with_tf_lso_loads(
+    kind, suffix, installed, cls, tmp_path
+):
+    module = keras if kind == "keras3" else tf_keras
+    family = "keras3" if kind == "keras3" else "tf_keras"
+    if suffix == "h5" and not installed and kind != "keras3":
+        pytest.skip("tf_keras makes its own wrapper of that name")
+    if suffix == "h5" and kind == "keras3" and OLD_KERAS3:
+        pytest.skip("Keras 3.0 cannot write its own wrapper either")
+    inner = FAMILIES[kind].SGD(0.25, momentum=0.5)
+    if cls == "stable":
+        optimizer = tf_lso.LossScaleOptimizer(inner, True, 4.0, 3)
+    else:
+        scale = tf_lso.DynamicLossScale(4.0, 3, 8.0)
+        optimizer = experimental.LossScaleOptimizer(inner, scale)
+    loss = module.losses.MeanSquaredError()
+    source = trained(module, optimizer, loss)
+    path = str(tmp_path / f"model.{suffix}")
+    source.save(path)
+    with enabled(module) if installed else contextlib.nullcontext():
+        loaded = module.models.load_model(path)
+    assert_ours(loaded.optimizer, family)
+    assert type(loaded.optimizer) is type(optimizer)
+    np.testing.assert_allclose(loaded.predict(X, verbose=0), source(X), rtol=1e-6)
+    loaded.train_on_batch(X, Y)
+
+
+# --- Enabling and disabling.
+
+
+def snapshot():
+    """All that could be changed: attributes of a Keras's modules and classes."""
+    gc.collect()
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] not in ("keras", "tf_keras"):
+            continue
+        owners = [module] + [v for v in vars(module).values() if isinstance(v, type)]
+        for owner in owners:
+            if isinstance(owner, types.ModuleType) or owner.__module__ == name:
+                found[name, owner.__name__] = dict(vars(owner))
+    registries = [dict(k.saving.get_custom_objects()) for k in KERASES.values()]
+    return found, registries
+
+
+def changed(before, after):
+    names = set()
+    for owner, attributes in before[0].items():
+        for name in attributes.keys() | after[0][owner].keys():
+            missing = object()
+            if attributes.get(name, missing) is not after[0][owner].get(name, missing):
+                names.add((*owner, name))
+    return names, before[1] != after[1]
+
+
+@pytest.mark.parametrize("family", KERASES)
+def test_all_is_restored(family):
+    module = KERASES[family]
+    assert tf.keras.optimizers  # which makes more names of them
+    before = snapshot()
+    with enabled(module):
+        names, registry = changed(before, snapshot())
+    assert {name for *_, name in names} >= {"deserialize", "compile_from_config"}
+    assert {name.split(".")[0] for name, *_ in names} == {module.__name__}
+    assert registry == (family == "keras3")
+    assert changed(before, snapshot()) == (set(), False)
+
+
+def test_enabling_twice_is_once():
+    original = keras.optimizers.deserialize
+    with enabled(keras):
+        assert loading.enable(keras) is False
+    assert keras.optimizers.deserialize is original
+    loading.disable(keras)
+    assert keras.optimizers.deserialize is original
+
+
+def test_a_name_copied_while_it_was_enabled_does_nothing_afterwards():
+    with enabled(keras):
+        copied = keras.optimizers.deserialize
+    config = keras.optimizers.serialize(
+        keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.25))
+    )
+    assert type(copied(config)) is keras.optimizers.LossScaleOptimizer
+
+
+def test_a_registered_policy_of_the_users_own_is_kept():
+    registered = keras.saving.get_custom_objects()
+    registered["Policy"] = keras.DTypePolicy
+    try:
+        with enabled(keras):
+            assert registered["Policy"] is keras.DTypePolicy
+        assert registered["Policy"] is keras.DTypePolicy
+    finally:
+        del registered["Policy"]
+
+
+class TestPrivate:
+    """What is private of a Keras, and would be noticed here if it moved."""
+
+    @pytest.mark.parametrize("family", KERASES)
+    def test_get_and_load_model_find_deserialize_in_its_module(self, family):
+        module = KERASES[family]
+        defining = sys.modules[module.optimizers.deserialize.__module__]
+        with enabled(module):
+            assert defining.deserialize is module.optimizers.deserialize
+            assert module.optimizers.get.__globals__ is vars(defining)
+            assert module.optimizers.deserialize.__wrapped__.__globals__ is vars(
+                defining
+            )
+
+    def test_load_model_has_one_more_name(self):
+        with enabled(keras):
+            assert keras.saving.load_model is keras.models.load_model
+            assert hasattr(keras.models.load_model, "__wrapped__")
+
+    @pytest.mark.parametrize("family", KERASES)
+    def test_models_compile_from_the_config_of_their_base_class(self, family):
+        module = KERASES[family]
+        before = module.Model.compile_from_config
+        with enabled(module):
+            assert module.Model.compile_from_config is not before
+            assert module.Sequential.compile_from_config.__wrapped__ is before
+
+    def test_layers_of_keras3_are_made_by_one_function(self):
+        before = keras.layers.Layer.from_config.__func__
+        with enabled(keras):
+            patched = keras.layers.Dense.__mro__
+            owner = [c for c in patched if "from_config" in vars(c)][-1]
+            assert vars(owner)["from_config"].__func__.__wrapped__ is before
+
+    def test_keras3_builds_optimizers_of_h5_models_on_a_list_of_this_name(self):
+        optimizer = keras.optimizers.SGD()
+        optimizer.build([])
+        assert optimizer.built and optimizer._trainable_variables == []
