@@ -253,6 +253,46 @@ class TestOfTheInnerOptimizer:
         assert copies(x) == [1.0, 1.0]
         assert float(optimizer.loss_scale) == 4.0
 
+    @pytest.mark.parametrize("name", ["aggregate_gradients", "_aggregate_gradients"])
+    def test_summing_in_its_own_way_is_left_to_it(self, family, x, name):
+        """As Horovod's optimizers do, by the method that OptimizerV2 called."""
+        calls = []
+
+        def aggregate(self, grads_and_vars):
+            pairs = list(grads_and_vars)
+            calls.append(len(pairs))
+            return [(2 * g, v) for g, v in pairs] if name[0] == "_" else pairs
+
+        Own = type("Own", (FAMILIES[family].SGD,), {name: aggregate})
+        if family == "legacy" and name[0] != "_":
+            pytest.skip("OptimizerV2 never called a method of that name")
+        optimizer = tf_lso.LossScaleOptimizer(Own(0.125), initial_scale=8)
+        step(optimizer, x)
+        assert calls == [1]
+        assert float(x) == (0.5 if name[0] == "_" else 0.75)
+
+    def test_the_signature_of_optimizer_v2_is_taken(self, x):
+        class Doubling(FAMILIES["new"].SGD):
+            def apply_gradients(
+                self, grads_and_vars, name=None, experimental_aggregate_gradients=True
+            ):
+                return super().apply_gradients(
+                    [(2 * g, v) for g, v in grads_and_vars],
+                    name=name,
+                    experimental_aggregate_gradients=experimental_aggregate_gradients,
+                )
+
+        step(tf_lso.LossScaleOptimizer(Doubling(0.125), initial_scale=8), x)
+        assert float(x) == 0.5
+
+    def test_an_update_that_nothing_calls_any_more_is_told_of(self, family, caplog):
+        class Decaying(FAMILIES[family].SGD):
+            def _resource_apply_dense(self, grad, var, apply_state=None):
+                return super()._resource_apply_dense(grad, var, apply_state)
+
+        tf_lso.LossScaleOptimizer(Decaying(0.1))
+        assert ("_resource_apply_dense" in caplog.text) == (family != "legacy")
+
     def test_a_gradient_transformer_of_a_legacy_optimizer(self, x):
         inner = FAMILIES["legacy"].SGD(
             0.25, gradient_transformers=[lambda pairs: [(g * 2.0, v) for g, v in pairs]]

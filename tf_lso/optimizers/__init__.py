@@ -201,6 +201,13 @@ class LossScaleOptimizer(surface.Surface):
         # Not through attribute assignment, which every family's base class tracks or
         # delegates in a way of its own.
         self.__dict__.update(state)
+        dead = checks.dead_overrides(inner)
+        if dead and not self._returns_operations:
+            self._once.warn(
+                f"{type(inner).__name__} overrides {', '.join(dead)}, which optimizers "
+                "since TensorFlow 2.11 never call. Override update_step() instead, or "
+                "derive the class from tf_keras.optimizers.legacy."
+            )
         if name is not None:
             self.name = name
         self._wrap_inner()

@@ -21,6 +21,13 @@ class CallableList(list):
         return self
 
 
+def in_graph_of_tensorflow_1():
+    """Whether a graph of sessions is being built, and no function."""
+    if tf.executing_eagerly():
+        return False
+    return not tf.compat.v1.get_default_graph().building_function
+
+
 def as_list(name, iterable):
     """Return a list of `iterable`, or raise TypeError naming the argument."""
     try:
@@ -71,6 +78,24 @@ def check_strategy():
             "machine or tf.distribute.MultiWorkerMirroredStrategy on several; with "
             "bfloat16, which needs no loss scaling, leave the optimizer unwrapped."
         )
+
+
+def own_aggregation(optimizer, base):
+    """Return the method of a user's subclass that sums gradients its own way, or None.
+
+    Horovod's optimizers have one, called as that of OptimizerV2 was.
+    """
+    for name in ("_aggregate_gradients", "aggregate_gradients"):
+        method = getattr(type(optimizer), name, None)
+        if method is not None and method is not getattr(base, name, None):
+            return getattr(optimizer, name)
+    return None
+
+
+def dead_overrides(optimizer):
+    """Return the methods of a user's class that only OptimizerV2 called, a list."""
+    names = ("_resource_apply_dense", "_resource_apply_sparse")
+    return [name for name in names if hasattr(type(optimizer), name)]
 
 
 def called(variables):

@@ -113,7 +113,10 @@ class Keras3Face(
 ):
     """The surface on an optimizer of Keras 3."""
 
-    aggregates_in_full = True
+    @property
+    def aggregates_in_full(self):
+        """Whether aggregation leaves the same gradients on each replica."""
+        return checks.own_aggregation(self.inner_optimizer, OPTIMIZER) is None
 
     def _initialize_family(self, name):
         # Skips the constructor of Keras's own LossScaleOptimizer, whose arguments and
@@ -146,6 +149,9 @@ class Keras3Face(
 
     def aggregate_inner(self, gradients, variables):
         """Return the gradients summed over all replicas, and their variables."""
+        aggregate = checks.own_aggregation(self.inner_optimizer, OPTIMIZER)
+        if aggregate is not None:
+            return checks.unzip(aggregate(list(zip(gradients, variables))))
         # A gradient that no operation of this replica made may have no device, which
         # the reduction goes by.
         gradients = [

@@ -112,6 +112,9 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
 
     # --- Steps.
 
+    # Whether the inner optimizer hands out what it did as operations of a graph.
+    _returns_operations = False
+
     @checks.not_converted
     def apply_gradients(
         self,
@@ -175,14 +178,21 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         self._once.warn(self._protocol.forgotten())
         if not tf.executing_eagerly():
             self.__dict__["_traced"] = True
-        return step_lib.apply_step(
-            self,
-            list(grads),
-            list(variables),
-            unscale=unscale,
-            aggregate=aggregate,
-            name=name,
-        )
+
+        def step(grads):
+            return step_lib.apply_step(
+                self,
+                list(grads),
+                list(variables),
+                unscale=unscale,
+                aggregate=aggregate,
+                name=name,
+            )
+
+        if checks.in_graph_of_tensorflow_1() and not self._returns_operations:
+            # A function runs what has effects; such a graph only what is asked for.
+            return tf.function(step, autograph=False)(list(grads)).op
+        return step(grads)
 
     def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
         """Compute gradients of the loss and apply them.

@@ -26,21 +26,27 @@ class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin, surface.Su
     dependencies and the loss scale.
     """
 
-    _aggregation_off = None  # the keyword argument that does it, and its value
+    _aggregation_off = None  # keyword arguments that do it, each with its value
 
     def _initialize_family(self, name):
         del name
 
     def _check_inner(self, inner):
+        self._without_aggregation(inner)
+
+    def _without_aggregation(self, inner):
+        """The keyword argument that leaves summing to this wrapper, a dict."""
         parameters = inspect.signature(inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-        keyword, _ = self._aggregation_off
-        if keyword not in parameters and not takes_any:
-            raise TypeError(
-                f"apply_gradients() of {type(inner).__name__} takes no {keyword!r}, which "
-                "LossScaleOptimizer needs since it sums gradients over replicas itself. "
-                "Add the argument and pass it on to the base class."
-            )
+        for keyword, value in self._aggregation_off.items():
+            if keyword in parameters or takes_any:
+                return {keyword: value}
+        keyword = next(iter(self._aggregation_off))
+        raise TypeError(
+            f"apply_gradients() of {type(inner).__name__} takes no {keyword!r}, which "
+            "LossScaleOptimizer needs since it sums gradients over replicas itself. "
+            "Add the argument and pass it on to the base class."
+        )
 
     def _wrap_inner(self):
         # What DelegatingTrackableMixin's constructor sets; by assignment the newer
@@ -52,7 +58,9 @@ class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin, surface.Su
     def apply_inner(self, gradients, variables, name):
         """Let the inner optimizer update the variables, in replica context."""
         return self.inner_optimizer.apply_gradients(
-            list(zip(gradients, variables)), name=name, **dict([self._aggregation_off])
+            list(zip(gradients, variables)),
+            name=name,
+            **self._without_aggregation(self.inner_optimizer),
         )
 
     def skip_inner(self):
@@ -92,7 +100,8 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
     """Wraps an OptimizerV2."""
 
     _HAS_AGGREGATE_GRAD = True
-    _aggregation_off = ("experimental_aggregate_gradients", False)
+    _returns_operations = True
+    _aggregation_off = {"experimental_aggregate_gradients": False}  # noqa: RUF012
 
     def aggregate_inner(self, gradients, variables):
         """Return the gradients summed over all replicas, and their variables."""
@@ -173,21 +182,23 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
 class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
     """Wraps an optimizer of the class that TensorFlow 2.11 made the default."""
 
-    _aggregation_off = ("skip_gradients_aggregation", True)
+    # The second is what subclasses took over from OptimizerV2; this class takes both.
+    _aggregation_off = {  # noqa: RUF012
+        "skip_gradients_aggregation": True,
+        "experimental_aggregate_gradients": False,
+    }
 
     def aggregate_inner(self, gradients, variables):
         """Return the gradients summed over all replicas, and their variables."""
-        return checks.unzip(
-            self.inner_optimizer.aggregate_gradients(list(zip(gradients, variables)))
-        )
+        aggregate = checks.own_aggregation(self.inner_optimizer, OPTIMIZER)
+        if aggregate is None:
+            aggregate = self.inner_optimizer.aggregate_gradients
+        return checks.unzip(aggregate(list(zip(gradients, variables))))
 
     @property
     def aggregates_in_full(self):
         """Whether aggregation leaves the same gradients on each replica."""
-        return (
-            type(self.inner_optimizer).aggregate_gradients
-            is OPTIMIZER.aggregate_gradients
-        )
+        return checks.own_aggregation(self.inner_optimizer, OPTIMIZER) is None
 
     def _build_inner(self, variables):
         self.inner_optimizer.build(variables)
