@@ -8,7 +8,7 @@
 """
 
 from tf_lso.optimizers import arguments as arguments_lib
-from tf_lso.optimizers import conversion, inner_configs, keras3
+from tf_lso.optimizers import conversion, inner_configs
 from tf_lso.scaling import identifiers
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
@@ -167,12 +167,7 @@ def from_config(cls, config, custom_objects=None, family=None):
 
 def _family_of(cls):
     """The family that a class was made for, or None."""
-    if issubclass(cls, keras3.Keras3Face):
-        return "keras3"
-    kind = getattr(cls, "_aggregation_off", None)
-    if kind is None:
-        return None
-    return "legacy" if kind[0].startswith("experimental") else "new"
+    return getattr(cls, "_family", None)
 
 
 def _the_inner(config):

@@ -113,6 +113,8 @@ class Keras3Face(
 ):
     """The surface on an optimizer of Keras 3."""
 
+    _family = "keras3"
+
     @property
     def aggregates_in_full(self):
         """Whether aggregation leaves the same gradients on each replica."""

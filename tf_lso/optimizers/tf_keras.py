@@ -101,6 +101,7 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
 
     _HAS_AGGREGATE_GRAD = True
     _returns_operations = True
+    _family = "legacy"
     _aggregation_off = {"experimental_aggregate_gradients": False}  # noqa: RUF012
 
     def aggregate_inner(self, gradients, variables):
@@ -182,6 +183,7 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
 class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
     """Wraps an optimizer of the class that TensorFlow 2.11 made the default."""
 
+    _family = "new"
     # The second is what subclasses took over from OptimizerV2; this class takes both.
     _aggregation_off = {  # noqa: RUF012
         "skip_gradients_aggregation": True,
