@@ -20,6 +20,12 @@ FAMILIES = {
 }
 
 
+def same(actual, expected, case, family):
+    """Whether a result is the expected one, to the last bit."""
+    del case, family
+    return replays.equal(actual, expected)
+
+
 @dataclasses.dataclass(frozen=True)
 class Section:
     """One section of a file of the record.
@@ -30,20 +36,20 @@ class Section:
       differences: list of `differences.Difference`.
       equal: function of (actual, expected, case, family).
       families: family in the record -> the families here.
+      slow: function of (case, family): whether the replay is left to the longer run.
       file: the file's name.
     """
 
     name: str
     replay: Callable
     differences: list
-    equal: Callable = lambda actual, expected, case, family: replays.equal(
-        actual, expected
-    )
+    equal: Callable = same
     families: dict = dataclasses.field(default_factory=lambda: FAMILIES)
+    slow: Callable = lambda case, family: False
     file: str = "training"
 
     def replays(self):
-        """Yield (case, results, family), each family for itself, to be made once."""
+        """Yield (case, results, family), one family after the other."""
         cases = harness.cases(self.name, self.file)
         for family in sorted({f for found in self.families.values() for f in found}):
             for case, results in cases:
@@ -70,9 +76,11 @@ class Section:
             assert problem is None, f"{version}: {problem}"
 
     def idle(self):
-        """The differences without which each replay would be as it is."""
+        """The differences without which each replay that is not slow would be equal."""
         needed = set()
         for case, results, family in self.replays():
+            if self.slow(case, family):
+                continue
             for version, recorded in _each_version(results):
                 listed = self.listed(case, family, version)
                 for difference in listed:

@@ -15,7 +15,7 @@ _NAME = re.compile(r"['\"`](\w+)['\"`]|\b(loss_scale(?:_value)?)\b")
 _OURS = {"inner_optimizer": "optimizer", "NoneType": "None"}
 
 # Messages of TensorFlow's internals, which speak of nothing that the caller wrote.
-_NO_SUBJECT = re.compile(r"Called Trackable|Value for attr 'T'")
+_NO_SUBJECT = re.compile(r"Called Trackable|Value for attr 'T'|handle\W* is not avail")
 
 
 def subjects(message):

@@ -29,7 +29,7 @@ _AGGREGATE = {
 
 def use(strategy):
     """Replay on this MirroredStrategy of two replicas."""
-    global _strategy  # noqa: PLW0603  one for the process
+    global _strategy
     _strategy = strategy
 
 
@@ -180,7 +180,7 @@ def _central_apply(family, case):
 def _update_cross(replica):
     def update(family, case):
         with _strategy.scope():
-            scale = tf_lso.DynamicLossScale(4.0, 1)
+            scale = tf_lso.DynamicLossScale(8.0, 2)
         bad = [np.nan if r == replica else 1.0 for r in range(2)]
         rows = []
         for _ in range(2):
@@ -200,7 +200,7 @@ def _update_in_replica(family, case):
     def update():
         return _strategy.run(lambda: scale.update([tf.constant(1.0)])[1])
 
-    return [bool(b) for b in _strategy.experimental_local_results(update())]
+    return all(bool(b) for b in _strategy.experimental_local_results(update()))
 
 
 _CALLS = {

@@ -15,8 +15,10 @@ y = np.zeros((16, 1), "float32")
 
 def build():
     return tf.keras.Sequential(
-        [tf.keras.layers.Dense(1, kernel_initializer="ones", dtype="mixed_float16")]
-        + [tf.keras.layers.Activation("linear", dtype="float32")]
+        [
+            tf.keras.layers.Dense(1, kernel_initializer="ones", dtype="mixed_float16"),
+            tf.keras.layers.Activation("linear", dtype="float32"),
+        ]
     )
 
 

@@ -31,7 +31,7 @@ for name, opt in opts.items():
         float(scale * 2 + 1),
         float(tf.cast(scale, tf.float16)),
         bool(scale > 512),
-        float(tf.reduce_mean([scale, scale])),
+        float(tf.reduce_mean(tf.stack([scale, scale]))),
         round(logs["scale"].numpy().tolist(), 1),
         float(tf.maximum(scale, 2048.0)),
         tf.strings.as_string(tf.cast(scale, tf.int32)).numpy().decode(),

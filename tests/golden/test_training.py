@@ -1,0 +1,109 @@
+"""What a program does around its steps: every recorded case, version and family.
+
+Policies, the graph rewrite, two replicas, `compile` and batches, warnings, checkpoints.
+Each case is equal, or differs as an entry of the tables of differences says. Those name
+the rows of compat_docs/differences.md, which `test_differences.py` looks for.
+"""
+
+import pytest
+
+from tests.golden import (
+    comparing,
+    differences_distribution,
+    differences_extras,
+    differences_graph_rewrite,
+    differences_keras_training,
+    differences_policies,
+    differences_warnings,
+    harness,
+    replay_distribution,
+    replay_extras,
+    replay_graph_rewrite,
+    replay_keras_training,
+    replay_policies,
+    replay_warnings,
+    replays,
+)
+
+
+def _again(case, family):
+    """Whether cases of the newer optimizers show the same on that family."""
+    return case.get("family") == "v2" and family == "keras3"
+
+
+SECTIONS = {
+    section.name: section
+    for section in (
+        comparing.Section(
+            "policies", replay_policies.replay, differences_policies.DIFFERENCES
+        ),
+        comparing.Section(
+            "graph_rewrite",
+            replay_graph_rewrite.replay,
+            differences_graph_rewrite.DIFFERENCES,
+            families=replay_graph_rewrite.REPLAYED_ON,
+        ),
+        comparing.Section(
+            "distribution",
+            replay_distribution.replay,
+            differences_distribution.DIFFERENCES,
+            equal=replay_distribution.equal,
+            slow=_again,
+        ),
+        comparing.Section(
+            "keras_training",
+            replay_keras_training.replay,
+            differences_keras_training.DIFFERENCES,
+            equal=replay_keras_training.equal,
+            slow=_again,
+        ),
+        comparing.Section(
+            "warnings_logged",
+            replay_warnings.replay,
+            differences_warnings.DIFFERENCES,
+            families=replay_warnings.REPLAYED_ON,
+        ),
+        comparing.Section(
+            "extras", replay_extras.replay, differences_extras.DIFFERENCES
+        ),
+    )
+}
+
+
+@pytest.fixture(autouse=True)
+def strategy(mirrored2):
+    """The replays' strategy, the one of the process."""
+    replay_distribution.use(mirrored2)
+
+
+def _parameters():
+    for section in SECTIONS.values():
+        for case, results, family in section.replays():
+            marks = pytest.mark.slow if section.slow(case, family) else ()
+            name = f"{section.name}-{harness.name_of(case)}-{family}"
+            yield pytest.param(section, case, results, family, marks=marks, id=name)
+
+
+@pytest.mark.parametrize(("section", "case", "results", "family"), list(_parameters()))
+def test_equals_every_version(section, case, results, family):
+    section.check(case, results, family)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_difference_is_needed(section):
+    idle = SECTIONS[section].idle()
+    assert not idle, f"No recorded case shows these: {idle}"
+
+
+@pytest.mark.skipif(
+    not harness.SAME_KERNELS, reason="other kernels than those recorded"
+)
+def test_batches_equal_those_of_tf_keras_to_the_last_bit():
+    section, played = SECTIONS["keras_training"], 0
+    for case, results, family in section.replays():
+        recorded = harness.result_of(results, harness.REFERENCE)
+        if family != "keras3" and recorded is not None:
+            actual = section.actual(family, case)
+            assert replays.equal(actual, replays.recorded(recorded)), case
+            played += 1
+    assert played == 16
