@@ -107,7 +107,9 @@ def test_is_a_program_of_2020():
     imported = re.findall(r"^(?:from|import) (\S+)", source, re.MULTILINE)
     ours = {name for name in imported if name.startswith("tf_lso")}
     assert ours == {"tf_lso.examples.history", "tf_lso.examples.images"}
-    used = {finding.verdict.name for finding in check([_ROOT / "tf_lso/examples"]).findings}
+    used = {
+        finding.verdict.name for finding in check([_ROOT / "tf_lso/examples"]).findings
+    }
     assert used >= {
         "tf.keras.mixed_precision.experimental",
         "tf.keras.mixed_precision.experimental.LossScaleOptimizer",
