@@ -5,6 +5,7 @@ written for. Those called `wild_*` are in the style of public code; the others s
 the idioms around loss scaling that public code is full of.
 """
 
+import concurrent.futures
 import importlib.util
 import json
 import math
@@ -88,10 +89,9 @@ def differences(expected, got, path=""):
     ]
 
 
-def check(name, command, cwd, **variables):
-    """Run a program and hold what it prints against `EXPECTED`."""
+def check(name, printed, code, errors):
+    """Hold what a program printed, and how it ended, against `EXPECTED`."""
     expected = EXPECTED[name]
-    printed, code, errors = run(command, cwd, **variables)
     assert code == expected.get("exit", 0), errors[-4000:]
     assert printed is not None, errors[-4000:]
     assert not differences(expected["printed"], printed), printed
@@ -112,24 +112,45 @@ def path_of(name):
     return str(PROGRAMS / f"{program}.py"), arguments
 
 
+# Test -> what TF_USE_LEGACY_KERAS is for it.
+MODES = {"test_on_keras_3": "0", "test_on_tf_keras": "1"}
+
+
+@pytest.fixture(scope="module")
+def started(request, tmp_path_factory):
+    """The runs of all programs of this session, as many at a time as there are cores.
+
+    (test, program) -> a future of what `run` returns.
+    """
+    runs = {}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for item in request.session.items:
+            mode = MODES.get(getattr(item, "originalname", None))
+            if mode is None or item.path != pathlib.Path(__file__):
+                continue
+            name = item.callspec.params["name"]
+            path, arguments = path_of(name)
+            runs[item.originalname, name] = pool.submit(
+                run,
+                ["-m", "tf_lso", "run", path, *arguments],
+                tmp_path_factory.mktemp("program"),
+                TF_USE_LEGACY_KERAS=mode,
+            )
+        yield runs
+        pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.parametrize("name", cases("keras", QUICK))
-def test_on_keras_3(name, tmp_path):
-    path, arguments = path_of(name)
-    check(name, ["-m", "tf_lso", "run", path, *arguments], tmp_path)
+def test_on_keras_3(name, started):
+    check(name, *started["test_on_keras_3", name].result())
 
 
 @pytest.mark.skipif(
     importlib.util.find_spec("tf_keras") is None, reason="tf_keras is not installed"
 )
 @pytest.mark.parametrize("name", cases("tf_keras", ()))
-def test_on_tf_keras(name, tmp_path):
-    path, arguments = path_of(name)
-    check(
-        name,
-        ["-m", "tf_lso", "run", path, *arguments],
-        tmp_path,
-        TF_USE_LEGACY_KERAS="1",
-    )
+def test_on_tf_keras(name, started):
+    check(name, *started["test_on_tf_keras", name].result())
 
 
 @pytest.mark.parametrize(
@@ -158,7 +179,7 @@ def test_with_one_line_at_the_top(name, after, tmp_path):
     path, arguments = path_of(name)
     program = tmp_path / "program.py"
     program.write_text(f"{after}{INSTALL}{pathlib.Path(path).read_text()}")
-    check(name, [str(program), *arguments], tmp_path)
+    check(name, *run([str(program), *arguments], tmp_path))
 
 
 def test_every_program_is_run():

@@ -36,6 +36,7 @@ class Section:
       differences: list of `differences.Difference`.
       equal: function of (actual, expected, case, family).
       families: family in the record -> the families here.
+      applies: function of (case, family): whether the Keras that is installed has it.
       slow: function of (case, family): whether the replay is left to the longer run.
       file: the file's name.
     """
@@ -45,6 +46,7 @@ class Section:
     differences: list
     equal: Callable = same
     families: dict = dataclasses.field(default_factory=lambda: FAMILIES)
+    applies: Callable = lambda case, family: True
     slow: Callable = lambda case, family: False
     file: str = "training"
 
@@ -53,12 +55,13 @@ class Section:
         cases = harness.cases(self.name, self.file)
         for family in sorted({f for found in self.families.values() for f in found}):
             for case, results in cases:
-                if family in self.families[case.get("family")]:
+                is_here = family in self.families[case.get("family")]
+                if is_here and self.applies(case, family):
                     yield case, results, family
 
     def actual(self, family, case):
         """What tf_lso gives; played once."""
-        return _played(self.name, self.replay, family, json.dumps(case))
+        return _played(self.replay, family, json.dumps(case))
 
     def listed(self, case, family, version):
         """The differences that a replay of `case` against `version` shows."""
@@ -105,8 +108,7 @@ class Section:
 
 
 @functools.cache
-def _played(name, replay, family, case):
-    del name  # it is only for the cache
+def _played(replay, family, case):
     return replay(family, json.loads(case))
 
 

@@ -15,7 +15,7 @@ SINCE_2_8 = ("2.8.4", "2.9.3", "2.10.1", "2.11.1", "2.15.1", "2.21-tf_keras")
 SKIPPED = "Skipped steps in 2.0 to 2.2"
 KEYWORD = "`experimental_aggregate_gradients` in TensorFlow 2.0 and 2.1"
 PARTED = "The caller aggregates, and the replicas hold different gradients"
-STRATEGY = "A strategy without support in TensorFlow 2.0 to 2.2"
+STRATEGY = "A strategy without support in TensorFlow 2.0 and 2.1"
 IN_REPLICA = "`LossScale.update` in replica context"
 COUNTER = "The attributes of the optimizer of TensorFlow 2.0 to 2.3"
 NEWER = "The newer optimizers in TensorFlow 2.9 to 2.11"
@@ -59,7 +59,7 @@ DIFFERENCES = [
     # --- Single calls.
     _difference(
         {"case": ("CentralStorage_ctor", "CentralStorage_apply")},
-        "as since 2.3",
+        "as since 2.2",
         raises("ValueError"),
         message="CentralStorageStrategy",
         versions=("2.1.4",),

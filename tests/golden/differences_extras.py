@@ -74,7 +74,7 @@ DIFFERENCES = [
     ),
     _difference(
         {"case": (_PLAIN_TO_WRAPPED, _WRAPPED_TO_PLAIN)},
-        "restored, as since 2.2",
+        "restored, as since 2.3",
         _as_in("2.3.4"),
         versions=("2.1.4",),
         row=FIRST,

@@ -16,12 +16,12 @@ _as_in = functools.partial(as_in, section="graph_rewrite")
 
 # --- The rows of compat_docs/differences.md, by how they begin.
 
-AFTER_POLICY = "The graph rewrite after any policy was set, in TensorFlow 2.0 and 2.1"
+AFTER_POLICY = "The graph rewrite after any policy was set, in TensorFlow 2.0 to 2.2"
 NEWER = "The graph rewrite with one of the newer optimizers"
 AGAIN = "A `MixedPrecisionLossScaleOptimizer` around another"
 BASES = "The base classes of `MixedPrecisionLossScaleOptimizer`"
 STUCK = "The variables of a `DynamicLossScale` in a graph of TensorFlow 1"
-WRAPPED = "Wrapping a `LossScaleOptimizer`, or one optimizer twice, until 2.5"
+WRAPPED = "The graph rewrite of a `LossScaleOptimizer` in TensorFlow 2.4 to 2.8"
 NONE = "`loss_scale=None` in TensorFlow 2.0 and 2.1"
 CLIPPING = "An inner optimizer that clips, in TensorFlow 2.0 to 2.3"
 ONE_CLASS = "The name of the class"

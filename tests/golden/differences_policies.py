@@ -321,7 +321,7 @@ DIFFERENCES = [
     ),
     _difference(
         {"case": "layers", "attribute": "dtype=str"},
-        "as since 2.5",
+        "as in 2.8",
         lambda recorded, case: {"ok": {"ok": "float16"}},
         versions=UNTIL_2_4,
         row=OF_NAME,

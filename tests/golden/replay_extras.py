@@ -3,11 +3,15 @@
 import itertools
 import tempfile
 
+import keras
 import tensorflow as tf
 
 from tests import families
 from tests.golden import harness, replays
 from tests.golden.replay_keras_training import wrapped
+
+# `tf.train.Checkpoint` takes no optimizer of Keras 3.0.
+_IS_TRACKABLE = isinstance(keras.optimizers.SGD(), tf.__internal__.tracking.Trackable)
 
 _NUMBERS = itertools.count()
 
@@ -29,7 +33,7 @@ def _state(optimizer, variable):
     counts = {"loss_scale": None, "counter": None}
     if hasattr(optimizer, "dynamic_counter"):
         counts["loss_scale"] = float(optimizer.loss_scale)
-        counts["counter"] = int(optimizer.dynamic_counter)
+        counts["counter"] = int(families.numpy(optimizer.dynamic_counter))
     return {
         **counts,
         "vars": [float(variable)],
@@ -64,6 +68,11 @@ def _outcome(function):
     except AssertionError:
         return False
     return True
+
+
+def applies(case, family):
+    """Whether Keras 3 can do it."""
+    return _IS_TRACKABLE or family != "keras3" or "restore" not in case["case"]
 
 
 # --- The cases.

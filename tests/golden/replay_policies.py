@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES
+from tests import families
 from tests.golden import extract_behaviour, replays
 from tf_lso import policies
 from tf_lso.installation import wrapping
@@ -24,6 +24,16 @@ _LOSS_SCALES = {
     "Fixed": lambda: tf_lso.FixedLossScale(8.0),
     "None": lambda: None,
 }
+
+# Keras 3.0 compares policies by identity, and writes only their names.
+COMPARES_NAMES = keras.DTypePolicy.__eq__ is not object.__eq__
+
+
+def applies(case, family):
+    """Whether this Keras 3 does what the table of differences says of Keras 3."""
+    of_keras3 = case["case"] in ("eq", "hash", "layers", "Policy<None>")
+    return COMPARES_NAMES or family != "keras3" or not of_keras3
+
 
 _NO_NAMES = {
     "None": lambda policy: None,
@@ -174,12 +184,12 @@ def _scaling(optimizer):
 
 
 def _state(optimizer):
-    state = {"iterations": int(optimizer.iterations), "counter": None}
+    state = {"iterations": int(families.numpy(optimizer.iterations)), "counter": None}
     state["loss_scale"] = None
     if isinstance(optimizer, tf_lso.LossScaleOptimizer):
         state["loss_scale"] = float(optimizer.loss_scale)
         if optimizer.dynamic:
-            state["counter"] = int(optimizer.dynamic_counter)
+            state["counter"] = int(families.numpy(optimizer.dynamic_counter))
     return state
 
 
@@ -190,7 +200,7 @@ def compiled(api, attribute):
         name, loss_scale = _POLICIES[policy]
         policy = api.Policy(name, loss_scale=loss_scale())
     api.set(policy)
-    given = _OPTIMIZERS[optimizer](FAMILIES[api.family].SGD)
+    given = _OPTIMIZERS[optimizer](families.FAMILIES[api.family].SGD)
     # From zero, so that no scaled gradient overflows float16.
     layer = api.keras.layers.Dense(1, kernel_initializer="zeros")
     model = api.keras.Sequential([layer])

@@ -13,6 +13,7 @@ from tests.golden import (
     differences_errors,
     differences_hyperparameters,
     test_loss_scales,
+    test_training,
 )
 
 PAGE = Path(__file__).parents[2] / "compat_docs" / "differences.md"
@@ -21,12 +22,17 @@ PAGE = Path(__file__).parents[2] / "compat_docs" / "differences.md"
 SHOWN_HERE = (
     "tests/golden/test_behaviour.py::test_equals_every_version",
     "tests/golden/test_loss_scales.py::test_tf_lso",
+    "tests/golden/test_training.py::test_equals_every_version",
 )
 
 
 def used():
     """How the rows begin that the replays' differences name, a set."""
-    tables = (differences_errors.DIFFERENCES, differences_hyperparameters.DIFFERENCES)
+    tables = (
+        differences_errors.DIFFERENCES,
+        differences_hyperparameters.DIFFERENCES,
+        *(section.differences for section in test_training.SECTIONS.values()),
+    )
     return {
         *(difference.row for table in tables for difference in table),
         *(row for row, _ in test_loss_scales.REFUSED.values()),

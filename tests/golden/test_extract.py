@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.golden import extract, extract_behaviour
+from tests.golden import extract, extract_behaviour, extract_training
 
 
 def _recording(result, gradients=((1.0, [2.0]),)):
@@ -163,3 +163,105 @@ def test_of_loss_scales_it_holds_names_and_messages():
         {"case": "Fixed_str", **error},
         {"case": "aliases", "ok": {"tf.x": True}},
     ]
+
+
+# --- The sections of `training.json.gz`.
+
+
+def test_each_model_and_layer_is_a_case():
+    config = {"dynamic": True, "initial_scale": 4.0, "dynamic_growth_steps": 2}
+    recorded = {
+        "P_is_same_class": {"ok": ["Policy"]},
+        "stable:compile": {"ok": {"v2:float16": {"ok": {"config": config}}}},
+        "stable:layers": {"ok": {"float16": {"out": "float16", "_private": 1}}},
+        "stable:set(x)": {"error": "IndexError", "message": "list index out of range"},
+        "experimental": "absent",
+        "get_layer_policy(tfvar)": {"error": "ValueError", "message": "no layer"},
+    }
+    assert list(extract_training.policy_entries(recorded)) == [
+        {
+            "api": "stable",
+            "family": "v2",
+            "case": "compile",
+            "attribute": "float16",
+            "ok": {"scaling": [True, 4.0, 2]},
+        },
+        {
+            "api": "stable",
+            "case": "layers",
+            "attribute": "float16",
+            "ok": {"out": "float16"},
+        },
+        {
+            "api": "experimental",
+            "case": "get_layer_policy(tfvar)",
+            "error": "ValueError",
+            "message": "no layer",
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "scaling"),
+    [
+        ({"learning_rate": 0.5}, None),
+        (
+            {
+                "loss_scale": {
+                    "class_name": "FixedLossScale",
+                    "config": {"loss_scale_value": 8.0},
+                }
+            },
+            [False, 8.0, None],
+        ),
+    ],
+)
+def test_the_scaling_is_read_from_configs(config, scaling):
+    assert extract_training.scaling(config) == scaling
+
+
+def test_numbers_that_replicas_share_stand_once():
+    row = {"counter": None, "iterations": [2, 2], "scale_per_replica": [4.0, 8.0]}
+    run = {"api": "stable", "ok": {"rows": [{**row, "ret": [None]}], "trace": []}}
+    error = {"error": "ValueError", "message": "in user code:\n\n    f()\n\n  the end"}
+    recorded = {
+        "runs": [run],
+        "errors": {
+            "stable:new:x": error,
+            "stable:new:MultiWorkerMirrored_ctor": {"ok": "x"},
+        },
+    }
+    assert list(extract_training.distribution_entries(recorded)) == [
+        {
+            "api": "stable",
+            "case": "run",
+            "ok": {"rows": [{**row, "iterations": 2}]},
+        },
+        {
+            "api": "stable",
+            "family": "new",
+            "case": "x",
+            "error": "ValueError",
+            "message": "  the end",
+        },
+    ]
+
+
+def test_a_warning_is_known_by_what_it_tells():
+    text = "You forgot to call LossScaleOptimizer.get_scaled_loss() before calling"
+    recorded = {
+        "stable:v2:x": {"ok": None, "logs": [["WARNING", text]]},
+        "DynamicLossScale": {"ok": "DynamicLossScale"},
+    }
+    assert list(extract_training.warning_entries(recorded)) == [
+        {"api": "stable", "family": "v2", "case": "x", "ok": ["get_scaled_loss"]},
+        {"case": "DynamicLossScale", "ok": []},
+    ]
+
+
+def test_slots_stand_without_their_names():
+    entry = {"case": "x", "ok": {"slots": {"SGD/m/v": -0.5, "momentum": [0.25]}}}
+    (found,) = extract_training.extra_entries(
+        [entry, {"case": "mirrored_train_on_batch:x"}]
+    )
+    assert found == {"case": "x", "ok": {"slots": [-0.5, 0.25]}}

@@ -237,6 +237,19 @@ def test_set_value_of_the_backend_takes_the_learning_rate(name):
     assert number(wrapper.learning_rate) == 0.125
 
 
+def test_get_value_of_the_backend_takes_a_loss_scale():
+    from tensorflow.keras.mixed_precision import experimental
+
+    wrapper = experimental.LossScaleOptimizer(keras.optimizers.SGD(0.5), 8)
+    assert tf.keras.backend.get_value(wrapper.loss_scale) == 8.0
+
+
+def test_counters_are_numbers():
+    sgd = keras.optimizers.SGD(0.5)
+    assert int(sgd.iterations) == 0
+    assert float(sgd.learning_rate) == 0.5
+
+
 def test_what_is_replaced_is_there():
     """Fails clearly where Keras or tf_keras has moved a method that is replaced."""
     from tf_lso.installation import attributes, attributes_tf_keras

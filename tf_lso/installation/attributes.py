@@ -14,6 +14,7 @@ from keras.src.legacy import backend as legacy_backend
 
 from tf_lso.optimizers import checks
 from tf_lso.optimizers import keras3 as keras3_face
+from tf_lso.scaling import as_tensor
 
 _OWNER = keras.optimizers.Optimizer
 
@@ -101,6 +102,29 @@ def apply(ledger):
     for module in (tf.keras.backend, legacy_backend):
         if hasattr(module, "set_value"):
             ledger.set_attribute(module, "set_value", _set_value)
+            ledger.set_attribute(module, "get_value", _get_value(module.get_value))
+    # Of the class that all have in common; none is made, which would start TensorFlow.
+    of_keras = [c for c in keras.Variable.__mro__ if c.__module__.startswith("keras.")]
+    variable = of_keras[-1]
+    for name, number in (("__int__", int), ("__float__", float)):
+        if not hasattr(keras.Variable, name):  # in Keras 3.0
+            ledger.set_attribute(variable, name, _as_number(number))
+
+
+def _as_number(number):
+    return lambda self: number(self.value)
+
+
+def _get_value(keras_get_value):
+    """Reads a loss scale too, which Keras takes for no tensor."""
+
+    @functools.wraps(keras_get_value)
+    def get_value(x):
+        if isinstance(x, as_tensor.AsTensor):
+            return x.numpy()
+        return keras_get_value(x)
+
+    return get_value
 
 
 # --- Methods of Keras 3's optimizers that do something more. Private ones, since Keras

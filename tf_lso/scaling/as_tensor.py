@@ -64,6 +64,9 @@ class AsTensor:
     def __neg__(self):
         return -self()
 
+    def __abs__(self):
+        return abs(self())
+
     def __eq__(self, other):
         if isinstance(other, (bool, int, float, np.ndarray, np.number, tf.Tensor)):
             return tf.equal(self(), tf.cast(other, tf.float32))
