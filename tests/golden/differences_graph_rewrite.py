@@ -20,7 +20,6 @@ AFTER_POLICY = "The graph rewrite after any policy was set, in TensorFlow 2.0 to
 NEWER = "The graph rewrite with one of the newer optimizers"
 AGAIN = "A `MixedPrecisionLossScaleOptimizer` around another"
 BASES = "The base classes of `MixedPrecisionLossScaleOptimizer`"
-STUCK = "The variables of a `DynamicLossScale` in a graph of TensorFlow 1"
 WRAPPED = "The graph rewrite of a `LossScaleOptimizer` in TensorFlow 2.4 to 2.8"
 NONE = "`loss_scale=None` in TensorFlow 2.0 and 2.1"
 CLIPPING = "An inner optimizer that clips, in TensorFlow 2.0 to 2.3"
@@ -53,14 +52,8 @@ def _with_ours(recorded, case):
     return gives(mro=[mro[0], *mro])(recorded, case)
 
 
-def _with_the_stuck(recorded, case):
-    names = sorted([*recorded["ok"]["vars"], "times_stuck:0"])
-    return gives(vars=names)(recorded, case)
-
-
 DIFFERENCES = [
     # --- The wrapper.
-    _difference({"case": _GRAPH}, "counts stuck steps", _with_the_stuck, row=STUCK),
     _difference(
         {"case": tuple(f"MPLSO(GradientDescent,{n})" for n in ("8", "Dyn", "dynamic"))},
         "isinstance of TensorFlow's own",

@@ -309,3 +309,20 @@ class TestSubclasses:
                 second.update_aggregated(gradient)[1]
             )
             assert float(first()) == float(second())
+
+
+def test_a_saver_of_tensorflow_1_reads_checkpoints_of_the_real_classes(tmp_path):
+    """Which have two variables: a third one in the Saver's list could not be restored."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        for name, value in (("current_loss_scale", 4.0), ("good_steps", 2)):
+            dtype = tf.float32 if isinstance(value, float) else tf.int64
+            tf.Variable(value, name=name, dtype=dtype)
+        session.run(tf.compat.v1.global_variables_initializer())
+        path = tf.compat.v1.train.Saver().save(session, str(tmp_path / "old"))
+
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        scale = tf_lso.DynamicLossScale(8.0, increment_period=3)
+        tf.compat.v1.train.Saver().restore(session, path)
+        update, _ = scale.update([tf.constant([float("nan")])])
+        session.run(update)
+        assert session.run(scale()) == 2.0

@@ -37,6 +37,33 @@ def _local_variable(initial_value, name, dtype):
         )
 
 
+def _unsaved_variable(initial_value, name, dtype):
+    """Such a variable that no checkpoint holds, `tf.compat.v1.train.Saver`'s neither."""
+    variable = _local_variable(initial_value, name, dtype)
+    with tf.init_scope():
+        if not tf.executing_eagerly():
+            # A graph of TensorFlow 1, whose Saver takes all variables of this list and
+            # fails where an old checkpoint lacks one.
+            saved = tf.compat.v1.get_collection_ref(
+                tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
+            )
+            saved[:] = [v for v in saved if v is not variable]
+    return variable
+
+
+def _or_zero(variable):
+    """Its value, or 0 where no list of its graph had it to be initialized by."""
+    with tf.init_scope():
+        is_initialized = tf.executing_eagerly()
+    if is_initialized:
+        return tf.convert_to_tensor(variable)
+    return tf.cond(
+        variable.is_initialized(),
+        lambda: tf.convert_to_tensor(variable),
+        lambda: tf.zeros([], variable.dtype),
+    )
+
+
 class LossScale(
     as_tensor.AsTensor, tf.__internal__.tracking.Trackable, metaclass=abc.ABCMeta
 ):
@@ -211,7 +238,7 @@ class DynamicLossScale(LossScale):
             "current_loss_scale", self._rule.initial_scale, tf.float32
         )
         self._num_good_steps = self._add_weight("good_steps", 0, tf.int64)
-        self._times_stuck = _local_variable(0, "times_stuck", tf.int64)  # not saved
+        self._times_stuck = _unsaved_variable(0, "times_stuck", tf.int64)
 
     @property
     def initial_loss_scale(self):
@@ -297,7 +324,7 @@ class DynamicLossScale(LossScale):
         """Tell of a scale that cannot shrink any more, and of one that is no number."""
         stuck = ~finite & (before.scale <= self._rule.min_scale)
         # A count of 0 says that the step before was not finite either.
-        times = tf.where(tf.equal(before.count, 0), self._times_stuck + 1, 1)
+        times = tf.where(tf.equal(before.count, 0), _or_zero(self._times_stuck) + 1, 1)
         times = tf.where(stuck, times, 0)
         self._times_stuck.assign(times)
         report.when(
