@@ -33,7 +33,7 @@ def prepare_for_tf_keras():
     return tf_keras_faces
 
 
-def _face_of(optimizer):
+def face_of(optimizer):
     """Return the class of the face that serves `optimizer`.
 
     tf_keras is not imported here: as long as the program has not, there is no optimizer
@@ -64,7 +64,7 @@ def _face_of(optimizer):
 
 def _bound(cls, optimizer):
     """Return the class of a wrapper of `optimizer`: `cls` and its face, made once."""
-    face = _face_of(optimizer)
+    face = face_of(optimizer)
     if issubclass(cls, face):
         return cls
     other = next(

@@ -27,21 +27,19 @@ SLOTS = {
     "Adafactor": {"r": "_r", "c": "_c", "v": "_v"},
 }
 
-_AVERAGE = {"average": "_model_variables_moving_average"}
+AVERAGE = {"average": "_model_variables_moving_average"}
+
+
+def table_of(optimizer):
+    """Return {slot name: attribute} of the class of `optimizer`, nearest to it."""
+    names = [cls.__name__ for cls in type(optimizer).__mro__]
+    return next((SLOTS[name] for name in names if name in SLOTS), {}) | AVERAGE
 
 
 def slot_lists(optimizer):
     """Return {slot name: list of variables} of what `optimizer` has built."""
-    table = next(
-        (
-            SLOTS[cls.__name__]
-            for cls in type(optimizer).__mro__
-            if cls.__name__ in SLOTS
-        ),
-        {},
-    )
     lists = {}
-    for slot, names in (table | _AVERAGE).items():
+    for slot, names in table_of(optimizer).items():
         for name in names.split("|"):
             variables = getattr(optimizer, name, None)
             if variables:

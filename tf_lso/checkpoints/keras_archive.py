@@ -1,0 +1,98 @@
+"""Reads .keras and .weights.h5 files, of Keras 2.12-2.15 and of Keras 3."""
+
+import json
+import zipfile
+
+from tf_lso.checkpoints import hdf5
+from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.source import ModelVariable, OptimizerState, Source
+
+_CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
+
+# The group with the variables of one object, in the order in which it made them; as a
+# step of a path it stands before their number.
+VARS = "vars"
+
+_OPTIMIZER = ("optimizer",)
+_INNER = ("optimizer", "inner_optimizer")
+
+
+def is_weights_file(path):
+    """Whether an .h5 file has the layout of .weights.h5, whatever its name."""
+    with hdf5.opened(path) as file:
+        return "layer_names" not in file.attrs and "model_weights" not in file
+
+
+def source(path):
+    """Return the `Source` of a .keras or .weights.h5 file."""
+    archive, config, weights = None, {}, None
+    if zipfile.is_zipfile(path):
+        try:
+            archive = zipfile.ZipFile(path)
+            config = json.loads(archive.read(_CONFIG))
+            weights = archive.open(_WEIGHTS)
+        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise CheckpointError(
+                f"{path}: no .keras file that can be read ({error})."
+            ) from error
+    file = hdf5.opened(path, weights)
+
+    def close():
+        file.close()
+        if archive is not None:
+            archive.close()
+
+    try:
+        return _source(hdf5.Reader(path, file), config, close)
+    except BaseException:
+        close()
+        raise
+
+
+def _source(reader, config, close):
+    groups = {}  # the object's path -> {number: entry}
+    others = []
+    for key in reader.keys():
+        *owner, group, number = ["", "", *key.split("/")][-max(3, key.count("/") + 1) :]
+        if group == VARS and number.isdigit():
+            path = tuple(part for part in owner if part)
+            groups.setdefault(path, {})[int(number)] = reader.entry(key, "")
+        else:
+            others.append(reader.entry(key, ""))
+    state = _optimizer(groups, config)
+    variables = []
+    for path, entries in groups.items():
+        if path[:1] in (_OPTIMIZER, ("metrics",)):
+            continue
+        for number, entry in sorted(entries.items()):
+            way = (*path, f"{VARS}:{number}")
+            variables.append(ModelVariable(entry, (way,)))
+    used = {v.entry.key for v in variables}
+    used |= {entry.key for entry in state.entries()} if state else set()
+    everything = [e for entries in groups.values() for e in entries.values()] + others
+    return Source(
+        path=reader.path,
+        layout="keras",
+        variables=variables,
+        optimizer=state,
+        others=[entry for entry in everything if entry.key not in used],
+        read=reader.read,
+        close=close,
+        architecture=lambda: config or None,
+    )
+
+
+def _optimizer(groups, config):
+    outer = [entry for _, entry in sorted(groups.get(_OPTIMIZER, {}).items())]
+    inner = [entry for _, entry in sorted(groups.get(_INNER, {}).items())]
+    if not (outer or inner):
+        return None
+    state = OptimizerState(class_name=hdf5.class_name(config.get("compile_config")))
+    # Keras 3 saves the count and the scale in the wrapper, Keras 2 its inner's again.
+    if inner and [entry.shape for entry in outer] == [(), ()]:
+        state.count, state.scale = outer
+    state.iterations, *rest = inner or outer
+    if rest and rest[0].shape == ():  # which Keras 2 does not save
+        state.hyperparameters["learning_rate"] = rest.pop(0)
+    state.listed = rest
+    return state

@@ -1,0 +1,43 @@
+"""Slots of files that say no more of them than their order."""
+
+from tf_lso.checkpoints import layouts
+from tf_lso.checkpoints.source import Slot
+from tf_lso.optimizers import slots as slots_lib
+
+
+def by_slot(state, optimizer, targets, count):
+    """Return {slot: list of `Slot`} of a file, by the slots' names in OptimizerV2.
+
+    Args:
+      state: `OptimizerState`.
+      optimizer: `OptimizerTargets` of the same class.
+      targets: {(slot, variable): Target}, the slots of `optimizer`.
+      count: int, how many variables the optimizer updates.
+    """
+    slots_of = {a: s for s, names in optimizer.table.items() for a in names.split("|")}
+    found = {slots_of.get(name, name): slots for name, slots in state.slots.items()}
+    if state.listed:
+        found |= _of_the_order(state.listed, optimizer, targets, count)
+    return found
+
+
+def _of_the_order(entries, optimizer, targets, count):
+    names = _names(entries, optimizer, targets, count)
+    slots = {name: [] for name in names}
+    for name, entry in zip(names, entries):
+        slots[name].append(Slot(entry, None, len(slots[name])))
+    return slots
+
+
+def _names(entries, optimizer, targets, count):
+    """The slot's name for each entry; none where their number does not fit."""
+    present = {slot for slot, _ in targets}
+    groups = next(
+        (layouts.ORDER[c] for c in optimizer.class_names if c in layouts.ORDER), ()
+    )
+    groups = (tuple(slots_lib.AVERAGE), *groups)
+    names = []
+    for group in groups:
+        made = [slot for slot in group if slot in present]
+        names += made * count
+    return names if len(names) == len(entries) else []

@@ -1,0 +1,134 @@
+"""Which variable of a file is which of a model."""
+
+import collections
+
+from tf_lso.checkpoints import names
+from tf_lso.checkpoints.errors import CheckpointError
+
+
+def match(source, targets, mapping=None):
+    """Return {index in `source.variables`: Target} for all that have a counterpart.
+
+    A variable is known by its way through the model (the second layer's kernel) or by
+    its name and that of its layer. Where both tell of all variables, and not the same,
+    nobody but the user knows which is right.
+
+    Args:
+      source: `Source`.
+      targets: `ModelTargets`.
+      mapping: dict of names in the file and names in the model, of layers or variables.
+
+    Raises:
+      CheckpointError: if a name of `mapping` is unknown, or if the ways and the names
+        contradict each other.
+    """
+    mapped = _mapped(source, targets, mapping or {})
+    taken = {id(target) for target in mapped.values()}
+    rest = [i for i in range(len(source.variables)) if i not in mapped]
+    free = [t for t in targets.targets if id(t) not in taken]
+    by_way = _unique({i: _by_way(source.variables[i], targets) for i in rest}, taken)
+    by_name = _by_name(source, rest, free)
+    complete = [
+        found
+        for found in (by_way, by_name)
+        if len(found) == len(rest) and _fits(source, found)
+    ]
+    if len(complete) == 2 and by_way != by_name and not mapping:
+        index = next(i for i in rest if by_way[i] is not by_name[i])
+        raise CheckpointError(
+            f"{source.path}: the key {source.variables[index].entry.key} "
+            f"({source.variables[index].entry.name}) belongs to {by_way[index].name} by "
+            f"its place in the model, and to {by_name[index].name} by its name. Say "
+            "which: mapping={name in the file: name in the model}, of layers or "
+            "variables."
+        )
+    if complete:
+        return {**mapped, **complete[0]}
+    used = {id(target) for target in by_way.values()}
+    names_left = {i: t for i, t in by_name.items() if i not in by_way}
+    return {**mapped, **by_way, **_unique(names_left, taken | used)}
+
+
+def _unique(found, taken):
+    """Those of {index: Target or None} whose target nothing else claims."""
+    claims = collections.Counter(id(target) for target in found.values())
+    return {
+        index: target
+        for index, target in found.items()
+        if target is not None and claims[id(target)] == 1 and id(target) not in taken
+    }
+
+
+def _by_way(variable, targets):
+    for path in variable.paths:
+        target = targets.at(path) if path else None
+        if target is not None:
+            return target
+    return None
+
+
+def _short(name):
+    """The name of the layer and of the variable, without the models around them."""
+    return tuple(names.plain(name).split("/")[-2:])
+
+
+def _by_name(source, rest, free):
+    ours, theirs = {}, {}
+    for target in free:
+        ours.setdefault(_short(target.name), []).append(target)
+    for index in rest:
+        theirs.setdefault(_short(source.variables[index].entry.name), []).append(index)
+    return {
+        indices[0]: ours[name][0]
+        for name, indices in theirs.items()
+        if len(indices) == 1 and len(ours.get(name, ())) == 1
+    }
+
+
+def _fits(source, found):
+    return all(
+        source.variables[index].entry.shape == target.shape
+        for index, target in found.items()
+    )
+
+
+def _mapped(source, targets, mapping):
+    found, used = {}, set()
+    for index, variable in enumerate(source.variables):
+        for name in _names(variable):
+            match_ = _rest(name, mapping)
+            if match_ is None:
+                continue
+            key, rest = match_
+            target = targets.named(mapping[key] + rest)
+            if target is None:
+                raise CheckpointError(
+                    f"'mapping' sends {name!r} of {source.path} to "
+                    f"{mapping[key] + rest!r}, but the model has only: "
+                    f"{', '.join(t.name for t in targets.targets)}."
+                )
+            found[index] = target
+            used.add(key)
+            break
+    unknown = [key for key in mapping if key not in used]
+    if unknown:
+        raise CheckpointError(
+            f"'mapping' names {unknown[0]!r}, but {source.path} has only: "
+            f"{', '.join(_names(v)[0] for v in source.variables)}."
+        )
+    return found
+
+
+def _names(variable):
+    """What a variable of a file may be called: by its name, and by its ways."""
+    ways = ["/".join(path) for path in variable.paths]
+    return [name for name in (names.plain(variable.entry.name), *ways) if name]
+
+
+def _rest(name, mapping):
+    """The key of `mapping` that covers a name, the longest, and what it leaves."""
+    keys = [k for k in mapping if name == k or name.startswith(f"{k}/")]
+    if not keys:
+        return None
+    key = max(keys, key=len)
+    return key, name[len(key) :]

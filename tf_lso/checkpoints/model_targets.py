@@ -1,0 +1,191 @@
+"""The variables of a model that a file is restored into, and the ways to them."""
+
+import collections
+import dataclasses
+import re
+
+import keras
+import tensorflow as tf
+
+from tf_lso.checkpoints import hdf5, keras_archive
+from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.optimizers import checks
+
+# The attribute with the layers in .keras files of TensorFlow 2.12.
+_ALIASES = {"_layer_checkpoint_dependencies": "layers"}
+
+_VARIABLE = (tf.Variable, tf.distribute.DistributedValues, keras.Variable)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Target:
+    """A variable that a value of the file is for.
+
+    Attributes:
+      name: str, what messages call it.
+      variable: the variable.
+    """
+
+    name: str
+    variable: object
+
+    @property
+    def shape(self):
+        """Its shape, a tuple of int."""
+        return tuple(self.variable.shape)
+
+    @property
+    def dtype(self):
+        """The name of its dtype, a str."""
+        return tf.as_dtype(self.variable.dtype).name
+
+
+def is_variable(value):
+    """Whether `value` is a variable of TensorFlow or of Keras 3."""
+    return isinstance(value, _VARIABLE)
+
+
+def key_of(variable):
+    """What tells a variable from all others, also behind Keras 3's wrapper of it."""
+    return id(variable)
+
+
+class ModelTargets:
+    """The variables of `model`, by their ways and by their names.
+
+    Args:
+      model: a built model of Keras 3 or tf_keras.
+
+    Raises:
+      CheckpointError: if it has no variables yet.
+    """
+
+    def __init__(self, model):
+        self.model = model
+        variables = list(model.weights)
+        if not variables or not getattr(model, "built", True):
+            raise CheckpointError(
+                f"'model' ({getattr(model, 'name', model)}) has no variables yet. Build "
+                "it before: give it an Input, call it on a batch, or call model.build()."
+            )
+        self.targets = [Target(_name(v), v) for v in variables]
+        self._by_variable = {key_of(t.variable): t for t in self.targets}
+        self._objects = {(): model}
+
+    def of(self, variable):
+        """Return the `Target` of a variable, None if it is not the model's."""
+        return self._by_variable.get(key_of(variable))
+
+    def at(self, path):
+        """Return the `Target` at a path of a file, None if there is none."""
+        owner = self._object(tuple(path[:-1]))
+        if owner is None:
+            return None
+        return self.of(_own_variable(owner, path[-1]))
+
+    def named(self, name):
+        """Return the `Target` of a name: whole, or its last part if that is unique."""
+        whole = [t for t in self.targets if t.name == name]
+        found = whole or [t for t in self.targets if t.name.endswith(f"/{name}")]
+        return found[0] if len(found) == 1 else None
+
+    def _object(self, path):
+        if path not in self._objects:
+            parent = self._object(path[:-1])
+            self._objects[path] = None if parent is None else _child(parent, path[-1])
+        return self._objects[path]
+
+
+def _name(variable):
+    return checks.name_of(variable).split(":")[0]
+
+
+def _child(parent, step):
+    """What a step of a path leads to, None if nothing."""
+    if step.startswith(hdf5.LAYER):
+        number = step.removeprefix(hdf5.LAYER)
+        layers = [layer for layer in _layers(parent) if layer.weights]
+        known = number.isdigit() and int(number) < len(layers)
+        return layers[int(number)] if known else None
+    if isinstance(parent, dict):
+        return parent.get(step)
+    if isinstance(parent, (list, tuple)):
+        if not step.isdigit():
+            return _by_class(parent).get(step)
+        return parent[int(step)] if int(step) < len(parent) else None
+    return _attribute(parent, _ALIASES.get(step, step))
+
+
+def _by_class(layers):
+    """The layers of a list by what .keras files call them: dense, dense_1, ..."""
+    found, counts = {}, collections.Counter()
+    for layer in layers:
+        name = _snake_case(type(layer).__name__)
+        found[f"{name}_{counts[name]}" if counts[name] else name] = layer
+        counts[name] += 1
+    return found
+
+
+def _snake_case(name):
+    words = re.sub(r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", name)
+    return re.sub(r"\W", "", words).lower()
+
+
+def _layers(model):
+    layers = _attribute(model, "layers")
+    return layers if isinstance(layers, list) else []
+
+
+def _attribute(parent, name):
+    """An attribute, also where today's layers have it with an underscore before it."""
+    for spelling in (name, f"_{name}"):
+        try:
+            return getattr(parent, spelling)
+        except Exception:
+            continue
+    return None
+
+
+def _own_variable(owner, step):
+    """The variable that a step names among those of a layer, a list or a dict."""
+    if step.startswith(hdf5.WEIGHT):
+        weights = weights_of(owner)
+        number = int(step.removeprefix(hdf5.WEIGHT))
+        return weights[number] if number < len(weights) else None
+    if step.startswith(f"{keras_archive.VARS}:"):
+        own, number = _made_by(owner), int(step.split(":")[1])
+        return own[number] if number < len(own) else None
+    if not isinstance(owner, (dict, list, tuple)):
+        own = [v for v in _made_by(owner) if _name(v).split("/")[-1] == step]
+        if len(own) == 1:
+            return own[0]
+    found = _child(owner, step)
+    return found if is_variable(found) else None
+
+
+def _made_by(layer):
+    """The variables that a layer itself made, a list."""
+    return [
+        variable
+        for name in (
+            "_trainable_variables",
+            "_non_trainable_variables",
+            "_trainable_weights",
+            "_non_trainable_weights",
+        )
+        for variable in (_attribute(layer, name) or [])
+        if is_variable(variable)
+    ]
+
+
+def weights_of(layer):
+    """The weights of a layer in the order of .h5 files of Keras 2, a list.
+
+    Of a model these are the ones that it made itself.
+    """
+    if isinstance(_attribute(layer, "layers"), list) and layer.weights:
+        inside = {key_of(w) for part in layer.layers for w in part.weights}
+        alone = [w for w in layer.weights if key_of(w) not in inside]
+        if alone:
+            return alone
+    return [*layer.trainable_weights, *layer.non_trainable_weights]

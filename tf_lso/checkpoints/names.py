@@ -1,0 +1,71 @@
+"""What the names of optimizer variables tell of the variables that they belong to.
+
+| program | variable | its slot "m" |
+|---|---|---|
+| OptimizerV2 | `dense/kernel` | `Adam/dense/kernel/m` |
+| newer, TensorFlow 2.9-2.10 | `dense/kernel` | `Adam/m/dense/kernel` |
+| newer, since 2.11 | `dense/kernel` | `m/dense/kernel` |
+"""
+
+from tf_lso.checkpoints import layouts
+from tf_lso.optimizers import slots as slots_lib
+
+
+def plain(name):
+    """Return a variable's name without the output number that graphs added."""
+    return name.split(":")[0]
+
+
+def owner(name, variables, slot=None):
+    """Return the index of the model variable that an optimizer variable belongs to.
+
+    Args:
+      name: str, the name of the optimizer variable.
+      variables: list of `ModelVariable`.
+      slot: str, the slot's name, which OptimizerV2 put behind the variable's.
+
+    Returns:
+      int, or None where no variable of that name exists, or more than one.
+    """
+    name = plain(name)
+    if slot is not None:
+        name = name.removesuffix(f"/{slot}")
+    found = [
+        (len(own), index)
+        for index, own in enumerate(plain(v.entry.name) for v in variables)
+        if own and name.endswith(f"/{own}")
+    ]
+    longest = [index for length, index in found if length == max(found)[0]]
+    return longest[0] if len(longest) == 1 else None
+
+
+def slot_of(name, class_name):
+    """Return the slot's name that stands in the name of an optimizer variable, or None.
+
+    Args:
+      name: str, such as "Adam/m/dense/kernel:0" or "Adam/dense/kernel/m:0".
+      class_name: str, the class of the optimizer.
+    """
+    table = slots_lib.SLOTS.get(class_name, {})
+    parts = plain(name).split("/")
+    if parts[-1] in table:  # OptimizerV2
+        return parts[-1]
+    known = {
+        **{slot: slot for slot in table},
+        **layouts.VARIABLE_NAMES[""],
+        **layouts.VARIABLE_NAMES.get(class_name, {}),
+    }
+    # Behind at most the name of the class.
+    return next((known[part] for part in parts[:2] if part in known), None)
+
+
+def optimizer_class(state):
+    """Return the class of optimizer that the names of its variables tell, or None.
+
+    A name of the user's own tells nothing, nor do those of TensorFlow 2.11-2.15's newer
+    optimizers.
+    """
+    entries = [slot.entry for slots in state.slots.values() for slot in slots]
+    first = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
+    known = [name for name in slots_lib.SLOTS if name in first]
+    return known[0] if len(known) == 1 else None

@@ -1,0 +1,273 @@
+"""Reads checkpoints of `tf.train.Checkpoint`, and the variables of SavedModels.
+
+Such a file holds tensors by keys, and a graph of the objects that were saved: which
+attribute of which object led to which tensor. Keys differ between versions; the graph
+tells what they are.
+"""
+
+import collections
+import itertools
+
+import tensorflow as tf
+from google.protobuf import message
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from tf_lso.checkpoints import layouts, names
+from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
+from tf_lso.optimizers import slots as slots_lib
+
+GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+# Ways to one variable that are kept: layers are children by several names.
+_MOST_PATHS = 6
+
+# What says that a node is a Keras model, and not an object that holds some.
+_OF_A_MODEL = ("layer-", "layer_with_weights-", "_functional", "_operations")
+
+_SLOT_LISTS = {
+    attribute
+    for table in (*slots_lib.SLOTS.values(), slots_lib.AVERAGE)
+    for attributes in table.values()
+    for attribute in attributes.split("|")
+}
+
+
+class ObjectGraph:
+    """The objects of one checkpoint, and its tensors.
+
+    Args:
+      prefix: str, the path of the checkpoint without `.index`.
+
+    Raises:
+      CheckpointError: if there is no such checkpoint, or it cannot be read.
+    """
+
+    def __init__(self, prefix):
+        self.prefix = prefix
+        try:
+            self._reader = tf.train.load_checkpoint(prefix)
+            self._shapes = self._reader.get_variable_to_shape_map()
+            self._dtypes = self._reader.get_variable_to_dtype_map()
+        except (tf.errors.OpError, ValueError, UnicodeDecodeError) as error:
+            raise CheckpointError(
+                f"{prefix}: no checkpoint that can be read ({_first_line(error)})."
+            ) from error
+        if GRAPH_KEY not in self._shapes:
+            raise CheckpointError(
+                f"{prefix}: has no key {GRAPH_KEY}, so it was written by "
+                "tf.compat.v1.train.Saver or is no checkpoint of a model. Restore it "
+                "with tf.compat.v1.train.Saver, and save it by tf.train.Checkpoint."
+            )
+        proto = trackable_object_graph_pb2.TrackableObjectGraph()
+        try:
+            proto.ParseFromString(self._get(GRAPH_KEY))
+        except (message.DecodeError, TypeError) as error:
+            raise CheckpointError(
+                f"{prefix}: the key {GRAPH_KEY} is damaged ({_first_line(error)})."
+            ) from error
+        self._check(proto)
+        self._nodes = proto.nodes
+
+    def _check(self, proto):
+        """Refuse a graph that points at objects or tensors that it does not have."""
+        count = len(proto.nodes)
+        for node in proto.nodes:
+            ids = [child.node_id for child in node.children]
+            for slot in node.slot_variables:
+                ids += [slot.original_variable_node_id, slot.slot_variable_node_id]
+            strays = [i for i in ids if not 0 <= i < count]
+            if strays or not count:
+                raise CheckpointError(
+                    f"{self.prefix}: the key {GRAPH_KEY} is damaged: it names the "
+                    f"object {strays[0]} of {count}."
+                )
+
+    def _get(self, key):
+        try:
+            return self._reader.get_tensor(key)
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            raise CheckpointError(
+                f"{self.prefix}: the key {key} cannot be read "
+                f"({_first_line(error)}). The file is damaged or a part of it is missing."
+            ) from error
+
+    def read(self, entry):
+        """Return the value of an `Entry`, a NumPy array."""
+        return self._get(entry.key)
+
+    def children(self, node):
+        """Return the (name, node) pairs below a node, a list."""
+        return [(c.local_name, c.node_id) for c in self._nodes[node].children]
+
+    def slot_variables(self, node):
+        """Return (slot name, node of the variable, node of the slot), a list."""
+        return [
+            (s.slot_name, s.original_variable_node_id, s.slot_variable_node_id)
+            for s in self._nodes[node].slot_variables
+        ]
+
+    def entry(self, node):
+        """Return the `Entry` of a node that is a variable, None of any other."""
+        for attribute in self._nodes[node].attributes:
+            if attribute.name == "VARIABLE_VALUE":
+                key = attribute.checkpoint_key
+                if key not in self._shapes:
+                    raise CheckpointError(f"{self.prefix}: the key {key} is missing.")
+                return self.entry_of(key, attribute.full_name)
+        return None
+
+    def entry_of(self, key, name=""):
+        """Return the `Entry` of a key."""
+        return Entry(key, name, tuple(self._shapes[key]), self._dtypes[key].name)
+
+    def keys(self):
+        """Return the keys of all tensors but the graph's own, sorted."""
+        return sorted(key for key in self._shapes if key != GRAPH_KEY)
+
+    def walk(self, start, but=()):
+        """Yield each node below `start` once, and all ways to it.
+
+        Args:
+          start: a node.
+          but: nodes that are left out.
+
+        Yields:
+          (node, list of paths), nearest first.
+        """
+        paths = collections.defaultdict(list)
+        paths[start] = [()]
+        queue, seen = collections.deque([start]), {start, *but}
+        while queue:
+            node = queue.popleft()
+            yield node, paths[node]
+            for name, child in self.children(node):
+                ways = [(*path, name) for path in paths[node][:_MOST_PATHS]]
+                # A node that was passed has told its children already.
+                paths[child] = (paths[child] + ways)[:_MOST_PATHS]
+                if child not in seen:
+                    seen.add(child)
+                    queue.append(child)
+
+    def inner(self, node):
+        """Return the optimizer of a node: itself or the one it wraps; or None."""
+        below = dict(self.children(node))
+        for name in layouts.INNER:
+            if name in below and _iterations(dict(self.children(below[name]))):
+                return below[name]
+        return node if _iterations(below) else None
+
+    def optimizers(self):
+        """Return {path: node} of the optimizers, the outermost of those that wrap."""
+        found, inside = {}, set()
+        for node, paths in self.walk(0):
+            if node in inside:
+                continue
+            if self.inner(node) is not None:
+                found["/".join(paths[0])] = node
+                inside.update(below for below, _ in self.walk(node))
+        return found
+
+    def models(self, optimizers):
+        """Return {path: node} of what may be the model, the likeliest first."""
+        root = self.children(0)
+        if any(name.startswith(_OF_A_MODEL) for name, _ in root):
+            return {"": 0}
+        found = {
+            name: node
+            for name, node in root
+            if node not in optimizers and self.entry(node) is None
+        }
+        found = {name: node for name, node in found.items() if self._variables(node)}
+        return {**found, "": 0}  # or a model of a class of one's own, saved by itself
+
+    def _variables(self, start, but=()):
+        """Return {node: (entry, paths)} of the variables below a node."""
+        return {
+            node: (entry, tuple(paths))
+            for node, paths in self.walk(start, but)
+            if (entry := self.entry(node)) is not None
+        }
+
+    def source(self, model, optimizer, architecture=lambda: None):
+        """Return the `Source` of a model and an optimizer, given by nodes or None."""
+        optimizers = set(self.optimizers().values())
+        found = {} if model is None else self._variables(model, optimizers)
+        if model == 0:  # tf.train.Checkpoint's own
+            found = {n: (e, p) for n, (e, p) in found.items() if e.name != SAVE_COUNTER}
+        index = {node: i for i, node in enumerate(found)}
+        variables = [ModelVariable(entry, paths) for entry, paths in found.values()]
+        layout, state = "model", None
+        if optimizer is not None:
+            layout, state = self._optimizer(optimizer, index, variables)
+        used = {v.entry.key for v in variables}
+        used |= {entry.key for entry in state.entries()} if state else set()
+        return Source(
+            path=self.prefix,
+            layout=layout,
+            variables=variables,
+            optimizer=state,
+            others=[self.entry_of(key) for key in self.keys() if key not in used],
+            read=self.read,
+            architecture=architecture,
+        )
+
+    def _optimizer(self, node, index, variables):
+        inner = self.inner(node)
+        below = dict(self.children(inner))
+        state = OptimizerState(iterations=self.entry(_iterations(below)))
+        for name, child in below.items():
+            if name in layouts.HYPERPARAMETERS and self.entry(child):
+                state.hyperparameters[layouts.HYPERPARAMETERS[name]] = self.entry(child)
+            elif name in layouts.SCALARS and self.entry(child):
+                state.scalars[layouts.SCALARS[name]] = self.entry(child)
+            elif name in _SLOT_LISTS:
+                self._read_list(state, name, child, variables)
+        for slot, variable, child in itertools.chain(
+            self.slot_variables(inner),
+            self.slot_variables(node) if inner != node else (),
+        ):
+            if variable in index and self.entry(child):
+                slots = state.slots.setdefault(slot, [])
+                slots.append(Slot(self.entry(child), index[variable], len(slots)))
+        for path, role in layouts.LOSS_SCALE.items():
+            child = self._follow(node, path)
+            if child is not None and self.entry(child):
+                setattr(state, role, self.entry(child))
+        state.class_name = names.optimizer_class(state)
+        return self._layout(node, inner, below), state
+
+    def _read_list(self, state, name, node, variables):
+        children = [(int(n), c) for n, c in self.children(node) if n.isdigit()]
+        entries = [self.entry(child) for _, child in sorted(children)]
+        if entries and all(entry is not None for entry in entries):
+            state.slots[name] = [
+                Slot(entry, names.owner(entry.name, variables), position)
+                for position, entry in enumerate(entries)
+            ]
+
+    def _follow(self, node, path):
+        for name in path:
+            node = dict(self.children(node)).get(name)
+            if node is None:
+                return None
+        return node
+
+    def _layout(self, node, inner, below):
+        if "iter" in below:
+            return "v2" if inner == node else "2.0-2.2"
+        # Keras 3's optimizers list the model variables too; tf_lso's have them inside.
+        return "keras3" if "_trainable_variables" in below else "new"
+
+
+SAVE_COUNTER = "save_counter"
+
+
+def _iterations(below):
+    """The node of the step counter among children, or None."""
+    return next((below[n] for n in layouts.ITERATIONS if n in below), None)
+
+
+def _first_line(error):
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")

@@ -1,0 +1,93 @@
+"""Finds out what a path holds, and opens it."""
+
+import functools
+import os
+import pathlib
+import zipfile
+
+import tensorflow as tf
+
+from tf_lso.checkpoints import hdf5, keras_archive, object_graph, saved_model
+from tf_lso.checkpoints.errors import CheckpointError
+
+_H5 = (".h5", ".hdf5", ".hdf")
+
+
+def sources(path, names=None):
+    """Return functions that make the `Source`s which a path may mean, likeliest first.
+
+    A checkpoint of several models or optimizers has one for each pair of them.
+
+    Args:
+      path: str or path: a checkpoint (with or without ".index"), a directory of
+        checkpoints, whose latest is meant, a SavedModel, an .h5, .keras or .weights.h5
+        file.
+      names: dict, "model" and "optimizer" -> how the checkpoint calls them.
+
+    Raises:
+      CheckpointError: if there is no such file, or it cannot be read.
+    """
+    path = os.fspath(path)
+    if zipfile.is_zipfile(path):
+        return [functools.partial(keras_archive.source, path)]
+    if os.path.isfile(path) and path.endswith(_H5):
+        if keras_archive.is_weights_file(path):
+            return [functools.partial(keras_archive.source, path)]
+        return [functools.partial(hdf5.source, path)]
+    if path.endswith(".keras") and os.path.isfile(path):
+        raise CheckpointError(
+            f"{path}: no .keras file that can be read: no zip archive."
+        )
+    if os.path.isfile(os.path.join(path, "saved_model.pb")):
+        prefix = os.path.join(path, "variables", "variables")
+        return _pairs(prefix, names, functools.partial(saved_model.architecture, path))
+    return _pairs(_prefix(path), names)
+
+
+def _prefix(path):
+    """The checkpoint that a path means, without ".index"."""
+    if os.path.isdir(path):
+        latest = tf.train.latest_checkpoint(path)
+        if latest is None:
+            raise CheckpointError(
+                f"{path}: a directory without a checkpoint. Give the path of one, for "
+                "instance .../ckpt-1, or of a SavedModel."
+            )
+        return latest
+    prefix = path.removesuffix(".index")
+    if not os.path.exists(f"{prefix}.index"):
+        near = sorted(p.stem for p in pathlib.Path(path).parent.glob("*.index"))
+        there = f"; there are: {', '.join(near[:10])}" if near else ""
+        raise CheckpointError(
+            f"{path}: there is no such checkpoint, SavedModel, .h5 or .keras file{there}."
+        )
+    return prefix
+
+
+def _pairs(prefix, names, architecture=lambda: None):
+    graph = object_graph.ObjectGraph(prefix)
+    optimizers = graph.optimizers()
+    models = graph.models(set(optimizers.values()))
+    names = dict(names or {})
+    models = _chosen(prefix, "model", models, names.pop("model", None))
+    optimizers = _chosen(prefix, "optimizer", optimizers, names.pop("optimizer", None))
+    if names:
+        raise CheckpointError(
+            f"'names' has the key {next(iter(names))!r}; it takes 'model' and "
+            "'optimizer'."
+        )
+    return [
+        functools.partial(graph.source, model, optimizer, architecture)
+        for model in models.values() or [None]
+        for optimizer in optimizers.values() or [None]
+    ]
+
+
+def _chosen(prefix, kind, found, name):
+    if name is None:
+        return found
+    if name not in found:
+        raise CheckpointError(
+            f"{prefix}: has no {kind} called {name!r}, but {sorted(found)}."
+        )
+    return {name: found[name]}

@@ -1,0 +1,156 @@
+"""The variables of an optimizer that a file is restored into."""
+
+import contextlib
+
+import numpy as np
+import tensorflow as tf
+
+from tf_lso import optimizers
+from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.model_targets import Target, key_of
+from tf_lso.optimizers import keras3, slots
+from tf_lso.scaling import loss_scale as loss_scale_lib
+
+
+class OptimizerTargets:
+    """The state of `optimizer`, which is built on the model's variables.
+
+    Args:
+      optimizer: a tf_lso.LossScaleOptimizer, or an optimizer of Keras 3 or tf_keras.
+
+    Raises:
+      CheckpointError: if it is another library's LossScaleOptimizer.
+      TypeError: if it is no optimizer.
+    """
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.is_wrapper = isinstance(optimizer, optimizers.LossScaleOptimizer)
+        self.inner = optimizer.inner_optimizer if self.is_wrapper else optimizer
+        self._face = optimizers.face_of(self.inner)
+        if hasattr(self.inner, "inner_optimizer"):
+            raise CheckpointError(
+                f"'optimizer' is a {type(optimizer).__module__}."
+                f"{type(optimizer).__name__}. Pass tf_lso.LossScaleOptimizer("
+                "optimizer.inner_optimizer, ...), or the inner optimizer alone."
+            )
+        self.table = slots.table_of(self.inner)
+
+    @property
+    def class_names(self):
+        """The names of the classes of the inner optimizer, the nearest first."""
+        return [cls.__name__ for cls in type(self.inner).__mro__]
+
+    @property
+    def family(self):
+        """The family of the inner optimizer: "keras3", "legacy" or "new"."""
+        return self._face._family
+
+    def build(self, variables):
+        """Make the variables of the optimizer, if it has none yet."""
+        if self.is_wrapper:
+            self.optimizer.build(variables)
+        elif self.family == "legacy":
+            with tf.name_scope(self.inner._name):
+                self.inner._create_all_weights(variables)
+        else:
+            self.inner.build(variables)
+
+    def _index(self):
+        return getattr(self.inner, "_index_dict", {})
+
+    @property
+    def iterations(self):
+        """The `Target` of the step counter."""
+        counter = (
+            keras3._iteration_variable(self.inner)
+            if self.family == "keras3"
+            else self.inner.iterations
+        )
+        return Target("optimizer/iterations", counter)
+
+    @property
+    def order(self):
+        """The model variables in the order that the optimizer was built on, or None."""
+        if self.family == "keras3":
+            return list(self.inner._trainable_variables)
+        return None
+
+    def slots(self, variables):
+        """Return {(slot, key of a model variable): Target} of all slots.
+
+        Args:
+          variables: list of the model `Target`s.
+        """
+        found = {}
+        lists = {} if self.family == "legacy" else slots.slot_lists(self.inner)
+        for target in variables:
+            if self.family == "legacy":
+                of_it = self._legacy_slots(target.variable)
+            else:
+                place = self._place(target.variable)
+                of_it = (
+                    {}
+                    if place is None
+                    else {s: v[place] for s, v in lists.items() if place < len(v)}
+                )
+            for slot, variable in of_it.items():
+                name = f"optimizer/{slot}/{target.name}"
+                found[slot, key_of(target.variable)] = Target(name, variable)
+        return found
+
+    def _legacy_slots(self, variable):
+        found = {}
+        for slot in self.inner.get_slot_names():
+            with contextlib.suppress(KeyError):
+                found[slot] = self.inner.get_slot(variable, slot)
+        return found
+
+    def _place(self, variable):
+        if self.family == "keras3":
+            known, key = keras3._known_variables(self.inner)
+            return known.get(key(variable))
+        return self._index().get(self.inner._var_key(variable))
+
+    @property
+    def scalars(self):
+        """Return {name: Target} of variables that are neither slots nor counters."""
+        for name in ("_u_product", "_m_cache"):
+            variable = getattr(self.inner, name, None)
+            if variable is not None:
+                return {"momentum_cache": Target("optimizer/momentum_cache", variable)}
+        return {}
+
+    @property
+    def loss_scale(self):
+        """Return {"scale": Target, "count": Target}; nothing where it is fixed."""
+        state = self.optimizer.loss_scale_state if self.is_wrapper else None
+        if not isinstance(state, loss_scale_lib.DynamicLossScale):
+            return {}
+        named = dict(state.named_variables())
+        return {
+            "scale": Target("optimizer/loss_scale", named["current_loss_scale"]),
+            "count": Target("optimizer/dynamic_counter", named["good_steps"]),
+        }
+
+    def hyperparameter(self, name):
+        """Return the value of a hyperparameter, a float; None if it is no number."""
+        if self.family == "legacy":
+            value = self.inner._hyper.get(name)
+        elif name == "learning_rate":
+            value = self.inner._learning_rate
+        else:
+            value = getattr(self.inner, name, None)
+        if value is None or (callable(value) and not hasattr(value, "numpy")):
+            return None
+        try:
+            return float(np.asarray(value))
+        except (TypeError, ValueError):
+            return None
+
+    def set_hyperparameter(self, name, value):
+        """Set a hyperparameter to a float."""
+        if self.family == "legacy":
+            self.inner._set_hyper(name, value)
+        else:
+            setattr(self.inner, name, value)

@@ -1,0 +1,270 @@
+"""Plans a restore: what goes where, before anything is written.
+
+`make` asks a `Source` and the targets, and returns a `Plan`; `Plan.apply` writes.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from tf_lso.checkpoints import listed, matching
+from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.model_targets import key_of
+from tf_lso.checkpoints.report import Report
+from tf_lso.optimizers import slots as slots_lib
+
+# Hyperparameters that today's optimizers do not have, and the value that means nothing.
+_NEUTRAL = {"decay": 0.0, "beta": 0.0}
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One tensor on its way into one variable.
+
+    Attributes:
+      entry: the `Entry` it comes from.
+      target: the `Target` it goes to.
+    """
+
+    entry: object
+    target: object
+
+
+@dataclasses.dataclass
+class Plan:
+    """What a restore will do.
+
+    Attributes:
+      source: the `Source`.
+      report: the `Report`.
+      steps: list of `Step`.
+      settings: list of functions without arguments, which set hyperparameters.
+    """
+
+    source: object
+    report: Report
+    steps: list = dataclasses.field(default_factory=list)
+    settings: list = dataclasses.field(default_factory=list)
+
+    def apply(self):
+        """Read all, and only then write all: a damaged file changes nothing."""
+        values = [self._value(step) for step in self.steps]
+        for step, value in zip(self.steps, values):
+            step.target.variable.assign(value)
+        for setting in self.settings:
+            setting()
+
+    def moves(self):
+        """Return which key goes to which variable, a frozenset of pairs."""
+        return frozenset((step.entry.key, step.target.name) for step in self.steps)
+
+    def _value(self, step):
+        value = np.asarray(self.source.read(step.entry))
+        if tuple(value.shape) != step.target.shape:
+            raise CheckpointError(
+                f"{self.source.path}: the key {step.entry.key} has the shape "
+                f"{tuple(value.shape)}, but said {step.target.shape}. The file is damaged."
+            )
+        return value.astype(step.target.dtype, copy=False)
+
+    # --- What `make` notes.
+
+    def move(self, entry, target, how=None):
+        """Note that `entry` goes to `target`, or why it cannot."""
+        problem = _problem(entry, target)
+        if problem:
+            self.report.wrong.append((entry.key, target.name, problem))
+            return
+        self.steps.append(Step(entry, target))
+        if entry.dtype != target.dtype:
+            how = how or f"{entry.dtype} to {target.dtype}"
+        if how:
+            self.report.converted.append((entry.key, target.name, how))
+        else:
+            self.report.restored.append((entry.key, target.name))
+
+    def scalar(self, entry):
+        """Return the number of an entry, a float."""
+        value = self.source.read(entry)
+        if np.shape(value) != () or np.asarray(value).dtype.kind not in "fiu":
+            raise CheckpointError(
+                f"{self.source.path}: the key {entry.key} should be one number, but is "
+                f"of the shape {np.shape(value)}."
+            )
+        return float(value)
+
+
+def _problem(entry, target):
+    if entry.shape != target.shape:
+        return f"shape {entry.shape}, not {target.shape}"
+    if entry.dtype != target.dtype and {entry.dtype, target.dtype} != {
+        "int32",
+        "int64",
+    }:
+        return f"dtype {entry.dtype}, not {target.dtype}"
+    return None
+
+
+def make(source, model, optimizer, mapping=None):
+    """Return the `Plan` for a file.
+
+    Args:
+      source: `Source`.
+      model: `ModelTargets`.
+      optimizer: `OptimizerTargets`, built, or None.
+      mapping: dict, see `matching.match`.
+
+    Raises:
+      CheckpointError: if the file is of another optimizer, or a number in it is damaged,
+        or names and places contradict each other.
+    """
+    plan = Plan(source, Report(source.path, source.layout))
+    matched = matching.match(source, model, mapping)
+    for index, target in matched.items():
+        plan.move(source.variables[index].entry, target)
+    reached = {id(target) for target in matched.values()}
+    plan.report.missing += [t.name for t in model.targets if id(t) not in reached]
+    if optimizer is not None:
+        _plan_optimizer(plan, source, model, optimizer, matched)
+    _note_unused(plan)
+    return plan
+
+
+def _plan_optimizer(plan, source, model, optimizer, matched):
+    state = source.optimizer
+    if state is None or state.iterations is None:
+        plan.report.missing.append("optimizer/iterations")
+        if state is None:
+            plan.report.missing += [
+                t.name for t in optimizer.slots(model.targets).values()
+            ]
+            return
+    else:
+        _check_count(plan, state.iterations)
+        plan.move(state.iterations, optimizer.iterations)
+    check_class(source, optimizer)
+    _plan_slots(plan, state, model, optimizer, matched)
+    _plan_scalars(plan, state, optimizer)
+    _plan_hyperparameters(plan, state, optimizer)
+    _plan_loss_scale(plan, state, optimizer)
+
+
+def check_class(source, optimizer):
+    """Refuse a file of another class of optimizer, whose slots mean something else."""
+    state = source.optimizer
+    name = None if state is None else state.class_name
+    if name not in slots_lib.SLOTS or name in optimizer.class_names:
+        return
+    if slots_lib.SLOTS[name] | slots_lib.AVERAGE != optimizer.table:
+        raise CheckpointError(
+            f"{source.path}: the optimizer in the file is of the class {name}, but "
+            f"'optimizer' is of {optimizer.class_names[0]}. Pass an optimizer of the "
+            "class that was trained with."
+        )
+
+
+def _plan_slots(plan, state, model, optimizer, matched):
+    variables = [t for t in model.targets if t.variable.trainable]
+    order = optimizer.order or [t.variable for t in variables]
+    targets = optimizer.slots(model.targets)
+    found = {}
+    for name, slots in listed.by_slot(state, optimizer, targets, len(order)).items():
+        for slot in slots:
+            target = (
+                matched.get(slot.variable)
+                if slot.variable is not None
+                else model.of(order[slot.position])
+                if slot.position < len(order)
+                else None
+            )
+            if target is not None:
+                found[name, key_of(target.variable)] = slot.entry
+    for key, target in targets.items():
+        if key not in found:
+            plan.report.missing.append(target.name)
+        else:
+            plan.move(found[key], target)
+
+
+def _plan_scalars(plan, state, optimizer):
+    for name, target in optimizer.scalars.items():
+        if name in state.scalars:
+            plan.move(state.scalars[name], target)
+        else:
+            plan.report.missing.append(target.name)
+
+
+def _plan_hyperparameters(plan, state, optimizer):
+    for name, entry in state.hyperparameters.items():
+        value = plan.scalar(entry)
+        now = optimizer.hyperparameter(name)
+        target = f"optimizer/{name}"
+        if now is None and value == _NEUTRAL.get(name):
+            plan.report.converted.append((entry.key, target, "0: nothing to do"))
+        elif now is None and name == "learning_rate":
+            plan.report.kept.append((target, "the optimizer has a schedule"))
+        elif now is None:
+            plan.report.wrong.append((entry.key, target, _no_such(name, value)))
+        elif np.float32(now) == np.float32(value):
+            plan.report.restored.append((entry.key, target))
+        else:
+            # The shortest number that is this float32: 0.9 and not 0.8999999762.
+            number = float(str(np.float32(value)))
+            plan.settings.append(
+                lambda name=name, number=number: optimizer.set_hyperparameter(
+                    name, number
+                )
+            )
+            how = f"{now:g} becomes {number:g}"
+            plan.report.converted.append((entry.key, target, how))
+    if "learning_rate" not in state.hyperparameters:
+        why = "the file has none: it was a schedule, or this format keeps none"
+        plan.report.kept.append(("optimizer/learning_rate", why))
+
+
+def _no_such(name, value):
+    if name == "decay":
+        return (
+            f"{value:g}, and this optimizer has no decay: give it learning_rate="
+            f"InverseTimeDecay(learning_rate, 1, {value:g})"
+        )
+    return f"{value:g}, and this optimizer has no such hyperparameter"
+
+
+def _plan_loss_scale(plan, state, optimizer):
+    targets = optimizer.loss_scale
+    entries = {"scale": state.scale, "count": state.count}
+    if state.scale is not None:
+        value = plan.scalar(state.scale)
+        if not (math.isfinite(value) and value > 0):
+            raise CheckpointError(
+                f"{plan.source.path}: the loss scale at the key {state.scale.key} is "
+                f"{value}, which is no positive finite number. The file is damaged, or "
+                "the program that wrote it had failed by then; use an older one."
+            )
+    if state.count is not None:
+        _check_count(plan, state.count)
+    for role, target in targets.items():
+        if entries[role] is not None:
+            plan.move(entries[role], target)
+        elif all(entry is None for entry in entries.values()):
+            plan.report.kept.append((target.name, "the file has no loss scale"))
+        else:
+            plan.report.missing.append(target.name)
+
+
+def _check_count(plan, entry):
+    if plan.scalar(entry) < 0:
+        raise CheckpointError(
+            f"{plan.source.path}: the count at the key {entry.key} is negative. The file "
+            "is damaged."
+        )
+
+
+def _note_unused(plan):
+    report, source = plan.report, plan.source
+    used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
+    entries = [v.entry for v in source.variables]
+    entries += source.optimizer.entries() if source.optimizer else []
+    report.unused += [e.key for e in (*entries, *source.others) if e.key not in used]

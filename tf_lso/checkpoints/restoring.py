@@ -1,0 +1,107 @@
+"""`restore`: what legacy programs saved, into a model and an optimizer of today."""
+
+import contextlib
+
+from tf_lso.checkpoints import opening, plan
+from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.model_targets import ModelTargets
+from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
+
+
+def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=None):
+    """Restore a file of any generation into a model and its optimizer.
+
+    Reads checkpoints of `tf.train.Checkpoint` and `model.save_weights`, SavedModels, and
+    .h5 and .keras files, written by TensorFlow 2.0-2.15, by tf_keras or by Keras 3, with
+    or without a loss scale: weights, slots, the step counter, hyperparameters, the loss
+    scale and its count. All is planned before anything is written: where something is
+    missing or does not fit, nothing changes.
+
+    Args:
+      path: str or path: a checkpoint, with or without ".index"; a directory of
+        checkpoints, of which the latest is taken; a SavedModel; an .h5, .keras or
+        .weights.h5 file.
+      model: a built model of Keras 3 or tf_keras, of the architecture that was saved.
+      optimizer: a `tf_lso.LossScaleOptimizer`, or an optimizer of Keras 3 or tf_keras,
+        of the class that was saved. It is built if it was not. None restores the model
+        alone.
+      partial: bool, whether to restore what fits where not all does.
+      mapping: dict of names of layers or variables in the file and the names of those
+        that take their place, where layers are named or ordered differently:
+        {"dense_7": "head", "embed/table": "embedding/embeddings"}. In the file also the
+        way to a layer serves ("layer_with_weights-0").
+      names: dict, what the checkpoint calls the two where it has several:
+        {"model": "generator", "optimizer": "generator_optimizer"}.
+
+    Returns:
+      A `Report`, which names every key and variable.
+
+    Raises:
+      CheckpointError: if the file cannot be read, is damaged, or does not fit.
+      TypeError: if `optimizer` is no optimizer.
+
+    Example:
+
+    >>> import tempfile
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> from tf_lso import checkpoints
+    >>> layers = [tf.keras.Input((3,)), tf.keras.layers.Dense(2, name="dense")]
+    >>> model = tf.keras.Sequential(layers)
+    >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
+    >>> opt.build(model.trainable_variables)
+    >>> saved = tf.train.Checkpoint(model=model, optimizer=opt)
+    >>> path = saved.save(tempfile.mkdtemp() + "/ckpt")
+    >>> report = checkpoints.restore(path, model=model, optimizer=opt)
+    >>> report.complete, report.layout
+    (True, 'keras3')
+
+    Source: what `tf.train.Checkpoint.restore` did in TensorFlow 2.0-2.15 for the
+    programs of the same version.
+    """
+    targets = ModelTargets(model)
+    wanted = None if optimizer is None else OptimizerTargets(optimizer)
+    with contextlib.ExitStack() as stack:
+        sources = [stack.enter_context(s()) for s in opening.sources(path, names)]
+        if wanted is not None:
+            for source in sources:
+                plan.check_class(source, wanted)
+            wanted.build([t.variable for t in targets.targets if t.variable.trainable])
+        made = _likeliest(sources, targets, wanted, mapping)
+        if not (made.report.complete or partial):
+            raise CheckpointError(_refusal(made.report))
+        made.apply()
+        return made.report
+
+
+def _likeliest(sources, targets, optimizer, mapping):
+    """The plan of the pair of model and optimizer that fits best."""
+    plans = []
+    for source in sources:
+        made = plan.make(source, targets, optimizer, mapping)
+        gaps = len(made.report.missing) + len(made.report.wrong)
+        plans.append((gaps, len(made.report.unused), made))
+    best = min(tuple(rank) for *rank, _ in plans)
+    found = [made for *rank, made in plans if tuple(rank) == best]
+    # The same tensors into the same variables, by other ways, are no other plan.
+    if len({made.moves() for made in found}) > 1 and best[0] == 0:
+        raise CheckpointError(
+            f"{found[0].source.path}: has several models or optimizers that fit. Say "
+            "which: names={'model': ..., 'optimizer': ...}, with the names that the "
+            "program gave to tf.train.Checkpoint."
+        )
+    return found[0]
+
+
+def _refusal(report):
+    rows = [
+        *(f"missing in the file: {name}" for name in report.missing),
+        *(f"wrong: {key} for {name} ({what})" for key, name, what in report.wrong),
+    ]
+    shown = "".join(f"\n  {row}" for row in rows[:20])
+    more = f"\n  and {len(rows) - 20} more" if len(rows) > 20 else ""
+    return (
+        f"{report.path} does not fit, and nothing was changed. {report.summary()}.{shown}"
+        f"{more}\nPass partial=True to restore what fits, or mapping={{name in the file: "
+        "name in the model}} where layers are named or ordered differently."
+    )

@@ -1,0 +1,85 @@
+"""Reads what a SavedModel of Keras 2 says of the model that it was made of."""
+
+import json
+import os
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+from tensorflow.core.protobuf import saved_model_pb2
+
+from tf_lso.checkpoints.errors import CheckpointError
+
+_GRAPH = "saved_model.pb"
+_METADATA = "keras_metadata.pb"  # since TensorFlow 2.5
+_MODELS = ("_tf_keras_model", "_tf_keras_network", "_tf_keras_sequential")
+
+
+def architecture(path):
+    """Return the config of the model in a SavedModel, a dict, or None if it has none.
+
+    Nothing of the SavedModel is run.
+    """
+    found = _of_metadata(path) if _has(path, _METADATA) else _of_graph(path)
+    for identifier, text in found:
+        if identifier in _MODELS:
+            try:
+                return json.loads(text)
+            except ValueError as error:
+                raise CheckpointError(
+                    f"{path}: the metadata of the model are damaged ({error})."
+                ) from error
+    return None
+
+
+def _has(path, name):
+    return os.path.isfile(os.path.join(path, name))
+
+
+def _parsed(path, name, proto):
+    try:
+        with open(os.path.join(path, name), "rb") as file:
+            proto.ParseFromString(file.read())
+    except (OSError, message.DecodeError) as error:
+        raise CheckpointError(f"{path}: {name} cannot be read ({error}).") from error
+    return proto
+
+
+def _of_graph(path):
+    proto = _parsed(path, _GRAPH, saved_model_pb2.SavedModel())
+    return [
+        (node.user_object.identifier, node.user_object.metadata)
+        for graph in proto.meta_graphs
+        for node in graph.object_graph_def.nodes
+        if node.HasField("user_object")
+    ]
+
+
+def _of_metadata(path):
+    proto = _parsed(path, _METADATA, _saved_metadata())
+    return [(node.identifier, node.metadata) for node in proto.nodes]
+
+
+def _saved_metadata():
+    """An empty message of the kind in keras_metadata.pb.
+
+    Only Keras 2 has the class of it; what is read here are two of its fields.
+    """
+    file = descriptor_pb2.FileDescriptorProto(
+        name="tf_lso/keras_metadata.proto", package="tf_lso.keras_metadata"
+    )
+    field = descriptor_pb2.FieldDescriptorProto
+    node = file.message_type.add(name="Object")
+    for number, name in ((4, "identifier"), (5, "metadata")):
+        node.field.add(
+            name=name, number=number, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL
+        )
+    file.message_type.add(name="Metadata").field.add(
+        name="nodes",
+        number=1,
+        type=field.TYPE_MESSAGE,
+        type_name=".tf_lso.keras_metadata.Object",
+        label=field.LABEL_REPEATED,
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    found = pool.FindMessageTypeByName("tf_lso.keras_metadata.Metadata")
+    return message_factory.GetMessageClass(found)()
