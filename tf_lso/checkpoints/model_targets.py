@@ -132,7 +132,7 @@ def _snake_case(name):
 
 
 def _layers(model):
-    layers = _attribute(model, "layers")
+    layers = getattr(model, "layers", None)
     return layers if isinstance(layers, list) else []
 
 
@@ -183,8 +183,8 @@ def weights_of(layer):
 
     Of a model these are the ones that it made itself.
     """
-    if isinstance(_attribute(layer, "layers"), list) and layer.weights:
-        inside = {key_of(w) for part in layer.layers for w in part.weights}
+    if _layers(layer) and layer.weights:
+        inside = {key_of(w) for part in _layers(layer) for w in part.weights}
         alone = [w for w in layer.weights if key_of(w) not in inside]
         if alone:
             return alone

@@ -148,6 +148,16 @@ class OptimizerTargets:
         except (TypeError, ValueError):
             return None
 
+    def decays_by(self, rate):
+        """Whether the learning rate is that of OptimizerV2 with this `decay`."""
+        schedule = self.inner._learning_rate
+        return (
+            type(schedule).__name__ == "InverseTimeDecay"
+            and np.float32(schedule.decay_rate) == np.float32(rate)
+            and schedule.decay_steps == 1
+            and not schedule.staircase
+        )
+
     def set_hyperparameter(self, name, value):
         """Set a hyperparameter to a float."""
         if self.family == "legacy":

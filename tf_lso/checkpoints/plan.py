@@ -204,6 +204,11 @@ def _plan_hyperparameters(plan, state, optimizer):
             plan.report.converted.append((entry.key, target, "0: nothing to do"))
         elif now is None and name == "learning_rate":
             plan.report.kept.append((target, "the optimizer has a schedule"))
+        elif now is None and name == "decay" and optimizer.decays_by(value):
+            plan.report.restored.append((entry.key, target))
+        elif now is None and name == "decay" and "Nadam" in optimizer.class_names:
+            # Not of the learning rate, but of the momentum.
+            plan.report.kept.append((target, "today's Nadam has a schedule of its own"))
         elif now is None:
             plan.report.wrong.append((entry.key, target, _no_such(name, value)))
         elif np.float32(now) == np.float32(value):
