@@ -77,12 +77,21 @@ def _add_check(commands):
     parser.set_defaults(run=check.run)
 
 
+def _add_convert(commands):
+    from tf_lso.checkpoints import command
+
+    parser = commands.add_parser("convert", help=command.SUMMARY)
+    command.add_arguments(parser)
+    parser.set_defaults(run=command.run)
+
+
 def _parser():
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_check(commands)
+    _add_convert(commands)
     return parser
 
 

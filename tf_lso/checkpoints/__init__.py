@@ -1,12 +1,31 @@
 """Reads what legacy programs saved, and converts it.
 
 `opening` finds out what a path is and makes a `source.Source` of it; `plan` holds that
-against the variables of a model and an optimizer; `restore` writes, or refuses. What is
-known of the layouts stands in `layouts`.
+against the variables of a model and an optimizer; `restoring` writes, or refuses.
+`converting` does the same with a model that has no memory (`virtual`), and fills a file
+(`filling`). What is known of the layouts stands in `layouts`.
 """
 
-from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.checkpoints.report import Report
-from tf_lso.checkpoints.restoring import restore
+import importlib as _importlib
 
-__all__ = ["CheckpointError", "Report", "restore"]
+# Public name -> the module that has it. Loaded when first used: the command line asks
+# for the module `command` alone, which needs no TensorFlow.
+_NAMES = {
+    "CheckpointError": "errors",
+    "Report": "report",
+    "convert": "converting",
+    "restore": "restoring",
+}
+
+__all__ = sorted(_NAMES)
+
+
+def __getattr__(name):
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _importlib.import_module(f"{__name__}.{_NAMES[name]}")
+    return globals().setdefault(name, getattr(module, name))
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

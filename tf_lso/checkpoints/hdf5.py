@@ -163,7 +163,7 @@ def _source(reader):
         others=[reader.entry(k, "") for k in reader.keys() if k not in used],
         read=reader.read,
         close=reader.file.close,
-        architecture=lambda: config_of(reader, "model_config"),
+        architecture=lambda: (config_of(reader, "model_config"), config),
     )
 
 

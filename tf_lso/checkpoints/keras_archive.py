@@ -78,7 +78,7 @@ def _source(reader, config, close):
         others=[entry for entry in everything if entry.key not in used],
         read=reader.read,
         close=close,
-        architecture=lambda: config or None,
+        architecture=lambda: (config or None, config.get("compile_config")),
     )
 
 

@@ -8,6 +8,7 @@ tells what they are.
 import collections
 import itertools
 
+import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 from tensorflow.core.protobuf import trackable_object_graph_pb2
@@ -87,14 +88,34 @@ class ObjectGraph:
         try:
             return self._reader.get_tensor(key)
         except (tf.errors.OpError, ValueError, RuntimeError) as error:
-            raise CheckpointError(
-                f"{self.prefix}: the key {key} cannot be read "
-                f"({_first_line(error)}). The file is damaged or a part of it is missing."
-            ) from error
+            raise self._unreadable(key, error) from error
+
+    def _unreadable(self, key, error):
+        return CheckpointError(
+            f"{self.prefix}: the key {key} cannot be read ({_first_line(error)}). The "
+            "file is damaged or a part of it is missing."
+        )
 
     def read(self, entry):
-        """Return the value of an `Entry`, a NumPy array."""
-        return self._get(entry.key)
+        """Return the value of an `Entry`, a NumPy array, which may be read only."""
+        tensor = self.read_tensor(entry)
+        try:
+            return np.asarray(memoryview(tensor))  # without a copy
+        except (BufferError, TypeError, ValueError):  # bfloat16
+            return tensor.numpy()
+
+    def read_tensor(self, entry):
+        """Return the value of an `Entry`, a tensor."""
+        try:
+            (tensor,) = tf.raw_ops.RestoreV2(
+                prefix=self.prefix,
+                tensor_names=[entry.key],
+                shape_and_slices=[""],
+                dtypes=[entry.dtype],
+            )
+        except (tf.errors.OpError, ValueError, TypeError, RuntimeError) as error:
+            raise self._unreadable(entry.key, error) from error
+        return tensor
 
     def children(self, node):
         """Return the (name, node) pairs below a node, a list."""
@@ -189,7 +210,7 @@ class ObjectGraph:
             if (entry := self.entry(node)) is not None
         }
 
-    def source(self, model, optimizer, architecture=lambda: None):
+    def source(self, model, optimizer, architecture=lambda: (None, None)):
         """Return the `Source` of a model and an optimizer, given by nodes or None."""
         optimizers = set(self.optimizers().values())
         found = {} if model is None else self._variables(model, optimizers)
@@ -209,6 +230,7 @@ class ObjectGraph:
             optimizer=state,
             others=[self.entry_of(key) for key in self.keys() if key not in used],
             read=self.read,
+            read_tensor=self.read_tensor,
             architecture=architecture,
         )
 

@@ -64,7 +64,7 @@ def _prefix(path):
     return prefix
 
 
-def _pairs(prefix, names, architecture=lambda: None):
+def _pairs(prefix, names, architecture=lambda: (None, None)):
     graph = object_graph.ObjectGraph(prefix)
     optimizers = graph.optimizers()
     models = graph.models(set(optimizers.values()))

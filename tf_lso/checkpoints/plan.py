@@ -7,6 +7,7 @@ import dataclasses
 import math
 
 import numpy as np
+import tensorflow as tf
 
 from tf_lso.checkpoints import listed, matching
 from tf_lso.checkpoints.errors import CheckpointError
@@ -30,6 +31,37 @@ class Step:
     entry: object
     target: object
 
+    def value(self, source):
+        """Return the value, an array of the shape and dtype of the target."""
+        return self._checked(source, np.asarray(source.read(self.entry))).astype(
+            self.target.dtype, copy=False
+        )
+
+    def tensor(self, source):
+        """Return the value, a tensor of the shape and dtype of the target."""
+        if source.read_tensor is None:
+            return tensor_of(self.value(source))
+        tensor = self._checked(source, source.read_tensor(self.entry))
+        return tf.cast(tensor, self.target.dtype)
+
+    def _checked(self, source, value):
+        if tuple(value.shape) != self.target.shape:
+            raise CheckpointError(
+                f"{source.path}: the key {self.entry.key} has the shape "
+                f"{tuple(value.shape)}, but said {self.target.shape}. The file is damaged."
+            )
+        return value
+
+
+def tensor_of(array):
+    """Return an array as a tensor, without a copy where that is possible."""
+    if array.flags.writeable and array.flags.c_contiguous and array.dtype.kind == "f":
+        try:
+            return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+        except (tf.errors.OpError, BufferError, TypeError, AttributeError):
+            pass  # of an alignment or a dtype that TensorFlow does not take
+    return tf.convert_to_tensor(array)
+
 
 @dataclasses.dataclass
 class Plan:
@@ -49,7 +81,7 @@ class Plan:
 
     def apply(self):
         """Read all, and only then write all: a damaged file changes nothing."""
-        values = [self._value(step) for step in self.steps]
+        values = [step.value(self.source) for step in self.steps]
         for step, value in zip(self.steps, values):
             step.target.variable.assign(value)
         for setting in self.settings:
@@ -58,15 +90,6 @@ class Plan:
     def moves(self):
         """Return which key goes to which variable, a frozenset of pairs."""
         return frozenset((step.entry.key, step.target.name) for step in self.steps)
-
-    def _value(self, step):
-        value = np.asarray(self.source.read(step.entry))
-        if tuple(value.shape) != step.target.shape:
-            raise CheckpointError(
-                f"{self.source.path}: the key {step.entry.key} has the shape "
-                f"{tuple(value.shape)}, but said {step.target.shape}. The file is damaged."
-            )
-        return value.astype(step.target.dtype, copy=False)
 
     # --- What `make` notes.
 

@@ -67,15 +67,15 @@ def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=N
             for source in sources:
                 plan.check_class(source, wanted)
             wanted.build([t.variable for t in targets.targets if t.variable.trainable])
-        made = _likeliest(sources, targets, wanted, mapping)
+        made = likeliest(sources, targets, wanted, mapping)
         if not (made.report.complete or partial):
-            raise CheckpointError(_refusal(made.report))
+            raise CheckpointError(refusal(made.report))
         made.apply()
         return made.report
 
 
-def _likeliest(sources, targets, optimizer, mapping):
-    """The plan of the pair of model and optimizer that fits best."""
+def likeliest(sources, targets, optimizer, mapping):
+    """Return the plan of the pair of model and optimizer that fits best."""
     plans = []
     for source in sources:
         made = plan.make(source, targets, optimizer, mapping)
@@ -93,7 +93,8 @@ def _likeliest(sources, targets, optimizer, mapping):
     return found[0]
 
 
-def _refusal(report):
+def refusal(report):
+    """Return the message for a plan that is not complete."""
     rows = [
         *(f"missing in the file: {name}" for name in report.missing),
         *(f"wrong: {key} for {name} ({what})" for key, name, what in report.wrong),

@@ -14,20 +14,28 @@ _MODELS = ("_tf_keras_model", "_tf_keras_network", "_tf_keras_sequential")
 
 
 def architecture(path):
-    """Return the config of the model in a SavedModel, a dict, or None if it has none.
+    """Return the config of the model in a SavedModel, and what it was compiled with.
 
-    Nothing of the SavedModel is run.
+    Both are dicts, or None if it has none. Nothing of the SavedModel is run.
     """
     found = _of_metadata(path) if _has(path, _METADATA) else _of_graph(path)
     for identifier, text in found:
         if identifier in _MODELS:
             try:
-                return json.loads(text)
+                config = json.loads(text, object_hook=_with_tuples)
             except ValueError as error:
                 raise CheckpointError(
                     f"{path}: the metadata of the model are damaged ({error})."
                 ) from error
-    return None
+            return config, config.get("training_config")
+    return None, None
+
+
+def _with_tuples(value):
+    """Decode what the metadata have in place of a tuple or a shape."""
+    if value.get("class_name") in ("__tuple__", "TensorShape") and "items" in value:
+        return tuple(value["items"])
+    return value
 
 
 def _has(path, name):

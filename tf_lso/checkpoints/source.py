@@ -105,7 +105,9 @@ class Source:
       read: function of an `Entry` that returns its value, a NumPy array; `load` checks
         it.
       close: function that closes the file.
-      architecture: function that returns the config of the model, a dict, or None.
+      architecture: function that returns the config of the model and what it was compiled
+        with, two dicts, or None for what the file does not say.
+      read_tensor: function as `read` that returns a tensor, where that saves a copy.
     """
 
     path: str
@@ -115,7 +117,8 @@ class Source:
     others: list
     read: Callable
     close: Callable = lambda: None
-    architecture: Callable = lambda: None
+    architecture: Callable = lambda: (None, None)
+    read_tensor: Callable | None = None
 
     def __enter__(self):
         return self

@@ -97,6 +97,17 @@ def patch_policies(keras, ledger):
 _h5 = threading.local()
 
 
+@contextlib.contextmanager
+def layers_of_h5():
+    """While layers are made of configs as .h5 files have them, before Keras 3 changed."""
+    before = getattr(_h5, "loading", False)
+    _h5.loading = True
+    try:
+        yield
+    finally:
+        _h5.loading = before
+
+
 def patch_load_model(keras, ledger):
     original = keras.models.load_model
 
@@ -104,14 +115,9 @@ def patch_load_model(keras, ledger):
     def load_model(filepath, custom_objects=None, *args, **kwargs):
         if not str(filepath).endswith((".h5", ".hdf5")):
             return original(filepath, custom_objects, *args, **kwargs)
-        before = getattr(_h5, "loading", False)
-        _h5.loading = True
-        try:
-            # Keras 3.0 leaves `custom_objects` out here.
-            with _scope(keras, custom_objects):
-                model = original(filepath, custom_objects, *args, **kwargs)
-        finally:
-            _h5.loading = before
+        # Keras 3.0 leaves `custom_objects` out here.
+        with layers_of_h5(), _scope(keras, custom_objects):
+            model = original(filepath, custom_objects, *args, **kwargs)
         _build_optimizer(model)
         return model
 

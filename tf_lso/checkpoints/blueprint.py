@@ -1,0 +1,189 @@
+"""The model and the optimizer that a file describes, made without its values."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+
+import keras
+
+import tf_lso
+from tf_lso.checkpoints import opening
+from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.installation import loading_models
+from tf_lso.optimizers import configs, inner_configs
+
+_HELP = (
+    "Give what built it by --model: a file that has it (.h5, .keras, a SavedModel, or "
+    "what model.to_json() returned), or FILE.py:FUNCTION, which returns the model."
+)
+
+_MODELS = {
+    "Sequential": keras.Sequential,
+    "Functional": keras.Model,
+    "Model": keras.Model,
+}
+
+
+class Blueprint:
+    """A model of Keras 3, and what it was compiled with.
+
+    Args:
+      path: str, for messages.
+      config: the config of the model, a dict; or a function that returns it built.
+      training: the config it was compiled with, a dict or None.
+    """
+
+    def __init__(self, path, config, training=None):
+        self.path = path
+        self._config = config
+        self._training = training or {}
+
+    def optimizer(self):
+        """Return a new optimizer of Keras 3, or None if the model was not compiled."""
+        given = self._training.get("optimizer_config", self._training.get("optimizer"))
+        if not isinstance(given, dict):
+            return None
+        return self._made("the optimizer", configs.deserialize, given, family="keras3")
+
+    def with_optimizer(self, text, state):
+        """Return a copy with the optimizer that the option --optimizer means.
+
+        Args:
+          text: str, the name of a class, or a .json file with a config.
+          state: the `OptimizerState` of the file, or None; if it has a loss scale, an
+            optimizer without one is wrapped.
+        """
+        if text.endswith(".json"):
+            config = _json(text)
+        else:
+            config = {"class_name": text, "config": {}}
+        if not configs.is_wrapper(config) and state and state.scale is not None:
+            inner = {"inner_optimizer": config, "dynamic": True}
+            config = {"class_name": "LossScaleOptimizer", "config": inner}
+        training = {**self._training, "optimizer_config": config}
+        return Blueprint(self.path, self._config, training)
+
+    def model(self):
+        """Return the model, built."""
+        if callable(self._config):
+            return self._config()
+        config = {k: v for k, v in self._config.items() if k != "compile_config"}
+        with tf_lso.install():
+            if config.get("module") is not None:
+                text = json.dumps(config)
+                return self._made("the model", keras.models.model_from_json, text)
+            # Of .h5 files and SavedModels, which name the class alone.
+            cls = _MODELS.get(config.get("class_name"))
+            if cls is None:
+                raise CheckpointError(
+                    f"{self.path}: the class {config.get('class_name')!r} of the model "
+                    f"is not Keras's. {_HELP}"
+                )
+            with loading_models.layers_of_h5():
+                inside = inner_configs.plain(config.get("config"))
+                return self._made("the model", cls.from_config, inside)
+
+    def compile(self, model, optimizer):
+        """Compile the model as it was, with `optimizer`."""
+        arguments = {}
+        with tf_lso.install():
+            for name, namespace in (
+                ("loss", keras.losses),
+                ("metrics", keras.metrics),
+                ("weighted_metrics", keras.metrics),
+            ):
+                value = _without_class(self._training.get(name))
+                if value:
+                    arguments[name] = self._made(
+                        f"the argument {name} of compile()", _each, value, namespace
+                    )
+        if self._training.get("loss_weights") is not None:
+            arguments["loss_weights"] = self._training["loss_weights"]
+        model.compile(optimizer=optimizer, **arguments)
+
+    def _made(self, what, function, *args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise CheckpointError(
+                f"{self.path}: {what} cannot be made of its config: {error}"
+            ) from error
+
+
+def of(source):
+    """Return the `Blueprint` of an opened file, or None if it does not describe one."""
+    config, training = source.architecture()
+    return None if config is None else Blueprint(source.path, config, training)
+
+
+def named(text):
+    """Return the `Blueprint` that the option --model means.
+
+    Raises:
+      CheckpointError: if there is none.
+    """
+    path, _, function = text.rpartition(":")
+    if path.endswith(".py") or (path and not os.path.exists(text)):
+        return Blueprint(text, _function(path, function))
+    if text.endswith(".json"):
+        return Blueprint(text, _json(text))
+    with opening.sources(text)[0]() as source:
+        found = of(source)
+    if found is None:
+        raise CheckpointError(f"{text}: does not describe a model. {_HELP}")
+    return found
+
+
+def missing(path):
+    """Return the error for a file that does not say what the model is."""
+    return CheckpointError(
+        f"{path}: holds values, and does not say what the model is. {_HELP}"
+    )
+
+
+def _json(path):
+    try:
+        config = json.loads(pathlib.Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{path}: no config that can be read ({error})."
+        ) from error
+    if not isinstance(config, dict):
+        raise CheckpointError(f"{path}: no config, but {type(config).__name__}.")
+    return config
+
+
+def _function(path, name):
+    if path.endswith(".py"):
+        spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
+        module = importlib.util.module_from_spec(spec)
+        sys.path.insert(0, str(pathlib.Path(path).parent))
+        try:
+            spec.loader.exec_module(module)
+        except FileNotFoundError as error:
+            raise CheckpointError(f"{path}: there is no such file.") from error
+    else:
+        module = importlib.import_module(path)
+    if not callable(getattr(module, name, None)):
+        raise CheckpointError(f"{path}: has no function {name!r}.")
+    return getattr(module, name)
+
+
+def _without_class(value):
+    """Losses and metrics without the wrapper's name that .keras files put around."""
+    if isinstance(value, dict) and value.get("class_name") == "CompileMetrics":
+        return None
+    return value
+
+
+def _each(value, namespace):
+    """Make what a config of losses or metrics describes, however it is nested."""
+    if isinstance(value, (list, tuple)):
+        return [_each(element, namespace) for element in value]
+    if isinstance(value, dict):
+        if "class_name" in value:
+            return namespace.deserialize(value)
+        return {key: _each(element, namespace) for key, element in value.items()}
+    return value
