@@ -256,6 +256,10 @@ class ObjectGraph:
             child = self._follow(node, path)
             if child is not None and self.entry(child):
                 setattr(state, role, self.entry(child))
+        outer = dict(self.children(node))
+        state.wrapped = state.scale is not None or any(
+            n in outer for n in layouts.INNER
+        )
         state.class_name = names.optimizer_class(state)
         return self._layout(node, inner, below), state
 

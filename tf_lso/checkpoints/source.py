@@ -69,6 +69,8 @@ class OptimizerState:
         variables, the counter apart, where the file says no more than that.
       scale: the `Entry` of the loss scale, or None.
       count: the `Entry` of the count of finite steps, or None.
+      wrapped: bool, whether the file says that a LossScaleOptimizer held it; a fixed
+        scale around the newer optimizers leaves no trace.
     """
 
     class_name: str | None = None
@@ -79,6 +81,7 @@ class OptimizerState:
     listed: list = dataclasses.field(default_factory=list)
     scale: Entry | None = None
     count: Entry | None = None
+    wrapped: bool = False
 
     def entries(self):
         """Return all entries of it, a list."""

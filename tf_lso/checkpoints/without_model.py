@@ -24,6 +24,7 @@ class _Writer:
         self.proto = trackable_object_graph_pb2.TrackableObjectGraph()
         self.root = self.node()
         self.entries = {}  # key -> entry
+        self.constants = {}  # key -> tensor
         self._children = {}
 
     def node(self):
@@ -48,14 +49,20 @@ class _Writer:
 
     def variable(self, path, entry):
         """Put a variable at a path; return its node."""
+        key = self._value(path, entry.name)
+        self.entries[key] = entry
+        return self.at(path)
+
+    def constant(self, path, value, dtype):
+        """Put a variable of this value at a path."""
+        self.constants[self._value(path, path[-1])] = tf.constant(value, dtype)
+
+    def _value(self, path, name):
         key = "/".join((*path, _VALUE))
-        node = self.at(path)
-        if not self.proto.nodes[node].attributes:
-            self.proto.nodes[node].attributes.add(
-                name="VARIABLE_VALUE", full_name=entry.name, checkpoint_key=key
-            )
-            self.entries[key] = entry
-        return node
+        self.proto.nodes[self.at(path)].attributes.add(
+            name="VARIABLE_VALUE", full_name=name, checkpoint_key=key
+        )
+        return key
 
 
 def write(sources, folder, progress):
@@ -85,6 +92,9 @@ def write(sources, folder, progress):
     ]
     if source.optimizer is not None:
         _write_optimizer(writer, source, nodes)
+    for entry in source.others:
+        if entry.key == f"{object_graph.SAVE_COUNTER}/{_VALUE}":
+            writer.variable((object_graph.SAVE_COUNTER,), entry)
     report = Report(source.path, source.layout)
     for key, entry in writer.entries.items():
         name = key.removesuffix(f"/{_VALUE}")
@@ -98,11 +108,13 @@ def write(sources, folder, progress):
     entries += source.optimizer.entries() if source.optimizer else []
     report.unused += [e.key for e in (*entries, *source.others) if e.key not in used]
     prefix = os.path.join(folder, "new")
-    graph = tf.constant(writer.proto.SerializeToString())
+    writer.constants[object_graph.GRAPH_KEY] = tf.constant(
+        writer.proto.SerializeToString()
+    )
 
     def tensor_of(key):
-        if key == object_graph.GRAPH_KEY:
-            return graph
+        if key in writer.constants:
+            return writer.constants[key]
         entry = writer.entries[key]
         if source.read_tensor is not None:
             return source.read_tensor(entry)
@@ -110,7 +122,7 @@ def write(sources, folder, progress):
 
     sizes = [_size(entry) for entry in writer.entries.values()]
     with progress(sum(sizes)) as done:
-        keys = sorted((*writer.entries, object_graph.GRAPH_KEY))
+        keys = sorted((*writer.entries, *writer.constants))
         filling.write_checkpoint(prefix, keys, tensor_of, done)
     return prefix, report
 
@@ -134,41 +146,40 @@ def _slots(source):
 
 def _write_optimizer(writer, source, nodes):
     state = source.optimizer
-    inner = ("optimizer", "inner_optimizer")
+    path = ("optimizer", "inner_optimizer") if state.wrapped else ("optimizer",)
+    if state.wrapped:  # Keras 3 gives the wrapper these too, and does not use them
+        writer.constant(("optimizer", "_iterations"), 0, tf.int64)
+        writer.constant(("optimizer", "_learning_rate"), 0.0, tf.float32)
     for name, entry in (
         ("_iterations", state.iterations),
         ("_learning_rate", state.hyperparameters.get("learning_rate")),
         ("_u_product", state.scalars.get("momentum_cache")),
     ):
         if entry is not None:
-            writer.variable((*inner, name), entry)
-    order = _order(state, source)
+            writer.variable((*path, name), entry)
+    order = _order(state)
     for place, index in enumerate(order):
         writer.link(
-            writer.at((*inner, "_trainable_variables")), str(place), nodes[index]
+            writer.at((*path, "_trainable_variables")), str(place), nodes[index]
         )
     for name, slots in state.slots.items():
+        first, *more = _attributes(name, state.class_name)
         for slot in slots:
             place = (
                 slot.position if slot.variable is None else order.index(slot.variable)
             )
-            first, *more = _attributes(name, state.class_name)
-            node = writer.variable((*inner, first, str(place)), slot.entry)
+            node = writer.variable((*path, first, str(place)), slot.entry)
             for attribute in more:
-                writer.link(writer.at((*inner, attribute)), str(place), node)
+                writer.link(writer.at((*path, attribute)), str(place), node)
     for name, entry in (
         ("current_loss_scale", state.scale),
         ("good_steps", state.count),
     ):
         if entry is not None:
             writer.variable(("optimizer", "loss_scale", name), entry)
-    # An optimizer that is not wrapped has the same at its own place.
-    wrapper = writer.at(("optimizer",))
-    for child in list(writer.proto.nodes[writer.at(inner)].children):
-        writer.link(wrapper, child.local_name, child.node_id)
 
 
-def _order(state, source):
+def _order(state):
     """The indices of the variables that the optimizer updates, in its order."""
     known = [
         [slot.variable for slot in slots]
