@@ -11,6 +11,9 @@ import tensorflow as tf
 # Tensors of a checkpoint are written together up to this size, in bytes.
 _PART = 32 << 20
 
+# Bytes that are copied at a time.
+_BUFFER = 16 << 20
+
 _WEIGHTS = "model.weights.h5"
 
 
@@ -43,6 +46,7 @@ def h5(template, values, done):
             dataset.write_direct(np.ascontiguousarray(value))
             dataset.attrs.update(attributes)
             done(value.nbytes)
+            del value  # before the next one is read
 
 
 def keras(template, values, done):
@@ -56,7 +60,9 @@ def keras(template, values, done):
             for name in archive.namelist():
                 if name != _WEIGHTS:
                     result.writestr(archive.getinfo(name), archive.read(name))
-            result.write(weights, _WEIGHTS)
+            info = zipfile.ZipInfo.from_file(weights, _WEIGHTS)
+            with open(weights, "rb") as inside, result.open(info, "w") as outside:
+                shutil.copyfileobj(inside, outside, _BUFFER)
     os.remove(weights)
     os.replace(filled, template)
 
