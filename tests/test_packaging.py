@@ -47,7 +47,7 @@ def test_the_version_stands_in_one_place_with_the_package(config):
 
 def test_no_distribution_of_tensorflow_is_required(config):
     required = _names(config["options"]["install_requires"])
-    assert required == {"absl-py", "keras", "numpy"}
+    assert required == {"absl-py", "h5py", "keras", "numpy"}
 
 
 @pytest.mark.parametrize(

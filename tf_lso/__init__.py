@@ -23,8 +23,9 @@ _NAMES = {
 }
 # The mirrors: take the old dotted name and write `tf_lso` for `tf`.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")
+_PACKAGES = ("checkpoints", *_MIRRORS)
 
-__all__ = sorted(("__version__", *_MIRRORS, *_NAMES))
+__all__ = sorted(("__version__", *_PACKAGES, *_NAMES))
 
 
 def _load(module):
@@ -35,7 +36,7 @@ def _load(module):
 def __getattr__(name):
     if name not in __all__:
         raise _load("unknown").attribute_error(__name__, name, __all__)
-    if name in _MIRRORS:
+    if name in _PACKAGES:
         return _load(name)
     value = getattr(_load(_NAMES[name]), name)
     globals()[name] = value

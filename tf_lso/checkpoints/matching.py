@@ -126,9 +126,10 @@ def _names(variable):
 
 
 def _rest(name, mapping):
-    """The key of `mapping` that covers a name, the longest, and what it leaves."""
-    keys = [k for k in mapping if name == k or name.startswith(f"{k}/")]
+    """The key of `mapping` that stands in a name, the longest, and what follows it."""
+    keys = [key for key in mapping if f"/{key}/" in f"/{name}/"]
     if not keys:
         return None
     key = max(keys, key=len)
-    return key, name[len(key) :]
+    below = f"/{name}/".split(f"/{key}/", 1)[1].rstrip("/")
+    return key, f"/{below}" if below else ""

@@ -14,6 +14,9 @@ from tf_lso.optimizers import checks
 # The attribute with the layers in .keras files of TensorFlow 2.12.
 _ALIASES = {"_layer_checkpoint_dependencies": "layers"}
 
+# Weights that Keras 3 calls otherwise: that of DepthwiseConv1D and 2D.
+_RENAMED = {"depthwise_kernel": "kernel"}
+
 _VARIABLE = (tf.Variable, tf.distribute.DistributedValues, keras.Variable)
 
 
@@ -156,9 +159,10 @@ def _own_variable(owner, step):
         own, number = _made_by(owner), int(step.split(":")[1])
         return own[number] if number < len(own) else None
     if not isinstance(owner, (dict, list, tuple)):
-        own = [v for v in _made_by(owner) if _name(v).split("/")[-1] == step]
-        if len(own) == 1:
-            return own[0]
+        for name in (step, _RENAMED.get(step)):
+            own = [v for v in _made_by(owner) if _name(v).split("/")[-1] == name]
+            if len(own) == 1:
+                return own[0]
     found = _child(owner, step)
     return found if is_variable(found) else None
 

@@ -20,6 +20,17 @@ from tf_lso.optimizers import slots as slots_lib
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
+# What TensorFlow raises of damaged files.
+_UNREADABLE = (
+    tf.errors.OpError,
+    IndexError,
+    KeyError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
 # Ways to one variable that are kept: layers are children by several names.
 _MOST_PATHS = 6
 
@@ -50,7 +61,7 @@ class ObjectGraph:
             self._reader = tf.train.load_checkpoint(prefix)
             self._shapes = self._reader.get_variable_to_shape_map()
             self._dtypes = self._reader.get_variable_to_dtype_map()
-        except (tf.errors.OpError, ValueError, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             raise CheckpointError(
                 f"{prefix}: no checkpoint that can be read ({_first_line(error)})."
             ) from error
@@ -87,7 +98,7 @@ class ObjectGraph:
     def _get(self, key):
         try:
             return self._reader.get_tensor(key)
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        except _UNREADABLE as error:
             raise self._unreadable(key, error) from error
 
     def _unreadable(self, key, error):
@@ -113,7 +124,7 @@ class ObjectGraph:
                 shape_and_slices=[""],
                 dtypes=[entry.dtype],
             )
-        except (tf.errors.OpError, ValueError, TypeError, RuntimeError) as error:
+        except _UNREADABLE as error:
             raise self._unreadable(entry.key, error) from error
         return tensor
 

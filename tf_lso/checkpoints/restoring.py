@@ -76,11 +76,17 @@ def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=N
 
 def likeliest(sources, targets, optimizer, mapping):
     """Return the plan of the pair of model and optimizer that fits best."""
-    plans = []
+    plans, errors = [], []
     for source in sources:
-        made = plan.make(source, targets, optimizer, mapping)
+        try:
+            made = plan.make(source, targets, optimizer, mapping)
+        except CheckpointError as error:
+            errors.append(error)
+            continue
         gaps = len(made.report.missing) + len(made.report.wrong)
         plans.append((gaps, len(made.report.unused), made))
+    if not plans:
+        raise errors[0]
     best = min(tuple(rank) for *rank, _ in plans)
     found = [made for *rank, made in plans if tuple(rank) == best]
     # The same tensors into the same variables, by other ways, are no other plan.
@@ -104,5 +110,5 @@ def refusal(report):
     return (
         f"{report.path} does not fit, and nothing was changed. {report.summary()}.{shown}"
         f"{more}\nPass partial=True to restore what fits, or mapping={{name in the file: "
-        "name in the model}} where layers are named or ordered differently."
+        "name in the model} where layers are named or ordered differently."
     )

@@ -1,0 +1,105 @@
+"""What real TensorFlow saved: the files in `record`, unpacked, and how to go on.
+
+`record/README.md` says what they are.
+"""
+
+import functools
+import json
+import pathlib
+import tarfile
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+import tf_lso
+from tf_lso.optimizers import configs
+
+RECORD = pathlib.Path(__file__).parent / "record"
+VERSIONS = sorted(p.name.split(".tar")[0] for p in RECORD.glob("*[0-9s].tar.xz"))
+
+_unpacked = tempfile.TemporaryDirectory(prefix="tf_lso-artifacts-")
+
+
+@functools.cache
+def folder(version):
+    """Return the folder with the files of one archive, a path."""
+    path = pathlib.Path(_unpacked.name) / version
+    with tarfile.open(RECORD / f"{version}.tar.xz") as archive:
+        archive.extractall(path, filter="data")
+    return path
+
+
+@functools.cache
+def cases(version):
+    """Return {case: what its program was, and had after 5 and 10 steps}."""
+    with tarfile.open(RECORD / f"{version}.tar.xz") as archive:
+        return json.load(archive.extractfile("cases.json"))
+
+
+def numbers(value):
+    """A nested list as an array; JSON has nan and inf as texts."""
+    return np.array(_floats(value), "float32")
+
+
+def _floats(value):
+    return [_floats(v) for v in value] if isinstance(value, list) else float(value)
+
+
+@functools.cache
+def inputs():
+    """Return {"X", "X_clean", "Y": arrays of ten batches}."""
+    return {k: numbers(v) for k, v in json.loads(_read("inputs.json")).items()}
+
+
+def _read(name):
+    return (RECORD / name).read_text()
+
+
+def network(keras):
+    """The model of the optimizers' files, of a Keras."""
+    return keras.Sequential(
+        [
+            keras.layers.Dense(2, activation="tanh", name="dense_a", input_shape=(3,)),
+            keras.layers.Dense(1, name="dense_b"),
+        ]
+    )
+
+
+def optimizer(case, family):
+    """The optimizer of a file, new, of the family "keras3" or "tf_keras"."""
+    return configs.deserialize(case["config"], family=family)
+
+
+def train(model, opt, xs, ys, compiled=True):
+    """Steps in the style of the programs that wrote the files, one a batch."""
+    wraps = isinstance(opt, tf_lso.LossScaleOptimizer)
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+            scaled = opt.get_scaled_loss(loss) if wraps else loss
+        gradients = tape.gradient(scaled, model.trainable_variables)
+        if wraps:
+            gradients = opt.get_unscaled_gradients(gradients)
+        opt.apply_gradients(zip(gradients, model.trainable_variables))
+
+    step = tf.function(step) if compiled else step
+    for x, y in zip(xs, ys):
+        step(tf.nest.map_structure(tf.constant, x), tf.constant(y))
+
+
+def scale_of(opt):
+    """The loss scale and the count, None where there are none."""
+    if not isinstance(opt, tf_lso.LossScaleOptimizer):
+        return None, None
+    count = int(opt.dynamic_counter) if opt.dynamic else None
+    return float(opt.loss_scale), count
+
+
+def close(weights, expected, rtol=1e-5, atol=1e-6):
+    """Whether all weights are equal within tolerances; NaN equals NaN."""
+    return all(
+        np.allclose(a, numbers(b), rtol=rtol, atol=atol, equal_nan=True)
+        for a, b in zip(weights, expected, strict=True)
+    )
