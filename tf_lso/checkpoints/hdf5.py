@@ -1,13 +1,36 @@
 """Reads .h5 files of Keras 2: whole models, and weights alone."""
 
+import contextlib
 import json
+import os
+import subprocess
+import sys
+import zipfile
+import zlib
 
 import h5py
 import numpy as np
 
 from tf_lso.checkpoints import layouts, names
+from tf_lso.checkpoints import probe as probe_lib
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
+
+# What is raised of damaged files, also where they are in an archive.
+UNREADABLE = (
+    EOFError,
+    KeyError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+# Seconds that reading the names in a file may take, and seconds for each GB more.
+SECONDS, SECONDS_A_GB = 20, 20
 
 # The step that means the weights of a layer in Keras's order, by their number.
 WEIGHT = "#"
@@ -19,6 +42,45 @@ LAYER = "layer_with_weights-"
 _OF_THE_MODEL = "top_level_model_weights"
 
 
+def probe(path):
+    """Raise CheckpointError if the HDF5 library does not come back from a file.
+
+    Of damaged files it may loop forever or end the process, so that another one tries.
+    """
+    if not sys.executable:
+        return
+    gigabytes = os.path.getsize(path) / 2**30
+    command = [sys.executable, "-I", probe_lib.__file__, str(path)]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS + SECONDS_A_GB * gigabytes,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        ending = "it reads forever"
+    else:
+        if done.returncode >= 0:
+            return  # an error of Python comes again here, with its text
+        ending = f"it ended with signal {-done.returncode}"
+    raise CheckpointError(
+        f"{path}: the HDF5 library cannot read this file ({ending}). It is damaged."
+    )
+
+
+@contextlib.contextmanager
+def readable(path):
+    """Turn what is raised of a damaged file into a CheckpointError that names it."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except UNREADABLE as error:
+        raise CheckpointError(f"{path}: the file is damaged ({error}).") from error
+
+
 def opened(path, file=None):
     """Return an open `h5py.File`, or raise CheckpointError.
 
@@ -28,7 +90,7 @@ def opened(path, file=None):
     """
     try:
         return h5py.File(path if file is None else file, "r")
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
+    except UNREADABLE as error:
         raise CheckpointError(
             f"{path}: no HDF5 file that can be read ({error})."
         ) from (error)
@@ -52,7 +114,7 @@ class Reader:
             try:
                 link = group.get(part, getlink=True)
                 group = group[part]
-            except (KeyError, OSError, RuntimeError, ValueError, TypeError) as error:
+            except UNREADABLE as error:
                 raise CheckpointError(
                     f"{self.path}: the key {key} is missing or damaged ({error})."
                 ) from error
@@ -79,7 +141,7 @@ class Reader:
         """Return the value of an `Entry`, a NumPy array."""
         try:
             return np.asarray(self.dataset(entry.key)[()])
-        except (OSError, RuntimeError, ValueError, TypeError, MemoryError) as error:
+        except UNREADABLE as error:
             raise CheckpointError(
                 f"{self.path}: the key {entry.key} cannot be read ({error}). The file "
                 "is damaged."
@@ -97,7 +159,7 @@ class Reader:
             while f"{name}{len(parts)}" in group.attrs:
                 parts.append(group.attrs[f"{name}{len(parts)}"])
             return np.concatenate(parts) if parts else None
-        except (OSError, RuntimeError, ValueError, TypeError) as error:
+        except UNREADABLE as error:
             raise CheckpointError(
                 f"{self.path}: the attribute {name} of {group.name} is damaged ({error})."
             ) from error
@@ -138,7 +200,8 @@ def source(path):
     """Return the `Source` of an .h5 file of Keras 2."""
     file = opened(path)
     try:
-        return _source(Reader(path, file))
+        with readable(path):
+            return _source(Reader(path, file))
     except BaseException:
         file.close()
         raise

@@ -19,7 +19,7 @@ _INNER = ("optimizer", "inner_optimizer")
 
 def is_weights_file(path):
     """Whether an .h5 file has the layout of .weights.h5, whatever its name."""
-    with hdf5.opened(path) as file:
+    with hdf5.opened(path) as file, hdf5.readable(path):
         return "layer_names" not in file.attrs and "model_weights" not in file
 
 
@@ -31,7 +31,7 @@ def source(path):
             archive = zipfile.ZipFile(path)
             config = json.loads(archive.read(_CONFIG))
             weights = archive.open(_WEIGHTS)
-        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        except hdf5.UNREADABLE as error:
             raise CheckpointError(
                 f"{path}: no .keras file that can be read ({error})."
             ) from error
@@ -43,7 +43,8 @@ def source(path):
             archive.close()
 
     try:
-        return _source(hdf5.Reader(path, file), config, close)
+        with hdf5.readable(path):
+            return _source(hdf5.Reader(path, file), config, close)
     except BaseException:
         close()
         raise

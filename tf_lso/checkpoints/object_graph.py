@@ -84,12 +84,16 @@ class ObjectGraph:
     def _check(self, proto):
         """Refuse a graph that points at objects or tensors that it does not have."""
         count = len(proto.nodes)
+        if not count:
+            raise CheckpointError(
+                f"{self.prefix}: the key {GRAPH_KEY} is damaged: it has no objects."
+            )
         for node in proto.nodes:
             ids = [child.node_id for child in node.children]
             for slot in node.slot_variables:
                 ids += [slot.original_variable_node_id, slot.slot_variable_node_id]
             strays = [i for i in ids if not 0 <= i < count]
-            if strays or not count:
+            if strays:
                 raise CheckpointError(
                     f"{self.prefix}: the key {GRAPH_KEY} is damaged: it names the "
                     f"object {strays[0]} of {count}."

@@ -28,6 +28,8 @@ def sources(path, names=None):
       CheckpointError: if there is no such file, or it cannot be read.
     """
     path = os.fspath(path)
+    if os.path.isfile(path) and (zipfile.is_zipfile(path) or path.endswith(_H5)):
+        hdf5.probe(path)
     if zipfile.is_zipfile(path):
         return [functools.partial(keras_archive.source, path)]
     if os.path.isfile(path) and path.endswith(_H5):

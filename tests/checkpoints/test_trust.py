@@ -1,0 +1,315 @@
+"""Damaged and hostile files end in an error that names the file, and change nothing."""
+
+import json
+import marshal
+import shutil
+import zipfile
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+import tf_lso
+from tests.checkpoints import artifacts
+from tests.programs_in_processes import start
+from tf_lso import checkpoints
+from tf_lso.checkpoints import object_graph
+
+BATCH = 112  # damages in one process: seven files by eight damages, twice
+
+
+def corrupted(first, count):
+    done = start(["-m", "tests.checkpoints.corruptions", str(first), str(count)])
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, (done.returncode, done.stderr[-3000:])
+    assert not [line for line in lines if line.startswith("WRONG")], lines
+    return lines[-1]
+
+
+def test_damages():
+    last = corrupted(0, BATCH)
+    assert last.startswith("DONE")
+    assert "refused" in last
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(1, 9))
+def test_more_damages(batch):
+    corrupted(batch * BATCH, BATCH)
+
+
+# --- Hostile files.
+
+VERSION, CASE = "TF2.15.1", "stable-new-Adam-dynamic"
+
+
+def made():
+    model = artifacts.network(keras)
+    opt = artifacts.optimizer(artifacts.cases(VERSION)[CASE], "keras3")
+    opt.build(model.trainable_variables)
+    return model, opt
+
+
+def refused(path, match):
+    model, opt = made()
+    before = [np.asarray(v) for v in (*model.weights, *opt.variables)]
+    with pytest.raises(checkpoints.CheckpointError, match=match) as raised:
+        checkpoints.restore(path, model=model, optimizer=opt)
+    assert str(path) in str(raised.value)
+    after = [np.asarray(v) for v in (*model.weights, *opt.variables)]
+    assert all(map(np.array_equal, before, after))
+
+
+@pytest.fixture
+def h5(tmp_path):
+    path = tmp_path / "model.h5"
+    shutil.copy(artifacts.folder(VERSION) / CASE / "model.h5", path)
+    return path
+
+
+KERNEL = "model_weights/dense_a/dense_a/kernel:0"
+
+
+def external_link(file, folder):
+    del file[KERNEL]
+    with h5py.File(folder / "other.h5", "w") as other:
+        other["secret"] = np.zeros((3, 2), "float32")
+    file[KERNEL] = h5py.ExternalLink(str(folder / "other.h5"), "/secret")
+
+
+def soft_link(file, folder):
+    del folder, file[KERNEL]
+    file[KERNEL] = h5py.SoftLink("/model_weights/dense_b/dense_b/kernel:0")
+
+
+def external_values(file, folder):
+    del file[KERNEL]
+    (folder / "secret").write_bytes(bytes(24))
+    file.create_dataset(
+        KERNEL, (3, 2), "float32", external=[(str(folder / "secret"), 0, 24)]
+    )
+
+
+def virtual_values(file, folder):
+    del file[KERNEL]
+    layout = h5py.VirtualLayout((3, 2), "float32")
+    layout[:] = h5py.VirtualSource(str(folder / "other.h5"), "secret", (3, 2))
+    file.create_virtual_dataset(KERNEL, layout)
+
+
+def objects(file, folder):
+    del folder, file[KERNEL]
+    file.create_dataset(KERNEL, (3, 2), h5py.string_dtype())
+
+
+def huge(file, folder):
+    del folder, file[KERNEL]
+    file.create_dataset(KERNEL, (2**40, 2**10), "float32", chunks=(1024, 1024))
+
+
+def group(file, folder):
+    del folder, file[KERNEL]
+    file.create_group(KERNEL)
+
+
+def no_names(file, folder):
+    del folder, file["model_weights"].attrs["layer_names"]
+
+
+def unknown_layer(file, folder):
+    del folder
+    file["model_weights"].attrs["layer_names"] = ["dense_a", "gone"]
+
+
+def text_for_names(file, folder):
+    del folder
+    file["model_weights/dense_a"].attrs["weight_names"] = 3.5
+
+
+def broken_config(file, folder):
+    del folder
+    file.attrs["training_config"] = "{"
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (external_link, "is a link"),
+        (soft_link, "is a link"),
+        (external_values, "in another file"),
+        (virtual_values, "in another file"),
+        (objects, "dtype object, not float32"),
+        (huge, r"shape \(1099511627776, 1024\)"),
+        (group, "is no array"),
+        (no_names, "has no attribute layer_names"),
+        (unknown_layer, "the group gone is missing"),
+        (text_for_names, "missing or damaged"),
+        (broken_config, "training_config is damaged"),
+    ],
+)
+def test_hostile_h5(h5, tmp_path, change, match):
+    with h5py.File(h5, "r+") as file:
+        change(file, tmp_path)
+    refused(h5, match)
+
+
+@pytest.mark.parametrize("name", ["model.h5", "model.keras", "ckpt-1.index"])
+def test_a_pickle_in_its_place(tmp_path, name):
+    canary = tmp_path / "canary"
+    path = tmp_path / name
+    path.write_bytes(f"cbuiltins\nopen\n(S'{canary}'\nS'w'\ntR.".encode())
+    refused(str(path).removesuffix(".index"), "can be read|no HDF5|no .keras")
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("part", ["index", "data-00000-of-00001"])
+def test_a_missing_part(tmp_path, part):
+    for file in (artifacts.folder(VERSION) / CASE).glob("ckpt-1.*"):
+        if not file.name.endswith(part):
+            shutil.copy(file, tmp_path / file.name)
+    refused(tmp_path / "ckpt-1", "there is no such|cannot be read")
+
+
+def test_parts_of_different_checkpoints(tmp_path):
+    """The sums of the index do not fit the values."""
+    own = artifacts.folder(VERSION) / CASE
+    other = artifacts.folder(VERSION) / "stable-new-Adam-fixed"
+    shutil.copy(own / "ckpt-1.index", tmp_path / "ckpt-1.index")
+    name = "ckpt-1.data-00000-of-00001"
+    shutil.copy(other / name, tmp_path / name)
+    refused(tmp_path / "ckpt-1", "cannot be read|damaged")
+
+
+def rewritten(tmp_path, change):
+    """The checkpoint with another object graph."""
+    reader = tf.train.load_checkpoint(str(artifacts.folder(VERSION) / CASE / "ckpt-1"))
+    tensors = {k: reader.get_tensor(k) for k in reader.get_variable_to_shape_map()}
+    graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    graph.ParseFromString(tensors[object_graph.GRAPH_KEY])
+    change(graph)
+    tensors[object_graph.GRAPH_KEY] = graph.SerializeToString()
+    prefix = str(tmp_path / "ckpt-1")
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(tensors),
+        shape_and_slices=[""] * len(tensors),
+        tensors=list(tensors.values()),
+    )
+    return prefix
+
+
+def out_of_range(graph):
+    graph.nodes[1].children[0].node_id = 10**6
+
+
+def negative(graph):
+    graph.nodes[1].children[0].node_id = -1
+
+
+def no_nodes(graph):
+    graph.ClearField("nodes")
+
+
+def unknown_key(graph):
+    for node in graph.nodes:
+        for attribute in node.attributes:
+            attribute.checkpoint_key = "gone"
+
+
+@pytest.mark.parametrize("change", [out_of_range, negative, no_nodes, unknown_key])
+def test_hostile_graphs(tmp_path, change):
+    refused(rewritten(tmp_path, change), "damaged|is missing")
+
+
+def cycle(graph):
+    for node in graph.nodes:
+        node.children.add(node_id=0, local_name="again")
+
+
+def chain(graph):
+    last = 1
+    for _ in range(3000):
+        graph.nodes.add()
+        graph.nodes[last].children.add(node_id=len(graph.nodes) - 1, local_name="next")
+        last = len(graph.nodes) - 1
+
+
+def many(graph):
+    for number in range(20000):
+        graph.nodes[1].children.add(node_id=1, local_name=f"name{number}")
+
+
+@pytest.mark.parametrize("change", [cycle, chain, many])
+def test_odd_graphs_do_no_harm(tmp_path, change):
+    model, opt = made()
+    path = rewritten(tmp_path, change)
+    assert checkpoints.restore(path, model=model, optimizer=opt).complete
+
+
+# --- Configs, which only `convert` reads.
+
+
+def changed_config(h5, change):
+    with h5py.File(h5, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        change(config["config"]["layers"])
+        file.attrs["model_config"] = json.dumps(config)
+
+
+def unknown_class(layers):
+    layers[-1]["class_name"] = "Secret"
+
+
+def a_lambda(layers):
+    code = compile("open('canary', 'w')", "hostile", "exec")
+    function = [marshal.dumps(code).hex(), None, None]
+    layers.append(
+        {"class_name": "Lambda", "config": {"name": "x", "function": function}}
+    )
+
+
+def no_list(layers):
+    layers[:] = [3]
+
+
+@pytest.mark.parametrize("change", [unknown_class, a_lambda, no_list])
+def test_hostile_configs(h5, tmp_path, change, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    changed_config(h5, change)
+    with pytest.raises(checkpoints.CheckpointError) as raised:
+        checkpoints.convert(h5, tmp_path / "new.keras", "keras")
+    assert str(h5) in str(raised.value)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.h5"]
+
+
+def test_a_hostile_archive(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = artifacts.folder(VERSION) / CASE / "model.keras"
+    path = tmp_path / "model.keras"
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
+        config = json.loads(old.read("config.json"))
+        config["config"]["layers"].append(
+            {
+                "module": "builtins",
+                "class_name": "exec",
+                "config": {"source": "open('canary', 'w')"},
+                "registered_name": None,
+            }
+        )
+        for name in old.namelist():
+            data = json.dumps(config) if name == "config.json" else old.read(name)
+            new.writestr(name, data)
+    with pytest.raises(checkpoints.CheckpointError, match=r"model\.keras"):
+        checkpoints.convert(path, tmp_path / "new.keras", "keras")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.keras"]
+
+
+def test_a_model_without_its_class_is_not_guessed(tmp_path):
+    """A class of the user's own, in a file that does not say what it is."""
+    assert tf_lso.checkpoints is checkpoints
+    path = artifacts.folder("TF2.15.1-models") / "subclassed" / "ckpt-1"
+    with pytest.raises(checkpoints.CheckpointError, match="what the model is"):
+        checkpoints.convert(path, tmp_path / "new.keras", "keras")
