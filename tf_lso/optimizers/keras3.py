@@ -208,11 +208,9 @@ class Keras3Face(
         # Not by assignment, by which Keras would count them among its own variables.
         self.__dict__["_trainable_variables"] = list(self._built_variables())
         self.built = True
-        pending = self.__dict__.pop("_pending_weights", None)
-        if pending is not None:
-            self._set_pending(pending)
+        self._set_pending()
 
-    def _set_pending(self, weights):
+    def _set_complete(self, weights):
         own = len(self._scale_variables())
         complete = (len(self.variables), len(self.weights) + own)
         if len(weights) not in complete:
@@ -221,8 +219,7 @@ class Keras3Face(
                 f"{len(weights)} arrays, but now there are {complete[0]} variables. Build "
                 "the optimizer before, on the same variables."
             )
-        with tf.init_scope():  # now, and not in each step that is being traced
-            self.set_weights(weights)
+        self.set_weights(weights)
 
     def set_weights(self, weights):
         """Set all state from a list of arrays.
@@ -244,7 +241,38 @@ class Keras3Face(
             super().set_weights(weights)
         else:
             # Copies, since the file that they come from may be closed by then.
-            self.__dict__["_pending_weights"] = [np.array(w) for w in weights]
+            self._keep_until_built("_set_complete", [np.array(w) for w in weights])
+
+    def load_own_variables(self, store):
+        """Set all state from a .keras or .weights.h5 file, now or once there is a place.
+
+        Args:
+          store: mapping of "0", "1", ... to the values of `variables`, or to those of
+            the inner optimizer alone, which leave the loss scale as it is.
+
+        Raises:
+          ValueError: if the file's optimizer had other variables.
+        """
+        arrays = [np.array(store[str(i)]) for i in range(len(store.keys()))]
+        if not arrays:
+            super().load_own_variables(store)  # says that the file has no state
+        elif self.inner_optimizer.built:
+            self._set_variables(arrays)
+        else:
+            self._keep_until_built("_set_variables", arrays)
+
+    def _set_variables(self, arrays):
+        inner = self.inner_optimizer.variables
+        for variables in (self.variables, inner):
+            if len(arrays) == len(variables):
+                checks.assign_all(variables, arrays)
+                return
+        raise ValueError(
+            f"The optimizer in the file has {len(arrays)} variables, but "
+            f"{type(self).__name__} has {len(self.variables)} "
+            f"({len(inner)} without the loss scale). Make it as it was when the file was "
+            "written: the same inner optimizer and model, and `dynamic` the same."
+        )
 
     def _built_variables(self):
         return getattr(self.inner_optimizer, "_trainable_variables", [])
@@ -300,6 +328,9 @@ class Keras3Face(
                 "strategy, so every replica would update them. Build the optimizer in "
                 "`with strategy.scope():`, or let the first step build it."
             )
+
+    def _counter(self):
+        return _iteration_variable(self.inner_optimizer)
 
     # --- The rest of the surface.
 

@@ -86,6 +86,10 @@ class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin, surface.Su
         with checks.building, tf.init_scope():
             self._build_inner(var_list)
         self.__dict__["_build_list"] = var_list
+        self._set_pending()
+
+    def _counter(self):
+        return self.inner_optimizer.iterations
 
     def _serialize_inner(self):
         return tf_keras.optimizers.serialize(self.inner_optimizer)
