@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import environment
-from tf_lso.optimizers import checks, slots, surface
+from tf_lso.optimizers import checks, keras3_files, slots, surface
 from tf_lso.scaling import replica
 
 OPTIMIZER = keras.optimizers.Optimizer
@@ -109,7 +109,10 @@ def register(cls, bound):
 
 
 class Keras3Face(
-    slots.ListedSlots, surface.Surface, keras.optimizers.LossScaleOptimizer
+    keras3_files.Files,
+    slots.ListedSlots,
+    surface.Surface,
+    keras.optimizers.LossScaleOptimizer,
 ):
     """The surface on an optimizer of Keras 3."""
 
@@ -141,9 +144,6 @@ class Keras3Face(
             _count_steps_once(part)
         for name, variable in self.loss_scale_state.named_variables():
             variable.path = f"{self.name}/{name}"  # by which Keras 3 knows variables
-        if isinstance(self, tf.__internal__.tracking.Trackable):  # not in Keras 3.0
-            self._track_trackable(inner, "inner_optimizer")
-            self._track_trackable(self.loss_scale_state, "loss_scale")
         if inner.built:
             self._note_built()
 
@@ -242,37 +242,6 @@ class Keras3Face(
         else:
             # Copies, since the file that they come from may be closed by then.
             self._keep_until_built("_set_complete", [np.array(w) for w in weights])
-
-    def load_own_variables(self, store):
-        """Set all state from a .keras or .weights.h5 file, now or once there is a place.
-
-        Args:
-          store: mapping of "0", "1", ... to the values of `variables`, or to those of
-            the inner optimizer alone, which leave the loss scale as it is.
-
-        Raises:
-          ValueError: if the file's optimizer had other variables.
-        """
-        arrays = [np.array(store[str(i)]) for i in range(len(store.keys()))]
-        if not arrays:
-            super().load_own_variables(store)  # says that the file has no state
-        elif self.inner_optimizer.built:
-            self._set_variables(arrays)
-        else:
-            self._keep_until_built("_set_variables", arrays)
-
-    def _set_variables(self, arrays):
-        inner = self.inner_optimizer.variables
-        for variables in (self.variables, inner):
-            if len(arrays) == len(variables):
-                checks.assign_all(variables, arrays)
-                return
-        raise ValueError(
-            f"The optimizer in the file has {len(arrays)} variables, but "
-            f"{type(self).__name__} has {len(self.variables)} "
-            f"({len(inner)} without the loss scale). Make it as it was when the file was "
-            "written: the same inner optimizer and model, and `dynamic` the same."
-        )
 
     def _built_variables(self):
         return getattr(self.inner_optimizer, "_trainable_variables", [])
