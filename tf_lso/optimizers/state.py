@@ -37,7 +37,7 @@ class State:
         The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15, then
         the loss scale and its count, which those versions left out.
         """
-        return [checks.numpy(v) for v in (*self.weights, *self._scale_variables())]
+        return [checks.numpy(v) for v in (*self.weights, *self._own_variables())]
 
     def set_weights(self, weights):
         """Set all state from what `get_weights` returned.
@@ -50,7 +50,7 @@ class State:
           ValueError: if the number of arrays or a shape does not fit; nothing is set.
         """
         weights = checks.as_list("weights", weights)
-        own = self._scale_variables()
+        own = self._own_variables()
         variables = [*self.weights, *own]
         if len(weights) not in (len(variables), len(variables) - len(own)):
             raise ValueError(
@@ -59,6 +59,14 @@ class State:
                 "Build the optimizer before, on the same variables."
             )
         checks.assign_all(variables, weights)
+
+    def _own_variables(self):
+        """What `weights` of TensorFlow 2.4-2.15 left out, in the order of files."""
+        return [*self._hidden_variables(), *self._scale_variables()]
+
+    def _hidden_variables(self):
+        """State of the inner optimizer that it does not list among its variables."""
+        return []
 
     def _scale_variables(self):
         return [variable for _, variable in self.loss_scale_state.named_variables()]
