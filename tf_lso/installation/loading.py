@@ -11,7 +11,7 @@ import threading
 from absl import logging
 
 from tf_lso.installation import ledger as ledger_lib
-from tf_lso.installation import loading_models
+from tf_lso.installation import loading_models, loading_tf_keras
 from tf_lso.optimizers import configs, inner_configs
 
 _lock = threading.RLock()
@@ -77,7 +77,9 @@ def _patch_compile_from_config(keras, ledger, family):
             config = {**config, "optimizer": today}
             # TensorFlow 2.12-2.15 wrote None for the default.
             config = {k: v for k, v in config.items() if (k, v) not in _DEFAULTS}
-        return original(self, config)
+        original(self, config)
+        if family == "tf_keras":
+            loading_tf_keras.build_optimizer(self)
 
     ledger.set_attribute(owner, "compile_from_config", compile_from_config)
 
@@ -98,9 +100,9 @@ def enable(keras):
         ledger = ledger_lib.Ledger()
         _patch_deserialize(keras, ledger, family)
         _patch_compile_from_config(keras, ledger, family)
-        if family == "keras3":
-            for patch in loading_models.PATCHES:
-                patch(keras, ledger)
+        files = loading_models if family == "keras3" else loading_tf_keras
+        for patch in files.PATCHES:
+            patch(keras, ledger)
         _enabled[keras.__name__] = ledger
         logging.debug("tf_lso helps %s to load optimizers", keras.__name__)
         return True

@@ -81,6 +81,7 @@ def _bound(cls, optimizer):
             "__module__": cls.__module__,
             "__qualname__": cls.__qualname__,
             "__doc__": cls.__doc__,
+            "_unbound": cls,  # which pickle finds by its name
         }
         bound = types.new_class(
             cls.__name__, (cls, face), exec_body=lambda body: body.update(namespace)

@@ -109,6 +109,19 @@ def raw(variable):
     return variable if value is None or callable(value) else value
 
 
+def numpy(variable):
+    """The value of a variable of any kind as an array, on the first local replica."""
+    return copies(variable)[0].numpy()
+
+
+def copies(variable):
+    """The TensorFlow variables that hold a variable's value, one a local replica."""
+    variable = raw(variable)
+    if isinstance(variable, tf.distribute.DistributedValues):
+        return list(variable.values)
+    return [variable]
+
+
 def name_of(variable):
     """Return what a message calls `variable`: its path, its name, or what it is."""
     return (
@@ -147,7 +160,9 @@ def assign_all(variables, arrays):
     """
     values = [value_for(v, array) for v, array in zip(variables, arrays)]
     for variable, value in zip(variables, values):
-        variable.assign(value)
+        # One by one, which is right in the thread of a replica too.
+        for copy in copies(variable):
+            copy.assign(value)
 
 
 def refuse_nongradients(gradients):

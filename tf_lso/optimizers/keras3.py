@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import environment
-from tf_lso.optimizers import checks, slots, surface
+from tf_lso.optimizers import checks, keras3_files, slots, surface
 from tf_lso.scaling import replica
 
 OPTIMIZER = keras.optimizers.Optimizer
@@ -109,7 +109,10 @@ def register(cls, bound):
 
 
 class Keras3Face(
-    slots.ListedSlots, surface.Surface, keras.optimizers.LossScaleOptimizer
+    keras3_files.Files,
+    slots.ListedSlots,
+    surface.Surface,
+    keras.optimizers.LossScaleOptimizer,
 ):
     """The surface on an optimizer of Keras 3."""
 
@@ -141,9 +144,6 @@ class Keras3Face(
             _count_steps_once(part)
         for name, variable in self.loss_scale_state.named_variables():
             variable.path = f"{self.name}/{name}"  # by which Keras 3 knows variables
-        if isinstance(self, tf.__internal__.tracking.Trackable):  # not in Keras 3.0
-            self._track_trackable(inner, "inner_optimizer")
-            self._track_trackable(self.loss_scale_state, "loss_scale")
         if inner.built:
             self._note_built()
 
@@ -208,11 +208,9 @@ class Keras3Face(
         # Not by assignment, by which Keras would count them among its own variables.
         self.__dict__["_trainable_variables"] = list(self._built_variables())
         self.built = True
-        pending = self.__dict__.pop("_pending_weights", None)
-        if pending is not None:
-            self._set_pending(pending)
+        self._set_pending()
 
-    def _set_pending(self, weights):
+    def _set_complete(self, weights):
         own = len(self._scale_variables())
         complete = (len(self.variables), len(self.weights) + own)
         if len(weights) not in complete:
@@ -221,8 +219,7 @@ class Keras3Face(
                 f"{len(weights)} arrays, but now there are {complete[0]} variables. Build "
                 "the optimizer before, on the same variables."
             )
-        with tf.init_scope():  # now, and not in each step that is being traced
-            self.set_weights(weights)
+        self.set_weights(weights)
 
     def set_weights(self, weights):
         """Set all state from a list of arrays.
@@ -244,7 +241,7 @@ class Keras3Face(
             super().set_weights(weights)
         else:
             # Copies, since the file that they come from may be closed by then.
-            self.__dict__["_pending_weights"] = [np.array(w) for w in weights]
+            self._keep_until_built("_set_complete", [np.array(w) for w in weights])
 
     def _built_variables(self):
         return getattr(self.inner_optimizer, "_trainable_variables", [])
@@ -300,6 +297,9 @@ class Keras3Face(
                 "strategy, so every replica would update them. Build the optimizer in "
                 "`with strategy.scope():`, or let the first step build it."
             )
+
+    def _counter(self):
+        return _iteration_variable(self.inner_optimizer)
 
     # --- The rest of the surface.
 

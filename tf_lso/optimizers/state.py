@@ -2,7 +2,30 @@
 
 import copy
 
+import tensorflow as tf
+
 from tf_lso.optimizers import checks
+
+
+def unpickled(cls, state):
+    """Return the optimizer that `State.__reduce_ex__` took apart.
+
+    Args:
+      cls: the class that was called to make it.
+      state: dict that the method made.
+    """
+    inner_class, inner_config = state["inner"]
+    scale_class, scale_config = state["scale"]
+    inner = inner_class.from_config(inner_config)
+    optimizer = cls.__new__(cls, inner)
+    optimizer._start(
+        inner, lambda: scale_class.from_config(scale_config), state["name"]
+    )
+    checks.assign_all(optimizer._scale_variables(), state["scale_values"])
+    checks.assign_all([optimizer._counter()], [state["iterations"]])
+    if state["weights"] is not None:
+        optimizer._keep_until_built(*state["weights"])
+    return optimizer
 
 
 class State:
@@ -14,9 +37,7 @@ class State:
         The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15, then
         the loss scale and its count, which those versions left out.
         """
-        return [
-            checks.raw(v).numpy() for v in (*self.weights, *self._scale_variables())
-        ]
+        return [checks.numpy(v) for v in (*self.weights, *self._own_variables())]
 
     def set_weights(self, weights):
         """Set all state from what `get_weights` returned.
@@ -29,7 +50,7 @@ class State:
           ValueError: if the number of arrays or a shape does not fit; nothing is set.
         """
         weights = checks.as_list("weights", weights)
-        own = self._scale_variables()
+        own = self._own_variables()
         variables = [*self.weights, *own]
         if len(weights) not in (len(variables), len(variables) - len(own)):
             raise ValueError(
@@ -38,6 +59,14 @@ class State:
                 "Build the optimizer before, on the same variables."
             )
         checks.assign_all(variables, weights)
+
+    def _own_variables(self):
+        """What `weights` of TensorFlow 2.4-2.15 left out, in the order of files."""
+        return [*self._hidden_variables(), *self._scale_variables()]
+
+    def _hidden_variables(self):
+        """State of the inner optimizer that it does not list among its variables."""
+        return []
 
     def _scale_variables(self):
         return [variable for _, variable in self.loss_scale_state.named_variables()]
@@ -62,10 +91,44 @@ class State:
         return copied
 
     def __reduce_ex__(self, protocol):
-        raise TypeError(
-            f"{type(self).__name__} cannot be pickled, since its variables cannot. "
-            "Pickle get_config() and get_weights(), or use tf.train.Checkpoint."
-        )
+        """Return what `pickle` makes an equal optimizer of, with the state it has now.
+
+        It is built by its first step or by `build`, and gets the values of its slots
+        then: a pickle of an optimizer alone does not hold the model's variables.
+        """
+        del protocol
+        inner = self.inner_optimizer
+        scale = self.loss_scale_state
+        state = {
+            "inner": (type(inner), inner.get_config()),
+            "scale": (type(scale), scale.get_config()),
+            "scale_values": [checks.numpy(v) for v in self._scale_variables()],
+            "name": self.__dict__.get("_own_name"),
+            "iterations": checks.numpy(self._counter()),
+            "weights": self._weights_to_pickle(),
+        }
+        cls = type(self)
+        return unpickled, (vars(cls).get("_unbound", cls), state)
+
+    def _weights_to_pickle(self):
+        pending = self.__dict__.get("_pending")
+        if pending is not None:
+            return pending
+        if not self._built_variables():
+            return None
+        return "set_weights", self.get_weights()
+
+    # --- State that arrives before the optimizer is built.
+
+    def _keep_until_built(self, method, value):
+        """Call the method with the value as soon as there are variables for it."""
+        self.__dict__["_pending"] = (method, value)
+
+    def _set_pending(self):
+        method, value = self.__dict__.pop("_pending", (None, None))
+        if method is not None:
+            with tf.init_scope():  # now, and not in each step that is being traced
+                getattr(self, method)(value)
 
     def get_config(self):
         """Return a dict from which `from_config` makes an equal optimizer.

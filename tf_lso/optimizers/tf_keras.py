@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 from tf_lso import environment
-from tf_lso.optimizers import checks, slots, surface
+from tf_lso.optimizers import checks, slots, surface, tf_keras_files
 
 environment.check_version("tf_keras", tf_keras.__version__)
 
@@ -19,7 +19,11 @@ OPTIMIZER = tf_keras.optimizers.Optimizer
 _FAMILY_WRAPPER = tf_keras.mixed_precision.LossScaleOptimizer
 
 
-class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin, surface.Surface):
+class _TFKerasFace(
+    tf_keras_files.Files,
+    tf.__internal__.tracking.DelegatingTrackableMixin,
+    surface.Surface,
+):
     """What both tf_keras families share.
 
     Checkpoints have the layout of tf_keras's own wrapper: the inner optimizer's
@@ -86,6 +90,10 @@ class _TFKerasFace(tf.__internal__.tracking.DelegatingTrackableMixin, surface.Su
         with checks.building, tf.init_scope():
             self._build_inner(var_list)
         self.__dict__["_build_list"] = var_list
+        self._set_pending()
+
+    def _counter(self):
+        return self.inner_optimizer.iterations
 
     def _serialize_inner(self):
         return tf_keras.optimizers.serialize(self.inner_optimizer)
@@ -129,6 +137,29 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
         # Under the name that the optimizer's own apply_gradients gives its variables.
         with tf.name_scope(self.inner_optimizer._name):
             self.inner_optimizer._create_all_weights(variables)
+        self._order_weights(variables)
+
+    def _order_weights(self, variables):
+        # A checkpoint that is restored first makes the slots before the step counter,
+        # and variable by variable; lists of weights go by the order of a first step.
+        inner = self.inner_optimizer
+        if not inner._weights or inner._weights[0] is inner.iterations:
+            return
+        table = list(slots.table_of(inner))
+        names = sorted(
+            inner.get_slot_names(),
+            key=lambda name: table.index(name) if name in table else len(table),
+        )
+        listed = [
+            inner.get_slot(variable, name)
+            for name in names
+            for variable in variables
+            if name in inner._slots.get(_slot_key(variable), {})
+        ]
+        position = {id(slot): place for place, slot in enumerate(listed, 1)}
+        first = [w for w in inner._weights if id(w) not in position]
+        first.sort(key=lambda weight: weight is not inner.iterations)
+        inner._weights[:] = [*first, *listed]
 
     def _compute_inner(self, loss, var_list, grad_loss, tape):
         return self.inner_optimizer._compute_gradients(
@@ -204,6 +235,14 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
 
     def _build_inner(self, variables):
         self.inner_optimizer.build(variables)
+        tf_keras_files.count_in_variables(self.inner_optimizer)
+
+    def _hidden_variables(self):
+        return [
+            getattr(self.inner_optimizer, n)
+            for n in tf_keras_files.HIDDEN
+            if hasattr(self.inner_optimizer, n)
+        ]
 
     def _prepare(self, variables, used):
         del used  # these build on all variables, also those without a gradient
@@ -269,6 +308,12 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
         return self.inner_optimizer.add_variable(
             tuple(shape), dtype=dtype, initializer=initializer, name=name
         )
+
+
+def _slot_key(variable):
+    """The key of a variable in an OptimizerV2's table of slots."""
+    variable = getattr(variable, "_distributed_container", lambda: variable)()
+    return variable._unique_id
 
 
 def _is_tf_keras(function):

@@ -1,0 +1,114 @@
+"""A training program that saves after each step, for tests that kill it.
+
+    program.py STRATEGY FOLDER STEPS KEPT
+
+It trains on two replicas, or as one of two workers if TF_CONFIG says so, goes on from the
+last checkpoint, says on standard output what it is at, and ends with its whole state in
+FOLDER/final-WORKER.npz.
+"""
+
+import os
+import sys
+
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tf_lso
+
+# Infinite gradients: the scale falls at these steps, and grows after each 3 good ones.
+OVERFLOWS = 7
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def make_strategy(name):
+    if name == "workers":
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * 2,
+    )
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+def make_checkpoint(kept, optimizer, variables):
+    if kept == "all":
+        return tf.train.Checkpoint(optimizer=optimizer, variables=variables)
+    # What a program that forgets the scale would save: so the test can fail.
+    return tf.train.Checkpoint(optimizer=optimizer.inner_optimizer, variables=variables)
+
+
+def last_of_all(folders):
+    """The number of the last checkpoint that each worker has finished, or None."""
+    found = []
+    for folder in folders:
+        state = tf.train.get_checkpoint_state(str(folder))
+        paths = state.all_model_checkpoint_paths if state else ()
+        found.append({int(path.rsplit("-", 1)[1]) for path in paths})
+    common = set.intersection(*found)
+    return max(common) if common else None
+
+
+def main(name, folder, steps, kept):
+    task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {"index": 0})
+    folder, worker = pathlib.Path(folder), task["index"]
+    workers = 2 if name == "workers" else 1
+    folders = [folder / f"worker-{index}" for index in range(workers)]
+    # Read before the strategy starts, which waits for all: nobody saves until then.
+    number = last_of_all(folders)
+    strategy = make_strategy(name)
+    with strategy.scope():
+        variables = [tf.Variable([1.0, -2.0], name="x"), tf.Variable(0.5, name="y")]
+        optimizer = tf_lso.LossScaleOptimizer(
+            keras.optimizers.Adam(0.1, amsgrad=True),
+            initial_scale=64,
+            dynamic_growth_steps=3,
+        )
+    checkpoint = make_checkpoint(kept, optimizer, variables)
+    # Three are kept: a worker may be one step ahead of the other when it is killed.
+    manager = tf.train.CheckpointManager(checkpoint, str(folders[worker]), 3)
+
+    @tf.function
+    def step(factor):
+        def on_replica(factor):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(variables[0] ** 2 * factor) + variables[1] ** 2
+                scaled = optimizer.get_scaled_loss(loss * variables[1])
+            gradients = optimizer.get_unscaled_gradients(
+                tape.gradient(scaled, variables)
+            )
+            optimizer.apply_gradients(zip(gradients, variables))
+
+        strategy.run(on_replica, (factor,))
+
+    with strategy.scope():
+        optimizer.build(variables)
+    if number is not None:
+        status = checkpoint.restore(str(folders[worker] / f"ckpt-{number}"))
+        status.assert_existing_objects_matched()
+    start = int(optimizer.iterations.numpy())
+    say("started at", start)
+    for index in range(start, steps):
+        factor = np.inf if index % OVERFLOWS == 3 else 0.1 + index % 5
+        step(tf.constant(factor, tf.float32))
+        say("saving", index)
+        manager.save(checkpoint_number=index)
+        say("saved", index)
+    np.savez(
+        folder / f"final-{worker}.npz",
+        *[v.numpy() for v in variables],
+        *optimizer.get_weights(),
+    )
+    say("done")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])

@@ -1,0 +1,137 @@
+"""What saves and restores: each a function that saves and returns how to restore.
+
+They take (program, folder, model, optimizer); what they return gives (model, optimizer).
+"""
+
+import copy
+import functools
+import pickle
+
+import tensorflow as tf
+
+from tests.state.programs import MODULES
+
+
+def _checkpoint(program, folder, model, optimizer, built):
+    path = tf.train.Checkpoint(model=model, optimizer=optimizer).save(folder / "c")
+
+    def restored():
+        model, optimizer = program.make(built=built)
+        checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+        program.status = checkpoint.restore(path)
+        return model, optimizer
+
+    return restored
+
+
+def manager(program, folder, model, optimizer):
+    def of(model, optimizer):
+        checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+        return tf.train.CheckpointManager(checkpoint, str(folder), 2)
+
+    of(model, optimizer).save()
+
+    def restored():
+        made = program.make()
+        of(*made).restore_or_initialize()
+        return made
+
+    return restored
+
+
+def _whole(program, folder, model, optimizer, name, **kwargs):
+    path = str(folder / name)
+    model.save(path, **kwargs)
+
+    def restored():
+        loaded = MODULES[program.family].models.load_model(path)
+        return loaded, loaded.optimizer
+
+    return restored
+
+
+def _weights(program, folder, model, optimizer, name, built):
+    path = str(folder / name)
+    model.save_weights(path)
+
+    def restored():
+        made = program.make(built=built)
+        made[0].load_weights(path)
+        return made
+
+    return restored
+
+
+def deepcopy_optimizer(program, folder, model, optimizer):
+    copied, weights = copy.deepcopy(optimizer), model.get_weights()
+
+    def restored():  # for the same variables
+        model.set_weights(weights)
+        model.compile(copied, "mse")
+        return model, copied
+
+    return restored
+
+
+def deepcopy_model(program, folder, model, optimizer):
+    copied = copy.deepcopy(model)
+    return lambda: (copied, copied.optimizer)
+
+
+def pickle_optimizer(program, folder, model, optimizer):
+    pickled, weights = pickle.dumps(optimizer), model.get_weights()
+
+    def restored():
+        made = program.make(optimizer=pickle.loads(pickled))
+        made[0].set_weights(weights)
+        return made
+
+    return restored
+
+
+def pickle_model(program, folder, model, optimizer):
+    pickled = pickle.dumps(model)
+
+    def restored():
+        loaded = pickle.loads(pickled)
+        return loaded, loaded.optimizer
+
+    return restored
+
+
+def get_and_set_weights(program, folder, model, optimizer):
+    saved = model.get_weights(), optimizer.get_weights()
+
+    def restored():
+        made = program.make(built=True)
+        for owner, weights in zip(made, saved):
+            owner.set_weights(weights)
+        return made
+
+    return restored
+
+
+_partial = functools.partial
+FORMATS = {
+    "checkpoint, then built": _partial(_checkpoint, built=False),
+    "built, then checkpoint": _partial(_checkpoint, built=True),
+    "manager": manager,
+    ".keras": _partial(_whole, name="m.keras"),
+    ".h5": _partial(_whole, name="m.h5"),
+    ".weights.h5, then built": _partial(_weights, name="m.weights.h5", built=False),
+    "built, then .weights.h5": _partial(_weights, name="m.weights.h5", built=True),
+    "save_weights, then built": _partial(_weights, name="w", built=False),
+    "built, then save_weights": _partial(_weights, name="w", built=True),
+    "SavedModel": _partial(_whole, name="folder", save_format="tf"),
+    "deepcopy of the optimizer": deepcopy_optimizer,
+    "deepcopy of the model": deepcopy_model,
+    "pickle of the optimizer": pickle_optimizer,
+    "pickle of the model": pickle_model,
+    "get_weights": get_and_set_weights,
+}
+OF_TF_KERAS = ("save_weights", "SavedModel")
+
+
+def exists(name, family):
+    """Whether the family has the format."""
+    return family != "keras3" or not any(word in name for word in OF_TF_KERAS)

@@ -1,0 +1,130 @@
+"""A small training program for each family, and all state that it has."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.families import FAMILIES, numpy
+from tf_lso.keras.mixed_precision import experimental
+
+MODULES = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
+SAVED_AT, END = 6, 12
+_X = np.random.RandomState(0).rand(END, 4, 3).astype("float32")
+_Y = _X.sum(2, keepdims=True)
+_OVERFLOWS = [1, 5, 8]
+
+INNER = {
+    "momentum": lambda family: FAMILIES[family].SGD(0.05, momentum=0.9),
+    "amsgrad": lambda family: FAMILIES[family].Adam(0.02, amsgrad=True),
+    "nadam": lambda family: FAMILIES[family].Nadam(0.02),
+    "ema": lambda family: FAMILIES[family].Adam(
+        0.02, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=3
+    ),
+    "accumulation": lambda family: FAMILIES[family].SGD(
+        0.05, momentum=0.9, gradient_accumulation_steps=2
+    ),
+}
+APIS = ("stable", "experimental", "fixed")
+LOOPS = ("eager", "function", "fit")
+
+
+def exists(family, inner):
+    """Whether the family has the inner optimizer."""
+    return family == "keras3" or (
+        inner != "accumulation" and (family == "new" or inner != "ema")
+    )
+
+
+def make_optimizer(family, inner="amsgrad", api="stable"):
+    optimizer = INNER[inner](family)
+    if api == "experimental":
+        return experimental.LossScaleOptimizer(
+            optimizer, tf_lso.DynamicLossScale(64.0, 3, 4.0)
+        )
+    if api == "fixed":
+        return tf_lso.LossScaleOptimizer(optimizer, dynamic=False, initial_scale=8.0)
+    return tf_lso.LossScaleOptimizer(
+        optimizer, initial_scale=64.0, dynamic_growth_steps=3
+    )
+
+
+def make_model(family, seed):
+    module = MODULES[family]
+    module.utils.set_random_seed(seed)
+    return module.Sequential(
+        [
+            module.layers.InputLayer((3,)),
+            module.layers.Dense(2, activation="tanh", name="a"),
+            module.layers.Dense(1, name="b"),
+        ]
+    )
+
+
+class Program:
+    """A model, its optimizer, and how they are trained."""
+
+    def __init__(self, family, inner="amsgrad", api="stable", loop="eager"):
+        self.family, self.loop = family, loop
+        self.arguments = (inner, api)
+        self.x = _X.copy()
+        if api != "fixed":  # which skips no step
+            self.x[_OVERFLOWS] = np.inf
+
+    def make(self, seed=9, optimizer=None, *, built=False, compiled=True):
+        """Return a new model and optimizer, with other weights than the one that saves."""
+        model = make_model(self.family, seed)
+        optimizer = optimizer or make_optimizer(self.family, *self.arguments)
+        if built:
+            optimizer.build(model.trainable_variables)
+        if compiled:
+            model.compile(optimizer, "mse")
+        return model, optimizer
+
+    def train(self, model, optimizer, start, end):
+        if self.loop == "fit":
+            x, y = self.x[start:end].reshape(-1, 3), _Y[start:end].reshape(-1, 1)
+            model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
+            return
+
+        def step(x, y):
+            variables = model.trainable_variables
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+                scaled = optimizer.get_scaled_loss(loss)
+            gradients = optimizer.get_unscaled_gradients(
+                tape.gradient(scaled, variables)
+            )
+            optimizer.apply_gradients(zip(gradients, variables))
+
+        step = tf.function(step) if self.loop == "function" else step
+        for x, y in zip(self.x[start:end], _Y[start:end]):
+            step(tf.constant(x), tf.constant(y))
+
+
+def state(model, optimizer):
+    """All state: {name: array}."""
+    found = {f"weight {i}": w for i, w in enumerate(model.get_weights())}
+    inner = optimizer.inner_optimizer
+    if isinstance(inner, FAMILIES["legacy"].Optimizer):
+        for name in inner.get_slot_names():
+            for i, variable in enumerate(model.trainable_variables):
+                found[f"{name} {i}"] = numpy(inner.get_slot(variable, name))
+    else:
+        for i, variable in enumerate(inner.variables):
+            found[f"variable {i}"] = numpy(variable)
+    for name in ("_u_product", "_m_cache"):  # of Nadam
+        if getattr(inner, name, None) is not None:
+            found[name] = numpy(getattr(inner, name))
+    found["iterations"] = np.asarray(optimizer.iterations)
+    found["scale"] = np.asarray(tf.convert_to_tensor(optimizer.loss_scale))
+    if optimizer.dynamic:
+        found["count"] = numpy(optimizer.dynamic_counter)
+    return found
+
+
+def assert_equal(one, other):
+    assert one.keys() == other.keys()
+    wrong = [k for k in one if not np.array_equal(one[k], other[k], equal_nan=True)]
+    assert not wrong, f"not restored: {wrong}"

@@ -1,0 +1,154 @@
+"""The matrix: formats × families × inner optimizers × constructors × loops."""
+
+import itertools
+
+import keras
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES
+from tests.state import formats, programs
+from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
+
+pytestmark = [
+    pytest.mark.usefixtures("installed"),
+    pytest.mark.skipif(
+        keras.__version__.startswith("3.0."),
+        reason="Keras 3.0 saves neither checkpoints nor .h5 files nor copies of models",
+    ),
+]
+
+_ALL = [
+    case
+    for case in itertools.product(
+        formats.FORMATS, FAMILIES, programs.INNER, programs.APIS, programs.LOOPS
+    )
+    if formats.exists(case[0], case[1]) and programs.exists(case[1], case[2])
+]
+# All formats with the most slots, and each inner optimizer in one file of each kind.
+_QUICK = [
+    case
+    for case in _ALL
+    if case[3:] == ("stable", "eager")
+    and (
+        case[2] == "amsgrad" or case[0] in (".keras", ".h5", "pickle of the optimizer")
+    )
+]
+
+
+def check(tmp_path, name, family, inner, api, loop):
+    program = Program(family, inner, api, loop)
+    made = program.make(seed=1)
+    program.train(*made, 0, SAVED_AT)
+    restored = formats.FORMATS[name](program, tmp_path, *made)
+    at_save = state(*made)
+    program.train(*made, SAVED_AT, END)
+    end = state(*made)
+    if api != "fixed":
+        assert at_save["scale"] not in (64.0, end["scale"])  # something to lose
+    other = restored()
+    assert isinstance(other[1], tf_lso.LossScaleOptimizer)
+    program.train(*other, SAVED_AT, END)
+    assert_equal(end, state(*other))
+    if "checkpoint" in name:
+        program.status.assert_consumed()
+
+
+@pytest.mark.parametrize("case", _QUICK, ids=", ".join)
+def test_goes_on_bit_for_bit(case, tmp_path):
+    check(tmp_path, *case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", formats.FORMATS)
+def test_goes_on_bit_for_bit_in_every_case(name, tmp_path):
+    cases = [case for case in _ALL if case[0] == name and case not in _QUICK]
+    for number, case in enumerate(cases):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        try:
+            check(folder, *case)
+        except Exception as error:
+            raise AssertionError(f"in the case {case}") from error
+
+
+class _Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("inner", ["amsgrad", "nadam"])
+def test_backup_and_restore(family, inner, tmp_path):
+    module = programs.MODULES[family]
+    program = Program(family, inner, "stable", "fit")
+    x, y = program.x.reshape(-1, 3), programs._Y.reshape(-1, 1)
+
+    class Stop(module.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 1:
+                raise _Stop
+
+    def fit(seed, *callbacks):
+        made = program.make(seed=seed)
+        made[0].fit(
+            x,
+            y,
+            batch_size=4,
+            shuffle=False,
+            epochs=3,
+            verbose=0,
+            callbacks=list(callbacks),
+        )
+        return state(*made)
+
+    def backup():
+        return module.callbacks.BackupAndRestore(str(tmp_path))
+
+    with pytest.raises(_Stop):
+        fit(1, backup(), Stop())
+    assert_equal(fit(1), fit(9, backup()))
+
+
+@pytest.mark.parametrize("name", ["m.keras", "m.weights.h5"])
+def test_model_checkpoint(family, name, tmp_path):
+    module = programs.MODULES[family]
+    program = Program(family, loop="fit")
+    model, optimizer = program.make(seed=1)
+    only = "weights" in name
+    path = str(tmp_path / name)
+    x, y = program.x.reshape(-1, 3), programs._Y.reshape(-1, 1)
+    model.fit(
+        x,
+        y,
+        batch_size=4,
+        shuffle=False,
+        verbose=0,
+        callbacks=[module.callbacks.ModelCheckpoint(path, save_weights_only=only)],
+    )
+    if only:
+        other = program.make()
+        other[0].load_weights(path)
+    else:
+        loaded = module.models.load_model(path)
+        other = loaded, loaded.optimizer
+    for made in ((model, optimizer), other):
+        program.train(*made, 0, END)
+    assert_equal(state(model, optimizer), state(*other))
+
+
+def test_a_checkpoint_without_the_scale_does_not_go_on(tmp_path):
+    """The comparison can fail."""
+    program = Program("keras3")
+    made = program.make(seed=1)
+    program.train(*made, 0, SAVED_AT)
+
+    def of(model, optimizer):
+        return tf.train.Checkpoint(model=model, optimizer=optimizer.inner_optimizer)
+
+    other = program.make(built=True, compiled=False)
+    saving = tf.train.Checkpoint(model=made[0], optimizer=made[1].inner_optimizer)
+    of(*other).restore(saving.save(tmp_path / "c"))
+    for each in (made, other):
+        program.train(*each, SAVED_AT, END)
+    with pytest.raises(AssertionError, match="scale"):
+        assert_equal(state(*made), state(*other))

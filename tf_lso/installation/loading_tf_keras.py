@@ -1,0 +1,112 @@
+"""tf_keras saves and loads all state of a wrapped optimizer in files of whole models.
+
+Its own .h5 files, .keras files of legacy optimizers and SavedModels leave state out. Each
+patch takes (keras, ledger) and mends one format; files of tf_keras itself load as before.
+"""
+
+import functools
+import os
+
+import h5py
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from tf_lso import optimizers
+from tf_lso.installation import loading_models
+from tf_lso.optimizers import checks
+
+_GROUP = "tf_lso_loss_scale"  # in .h5 files
+
+
+def _is_ours(optimizer):
+    return isinstance(optimizer, optimizers.LossScaleOptimizer)
+
+
+def patch_keras_files(keras, ledger):
+    # .keras and .weights.h5 files, deepcopy and pickle of models. Only what this function
+    # knows is saved, and legacy optimizers it does not.
+    from tf_keras.src.saving import saving_lib
+
+    original = saving_lib._is_keras_trackable
+
+    @functools.wraps(original)
+    def is_keras_trackable(obj):
+        return _is_ours(obj) or original(obj)
+
+    loading_models.replace(ledger, original, is_keras_trackable)
+
+
+def build_optimizer(model):
+    """Build the optimizer of a model that was loaded: tf_keras leaves out legacy ones."""
+    optimizer = getattr(model, "optimizer", None)
+    if _is_ours(optimizer) and model.built and not optimizer._built_variables():
+        optimizer.build(model.trainable_variables)
+
+
+def patch_h5(keras, ledger):
+    from tf_keras.src.saving.legacy import hdf5_format
+
+    save = hdf5_format.save_optimizer_weights_to_hdf5_group
+
+    @functools.wraps(save)
+    def save_optimizer_weights_to_hdf5_group(hdf5_group, optimizer):
+        save(hdf5_group, optimizer)
+        if _is_ours(optimizer):
+            group = hdf5_group.create_group(_GROUP)
+            for index, variable in enumerate(optimizer._own_variables()):
+                group[str(index)] = checks.numpy(variable)
+
+    load = hdf5_format.load_model_from_hdf5
+
+    @functools.wraps(load)
+    def load_model_from_hdf5(filepath, *args, **kwargs):
+        model = load(filepath, *args, **kwargs)
+        optimizer = getattr(model, "optimizer", None)
+        if _is_ours(optimizer):
+            if isinstance(filepath, h5py.File):
+                _load_own(filepath, optimizer)
+            else:
+                with h5py.File(filepath, "r") as file:
+                    _load_own(file, optimizer)
+        return model
+
+    loading_models.replace(ledger, save, save_optimizer_weights_to_hdf5_group)
+    loading_models.replace(ledger, load, load_model_from_hdf5)
+
+
+def _load_own(file, optimizer):
+    own = optimizer._own_variables()
+    arrays = [np.array(file[_GROUP][str(i)]) for i in range(len(file.get(_GROUP, ())))]
+    if len(arrays) == len(own):
+        checks.assign_all(own, arrays)
+    else:
+        logging.warning(
+            "%s has no loss scale for the optimizer (tf_keras does not save it, and "
+            "tf_lso does while it is installed). It starts at %s.",
+            file.filename,
+            optimizer.initial_scale,
+        )
+
+
+def patch_saved_model(keras, ledger):
+    from tf_keras.src.saving.legacy.saved_model import load as loader
+
+    original = loader.load
+
+    @functools.wraps(original)
+    def load(path, *args, **kwargs):
+        model = original(path, *args, **kwargs)
+        if _is_ours(getattr(model, "optimizer", None)):
+            build_optimizer(model)
+            variables = os.path.join(path, "variables", "variables")
+            # With the model, since slots are found by their variables.
+            status = tf.train.Checkpoint(model).read(variables)
+            status.assert_existing_objects_matched().expect_partial()
+        return model
+
+    # Not by name, since many modules have another `load`.
+    ledger.set_attribute(loader, "load", load)
+
+
+PATCHES = (patch_keras_files, patch_h5, patch_saved_model)
