@@ -1,4 +1,4 @@
-"""Copies of an optimizer: independent of it, and equal. And why it has no pickle."""
+"""Copies of an optimizer: independent of it, and equal. And its pickles."""
 
 import copy
 import pickle
@@ -61,9 +61,39 @@ def test_a_name_is_copied(family):
     assert copy.deepcopy(optimizer).name == "mine"
 
 
-def test_a_pickle_is_refused_with_what_to_do(family):
-    with pytest.raises(TypeError, match=r"cannot be pickled.*get_config\(\) and get_w"):
-        pickle.dumps(wrapped(family))
+def test_a_pickle_goes_on_as_the_original_would(family):
+    optimizer, x = wrapped(family, "Adam", clipnorm=1.0), tf.Variable(1.0)
+    optimizer.learning_rate = 0.25
+    _trained(optimizer, x)
+    start = float(x)
+    again = pickle.loads(pickle.dumps(optimizer))
+    assert type(again) is type(optimizer)
+    for name in ("loss_scale", "dynamic_counter", "iterations", "learning_rate"):
+        assert float(getattr(again, name)) == float(getattr(optimizer, name))
+    again = pickle.loads(pickle.dumps(again))  # which has not been built
+    legacy_step(again, lambda: 2.0 * x, [x])
+    moved = float(x)
+    x.assign(start)
+    legacy_step(optimizer, lambda: 2.0 * x, [x])
+    assert float(x) == moved
+    assert _state(again) == _state(optimizer)
+
+
+def test_a_pickle_keeps_a_loss_scale_of_another_class(family):
+    inner = FAMILIES[family].SGD(0.1)
+    scale = tf_lso.DynamicLossScale(8.0, 3, 4.0)
+    optimizer = experimental.LossScaleOptimizer(inner, scale)
+    again = pickle.loads(pickle.dumps(optimizer))
+    assert type(again.loss_scale) is tf_lso.DynamicLossScale
+    assert again.loss_scale.get_config() == scale.get_config()
+
+
+def test_a_pickle_of_other_variables_is_an_error_when_it_is_built(family):
+    optimizer, x = wrapped(family, "Adam"), tf.Variable(1.0)
+    _trained(optimizer, x)
+    again = pickle.loads(pickle.dumps(optimizer))
+    with pytest.raises(ValueError, match="shape"):
+        again.build([tf.Variable([1.0, 2.0])])
 
 
 def test_aggregate_gradients_sums_over_replicas(mirrored2):

@@ -73,12 +73,7 @@ _CASES = [
     for loop in ("function", "fit")
     if formats.exists(name, family)
 ]
-_QUICK = [
-    case
-    for case in _CASES
-    if case[2] == "function"
-    and case[0] in ("manager", "pickle of the optimizer", ".weights.h5, then built")
-]
+_QUICK = [case for case in _CASES if case[2] == "function" and case[0] == "manager"]
 
 
 @pytest.mark.usefixtures("installed")

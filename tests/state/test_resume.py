@@ -26,14 +26,11 @@ _ALL = [
     )
     if formats.exists(case[0], case[1]) and programs.exists(case[1], case[2])
 ]
-# All formats with the most slots, and each inner optimizer in one file of each kind.
+# All formats with the most slots, and each inner optimizer in one.
 _QUICK = [
     case
     for case in _ALL
-    if case[3:] == ("stable", "eager")
-    and (
-        case[2] == "amsgrad" or case[0] in (".keras", ".h5", "pickle of the optimizer")
-    )
+    if case[3:] == ("stable", "eager") and (case[2] == "amsgrad" or case[0] == ".keras")
 ]
 
 
@@ -42,11 +39,10 @@ def check(tmp_path, name, family, inner, api, loop):
     made = program.make(seed=1)
     program.train(*made, 0, SAVED_AT)
     restored = formats.FORMATS[name](program, tmp_path, *made)
-    at_save = state(*made)
+    if api != "fixed":
+        assert float(state(*made)["scale"]) != 64.0  # something to lose
     program.train(*made, SAVED_AT, END)
     end = state(*made)
-    if api != "fixed":
-        assert at_save["scale"] not in (64.0, end["scale"])  # something to lose
     other = restored()
     assert isinstance(other[1], tf_lso.LossScaleOptimizer)
     program.train(*other, SAVED_AT, END)
