@@ -210,8 +210,8 @@ class TestThePublicNames:
             for name, value in vars(tf_lso).items()
             if not name.startswith("_") and not isinstance(value, types.ModuleType)
         }
-        mirrors = {"compat", "keras", "mixed_precision", "train"}
-        assert own | mirrors == set(tf_lso.__all__) - {"__version__"}
+        modules = {"checkpoints", "compat", "keras", "mixed_precision", "train"}
+        assert own | modules == set(tf_lso.__all__) - {"__version__"}
         assert tf_lso.__version__
 
     def test_are_sorted_and_listed_once(self):

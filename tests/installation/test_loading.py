@@ -243,7 +243,9 @@ def test_h5_models_load_and_train(saved, family, custom, tmp_path):
     custom_objects = None if custom is None else {"LossScaleOptimizer": cls}
     loaded = load_h5(KERASES[family], path, custom_objects=custom_objects)
     assert_ours(loaded.optimizer, family)
-    np.testing.assert_allclose(loaded.predict(X, verbose=0), source(X), rtol=1e-6)
+    np.testing.assert_allclose(
+        loaded.predict(X, verbose=0), source(X), rtol=1e-5, atol=1e-6
+    )
     before = loaded.get_weights()[0]
     steps = number(loaded.optimizer.iterations)
     loaded.fit(X, Y, verbose=0)
@@ -266,9 +268,7 @@ def test_h5_models_with_a_bare_optimizer_load_and_train(kind, in_keras3, tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["legacy", "new"])
-def test_h5_models_with_a_wrapped_adam_load_whatever_its_state(
-    kind, in_keras3, tmp_path
-):
+def test_h5_models_with_a_wrapped_adam_go_on(kind, in_keras3, tmp_path):
     # The state of the two has the same arrays in another order.
     source = trained(
         tf_keras,
@@ -281,7 +281,31 @@ def test_h5_models_with_a_wrapped_adam_load_whatever_its_state(
     rewrite_h5(path)
     loaded = keras.models.load_model(path)
     assert isinstance(loaded.optimizer, tf_lso.LossScaleOptimizer)
-    loaded.fit(X, Y, verbose=0)
+    assert_go_on_equally(source, loaded)
+
+
+def assert_go_on_equally(one, other):
+    assert number(one.optimizer.iterations) == number(other.optimizer.iterations) > 0
+    for model in (one, other):
+        for _ in range(5):
+            model.train_on_batch(X, Y)
+    for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_a_file_of_keras2_without_its_state_says_so(in_keras3, tmp_path, caplog):
+    source = trained(
+        tf_keras, tf_keras.mixed_precision.LossScaleOptimizer(FAMILIES["new"].SGD())
+    )
+    path = str(tmp_path / "model.h5")
+    source.save(path)
+    rewrite_h5(path)
+    with h5py.File(path, "r+") as file:
+        del file["optimizer_weights"]
+    with caplog.at_level("WARNING"):
+        loaded = keras.models.load_model(path)
+    assert "starts without the state saved" in caplog.text
+    loaded.train_on_batch(X, Y)
 
 
 def test_an_h5_model_without_an_input_layer_gets_the_right_shape(in_keras3, tmp_path):
@@ -291,7 +315,9 @@ def test_an_h5_model_without_an_input_layer_gets_the_right_shape(in_keras3, tmp_
     rewrite_h5(path, of_2_3(), first_input=True)
     loaded = keras.models.load_model(path)
     assert loaded.input_shape == (None, 3)
-    np.testing.assert_allclose(loaded.predict(X, verbose=0), source(X), rtol=1e-6)
+    np.testing.assert_allclose(
+        loaded.predict(X, verbose=0), source(X), rtol=1e-5, atol=1e-6
+    )
     loaded.train_on_batch(X, Y)
 
 
@@ -309,6 +335,7 @@ def test_keras_models_of_keras2_load_and_train(kind, wrapped, custom, family, tm
     source = trained(tf_keras, optimizer)
     path = tmp_path / "model.keras"
     source.save(path)
+    has_state = wrapped and kind == "new"  # others tf_keras does not save
     for_2_15(path)
     module = KERASES[family]
     cls = experimental.LossScaleOptimizer
@@ -321,7 +348,11 @@ def test_keras_models_of_keras2_load_and_train(kind, wrapped, custom, family, tm
     else:
         assert type(loaded.optimizer).__module__.split(".")[0] == module.__name__
         assert number(loaded.optimizer.learning_rate) == 0.25
-    np.testing.assert_allclose(loaded.predict(X, verbose=0), source(X), rtol=1e-6)
+    np.testing.assert_allclose(
+        loaded.predict(X, verbose=0), source(X), rtol=1e-5, atol=1e-6
+    )
+    if has_state:
+        assert_go_on_equally(source, loaded)
     loaded.fit(X, Y, verbose=0)
 
 
@@ -431,7 +462,9 @@ def test_a_model_that_was_saved_with_tf_lso_loads(
         loaded = module.models.load_model(path)
     assert_ours(loaded.optimizer, family)
     assert type(loaded.optimizer) is type(optimizer)
-    np.testing.assert_allclose(loaded.predict(X, verbose=0), source(X), rtol=1e-6)
+    np.testing.assert_allclose(
+        loaded.predict(X, verbose=0), source(X), rtol=1e-5, atol=1e-6
+    )
     loaded.train_on_batch(X, Y)
 
 

@@ -28,6 +28,5 @@ result = {
         np.allclose(model.predict(x, verbose=0), loaded.predict(x, verbose=0))
     ),
     "scale": float(loaded.optimizer.loss_scale),
-    "iterations": int(loaded.optimizer.iterations),
 }
 print("RESULT", json.dumps(result))

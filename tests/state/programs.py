@@ -31,7 +31,9 @@ LOOPS = ("eager", "function", "fit")
 
 
 def exists(family, inner):
-    """Whether the family has the inner optimizer."""
+    """Whether the family has the inner optimizer, and it can go on bit for bit."""
+    if (family, inner) == ("new", "nadam"):  # a part of its state is a Python number
+        return False
     return family == "keras3" or (
         inner != "accumulation" and (family == "new" or inner != "ema")
     )

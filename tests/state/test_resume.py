@@ -56,6 +56,20 @@ def test_goes_on_bit_for_bit(case, tmp_path):
     check(tmp_path, *case)
 
 
+_NAMES = [name for name in formats.FORMATS if formats.exists(name, "new")]
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_all_variables_of_the_newer_nadam_are_restored(name, tmp_path):
+    program = Program("new", "nadam")
+    made = program.make(seed=1)
+    program.train(*made, 0, SAVED_AT)
+    assert made[1].inner_optimizer._u_product.numpy() != 1.0
+    model, optimizer = formats.FORMATS[name](program, tmp_path, *made)()
+    optimizer.build(model.trainable_variables)
+    assert_equal(state(*made), state(model, optimizer))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", formats.FORMATS)
 def test_goes_on_bit_for_bit_in_every_case(name, tmp_path):
@@ -75,6 +89,8 @@ class _Stop(Exception):
 
 @pytest.mark.parametrize("inner", ["amsgrad", "nadam"])
 def test_backup_and_restore(family, inner, tmp_path):
+    if not programs.exists(family, inner):
+        pytest.skip("tf_keras's newer Nadam keeps a part of its state in Python")
     module = programs.MODULES[family]
     program = Program(family, inner, "stable", "fit")
     x, y = program.x.reshape(-1, 3), programs._Y.reshape(-1, 1)

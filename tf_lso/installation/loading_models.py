@@ -7,10 +7,16 @@ to 3.15 at least, refuses or misreads.
 import contextlib
 import functools
 import inspect
+import json
 import sys
 import threading
+import zipfile
 
+import h5py
 from absl import logging
+
+from tf_lso import checkpoints, optimizers
+from tf_lso.optimizers import keras3_files
 
 # The classes of dtype policies in models of TensorFlow 2.1-2.15, by the names they were
 # saved by; that of 2.4-2.8's experimental module is the second.
@@ -113,15 +119,51 @@ def patch_load_model(keras, ledger):
 
     @functools.wraps(original)
     def load_model(filepath, custom_objects=None, *args, **kwargs):
-        if not str(filepath).endswith((".h5", ".hdf5")):
-            return original(filepath, custom_objects, *args, **kwargs)
-        # Keras 3.0 leaves `custom_objects` out here.
-        with layers_of_h5(), _scope(keras, custom_objects):
+        of_keras2 = _is_of_keras2(filepath)
+        with contextlib.ExitStack() as stack:
+            if _is_h5(filepath):
+                stack.enter_context(layers_of_h5())
+                # Keras 3.0 leaves `custom_objects` out here.
+                stack.enter_context(_scope(keras, custom_objects))
+            if of_keras2:
+                stack.enter_context(keras3_files.ignoring_files())
             model = original(filepath, custom_objects, *args, **kwargs)
-        _build_optimizer(model)
+        if _is_h5(filepath):
+            _build_optimizer(model)
+        if of_keras2:
+            _restore_optimizer(model, filepath)
         return model
 
     replace(ledger, original, load_model)
+
+
+def _is_h5(path):
+    return str(path).endswith((".h5", ".hdf5"))
+
+
+def _is_of_keras2(path):
+    """Whether it is a file of TensorFlow 2.0-2.15 or of tf_keras."""
+    try:
+        if _is_h5(path):
+            with h5py.File(path, "r") as file:
+                version = file.attrs.get("keras_version", "")
+        else:
+            with zipfile.ZipFile(path) as file:
+                version = json.loads(file.read("metadata.json"))["keras_version"]
+    except (OSError, TypeError, ValueError, KeyError, zipfile.BadZipFile):
+        return False  # no such file, or an open one; Keras says what is wrong
+    return (version.decode() if isinstance(version, bytes) else version)[:2] == "2."
+
+
+def _restore_optimizer(model, path):
+    # The state has other names, places and orders than Keras 3 expects.
+    optimizer = getattr(model, "optimizer", None)
+    if not isinstance(optimizer, optimizers.LossScaleOptimizer) or not model.built:
+        return
+    try:
+        checkpoints.restore(path, model=model, optimizer=optimizer)
+    except checkpoints.CheckpointError as error:
+        logging.warning("The optimizer starts without the state saved: %s", error)
 
 
 def _scope(keras, custom_objects):

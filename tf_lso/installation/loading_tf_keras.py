@@ -84,7 +84,7 @@ def _load_own(file, optimizer):
         logging.warning(
             "%s has no loss scale for the optimizer (tf_keras does not save it, and "
             "tf_lso does while it is installed). It starts at %s.",
-            file.filename,
+            getattr(file.filename, "name", file.filename),  # of a GFile too
             optimizer.initial_scale,
         )
 

@@ -232,6 +232,8 @@ class Keras3Face(
         Raises:
           ValueError: if the number of arrays or a shape does not fit; nothing is set.
         """
+        if keras3_files.is_ignoring():
+            return
         weights = checks.as_list("weights", weights)
         variables = list(self.variables)
         own = len(self._scale_variables())

@@ -1,5 +1,8 @@
 """What Keras 3's files and `tf.train.Checkpoint` see of a wrapped Keras 3 optimizer."""
 
+import contextlib
+import threading
+
 import numpy as np
 import tensorflow as tf
 
@@ -8,6 +11,25 @@ from tf_lso.optimizers import checks
 # Variables that each optimizer of Keras 3 has, a wrapper too: those of Keras 3's own
 # wrapper, and of tf_lso's before it had the layout below, are never used.
 _OF_EACH_OPTIMIZER = ("_iterations", "_learning_rate")
+
+
+_thread = threading.local()
+
+
+@contextlib.contextmanager
+def ignoring_files():
+    """While Keras 3 loads a file of another generation, whose state follows."""
+    before = getattr(_thread, "ignoring", False)
+    _thread.ignoring = True
+    try:
+        yield
+    finally:
+        _thread.ignoring = before
+
+
+def is_ignoring():
+    """Whether the state that Keras 3 finds in a file is to be left there."""
+    return getattr(_thread, "ignoring", False)
 
 
 class _SecondName(tf.__internal__.tracking.Trackable):
@@ -44,6 +66,8 @@ class Files:
         Raises:
           ValueError: if the file's optimizer had other variables.
         """
+        if is_ignoring():
+            return
         arrays = [np.array(store[str(i)]) for i in range(len(store.keys()))]
         if not arrays:
             super().load_own_variables(store)  # says that the file has no state

@@ -235,7 +235,6 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
 
     def _build_inner(self, variables):
         self.inner_optimizer.build(variables)
-        tf_keras_files.count_in_variables(self.inner_optimizer)
 
     def _hidden_variables(self):
         return [

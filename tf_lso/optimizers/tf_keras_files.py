@@ -1,9 +1,6 @@
 """What tf_keras's files hold of a wrapped tf_keras optimizer."""
 
 import numpy as np
-import tensorflow as tf
-
-from tf_lso.optimizers import checks
 
 # Variables that an optimizer of tf_keras has and does not list: of Nadam.
 HIDDEN = ("_u_product",)
@@ -40,33 +37,3 @@ class Files:
             self.set_weights(arrays)
         else:
             self._keep_until_built("set_weights", arrays)
-
-
-class _Computed:
-    """In place of the Python number by which Nadam knows whether its product is new.
-
-    tf_keras's Nadam multiplies `_u_product` once a step: for the first variable, when
-    this number is other than the step's number plus 2, and then it adds 1. As a Python
-    number it is neither saved nor does it count within a function, and it is off for
-    good after a skipped step. As a variable it holds the last step that has multiplied.
-    """
-
-    def __init__(self, optimizer):
-        self._iterations = optimizer.iterations
-        self._last = tf.Variable(0, trainable=False, dtype=tf.int64)
-
-    def __iadd__(self, one):
-        self._last.assign(self._iterations + 1 + one)
-        return self
-
-    def __eq__(self, step):
-        return tf.equal(self._last, step)
-
-    __hash__ = None
-
-
-def count_in_variables(optimizer):
-    """Make `optimizer`, if it is tf_keras's Nadam, keep its state in variables only."""
-    if isinstance(getattr(optimizer, "_u_product_counter", None), int):
-        with checks.scope_of(checks.strategy_of([optimizer._u_product])):
-            optimizer.__dict__["_u_product_counter"] = _Computed(optimizer)
