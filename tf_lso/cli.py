@@ -77,12 +77,21 @@ def _add_check(commands):
     parser.set_defaults(run=check.run)
 
 
+def _add_migrate(commands):
+    from tf_lso import migrate
+
+    parser = commands.add_parser("migrate", help=migrate.SUMMARY)
+    migrate.add_arguments(parser)
+    parser.set_defaults(run=migrate.run)
+
+
 def _parser():
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_check(commands)
+    _add_migrate(commands)
     return parser
 
 
