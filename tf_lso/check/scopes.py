@@ -87,6 +87,7 @@ class Program:
       packages: first parts of all that is imported.
       stored: names of attributes that are assigned to, of whatever object.
       texts: strings that may spell an old name.
+      paired: ids of assigned names that are bound with their expressions.
       cell: number of the notebook cell that is being walked, or None.
     """
 
@@ -101,6 +102,7 @@ class Program:
         self.packages: set[str] = set()
         self.stored: set[str] = set()
         self.texts: list[Site] = []
+        self.paired: set[int] = set()
         self.cell: int | None = None
 
     def note(self, node: ast.AST, scope: Scope, guards: tuple) -> None:

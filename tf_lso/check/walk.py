@@ -151,7 +151,7 @@ def _comprehension(program, node, scope, guards):
 def _pairs(target, value):
     """Yields (name, its expression) of an assignment, through tuples of one length."""
     if isinstance(target, ast.Name):
-        yield target.id, value
+        yield target, value
     elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(
         value, (ast.Tuple, ast.List)
     ):
@@ -168,13 +168,14 @@ def _assign(program, node, scope, guards):
         owner = scope.enclosing(FUNCTION, CLASS, MODULE)
     for target in targets:
         for name, value in _pairs(target, node.value):
-            program.bind(owner, name, value, guards, where=scope)
+            program.bind(owner, name.id, value, guards, where=scope)
+            program.paired.add(id(name))
     skip = targets if isinstance(node, ast.NamedExpr) else ()
     return _each((c for c in _children(node) if c not in skip), scope, guards)
 
 
 def _name(program, node, scope, guards):
-    if not isinstance(node.ctx, ast.Load):
+    if not isinstance(node.ctx, ast.Load) and id(node) not in program.paired:
         program.bind(scope, node.id)
     return ()
 

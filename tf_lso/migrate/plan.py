@@ -138,21 +138,23 @@ class Plan:
         for ref in found.refs:
             path = f"{ref.path}.{last}" if last else ref.path
             way = decide(path, self.settings)
-            if isinstance(way, New) and ref.moved:
+            if isinstance(way, New):
+                here = way.parts > ref.path.count(".")  # else an import binds it
+                way = way if here and not ref.moved else None
+            elif way is not None and ref.moved and way.reason != left.STRANGER:
                 way = None
-            if isinstance(way, New) and way.parts < ref.path.count(".") + 1:
-                way = None  # a name that an import binds, and that stays
-            if isinstance(way, Stays) and (
-                not ref.moved or way.reason == left.STRANGER
-            ):
-                self.leave(site, node, way.name, way.reason, way.instead)
-                return None
             ways[ref] = way
+        stays = [way for way in ways.values() if isinstance(way, Stays)]
+        # A name that one of several modules has is asked of that one.
+        if stays and (len(stays) == len(ways) or stays[0].reason != left.STRANGER):
+            self.leave(site, node, stays[0].name, stays[0].reason, stays[0].instead)
+            return None
         new = [way for way in ways.values() if isinstance(way, New)]
         if not new:
             return None
         doubt = found.doubt
-        if len({way.symbol for way in new}) > 1 or len(new) < len(ways):
+        known = [way for way in ways.values() if not isinstance(way, Stays)]
+        if len({way.symbol for way in new}) > 1 or len(new) < len(known):
             doubt = doubt or left.SEVERAL
         if doubt:
             path = f"{found.refs[0].path}.{last}"
