@@ -94,7 +94,8 @@ def _constructor(plan, site):
         form = form_of(plan.resolver, ref, site)
         if form and (form[1].startswith("Refuses") or "error everywhere" in form[0]):
             if isinstance(decide(ref.path, plan.settings), New):
-                plan.leave(site, site.node, ref.path, left.REFUSED, form[1])
+                do = form[1].removeprefix("Refuses it, too. ")
+                plan.leave(site, site.node, ref.path, left.REFUSED, do)
 
 
 def form_of(resolver, ref: Ref, site) -> tuple[str, str] | None:

@@ -27,7 +27,7 @@ TEXT = "text"
 MAGIC = "magic"
 GENERATED = "generated"
 REFUSED = "refused"
-COMMENT = "comment"
+LAYOUT = "layout"
 NEEDS = "needs"
 KEPT_POLICY = "kept policy"
 
@@ -101,9 +101,10 @@ REASONS = {
         "No version of the class took these arguments, and tf_lso refuses them.",
         "{}",
     ),
-    COMMENT: Reason(
-        "There is a comment within the name.",
-        "Move the comment, and migrate again; or write {} by hand.",
+    LAYOUT: Reason(
+        "It is written with a comment or parentheses within the name, or in an f-string "
+        "of several lines.",
+        "Write {} by hand.",
     ),
     NEEDS: Reason(
         "It works by more than a name: {}.",

@@ -40,6 +40,10 @@ class _Search:
             for space in beyond.OPTIMIZER_NAMESPACES:
                 if f"{path}.".startswith(tuple(f"{k}{space}." for k in _KERAS)):
                     yield site, node, f"`{space}`"
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for path in self._kept(site):
+                if f"{path}.".startswith(tuple(f"{p}." for p in beyond.PACKAGES)):
+                    yield site, node, f"the package `{path}`"
         if isinstance(node, ast.Attribute):
             for part in chain_of(node):
                 if part.attr in beyond.ATTRIBUTES:
@@ -53,6 +57,14 @@ class _Search:
         if isinstance(node, ast.Import):
             return [alias.name for alias in node.names]
         return [ref.path for ref in self.plan.resolver.of(node, site.scope).refs]
+
+    def _kept(self, site):
+        """The modules that an import statement imports, once names have moved."""
+        _, moves = self.plan.imports.get(id(site.node), (site, {}))
+        kept = [alias for alias in site.node.names if alias not in moves]
+        if isinstance(site.node, ast.ImportFrom):
+            return [site.node.module] if kept else []
+        return [alias.name for alias in kept]
 
     def _call(self, site):
         call = site.node

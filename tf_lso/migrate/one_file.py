@@ -98,8 +98,18 @@ def _rewritten(path, data, options) -> tuple[bytes, Rewritten]:
     outcome = rewrite({None: text}, options, keeps_imports=keeps)
     new = outcome.texts.get(None, text)
     if new != text:
-        compile(new, path, "exec", dont_inherit=True)
+        _hold({None: new}, options)
     return new.encode(encoding), outcome
+
+
+def _hold(sources, options):
+    """Raises ValueError where a result does not parse, or would change again."""
+    try:
+        again = rewrite(sources, options, keeps_imports=True)
+    except NoPython as error:
+        raise ValueError(f"its migration would not parse: {error.cause}") from error
+    if again.texts:
+        raise ValueError("its migration would need a second one")
 
 
 def _notebook(data, options):
@@ -112,6 +122,7 @@ def _notebook(data, options):
     found = dict(cells.cells(new))
     if any(found[number] != source for number, source in outcome.texts.items()):
         raise ValueError("its cells cannot be written back")
+    _hold(found, options)
     return new, outcome
 
 

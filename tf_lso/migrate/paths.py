@@ -110,7 +110,8 @@ def _decide(module, end, name, settings, imported):
         return Stays(left.KERAS_3, path, f"{new.module}.{name}")
     if settings.options.prefer == KERAS and symbol in _KERAS_HAS:
         if lookup.is_todays(path):
-            return None
+            sets = symbol == "set_global_policy"
+            return Stays(left.KEPT_POLICY, path) if sets else None
         if imported and not lookup.in_tf_keras(path):
             root = "keras" if module.startswith("keras") else "tensorflow.keras"
             return New(f"{root}.mixed_precision", end, symbol)

@@ -124,7 +124,7 @@ class Plan:
         edit = replaced(text or self.texts[site.cell], chain, new, ref)
         if edit is None:
             name = f"{ref.path}.{'.'.join(names_)}"
-            self.leave(site, at or site.node, name, left.COMMENT, new.module)
+            self.leave(site, at or site.node, name, left.LAYOUT, new.module)
             return None
         edit = edit._replace(new=self.rooted(edit.new))
         if text is None:
@@ -193,10 +193,13 @@ def chain_of(node: ast.Attribute) -> list[ast.Attribute]:
     return chain[::-1]
 
 
+_SPACE = re.compile(r"\\?\s")
+
+
 def replaced(text: Text, chain: list, new: New, ref: Ref) -> Edit | None:
     """Return the edit of the shortest beginning of a chain that makes it the new one.
 
-    None where a comment would be lost.
+    None where the name does not stand there as plain text.
     """
     steps = new.parts - ref.path.count(".") - 1  # attributes that the module takes
     module = new.module.split(".")
@@ -204,7 +207,12 @@ def replaced(text: Text, chain: list, new: New, ref: Ref) -> Edit | None:
         steps -= 1
         module.pop()
     node = chain[steps].value if steps < len(chain) else chain[-1]
-    if "#" in text.of(node):
+    spelled = [part.attr for part in chain[:steps]]
+    base = chain[0].value
+    if isinstance(base, ast.Name):
+        spelled.insert(0, base.id)
+    # Before Python 3.12 the parser misplaces names in f-strings of several lines.
+    if _SPACE.sub("", text.of(node)) != ".".join(spelled) or len(spelled) != steps + 1:
         return None
     return Edit(text.start(node), text.end(node), ".".join(module))
 

@@ -4,8 +4,10 @@ A program that relies on one of these needs `install()` even where it spells the
 names. `tf_lso.installation` does these things; its tests hold this table against it.
 """
 
+from tf_lso.names.today import BY_ATTRIBUTE_TODAY
+
 # Arguments that the optimizers of TensorFlow 2.0-2.15 took, and today's do not.
-ARGUMENTS = ("lr", "decay", "is_legacy_optimizer")
+ARGUMENTS = ("lr", "decay", "jit_compile", "is_legacy_optimizer")
 # The same for `apply_gradients`.
 APPLY_ARGUMENTS = (
     "name",
@@ -25,6 +27,8 @@ ATTRIBUTES = (
 )
 # Namespaces of optimizers that are gone.
 OPTIMIZER_NAMESPACES = ("optimizers.legacy", "optimizers.experimental")
+# Packages that cannot be imported any more.
+PACKAGES = (*BY_ATTRIBUTE_TODAY, "keras.api")
 # Functions that read configs which older versions wrote.
 LOADING = (
     "load_model",
