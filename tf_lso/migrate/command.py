@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import os
 import sys
 from collections.abc import Iterable
 
@@ -124,7 +125,7 @@ def migrate(
     2
     """
     outcome = Outcome(written=write)
-    listed: dict[str, bool] = {}
+    listed: dict[str, tuple[str, bool]] = {}  # absolute path -> as given, if named
 
     def failed(path: str, error: Exception) -> None:
         reason = getattr(error, "strerror", None) or str(error)
@@ -133,8 +134,8 @@ def migrate(
     for path in paths:
         found = find.find(path, failed)
         for file in found:
-            listed[file] = listed.get(file, False) or found == [path]
-    for done in parallel.each(listed.items(), options or Options(), write):
+            listed.setdefault(os.path.abspath(file), (file, found == [path]))
+    for done in parallel.each(listed.values(), options or Options(), write):
         outcome.files.append(done)
         if done.unreadable:
             outcome.unreadable.append(done.unreadable)

@@ -107,11 +107,10 @@ def _in_words(outcome):
         said += f"{count['changed']} {does}, in {plural(count['places'], 'place')}"
     else:
         said += "nothing to change"
-    for key, word in (("left", "left as they are"), ("unreadable", "left alone")):
-        if count[key]:
-            said += (
-                f"; {plural(count[key], 'place' if key == 'left' else 'file')} {word}"
-            )
+    if count["left"]:
+        said += f"; {plural(count['left'], 'place')} left"
+    if count["unreadable"]:
+        said += f"; {plural(count['unreadable'], 'file')} left alone"
     said += ".\n"
     if count["changed"] and not outcome.written:
         said += (

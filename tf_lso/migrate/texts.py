@@ -87,7 +87,11 @@ def decoded(data: bytes) -> tuple[str, str]:
       SyntaxError: if the declared encoding is none.
       UnicodeError: if the bytes are not of that encoding.
     """
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError:
+        data.decode()  # where that is what is wrong, its error says more
+        raise
     text = data.decode(encoding)
     if text.encode(encoding) != data:
         raise ValueError(f"its {encoding} text cannot be written back as it is")
