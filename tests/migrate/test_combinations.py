@@ -114,7 +114,9 @@ def test_every_name_is_the_object_that_install_gives(generated):
     assert len(expected) == count
     outcome = outcome_of(program)
     if outcome.left:  # two meanings of one name: told of, and not compared
-        assert all("something else" in i.why or "several" in i.why for i in outcome.left)
+        assert all(
+            "something else" in i.why or "several" in i.why for i in outcome.left
+        )
         hypothesis.reject()
     got = found(migrated(program))
     assert [id(thing) for thing in got] == [id(thing) for thing in expected]

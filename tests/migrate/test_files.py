@@ -147,7 +147,9 @@ WAYS = {
     "old Mac": lambda text: text.replace("\n", "\r").encode(),
     "byte order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
     "latin-1": lambda text: f"# coding: latin-1\n{text}".encode("latin-1"),
-    "cp1252": lambda text: f"#!python\n# vim: fileencoding=cp1252\n{text}".encode("cp1252"),
+    "cp1252": lambda text: f"#!python\n# vim: fileencoding=cp1252\n{text}".encode(
+        "cp1252"
+    ),
     "no final newline": lambda text: text.rstrip("\n").encode(),
     "form feed": lambda text: ("\x0c\n" + text).encode(),
     "tabs": lambda text: text.encode(),
@@ -174,7 +176,9 @@ class TestBytes:
         assert path.read_bytes() == WAYS[kind](new)
 
     def test_columns_count_characters(self, migrate):
-        text = 'import keras as k\nx = "\xe9\u20ac\U0001f600", k.mixed_precision.Policy\n'
+        text = (
+            'import keras as k\nx = "\xe9\u20ac\U0001f600", k.mixed_precision.Policy\n'
+        )
         path = write("a.py", text)
         migrate("--write", "a.py")
         assert path.read_text("utf-8").endswith(
@@ -187,7 +191,10 @@ BAD = {
     "syntax": (b"import (\nmixed_precision\n", "does not parse"),
     "Python 2": (b"print 'mixed_precision'\n", "Python 2"),
     "bytes": (b"x = 'mixed_precision \xff'\n", "utf-8"),
-    "not its declared encoding": (b"# coding: ascii\nx = 'mixed_precision \xe9'", "ascii"),
+    "not its declared encoding": (
+        b"# coding: ascii\nx = 'mixed_precision \xe9'",
+        "ascii",
+    ),
     "unknown encoding": (b"# coding: klingon\nmixed_precision\n", "klingon"),
     "null bytes": (b"mixed_precision\0\n", "null bytes"),
     "depth": (b"x = " + b"-" * 100_000 + b"mixed_precision\n", "nested too deeply"),
@@ -266,8 +273,11 @@ class TestFolders:
         for name in ("x.py", "y.py", "inner/x.py", "inner/y.py"):
             write(name)
         migrate("--write", ".")
-        kept = [n for n in ("x.py", "y.py", "inner/x.py", "inner/y.py")
-                if pathlib.Path(n).read_text() == OLD]
+        kept = [
+            n
+            for n in ("x.py", "y.py", "inner/x.py", "inner/y.py")
+            if pathlib.Path(n).read_text() == OLD
+        ]
         assert kept == ["x.py", "inner/y.py"]
 
     def test_a_file_that_is_named_is_taken_though_git_ignores_it(self, migrate):
@@ -286,7 +296,9 @@ class TestFolders:
         assert code == 2
         assert "91 files read: 45 changed, in 45 places; 1 file left alone." in printed
         order = [s for s in printed.splitlines() if s.startswith("--- ")]
-        assert len(order) == 45 and order == sorted(order, key=lambda s: s.split("/")[1])
+        assert len(order) == 45 and order == sorted(
+            order, key=lambda s: s.split("/")[1]
+        )
         assert pathlib.Path("p1/f1.py").read_text() == NEW
 
     def test_a_file_is_migrated_once(self, migrate):
@@ -297,7 +309,9 @@ class TestFolders:
 def test_the_hook_runs_the_check():
     """What `.pre-commit-hooks.yaml` says is a command of ours, for what we read."""
     text = (pathlib.Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text()
-    entries = [line.split(": ", 1)[1] for line in text.splitlines() if "entry: " in line]
+    entries = [
+        line.split(": ", 1)[1] for line in text.splitlines() if "entry: " in line
+    ]
     assert entries == ["tf-lso migrate --check", "tf-lso migrate --write"]
     for entry in entries:
         name, command, flag = entry.split()

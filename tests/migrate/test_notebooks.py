@@ -10,7 +10,7 @@ from tf_lso.check import notebooks as cells
 from tf_lso.migrate import notebooks
 
 # As Jupyter writes them, as Colab does, and as a small one may look.
-NOTEBOOK = r'''{
+NOTEBOOK = r"""{
  "cells": [
   {
    "cell_type": "markdown",
@@ -50,16 +50,16 @@ NOTEBOOK = r'''{
  "nbformat": 4,
  "nbformat_minor": 1e0
 }
-'''
+"""
 CHANGED = {
-    '''    "import tensorflow as tf  # é\\n",
-''': '''    "import tensorflow as tf  # é\\n",
+    """    "import tensorflow as tf  # é\\n",
+""": """    "import tensorflow as tf  # é\\n",
     "import tf_lso\\n",
-''',
-    '''    "from tensorflow.keras import layers, mixed_precision as mp"
-''': '''    "from tensorflow.keras import layers\\n",
+""",
+    """    "from tensorflow.keras import layers, mixed_precision as mp"
+""": """    "from tensorflow.keras import layers\\n",
     "from tf_lso.keras import mixed_precision as mp"
-''',
+""",
     r"policy = tf.keras": r"policy = tf_lso.keras",
 }
 
