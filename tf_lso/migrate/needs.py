@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tf_lso.check.scopes import Site
 from tf_lso.check.values import Values, optimizer_of
-from tf_lso.migrate.plan import chain_of
+from tf_lso.migrate.chains import chain_of
 from tf_lso.names import beyond
 
 _OPTIMIZER = re.compile(r"(^|_)(opt|optim|optimizer|inner)s?\d*$", re.IGNORECASE)
@@ -109,10 +109,9 @@ class _Search:
         known = False
         for binding in bindings:
             if isinstance(binding.value, ast.expr):
-                if self._is_scaled(binding.value, binding.scope):
-                    known = True
-                elif self._is_optimizer(binding.value, binding.scope, depth - 1):
+                if self._is_optimizer(binding.value, binding.scope, depth - 1):
                     return True
+                known |= self._is_scaled(binding.value, binding.scope)
         return not known and bool(_OPTIMIZER.search(node.id))
 
 

@@ -2,11 +2,10 @@
 
 import ast
 import dataclasses
-import re
 
-from tf_lso.check import lookup
-from tf_lso.check.scopes import Imported, Program, Scope, Site
-from tf_lso.migrate import calls, left, strings
+from tf_lso.check.scopes import Program, Scope, Site
+from tf_lso.migrate import calls, imports, left, strings
+from tf_lso.migrate.chains import chain_of, free_name, guess, is_telling, replaced
 from tf_lso.migrate.left import Left
 from tf_lso.migrate.paths import New, Settings, Stays, decide
 from tf_lso.migrate.resolve import Found, Ref, Resolver
@@ -51,8 +50,8 @@ class Plan:
         self.docstrings = set().union(*map(strings.docstrings_of, trees.values()))
         by_type = {
             ast.Call: calls.plan,
-            ast.Import: _import,
-            ast.ImportFrom: _import_from,
+            ast.Import: imports.plan,
+            ast.ImportFrom: imports.plan_from,
         }
         for site in program.sites:  # calls first: they take their arguments with them
             if type(site.node) in by_type:
@@ -109,9 +108,9 @@ class Plan:
         names_ = [node.attr for node in chain]
         found = self.resolver.of(base, site.scope)
         if not found.refs:
-            if found.doubt and _is_telling(names_, base, self.program):
+            if found.doubt and is_telling(names_, base, self.program):
                 path = ".".join([getattr(base, "id", "…"), *names_])
-                self.leave(site, at or site.node, path, found.doubt, _guess(names_))
+                self.leave(site, at or site.node, path, found.doubt, guess(names_))
             return None
         new = self.decided(site, at or site.node, found, names_)
         if new is None:
@@ -170,110 +169,3 @@ class Plan:
     def _is_stored(self, chain, length):
         """Whether the chain assigns to the old name itself, or to a module on its way."""
         return not isinstance(chain[-1].ctx, ast.Load) and len(chain) <= length
-
-
-def free_name(program: Program) -> str:
-    """Return the name for `import tf_lso`: another one where the program has that."""
-    name = "tf_lso"
-    while any(
-        not (isinstance(binding.value, Imported) and binding.value.path == name)
-        for scope in program.scopes
-        for binding in scope.names.get(name, ())
-    ):
-        name += "_"
-    return name
-
-
-def chain_of(node: ast.Attribute) -> list[ast.Attribute]:
-    """Return the attribute nodes of a chain, from its base outwards."""
-    chain = []
-    while isinstance(node, ast.Attribute):
-        chain.append(node)
-        node = node.value
-    return chain[::-1]
-
-
-_SPACE = re.compile(r"\\?\s")
-
-
-def replaced(text: Text, chain: list, new: New, ref: Ref) -> Edit | None:
-    """Return the edit of the shortest beginning of a chain that makes it the new one.
-
-    None where the name does not stand there as plain text.
-    """
-    steps = new.parts - ref.path.count(".") - 1  # attributes that the module takes
-    module = new.module.split(".")
-    while steps > 0 and len(module) > 1 and chain[steps - 1].attr == module[-1]:
-        steps -= 1
-        module.pop()
-    node = chain[steps].value if steps < len(chain) else chain[-1]
-    spelled = [part.attr for part in chain[:steps]]
-    base = chain[0].value
-    if isinstance(base, ast.Name):
-        spelled.insert(0, base.id)
-    # Before Python 3.12 the parser misplaces names in f-strings of several lines.
-    if _SPACE.sub("", text.of(node)) != ".".join(spelled) or len(spelled) != steps + 1:
-        return None
-    return Edit(text.start(node), text.end(node), ".".join(module))
-
-
-# Names that only the old API and its modules have.
-_TELLING = re.compile(
-    r"(^|\.)mixed_precision\.(experimental|LossScaleOptimizer|Policy|global_policy|"
-    r"set_global_policy|enable_mixed_precision_graph_rewrite)\b|"
-    r"(^|\.)train\.experimental\.(\w*LossScale|enable_mixed_precision_graph_rewrite)"
-)
-_TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
-
-
-def _is_telling(steps, base, program):
-    usual = getattr(base, "id", "") in ("tf", "tensorflow", "keras")
-    if not (usual or program.packages & _TENSORFLOW):
-        return False
-    spelled = ".".join([getattr(base, "id", ""), *steps])
-    return bool(_TELLING.search(spelled))
-
-
-def _guess(steps):
-    path = ".".join(["tensorflow", *steps])
-    module = lookup.parent(path)
-    if module in lookup.MODULES:
-        return f"tf_lso.{lookup.MODULES[module]}.{steps[-1]}"
-    return "the name in tf_lso"
-
-
-# --- Imports.
-
-
-def _import(plan, site):
-    moves = {}
-    for alias in site.node.names:
-        way = _imported(plan, site, alias, alias.name)
-        if isinstance(way, New):
-            moves[alias] = way
-    if moves:
-        plan.imports[id(site.node)] = site, moves
-
-
-def _import_from(plan, site):
-    moves = {}
-    module = site.node.module
-    for alias in site.node.names:
-        if alias.name == "*":
-            verdict = lookup.star(module)
-            if verdict:
-                new = verdict.replacement or ""
-                plan.leave(site, alias, f"{module}.*", left.STAR, new)
-            continue
-        way = _imported(plan, site, alias, f"{module}.{alias.name}")
-        if isinstance(way, New):
-            moves[alias] = way
-    if moves:
-        plan.imports[id(site.node)] = site, moves
-
-
-def _imported(plan, site, alias, path):
-    way = decide(path, plan.settings, imported=isinstance(site.node, ast.ImportFrom))
-    if isinstance(way, Stays):
-        plan.leave(site, alias, way.name, way.reason, way.instead)
-    return way

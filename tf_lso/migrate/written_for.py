@@ -9,7 +9,7 @@ from tf_lso import names
 from tf_lso.check import lookup
 from tf_lso.check.scopes import Program
 from tf_lso.migrate.calls import form_of
-from tf_lso.migrate.plan import chain_of
+from tf_lso.migrate.chains import chain_of
 from tf_lso.migrate.resolve import Resolver
 
 _KERAS_3 = tuple(
