@@ -57,7 +57,8 @@ def test_no_distribution_of_tensorflow_is_required(config):
         ("tensorflow-cpu", {"tensorflow-cpu"}),
         ("tf-keras", {"tf-keras"}),
         ("demo", {"matplotlib", "scikit-learn", "tqdm"}),
-        ("test", {"hypothesis", "pytest", "ruff"}),
+        ("migrate", {"libcst", "tqdm"}),
+        ("test", {"hypothesis", "libcst", "pytest", "ruff"}),
     ],
 )
 def test_extras(config, extra, distributions):

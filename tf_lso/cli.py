@@ -85,6 +85,14 @@ def _add_convert(commands):
     parser.set_defaults(run=command.run)
 
 
+def _add_migrate(commands):
+    from tf_lso import migrate
+
+    parser = commands.add_parser("migrate", help=migrate.SUMMARY)
+    migrate.add_arguments(parser)
+    parser.set_defaults(run=migrate.run)
+
+
 def _parser():
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=_version())
@@ -92,6 +100,7 @@ def _parser():
     _add_run(commands)
     _add_check(commands)
     _add_convert(commands)
+    _add_migrate(commands)
     return parser
 
 

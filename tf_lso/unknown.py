@@ -1,6 +1,7 @@
 """What the mirrors answer for a name that they do not have."""
 
 import difflib
+import importlib
 
 from tf_lso import names
 
@@ -27,9 +28,15 @@ def attribute_error(module, name, known):
 
 
 def of_mirror(module, known):
-    """Return the `__getattr__` of the mirror `module`, which has the names `known`."""
+    """Return the `__getattr__` of the mirror `module`, which has the names `known`.
+
+    The private modules within it are loaded when they are first asked for.
+    """
 
     def __getattr__(name):
+        inside = f"{module}.{name}"
+        if inside.removeprefix("tf_lso.") in names.PRIVATE:
+            return importlib.import_module(inside)
         raise attribute_error(module, name, known)
 
     return __getattr__

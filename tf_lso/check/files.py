@@ -8,16 +8,19 @@ SUFFIXES = (".py", ".pyw", ".ipynb")
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 
-def find(path: str, failed: Callable[[str, Exception], None]) -> Iterator[str]:
+def find(
+    path: str, failed: Callable[[str, Exception], None], links: bool = True
+) -> Iterator[str]:
     """Yields the files of a path, sorted: itself, or the Python files and notebooks in it.
 
     Args:
       path: a file, which is taken whatever its name, or a directory.
       failed: is called with a path that is not there or cannot be listed, and the error.
+      links: whether to follow links to directories within a directory.
     """
     try:
         if os.path.isdir(path):
-            yield from _within(path, (os.path.realpath(path),), failed)
+            yield from _within(path, (os.path.realpath(path),), failed, links)
         else:
             os.stat(path)
             yield path
@@ -25,7 +28,7 @@ def find(path: str, failed: Callable[[str, Exception], None]) -> Iterator[str]:
         failed(path, error)
 
 
-def _within(directory, above, failed):
+def _within(directory, above, failed, links):
     try:
         with os.scandir(directory) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -33,10 +36,10 @@ def _within(directory, above, failed):
         failed(directory, error)
         return
     for entry in found:
-        if entry.is_dir():
+        if entry.is_dir(follow_symlinks=links):
             real = os.path.realpath(entry.path)
             if not _is_skipped(entry) and real not in above:
-                yield from _within(entry.path, (*above, real), failed)
+                yield from _within(entry.path, (*above, real), failed, links)
         elif entry.name.lower().endswith(SUFFIXES) and entry.is_file():
             yield entry.path
 

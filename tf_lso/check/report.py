@@ -3,6 +3,7 @@
 import json
 import os
 import textwrap
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from tf_lso.check.findings import BREAKS, UNSURE, WORKS, Finding, Outcome
@@ -15,21 +16,25 @@ _ADVICE = (
 )
 
 
-def _plural(count: int, word: str) -> str:
+def plural(count: int, word: str) -> str:
+    """Return a number of things in words."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def _paint(text, colour, colours):
+def paint(text: str, colour: str, colours: bool) -> str:
+    """Return the text, in colour where `colours` is true."""
     return f"\033[{colour}m{text}\033[0m" if colours else text
 
 
-def _place(item):
+def place(item: Any) -> str:
+    """Return where a finding is, as `file:cell 3:line:column`, as far as known."""
     parts = [item.file, f"cell {item.cell}" if item.cell else "", item.line]
     parts.append(getattr(item, "column", None))
     return ":".join(str(part) for part in parts if part)
 
 
-def _paragraph(label, text):
+def paragraph(label: str, text: str) -> str:
+    """Return an indented paragraph that begins with a label."""
     wrapped = textwrap.fill(
         text,
         88,
@@ -44,18 +49,18 @@ def _paragraph(label, text):
 def _shown(finding: Finding, first: int | None, colours):
     """Returns a finding as text; `first` is the line that said the same before."""
     verdict = finding.verdict
-    status = _paint(verdict.status, _COLOURS[verdict.status], colours)
+    status = paint(verdict.status, _COLOURS[verdict.status], colours)
     status += f" ({_GUARDED})" if finding.guarded else ""
-    text = f"{_place(finding)}: {status}  {verdict.name}\n"
+    text = f"{place(finding)}: {status}  {verdict.name}\n"
     if finding.code:
         text += f"    {finding.code}\n"
     if first:
         return text + f"    as in line {first}\n"
-    text += _paragraph("today", verdict.today)
+    text += paragraph("today", verdict.today)
     where = f"{verdict.replacement}: " if verdict.replacement else ""
-    text += _paragraph("tf_lso", where + verdict.tf_lso)
+    text += paragraph("tf_lso", where + verdict.tf_lso)
     if verdict.current not in ("", verdict.name):
-        text += _paragraph("now", verdict.current)
+        text += paragraph("now", verdict.current)
     return text
 
 
@@ -75,23 +80,23 @@ def _summary(outcome: Outcome) -> dict[str, int]:
 def text(outcome: Outcome, stream: TextIO) -> None:
     """Writes the outcome for people: finding by finding, then a summary."""
     colours = stream.isatty() and not os.environ.get("NO_COLOR")
-    write = _writer(stream)
+    write = writer(stream)
     said: dict[tuple, int] = {}
     for finding in outcome.findings:
         same = (finding.file, finding.cell, finding.verdict)
         write(_shown(finding, said.get(same), colours) + "\n")
         said.setdefault(same, finding.line)
     for item in outcome.unreadable:
-        write(f"{_place(item)}: {_paint('unreadable', '31', colours)}  {item.reason}\n")
+        write(f"{place(item)}: {paint('unreadable', '31', colours)}  {item.reason}\n")
     if outcome.unreadable:
         write("\n")
     count = _summary(outcome)
-    write(f"{_plural(count['files'], 'file')} read: ")
+    write(f"{plural(count['files'], 'file')} read: ")
     if not outcome.findings:
         write("no use of the legacy loss-scaling API found")
     else:
         write(
-            f"{_plural(count['findings'], 'legacy use')}, {count['breaks']} would break"
+            f"{plural(count['findings'], 'legacy use')}, {count['breaks']} would break"
         )
         for word in (_GUARDED, UNSURE, WORKS):
             write(f", {count[word]} {word}" if count[word] else "")
@@ -102,8 +107,8 @@ def text(outcome: Outcome, stream: TextIO) -> None:
         write(f"{_ADVICE}\n")
 
 
-def _writer(stream):
-    """Returns a write that takes file names of any bytes."""
+def writer(stream: TextIO) -> Callable[[str], None]:
+    """Return a write that takes file names of any bytes."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
 
     def write(string):

@@ -18,6 +18,7 @@ class Imported:
 
     path: str
     sure: bool = True
+    node: ast.stmt | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +86,8 @@ class Program:
       evidence: (scope, name, class) of isinstance(name, class).
       packages: first parts of all that is imported.
       stored: names of attributes that are assigned to, of whatever object.
+      texts: strings that may spell an old name.
+      paired: ids of assigned names that are bound with their expressions.
       cell: number of the notebook cell that is being walked, or None.
     """
 
@@ -98,6 +101,8 @@ class Program:
         self.evidence: list[tuple[Scope, str, ast.expr]] = []
         self.packages: set[str] = set()
         self.stored: set[str] = set()
+        self.texts: list[Site] = []
+        self.paired: set[int] = set()
         self.cell: int | None = None
 
     def note(self, node: ast.AST, scope: Scope, guards: tuple) -> None:

@@ -48,7 +48,7 @@ def _script(path, data):
     try:
         tree = _parsed(data, path)
     except (SyntaxError, ValueError) as error:
-        return [], [_unreadable(path, None, error, data)]
+        return [], [unreadable_source(path, None, error, data)]
     if not any(token in data for token in lookup.TOKENS):
         return [], []
     program = Program()
@@ -80,22 +80,26 @@ def _notebook(path, data):
             try:
                 tree = notebooks.parse(source)
             except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-                unreadable.append(_unreadable(path, number, error, source.encode()))
+                unreadable.append(
+                    unreadable_source(path, number, error, source.encode())
+                )
                 continue
             if tree is not None:
                 program.cell = number
                 walk(program, tree)
                 lines[number] = source
     except (ValueError, RecursionError) as error:
-        return [], [_unreadable(path, None, error, data)]
+        return [], [unreadable_source(path, None, error, data)]
     if not any(token in data for token in lookup.TOKENS):
         return [], unreadable
     lines = {number: _split(source) for number, source in lines.items()}
     return _findings(path, _uses(program), lines), unreadable
 
 
-def _unreadable(path, cell, error, data):
-    """Returns the reason in words, with the line where there is one."""
+def unreadable_source(
+    path: str, cell: int | None, error: BaseException, data: bytes
+) -> Unreadable:
+    """Return why a source cannot be read, with the line where there is one."""
     if isinstance(error, (RecursionError, MemoryError)):
         return Unreadable(path, cell, None, _TOO_DEEP)
     if isinstance(error, json.JSONDecodeError):

@@ -15,6 +15,7 @@ from tf_lso.check.scopes import (
     Derived,
     Imported,
     Program,
+    Site,
 )
 
 
@@ -30,6 +31,9 @@ def walk(program: Program, tree: ast.Module) -> None:
             for child in _children(node):
                 stack.append((child, scope, guards))
 
+
+# Parts of the dotted names of the old modules.
+_SPELLING = ("mixed_precision", "train.experimental", "training.experimental")
 
 # Parts of nodes that bind and use nothing: contexts, operators, plain text.
 _PLAIN = {"ctx", "op", "ops", "id", "attr", "arg", "kind", "type_comment"}
@@ -60,7 +64,8 @@ def _import(program, node, scope, guards):
         top = alias.name.partition(".")[0]
         program.packages.add(top)
         path = alias.name if alias.asname else top
-        program.bind(scope, alias.asname or top, Imported(path), guards)
+        value = Imported(path, node=node)
+        program.bind(scope, alias.asname or top, value, guards)
     program.note(node, scope, guards)
     return ()
 
@@ -77,9 +82,9 @@ def _import_from(program, node, scope, guards):
         if alias.name == "*":
             program.stars.append(module or "")
             continue
-        value = Imported(f"{module}.{alias.name}") if module else None
+        value = Imported(f"{module}.{alias.name}", node=node) if module else None
         if alias.name in _HANDED_ON and module != "tensorflow":
-            value = Imported(_HANDED_ON[alias.name], sure=False)
+            value = Imported(_HANDED_ON[alias.name], sure=False, node=node)
         program.bind(scope, alias.asname or alias.name, value, guards)
     if module:
         program.note(node, scope, guards)
@@ -146,7 +151,7 @@ def _comprehension(program, node, scope, guards):
 def _pairs(target, value):
     """Yields (name, its expression) of an assignment, through tuples of one length."""
     if isinstance(target, ast.Name):
-        yield target.id, value
+        yield target, value
     elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(
         value, (ast.Tuple, ast.List)
     ):
@@ -163,13 +168,14 @@ def _assign(program, node, scope, guards):
         owner = scope.enclosing(FUNCTION, CLASS, MODULE)
     for target in targets:
         for name, value in _pairs(target, node.value):
-            program.bind(owner, name, value, guards, where=scope)
+            program.bind(owner, name.id, value, guards, where=scope)
+            program.paired.add(id(name))
     skip = targets if isinstance(node, ast.NamedExpr) else ()
     return _each((c for c in _children(node) if c not in skip), scope, guards)
 
 
 def _name(program, node, scope, guards):
-    if not isinstance(node.ctx, ast.Load):
+    if not isinstance(node.ctx, ast.Load) and id(node) not in program.paired:
         program.bind(scope, node.id)
     return ()
 
@@ -262,6 +268,8 @@ def _call(program, node, scope, guards):
 
 
 def _constant(program, node, scope, guards):
+    if isinstance(node.value, str) and any(part in node.value for part in _SPELLING):
+        program.texts.append(Site(node, scope, guards, program.cell))
     return ()
 
 

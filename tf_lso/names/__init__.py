@@ -17,9 +17,18 @@ from tf_lso.names.methods import (
 )
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE, Use, mirror_names
 from tf_lso.names.spellings import CONTRIB, MODULES, TF_KERAS_MODULES
-from tf_lso.names.symbols import CHANGED, MISSING, SAME, SYMBOLS, Symbol
+from tf_lso.names.symbols import (
+    CHANGED,
+    MISSING,
+    POLICIES,
+    SAME,
+    SYMBOLS,
+    Symbol,
+)
 from tf_lso.names.today import (
     BY_ATTRIBUTE_TODAY,
+    KERAS_3_METHODS,
+    KERAS_3_ONLY,
     KERAS_COPY,
     KERAS_COPY_BREAKS,
     MODULES_TODAY,
@@ -33,6 +42,8 @@ __all__ = [
     "CALLED",
     "CHANGED",
     "CONTRIB",
+    "KERAS_3_METHODS",
+    "KERAS_3_ONLY",
     "KERAS_COPY",
     "KERAS_COPY_BREAKS",
     "KNOWN",
@@ -44,6 +55,7 @@ __all__ = [
     "NAMESPACES",
     "OPTIMIZERS",
     "PACKAGES_TODAY",
+    "POLICIES",
     "PRIVATE",
     "SAME",
     "SHARED",

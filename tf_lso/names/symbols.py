@@ -129,3 +129,6 @@ SYMBOLS = {
         "Sets the policy in force.", current="tf.keras.config.set_dtype_policy"
     ),
 }
+
+# Those that are about dtype policies, of which each Keras has its own.
+POLICIES = tuple(symbol for symbol in SYMBOLS if "policy" in symbol.lower())

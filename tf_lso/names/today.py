@@ -64,3 +64,23 @@ MODULES_TODAY = {
         "log_device_compatibility_check",
     ),
 }
+
+# What only Keras 3 has, as seen from `keras` or `tf.keras`: a program that uses one of
+# these was written for it.
+KERAS_3_ONLY = (
+    "config",
+    "distribution",
+    "dtype_policies",
+    "ops",
+    "optimizers.LossScaleOptimizer",
+    "quantizers",
+    "random",
+    "tree",
+    *(
+        f"mixed_precision.{name}"
+        for name, use in NAMESPACES["keras.mixed_precision"].items()
+        if use.versions.startswith("2.16")
+    ),
+)
+# Methods that only Keras 3's LossScaleOptimizer has.
+KERAS_3_METHODS = ("scale_loss", "stateless_apply")

@@ -1,0 +1,45 @@
+"""Runs programs one after the other in this process; prints what each printed, as JSON.
+
+python run_cases.py FILE [--unmodified], where FILE has name -> program. Each begins with
+the policy, and without the flag also the names, that it would have by itself.
+"""
+
+import contextlib
+import io
+import json
+import sys
+import traceback
+
+
+def run(program, name):
+    """Returns what a program prints, with the traceback that ends it, if any."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            code = compile(program, name, "exec", dont_inherit=True)
+            exec(code, {"__name__": "__main__"})
+        except BaseException:
+            print(traceback.format_exc())
+    return printed.getvalue()
+
+
+def main():
+    """Runs all programs of the file."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        programs = json.load(file)
+    done = {}
+    for name, program in programs.items():
+        done[name] = run(program, name)
+        import tensorflow as tf
+
+        tf.keras.config.set_dtype_policy("float32")
+        tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite()
+        if "--unmodified" not in sys.argv:
+            import tf_lso
+
+            tf_lso.install().uninstall()  # what the program installed itself
+    print("RESULT", json.dumps(done))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Every spelling of the old API: its migration, and that both sides print the same."""
+
+import json
+
+import pytest
+
+from tests.migrate.programs import cases, diff_of, migrated, outcome_of
+from tests.programs_in_processes import ROOT, start
+
+CASES = cases()
+RUNNER = str(ROOT / "tests/migrate/run_cases.py")
+
+
+def test_there_are_at_least_forty():
+    assert len(CASES) >= 40
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_becomes_what_stands_there(name):
+    program, diff = CASES[name]
+    assert diff_of(program, migrated(program)) == diff
+    assert [item for item in outcome_of(program).left if "text" not in item.why] == []
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """What the programs print: unmodified under `tf-lso run`, and migrated alone."""
+    folder = tmp_path_factory.mktemp("cases")
+    done = {}
+    for kind, how, flags in (
+        ("unmodified", ["-m", "tf_lso", "run"], ["--unmodified"]),
+        ("migrated", [], []),
+    ):
+        file = folder / f"{kind}.json"
+        programs = {
+            name: program if kind == "unmodified" else migrated(program)
+            for name, (program, _) in CASES.items()
+        }
+        file.write_text(json.dumps(programs), encoding="utf-8")
+        ended = start([*how, RUNNER, str(file), *flags])
+        results = [s for s in ended.stdout.splitlines() if s.startswith("RESULT ")]
+        assert results, ended.stderr[-4000:]
+        done[kind] = json.loads(results[-1].removeprefix("RESULT "))
+    return done
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_migrated_case_prints_what_it_printed_under_tf_lso_run(name, printed):
+    before, after = printed["unmodified"][name], printed["migrated"][name]
+    assert "Traceback" not in before, before
+    assert before.strip(), "it prints nothing to compare"
+    assert after == before
+
+
+def test_the_cases_need_their_migration(tmp_path):
+    """Unmodified and alone most of them fail: else the comparison would show nothing."""
+    file = tmp_path / "cases.json"
+    programs = {name: program for name, (program, _) in CASES.items()}
+    file.write_text(json.dumps(programs), encoding="utf-8")
+    ended = start([RUNNER, str(file)])
+    done = json.loads(ended.stdout.rpartition("RESULT ")[2])
+    failed = [name for name, text in done.items() if "Traceback" in text]
+    assert len(failed) > len(CASES) / 2

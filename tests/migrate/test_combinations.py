@@ -1,0 +1,134 @@
+"""Imports and aliases in any combination resolve to what `install()` would give."""
+
+import hypothesis
+from hypothesis import strategies as st
+
+import tf_lso
+from tests.migrate.programs import migrated, outcome_of
+from tf_lso import names
+
+# Spelled module -> the names that it had, for all modules that migrate moves.
+MODULES = {
+    spelled: tuple(names.mirror_names(namespace))
+    for spelled, namespace in names.MODULES.items()
+    if names.mirror_names(namespace)
+}
+# Of today's API only: such a name stays, and tells that a program is for Keras 3.
+NEW = {
+    name
+    for name, use in names.NAMESPACES["keras.mixed_precision"].items()
+    if use.versions.startswith("2.16")
+}
+ALIASES = ("tf", "tf2", "keras", "K", "mp", "mixed_precision", "prec", "lso", "policy")
+
+
+@st.composite
+def reached(draw):
+    """(lines that bind, expression) of one name: some import, some way to it."""
+    spelled = draw(st.sampled_from(sorted(MODULES)))
+    name = draw(st.sampled_from([n for n in MODULES[spelled] if n not in NEW]))
+    alias = draw(st.sampled_from(ALIASES))
+    package, _, last = spelled.rpartition(".")
+    root, _, path = spelled.partition(".")
+    first, _, rest = path.partition(".")
+    forms = {
+        "import as": ([f"import {spelled} as {alias}"], f"{alias}.{name}"),
+        "from": ([f"from {package} import {last}"], f"{last}.{name}"),
+        "from as": ([f"from {package} import {last} as {alias}"], f"{alias}.{name}"),
+        "name": ([f"from {spelled} import {name}"], name),
+        "name as": ([f"from {spelled} import {name} as {alias}"], alias),
+        "assigned": (
+            [f"import {spelled} as {alias}", f"x = {alias}.{name}"],
+            "x",
+        ),
+    }
+    # TensorFlow's own copies are modules, to be imported; what Keras calls `src` and
+    # `api` too.
+    if not {"python", "src", "api"} & set(spelled.split(".")):
+        forms |= {
+            "import": ([f"import {spelled}"], f"{spelled}.{name}"),
+            "root": ([f"import {root}"], f"{spelled}.{name}"),
+            "root as": ([f"import {root} as {alias}"], f"{alias}.{path}.{name}"),
+            "root assigned": (
+                [f"import {root} as {alias}", f"y = {alias}.{first}"],
+                f"y.{rest}.{name}" if rest else f"y.{name}",
+            ),
+            "module assigned": (
+                [f"import {root} as {alias}", f"y = {alias}.{path}"],
+                f"y.{name}",
+            ),
+            "getattr": (
+                [f"import {root} as {alias}"],
+                f"getattr({alias}.{path}, {name!r})",
+            ),
+        }
+    return forms[draw(st.sampled_from(sorted(forms)))]
+
+
+PLACES = {
+    "module": "{binds}\nFOUND.append({expression})\n",
+    "function": "def f():\n    {inner}\n    return {expression}\n\n\nFOUND.append(f())\n",
+    "closure": (
+        "def f():\n    {inner}\n\n    def g():\n        return {expression}\n\n"
+        "    return g()\n\n\nFOUND.append(f())\n"
+    ),
+    "class": "class C:\n    {inner}\n    FOUND.append({expression})\n",
+    "try": "try:\n    {inner}\nexcept ImportError:\n    pass\nFOUND.append({expression})\n",
+    "if": "if FOUND is not None:\n    {inner}\nFOUND.append({expression})\n",
+    "lambda": "{binds}\nFOUND.append((lambda: {expression})())\n",
+    "line": "{line}; FOUND.append({expression})\n",
+}
+
+
+@st.composite
+def programs(draw):
+    """A program of one to five such names, and how many there are."""
+    parts, count = [], draw(st.integers(1, 5))
+    for _ in range(count):
+        binds, expression = draw(reached())
+        place = PLACES[draw(st.sampled_from(sorted(PLACES)))]
+        parts.append(
+            place.format(
+                binds="\n".join(binds),
+                inner="\n    ".join(binds),
+                line="; ".join(binds),
+                expression=expression,
+            )
+        )
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    return "\n".join(parts).replace("\n", newline), count
+
+
+def found(program):
+    namespace = {"FOUND": [], "__name__": "generated"}
+    exec(compile(program, "generated", "exec"), namespace)
+    return namespace["FOUND"]
+
+
+@hypothesis.settings(deadline=None, max_examples=150)
+@hypothesis.given(programs())
+def test_every_name_is_the_object_that_install_gives(generated):
+    program, count = generated
+    with tf_lso.install():
+        expected = found(program)
+    assert len(expected) == count
+    outcome = outcome_of(program)
+    if outcome.left:  # two meanings of one name: told of, and not compared
+        assert all(
+            "something else" in i.why or "several" in i.why for i in outcome.left
+        )
+        hypothesis.reject()
+    got = found(migrated(program))
+    assert [id(thing) for thing in got] == [id(thing) for thing in expected]
+
+
+@hypothesis.given(programs())
+@hypothesis.settings(deadline=None, max_examples=100)
+def test_what_is_left_is_told_and_the_rest_parses(generated):
+    program, _ = generated
+    new = migrated(program)  # parses, and needs no second run
+    assert "tf_lso" in new or outcome_of(program).left
+    assert ("\r\n" in program) == ("\r\n" in new)
+    assert new.count("\n") - new.count("\r\n") == (
+        0 if "\r\n" in program else new.count("\n")
+    )

@@ -1,0 +1,322 @@
+"""Files: what is read, what is written, what is left alone, and the exit codes."""
+
+import json
+import os
+import pathlib
+import stat
+import subprocess
+
+import pytest
+
+from tf_lso import cli
+
+OLD = "from tensorflow.keras import mixed_precision\n"
+NEW = "from tf_lso.keras import mixed_precision\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def migrate(folder, capsys):
+    """Runs the command; returns its exit code and what it printed."""
+
+    def run(*arguments):
+        code = cli.main(["migrate", *map(str, arguments)])
+        return code, capsys.readouterr().out
+
+    return run
+
+
+def write(name, data=OLD):
+    path = pathlib.Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def git(*arguments):
+    done = subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
+
+
+class TestWhatIsWritten:
+    def test_nothing_without_being_asked(self, migrate):
+        path = write("a.py")
+        code, printed = migrate("a.py")
+        assert (code, path.read_text()) == (0, OLD)
+        assert printed.startswith(f"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-{OLD}+{NEW}")
+        assert "1 file read: 1 would change, in 1 place.\n" in printed
+
+    def test_the_file_when_asked(self, migrate):
+        path = write("a.py")
+        code, printed = migrate("--write", "a.py")
+        assert (code, path.read_text()) == (0, NEW)
+        assert "1 changed, in 1 place" in printed
+        assert migrate("--write", "a.py")[1] == "1 file read: nothing to change.\n"
+
+    def test_check_tells_by_its_exit_code(self, migrate):
+        path = write("a.py")
+        assert migrate("--check", "a.py")[0] == 1
+        assert path.read_text() == OLD
+        path.write_text(NEW)
+        assert migrate("--check", "a.py")[0] == 0
+
+    def test_check_and_write_exclude_each_other(self, migrate):
+        with pytest.raises(SystemExit) as end:
+            migrate("--check", "--write", "a.py")
+        assert end.value.code == 2
+
+    def test_the_mode_stays_and_no_temporary_file(self, migrate, folder):
+        path = write("a.py")
+        path.chmod(0o751)
+        migrate("--write", ".")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o751
+        assert os.listdir(folder) == ["a.py"]
+
+    def test_a_write_that_fails_leaves_the_file(self, migrate, monkeypatch, folder):
+        def fail(*arguments):
+            raise OSError(28, "No space left on device")
+
+        write("a.py")
+        write("b.txt")
+        monkeypatch.setattr(os, "replace", fail)
+        code, printed = migrate("--write", "a.py")
+        assert code == 2
+        assert "a.py: left alone  cannot be written: No space left" in printed
+        assert sorted(os.listdir(folder)) == ["a.py", "b.txt"]
+        assert pathlib.Path("a.py").read_text() == OLD
+
+    def test_the_diff_is_a_patch(self, migrate):
+        git("init", "-q")
+        write("src/a.py", f"x = 1\n{OLD}y = 2")
+        write("src/b.py", "import tensorflow as tf\r\ntf.keras.mixed_precision\r\n")
+        _, printed = migrate("src")
+        write("patch", printed)
+        git("apply", "patch")
+        assert migrate("--check", "src")[0] == 0
+        assert pathlib.Path("src/a.py").read_text() == f"x = 1\n{NEW}y = 2"
+
+    def test_json(self, migrate):
+        write("a.py", f"import tensorflow as tf\n{OLD}getattr(tf.keras, name)\n")
+        write("b.py", "mixed_precision = (\n")
+        code, printed = migrate("--format", "json", ".")
+        document = json.loads(printed)
+        assert code == 2
+        assert document["summary"] == {
+            "files": 2,
+            "changed": 1,
+            "places": 1,
+            "left": 1,
+            "unreadable": 1,
+        }
+        (changed,), (left,) = document["changed"], document["left"]
+        assert changed["file"] == "./a.py" and f"+{NEW}" in changed["diff"]
+        assert (left["file"], left["line"], left["code"]) == (
+            "./a.py",
+            3,
+            "getattr(tf.keras, name)",
+        )
+        assert left["why"] and left["do"]
+        assert document["unreadable"][0]["file"] == "./b.py"
+
+
+# What has no old name, or only one that stays, in bytes that are easily lost.
+KEPT = {
+    "carriage returns": b"x = 1\r\ny = 'mixed_precision'\r\n",
+    "old Mac": b"x = 1\ry = 'mixed_precision'\r",
+    "mixed line ends": b"x = 1\r\ny = 2\nz = 'mixed_precision'",
+    "no final newline": b"# mixed_precision",
+    "tabs and form feeds": b"if 1:\n\tx = 'mixed_precision'\n\x0c\ny = 1   \n",
+    "byte order mark": b"\xef\xbb\xbfx = 'mixed_precision'\n",
+    "declared encoding": b"# -*- coding: latin-1 -*-\nx = 'mixed_precision \xe9'\n",
+    "empty": b"",
+}
+BODY = "import tensorflow as tf\n\n\n\nif tf:\n\tx = tf.keras.mixed_precision  # \xe9\n"
+# How a text is kept -> the bytes of it.
+WAYS = {
+    "carriage returns": lambda text: text.replace("\n", "\r\n").encode(),
+    "old Mac": lambda text: text.replace("\n", "\r").encode(),
+    "byte order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
+    "latin-1": lambda text: f"# coding: latin-1\n{text}".encode("latin-1"),
+    "cp1252": lambda text: f"#!python\n# vim: fileencoding=cp1252\n{text}".encode(
+        "cp1252"
+    ),
+    "no final newline": lambda text: text.rstrip("\n").encode(),
+    "form feed": lambda text: ("\x0c\n" + text).encode(),
+    "tabs": lambda text: text.encode(),
+}
+
+
+class TestBytes:
+    @pytest.mark.parametrize("kind", KEPT)
+    def test_a_file_without_an_old_name_is_not_touched(self, kind, migrate):
+        path = write("a.py", KEPT[kind])
+        before = path.stat()
+        assert migrate("--write", "a.py")[0] == 0
+        assert path.read_bytes() == KEPT[kind]
+        assert path.stat().st_ino == before.st_ino
+        assert path.stat().st_mtime_ns == before.st_mtime_ns
+
+    @pytest.mark.parametrize("kind", WAYS)
+    def test_the_rest_of_a_file_stays_as_it_is(self, kind, migrate):
+        new = BODY.replace("tf\n\n", "tf\nimport tf_lso\n\n", 1)
+        new = new.replace("tf.keras", "tf_lso.keras")
+        path = write("a.py", WAYS[kind](BODY))
+        code, _ = migrate("--write", "a.py")
+        assert code == 0
+        assert path.read_bytes() == WAYS[kind](new)
+
+    def test_columns_count_characters(self, migrate):
+        text = (
+            'import keras as k\nx = "\xe9\u20ac\U0001f600", k.mixed_precision.Policy\n'
+        )
+        path = write("a.py", text)
+        migrate("--write", "a.py")
+        assert path.read_text("utf-8").endswith(
+            '"\xe9\u20ac\U0001f600", tf_lso.keras.mixed_precision.Policy\n'
+        )
+
+
+# name -> (bytes, words of the reason)
+BAD = {
+    "syntax": (b"import (\nmixed_precision\n", "does not parse"),
+    "Python 2": (b"print 'mixed_precision'\n", "Python 2"),
+    "bytes": (b"x = 'mixed_precision \xff'\n", "utf-8"),
+    "not its declared encoding": (
+        b"# coding: ascii\nx = 'mixed_precision \xe9'",
+        "ascii",
+    ),
+    "unknown encoding": (b"# coding: klingon\nmixed_precision\n", "klingon"),
+    "null bytes": (b"mixed_precision\0\n", "null bytes"),
+    "depth": (b"x = " + b"-" * 100_000 + b"mixed_precision\n", "nested too deeply"),
+}
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("kind", BAD)
+    def test_it_is_named_and_the_others_go_on(self, kind, migrate):
+        data, words = BAD[kind]
+        bad, good = write("a.py", data), write("b.py")
+        code, printed = migrate("--write", ".")
+        assert code == 2
+        (line,) = [s for s in printed.splitlines() if "left alone  " in s]
+        assert line.startswith("./a.py") and words in line
+        assert bad.read_bytes() == data
+        assert good.read_text() == NEW
+
+    def test_a_link(self, migrate):
+        target = write("elsewhere/a.txt")
+        os.symlink(target, "a.py")
+        code, printed = migrate("--write", ".")
+        assert code == 2 and "./a.py: left alone  is a link" in printed
+        assert os.path.islink("a.py") and target.read_text() == OLD
+
+    def test_a_link_to_a_folder_is_not_followed(self, migrate, tmp_path_factory):
+        other = tmp_path_factory.mktemp("other") / "a.py"
+        other.write_text(OLD)
+        os.symlink(other.parent, "linked")
+        assert migrate("--write", ".") == (0, "0 files read: nothing to change.\n")
+        assert other.read_text() == OLD
+
+    def test_a_read_only_file(self, migrate):
+        path = write("a.py")
+        path.chmod(0o444)
+        code, printed = migrate("--write", "a.py")
+        assert code == 2 and "a.py: left alone  is read-only" in printed
+        assert path.read_text() == OLD
+
+    def test_what_is_not_there(self, migrate):
+        write("b.py")
+        code, printed = migrate("--write", "a.py", "b.py")
+        assert code == 2 and "a.py: left alone  No such file" in printed
+        assert pathlib.Path("b.py").read_text() == NEW
+
+    def test_a_file_that_is_named_is_parsed_whatever_is_in_it(self, migrate):
+        write("a.py", b"import (\n")
+        assert migrate(".")[0] == 0
+        assert migrate("a.py")[0] == 2
+
+    def test_libcst_is_missing(self, migrate, monkeypatch, capsys):
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        write("a.py")
+        assert cli.main(["migrate", "a.py"]) == 2
+        assert "pip install 'tf-lso[migrate]'" in capsys.readouterr().err
+
+
+class TestFolders:
+    def test_what_git_ignores_is_left_out(self, migrate):
+        git("init", "-q")
+        write(".gitignore", "build/\n*_pb2.py\n")
+        names = ("a.py", "src/b.py", "build/c.py", "src/d_pb2.py", ".hidden/e.py")
+        for name in (*names, "venv/f.py"):
+            write(name)
+        write("venv/pyvenv.cfg", "")
+        code, printed = migrate("--write", ".")
+        assert code == 0 and printed.startswith("--- a/a.py")
+        changed = [name for name in names if pathlib.Path(name).read_text() == NEW]
+        assert changed == ["a.py", "src/b.py"]
+
+    def test_a_repository_within_a_repository_has_rules_of_its_own(self, migrate):
+        git("init", "-q")
+        write(".gitignore", "x.py\n")
+        git("init", "-q", "inner")
+        write("inner/.gitignore", "y.py\n")
+        for name in ("x.py", "y.py", "inner/x.py", "inner/y.py"):
+            write(name)
+        migrate("--write", ".")
+        kept = [
+            n
+            for n in ("x.py", "y.py", "inner/x.py", "inner/y.py")
+            if pathlib.Path(n).read_text() == OLD
+        ]
+        assert kept == ["x.py", "inner/y.py"]
+
+    def test_a_file_that_is_named_is_taken_though_git_ignores_it(self, migrate):
+        git("init", "-q")
+        write(".gitignore", "a.py\n")
+        path = write("a.py")
+        migrate("--write", "a.py")
+        assert path.read_text() == NEW
+
+    def test_many_files_in_several_processes(self, migrate, monkeypatch):
+        monkeypatch.setattr("tf_lso.migrate.parallel._processors", lambda: 2)
+        for number in range(90):
+            write(f"p{number % 7}/f{number}.py", OLD if number % 2 else "x = 1\n")
+        write("p0/bad.py", b"mixed_precision (\n")
+        code, printed = migrate("--write", ".")
+        assert code == 2
+        assert "91 files read: 45 changed, in 45 places; 1 file left alone." in printed
+        order = [s for s in printed.splitlines() if s.startswith("--- ")]
+        assert len(order) == 45 and order == sorted(
+            order, key=lambda s: s.split("/")[1]
+        )
+        assert pathlib.Path("p1/f1.py").read_text() == NEW
+
+    def test_a_file_is_migrated_once(self, migrate):
+        write("a.py")
+        assert "\n1 file read: 1 would" in migrate("a.py", ".", "./a.py")[1]
+
+
+def test_the_hook_runs_the_check():
+    """What `.pre-commit-hooks.yaml` says is a command of ours, for what we read."""
+    text = (pathlib.Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text()
+    entries = [
+        line.split(": ", 1)[1] for line in text.splitlines() if "entry: " in line
+    ]
+    assert entries == ["tf-lso migrate --check", "tf-lso migrate --write"]
+    for entry in entries:
+        name, command, flag = entry.split()
+        assert name == "tf-lso"
+        with pytest.raises(SystemExit) as end:
+            cli.main([command, flag, "--help"])
+        assert end.value.code == 0
+    assert text.count("types_or: [python, jupyter]") == len(entries)

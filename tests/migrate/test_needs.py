@@ -1,0 +1,107 @@
+"""Programs that rely on more than names get `tf_lso.install()`, and others do not."""
+
+import keras
+import pytest
+
+from tests.migrate.programs import migrated, outcome_of
+from tf_lso.installation import attributes, callbacks, namespaces
+from tf_lso.names import beyond
+
+HEAD = "import tensorflow as tf\nfrom tensorflow.keras import mixed_precision as mp\n"
+# line -> what it needs
+NEEDS = {
+    "opt = tf.keras.optimizers.Adam(lr=0.1)": "the argument `lr` of an optimizer",
+    "opt = Adam(0.1, decay=1e-4)": "the argument `decay` of an optimizer",
+    "opt = tf.keras.optimizers.SGD(jit_compile=False)": "`jit_compile`",
+    "print(model.optimizer.lr)": "`lr` of an optimizer",
+    "self.optimizer.lr = 0.1": "`lr` of an optimizer",
+    "opt = tf.keras.optimizers.SGD()\nprint(opt.lr)": "`lr` of an optimizer",
+    "x = tf.keras.optimizers.SGD()\nprint(x.get_weights())": "`get_weights`",
+    "opt.minimize(loss, v)": "`minimize` of an optimizer",
+    "rate = optimizer._decayed_lr(tf.float32)": "`_decayed_lr` of an optimizer",
+    "o = mp.LossScaleOptimizer(i) if fp16 else tf.keras.optimizers.SGD()\no.lr": "`lr`",
+    "opt.apply_gradients(g, experimental_aggregate_gradients=False)": "apply_gradients",
+    "opt = tf.keras.optimizers.legacy.Adam()": "`optimizers.legacy`",
+    "from tensorflow.keras.optimizers.experimental import SGD": "experimental",
+    "from tensorflow.keras import backend as K\nK.set_value(x, 1)": "`set_value`",
+    "tf.keras.models.load_model('a.h5')": "`load_model`",
+    "tf.keras.optimizers.deserialize(config)": "`deserialize`",
+    "class S(tf.keras.optimizers.schedules.LearningRateSchedule):\n    pass": "schedule",
+    "c = ReduceLROnPlateau()\nprint(history['lr'])": "the logged `lr`",
+    "import tensorflow.compat.v1.keras as k": "the package `tensorflow.compat.v1.keras`",
+    "from keras.api._v2.keras import layers": "the package `keras.api._v2.keras`",
+}
+NONE = (
+    "print(args.lr, config.decay)",
+    "opt = mp.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))\nprint(opt.lr)",
+    "opt = mp.LossScaleOptimizer(inner)\nopt.apply_gradients(g, name='x')",
+    "print(layer.weights, model.get_weights())",
+    "print({'lr': 1})",
+    "opt.apply_gradients(grads)",
+    "torch.load_model('a')",
+)
+
+
+@pytest.mark.parametrize("line", NEEDS)
+def test_what_is_more_than_a_name_gets_install(line):
+    program = f"import os\n{HEAD}{line}\n"
+    installs = outcome_of(program).installs
+    assert any(NEEDS[line] in what for what in installs), installs
+    first = "import os\nimport tf_lso\n\ntf_lso.install()\n\nimport tensorflow"
+    assert migrated(program).startswith(first)
+
+
+@pytest.mark.parametrize("line", NONE)
+def test_what_is_a_name_gets_none(line):
+    assert outcome_of(HEAD + line).installs == []
+
+
+def test_a_program_that_installs_already_is_not_told_twice():
+    program = f"import tf_lso\ntf_lso.install()\n{HEAD}opt.lr\n"
+    outcome = outcome_of(program)
+    assert (outcome.installs, outcome.left) == ([], [])
+    assert migrated(program).count("install") == 1
+
+
+def test_without_an_old_name_nothing_is_added():
+    program = "import tensorflow as tf\nopt = tf.keras.optimizers.SGD(lr=0.1)\n"
+    assert outcome_of(program).texts == {}
+
+
+def test_where_tensorflow_is_imported_in_functions_only_it_is_told_of():
+    program = (
+        "def f():\n    from tensorflow.keras import mixed_precision as mp\n"
+        "    return mp.LossScaleOptimizer(Adam(lr=0.1))\n"
+    )
+    outcome = outcome_of(program)
+    assert outcome.installs == []
+    assert [item.line for item in outcome.left] == [3]
+    assert "Keep tf_lso.install()" in outcome.left[0].do
+
+
+class TestTheTableIsWhatInstallDoes:
+    def test_attributes(self):
+        assert set(beyond.ATTRIBUTES) == set(attributes.ATTRIBUTES)
+
+    def test_namespaces(self):
+        spaces = {f"optimizers.{name}" for name in namespaces.NAMESPACES}
+        assert set(beyond.OPTIMIZER_NAMESPACES) == spaces
+
+    def test_callbacks(self):
+        known = {callback.__name__ for callback in callbacks.CALLBACKS}
+        assert set(beyond.CALLBACKS) == known
+
+    def test_classes(self):
+        classes = {n for space in namespaces.NAMESPACES.values() for n in space}
+        assert classes - {"Optimizer"} <= set(beyond.OPTIMIZER_CLASSES)
+        assert all(hasattr(keras.optimizers, n) for n in beyond.OPTIMIZER_CLASSES)
+
+    @pytest.mark.parametrize("argument", beyond.ARGUMENTS)
+    def test_arguments_are_refused_or_ignored_today(self, argument):
+        # `decay` is ignored with a warning, the others are refused.
+        with (
+            pytest.warns(UserWarning)
+            if argument == "decay"
+            else pytest.raises(ValueError)
+        ):
+            keras.optimizers.SGD(**{argument: 0.5})

@@ -1,0 +1,161 @@
+"""Notebooks: cells move, and all other bytes stay."""
+
+import json
+import pathlib
+
+import pytest
+
+from tf_lso import cli
+from tf_lso.check import notebooks as cells
+from tf_lso.migrate import notebooks
+
+# As Jupyter writes them, as Colab does, and as a small one may look.
+NOTEBOOK = r"""{
+ "cells": [
+  {
+   "cell_type": "markdown",
+   "metadata": {},
+   "source": [
+    "Uses tf.keras.mixed_precision\n"
+   ]
+  },
+  {
+   "cell_type": "code",
+   "execution_count": 1,
+   "metadata": {"scrolled":   true},
+   "outputs": [{"name": "stdout", "text": ["caf\u00e9 é \/ mixed_precision\n"]}],
+   "source": [
+    "%matplotlib inline\n",
+    "import tensorflow as tf  # é\n",
+    "!pip install -q tensorflow\n",
+    "from tensorflow.keras import layers, mixed_precision as mp"
+   ]
+  },
+  {
+   "cell_type": "code",
+   "metadata": {},
+   "source": "%%time\npolicy = tf.keras.mixed_precision.Policy(\"mixed_float16\")\n"
+  },
+  {
+   "cell_type": "code",
+   "metadata": {},
+   "source": [
+    "%time mp = tf.keras.mixed_precision"
+   ]
+  },
+  {"cell_type": "code", "metadata": {}, "source": ["mp.set_global_policy(policy)"]},
+  {"cell_type": "code", "metadata": {}, "source": []}
+ ],
+ "metadata": {"kernelspec": {"language": "python", "name": "python3"}},
+ "nbformat": 4,
+ "nbformat_minor": 1e0
+}
+"""
+CHANGED = {
+    """    "import tensorflow as tf  # é\\n",
+""": """    "import tensorflow as tf  # é\\n",
+    "import tf_lso\\n",
+""",
+    """    "from tensorflow.keras import layers, mixed_precision as mp"
+""": """    "from tensorflow.keras import layers\\n",
+    "from tf_lso.keras import mixed_precision as mp"
+""",
+    r"policy = tf.keras": r"policy = tf_lso.keras",
+}
+
+
+@pytest.fixture
+def migrate(tmp_path, monkeypatch, capsys):
+    """Migrates a notebook; returns its new text, the exit code and what was printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(data, *flags):
+        path = pathlib.Path("a.ipynb")
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        code = cli.main(["migrate", "--write", *flags, "a.ipynb"])
+        return path.read_bytes().decode(), code, capsys.readouterr().out
+
+    return run
+
+
+def test_cells_move_and_all_other_bytes_stay(migrate):
+    new, code, printed = migrate(NOTEBOOK)
+    expected = NOTEBOOK
+    for before, after in CHANGED.items():
+        assert expected.count(before) == 1
+        expected = expected.replace(before, after)
+    assert new == expected
+    assert code == 0
+    assert "a.ipynb:cell 4:1:1: left" in printed  # the cell, the line and the column
+    assert "only IPython understands" in printed
+    assert migrate(new)[0] == new
+
+
+@pytest.mark.parametrize("mark", ["", "\N{BYTE ORDER MARK}"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_line_ends_and_marks_stay(migrate, mark, newline):
+    new, _, _ = migrate(mark + NOTEBOOK.replace("\n", newline))
+    assert new.startswith(mark) and new.removeprefix(mark)[0] == "{"
+    assert new.replace(newline, "\n") == mark + migrate(NOTEBOOK)[0]
+
+
+def test_a_notebook_in_ascii_stays_in_ascii(migrate):
+    code = 'import tensorflow as tf\nx = tf.keras.mixed_precision, "é"'
+    text = json.dumps({"cells": [{"cell_type": "code", "source": code}]})
+    new, _, _ = migrate(text)
+    assert new.isascii() and r"tf_lso.keras.mixed_precision, \"\u00e9\"" in new
+
+
+def test_an_old_layout_with_worksheets(migrate):
+    cell = {"cell_type": "code", "input": ["from keras import mixed_precision"]}
+    text = json.dumps({"nbformat": 3, "worksheets": [{"cells": [cell]}]})
+    assert migrate(text)[0] == text.replace("from keras", "from tf_lso.keras")
+
+
+def test_a_notebook_without_an_old_name_is_not_touched(migrate):
+    text = NOTEBOOK.replace("mixed_precision", "layers")
+    assert migrate(text)[0] == text
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (NOTEBOOK.replace("policy = tf", "policy = = tf"), "does not parse"),
+        (NOTEBOOK[:-10], "not the JSON of a notebook"),
+        ('["mixed_precision"]', "not a notebook"),
+        (NOTEBOOK.encode("latin-1"), "not text in utf-8"),
+    ],
+)
+def test_a_bad_notebook_is_left_alone(migrate, text, words, capsys):
+    data = text if isinstance(text, bytes) else text.encode()
+    pathlib.Path("b.py").write_text("import keras\n")
+    path = pathlib.Path("a.ipynb")
+    path.write_bytes(data)
+    code = cli.main(["migrate", "--write", "."])
+    assert code == 2 and path.read_bytes() == data
+    assert words in capsys.readouterr().out
+
+
+def test_the_reason_names_the_cell(migrate):
+    text = NOTEBOOK.replace("policy = tf", "policy = = tf")
+    _, _, printed = migrate(text)
+    assert "a.ipynb:cell 3:2: left alone  does not parse" in printed
+
+
+def test_the_scanner_reads_what_json_reads():
+    def value(node):
+        if isinstance(node.value, dict):
+            return {key: value(item) for key, item in node.value.items()}
+        if isinstance(node.value, list):
+            return [value(item) for item in node.value]
+        return node.value
+
+    text = '{"a" : [1, -2.5e3 ,"x\\"]",{}, [] ], "b":{"c":null,"d":true},"e":""} '
+    assert value(notebooks.scan(text)) == json.loads(text)
+    assert value(notebooks.scan(NOTEBOOK)) == json.loads(NOTEBOOK)
+
+
+def test_cells_are_counted_as_check_counts_them():
+    sources = dict(cells.cells(NOTEBOOK.encode()))
+    same = {number: source for number, source in sources.items() if source}
+    assert notebooks.with_sources(NOTEBOOK, {2: same[2]}) == NOTEBOOK

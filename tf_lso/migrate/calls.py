@@ -1,0 +1,113 @@
+"""Calls that reach an old name by a text, or that tf_lso refuses."""
+
+import ast
+
+from tf_lso.check import constructors, lookup
+from tf_lso.check.values import IMPORTS, Value, imported
+from tf_lso.migrate import left
+from tf_lso.migrate.paths import New, decide
+from tf_lso.migrate.resolve import Found, Ref
+
+# Prefixes of which any attribute may be asked for: nearly always another one.
+_ROOTS = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
+_ASKS = ("getattr", "hasattr")
+
+
+def plan(plan, site):
+    """Plans a call: `getattr`, `hasattr`, `import_module`, or a constructor."""
+    node = site.node
+    name = getattr(node.func, "id", "")
+    if name in _ASKS and site.scope.find(name) is None and len(node.args) > 1:
+        _asked(plan, site)
+    elif function := plan.resolver.importer(node, site.scope):
+        _import(plan, site, function)
+    else:
+        _constructor(plan, site)
+
+
+def _asked(plan, site):
+    owner, name = site.node.args[:2]
+    found = plan.resolver.of(owner, site.scope)
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+        _literal(plan, site, owner, found, name.value)
+        return
+    for ref in found.refs:
+        inside = lookup.MODULES.get(f"{ref.path}.mixed_precision")
+        above = inside and ref.path not in _ROOTS
+        if above or (ref.path in lookup.MODULES and not ref.moved):
+            new = f"tf_lso.{lookup.MODULES.get(ref.path, inside)}"
+            plan.leave(site, site.node, f"{ref.path}.*", left.DYNAMIC, new)
+            return
+
+
+def _literal(plan, site, owner, found, name):
+    """Plans `getattr(tf.keras, "mixed_precision")`: another owner, the same name."""
+    if all(ref.moved for ref in found.refs):
+        return
+    steps = [name]
+    path = f"{found.refs[0].path}.{name}"
+    if isinstance(decide(path, plan.settings), New | type(None)):
+        new = plan.decided(site, site.node, found, steps)
+    else:
+        new = (
+            None if site.node.func.id == "hasattr" else _stay(plan, site, found, steps)
+        )
+    if new is None:
+        return
+    ref = next(r for r in found.refs if not r.moved)
+    parts = ref.path.count(".") + 1
+    module = new.owner(parts)
+    if not module or new.parts < parts or "#" in plan.texts[site.cell].of(owner):
+        return
+    text = plan.texts[site.cell]
+    plan.read.add(id(owner))
+    plan.edit(site.cell, text.start(owner), text.end(owner), plan.rooted(module))
+    plan.need(site.scope, found.refs)
+
+
+def _stay(plan, site, found, steps):
+    plan.decided(site, site.node, found, steps)  # says why
+
+
+def _import(plan, site, function):
+    node = site.node
+    path = imported(node, function, whole=True)
+    way = decide(path, plan.settings) if path else None
+    if not isinstance(way, New):
+        return
+    literal = node.args[0]
+    plan.read.add(id(literal))
+    first_only = function == IMPORTS[0] and imported(node, function) != path
+    text = plan.texts[site.cell]
+    spelled = text.of(literal)
+    if first_only or spelled.count(path) != 1:
+        plan.leave(site, literal, path, left.DYNAMIC, way.module)
+        return
+    start = text.start(literal) + spelled.index(path)
+    plan.edit(site.cell, start, start + len(path), way.module)
+
+
+def _constructor(plan, site):
+    """Says of a call that no version took, and that tf_lso refuses."""
+    found = plan.resolver.of(site.node.func, site.scope)
+    for ref in found.refs:
+        form = form_of(plan.resolver, ref, site)
+        if form and (form[1].startswith("Refuses") or "error everywhere" in form[0]):
+            if isinstance(decide(ref.path, plan.settings), New):
+                do = form[1].removeprefix("Refuses it, too. ")
+                plan.leave(site, site.node, ref.path, left.REFUSED, do)
+
+
+def form_of(resolver, ref: Ref, site) -> tuple[str, str] | None:
+    """Return what a constructor's form does today and in tf_lso, or None."""
+    verdict = lookup.of_path(ref.path)
+    if verdict is None or not lookup.is_name(ref.path):
+        return None
+
+    def values(expression):
+        found: Found = resolver.of(getattr(expression, "func", expression), site.scope)
+        called = isinstance(expression, ast.Call)
+        return {Value(r.path, instance=called) for r in found.refs}
+
+    form = constructors.of_call(verdict, ref.path, site.node, values)
+    return (form.today, form.tf_lso) if form else None

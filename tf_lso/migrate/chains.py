@@ -1,0 +1,82 @@
+"""Chains of attributes, such as `tf.keras.mixed_precision.Policy`, and their edits."""
+
+import ast
+import re
+
+from tf_lso.check import lookup
+from tf_lso.check.scopes import Imported, Program
+from tf_lso.migrate.paths import New
+from tf_lso.migrate.resolve import Ref
+from tf_lso.migrate.texts import Edit, Text
+
+
+def free_name(program: Program) -> str:
+    """Return the name for `import tf_lso`: another one where the program has that."""
+    name = "tf_lso"
+    while any(
+        not (isinstance(binding.value, Imported) and binding.value.path == name)
+        for scope in program.scopes
+        for binding in scope.names.get(name, ())
+    ):
+        name += "_"
+    return name
+
+
+def chain_of(node: ast.Attribute) -> list[ast.Attribute]:
+    """Return the attribute nodes of a chain, from its base outwards."""
+    chain = []
+    while isinstance(node, ast.Attribute):
+        chain.append(node)
+        node = node.value
+    return chain[::-1]
+
+
+_SPACE = re.compile(r"\\?\s")
+
+
+def replaced(text: Text, chain: list, new: New, ref: Ref) -> Edit | None:
+    """Return the edit of the shortest beginning of a chain that makes it the new one.
+
+    None where the name does not stand there as plain text.
+    """
+    steps = new.parts - ref.path.count(".") - 1  # attributes that the module takes
+    module = new.module.split(".")
+    while steps > 0 and len(module) > 1 and chain[steps - 1].attr == module[-1]:
+        steps -= 1
+        module.pop()
+    node = chain[steps].value if steps < len(chain) else chain[-1]
+    spelled = [part.attr for part in chain[:steps]]
+    base = chain[0].value
+    if isinstance(base, ast.Name):
+        spelled.insert(0, base.id)
+    # Before Python 3.12 the parser misplaces names in f-strings of several lines.
+    if _SPACE.sub("", text.of(node)) != ".".join(spelled) or len(spelled) != steps + 1:
+        return None
+    return Edit(text.start(node), text.end(node), ".".join(module))
+
+
+# Names that only the old API and its modules have.
+_TELLING = re.compile(
+    r"(^|\.)mixed_precision\.(experimental|LossScaleOptimizer|Policy|global_policy|"
+    r"set_global_policy|enable_mixed_precision_graph_rewrite)\b|"
+    r"(^|\.)train\.experimental\.(\w*LossScale|enable_mixed_precision_graph_rewrite)"
+)
+_TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
+
+
+def is_telling(steps: list[str], base: ast.AST, program: Program) -> bool:
+    """Whether a chain looks like an old name, though what it begins with is not seen."""
+    usual = getattr(base, "id", "") in ("tf", "tensorflow", "keras")
+    if not (usual or program.packages & _TENSORFLOW):
+        return False
+    spelled = ".".join([getattr(base, "id", ""), *steps])
+    return bool(_TELLING.search(spelled))
+
+
+def guess(steps: list[str]) -> str:
+    """Return the new name that such a chain would have, for people."""
+    path = ".".join(["tensorflow", *steps])
+    module = lookup.parent(path)
+    if module in lookup.MODULES:
+        return f"tf_lso.{lookup.MODULES[module]}.{steps[-1]}"
+    return "the name in tf_lso"

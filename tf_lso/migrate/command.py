@@ -1,0 +1,142 @@
+"""The command `tf-lso migrate`: its arguments, and running it."""
+
+import argparse
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable
+
+from tf_lso.check.findings import Unreadable
+from tf_lso.migrate import find, parallel, report
+from tf_lso.migrate.paths import KERAS, TF_LSO, Options
+from tf_lso.migrate.report import Outcome
+
+SUMMARY = "rewrite programs from the old loss-scaling names to those of tf_lso"
+DESCRIPTION = """\
+Rewrites Python files and notebooks from the loss-scaling API of tf.keras 2.0-2.15 to the
+same names in tf_lso ("write tf_lso for tf"). Prints a unified diff and a summary, and
+changes nothing without --write. Needs no TensorFlow.
+
+    from tensorflow.keras import mixed_precision as mp   # before
+    from tf_lso.keras import mixed_precision as mp       # after
+
+    tf.train.experimental.DynamicLossScale()             # before
+    tf_lso.train.experimental.DynamicLossScale()         # after
+
+What cannot be told for sure is left as it is and listed: where, why, what to do.
+Where a program relies on more than names, such as `optimizer.lr`, `tf_lso.install()` is
+added at its top.
+"""
+EPILOG = """\
+exit codes:
+  0  done; with --check: nothing would change
+  1  with --check: something would change
+  2  a file could not be read, parsed or written; the others were migrated all the same
+
+examples:
+  tf-lso migrate src                      show what would change
+  tf-lso migrate src > migrate.patch      the same, for `git apply`
+  tf-lso migrate --write src notebooks    change the files
+  tf-lso migrate --check $(git ls-files '*.py')
+  tf-lso migrate --prefer keras --write train.py
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments and the help text of `tf-lso migrate` to its parser."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a file, or a directory to look for .py, .pyw and .ipynb files in; hidden "
+        "directories, virtual environments, installed packages and what git ignores "
+        "are left out",
+    )
+    does = parser.add_mutually_exclusive_group()
+    does.add_argument(
+        "--write", action="store_true", help="write the files, each in one step"
+    )
+    does.add_argument(
+        "--check",
+        action="store_true",
+        help="change nothing, and exit with 1 if something would change",
+    )
+    parser.add_argument(
+        "--prefer",
+        choices=(TF_LSO, KERAS),
+        default=TF_LSO,
+        help="where policies go that today's Keras has too (Policy, global_policy, "
+        "set_global_policy): to tf_lso (the default), or to Keras; `compile` then wraps "
+        "optimizers by Keras's own LossScaleOptimizer",
+    )
+    parser.add_argument(
+        "--tf-keras",
+        action="store_true",
+        help="move the LossScaleOptimizer of tf_keras too, which still works as it is",
+    )
+    parser.add_argument(
+        "--no-install",
+        action="store_true",
+        help="never add tf_lso.install(); list what it would be needed for",
+    )
+    parser.add_argument(
+        "--format",
+        choices=tuple(report.FORMATS),
+        default="text",
+        help="text for people and `git apply` (the default), or one JSON object",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the migration, writes its report to stdout and returns the exit code."""
+    if importlib.util.find_spec("libcst") is None:
+        print(
+            "tf-lso migrate: LibCST is missing. It comes with an extra: "
+            "pip install 'tf-lso[migrate]'",
+            file=sys.stderr,
+        )
+        return 2
+    options = Options(args.prefer, args.tf_keras, not args.no_install)
+    outcome = migrate(args.paths, options, write=args.write)
+    report.FORMATS[args.format](outcome, sys.stdout)
+    return outcome.exit_code(args.check)
+
+
+def migrate(
+    paths: Iterable[str], options: Options | None = None, write: bool = False
+) -> Outcome:
+    """Migrate files and directories, in the order given.
+
+    Args:
+      paths: iterable of str.
+      options: `Options`, by default those of the command line.
+      write: whether to change the files.
+
+    Returns:
+      An `Outcome`.
+
+    Example:
+
+    >>> from tf_lso import migrate
+    >>> migrate.migrate(["no/such/file.py"]).exit_code(check=False)
+    2
+    """
+    outcome = Outcome(written=write)
+    listed: dict[str, tuple[str, bool]] = {}  # absolute path -> as given, if named
+
+    def failed(path: str, error: Exception) -> None:
+        reason = getattr(error, "strerror", None) or str(error)
+        outcome.unreadable.append(Unreadable(path, None, None, reason))
+
+    for path in paths:
+        found = find.find(path, failed)
+        for file in found:
+            listed.setdefault(os.path.abspath(file), (file, found == [path]))
+    for done in parallel.each(listed.values(), options or Options(), write):
+        outcome.files.append(done)
+        if done.unreadable:
+            outcome.unreadable.append(done.unreadable)
+    return outcome

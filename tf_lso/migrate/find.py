@@ -1,0 +1,57 @@
+"""Which files a path stands for: those of `tf-lso check`, without what git ignores."""
+
+import os
+import subprocess
+from collections.abc import Callable
+
+from tf_lso.check import files
+
+
+def find(path: str, failed: Callable[[str, Exception], None]) -> list[str]:
+    """Return the files of a path: itself, or the Python files and notebooks in it.
+
+    Links to directories are not followed: what they lead to has another name.
+
+    Args:
+      path: a file, which is taken whatever its name, or a directory.
+      failed: is called with a path that is not there or cannot be listed, and the error.
+    """
+    found = list(files.find(path, failed, links=False))
+    if not os.path.isdir(path):
+        return found
+    repositories: dict[str, list[str]] = {}
+    known: dict[str, str] = {}
+    for file in found:
+        folder = os.path.dirname(os.path.abspath(file))
+        repositories.setdefault(_repository(folder, known), []).append(file)
+    ignored = set()
+    for repository, inside in repositories.items():
+        if repository:
+            ignored |= _ignored(repository, inside)
+    return [file for file in found if file not in ignored]
+
+
+def _repository(folder, known):
+    """Returns the nearest folder above that is a git work tree, or ""."""
+    if folder not in known:
+        above = os.path.dirname(folder)
+        if os.path.exists(os.path.join(folder, ".git")):
+            known[folder] = folder
+        else:
+            known[folder] = _repository(above, known) if above != folder else ""
+    return known[folder]
+
+
+def _ignored(repository, paths):
+    """Returns those of the paths that git ignores; none where git cannot say."""
+    real = {os.path.relpath(os.path.abspath(path), repository): path for path in paths}
+    try:
+        done = subprocess.run(
+            ["git", "-C", repository, "check-ignore", "-z", "--stdin"],
+            input=b"".join(os.fsencode(path) + b"\0" for path in real),
+            capture_output=True,
+            check=False,
+        )
+    except OSError:  # no git
+        return set()
+    return {real[os.fsdecode(path)] for path in done.stdout.split(b"\0") if path}

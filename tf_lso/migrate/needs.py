@@ -1,0 +1,174 @@
+"""What of a program works by more than names, so that `install()` has to stay."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tf_lso.check.scopes import Site
+from tf_lso.check.values import Values, optimizer_of
+from tf_lso.migrate.chains import chain_of
+from tf_lso.names import beyond
+
+_OPTIMIZER = re.compile(r"(^|_)(opt|optim|optimizer|inner)s?\d*$", re.IGNORECASE)
+_FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
+_KERAS = ("keras.", "tensorflow.keras.")
+
+
+def find(plan) -> list[tuple[Site, ast.AST, str]]:
+    """Return (site, node, what) for each place that needs `install()`."""
+    search = _Search(plan)
+    found = [item for site in plan.program.sites for item in search.of(site)]
+    for cell, tree in plan.trees.items():
+        found += _schedules(plan, cell, tree)
+        found += _logged(plan, cell, tree)
+    return found
+
+
+class _Search:
+    def __init__(self, plan):
+        self.plan = plan
+        self.values = Values(plan.program)
+
+    def of(self, site: Site) -> Iterator[tuple[Site, ast.AST, str]]:
+        """Yields what one place needs."""
+        node = site.node
+        if isinstance(node, ast.Call):
+            for what in self._call(site):
+                yield site, node, what
+            return
+        for path in self._paths(site):
+            for space in beyond.OPTIMIZER_NAMESPACES:
+                if f"{path}.".startswith(tuple(f"{k}{space}." for k in _KERAS)):
+                    yield site, node, f"`{space}`"
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for path in self._kept(site):
+                if f"{path}.".startswith(tuple(f"{p}." for p in beyond.PACKAGES)):
+                    yield site, node, f"the package `{path}`"
+        if isinstance(node, ast.Attribute):
+            for part in chain_of(node):
+                if part.attr in beyond.ATTRIBUTES:
+                    if self._is_optimizer(part.value, site.scope):
+                        yield site, node, f"`{part.attr}` of an optimizer"
+
+    def _paths(self, site):
+        node = site.node
+        if isinstance(node, ast.ImportFrom):
+            return [f"{node.module}.{alias.name}" for alias in node.names]
+        if isinstance(node, ast.Import):
+            return [alias.name for alias in node.names]
+        return [ref.path for ref in self.plan.resolver.of(node, site.scope).refs]
+
+    def _kept(self, site):
+        """The modules that an import statement imports, once names have moved."""
+        _, moves = self.plan.imports.get(id(site.node), (site, {}))
+        kept = [alias for alias in site.node.names if alias not in moves]
+        if isinstance(site.node, ast.ImportFrom):
+            return [site.node.module] if kept else []
+        return [alias.name for alias in kept]
+
+    def _call(self, site):
+        call = site.node
+        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        given = {keyword.arg for keyword in call.keywords}
+        if name in beyond.OPTIMIZER_CLASSES:
+            for argument in sorted(given.intersection(beyond.ARGUMENTS)):
+                yield f"the argument `{argument}` of an optimizer"
+        if name == "apply_gradients" and isinstance(call.func, ast.Attribute):
+            if not self._is_scaled(call.func.value, site.scope):
+                for argument in sorted(given.intersection(beyond.APPLY_ARGUMENTS)):
+                    yield f"the argument `{argument}` of apply_gradients"
+        paths = [r.path for r in self.plan.resolver.of(call.func, site.scope).refs]
+        for known in (*beyond.LOADING, *beyond.BACKEND):
+            last = known.rpartition(".")[2]
+            if any(p.startswith(_KERAS) and p.endswith(f".{known}") for p in paths):
+                yield f"`{last}`"
+
+    def _is_scaled(self, node, scope):
+        """Whether an object is seen to be a LossScaleOptimizer, which has it all."""
+        found = self.values.of(node, scope)
+        return bool(found) and all(map(optimizer_of, found))
+
+    def _is_optimizer(self, node, scope, depth=4):
+        """Whether an object looks like an optimizer that may not be wrapped."""
+        if not depth:
+            return False
+        if isinstance(node, ast.Attribute):
+            return bool(_OPTIMIZER.search(node.attr))
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            return name in beyond.OPTIMIZER_CLASSES
+        if isinstance(node, ast.IfExp):
+            return any(
+                self._is_optimizer(part, scope, depth - 1)
+                for part in (node.body, node.orelse)
+            )
+        if not isinstance(node, ast.Name):
+            return False
+        owner = scope.find(node.id)
+        bindings = owner.names[node.id] if owner else []
+        known = False
+        for binding in bindings:
+            if isinstance(binding.value, ast.expr):
+                if self._is_optimizer(binding.value, binding.scope, depth - 1):
+                    return True
+                known |= self._is_scaled(binding.value, binding.scope)
+        return not known and bool(_OPTIMIZER.search(node.id))
+
+
+def _schedules(plan, cell, tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for base in node.bases:
+                last = getattr(base, "attr", getattr(base, "id", ""))
+                if last == beyond.SCHEDULE:
+                    site = Site(node, plan.program.module, (), cell)
+                    yield site, base, "a learning rate schedule of its own"
+
+
+def _logged(plan, cell, tree):
+    """`history["lr"]`, where a callback logs it."""
+    nodes = list(ast.walk(tree))
+    used = {getattr(n, "attr", getattr(n, "id", "")) for n in nodes}
+    if not used.intersection(beyond.CALLBACKS):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Constant) and node.value == beyond.LOGGED:
+            site = Site(node, plan.program.module, (), cell)
+            yield site, node, f"the logged `{beyond.LOGGED}`"
+
+
+def place(trees: dict) -> ast.stmt | None:
+    """Return the statement before which `install()` is to be called, or None.
+
+    That is the statement at the top level that first imports TensorFlow or Keras.
+    """
+    for tree in trees.values():
+        for statement in tree.body:
+            if isinstance(
+                statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+            ):
+                continue
+            for node in ast.walk(statement):
+                if _imports_framework(node):
+                    return statement
+    return None
+
+
+def _imports_framework(node):
+    if isinstance(node, ast.ImportFrom):
+        paths = [node.module or ""] if not node.level else []
+    elif isinstance(node, ast.Import):
+        paths = [alias.name for alias in node.names]
+    else:
+        return False
+    return any(path.split(".")[0] in _FRAMEWORKS for path in paths)
+
+
+def is_installed(plan) -> bool:
+    """Whether the program calls `tf_lso.install()` already."""
+    for site in plan.program.sites:
+        if isinstance(site.node, ast.Call):
+            found = plan.resolver.of(site.node.func, site.scope)
+            if any(ref.path == "tf_lso.install" for ref in found.refs):
+                return True
+    return False

@@ -1,0 +1,170 @@
+"""One file: read, migrated, and put back in one step."""
+
+import dataclasses
+import difflib
+import os
+import re
+import shutil
+import stat
+import tempfile
+
+from tf_lso.check import notebooks as cells
+from tf_lso.check.findings import Unreadable
+from tf_lso.check.sources import unreadable_source
+from tf_lso.migrate import notebooks
+from tf_lso.migrate.left import Left
+from tf_lso.migrate.paths import Options
+from tf_lso.migrate.rewrite import NoPython, Rewritten, rewrite
+from tf_lso.migrate.texts import decoded
+
+# A file without all of these has no old name, and is not parsed.
+TOKENS = (b"mixed_precision", b"LossScale", b"loss_scale")
+
+
+@dataclasses.dataclass
+class Migrated:
+    """What became of one file.
+
+    Attributes:
+      path: the file.
+      diff: the unified diff, or "" where nothing changes.
+      changes: number of places that change.
+      left: what is left as it is.
+      installs: why `tf_lso.install()` was added.
+      unreadable: why the file is left alone, or None.
+    """
+
+    path: str
+    diff: str = ""
+    changes: int = 0
+    left: list[Left] = dataclasses.field(default_factory=list)
+    installs: list[str] = dataclasses.field(default_factory=list)
+    unreadable: Unreadable | None = None
+
+
+def migrate(path: str, options: Options, write: bool, named: bool) -> Migrated:
+    """Migrate one file.
+
+    Args:
+      path: the file.
+      options: the `Options`.
+      write: whether to write it.
+      named: whether the user named it: then it is parsed, whatever is in it.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except (OSError, ValueError) as error:
+        return _alone(path, f"cannot be opened: {_words(error)}")
+    if not named and not any(token in data for token in TOKENS):
+        return Migrated(path)
+    try:
+        new, outcome = _rewritten(path, data, options)
+    except NoPython as error:
+        unreadable = unreadable_source(path, error.cell, error.cause, error.source)
+        return Migrated(path, unreadable=unreadable)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return Migrated(path, unreadable=unreadable_source(path, None, error, data))
+    done = Migrated(path, left=outcome.left)
+    if os.path.islink(path) and (new != data or named):
+        return _alone(path, "is a link: migrate the file that it leads to")
+    if new == data:
+        return done
+    if not os.stat(path).st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        return _alone(path, "is read-only")
+    if write:
+        try:
+            replace(path, data, new)
+        except OSError as error:
+            return _alone(path, f"cannot be written: {_words(error)}")
+    done.diff = diff(path, data, new)
+    done.changes, done.installs = outcome.changes, outcome.installs
+    return done
+
+
+def _alone(path, reason):
+    return Migrated(path, unreadable=Unreadable(path, None, None, reason))
+
+
+def _words(error):
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _rewritten(path, data, options) -> tuple[bytes, Rewritten]:
+    if path.lower().endswith(".ipynb"):
+        return _notebook(data, options)
+    text, encoding = decoded(data)
+    keeps = os.path.basename(path) == "__init__.py"
+    outcome = rewrite({None: text}, options, keeps_imports=keeps)
+    new = outcome.texts.get(None, text)
+    if new != text:
+        _hold({None: new}, options)
+    return new.encode(encoding), outcome
+
+
+def _hold(sources, options):
+    """Raises ValueError where a result does not parse, or would change again."""
+    try:
+        again = rewrite(sources, options, keeps_imports=True)
+    except NoPython as error:
+        raise ValueError(f"its migration would not parse: {error.cause}") from error
+    if again.texts:
+        raise ValueError("its migration would need a second one")
+
+
+def _notebook(data, options):
+    encoding = "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
+    text = data.decode(encoding)
+    outcome = rewrite(dict(cells.cells(data)), options, keeps_imports=True)
+    if not outcome.texts:
+        return data, outcome
+    new = notebooks.with_sources(text, outcome.texts).encode(encoding)
+    found = dict(cells.cells(new))
+    if any(found[number] != source for number, source in outcome.texts.items()):
+        raise ValueError("its cells cannot be written back")
+    _hold(found, options)
+    return new, outcome
+
+
+def replace(path: str, old: bytes, new: bytes) -> None:
+    """Put new bytes in the place of a file, in one step, with its mode.
+
+    Raises:
+      OSError: if that cannot be done, or the file is no longer what it was.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    number, temporary = tempfile.mkstemp(prefix=".tf-lso-", dir=folder)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(new)
+        shutil.copystat(path, temporary)
+        os.utime(temporary)
+        with open(path, "rb") as file:
+            if file.read() != old:
+                raise OSError("it was changed meanwhile")
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def diff(path: str, old: bytes, new: bytes) -> str:
+    """Return the unified diff of two versions of a file, as `git apply` takes it."""
+    before, after = (_lines(data) for data in (old, new))
+    name = path.replace(os.sep, "/").removeprefix("./")
+    if os.path.isabs(path):
+        name = name.lstrip("/")
+    lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+    marked = (
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in lines
+    )
+    return "".join(marked)
+
+
+def _lines(data):
+    try:
+        text, _ = decoded(data)
+    except (SyntaxError, ValueError):
+        text = data.decode("utf-8", "surrogateescape")
+    return re.findall(r"[^\n]*\n|[^\n]+", text)

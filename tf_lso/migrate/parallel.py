@@ -1,0 +1,69 @@
+"""All files, in as many processes as there are processors."""
+
+import functools
+import gc
+import multiprocessing
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+
+from tf_lso.migrate.one_file import Migrated, migrate
+from tf_lso.migrate.paths import Options
+
+# Fewer are done before the processes are there.
+_FEW = 40
+# A progress bar for fewer files would be gone before it is seen.
+_MANY = 200
+_CHUNK = 8
+
+
+def each(
+    files: Iterable[tuple[str, bool]], options: Options, write: bool
+) -> Iterator[Migrated]:
+    """Yields what became of each file, in order.
+
+    Args:
+      files: (path, whether the user named it) of each.
+      options: the `Options`.
+      write: whether to change the files.
+    """
+    listed = list(files)
+    work = functools.partial(_one, options=options, write=write)
+    processes = min(_processors(), len(listed) // _FEW + 1)
+    if processes == 1:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield from _progress(map(work, listed), len(listed))
+        return
+    # Started afresh: a fork would take over threads, such as those of TensorFlow.
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(processes, initializer=_prepare) as pool:
+        yield from _progress(pool.imap(work, listed, _CHUNK), len(listed))
+
+
+def _one(file, options, write):
+    path, named = file
+    return migrate(path, options, write, named)
+
+
+def _prepare():
+    warnings.simplefilter("ignore")  # what compiling says of the programs
+    gc.disable()  # the trees have no cycles, and the process ends soon
+
+
+def _processors():
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _progress(done, count):
+    """Returns what is done, under a progress bar where somebody may be waiting."""
+    if count < _MANY or not sys.stderr.isatty():
+        return done
+    try:
+        import tqdm
+    except ImportError:
+        return done
+    return tqdm.tqdm(done, "tf-lso migrate", count, unit="file", leave=False)

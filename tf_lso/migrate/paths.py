@@ -1,0 +1,150 @@
+"""From an old dotted path to the new one, or to the reason why it stays."""
+
+import dataclasses
+from typing import NamedTuple
+
+from tf_lso import names
+from tf_lso.check import lookup
+from tf_lso.migrate import left
+
+TF_LSO, KERAS = "tf_lso", "keras"
+
+# Policies that the stable API and today's Keras have under one name.
+_KERAS_HAS = ("Policy", "global_policy", "set_global_policy")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the command line asks for.
+
+    Attributes:
+      prefer: TF_LSO, or KERAS for the policies that today's Keras still has.
+      tf_keras: whether to move the optimizers of tf_keras too.
+      install: whether `tf_lso.install()` may be added to files that need it.
+    """
+
+    prefer: str = TF_LSO
+    tf_keras: bool = False
+    install: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the paths of one file are decided by.
+
+    Attributes:
+      options: the `Options`.
+      keras3: whether the file is written for Keras 3.
+      legacy_keras: whether the file speaks of TF_USE_LEGACY_KERAS.
+    """
+
+    options: Options
+    keras3: bool = False
+    legacy_keras: bool = False
+
+
+class New(NamedTuple):
+    """A new module: what stands for the first `parts` parts of the old path."""
+
+    module: str
+    parts: int
+    symbol: str  # what the whole path means: the same for all spellings of one object
+
+    @property
+    def is_module(self) -> bool:
+        """Whether the whole path is the module itself."""
+        return self.symbol.endswith(".")
+
+    def owner(self, parts: int) -> str:
+        """Return what stands for the first `parts` parts, if they end alike."""
+        return ".".join(self.module.split(".")[: parts - self.parts or None])
+
+
+class Stays(NamedTuple):
+    """An old path that is left as it is: the key of `left.REASONS`, and words."""
+
+    reason: str
+    name: str
+    instead: str = ""
+
+
+def decide(path: str, settings: Settings, imported: bool = False):
+    """Return what becomes of a dotted path, aliases resolved.
+
+    Args:
+      path: dotted path as the program spells it.
+      settings: the `Settings` of the file.
+      imported: whether it is a name that a `from … import …` imports.
+
+    Returns:
+      A `New`, a `Stays`, or None for what is no old name or may stay unmentioned.
+    """
+    parts = path.split(".")
+    for end in range(len(parts), 1, -1):
+        module = ".".join(parts[:end])
+        if module in lookup.MODULES:
+            name = parts[end] if end < len(parts) else ""
+            return _decide(module, end, name, settings, imported)
+    return None
+
+
+def _decide(module, end, name, settings, imported):
+    path = f"{module}.{name}" if name else module
+    namespace = lookup.MODULES[module]
+    verdict = lookup.of_path(path)
+    if namespace == "contrib.mixed_precision":
+        return Stays(left.CONTRIB, path, verdict.current)
+    symbol = lookup.symbol(path)
+    if not name:
+        symbol = f"{namespace.removeprefix('compat.v2.')}."
+    new = New(f"tf_lso.{namespace}", end, symbol)
+    if not name:
+        return _module(module, new, settings)
+    if name.startswith("__"):
+        return None
+    if not symbol:
+        return Stays(left.STRANGER, path) if verdict else None
+    if verdict is None:
+        return None  # a name of today's API only
+    if settings.keras3 and lookup.is_todays(path):
+        return Stays(left.KERAS_3, path, f"{new.module}.{name}")
+    if settings.options.prefer == KERAS and symbol in _KERAS_HAS:
+        if lookup.is_todays(path):
+            sets = symbol == "set_global_policy"
+            return Stays(left.KEPT_POLICY, path) if sets else None
+        if imported and not lookup.in_tf_keras(path):
+            root = "keras" if module.startswith("keras") else "tensorflow.keras"
+            return New(f"{root}.mixed_precision", end, symbol)
+    if lookup.in_tf_keras(path):
+        if symbol in names.POLICIES or not settings.options.tf_keras:
+            return Stays(left.TF_KERAS, path)
+    elif _other_policies(module, settings) and symbol in names.POLICIES:
+        return Stays(left.LEGACY_KERAS, path)
+    return new
+
+
+def _module(module, new, settings):
+    """Decides of a module itself, which is imported or handed on."""
+    if lookup.there_today(module):
+        if settings.keras3 and lookup.is_todays(f"{module}.Policy"):
+            return Stays(left.KERAS_3, module, new.module)
+        return None if stays(module, settings) else new
+    if lookup.in_tf_keras(module) or _other_policies(module, settings):
+        return Stays(left.LEGACY_KERAS, module)
+    return new
+
+
+def stays(module: str, settings: Settings) -> bool:
+    """Whether a module of today is kept, so that only uses of its names move."""
+    namespace = lookup.MODULES[module]
+    return (
+        namespace.removeprefix("compat.v2.") in names.SHARED
+        or lookup.in_tf_keras(module)
+        or _other_policies(module, settings)
+        or (settings.options.prefer == KERAS and lookup.is_todays(f"{module}.Policy"))
+    )
+
+
+def _other_policies(module, settings):
+    """Whether the policies there may be of another Keras than `tf.keras` is."""
+    return settings.legacy_keras and module.split(".")[0] == "keras"

@@ -1,0 +1,171 @@
+"""From the places of a program to the edits of its text, and to what is left."""
+
+import ast
+import dataclasses
+
+from tf_lso.check.scopes import Program, Scope, Site
+from tf_lso.migrate import calls, imports, left, strings
+from tf_lso.migrate.chains import chain_of, free_name, guess, is_telling, replaced
+from tf_lso.migrate.left import Left
+from tf_lso.migrate.paths import New, Settings, Stays, decide
+from tf_lso.migrate.resolve import Found, Ref, Resolver
+from tf_lso.migrate.texts import Edit, Text
+
+
+@dataclasses.dataclass(frozen=True)
+class Need:
+    """`tf_lso` has to be bound where `scope` sees it; `refs` are where TensorFlow is."""
+
+    scope: Scope
+    refs: tuple[Ref, ...]
+
+
+class Plan:
+    """The edits of one program.
+
+    Attributes:
+      root: the name under which `tf_lso` is imported.
+      edits: cell -> its edits.
+      imports: import statements of which names move: id -> (site, alias -> `New`).
+      needs: what has to see the name `tf_lso`.
+      left: what is left as it is.
+    """
+
+    def __init__(
+        self, program: Program, trees: dict, texts: dict, settings: Settings
+    ) -> None:
+        self.program = program
+        self.trees: dict[int | None, ast.Module] = trees
+        self.texts: dict[int | None, Text] = texts
+        self.settings = settings
+        self.resolver = Resolver(program, settings)
+        self.root = free_name(program)
+        self.edits: dict[int | None, list[Edit]] = {}
+        self.imports: dict[int, tuple[Site, dict]] = {}
+        self.needs: list[Need] = []
+        self.left: list[Left] = []
+        self._places: set[tuple] = set()
+        self.read: set[int] = set()  # ids of strings and chains that calls have taken
+        self.annotations = set().union(*map(strings.annotations_of, trees.values()))
+        self.docstrings = set().union(*map(strings.docstrings_of, trees.values()))
+        by_type = {
+            ast.Call: calls.plan,
+            ast.Import: imports.plan,
+            ast.ImportFrom: imports.plan_from,
+        }
+        for site in program.sites:  # calls first: they take their arguments with them
+            if type(site.node) in by_type:
+                by_type[type(site.node)](self, site)
+        for site in program.sites:
+            if isinstance(site.node, ast.Attribute):
+                self.chain(site)
+        strings.plan(self)
+
+    # --- What the other modules say.
+
+    def edit(self, cell: int | None, start: int, end: int, new: str) -> None:
+        """Notes an edit."""
+        edit = Edit(start, end, new)
+        known = self.edits.setdefault(cell, [])
+        if edit not in known:
+            known.append(edit)
+
+    def need(self, scope: Scope, refs: tuple[Ref, ...]) -> None:
+        """Notes that `tf_lso` has to be bound for an edit in that scope."""
+        self.needs.append(Need(scope, refs))
+
+    def leave(
+        self, site: Site, node: ast.AST, name: str, reason: str, instead=""
+    ) -> None:
+        """Notes that something at a node is left as it is; once per place."""
+        text = self.texts[site.cell]
+        place = site.cell, node.lineno, node.col_offset
+        if place in self._places:
+            return
+        self._places.add(place)
+        column = text.start(node) - text.starts[node.lineno - 1] + 1
+        why, do = left.words(reason, *filter(None, [instead]))
+        code = text.line(node.lineno)
+        self.left.append(Left(site.cell, node.lineno, column, code, name, why, do))
+
+    # --- Attributes.
+
+    def chain(self, site: Site, at: ast.AST | None = None, text: Text | None = None):
+        """Plans a chain of attributes, such as `tf.keras.mixed_precision.Policy`.
+
+        Args:
+          site: where it stands.
+          at: the node to speak of, where it is not the site's own.
+          text: the text that the chain's positions are of: None for the cell's own.
+
+        Returns:
+          The edit, or None. Those of the cell's own text are noted.
+        """
+        chain = chain_of(site.node)
+        base = chain[0].value
+        if id(site.node) in self.read:
+            return None
+        names_ = [node.attr for node in chain]
+        found = self.resolver.of(base, site.scope)
+        if not found.refs:
+            if found.doubt and is_telling(names_, base, self.program):
+                path = ".".join([getattr(base, "id", "…"), *names_])
+                self.leave(site, at or site.node, path, found.doubt, guess(names_))
+            return None
+        new = self.decided(site, at or site.node, found, names_)
+        if new is None:
+            return None
+        ref = next(r for r in found.refs if not r.moved)
+        if self._is_stored(chain, new.parts - ref.path.count(".")):
+            name = f"{ref.path}.{'.'.join(names_)}"
+            self.leave(site, at or site.node, name, left.STORED, new.module)
+            return None
+        edit = replaced(text or self.texts[site.cell], chain, new, ref)
+        if edit is None:
+            name = f"{ref.path}.{'.'.join(names_)}"
+            self.leave(site, at or site.node, name, left.LAYOUT, new.module)
+            return None
+        edit = edit._replace(new=self.rooted(edit.new))
+        if text is None:
+            self.edit(site.cell, *edit)
+        self.need(site.scope, found.refs)
+        return edit
+
+    def decided(self, site, node, found: Found, steps: list[str]) -> New | None:
+        """Return what all that a chain may start with becomes, or say why it stays."""
+        ways, last = {}, ".".join(steps)
+        for ref in found.refs:
+            path = f"{ref.path}.{last}" if last else ref.path
+            way = decide(path, self.settings)
+            if isinstance(way, New):
+                here = way.parts > ref.path.count(".")  # else an import binds it
+                way = way if here and not ref.moved else None
+            elif way is not None and ref.moved and way.reason != left.STRANGER:
+                way = None
+            ways[ref] = way
+        stays = [way for way in ways.values() if isinstance(way, Stays)]
+        # A name that one of several modules has is asked of that one.
+        if stays and (len(stays) == len(ways) or stays[0].reason != left.STRANGER):
+            self.leave(site, node, stays[0].name, stays[0].reason, stays[0].instead)
+            return None
+        new = [way for way in ways.values() if isinstance(way, New)]
+        if not new:
+            return None
+        doubt = found.doubt
+        known = [way for way in ways.values() if not isinstance(way, Stays)]
+        if len({way.symbol for way in new}) > 1 or len(new) < len(known):
+            doubt = doubt or left.SEVERAL
+        if doubt:
+            path = f"{found.refs[0].path}.{last}"
+            self.leave(site, node, path, doubt, f"{new[0].module}.{steps[-1]}")
+            return None
+        return new[0]
+
+    def rooted(self, path: str) -> str:
+        """Return a path of tf_lso, as the program is to spell it."""
+        first, dot, rest = path.partition(".")
+        return (self.root if first == "tf_lso" else first) + dot + rest
+
+    def _is_stored(self, chain, length):
+        """Whether the chain assigns to the old name itself, or to a module on its way."""
+        return not isinstance(chain[-1].ctx, ast.Load) and len(chain) <= length

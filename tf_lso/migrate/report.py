@@ -1,0 +1,148 @@
+"""The outcome of a migration as text for people and as JSON for programs."""
+
+import dataclasses
+import json
+import os
+from typing import Any, TextIO
+
+from tf_lso.check.findings import Unreadable
+from tf_lso.check.report import paint, paragraph, place, plural, writer
+from tf_lso.migrate.left import Left
+from tf_lso.migrate.one_file import Migrated
+
+
+@dataclasses.dataclass
+class Outcome:
+    """All that one run has done, or would do.
+
+    Attributes:
+      written: whether the files were changed.
+      files: every file looked at.
+      unreadable: what was left alone, and why.
+    """
+
+    written: bool = False
+    files: list[Migrated] = dataclasses.field(default_factory=list)
+    unreadable: list[Unreadable] = dataclasses.field(default_factory=list)
+
+    @property
+    def changed(self) -> list[Migrated]:
+        """The files that change."""
+        return [file for file in self.files if file.diff]
+
+    def exit_code(self, check: bool) -> int:
+        """2 where something was left alone, else with `check` 1 where a file changes."""
+        if self.unreadable:
+            return 2
+        return int(check and bool(self.changed))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    file: str
+    cell: int | None
+    line: int
+    column: int
+
+
+def text(outcome: Outcome, stream: TextIO) -> None:
+    """Writes the diffs, then what is left, then a summary."""
+    colours = stream.isatty() and not os.environ.get("NO_COLOR")
+    write = writer(stream)
+    for file in outcome.changed:
+        write(_coloured(file.diff) if colours else file.diff)
+    if outcome.changed:
+        write("\n")
+    for file in outcome.files:
+        said: dict[tuple, int] = {}
+        for item in file.left:
+            same = (item.cell, item.name, item.why)
+            write(_shown(file.path, item, said.get(same), colours) + "\n")
+            said.setdefault(same, item.line)
+    for file in outcome.files:
+        if file.installs:
+            write(f"{file.path}: tf_lso.install() is added, for:\n")
+            write(f"    {', '.join(file.installs)}\n\n")
+    for item in outcome.unreadable:
+        write(f"{place(item)}: {paint('left alone', '31', colours)}  {item.reason}\n")
+    if outcome.unreadable:
+        write("\n")
+    write(_in_words(outcome))
+
+
+_LINES = {"---": "1", "+++": "1", "@@": "36", "+": "32", "-": "31"}
+
+
+def _coloured(diff):
+    done = []
+    for line in diff.splitlines(keepends=True):
+        colour = next((_LINES[mark] for mark in _LINES if line.startswith(mark)), None)
+        done.append(paint(line, colour, True) if colour else line)
+    return "".join(done)
+
+
+def _shown(path, item: Left, first, colours):
+    where = place(_Place(path, item.cell, item.line, item.column))
+    shown = f"{where}: {paint('left', '33', colours)}  {item.name}\n    {item.code}\n"
+    if first is not None:
+        return shown + f"    as in line {first}\n"
+    return shown + paragraph("why", item.why) + paragraph("do", item.do)
+
+
+def _summary(outcome: Outcome) -> dict[str, int]:
+    return {
+        "files": len(outcome.files),
+        "changed": len(outcome.changed),
+        "places": sum(file.changes for file in outcome.changed),
+        "left": sum(len(file.left) for file in outcome.files),
+        "unreadable": len(outcome.unreadable),
+    }
+
+
+def _in_words(outcome):
+    count = _summary(outcome)
+    does = "changed" if outcome.written else "would change"
+    said = f"{plural(count['files'], 'file')} read: "
+    if count["changed"]:
+        said += f"{count['changed']} {does}, in {plural(count['places'], 'place')}"
+    else:
+        said += "nothing to change"
+    if count["left"]:
+        said += f"; {plural(count['left'], 'place')} left"
+    if count["unreadable"]:
+        said += f"; {plural(count['unreadable'], 'file')} left alone"
+    said += ".\n"
+    if count["changed"] and not outcome.written:
+        said += (
+            "Nothing is written. To change the files: tf-lso migrate --write PATH…\n"
+        )
+    return said
+
+
+def as_json(outcome: Outcome, stream: TextIO) -> None:
+    """Writes the outcome as one JSON object, in ASCII, whatever the file names."""
+    document: dict[str, Any] = {
+        "version": 1,
+        "written": outcome.written,
+        "changed": [
+            {
+                "file": file.path,
+                "places": file.changes,
+                "install": file.installs,
+                "diff": file.diff,
+            }
+            for file in outcome.changed
+        ],
+        "left": [
+            {"file": file.path, **dataclasses.asdict(item)}
+            for file in outcome.files
+            for item in file.left
+        ],
+        "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
+        "summary": _summary(outcome),
+    }
+    json.dump(document, stream, indent=2, allow_nan=False)
+    stream.write("\n")
+
+
+FORMATS = {"text": text, "json": as_json}

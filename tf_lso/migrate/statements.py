@@ -1,0 +1,115 @@
+"""Import statements, rewritten by LibCST so that their comments and layout survive."""
+
+import ast
+
+import libcst as cst
+
+from tf_lso.migrate.paths import New
+
+
+def rewritten(source: str, node: ast.stmt, moves: dict, newline: str) -> list[str]:
+    """Return the statements that an import becomes; the first one takes its place.
+
+    Args:
+      source: the text of the statement.
+      node: its syntax tree.
+      moves: alias of the tree -> the `New` that it moves to.
+      newline: the file's line end.
+
+    Raises:
+      ValueError: if LibCST reads the statement otherwise than Python.
+    """
+    config = cst.PartialParserConfig(default_newline=newline)
+    line = cst.parse_statement(source, config)
+    module = cst.Module([], default_newline=newline)
+    statement = line.body[0] if isinstance(line, cst.SimpleStatementLine) else line
+    if module.code_for_node(statement) != source:
+        raise ValueError(f"LibCST does not give this import back as it is: {source!r}")
+    ways = [moves.get(alias) for alias in node.names]
+    if isinstance(node, ast.Import):
+        return [module.code_for_node(_renamed(statement, ways))]
+    return _split(module, statement, ways)
+
+
+def dotted(path: str) -> cst.Name | cst.Attribute:
+    """Return the tree of a dotted path."""
+    first, *rest = path.split(".")
+    tree: cst.Name | cst.Attribute = cst.Name(first)
+    for part in rest:
+        tree = cst.Attribute(tree, cst.Name(part))
+    return tree
+
+
+def _renamed(statement, ways):
+    """`import a.b as c` takes the new path; `import a.b` binds `a`, and keeps that."""
+    aliases, seen = [], set()
+    for alias, way in zip(statement.names, ways):
+        if way and alias.asname:
+            alias = alias.with_changes(name=dotted(way.module))
+        elif way:
+            alias = alias.with_changes(
+                name=cst.Name(alias.evaluated_name.split(".")[0])
+            )
+            if alias.evaluated_name in seen:
+                continue
+        seen.add(alias.evaluated_name)
+        aliases.append(alias)
+    return statement.with_changes(names=_ended(aliases))
+
+
+def _ended(aliases):
+    return [*aliases[:-1], aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+
+
+def _split(module, statement, ways):
+    """`from a import b, c` becomes one statement for each module that b and c are in."""
+    groups: dict[str, list] = {}
+    for alias, way in zip(statement.names, ways):
+        groups.setdefault(_source(way) if way else "", []).append(alias)
+    if len(groups) == 1:
+        (path,) = groups
+        return [module.code_for_node(statement.with_changes(module=dotted(path)))]
+    kept = groups.pop("", None)
+    done = [module.code_for_node(_without(statement, kept))] if kept else []
+    for path, aliases in groups.items():
+        names, comments = [], []
+        for alias in aliases:
+            comments += _comments(alias)
+            bare = alias.with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            names.append(module.code_for_node(bare))
+        text = f"from {path} import {', '.join(names)}"
+        done.append("  ".join([text, *comments]))
+    return done
+
+
+def _source(way: New) -> str:
+    """The module to import from: a module that moves is imported from its package."""
+    return way.module.rpartition(".")[0] if way.is_module else way.module
+
+
+def _comments(alias):
+    space = getattr(alias.comma, "whitespace_after", None)
+    comment = getattr(getattr(space, "first_line", None), "comment", None)
+    return [comment.value] if comment else []
+
+
+def _without(statement, kept):
+    """The statement with some of its names only; its end stays where it was."""
+    last, end = kept[-1], statement.names[-1]
+    if last is end:
+        return statement.with_changes(names=kept)
+    if statement.rpar is None:
+        return statement.with_changes(names=_ended(kept))
+    own = getattr(last.comma, "whitespace_after", None)
+    theirs = getattr(end.comma, "whitespace_after", statement.rpar.whitespace_before)
+    if not isinstance(own, cst.ParenthesizedWhitespace):
+        changed = last.with_changes(comma=end.comma)
+        return statement.with_changes(names=[*kept[:-1], changed])
+    if isinstance(theirs, cst.ParenthesizedWhitespace):
+        own = own.with_changes(indent=theirs.indent, last_line=theirs.last_line)
+    comma = last.comma.with_changes(whitespace_after=own)
+    rpar = statement.rpar
+    if not isinstance(end.comma, cst.Comma):
+        rpar = rpar.with_changes(whitespace_before=cst.SimpleWhitespace(""))
+    changed = last.with_changes(comma=comma)
+    return statement.with_changes(names=[*kept[:-1], changed], rpar=rpar)

@@ -1,0 +1,102 @@
+"""Strings that spell an old name: annotations, names to look up, code to run."""
+
+import ast
+import re
+
+from tf_lso.check.scopes import Site
+from tf_lso.migrate import left
+from tf_lso.migrate.paths import New, decide
+from tf_lso.migrate.texts import Text, applied
+
+# A string is code, for one who reads it, where it imports, calls or reaches an old name.
+_CODE = re.compile(
+    r"\bimport\b[^\n]*\bmixed_precision\b"
+    r"|\bfrom\b[^\n]*\bmixed_precision\b[^\n]*\bimport\b"
+    r"|\bmixed_precision\.(experimental\.)?\w+\s*\("
+    r"|\btrain\.experimental\.\w+\s*\("
+)
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
+_USUAL = {"tf": "tensorflow"}
+
+
+def plan(plan) -> None:
+    """Plans the strings of a program: annotations move, others are told of."""
+    sites = [site for site in plan.program.texts if id(site.node) not in plan.read]
+    if not sites:
+        return
+    for site in sites:
+        if id(site.node) in plan.annotations:
+            _annotation(plan, site)
+        elif id(site.node) in plan.docstrings:
+            if ">>>" in site.node.value:
+                _tell(plan, site)
+        else:
+            _tell(plan, site)
+
+
+def annotations_of(tree: ast.AST) -> set[int]:
+    """Return the ids of the strings that are annotations, or parts of one."""
+    found = set()
+    for node in ast.walk(tree):
+        for field in ("annotation", "returns"):
+            part = getattr(node, field, None)
+            if isinstance(part, ast.AST):
+                found |= {id(string) for string in _strings(part)}
+    return found
+
+
+def _strings(annotation):
+    if isinstance(annotation, ast.Subscript):
+        name = annotation.value
+        if getattr(name, "attr", getattr(name, "id", "")) == "Literal":
+            return
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        yield annotation
+    for child in ast.iter_child_nodes(annotation):
+        yield from _strings(child)
+
+
+def docstrings_of(tree: ast.AST) -> set[int]:
+    """Return the ids of the strings that stand alone as statements."""
+    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+
+
+def _annotation(plan, site):
+    """Plans the chains within a string annotation."""
+    spelled = plan.texts[site.cell].of(site.node)
+    value = site.node.value
+    try:
+        tree = ast.parse(value, mode="eval")
+    except SyntaxError:
+        return
+    if spelled.count(value) != 1 or "\n" in value:
+        return
+    inside = Text(value)
+    edits = []
+    stack: list[ast.AST] = [tree.body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Attribute):
+            chain = Site(node, site.scope, site.guards, site.cell)
+            edits.append(plan.chain(chain, at=site.node, text=inside))
+        else:
+            stack.extend(ast.iter_child_nodes(node))
+    edits = [edit for edit in edits if edit]
+    if edits:
+        start = plan.texts[site.cell].start(site.node) + spelled.index(value)
+        new = applied(value, edits)
+        plan.edit(site.cell, start, start + len(value), new)
+
+
+def _tell(plan, site):
+    value = site.node.value
+    if _DOTTED.fullmatch(value):
+        first, _, rest = value.partition(".")
+        way = decide(f"{_USUAL.get(first, first)}.{rest}", plan.settings)
+        if not isinstance(way, New):
+            return
+        tail = value.split(".")[way.parts :]
+        plan.leave(site, site.node, value, left.TEXT, ".".join([way.module, *tail]))
+    elif _CODE.search(value):
+        name = _CODE.search(value).group().strip()
+        plan.leave(site, site.node, name, left.TEXT, "tf_lso for tf")

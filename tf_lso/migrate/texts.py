@@ -1,0 +1,98 @@
+"""The text of a file or cell: offsets of syntax nodes, and edits of it."""
+
+import ast
+import io
+import re
+import tokenize
+from typing import NamedTuple
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+
+class Edit(NamedTuple):
+    """The text from `start` to `end` gives way to `new`."""
+
+    start: int
+    end: int
+    new: str
+
+
+class Text:
+    """A source text, and where its lines begin, as Python's parser counts them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        ends = [match.end() for match in _NEWLINE.finditer(text)]
+        self.starts = [0, *ends]
+
+    def offset(self, line: int, column: int) -> int:
+        """Return the offset of a place of the parser's; its columns are UTF-8 bytes."""
+        start = self.starts[line - 1]
+        text = self.text[start : start + column]
+        if not text.isascii():
+            text = text.encode()[:column].decode()
+        return start + len(text)
+
+    def start(self, node: ast.AST) -> int:
+        """Return the offset at which a node begins."""
+        return self.offset(node.lineno, node.col_offset)
+
+    def end(self, node: ast.AST) -> int:
+        """Return the offset at which a node ends."""
+        return self.offset(node.end_lineno, node.end_col_offset)
+
+    def of(self, node: ast.AST) -> str:
+        """Return the text of a node."""
+        return self.text[self.start(node) : self.end(node)]
+
+    def line(self, number: int) -> str:
+        """Return a line, without the white space around it."""
+        ends = [*self.starts[1:], len(self.text)]
+        return self.text[self.starts[number - 1] : ends[number - 1]].strip()
+
+    def before(self, offset: int) -> str:
+        """Return what stands before an offset in its line."""
+        start = max(start for start in self.starts if start <= offset)
+        return self.text[start:offset]
+
+    def after(self, offset: int) -> str:
+        """Return what stands after an offset in its line, without the line's end."""
+        return _NEWLINE.split(self.text[offset:], maxsplit=1)[0]
+
+    def newline(self, offset: int = 0) -> str:
+        """Return how the line at an offset ends, or else the others."""
+        found = _NEWLINE.search(self.text, offset) or _NEWLINE.search(self.text)
+        return found.group() if found else "\n"
+
+
+def applied(text: str, edits: list[Edit]) -> str:
+    """Return the text after the edits.
+
+    Raises:
+      ValueError: if two of them overlap.
+    """
+    done, place = [], 0
+    for edit in sorted(edits):
+        if edit.start < place:
+            raise ValueError(f"edits overlap at {edit.start}: {edit.new!r}")
+        done += [text[place : edit.start], edit.new]
+        place = edit.end
+    return "".join([*done, text[place:]])
+
+
+def decoded(data: bytes) -> tuple[str, str]:
+    """Return the text of a Python file, and the encoding that gives the bytes back.
+
+    Raises:
+      SyntaxError: if the declared encoding is none.
+      UnicodeError: if the bytes are not of that encoding.
+    """
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError:
+        data.decode()  # where that is what is wrong, its error says more
+        raise
+    text = data.decode(encoding)
+    if text.encode(encoding) != data:
+        raise ValueError(f"its {encoding} text cannot be written back as it is")
+    return text, encoding

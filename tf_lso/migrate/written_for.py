@@ -1,0 +1,94 @@
+"""Which API a program was written for: the old one, or Keras 3's.
+
+`keras.mixed_precision.LossScaleOptimizer` is a name of both.
+"""
+
+import ast
+
+from tf_lso import names
+from tf_lso.check import lookup
+from tf_lso.check.scopes import Program
+from tf_lso.migrate.calls import form_of
+from tf_lso.migrate.chains import chain_of
+from tf_lso.migrate.resolve import Resolver
+
+_KERAS_3 = tuple(
+    f"{keras}.{path}"
+    for keras in ("keras", "tensorflow.keras")
+    for path in names.KERAS_3_ONLY
+)
+_CLASS = "LossScaleOptimizer"
+
+
+def is_for_keras_3(program: Program, resolver: Resolver) -> bool:
+    """Whether a program uses what only Keras 3 has, and nothing of the old API."""
+    keras3 = False
+    for site in program.sites:
+        for path in _paths(site, resolver):
+            if _is_gone(path):
+                return False
+            keras3 |= path.startswith(_KERAS_3) and _is_whole(path)
+        if isinstance(site.node, ast.Attribute):
+            for node in chain_of(site.node):
+                if _is_old_method(node, program):
+                    return False
+                keras3 |= node.attr in names.KERAS_3_METHODS and (
+                    id(node) in program.calls
+                )
+        elif isinstance(site.node, ast.Call):
+            form = _form(site, resolver)
+            if form is False:
+                return False
+            keras3 |= form is True
+    return keras3
+
+
+def _is_whole(path):
+    return any(path == known or path.startswith(f"{known}.") for known in _KERAS_3)
+
+
+def _paths(site, resolver):
+    node = site.node
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.Attribute):
+        return [ref.path for ref in resolver.of(node, site.scope).refs]
+    return []
+
+
+def _is_gone(path):
+    """Whether the path leads to an old name or module that today has no more."""
+    for part in (path, lookup.parent(path)):
+        if part in lookup.MODULES and not lookup.in_tf_keras(part):
+            return not lookup.there_today(path)
+    return False
+
+
+def _is_old_method(node, program):
+    method = names.METHODS.get(node.attr)
+    if method is None or not method.breaks:
+        return False
+    called = id(node) in program.calls
+    return method.seen == names.ANYWHERE or (method.seen == names.CALLED and called)
+
+
+def _form(site, resolver):
+    """Returns True for a call in Keras 3's form, False in an old one, else None."""
+    found = resolver.of(site.node.func, site.scope)
+    if not any(lookup.symbol(ref.path) == _CLASS for ref in found.refs):
+        return None
+    keywords = {keyword.arg for keyword in site.node.keywords}
+    if keywords & {"dynamic", "loss_scale", "optimizer"} or len(site.node.args) > 3:
+        return False
+    if "name" in keywords:
+        return True
+    second = site.node.args[1] if len(site.node.args) > 1 else None
+    if isinstance(second, ast.Constant) and isinstance(second.value, bool):
+        return False
+    form = second is not None and any(
+        form_of(resolver, ref, site) for ref in found.refs
+    )
+    number = isinstance(getattr(second, "value", None), (int, float))
+    return True if form and number else None
