@@ -1,6 +1,9 @@
 """Numbers that a loss scale is made of: accepted, or refused by name."""
 
+import dataclasses
 import math
+
+import numpy as np
 
 from tf_lso.scaling import rule as rule_lib
 
@@ -74,3 +77,11 @@ def checked_rule(*, initial_scale, growth_steps, factor, min_scale, max_scale):
                 f"{name!r} ({value!r}) must not exceed {max_scale[0]!r} ({max_scale[1]!r})."
             )
     return rule
+
+
+def in_float32(rule):
+    """Return a `ScaleRule` whose scales are float32, as they are in a graph."""
+    names = ("initial_scale", "factor", "min_scale", "max_scale")
+    return dataclasses.replace(
+        rule, **{name: np.float32(getattr(rule, name)) for name in names}
+    )

@@ -3,18 +3,45 @@
 import tensorflow as tf
 
 from tf_lso.scaling import gradients as gradients_lib
+from tf_lso.scaling import packed, report
+
+# Where one number proves a whole tensor finite. Those of 16 bits would overflow too soon.
+_WIDE = (tf.float32, tf.float64)
 
 
-def _finite(gradient):
-    values = tf.convert_to_tensor(getattr(gradient, "values", gradient))
+def _is_finite(values):
+    """The exact verdict on one tensor. It writes a bool for each number."""
     if values.dtype.is_integer:
         return tf.constant(True)
     if values.dtype.is_complex:
-        return tf.reduce_all(
-            tf.math.is_finite(tf.math.real(values))
-            & tf.math.is_finite(tf.math.imag(values))
-        )
+        return _is_finite(tf.math.real(values)) & _is_finite(tf.math.imag(values))
     return tf.reduce_all(tf.math.is_finite(values))
+
+
+def _sum(values):
+    """A number that is finite only if all of `values` are; may be infinite if they are.
+
+    Reads the values once and writes nothing. XLA makes the plain sum the fastest loop,
+    the kernels of TensorFlow the sum of squares.
+    """
+    total = tf.reduce_sum(values) if report.in_xla() else tf.nn.l2_loss(values)
+    return tf.cast(total, tf.float32)
+
+
+@packed.packed
+def _exact(tensors):
+    return [tf.reduce_all(tf.stack([_is_finite(values) for values in tensors]))]
+
+
+@packed.packed
+def _proof(tensors):
+    """True only if all are finite; False also where the sums of wide ones overflow."""
+    wide = [values for values in tensors if values.dtype in _WIDE]
+    proofs = [_is_finite(values) for values in tensors if values.dtype not in _WIDE]
+    if wide:
+        total = tf.add_n([_sum(values) for values in wide])
+        proofs.append(tf.math.is_finite(total))
+    return [tf.reduce_all(tf.stack(proofs)) if len(proofs) > 1 else proofs[0]]
 
 
 def all_finite(gradients, summed=False):
@@ -30,10 +57,13 @@ def all_finite(gradients, summed=False):
     gradients = [g for g in gradients if g is not None]
     if not summed:
         gradients = [gradients_lib.with_summed_rows(g) for g in gradients]
-    verdicts = [_finite(g) for g in gradients]
-    if len(verdicts) == 1:
-        return verdicts[0]
-    return tf.reduce_all(tf.stack(verdicts)) if verdicts else tf.constant(True)
+    tensors = [tf.convert_to_tensor(getattr(g, "values", g)) for g in gradients]
+    if not tensors:
+        return tf.constant(True)
+    (proved,) = _proof(tensors)
+    if not any(values.dtype in _WIDE for values in tensors):
+        return proved
+    return tf.cond(proved, lambda: tf.constant(True), lambda: _exact(tensors)[0])
 
 
 def _nonfinite_flag(gradients):

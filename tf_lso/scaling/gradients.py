@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tf_lso.scaling import packed
+
 
 def _wide(dtype):
     """The dtype to divide in: float32, or wider where the gradient is."""
@@ -22,34 +24,37 @@ def scale_loss(loss, scale):
     return loss * tf.cast(scale, loss.dtype)
 
 
-def _unscale(values, scale):
+def _unscaled(values, scale):
     # A float16 reciprocal of a scale of 2**25 or more is 0, and the reciprocal of 3
     # is off in the eighth digit of a float64: divide, and in a wide dtype.
     wide = _wide(values.dtype)
     return tf.cast(tf.cast(values, wide) / tf.cast(scale, wide), values.dtype)
 
 
-def unscale_gradient(gradient, scale):
-    """Return `gradient` divided by `scale`, of the same kind, shape and dtype.
-
-    Args:
-      gradient: a dense tensor, `tf.IndexedSlices` (which stay sparse), or None.
-      scale: float32 scalar tensor.
-    """
-    if gradient is None:
-        return None
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(
-            _unscale(gradient.values, scale),
-            gradient.indices,
-            dense_shape=gradient.dense_shape,
-        )
-    return _unscale(tf.convert_to_tensor(gradient), scale)
+@packed.packed
+def _all_unscaled(tensors, scale):
+    return [_unscaled(values, scale) for values in tensors]
 
 
 def unscale_gradients(gradients, scale):
-    """Return a list with each gradient divided by `scale`; None stays None."""
-    return [unscale_gradient(gradient, scale) for gradient in gradients]
+    """Return a list with each gradient divided by `scale`, of the same kind and dtype.
+
+    Args:
+      gradients: iterable of dense tensors, `tf.IndexedSlices` (which stay sparse), and
+        None, which stays None.
+      scale: float32 scalar tensor.
+    """
+    gradients = list(gradients)
+    given = [g for g in gradients if g is not None]
+    values = [tf.convert_to_tensor(getattr(g, "values", g)) for g in given]
+    unscaled = iter(_all_unscaled(values, tf.convert_to_tensor(scale)))
+    return [g if g is None else _with_values(g, next(unscaled)) for g in gradients]
+
+
+def _with_values(gradient, values):
+    if not isinstance(gradient, tf.IndexedSlices):
+        return values
+    return tf.IndexedSlices(values, gradient.indices, dense_shape=gradient.dense_shape)
 
 
 def unscale_of(variables, gradients, scale):
@@ -58,12 +63,11 @@ def unscale_of(variables, gradients, scale):
     Keras 3's float8 layers have variables whose "gradient" is their next value, which
     no loss has scaled; Keras marks them.
     """
-    return [
-        gradient
-        if getattr(variable, "overwrite_with_gradient", False)
-        else unscale_gradient(gradient, scale)
-        for variable, gradient in zip(variables, gradients)
-    ]
+    scaled = [not getattr(v, "overwrite_with_gradient", False) for v in variables]
+    unscaled = unscale_gradients(
+        [g if s else None for g, s in zip(gradients, scaled)], scale
+    )
+    return [u if s else g for g, u, s in zip(gradients, unscaled, scaled)]
 
 
 def with_dense_shape(gradient, variable):

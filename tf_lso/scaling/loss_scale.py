@@ -7,6 +7,7 @@ from tf_lso import environment
 environment.require_tensorflow()  # all that uses TensorFlow begins here
 
 # ruff: noqa: E402
+import numpy as np
 import tensorflow as tf
 
 from tf_lso.scaling import apply as apply_lib
@@ -238,6 +239,7 @@ class DynamicLossScale(LossScale):
             "current_loss_scale", self._rule.initial_scale, tf.float32
         )
         self._num_good_steps = self._add_weight("good_steps", 0, tf.int64)
+        self._rule32 = arguments.in_float32(self._rule)
         self._times_stuck = _unsaved_variable(0, "times_stuck", tf.int64)
 
     @property
@@ -298,27 +300,38 @@ class DynamicLossScale(LossScale):
 
     def _advance(self, finite):
         scale, count = self._current_loss_scale, self._num_good_steps
-        before = rule_lib.ScaleState(
+        tensors = rule_lib.ScaleState(
             tf.convert_to_tensor(scale), tf.convert_to_tensor(count)
         )
-        after = rule_lib.next_state(self._rule, before, finite, where=_where)
+        if (
+            tf.executing_eagerly()
+        ):  # numbers, since each operation on tensors costs more
+            before = rule_lib.ScaleState(*(tensor.numpy() for tensor in tensors))
+            with np.errstate(over="ignore", invalid="ignore"):
+                after = rule_lib.next_state(self._rule32, before, bool(finite))
+            only_counted = after == (before.scale, before.count + 1)
+        else:
+            before = tensors
+            after = rule_lib.next_state(self._rule, before, finite, where=_where)
+            # tf.equal, since == compares identity in TensorFlow 1 graphs.
+            only_counted = tf.equal(after.scale, before.scale) & tf.equal(
+                after.count, before.count + 1
+            )
 
         def count_on():
             # An increment, so that threads which share the scale lose no step.
             return apply_lib.after([count.assign_add(1)], True)
 
         def move():
-            self._report(before, finite)
+            self._report(tensors, finite)
             return apply_lib.after(
                 [scale.assign(after.scale), count.assign(after.count)], False
             )
 
-        # tf.equal, since == compares identity in TensorFlow 1 graphs.
-        only_counted = tf.equal(after.scale, before.scale) & tf.equal(
-            after.count, before.count + 1
-        )
-        op = tf.cond(only_counted, count_on, move)
-        return (None if tf.executing_eagerly() else op.op), finite
+        if tf.executing_eagerly():
+            (count_on if only_counted else move)()
+            return None, finite
+        return tf.cond(only_counted, count_on, move).op, finite
 
     def _report(self, before, finite):
         """Tell of a scale that cannot shrink any more, and of one that is no number."""
