@@ -1,0 +1,95 @@
+"""Eager operations in one call."""
+
+import threading
+
+import pytest
+import tensorflow as tf
+
+from tf_lso.scaling import packed
+
+
+def sums(tensors, factor):
+    return [tf.reduce_sum(tensor) * tf.cast(factor, tensor.dtype) for tensor in tensors]
+
+
+TENSORS = [tf.constant([1.0, 2.0]), tf.constant(3, tf.int32), tf.ones([2, 2], tf.half)]
+EXPECTED = [6.0, 6, 8.0]
+
+
+@pytest.fixture
+def counted():
+    """A packed function, and how often Python ran it."""
+    calls = []
+
+    @packed.packed
+    def function(tensors, factor):
+        calls.append(len(tensors))
+        return sums(tensors, factor)
+
+    return function, calls
+
+
+def test_gives_what_the_function_gives():
+    results = packed.packed(sums)(TENSORS, tf.constant(2.0))
+    assert [result.numpy() for result in results] == EXPECTED
+    assert [result.dtype for result in results] == [tensor.dtype for tensor in TENSORS]
+
+
+def test_runs_python_once_for_tensors_of_the_same_dtypes(counted):
+    function, calls = counted
+    for shape in ([2], [3], [2, 4], []):
+        assert function([tf.ones(shape)] * 2, tf.constant(2.0))[1].shape == []
+    assert calls == [2]
+    function([tf.ones([2], tf.half)] * 2, tf.constant(2.0))
+    function([tf.ones([2])], tf.constant(2.0))
+    assert calls == [2, 2, 1]
+
+
+def test_is_part_of_the_function_that_is_traced(counted):
+    function, calls = counted
+
+    @tf.function
+    def step(factor):
+        return function(TENSORS, factor)
+
+    assert [result.numpy() for result in step(tf.constant(2.0))] == EXPECTED
+    graph = step.get_concrete_function(tf.constant(2.0)).graph
+    assert "PartitionedCall" not in {op.type for op in graph.get_operations()}
+
+
+def test_no_tensors_need_no_call(counted):
+    function, calls = counted
+    assert function([], tf.constant(2.0)) == []
+    assert calls == [0]
+
+
+def test_a_tape_sees_each_operation():
+    """This fails when the private name, by which a tape is seen, has moved."""
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        (y,) = packed.packed(sums)([x], tf.constant(3.0))
+    assert tape.gradient(y, x).numpy().tolist() == [3.0, 3.0]
+
+
+def test_a_forward_accumulator_does_too():
+    x = tf.constant([1.0, 2.0])
+    with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as accumulator:
+        (y,) = packed.packed(sums)([x], tf.constant(3.0))
+    assert accumulator.jvp(y).numpy() == 6.0
+
+
+def test_the_first_thread_does_not_bind_it_to_its_device(counted):
+    function, _ = counted
+    devices = {}
+
+    def on(device):
+        with tf.device(device):
+            devices[device] = function([tf.ones([2])], tf.constant(2.0))[0].device
+
+    for device in ("CPU:1", "CPU:0"):
+        thread = threading.Thread(target=on, args=(device,))
+        thread.start()
+        thread.join()
+    for device, used in devices.items():
+        assert used.endswith(device)
