@@ -116,6 +116,8 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
         """Return the gradients summed over all replicas, and their variables."""
         inner = self.inner_optimizer
         pairs = inner._transform_unaggregated_gradients(list(zip(gradients, variables)))
+        if self.aggregates_in_full and checks.is_alone():
+            return checks.unzip(pairs)
         return checks.unzip(inner._aggregate_gradients(pairs))
 
     @property
@@ -224,6 +226,8 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
     def aggregate_inner(self, gradients, variables):
         """Return the gradients summed over all replicas, and their variables."""
         aggregate = checks.own_aggregation(self.inner_optimizer, OPTIMIZER)
+        if aggregate is None and checks.is_alone():
+            return gradients, variables
         if aggregate is None:
             aggregate = self.inner_optimizer.aggregate_gradients
         return checks.unzip(aggregate(list(zip(gradients, variables))))

@@ -57,7 +57,7 @@ def all_finite(gradients, summed=False):
     gradients = [g for g in gradients if g is not None]
     if not summed:
         gradients = [gradients_lib.with_summed_rows(g) for g in gradients]
-    tensors = [tf.convert_to_tensor(getattr(g, "values", g)) for g in gradients]
+    tensors = gradients_lib.values_of(gradients)
     if not tensors:
         return tf.constant(True)
     (proved,) = _proof(tensors)
@@ -107,6 +107,13 @@ def agreed(gradients):
     return tf.equal(flag, 0)
 
 
+def _first_here(value):
+    """The value on the first replica of this process."""
+    if not isinstance(value, tf.distribute.DistributedValues):
+        return value
+    return tf.distribute.get_strategy().experimental_local_results(value)[0]
+
+
 def of_aggregated(gradients):
     """Return whether aggregated gradients are finite, with no communication.
 
@@ -120,6 +127,5 @@ def of_aggregated(gradients):
       A scalar bool tensor.
     """
     if tf.distribute.in_cross_replica_context():
-        strategy = tf.distribute.get_strategy()
-        gradients = [strategy.experimental_local_results(g)[0] for g in gradients]
+        gradients = [_first_here(gradient) for gradient in gradients]
     return all_finite(gradients, summed=True)

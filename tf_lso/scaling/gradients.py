@@ -45,8 +45,7 @@ def unscale_gradients(gradients, scale):
       scale: float32 scalar tensor.
     """
     gradients = list(gradients)
-    given = [g for g in gradients if g is not None]
-    values = [tf.convert_to_tensor(getattr(g, "values", g)) for g in given]
+    values = values_of([g for g in gradients if g is not None])
     unscaled = iter(_all_unscaled(values, tf.convert_to_tensor(scale)))
     return [g if g is None else _with_values(g, next(unscaled)) for g in gradients]
 
@@ -68,6 +67,18 @@ def unscale_of(variables, gradients, scale):
         [g if s else None for g, s in zip(gradients, scaled)], scale
     )
     return [u if s else g for g, u, s in zip(gradients, unscaled, scaled)]
+
+
+def values_of(gradients):
+    """Return the tensor of each gradient; of slices, that of their rows."""
+    return [
+        gradient
+        if isinstance(gradient, tf.Tensor)
+        else tf.convert_to_tensor(
+            gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+        )
+        for gradient in gradients
+    ]
 
 
 def with_dense_shape(gradient, variable):
