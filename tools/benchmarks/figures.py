@@ -1,0 +1,118 @@
+"""From seconds to figures: added time, spread, ratios. No TensorFlow here."""
+
+import statistics
+
+from tools.benchmarks import choices, workloads
+
+# What has to be equal for two records to be compared.
+_SETTING = ("workload", "mode", "strategy")
+# Below this a difference says nothing: it is a hundredth of the shortest step.
+_LEAST_MS = 1e-3
+
+
+def complete(records):
+    """Merge the records of each candidate, and add the figures derived from them.
+
+    Args:
+      records: dicts as from `plan.record_of`, of all jobs of a run.
+
+    Returns:
+      A list of dicts, one for each candidate in each setting, in the order of the
+      records, with these keys where they were measured:
+
+      - `ms`: median time of a step;
+      - `added_ms`: median over the rounds of the time above that of the bare optimizer
+        in the same round; `added_quartiles` are the first and third quartile, and
+        `added_iqr_ms` lies between them;
+      - `ratio_to_peer`, `ratio_to_best_peer`, `ratio_to_floor`: `added_ms` over that of
+        the family's own, of the cheapest peer of all families, and of the floor. None
+        where that adds nothing that can be told from zero;
+      - `operations_per_gradient`: graph operations above those of bare;
+      - `collectives`, `traces`, `host_operations`: see counting.py;
+      - `added_peak_mb`: peak memory above that of bare.
+    """
+    merged = _merged(records)
+    groups = {}
+    for record in merged:
+        groups.setdefault(_key(record), []).append(record)
+    for group in groups.values():
+        bare = next(r for r in group if r["candidate"] == choices.BARE)
+        for record in group:
+            _compare_with_bare(record, bare)
+    best = _best_peers(merged)
+    for group in groups.values():
+        by_name = {record["candidate"]: record for record in group}
+        for record in group:
+            if record["candidate"] == choices.BARE or "added_ms" not in record:
+                continue
+            others = {
+                "ratio_to_peer": by_name.get(choices.PEER, {}).get("added_ms"),
+                "ratio_to_best_peer": best.get(_key(record)[:-1]),
+                "ratio_to_floor": by_name.get(choices.FLOOR, {}).get("added_ms"),
+            }
+            for key, other in others.items():
+                record[key] = ratio(record["added_ms"], other)
+    return merged
+
+
+def ratio(added, other):
+    """`added` over `other`, or None where `other` is missing or nothing."""
+    return added / other if other is not None and other >= _LEAST_MS else None
+
+
+def added(seconds, bare):
+    """The quartiles of the milliseconds above bare, round by round.
+
+    Args:
+      seconds: list of float, one a round.
+      bare: the same of the bare optimizer.
+
+    Returns:
+      First quartile, median, third quartile.
+    """
+    differences = [1e3 * (s - b) for s, b in zip(seconds, bare, strict=True)]
+    if len(differences) == 1:
+        return differences * 3
+    return statistics.quantiles(differences, n=4, method="inclusive")
+
+
+def _key(record):
+    return (*(record[name] for name in _SETTING), record["family"])
+
+
+def _merged(records):
+    """One record for each candidate, of its time and its memory."""
+    merged = {}
+    for record in records:
+        fields = {k: v for k, v in record.items() if k != "what" and v is not None}
+        # Time comes before memory, so a reason not to time it is kept.
+        merged.setdefault((*_key(record), record["candidate"]), {}).update(fields)
+    return list(merged.values())
+
+
+def _compare_with_bare(record, bare):
+    if "seconds" in record:
+        record["ms"] = 1e3 * statistics.median(record["seconds"])
+    if "seconds" in record and "seconds" in bare and record is not bare:
+        low, middle, high = added(record["seconds"], bare["seconds"])
+        record |= {
+            "added_ms": middle,
+            "added_quartiles": [low, high],
+            "added_iqr_ms": high - low,
+        }
+    if "operations" in record and "operations" in bare:
+        tensors = len(workloads.get(record["workload"]).gradients)
+        more = record["operations"] - bare["operations"]
+        record["operations_per_gradient"] = more / tensors
+    if "peak_bytes" in record and "peak_bytes" in bare:
+        record["added_peak_mb"] = (record["peak_bytes"] - bare["peak_bytes"]) / 1e6
+
+
+def _best_peers(records):
+    """The least added time of a peer of any family, by setting."""
+    best = {}
+    for record in records:
+        if record["candidate"] == choices.PEER and "added_ms" in record:
+            key = _key(record)[:-1]
+            best[key] = min(best.get(key, record["added_ms"]), record["added_ms"])
+    return best
