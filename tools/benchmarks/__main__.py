@@ -3,6 +3,7 @@
 import argparse
 import json
 import pathlib
+import signal
 import sys
 
 from tools.benchmarks import about, choices, figures, plan, report, running, workloads
@@ -75,19 +76,16 @@ def main(arguments=None):
     else:
         result = _measured(options)
     if options.out:
-        _write(options, result)
-    print(report.machine(result["environment"]), end="\n\n")
-    print(report.table(result["figures"], options.markdown))
-    if result["imports"]:
-        print("\n" + report.imports(result["imports"]))
+        _write(options.out, result)
+        _draw(options.out, result)
+    print(report.text(result, options.markdown))
     return 1 if result["failures"] else 0
 
 
 def _measured(options):
-    small = ["tiny"] if options.quick else list(workloads.WORKLOADS)
-    chosen = options.workloads or small
-    if options.sweep:
-        chosen = [*chosen, *(name for name in workloads.SWEEP if name not in chosen)]
+    # So that what ends this process, a time limit for instance, ends its children too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    chosen = _chosen_workloads(options)
     jobs, records = plan.jobs(
         modes=options.modes or list(choices.MODES),
         strategies=options.strategies or ["default"],
@@ -97,20 +95,30 @@ def _measured(options):
         rounds=options.rounds or (3 if options.quick else 15),
         memory=options.memory,
     )
-    environment, failures = about.environment(), []
+    result = {
+        "environment": about.environment(),
+        "workloads": {name: _size(workloads.get(name)) for name in chosen},
+        "imports": about.import_seconds(_IMPORTS) if options.imports else None,
+        "failures": [],
+        "figures": figures.complete(records),
+    }
     for job in _with_progress(jobs):
         found, failure = running.run(job, options.timeout)
         records += found
         if failure:
-            failures.append(failure)
+            result["failures"].append(failure)
             print(failure, file=sys.stderr)
-    return {
-        "environment": environment,
-        "workloads": {name: _size(workloads.get(name)) for name in chosen},
-        "imports": about.import_seconds(_IMPORTS) if options.imports else None,
-        "failures": failures,
-        "figures": figures.complete(records),
-    }
+        result["figures"] = figures.complete(records)
+        if options.out:
+            _write(options.out, result)  # what is there stays if the run is ended
+    return result
+
+
+def _chosen_workloads(options):
+    small = ["tiny"] if options.quick else list(workloads.WORKLOADS)
+    chosen = options.workloads or small
+    sweep = workloads.SWEEP if options.sweep else ()
+    return [*chosen, *(name for name in sweep if name not in chosen)]
 
 
 def _size(workload):
@@ -138,16 +146,19 @@ def _with_progress(jobs):
             bar.update()
 
 
-def _write(options, result):
-    options.out.mkdir(parents=True, exist_ok=True)
-    file = options.out / "benchmark.json"
-    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+def _write(folder, result):
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(result, indent=1) + "\n"
+    (folder / "benchmark.json").write_text(text, encoding="utf-8")
+
+
+def _draw(folder, result):
     try:
         from tools.benchmarks import plots
     except ImportError as error:
         print(f"No plots: {error}. pip install matplotlib", file=sys.stderr)
         return
-    for plot in plots.draw(result, options.out):
+    for plot in plots.draw(result, folder):
         print(f"plot {plot}", file=sys.stderr)
 
 

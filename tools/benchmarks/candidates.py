@@ -65,7 +65,7 @@ def make(name, family, workload, variables, strategy, mode, gradients):
     if name == choices.FLOOR:
         check = floor.cheapest(mode, gradients())
         apply = floor.apply_with(check, mode, optimizer)
-        return Candidate(optimizer, _unscaled, apply, f"checks by {check}")
+        return Candidate(optimizer, _unscaled, apply, check)
     if family == "keras3" and name != choices.LEGACY_PROTOCOL:
         return Candidate(optimizer, optimizer.scale_loss, _plain(optimizer))
     return Candidate(optimizer, optimizer.get_scaled_loss, _unscaling(optimizer))

@@ -1,13 +1,13 @@
 """From seconds to figures: added time, spread, ratios. No TensorFlow here."""
 
+import math
 import statistics
 
 from tools.benchmarks import choices, workloads
 
 # What has to be equal for two records to be compared.
 _SETTING = ("workload", "mode", "strategy")
-# Below this a difference says nothing: it is a hundredth of the shortest step.
-_LEAST_MS = 1e-3
+_CLOCK_MS = 1e-4  # about what reading the clock takes
 
 
 def complete(records):
@@ -25,8 +25,8 @@ def complete(records):
         in the same round; `added_quartiles` are the first and third quartile, and
         `added_iqr_ms` lies between them;
       - `ratio_to_peer`, `ratio_to_best_peer`, `ratio_to_floor`: `added_ms` over that of
-        the family's own, of the cheapest peer of all families, and of the floor. None
-        where that adds nothing that can be told from zero;
+        the family's own, of the cheapest peer of all families, and of the floor; None
+        where that cannot be told from nothing;
       - `operations_per_gradient`: graph operations above those of bare;
       - `collectives`, `traces`, `host_operations`: see counting.py;
       - `added_peak_mb`: peak memory above that of bare.
@@ -43,21 +43,29 @@ def complete(records):
     for group in groups.values():
         by_name = {record["candidate"]: record for record in group}
         for record in group:
-            if record["candidate"] == choices.BARE or "added_ms" not in record:
+            if "added_ms" not in record:
                 continue
             others = {
-                "ratio_to_peer": by_name.get(choices.PEER, {}).get("added_ms"),
+                "ratio_to_peer": by_name.get(choices.PEER),
                 "ratio_to_best_peer": best.get(_key(record)[:-1]),
-                "ratio_to_floor": by_name.get(choices.FLOOR, {}).get("added_ms"),
+                "ratio_to_floor": by_name.get(choices.FLOOR),
             }
             for key, other in others.items():
-                record[key] = ratio(record["added_ms"], other)
+                record[key] = ratio(record, other)
     return merged
 
 
-def ratio(added, other):
-    """`added` over `other`, or None where `other` is missing or nothing."""
-    return added / other if other is not None and other >= _LEAST_MS else None
+def ratio(record, other):
+    """How much `record` adds for each that `other` adds.
+
+    None where `other` is missing, or adds less than twice what its median may be off by
+    chance: a ratio to that is noise.
+    """
+    if other is None or "added_ms" not in other:
+        return None
+    chance = other["added_iqr_ms"] / math.sqrt(len(other["seconds"]))
+    least = max(2 * chance, _CLOCK_MS)
+    return record["added_ms"] / other["added_ms"] if other["added_ms"] > least else None
 
 
 def added(seconds, bare):
@@ -109,10 +117,12 @@ def _compare_with_bare(record, bare):
 
 
 def _best_peers(records):
-    """The least added time of a peer of any family, by setting."""
+    """The peer of any family that adds least, by setting."""
     best = {}
     for record in records:
         if record["candidate"] == choices.PEER and "added_ms" in record:
             key = _key(record)[:-1]
-            best[key] = min(best.get(key, record["added_ms"]), record["added_ms"])
+            best[key] = min(
+                best.get(key, record), record, key=lambda peer: peer["added_ms"]
+            )
     return best

@@ -67,6 +67,7 @@ def _draw(figures, sizes, label, strategy, path):
         figsize=(4.2 * shape["ncols"], 3.2 * shape["nrows"]),
         squeeze=False,
         sharex=True,
+        layout="constrained",
     )
     for row, family in enumerate(families):
         for column, mode in enumerate(modes):
@@ -74,15 +75,14 @@ def _draw(figures, sizes, label, strategy, path):
             own = [r for r in figures if (r["family"], r["mode"]) == (family, mode)]
             _draw_panel(panel, own, sizes)
             panel.set_title(f"{choices.FAMILIES[family]}, {mode}", fontsize=9)
-            panel.set_xlabel(label if row == len(families) - 1 else "")
             panel.set_ylabel("added ms a step" if column == 0 else "")
     handles = {}
     for panel in panels.flat:
         handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
     if handles:
         figure.legend(handles.values(), handles, loc="outside upper center", ncols=5)
-    figure.suptitle(f"Added by loss scaling, strategy: {strategy}", y=-0.02, fontsize=9)
-    figure.savefig(path, dpi=150, bbox_inches="tight")
+    figure.supxlabel(f"{label} (strategy: {strategy})", fontsize=10)
+    figure.savefig(path, dpi=150)
     pyplot.close(figure)
 
 

@@ -17,6 +17,21 @@ _COLUMNS = (
 )
 
 
+def text(result, markdown=False):
+    """All that is printed of a run.
+
+    Args:
+      result: what stands in benchmark.json.
+      markdown: whether for a page; otherwise for a terminal.
+    """
+    parts = [
+        machine(result["environment"]),
+        table(result["figures"], markdown),
+        imports(result["imports"], markdown),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
 def table(figures, markdown=False):
     """The text of one table for each mode, strategy and workload.
 
@@ -51,11 +66,11 @@ def machine(environment):
     )
 
 
-def imports(seconds):
-    """One line on the import times, or two."""
-    return "\n".join(
-        f"{what}: {1e3 * value:.0f} ms" for what, value in (seconds or {}).items()
-    )
+def imports(seconds, markdown=False):
+    """A line for each import time."""
+    mark = "- " if markdown else ""
+    lines = [f"{mark}{what}: {1e3 * s:.0f} ms" for what, s in (seconds or {}).items()]
+    return "\n".join(lines)
 
 
 def _groups(figures):
@@ -120,18 +135,12 @@ def _skipped(records, markdown):
 
 
 def _floors(figures):
-    """Which operations the floor took, by mode."""
-    notes = {}
+    """A line that says which operations the floor took, by mode; in a list."""
+    modes = {}
     for record in figures:
         if record.get("note") and record["candidate"] == choices.FLOOR:
-            notes.setdefault(record["mode"], {}).setdefault(record["note"], 0)
-            notes[record["mode"]][record["note"]] += 1
-    return [
-        "The floor "
-        + "; ".join(
-            f"in {mode} mode "
-            + ", ".join(f"{note} ({times} times)" for note, times in found.items())
-            for mode, found in notes.items()
-        )
-        + "."
-    ] * bool(notes)
+            modes.setdefault(record["mode"], set()).add(record["note"])
+    said = [f"in {mode} {', '.join(sorted(notes))}" for mode, notes in modes.items()]
+    return [f"The floor checks by the cheapest of several: {'; '.join(said)}."] * bool(
+        said
+    )

@@ -1,5 +1,6 @@
 """The variables and inputs of a workload, and the gradients that a step computes."""
 
+import numpy as np
 import tensorflow as tf
 
 from tools.benchmarks import replicas
@@ -12,7 +13,7 @@ def variables_of(workload, strategy):
     with replicas.scope(strategy):
         return [
             # Small and not zero: a model of zeros would have gradients of zero.
-            tf.Variable(_uniform(gradient.shape, number) * 0.1, name=f"v{number}")
+            tf.Variable(_uniform(gradient.shape, number, limit=0.1), name=f"v{number}")
             for number, gradient in enumerate(workload.gradients)
         ]
 
@@ -73,6 +74,13 @@ def _fed(strategy, shape, number):
     return replicas.feed(strategy, lambda replica: _uniform(shape, number, replica))
 
 
-def _uniform(shape, *seed):
-    seed = (*seed, 0)[:2]
-    return tf.random.stateless_uniform(shape, seed, minval=-1.0, maxval=1.0)
+def _uniform(shape, number, replica=0, limit=1.0):
+    """Numbers between -limit and limit, made in place by NumPy.
+
+    TensorFlow's allocator would keep what its own operations need on the way, and a
+    step that takes it again would not show in the peak memory.
+    """
+    numbers = np.random.default_rng((number, replica)).random(shape, np.float32)
+    numbers -= 0.5
+    numbers *= 2 * limit
+    return tf.convert_to_tensor(numbers)

@@ -71,7 +71,7 @@ _MLP = [(32, 64), (64,), (64, 10), (10,)]
 _SMALL_MODEL = [(64, 128), (128,), (128, 128), (128,), (128, 10), (10,)]
 
 _NAMED = (
-    _dense("tiny", "tiny MLP", _MLP, repeats=10),
+    _dense("tiny", "tiny MLP", _MLP, repeats=20),
     _dense("small400", "400 small tensors", [(256,)] * 400, repeats=2),
     _dense("resnet50", "ResNet-50 shapes", shapes.resnet50()),
     _dense("bert", "BERT-base shapes", shapes.bert_base()),
@@ -82,9 +82,9 @@ _NAMED = (
         # Momentum reads and writes the whole table in every step, which drowns what
         # loss scaling adds to 64 rows.
         momentum=0.0,
-        repeats=5,
+        repeats=10,
     ),
-    _dense("model", "small model, whole steps", _SMALL_MODEL, repeats=5, trains=True),
+    _dense("model", "small model, whole steps", _SMALL_MODEL, repeats=10, trains=True),
 )
 WORKLOADS = {workload.name: workload for workload in _NAMED}
 
