@@ -113,5 +113,5 @@ def get(name):
         )
     tensors, values = map(int, sized.groups())
     repeats = 5 if tensors * values < 100_000 else 1
-    title = f"{tensors} tensors of {values}"
+    title = f"{values} values each"
     return _dense(name, title, [(values,)] * tensors, repeats=repeats)
