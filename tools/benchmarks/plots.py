@@ -15,11 +15,7 @@ _STYLES = {
     choices.FIXED: {"color": "tab:green", "marker": "^"},
     choices.FLOOR: {"color": "black", "marker": "x", "linestyle": "--"},
 }
-# File, what a workload has of it, label; and which sizes of a sweep vary just that.
-_AXES = (
-    ("tensors", "tensors", "gradient tensors"),
-    ("bytes", "bytes", "bytes of gradients"),
-)
+_AXES = {"tensors": "gradient tensors", "bytes": "bytes of gradients"}
 
 
 def draw(result, folder):
@@ -33,29 +29,20 @@ def draw(result, folder):
     paths = []
     for strategy in dict.fromkeys(r["strategy"] for r in figures):
         of_strategy = [r for r in figures if r["strategy"] == strategy]
-        for name, size, label in _AXES:
-            path = folder / f"added-by-{name}-{strategy}.png"
-            sizes = {n: w[size] for n, w in result["workloads"].items()}
-            _draw(_along(of_strategy, name), sizes, label, strategy, path)
+        for axis, label in _AXES.items():
+            path = folder / f"added-by-{axis}-{strategy}.png"
+            sizes = {name: w[axis] for name, w in result["workloads"].items()}
+            _draw(_along(of_strategy, axis), sizes, label, strategy, path)
             paths.append(path)
     return paths
 
 
 def _along(figures, axis):
     """The figures to draw: where a sweep is there, the part that varies this alone."""
-    fixed = {
-        "tensors": f"x{workloads.SWEEP_VALUES}",
-        "bytes": f"{workloads.SWEEP_TENSORS}x",
-    }[axis]
-    swept = [
-        r
-        for r in figures
-        if r["workload"] in workloads.SWEEP and fixed in f"{r['workload']} "[:-1]
-    ]
+    swept = [r for r in figures if r["workload"] in workloads.SWEEP_ALONG[axis]]
     # Whole steps are of another kind: what they add depends on the batch, too.
-    rest = [r for r in figures if r["workload"] in workloads.WORKLOADS]
-    rest = [r for r in rest if not workloads.get(r["workload"]).trains]
-    return swept or rest
+    named = [r for r in figures if r["workload"] not in workloads.SWEEP]
+    return swept or [r for r in named if not workloads.get(r["workload"]).trains]
 
 
 def _draw(figures, sizes, label, strategy, path):
@@ -80,7 +67,10 @@ def _draw(figures, sizes, label, strategy, path):
     for panel in panels.flat:
         handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
     if handles:
-        figure.legend(handles.values(), handles, loc="outside upper center", ncols=5)
+        columns = 5 if len(modes) > 1 else 2
+        figure.legend(
+            handles.values(), handles, loc="outside upper center", ncols=columns
+        )
     figure.supxlabel(f"{label} (strategy: {strategy})", fontsize=10)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)

@@ -88,12 +88,12 @@ _NAMED = (
 )
 WORKLOADS = {workload.name: workload for workload in _NAMED}
 
-# Against the number of tensors at 256 values each, and against bytes in ten tensors.
-SWEEP_VALUES, SWEEP_TENSORS = 256, 10
-SWEEP = (
-    *(f"{tensors}x{SWEEP_VALUES}" for tensors in (1, 10, 100, 1000)),
-    *(f"{SWEEP_TENSORS}x{values}" for values in (4096, 65536, 1_048_576, 4_194_304)),
-)
+# For plots: more tensors of one size, and more bytes in one number of tensors.
+SWEEP_ALONG = {
+    "tensors": ("1x256", "10x256", "100x256", "1000x256"),
+    "bytes": ("10x256", "10x4096", "10x65536", "10x1048576", "10x4194304"),
+}
+SWEEP = tuple(dict.fromkeys(name for names in SWEEP_ALONG.values() for name in names))
 _SIZED = re.compile(r"([1-9]\d*)x([1-9]\d*)")
 
 
