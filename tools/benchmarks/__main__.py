@@ -57,7 +57,7 @@ def parser():
     made.add_argument("--memory", action="store_true")
     made.add_argument("--imports", action="store_true")
     made.add_argument("--rounds", type=_positive)
-    made.add_argument("--timeout", type=_positive, default=900)
+    made.add_argument("--timeout", type=_positive, default=600)
     made.add_argument("--quick", action="store_true")
     made.add_argument("--out", type=pathlib.Path)
     made.add_argument("--markdown", action="store_true")

@@ -17,7 +17,7 @@ def run(job, timeout):
 
     Args:
       job: the Job.
-      timeout: seconds after which its processes are killed.
+      timeout: seconds that its processes have for each workload.
     """
     count = choices.STRATEGIES[job.strategy].processes
     with tempfile.TemporaryDirectory() as folder:
@@ -26,7 +26,7 @@ def run(job, timeout):
         results = run_workers(
             [*program, json.dumps(job._asdict()), str(file)],
             count,
-            timeout,
+            timeout * len(job.workloads),
             _environment(job),
             cwd=_ROOT,
         )
