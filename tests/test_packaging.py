@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[1]
-_TOOLS = ("tools/run", "tools/test", ".ci/run")
+_TOOLS = ("tools/run", "tools/test", "tools/benchmark", ".ci/run")
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,7 @@ def test_no_distribution_of_tensorflow_is_required(config):
         ("tensorflow", {"tensorflow"}),
         ("tensorflow-cpu", {"tensorflow-cpu"}),
         ("tf-keras", {"tf-keras"}),
+        ("benchmark", {"matplotlib", "tf-keras", "tqdm"}),
         ("demo", {"matplotlib", "scikit-learn", "tqdm"}),
         ("migrate", {"libcst", "tqdm"}),
         ("test", {"hypothesis", "libcst", "pytest", "ruff"}),
@@ -103,7 +104,7 @@ def test_tools_are_executable_and_parse(tool):
     subprocess.run(["bash", "-n", path], check=True)
 
 
-@pytest.mark.parametrize("tool", ["tools/run", "tools/test"])
+@pytest.mark.parametrize("tool", ["tools/run", "tools/test", "tools/benchmark"])
 def test_help_needs_no_environment(tool, tmp_path):
     # With a Python that does not exist, any attempt to make one would fail.
     shown = subprocess.run(
