@@ -5,15 +5,31 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
+import keras
 import pytest
 import tensorflow as tf
+import tf_keras
 
-from tests.families import FAMILIES
+from tests.families import FAMILIES, wrapped
+from tf_lso.installation import loading
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 4,
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_help_to_load():
+    """Take back what the first wrapped optimizer of a process turns on.
+
+    So that the order of the tests does not matter; tests/state/test_without_install.py
+    is about it.
+    """
+    for name in FAMILIES:
+        wrapped(name)
+    for module in (keras, tf_keras):
+        loading.disable(module)
 
 
 @pytest.fixture(params=FAMILIES)

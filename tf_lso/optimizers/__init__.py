@@ -1,5 +1,6 @@
 """The one optimizer class, and which face serves which optimizer family."""
 
+import functools
 import inspect
 import sys
 import types
@@ -88,8 +89,20 @@ def _bound(cls, optimizer):
         )
         if face is keras3.Keras3Face:
             keras3.register(cls, bound)
+        _help_to_load("keras" if face is keras3.Keras3Face else "tf_keras")
         _bound_classes[cls, face] = bound
     return _bound_classes[cls, face]
+
+
+@functools.cache
+def _help_to_load(name):
+    """Let a Keras save and load all state of wrapped optimizers, from the first one on.
+
+    Its files would leave some out without a word.
+    """
+    from tf_lso.installation import loading
+
+    loading.enable(sys.modules[name])
 
 
 def _the_inner(optimizer, inner_optimizer):

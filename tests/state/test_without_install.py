@@ -1,0 +1,89 @@
+"""Without `tf_lso.install()`: files keep all state, or an error says that they do not.
+
+From the first wrapped optimizer on, both Kerases save and load all of it.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import keras
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        keras.__version__.startswith("3.0."),
+        reason="Keras 3.0 saves neither checkpoints nor .h5 files nor copies of models",
+    ),
+]
+
+_ALL = """
+import json, pathlib, sys
+from tests.state import formats, programs
+family, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+ends = {}
+for number, name in enumerate(formats.FORMATS):
+    if not formats.exists(name, family):
+        continue
+    program = programs.Program(family)
+    made = program.make(seed=1)
+    program.train(*made, 0, programs.SAVED_AT)
+    place = folder / str(number)
+    place.mkdir()
+    restored = formats.FORMATS[name](program, place, *made)
+    program.train(*made, programs.SAVED_AT, programs.END)
+    other = restored()
+    program.train(*other, programs.SAVED_AT, programs.END)
+    programs.assert_equal(programs.state(*made), programs.state(*other))
+    ends[name] = str(type(other[1]))
+print(json.dumps(ends))
+"""
+
+_LOAD = """
+import sys
+import tf_lso
+from tests.state import programs
+model = programs.MODULES[sys.argv[1]].models.load_model(sys.argv[2])
+model.optimizer.build(model.trainable_variables)  # as the first step does
+scale = model.optimizer.loss_scale
+print(type(model.optimizer).__module__, float(scale), int(model.optimizer.iterations))
+"""
+
+
+def run(code, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=pathlib.Path(__file__).parents[2],
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("family", ["keras3", "legacy", "new"])
+def test_all_formats_go_on(family, tmp_path):
+    ends = json.loads(run(_ALL, family, tmp_path))
+    assert len(ends) == (12 if family == "keras3" else 15)
+    assert all("tf_lso" in end for end in ends.values())
+
+
+_SAVE = """
+import sys
+from tests.state import programs
+program = programs.Program(sys.argv[1])
+made = program.make(seed=1)
+program.train(*made, 0, programs.SAVED_AT)
+made[0].save(sys.argv[2])
+print(float(made[1].loss_scale), int(made[1].iterations))
+"""
+
+
+@pytest.mark.parametrize("family", ["keras3", "legacy", "new"])
+def test_a_keras_file_loads_in_a_process_that_only_imports_tf_lso(family, tmp_path):
+    path = tmp_path / "m.keras"
+    saved = run(_SAVE, family, path)
+    assert run(_LOAD, family, path).split(" ", 1)[1] == saved
