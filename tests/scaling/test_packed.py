@@ -46,7 +46,7 @@ def test_runs_python_once_for_tensors_of_the_same_dtypes(counted):
 
 
 def test_is_part_of_the_function_that_is_traced(counted):
-    function, calls = counted
+    function, _ = counted
 
     @tf.function
     def step(factor):

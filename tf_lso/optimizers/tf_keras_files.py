@@ -11,7 +11,7 @@ class Files:
 
     They hold the variables of the inner optimizer, as files of tf_keras do, then what
     tf_keras leaves out. tf_keras asks only optimizers of the newer kind; with
-    `tf_lso.install()` it asks legacy ones too.
+    the patches of `loading_tf_keras.py` it asks legacy ones too.
     """
 
     def save_own_variables(self, store):
