@@ -46,8 +46,6 @@ class Plan:
         self.left: list[Left] = []
         self._places: set[tuple] = set()
         self.read: set[int] = set()  # ids of strings and chains that calls have taken
-        self.annotations = set().union(*map(strings.annotations_of, trees.values()))
-        self.docstrings = set().union(*map(strings.docstrings_of, trees.values()))
         by_type = {
             ast.Call: calls.plan,
             ast.Import: imports.plan,

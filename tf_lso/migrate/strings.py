@@ -23,11 +23,13 @@ def plan(plan) -> None:
     """Plans the strings of a program: annotations move, others are told of."""
     sites = [site for site in plan.program.texts if id(site.node) not in plan.read]
     if not sites:
-        return
+        return  # before all of the trees are walked
+    annotations = set().union(*map(annotations_of, plan.trees.values()))
+    docstrings = set().union(*map(docstrings_of, plan.trees.values()))
     for site in sites:
-        if id(site.node) in plan.annotations:
+        if id(site.node) in annotations:
             _annotation(plan, site)
-        elif id(site.node) in plan.docstrings:
+        elif id(site.node) in docstrings:
             if ">>>" in site.node.value:
                 _tell(plan, site)
         else:
