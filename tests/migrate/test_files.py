@@ -4,48 +4,11 @@ import json
 import os
 import pathlib
 import stat
-import subprocess
 
 import pytest
 
+from tests.migrate.files import NEW, OLD, git, write
 from tf_lso import cli
-
-OLD = "from tensorflow.keras import mixed_precision\n"
-NEW = "from tf_lso.keras import mixed_precision\n"
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def migrate(folder, capsys):
-    """Runs the command; returns its exit code and what it printed."""
-
-    def run(*arguments):
-        code = cli.main(["migrate", *map(str, arguments)])
-        return code, capsys.readouterr().out
-
-    return run
-
-
-def write(name, data=OLD):
-    path = pathlib.Path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
-
-
-def git(*arguments):
-    done = subprocess.run(
-        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout
 
 
 class TestWhatIsWritten:

@@ -92,7 +92,10 @@ def decoded(data: bytes) -> tuple[str, str]:
     except SyntaxError:
         data.decode()  # where that is what is wrong, its error says more
         raise
-    text = data.decode(encoding)
+    try:
+        text = data.decode(encoding)
+    except LookupError as error:  # such as `hex`, which gives bytes
+        raise SyntaxError(f"encoding problem: {encoding}") from error
     if text.encode(encoding) != data:
         raise ValueError(f"its {encoding} text cannot be written back as it is")
     return text, encoding
