@@ -157,12 +157,11 @@ class Inserts:
         after = [line for line in after if line]
         if not after:
             return
-        indent, rest = text.before(start), text.after(end)
+        indent, rest, newline = text.before(start), text.after(end), text.newline(end)
         if indent.strip() or not re.fullmatch(r"\s*(#.*)?", rest):
-            plain = [line.partition("  #")[0] for line in after]
-            self.plan.edit(cell, end, end, "".join(f"; {line}" for line in plain))
+            joined = "".join(f"; {_on_one_line(line, newline)}" for line in after)
+            self.plan.edit(cell, end, end, joined)
             return
-        newline = text.newline(end)
         place = end + len(rest)
         lines = "".join(f"{newline}{indent}{line}" for line in after)
         self.plan.edit(cell, place, place, lines)
@@ -178,6 +177,15 @@ class Inserts:
         else:
             joined = "".join(f"{line}{newline}" for line in lines)
         self.plan.edit(cell, start, start, joined)
+
+
+def _on_one_line(statement, newline):
+    """Returns a statement that others may follow: comments within parentheses."""
+    plain, mark, comment = statement.partition("  #")
+    if not mark:
+        return plain
+    start, names = plain.split(" import ")
+    return f"{start} import ({names}{mark}{comment}{newline})"
 
 
 def _decorators(node):
