@@ -58,8 +58,8 @@ def replaced(text: Text, chain: list, new: New, ref: Ref) -> Edit | None:
 # Names that only the old API and its modules have.
 _TELLING = re.compile(
     r"(^|\.)mixed_precision\.(experimental|LossScaleOptimizer|Policy|global_policy|"
-    r"set_global_policy|enable_mixed_precision_graph_rewrite)\b|"
-    r"(^|\.)train\.experimental\.(\w*LossScale|enable_mixed_precision_graph_rewrite)"
+    r"set_global_policy)\b|(^|\.)keras\.mixed_precision\b|"
+    r"\.((Dynamic|Fixed)LossScale|enable_mixed_precision_graph_rewrite)$"
 )
 _TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 
@@ -67,10 +67,20 @@ _TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 def is_telling(steps: list[str], base: ast.AST, program: Program) -> bool:
     """Whether a chain looks like an old name, though what it begins with is not seen."""
     usual = getattr(base, "id", "") in ("tf", "tensorflow", "keras")
-    if not (usual or program.packages & _TENSORFLOW):
+    named = any(part.value in _TENSORFLOW for part in constants(base))
+    if not (usual or named or program.packages & _TENSORFLOW):
         return False
     spelled = ".".join([getattr(base, "id", ""), *steps])
     return bool(_TELLING.search(spelled))
+
+
+def constants(node: ast.AST) -> list[ast.Constant]:
+    """Return the texts within an expression, as in `sys.modules["tensorflow"]`."""
+    return [
+        part
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
 
 
 def guess(steps: list[str]) -> str:

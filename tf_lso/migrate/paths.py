@@ -95,10 +95,11 @@ def _decide(module, end, name, settings, imported):
     if namespace == "contrib.mixed_precision":
         return Stays(left.CONTRIB, path, verdict.current)
     symbol = lookup.symbol(path)
-    if not name:
+    if not name or name.startswith("__"):
         symbol = f"{namespace.removeprefix('compat.v2.')}."
     new = New(f"tf_lso.{namespace}", end, symbol)
-    if not name:
+    gone = name.startswith("__") and not lookup.there_today(module)
+    if not name or name == "__dict__" or gone:
         return _module(module, new, settings)
     if name.startswith("__"):
         return None

@@ -121,7 +121,9 @@ class Plan:
         edit = replaced(text or self.texts[site.cell], chain, new, ref)
         if edit is None:
             name = f"{ref.path}.{'.'.join(names_)}"
-            self.leave(site, at or site.node, name, left.LAYOUT, new.module)
+            named = isinstance(base, ast.Name)
+            reason = left.LAYOUT if named else left.CALLED
+            self.leave(site, at or site.node, name, reason, new.module)
             return None
         edit = edit._replace(new=self.rooted(edit.new))
         if text is None:
@@ -142,14 +144,14 @@ class Plan:
                 way = None
             ways[ref] = way
         stays = [way for way in ways.values() if isinstance(way, Stays)]
-        # A name that one of several modules has is asked of that one.
-        if stays and (len(stays) == len(ways) or stays[0].reason != left.STRANGER):
-            self.leave(site, node, stays[0].name, stays[0].reason, stays[0].instead)
-            return None
         new = [way for way in ways.values() if isinstance(way, New)]
+        # A name that one of several modules has is asked of that one.
+        certain = [way for way in stays if way.reason != left.STRANGER]
+        if stays and (len(stays) == len(ways) or (certain and not new)):
+            self.leave(site, node, stays[0].name, stays[0].reason, stays[0].instead)
         if not new:
             return None
-        doubt = found.doubt
+        doubt = found.doubt or (left.SEVERAL if certain else "")
         known = [way for way in ways.values() if not isinstance(way, Stays)]
         if len({way.symbol for way in new}) > 1 or len(new) < len(known):
             doubt = doubt or left.SEVERAL
