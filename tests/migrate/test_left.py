@@ -79,6 +79,16 @@ LEFT = {
         f"{TF}def f(tf):\n    mp = tf.keras.mixed_precision\n    return mp.Policy('x')\n",
         [(3, "something else too")],
     ),
+    "the new name of a module": (
+        f"{TF}for tf in x:\n    hasattr(tf.keras.mixed_precision, 'experimental')\n"
+        "    tf.keras.mixed_precision.Policy.from_config({})\ndef f(self):\n"
+        "    self.tf.keras.mixed_precision.Policy.from_config({})\n",
+        [
+            (3, "write tf_lso.keras.mixed_precision by hand"),
+            (4, "write tf_lso.keras.mixed_precision.Policy.from_config by hand"),
+            (6, "write tf_lso.keras.mixed_precision.Policy by hand"),
+        ],
+    ),
     "a table of modules": (
         "import sys\nsys.modules['tensorflow'].keras.mixed_precision.Policy('x')\n",
         [(2, "cannot be seen")],

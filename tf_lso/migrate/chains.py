@@ -85,8 +85,10 @@ def constants(node: ast.AST) -> list[ast.Constant]:
 
 def guess(steps: list[str]) -> str:
     """Return the new name that such a chain would have, for people."""
-    path = ".".join(["tensorflow", *steps])
-    module = lookup.parent(path)
-    if module in lookup.MODULES:
-        return f"tf_lso.{lookup.MODULES[module]}.{steps[-1]}"
+    for start in range(len(steps)):  # `self.tf.keras…` ends as `keras…` does
+        parts = ["tensorflow", *steps[start:]]
+        for end in range(len(parts), 1, -1):
+            module = lookup.MODULES.get(".".join(parts[:end]))
+            if module:
+                return ".".join(["tf_lso", module, *parts[end : end + 1]])
     return "the name in tf_lso"

@@ -156,8 +156,10 @@ class Plan:
         if len({way.symbol for way in new}) > 1 or len(new) < len(known):
             doubt = doubt or left.SEVERAL
         if doubt:
-            path = f"{found.refs[0].path}.{last}"
-            self.leave(site, node, path, doubt, f"{new[0].module}.{steps[-1]}")
+            ref = next(ref for ref, way in ways.items() if isinstance(way, New))
+            path = f"{ref.path}.{last}"
+            tail = path.split(".")[new[0].parts :]
+            self.leave(site, node, path, doubt, ".".join([new[0].module, *tail]))
             return None
         return new[0]
 
