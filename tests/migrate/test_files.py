@@ -243,6 +243,34 @@ class TestFolders:
         ]
         assert kept == ["x.py", "inner/y.py"]
 
+    def test_variables_of_another_repository_are_not_asked(self, migrate, monkeypatch):
+        git("init", "-q")
+        write(".gitignore", "a.py\n")
+        path = write("a.py")
+        monkeypatch.setenv("GIT_DIR", "/nowhere")
+        monkeypatch.setenv("GIT_WORK_TREE", "/nowhere")
+        assert migrate("--write", ".") == (0, "0 files read: nothing to change.\n")
+        assert path.read_text() == OLD
+
+    def test_it_is_told_where_git_does_not_say(self, migrate, capsys):
+        write(".git", "no repository")
+        write(".gitignore", "a.py\n")
+        path = write("a.py")
+        assert cli.main(["migrate", "--write", "."]) == 0
+        assert path.read_text() == NEW
+        assert (
+            "since git does not say what it ignores: fatal" in capsys.readouterr().err
+        )
+
+    @pytest.mark.parametrize("found", ["", "/nowhere"])
+    def test_without_git(self, migrate, monkeypatch, found):
+        git("init", "-q")
+        write(".gitignore", "a.py\n")
+        path = write("a.py")
+        monkeypatch.setenv("PATH", found)
+        assert migrate("--write", ".")[0] == 0
+        assert path.read_text() == NEW
+
     def test_a_file_that_is_named_is_taken_though_git_ignores_it(self, migrate):
         git("init", "-q")
         write(".gitignore", "a.py\n")
