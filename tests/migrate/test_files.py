@@ -311,3 +311,18 @@ def test_the_hook_runs_the_check():
             cli.main([command, flag, "--help"])
         assert end.value.code == 0
     assert text.count("types_or: [python, jupyter]") == len(entries)
+
+
+@pytest.mark.parametrize(
+    "flag, code, expected", [("--check", 1, OLD), ("--write", 0, NEW)]
+)
+def test_the_hook_is_given_names_of_files(flag, code, expected, migrate):
+    """As pre-commit finds them: by type, so a script may have no suffix."""
+    script, plain = write("bin/a script"), write("b.py", "x = 1\n")
+    notebook = write(
+        "c.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": OLD}]})
+    )
+    assert migrate(flag, script, plain, notebook)[0] == code
+    assert script.read_text() == expected
+    assert json.loads(notebook.read_text())["cells"][0]["source"] == expected
+    assert plain.read_text() == "x = 1\n"
