@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 
 import hypothesis
 import pytest
@@ -143,3 +144,16 @@ def test_no_comment_and_no_name_is_lost(program):
     assert sorted(re.findall(r"# c\d+", new)) == sorted(re.findall(r"# c\d+", program))
     assert _bound(new) == _bound(program)
     assert ("mixed_precision" in program) == ("tf_lso" in new)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 has this syntax")
+def test_type_parameters():
+    program = """\
+import tensorflow as tf
+type Opt = tf.keras.mixed_precision.LossScaleOptimizer
+def f[T: tf.keras.mixed_precision.Policy](x: T) -> T: return x
+class A[T: tf.keras.mixed_precision.Policy]: x: T
+print(f"{tf.keras.mixed_precision.Policy("é")} {f"{tf.keras.mixed_precision}"}")
+"""
+    moved = program.replace("as tf", "").replace("tf.", "tf_lso.")
+    assert migrated(program) == moved.replace("import tensorflow ", "import tf_lso")
