@@ -161,3 +161,14 @@ def test_a_notebook_with_null_worksheets():
     cell = {"cell_type": "code", "source": "x"}
     text = json.dumps({"worksheets": None, "cells": [cell]})
     assert notebooks.with_sources(text, {1: "y"}) == text.replace('"x"', '"y"')
+
+
+def test_a_file_of_many_uses_ends(migrate):
+    """It took the third power of their number: hours, for these."""
+    path = write(
+        "a.py", "import tensorflow as tf\n" + "tf.keras.mixed_precision\n" * 9999
+    )
+    assert migrate("--write", "a.py")[0] == 0
+    assert (
+        path.read_text() == "import tf_lso\n" + "tf_lso.keras.mixed_precision\n" * 9999
+    )

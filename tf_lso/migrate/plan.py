@@ -40,7 +40,7 @@ class Plan:
         self.settings = settings
         self.resolver = Resolver(program, settings)
         self.root = free_name(program)
-        self.edits: dict[int | None, list[Edit]] = {}
+        self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
         self.imports: dict[int, tuple[Site, dict]] = {}
         self.needs: list[Need] = []
         self.left: list[Left] = []
@@ -63,10 +63,7 @@ class Plan:
 
     def edit(self, cell: int | None, start: int, end: int, new: str) -> None:
         """Notes an edit."""
-        edit = Edit(start, end, new)
-        known = self.edits.setdefault(cell, [])
-        if edit not in known:
-            known.append(edit)
+        self.edits.setdefault(cell, {})[Edit(start, end, new)] = None
 
     def need(self, scope: Scope, refs: tuple[Ref, ...]) -> None:
         """Notes that `tf_lso` has to be bound for an edit in that scope."""
