@@ -286,6 +286,16 @@ class TestOptions:
             "+e = tf_lso.keras.mixed_precision.experimental.Policy('x', loss_scale=1)",
         ]
 
+    @pytest.mark.parametrize("version", ["v1", "v2"])
+    def test_a_module_that_is_an_attribute_only_is_not_imported(self, version):
+        program = (
+            f"from tensorflow.compat.{version}.keras.mixed_precision import Policy\n"
+        )
+        assert migrated(program, prefer="keras") == (
+            "from tensorflow.keras.mixed_precision import Policy\n"
+        )
+        assert migrated(program) == program.replace("tensorflow", "tf_lso")
+
     def test_a_policy_that_keras_sets_is_told_of(self):
         program = f"{TF}tf.keras.mixed_precision.set_global_policy('mixed_float16')\n"
         outcome = outcome_of(program, prefer="keras")
