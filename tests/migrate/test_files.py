@@ -4,48 +4,11 @@ import json
 import os
 import pathlib
 import stat
-import subprocess
 
 import pytest
 
+from tests.migrate.files import NEW, OLD, git, write
 from tf_lso import cli
-
-OLD = "from tensorflow.keras import mixed_precision\n"
-NEW = "from tf_lso.keras import mixed_precision\n"
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def migrate(folder, capsys):
-    """Runs the command; returns its exit code and what it printed."""
-
-    def run(*arguments):
-        code = cli.main(["migrate", *map(str, arguments)])
-        return code, capsys.readouterr().out
-
-    return run
-
-
-def write(name, data=OLD):
-    path = pathlib.Path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
-
-
-def git(*arguments):
-    done = subprocess.run(
-        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout
 
 
 class TestWhatIsWritten:
@@ -280,6 +243,34 @@ class TestFolders:
         ]
         assert kept == ["x.py", "inner/y.py"]
 
+    def test_variables_of_another_repository_are_not_asked(self, migrate, monkeypatch):
+        git("init", "-q")
+        write(".gitignore", "a.py\n")
+        path = write("a.py")
+        monkeypatch.setenv("GIT_DIR", "/nowhere")
+        monkeypatch.setenv("GIT_WORK_TREE", "/nowhere")
+        assert migrate("--write", ".") == (0, "0 files read: nothing to change.\n")
+        assert path.read_text() == OLD
+
+    def test_it_is_told_where_git_does_not_say(self, migrate, capsys):
+        write(".git", "no repository")
+        write(".gitignore", "a.py\n")
+        path = write("a.py")
+        assert cli.main(["migrate", "--write", "."]) == 0
+        assert path.read_text() == NEW
+        assert (
+            "since git does not say what it ignores: fatal" in capsys.readouterr().err
+        )
+
+    @pytest.mark.parametrize("found", ["", "/nowhere"])
+    def test_without_git(self, migrate, monkeypatch, found):
+        git("init", "-q")
+        write(".gitignore", "a.py\n")
+        path = write("a.py")
+        monkeypatch.setenv("PATH", found)
+        assert migrate("--write", ".")[0] == 0
+        assert path.read_text() == NEW
+
     def test_a_file_that_is_named_is_taken_though_git_ignores_it(self, migrate):
         git("init", "-q")
         write(".gitignore", "a.py\n")
@@ -320,3 +311,18 @@ def test_the_hook_runs_the_check():
             cli.main([command, flag, "--help"])
         assert end.value.code == 0
     assert text.count("types_or: [python, jupyter]") == len(entries)
+
+
+@pytest.mark.parametrize(
+    "flag, code, expected", [("--check", 1, OLD), ("--write", 0, NEW)]
+)
+def test_the_hook_is_given_names_of_files(flag, code, expected, migrate):
+    """As pre-commit finds them: by type, so a script may have no suffix."""
+    script, plain = write("bin/a script"), write("b.py", "x = 1\n")
+    notebook = write(
+        "c.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": OLD}]})
+    )
+    assert migrate(flag, script, plain, notebook)[0] == code
+    assert script.read_text() == expected
+    assert json.loads(notebook.read_text())["cells"][0]["source"] == expected
+    assert plain.read_text() == "x = 1\n"

@@ -66,6 +66,48 @@ LEFT = {
         f"{TF}def f(self):\n    self.tf.keras.mixed_precision.Policy('x')\n",
         [(3, "cannot be seen")],
     ),
+    "a module that stays, handed on": (
+        f"{TF}class A:\n    te = tf.train.experimental\n\n    def f(self):\n"
+        "        return self.te.DynamicLossScale()\n",
+        [(6, "cannot be seen"), (6, "tf_lso")],
+    ),
+    "a module that stays, as a default": (
+        f"{TF}def f(te=tf.train.experimental):\n    return te.FixedLossScale(1)\n",
+        [(3, "something else too")],
+    ),
+    "a module of what cannot be seen": (
+        f"{TF}def f(tf):\n    mp = tf.keras.mixed_precision\n    return mp.Policy('x')\n",
+        [(3, "something else too")],
+    ),
+    "the new name of a module": (
+        f"{TF}for tf in x:\n    hasattr(tf.keras.mixed_precision, 'experimental')\n"
+        "    tf.keras.mixed_precision.Policy.from_config({})\ndef f(self):\n"
+        "    self.tf.keras.mixed_precision.Policy.from_config({})\n",
+        [
+            (3, "write tf_lso.keras.mixed_precision by hand"),
+            (4, "write tf_lso.keras.mixed_precision.Policy.from_config by hand"),
+            (6, "write tf_lso.keras.mixed_precision.Policy by hand"),
+        ],
+    ),
+    "a table of modules": (
+        "import sys\nsys.modules['tensorflow'].keras.mixed_precision.Policy('x')\n",
+        [(2, "cannot be seen")],
+    ),
+    "TensorFlow by a call": (
+        "policy = __import__('tensorflow').keras.mixed_precision.Policy('x')\n",
+        [(1, "It starts with a call")],
+    ),
+    "one of two kinds of Keras": (
+        f"{TF}if tf.__version__.startswith('2.16'):\n    import tf_keras as keras\n"
+        "else:\n    import tensorflow.keras as keras\n"
+        "opt = keras.mixed_precision.experimental.LossScaleOptimizer(inner, 1)\n",
+        [(6, "several things"), (6, "Write tf_lso.keras.mixed_precision.experimental")],
+    ),
+    "an annotation in two parts": (
+        f'{TF}x: "tf.keras" ".mixed_precision.Policy" = None\n'
+        'y: """\ntf.keras.mixed_precision.Policy""" = None\n',
+        [(3, "Write tf_lso"), (2, "Write tf_lso")],
+    ),
     "tf.contrib": (
         f"{TF}from tensorflow.contrib.mixed_precision import FixedLossScaleManager\n"
         "tf.contrib.mixed_precision.LossScaleOptimizer(opt, manager)\n",
@@ -243,6 +285,16 @@ class TestOptions:
             "+opt = tf_lso.keras.mixed_precision.LossScaleOptimizer(inner)",
             "+e = tf_lso.keras.mixed_precision.experimental.Policy('x', loss_scale=1)",
         ]
+
+    @pytest.mark.parametrize("version", ["v1", "v2"])
+    def test_a_module_that_is_an_attribute_only_is_not_imported(self, version):
+        program = (
+            f"from tensorflow.compat.{version}.keras.mixed_precision import Policy\n"
+        )
+        assert migrated(program, prefer="keras") == (
+            "from tensorflow.keras.mixed_precision import Policy\n"
+        )
+        assert migrated(program) == program.replace("tensorflow", "tf_lso")
 
     def test_a_policy_that_keras_sets_is_told_of(self):
         program = f"{TF}tf.keras.mixed_precision.set_global_policy('mixed_float16')\n"

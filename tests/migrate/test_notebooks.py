@@ -159,3 +159,40 @@ def test_cells_are_counted_as_check_counts_them():
     sources = dict(cells.cells(NOTEBOOK.encode()))
     same = {number: source for number, source in sources.items() if source}
     assert notebooks.with_sources(NOTEBOOK, {2: same[2]}) == NOTEBOOK
+
+
+def code(*sources):
+    """Returns a notebook of these code cells."""
+    cells_ = [{"cell_type": "code", "source": source} for source in sources]
+    return json.dumps({"cells": cells_})
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["pip install -q tensorflow==2.21", "conda install tf", "cd ../x", "run a.py"],
+)
+def test_a_magic_without_its_mark(migrate, line):
+    text = code(f"{line}\nfrom keras import mixed_precision")
+    assert migrate(text)[:2] == (text.replace("from keras", "from tf_lso.keras"), 0)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "%%writefile a.py\nfrom keras import mixed_precision",
+        "\n%%script python\nimport keras\nkeras.mixed_precision.Policy('x')",
+        "import keras as k\nx = %timeit -o k.mixed_precision.Policy('x')",
+        "import keras as k\nx = !echo {k.mixed_precision.Policy('x')}",
+    ],
+)
+def test_what_only_ipython_understands_is_told_of(migrate, source):
+    text = code("x = 1", source)
+    new, exit_code, printed = migrate(text)
+    assert (new, exit_code) == (text, 0)
+    assert "a.ipynb:cell 2:" in printed and "only IPython understands" in printed
+
+
+@pytest.mark.parametrize("magic", ["%%bash", "%%html", "%%sql"])
+def test_a_cell_of_another_language_is_not_spoken_of(migrate, magic):
+    text = code(f"{magic}\npip install mixed_precision")
+    assert migrate(text)[0::2] == (text, "1 file read: nothing to change.\n")

@@ -36,12 +36,22 @@ def _within(directory, above, failed, links):
         failed(directory, error)
         return
     for entry in found:
-        if entry.is_dir(follow_symlinks=links):
+        try:
+            is_dir = entry.is_dir(follow_symlinks=links)
+            is_ours = not is_dir and _is_ours(entry)
+        except OSError as error:  # such as a link that leads to itself
+            failed(entry.path, error)
+            continue
+        if is_dir:
             real = os.path.realpath(entry.path)
             if not _is_skipped(entry) and real not in above:
                 yield from _within(entry.path, (*above, real), failed, links)
-        elif entry.name.lower().endswith(SUFFIXES) and entry.is_file():
+        elif is_ours:
             yield entry.path
+
+
+def _is_ours(entry):
+    return entry.name.lower().endswith(SUFFIXES) and entry.is_file()
 
 
 def _is_skipped(entry):

@@ -12,6 +12,8 @@ _MAGIC = re.compile(
     r"""^(?P<indent>\s*)(?:
         [%!?/,;] .*
       | [\w.]+ (?:\[[^\]]*\])? \?\??\s*
+      | (?:pip|conda|mamba|cd|ls|ll|cat|cp|mv|rm|mkdir|rmdir|run|load|env|time|timeit
+          |matplotlib|man|more|less) [ \t]+ [^=\s(\[,] .*  # works without its `%`
       | (?P<target>[A-Za-z_][\w, ]*?) \s* = \s* [%!] .*
     )$""",
     re.VERBOSE,

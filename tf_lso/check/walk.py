@@ -119,6 +119,7 @@ def _function(program, node, scope, guards):
         *_each((*node.decorator_list, node.returns), scope, guards),
         *_each((*arguments.defaults, *arguments.kw_defaults), scope, guards),
         *_each((parameter.annotation for parameter in parameters), scope, guards),
+        *_each(getattr(node, "type_params", ()), scope, guards),  # since Python 3.12
         *_each(node.body, inside, _later(guards)),
     ]
 
@@ -136,7 +137,8 @@ def _lambda(program, node, scope, guards):
 def _class(program, node, scope, guards):
     program.bind(scope, node.name, Derived(tuple(node.bases)), guards)
     inside = program.inner(CLASS, scope, node)
-    outside = (*node.decorator_list, *node.bases, *node.keywords)
+    types = getattr(node, "type_params", ())  # since Python 3.12
+    outside = (*node.decorator_list, *node.bases, *node.keywords, *types)
     return [*_each(outside, scope, guards), *_each(node.body, inside, guards)]
 
 

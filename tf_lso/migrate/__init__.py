@@ -3,9 +3,9 @@
 A file goes one way: `find` finds it, `one_file` reads and writes it, `rewrite` has it
 parsed and walked by `tf_lso.check`, `resolve` tells what its names stand for, `paths`
 what becomes of each, `plan` with `imports`, `chains`, `calls` and `strings` notes the
-edits, `needs` what works by more than names, `statements` and `inserts` change its
-imports, and `report` writes down what was done and what was left. All facts come from
-`tf_lso.names`.
+edits, `needs` what works by more than names, `statements`, `parentheses` and `inserts`
+change its imports, and `report` writes down what was done and what was left. All facts
+come from `tf_lso.names`.
 """
 
 from tf_lso.migrate.command import SUMMARY, add_arguments, migrate, run

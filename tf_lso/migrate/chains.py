@@ -58,8 +58,8 @@ def replaced(text: Text, chain: list, new: New, ref: Ref) -> Edit | None:
 # Names that only the old API and its modules have.
 _TELLING = re.compile(
     r"(^|\.)mixed_precision\.(experimental|LossScaleOptimizer|Policy|global_policy|"
-    r"set_global_policy|enable_mixed_precision_graph_rewrite)\b|"
-    r"(^|\.)train\.experimental\.(\w*LossScale|enable_mixed_precision_graph_rewrite)"
+    r"set_global_policy)\b|(^|\.)keras\.mixed_precision\b|"
+    r"\.((Dynamic|Fixed)LossScale|enable_mixed_precision_graph_rewrite)$"
 )
 _TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 
@@ -67,16 +67,28 @@ _TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 def is_telling(steps: list[str], base: ast.AST, program: Program) -> bool:
     """Whether a chain looks like an old name, though what it begins with is not seen."""
     usual = getattr(base, "id", "") in ("tf", "tensorflow", "keras")
-    if not (usual or program.packages & _TENSORFLOW):
+    named = any(part.value in _TENSORFLOW for part in constants(base))
+    if not (usual or named or program.packages & _TENSORFLOW):
         return False
     spelled = ".".join([getattr(base, "id", ""), *steps])
     return bool(_TELLING.search(spelled))
 
 
+def constants(node: ast.AST) -> list[ast.Constant]:
+    """Return the texts within an expression, as in `sys.modules["tensorflow"]`."""
+    return [
+        part
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
+
+
 def guess(steps: list[str]) -> str:
     """Return the new name that such a chain would have, for people."""
-    path = ".".join(["tensorflow", *steps])
-    module = lookup.parent(path)
-    if module in lookup.MODULES:
-        return f"tf_lso.{lookup.MODULES[module]}.{steps[-1]}"
+    for start in range(len(steps)):  # `self.tf.keras…` ends as `keras…` does
+        parts = ["tensorflow", *steps[start:]]
+        for end in range(len(parts), 1, -1):
+            module = lookup.MODULES.get(".".join(parts[:end]))
+            if module:
+                return ".".join(["tf_lso", module, *parts[end : end + 1]])
     return "the name in tf_lso"

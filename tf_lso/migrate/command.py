@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Iterable
 
@@ -100,8 +101,13 @@ def run(args: argparse.Namespace) -> int:
         )
         return 2
     options = Options(args.prefer, args.tf_keras, not args.no_install)
-    outcome = migrate(args.paths, options, write=args.write)
-    report.FORMATS[args.format](outcome, sys.stdout)
+    try:
+        outcome = migrate(args.paths, options, write=args.write)
+    except KeyboardInterrupt:
+        print("tf-lso migrate: interrupted; no file is half written", file=sys.stderr)
+        return 128 + signal.SIGINT
+    if sys.stdout is not None:  # closed by whoever started us
+        report.FORMATS[args.format](outcome, sys.stdout)
     return outcome.exit_code(args.check)
 
 
@@ -135,8 +141,13 @@ def migrate(
         found = find.find(path, failed)
         for file in found:
             listed.setdefault(os.path.abspath(file), (file, found == [path]))
-    for done in parallel.each(listed.values(), options or Options(), write):
-        outcome.files.append(done)
-        if done.unreadable:
-            outcome.unreadable.append(done.unreadable)
+    # Links first: once its target is written, nothing about a link would change.
+    links, others = [], []
+    for item in listed.values():
+        (links if os.path.islink(item[0]) else others).append(item)
+    for some in (links, others):
+        for done in parallel.each(some, options or Options(), write):
+            outcome.files.append(done)
+            if done.unreadable:
+                outcome.unreadable.append(done.unreadable)
     return outcome

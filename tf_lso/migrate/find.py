@@ -2,9 +2,14 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 
 from tf_lso.check import files
+
+# Variables by which git, when it calls a hook, names a repository that may be another.
+_OTHERS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
+_SOME, _NONE = 0, 1  # exit codes of `git check-ignore`: whether it ignores any
 
 
 def find(path: str, failed: Callable[[str, Exception], None]) -> list[str]:
@@ -43,7 +48,7 @@ def _repository(folder, known):
 
 
 def _ignored(repository, paths):
-    """Returns those of the paths that git ignores; none where git cannot say."""
+    """Returns those of the paths that git ignores; none where git does not say."""
     real = {os.path.relpath(os.path.abspath(path), repository): path for path in paths}
     try:
         done = subprocess.run(
@@ -51,7 +56,15 @@ def _ignored(repository, paths):
             input=b"".join(os.fsencode(path) + b"\0" for path in real),
             capture_output=True,
             check=False,
+            env={k: v for k, v in os.environ.items() if k not in _OTHERS},
         )
     except OSError:  # no git
         return set()
+    if done.returncode not in (_SOME, _NONE):
+        said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        print(
+            f"tf-lso migrate: nothing is left out in {repository}, since git does not "
+            f"say what it ignores: {said}",
+            file=sys.stderr,
+        )
     return {real[os.fsdecode(path)] for path in done.stdout.split(b"\0") if path}

@@ -1,6 +1,7 @@
 """Where statements are added, taken away and replaced in a text."""
 
 import ast
+import bisect
 import re
 
 from tf_lso.check.scopes import CLASS, Imported, Scope
@@ -115,28 +116,19 @@ class Inserts:
 
     def _remove_unused(self):
         text = self.plan.texts[None]
-        edits = self.plan.edits.get(None, [])
-        for need in self.plan.needs:
-            for ref in need.refs:
-                node = ref.origin
-                if node is None or id(node) not in self.top or len(node.names) != 1:
-                    continue
-                name = node.names[0].asname or node.names[0].name.split(".")[0]
-                if self.after.get(id(node)) and self._is_unused(
-                    text, name, node, edits
-                ):
-                    self.first[id(node)] = ""
-
-    @staticmethod
-    def _is_unused(text, name, node, edits):
-        spans = [(e.start, e.end) for e in edits]
-        spans.append((text.start(node), text.end(node)))
-        if "#" in text.after(text.end(node)):
-            return False  # a comment may say that it is wanted
-        return all(
-            any(start <= found.start() < end for start, end in spans)
-            for found in re.finditer(rf"\b{re.escape(name)}\b", text.text)
-        )
+        origins = {
+            id(ref.origin): ref.origin
+            for need in self.plan.needs
+            for ref in need.refs
+            if ref.origin is not None
+        }
+        replaced = sorted((e.start, e.end) for e in self.plan.edits.get(None, ()))
+        for node in origins.values():
+            if id(node) not in self.top or len(node.names) != 1:
+                continue
+            name = node.names[0].asname or node.names[0].name.split(".")[0]
+            if self.after.get(id(node)) and _is_unused(text, name, node, replaced):
+                self.first[id(node)] = ""
 
     # --- Edits.
 
@@ -157,12 +149,11 @@ class Inserts:
         after = [line for line in after if line]
         if not after:
             return
-        indent, rest = text.before(start), text.after(end)
+        indent, rest, newline = text.before(start), text.after(end), text.newline(end)
         if indent.strip() or not re.fullmatch(r"\s*(#.*)?", rest):
-            plain = [line.partition("  #")[0] for line in after]
-            self.plan.edit(cell, end, end, "".join(f"; {line}" for line in plain))
+            joined = "".join(f"; {_on_one_line(line, newline)}" for line in after)
+            self.plan.edit(cell, end, end, joined)
             return
-        newline = text.newline(end)
         place = end + len(rest)
         lines = "".join(f"{newline}{indent}{line}" for line in after)
         self.plan.edit(cell, place, place, lines)
@@ -178,6 +169,29 @@ class Inserts:
         else:
             joined = "".join(f"{line}{newline}" for line in lines)
         self.plan.edit(cell, start, start, joined)
+
+
+def _is_unused(text, name, node, replaced):
+    """Whether the name stands only in the import itself and where it is replaced."""
+    if "#" in text.after(text.end(node)):
+        return False  # a comment may say that it is wanted
+    own = text.start(node), text.end(node)
+    for found in re.finditer(rf"\b{re.escape(name)}\b", text.text):
+        place = found.start()
+        before = bisect.bisect_right(replaced, (place, len(text.text)))
+        spans = [own, *replaced[max(before - 1, 0) : before]]
+        if not any(start <= place < end for start, end in spans):
+            return False
+    return True
+
+
+def _on_one_line(statement, newline):
+    """Returns a statement that others may follow: comments within parentheses."""
+    plain, mark, comment = statement.partition("  #")
+    if not mark:
+        return plain
+    start, names = plain.split(" import ")
+    return f"{start} import ({names}{mark}{comment}{newline})"
 
 
 def _decorators(node):

@@ -28,6 +28,7 @@ MAGIC = "magic"
 GENERATED = "generated"
 REFUSED = "refused"
 LAYOUT = "layout"
+CALLED = "called"
 NEEDS = "needs"
 KEPT_POLICY = "kept policy"
 
@@ -105,6 +106,10 @@ REASONS = {
         "It is written with a comment or parentheses within the name, or in an f-string "
         "of several lines.",
         "Write {} by hand.",
+    ),
+    CALLED: Reason(
+        "It starts with a call, not with a name.",
+        "Import {} and begin with that.",
     ),
     NEEDS: Reason(
         "It works by more than a name: {}.",

@@ -19,8 +19,11 @@ def find(plan) -> list[tuple[Site, ast.AST, str]]:
     search = _Search(plan)
     found = [item for site in plan.program.sites for item in search.of(site)]
     for cell, tree in plan.trees.items():
-        found += _schedules(plan, cell, tree)
-        found += _logged(plan, cell, tree)
+        text = plan.texts[cell].text  # without the words in it, no tree is walked
+        if beyond.SCHEDULE in text:
+            found += _schedules(plan, cell, tree)
+        if any(name in text for name in beyond.CALLBACKS):
+            found += _logged(plan, cell, tree)
     return found
 
 

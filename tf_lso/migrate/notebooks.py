@@ -65,8 +65,8 @@ def with_sources(text: str, sources: dict[int, str]) -> str:
       sources: number of the cell, from 1 -> its new source.
     """
     root = scan(text).value
-    sheets = root["worksheets"].value if "worksheets" in root else []
-    sheets = [sheet.value for sheet in sheets] or [root]
+    sheets = root["worksheets"].value if "worksheets" in root else None
+    sheets = [sheet.value for sheet in sheets or ()] or [root]
     cells = [cell.value for sheet in sheets for cell in sheet["cells"].value]
     done, place = [], 0
     for number in sorted(sources):

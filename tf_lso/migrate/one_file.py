@@ -1,5 +1,6 @@
 """One file: read, migrated, and put back in one step."""
 
+import contextlib
 import dataclasses
 import difflib
 import os
@@ -52,10 +53,13 @@ def migrate(path: str, options: Options, write: bool, named: bool) -> Migrated:
       named: whether the user named it: then it is parsed, whatever is in it.
     """
     try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):  # reading a pipe would wait for its writer
+            return alone(path, "is no regular file")
         with open(path, "rb") as file:
             data = file.read()
     except (OSError, ValueError) as error:
-        return _alone(path, f"cannot be opened: {_words(error)}")
+        return alone(path, f"cannot be opened: {_words(error)}")
     if not named and not any(token in data for token in TOKENS):
         return Migrated(path)
     try:
@@ -67,22 +71,23 @@ def migrate(path: str, options: Options, write: bool, named: bool) -> Migrated:
         return Migrated(path, unreadable=unreadable_source(path, None, error, data))
     done = Migrated(path, left=outcome.left)
     if os.path.islink(path) and (new != data or named):
-        return _alone(path, "is a link: migrate the file that it leads to")
+        return alone(path, "is a link: migrate the file that it leads to")
     if new == data:
         return done
-    if not os.stat(path).st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
-        return _alone(path, "is read-only")
+    if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        return alone(path, "is read-only")
     if write:
         try:
             replace(path, data, new)
         except OSError as error:
-            return _alone(path, f"cannot be written: {_words(error)}")
+            return alone(path, f"cannot be written: {_words(error)}")
     done.diff = diff(path, data, new)
     done.changes, done.installs = outcome.changes, outcome.installs
     return done
 
 
-def _alone(path, reason):
+def alone(path: str, reason: str) -> Migrated:
+    """Return that a file is left alone, and why."""
     return Migrated(path, unreadable=Unreadable(path, None, None, reason))
 
 
@@ -127,7 +132,7 @@ def _notebook(data, options):
 
 
 def replace(path: str, old: bytes, new: bytes) -> None:
-    """Put new bytes in the place of a file, in one step, with its mode.
+    """Put new bytes in the place of a file, in one step, with its mode and owner.
 
     Raises:
       OSError: if that cannot be done, or the file is no longer what it was.
@@ -137,6 +142,9 @@ def replace(path: str, old: bytes, new: bytes) -> None:
     try:
         with os.fdopen(number, "wb") as file:
             file.write(new)
+        owner = os.stat(path)
+        with contextlib.suppress(OSError):  # only root may give a file away
+            os.chown(temporary, owner.st_uid, owner.st_gid)
         shutil.copystat(path, temporary)
         os.utime(temporary)
         with open(path, "rb") as file:
@@ -144,7 +152,8 @@ def replace(path: str, old: bytes, new: bytes) -> None:
                 raise OSError("it was changed meanwhile")
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(FileNotFoundError):  # it is in its place already
+            os.unlink(temporary)
         raise
 
 

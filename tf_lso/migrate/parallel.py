@@ -4,11 +4,12 @@ import functools
 import gc
 import multiprocessing
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
 
-from tf_lso.migrate.one_file import Migrated, migrate
+from tf_lso.migrate.one_file import Migrated, alone, migrate
 from tf_lso.migrate.paths import Options
 
 # Fewer are done before the processes are there.
@@ -44,10 +45,17 @@ def each(
 
 def _one(file, options, write):
     path, named = file
-    return migrate(path, options, write, named)
+    try:
+        return migrate(path, options, write, named)
+    except Exception as error:  # ours: the other files are to go on all the same
+        return alone(path, f"tf-lso fails on it: {type(error).__name__}: {error}")
 
 
 def _prepare():
+    # An interrupt reaches all processes; the first one ends the others, by a signal
+    # that would not let them take their temporary files away.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     warnings.simplefilter("ignore")  # what compiling says of the programs
     gc.disable()  # the trees have no cycles, and the process ends soon
 

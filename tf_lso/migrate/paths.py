@@ -95,21 +95,23 @@ def _decide(module, end, name, settings, imported):
     if namespace == "contrib.mixed_precision":
         return Stays(left.CONTRIB, path, verdict.current)
     symbol = lookup.symbol(path)
-    if not name:
+    if not name or name.startswith("__"):
         symbol = f"{namespace.removeprefix('compat.v2.')}."
     new = New(f"tf_lso.{namespace}", end, symbol)
-    if not name:
+    gone = name.startswith("__") and not lookup.there_today(module)
+    if not name or name == "__dict__" or gone:
         return _module(module, new, settings)
     if name.startswith("__"):
         return None
     if not symbol:
         return Stays(left.STRANGER, path) if verdict else None
-    if verdict is None:
-        return None  # a name of today's API only
+    if verdict is None and name not in _KERAS_HAS:
+        return None  # a name of today's API only; of compat.v1, policies are that too
     if settings.keras3 and lookup.is_todays(path):
         return Stays(left.KERAS_3, path, f"{new.module}.{name}")
     if settings.options.prefer == KERAS and symbol in _KERAS_HAS:
-        if lookup.is_todays(path):
+        by_attribute = imported and module.startswith(names.BY_ATTRIBUTE_TODAY)
+        if lookup.is_todays(path) and not by_attribute:
             sets = symbol == "set_global_policy"
             return Stays(left.KEPT_POLICY, path) if sets else None
         if imported and not lookup.in_tf_keras(path):

@@ -40,14 +40,12 @@ class Plan:
         self.settings = settings
         self.resolver = Resolver(program, settings)
         self.root = free_name(program)
-        self.edits: dict[int | None, list[Edit]] = {}
+        self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
         self.imports: dict[int, tuple[Site, dict]] = {}
         self.needs: list[Need] = []
         self.left: list[Left] = []
         self._places: set[tuple] = set()
         self.read: set[int] = set()  # ids of strings and chains that calls have taken
-        self.annotations = set().union(*map(strings.annotations_of, trees.values()))
-        self.docstrings = set().union(*map(strings.docstrings_of, trees.values()))
         by_type = {
             ast.Call: calls.plan,
             ast.Import: imports.plan,
@@ -65,10 +63,7 @@ class Plan:
 
     def edit(self, cell: int | None, start: int, end: int, new: str) -> None:
         """Notes an edit."""
-        edit = Edit(start, end, new)
-        known = self.edits.setdefault(cell, [])
-        if edit not in known:
-            known.append(edit)
+        self.edits.setdefault(cell, {})[Edit(start, end, new)] = None
 
     def need(self, scope: Scope, refs: tuple[Ref, ...]) -> None:
         """Notes that `tf_lso` has to be bound for an edit in that scope."""
@@ -123,7 +118,9 @@ class Plan:
         edit = replaced(text or self.texts[site.cell], chain, new, ref)
         if edit is None:
             name = f"{ref.path}.{'.'.join(names_)}"
-            self.leave(site, at or site.node, name, left.LAYOUT, new.module)
+            named = isinstance(base, ast.Name)
+            reason = left.LAYOUT if named else left.CALLED
+            self.leave(site, at or site.node, name, reason, new.module)
             return None
         edit = edit._replace(new=self.rooted(edit.new))
         if text is None:
@@ -144,20 +141,22 @@ class Plan:
                 way = None
             ways[ref] = way
         stays = [way for way in ways.values() if isinstance(way, Stays)]
-        # A name that one of several modules has is asked of that one.
-        if stays and (len(stays) == len(ways) or stays[0].reason != left.STRANGER):
-            self.leave(site, node, stays[0].name, stays[0].reason, stays[0].instead)
-            return None
         new = [way for way in ways.values() if isinstance(way, New)]
+        # A name that one of several modules has is asked of that one.
+        certain = [way for way in stays if way.reason != left.STRANGER]
+        if stays and (len(stays) == len(ways) or (certain and not new)):
+            self.leave(site, node, stays[0].name, stays[0].reason, stays[0].instead)
         if not new:
             return None
-        doubt = found.doubt
+        doubt = found.doubt or (left.SEVERAL if certain else "")
         known = [way for way in ways.values() if not isinstance(way, Stays)]
         if len({way.symbol for way in new}) > 1 or len(new) < len(known):
             doubt = doubt or left.SEVERAL
         if doubt:
-            path = f"{found.refs[0].path}.{last}"
-            self.leave(site, node, path, doubt, f"{new[0].module}.{steps[-1]}")
+            ref = next(ref for ref, way in ways.items() if isinstance(way, New))
+            path = f"{ref.path}.{last}"
+            tail = path.split(".")[new[0].parts :]
+            self.leave(site, node, path, doubt, ".".join([new[0].module, *tail]))
             return None
         return new[0]
 

@@ -7,7 +7,7 @@ where every binding of it is known.
 import ast
 from typing import NamedTuple
 
-from tf_lso.check.scopes import Imported, Program, Scope
+from tf_lso.check.scopes import CLASS, Imported, Program, Scope
 from tf_lso.check.values import IMPORTS, imported
 from tf_lso.migrate import left
 from tf_lso.migrate.paths import New, Settings, decide
@@ -73,8 +73,11 @@ class Resolver:
         key = owner, node.id
         if key in self._names:
             return self._names[key]
-        if key in self._open:
-            return _NOTHING  # a name made from itself: what it was made from counts
+        if key in self._open:  # a name made from itself: what it was made from counts
+            outer = self.program.module
+            if owner.kind == CLASS and node.id in outer.names:
+                return self._name(node, outer)  # `tf = tf`, as a class may say
+            return _NOTHING
         self._open.add(key)
         found = _union(map(self._bound, owner.names[node.id]))
         self._open.discard(key)

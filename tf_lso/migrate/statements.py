@@ -4,6 +4,7 @@ import ast
 
 import libcst as cst
 
+from tf_lso.migrate import parentheses
 from tf_lso.migrate.paths import New
 
 
@@ -70,15 +71,23 @@ def _split(module, statement, ways):
         (path,) = groups
         return [module.code_for_node(statement.with_changes(module=dotted(path)))]
     kept = groups.pop("", None)
-    done = [module.code_for_node(_without(statement, kept))] if kept else []
+    if kept:
+        done, comments = (
+            [module.code_for_node(parentheses.without(statement, kept))],
+            [],
+        )
+    else:
+        done, comments = [], parentheses.ends(statement)
     for path, aliases in groups.items():
-        names, comments = [], []
         for alias in aliases:
-            comments += _comments(alias)
-            bare = alias.with_changes(comma=cst.MaybeSentinel.DEFAULT)
-            names.append(module.code_for_node(bare))
-        text = f"from {path} import {', '.join(names)}"
+            comments += (
+                parentheses.inline(statement, alias)
+                if kept
+                else parentheses.all_of(alias)
+            )
+        text = f"from {path} import {', '.join(map(_plain, aliases))}"
         done.append("  ".join([text, *comments]))
+        comments = []
     return done
 
 
@@ -87,29 +96,6 @@ def _source(way: New) -> str:
     return way.module.rpartition(".")[0] if way.is_module else way.module
 
 
-def _comments(alias):
-    space = getattr(alias.comma, "whitespace_after", None)
-    comment = getattr(getattr(space, "first_line", None), "comment", None)
-    return [comment.value] if comment else []
-
-
-def _without(statement, kept):
-    """The statement with some of its names only; its end stays where it was."""
-    last, end = kept[-1], statement.names[-1]
-    if last is end:
-        return statement.with_changes(names=kept)
-    if statement.rpar is None:
-        return statement.with_changes(names=_ended(kept))
-    own = getattr(last.comma, "whitespace_after", None)
-    theirs = getattr(end.comma, "whitespace_after", statement.rpar.whitespace_before)
-    if not isinstance(own, cst.ParenthesizedWhitespace):
-        changed = last.with_changes(comma=end.comma)
-        return statement.with_changes(names=[*kept[:-1], changed])
-    if isinstance(theirs, cst.ParenthesizedWhitespace):
-        own = own.with_changes(indent=theirs.indent, last_line=theirs.last_line)
-    comma = last.comma.with_changes(whitespace_after=own)
-    rpar = statement.rpar
-    if not isinstance(end.comma, cst.Comma):
-        rpar = rpar.with_changes(whitespace_before=cst.SimpleWhitespace(""))
-    changed = last.with_changes(comma=comma)
-    return statement.with_changes(names=[*kept[:-1], changed], rpar=rpar)
+def _plain(alias):
+    name, other = alias.evaluated_name, alias.evaluated_alias
+    return f"{name} as {other}" if other else name

@@ -17,17 +17,28 @@ _CODE = re.compile(
 )
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 _USUAL = {"tf": "tensorflow"}
+_TYPING = ("typing", "typing_extensions")
+# Which arguments of a function of `typing` are types.
+_TYPED = {
+    "cast": slice(0, 1),
+    "TypeVar": slice(1, None),
+    "NewType": slice(1, None),
+    "ForwardRef": slice(0, 1),
+}
 
 
 def plan(plan) -> None:
     """Plans the strings of a program: annotations move, others are told of."""
     sites = [site for site in plan.program.texts if id(site.node) not in plan.read]
     if not sites:
-        return
+        return  # before all of the trees are walked
+    annotations = set().union(*map(annotations_of, plan.trees.values()))
+    annotations |= {i for tree in plan.trees.values() for i in _typed(plan, tree)}
+    docstrings = set().union(*map(docstrings_of, plan.trees.values()))
     for site in sites:
-        if id(site.node) in plan.annotations:
+        if id(site.node) in annotations:
             _annotation(plan, site)
-        elif id(site.node) in plan.docstrings:
+        elif id(site.node) in docstrings:
             if ">>>" in site.node.value:
                 _tell(plan, site)
         else:
@@ -56,6 +67,29 @@ def _strings(annotation):
         yield from _strings(child)
 
 
+def _typed(plan, tree):
+    """Yields the ids of strings that `typing` reads outside of annotations."""
+    scope = plan.program.module
+
+    def name(node):
+        paths = [ref.path for ref in plan.resolver.of(node, scope).refs]
+        package, _, last = (paths[0] if len(paths) == 1 else "").rpartition(".")
+        return last if package in _TYPING else ""
+
+    for node in ast.walk(tree):
+        parts = []
+        if isinstance(node, ast.Subscript) and name(node.value):
+            parts = [node]
+        elif isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.dump(
+            node.annotation
+        ):
+            parts = [node.value]
+        elif isinstance(node, ast.Call) and (which := name(node.func)) in _TYPED:
+            parts = [*node.args[_TYPED[which]], *(k.value for k in node.keywords)]
+        for part in filter(None, parts):
+            yield from (id(string) for string in _strings(part))
+
+
 def docstrings_of(tree: ast.AST) -> set[int]:
     """Return the ids of the strings that stand alone as statements."""
     return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -68,8 +102,9 @@ def _annotation(plan, site):
     try:
         tree = ast.parse(value, mode="eval")
     except SyntaxError:
-        return
-    if spelled.count(value) != 1 or "\n" in value:
+        tree = None
+    if tree is None or spelled.count(value) != 1 or "\n" in value:
+        plan.leave(site, site.node, value.strip(), left.TEXT, "tf_lso for tf")
         return
     inside = Text(value)
     edits = []

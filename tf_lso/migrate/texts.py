@@ -1,9 +1,11 @@
 """The text of a file or cell: offsets of syntax nodes, and edits of it."""
 
 import ast
+import bisect
 import io
 import re
 import tokenize
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -52,12 +54,13 @@ class Text:
 
     def before(self, offset: int) -> str:
         """Return what stands before an offset in its line."""
-        start = max(start for start in self.starts if start <= offset)
+        start = self.starts[bisect.bisect_right(self.starts, offset) - 1]
         return self.text[start:offset]
 
     def after(self, offset: int) -> str:
         """Return what stands after an offset in its line, without the line's end."""
-        return _NEWLINE.split(self.text[offset:], maxsplit=1)[0]
+        found = _NEWLINE.search(self.text, offset)
+        return self.text[offset : found.start() if found else None]
 
     def newline(self, offset: int = 0) -> str:
         """Return how the line at an offset ends, or else the others."""
@@ -65,7 +68,7 @@ class Text:
         return found.group() if found else "\n"
 
 
-def applied(text: str, edits: list[Edit]) -> str:
+def applied(text: str, edits: Iterable[Edit]) -> str:
     """Return the text after the edits.
 
     Raises:
@@ -92,7 +95,10 @@ def decoded(data: bytes) -> tuple[str, str]:
     except SyntaxError:
         data.decode()  # where that is what is wrong, its error says more
         raise
-    text = data.decode(encoding)
+    try:
+        text = data.decode(encoding)
+    except LookupError as error:  # such as `hex`, which gives bytes
+        raise SyntaxError(f"encoding problem: {encoding}") from error
     if text.encode(encoding) != data:
         raise ValueError(f"its {encoding} text cannot be written back as it is")
     return text, encoding
