@@ -5,7 +5,6 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-import keras
 import pytest
 import tensorflow as tf
 import tf_keras
@@ -20,16 +19,14 @@ tf.config.set_logical_device_configuration(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_help_to_load():
-    """Take back what the first wrapped optimizer of a process turns on.
+def no_help_to_save():
+    """Take back what the first wrapped tf_keras optimizer of a process turns on.
 
     So that the order of the tests does not matter; tests/state/test_without_install.py
     is about it.
     """
-    for name in FAMILIES:
-        wrapped(name)
-    for module in (keras, tf_keras):
-        loading.disable(module)
+    wrapped("legacy")
+    loading.disable(tf_keras)
 
 
 @pytest.fixture(params=FAMILIES)

@@ -310,3 +310,19 @@ def test_check_finite_of_the_optimizer(family):
     assert bool(optimizer.check_finite([tf.constant(1.0), None]))
     assert bool(optimizer.check_finite([]))
     assert not bool(optimizer.check_finite([sparse([NAN, 1.0], [1, 1])]))
+
+
+@pytest.mark.parametrize("mode", ["eager", "function", "xla"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_whose_sum_overflows_are_finite(dtype, mode):
+    great = np.finfo(dtype).max
+    verdict = {
+        "eager": lambda *gradients: finite_lib.all_finite(list(gradients)),
+        "function": tf.function(lambda *g: finite_lib.all_finite(list(g))),
+        "xla": tf.function(lambda *g: finite_lib.all_finite(list(g)), jit_compile=True),
+    }[mode]
+    values = tf.constant([great, great], dtype)
+    assert bool(verdict(values, values))
+    assert bool(verdict(values, -values, tf.constant(1.0)))
+    assert not bool(verdict(values, tf.constant([1.0, NAN], dtype)))
+    assert not bool(verdict(values, tf.constant([INF, -INF], dtype)))

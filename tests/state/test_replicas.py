@@ -1,5 +1,6 @@
 """The same under MirroredStrategy, and under two workers that each save."""
 
+import contextlib
 import pathlib
 import sys
 
@@ -56,7 +57,9 @@ class OnReplicas(Program):
 def check(program, name, folder):
     made = program.make(seed=1)
     program.train(*made, 0, SAVED_AT)
-    with program.strategy.scope():
+    # Keras 3 cannot save .h5 files in a scope, and says so.
+    in_scope = (name, program.family) != (".h5", "keras3")
+    with program.strategy.scope() if in_scope else contextlib.nullcontext():
         restored = formats.FORMATS[name](program, folder, *made)
     program.train(*made, SAVED_AT, END)
     end = state(*made)

@@ -70,17 +70,32 @@ def test_all_variables_of_the_newer_nadam_are_restored(name, tmp_path):
     assert_equal(state(*made), state(model, optimizer))
 
 
+# Every format, family and loop; and with each of these the inner optimizers and the
+# constructors in turn, so that all of them meet all formats.
+_SLOW = []
+for _number, (_name, _family, _loop) in enumerate(
+    itertools.product(formats.FORMATS, FAMILIES, programs.LOOPS)
+):
+    _pairs = [
+        case for case in _ALL if (case[0], case[1], case[4]) == (_name, _family, _loop)
+    ]
+    # 7 has no factor in common with the number of pairs, 6 to 15.
+    _SLOW += [_pairs[_number * 7 % len(_pairs)]] if _pairs else []
+
+
+def test_the_slow_cases_meet_everything():
+    met = {(name, family, loop) for name, family, _, _, loop in _SLOW}
+    assert met == {(name, family, loop) for name, family, _, _, loop in _ALL}
+    for family in FAMILIES:
+        inner = {case[2] for case in _SLOW if case[1] == family}
+        assert inner == {i for i in programs.INNER if programs.exists(family, i)}
+        assert {case[3] for case in _SLOW if case[1] == family} == set(programs.APIS)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", formats.FORMATS)
-def test_goes_on_bit_for_bit_in_every_case(name, tmp_path):
-    cases = [case for case in _ALL if case[0] == name and case not in _QUICK]
-    for number, case in enumerate(cases):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        try:
-            check(folder, *case)
-        except Exception as error:
-            raise AssertionError(f"in the case {case}") from error
+@pytest.mark.parametrize("case", _SLOW, ids=", ".join)
+def test_goes_on_bit_for_bit_in_every_format_and_loop(case, tmp_path):
+    check(tmp_path, *case)
 
 
 class _Stop(Exception):

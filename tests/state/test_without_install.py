@@ -1,6 +1,6 @@
 """Without `tf_lso.install()`: files keep all state, or an error says that they do not.
 
-From the first wrapped optimizer on, both Kerases save and load all of it.
+From the first wrapped optimizer of tf_keras on, it saves and loads all of it.
 """
 
 import json
@@ -34,7 +34,11 @@ for number, name in enumerate(formats.FORMATS):
     place.mkdir()
     restored = formats.FORMATS[name](program, place, *made)
     program.train(*made, programs.SAVED_AT, programs.END)
-    other = restored()
+    try:
+        other = restored()
+    except ValueError as error:
+        ends[name] = repr(error)
+        continue
     program.train(*other, programs.SAVED_AT, programs.END)
     programs.assert_equal(programs.state(*made), programs.state(*other))
     ends[name] = str(type(other[1]))
@@ -68,6 +72,8 @@ def run(code, *arguments):
 def test_all_formats_go_on(family, tmp_path):
     ends = json.loads(run(_ALL, family, tmp_path))
     assert len(ends) == (12 if family == "keras3" else 15)
+    if family == "keras3":
+        assert "deserialize" in ends.pop(".h5")
     assert all("tf_lso" in end for end in ends.values())
 
 

@@ -89,20 +89,21 @@ def _bound(cls, optimizer):
         )
         if face is keras3.Keras3Face:
             keras3.register(cls, bound)
-        _help_to_load("keras" if face is keras3.Keras3Face else "tf_keras")
+        else:
+            _help_tf_keras_to_save()
         _bound_classes[cls, face] = bound
     return _bound_classes[cls, face]
 
 
 @functools.cache
-def _help_to_load(name):
-    """Let a Keras save and load all state of wrapped optimizers, from the first one on.
+def _help_tf_keras_to_save():
+    """Let tf_keras save and load all state, from its first wrapped optimizer on.
 
-    Its files would leave some out without a word.
+    Its files would leave some out without a word; those of Keras 3 do not.
     """
     from tf_lso.installation import loading
 
-    loading.enable(sys.modules[name])
+    loading.enable(sys.modules["tf_keras"])
 
 
 def _the_inner(optimizer, inner_optimizer):
