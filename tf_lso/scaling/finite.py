@@ -39,7 +39,7 @@ def _proof(tensors):
     wide = [values for values in tensors if values.dtype in _WIDE]
     proofs = [_is_finite(values) for values in tensors if values.dtype not in _WIDE]
     if wide:
-        total = tf.add_n([_sum(values) for values in wide])
+        total = tf.reduce_sum(tf.stack([_sum(values) for values in wide]))
         proofs.append(tf.math.is_finite(total))
     return [tf.reduce_all(tf.stack(proofs)) if len(proofs) > 1 else proofs[0]]
 
