@@ -28,5 +28,6 @@ result = {
         np.allclose(model.predict(x, verbose=0), loaded.predict(x, verbose=0))
     ),
     "scale": float(loaded.optimizer.loss_scale),
+    "iterations": int(loaded.optimizer.iterations),
 }
 print("RESULT", json.dumps(result))

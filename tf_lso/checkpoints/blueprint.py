@@ -81,7 +81,7 @@ class Blueprint:
                     f"{self.path}: the class {config.get('class_name')!r} of the model "
                     f"is not Keras's. {_HELP}"
                 )
-            with loading_models.layers_of_h5():
+            with loading_models.layers_of_h5.on():
                 inside = inner_configs.plain(config.get("config"))
                 return self._made("the model", cls.from_config, inside)
 

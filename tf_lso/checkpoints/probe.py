@@ -24,6 +24,7 @@ def read(file):
 
 
 def main(path):
+    """Read the HDF5 file at `path`, or that within the .keras file there."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             with archive.open("model.weights.h5") as inside, h5py.File(inside) as file:

@@ -8,14 +8,14 @@ import contextlib
 import functools
 import inspect
 import json
+import os
 import sys
-import threading
 import zipfile
 
 import h5py
 from absl import logging
 
-from tf_lso import checkpoints, optimizers
+from tf_lso import checkpoints, optimizers, thread_switch
 from tf_lso.optimizers import keras3_files
 
 # The classes of dtype policies in models of TensorFlow 2.1-2.15, by the names they were
@@ -38,6 +38,7 @@ def replace(ledger, original, patched):
 
 
 def patch_functions(keras, ledger):
+    """Let Keras 3 take losses and metrics by the names that .h5 files have."""
     # The names of functions in .h5 files: of a loss ("mse"), which Keras 3.15 refuses,
     # and within a metric ("accuracy"), which it then calls.
     for namespace in (keras.losses, keras.metrics):
@@ -81,6 +82,7 @@ class _LegacyPolicy:
 
 
 def patch_policies(keras, ledger):
+    """Let Keras 3 find the dtype policies of TensorFlow 2.1-2.15."""
     registered = keras.saving.get_custom_objects()
     for name in POLICIES:
         if name not in registered:
@@ -100,21 +102,12 @@ def patch_policies(keras, ledger):
     replace(ledger, original, deserialize)
 
 
-_h5 = threading.local()
-
-
-@contextlib.contextmanager
-def layers_of_h5():
-    """While layers are made of configs as .h5 files have them, before Keras 3 changed."""
-    before = getattr(_h5, "loading", False)
-    _h5.loading = True
-    try:
-        yield
-    finally:
-        _h5.loading = before
+# On while layers are made of configs as .h5 files have them, before Keras 3 changed.
+layers_of_h5 = thread_switch.ThreadSwitch()
 
 
 def patch_load_model(keras, ledger):
+    """Let `load_model` take whole models of Keras 2, and the state of their optimizers."""
     original = keras.models.load_model
 
     @functools.wraps(original)
@@ -122,11 +115,11 @@ def patch_load_model(keras, ledger):
         of_keras2 = _is_of_keras2(filepath)
         with contextlib.ExitStack() as stack:
             if _is_h5(filepath):
-                stack.enter_context(layers_of_h5())
+                stack.enter_context(layers_of_h5.on())
                 # Keras 3.0 leaves `custom_objects` out here.
                 stack.enter_context(_scope(keras, custom_objects))
             if of_keras2:
-                stack.enter_context(keras3_files.ignoring_files())
+                stack.enter_context(keras3_files.state_follows.on())
             model = original(filepath, custom_objects, *args, **kwargs)
         if _is_h5(filepath):
             _build_optimizer(model)
@@ -143,6 +136,8 @@ def _is_h5(path):
 
 def _is_of_keras2(path):
     """Whether it is a file of TensorFlow 2.0-2.15 or of tf_keras."""
+    if not isinstance(path, (str, os.PathLike)):
+        return False  # reading an open file would move its position
     try:
         if _is_h5(path):
             with h5py.File(path, "r") as file:
@@ -186,6 +181,7 @@ def _build_optimizer(model):
 
 
 def patch_layers(keras, ledger):
+    """Let layers take the shapes of the batch that Keras 2 saved."""
     # The first layer of a Sequential of TensorFlow 2.0-2.15 has `batch_input_shape`. In
     # .keras files Keras 3 refuses it: the InputLayer beside says the same. In .h5 files
     # Keras 3 takes it for the shape without the batch.
@@ -199,7 +195,7 @@ def patch_layers(keras, ledger):
         if not issubclass(cls, keras.layers.InputLayer):
             if "batch_input_shape" not in takes:
                 config.pop("batch_input_shape", None)
-            if getattr(_h5, "loading", False) and "input_shape" not in takes:
+            if layers_of_h5.is_on and "input_shape" not in takes:
                 if config.get("input_shape"):
                     config["input_shape"] = config["input_shape"][1:]
         return original.__func__(cls, config)

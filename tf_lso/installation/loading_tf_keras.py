@@ -24,6 +24,7 @@ def _is_ours(optimizer):
 
 
 def patch_keras_files(keras, ledger):
+    """Let .keras and .weights.h5 files hold legacy optimizers that are wrapped."""
     # .keras and .weights.h5 files, deepcopy and pickle of models. Only what this function
     # knows is saved, and legacy optimizers it does not.
     from tf_keras.src.saving import saving_lib
@@ -45,6 +46,7 @@ def build_optimizer(model):
 
 
 def patch_h5(keras, ledger):
+    """Let .h5 files hold the loss scale and its count."""
     from tf_keras.src.saving.legacy import hdf5_format
 
     save = hdf5_format.save_optimizer_weights_to_hdf5_group
@@ -90,6 +92,7 @@ def _load_own(file, optimizer):
 
 
 def patch_saved_model(keras, ledger):
+    """Let SavedModels restore the optimizer's slots, the loss scale and its count."""
     from tf_keras.src.saving.legacy.saved_model import load as loader
 
     original = loader.load

@@ -1,19 +1,16 @@
 """The face for Keras 3 optimizers on the TensorFlow backend."""
 
-import contextlib
-import threading
-
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import environment
+from tf_lso import environment, thread_switch
 from tf_lso.optimizers import checks, keras3_files, slots, surface
 from tf_lso.scaling import replica
 
 OPTIMIZER = keras.optimizers.Optimizer
 
-_aggregation = threading.local()
+_summed = thread_switch.ThreadSwitch()
 
 
 def _parts(optimizer):
@@ -48,20 +45,14 @@ def sum_gradients_only_once(optimizer):
         return  # Keras 3.0 did not sum at all
 
     def sum_gradients(grads_and_vars):
-        done = getattr(_aggregation, "done", False)
-        return list(grads_and_vars) if done else keras_sum(grads_and_vars)
+        return list(grads_and_vars) if _summed.is_on else keras_sum(grads_and_vars)
 
     optimizer.__dict__["_all_reduce_sum_gradients"] = sum_gradients
 
 
-@contextlib.contextmanager
 def already_summed():
-    before = getattr(_aggregation, "done", False)
-    _aggregation.done = True
-    try:
-        yield
-    finally:
-        _aggregation.done = before
+    """Return a context in which optimizers take gradients as summed over replicas."""
+    return _summed.on()
 
 
 def _count_steps_once(optimizer):
@@ -84,8 +75,7 @@ def _count_steps_once(optimizer):
 
     def assign(value):
         # Keras 3.0 assigns the counter plus 1 at the end of a step.
-        in_step = getattr(_aggregation, "done", False)
-        return assign_add(1) if in_step else keras_assign(value)
+        return assign_add(1) if _summed.is_on else keras_assign(value)
 
     variable.__dict__.update(assign_add=assign_add, assign=assign)
 
@@ -234,7 +224,7 @@ class Keras3Face(
         Raises:
           ValueError: if the number of arrays or a shape does not fit; nothing is set.
         """
-        if keras3_files.is_ignoring():
+        if keras3_files.state_follows.is_on:
             return
         weights = checks.as_list("weights", weights)
         variables = list(self.variables)

@@ -1,35 +1,18 @@
 """What Keras 3's files and `tf.train.Checkpoint` see of a wrapped Keras 3 optimizer."""
 
-import contextlib
-import threading
-
 import numpy as np
 import tensorflow as tf
 
+from tf_lso import thread_switch
 from tf_lso.optimizers import checks
 
 # Variables that each optimizer of Keras 3 has, a wrapper too: those of Keras 3's own
 # wrapper, and of tf_lso's before it had the layout below, are never used.
 _OF_EACH_OPTIMIZER = ("_iterations", "_learning_rate")
 
-
-_thread = threading.local()
-
-
-@contextlib.contextmanager
-def ignoring_files():
-    """While Keras 3 loads a file of another generation, whose state follows."""
-    before = getattr(_thread, "ignoring", False)
-    _thread.ignoring = True
-    try:
-        yield
-    finally:
-        _thread.ignoring = before
-
-
-def is_ignoring():
-    """Whether the state that Keras 3 finds in a file is to be left there."""
-    return getattr(_thread, "ignoring", False)
+# On while Keras 3 loads a file of another generation: it would look for the state in
+# the wrong places. `loading_models` restores it afterwards.
+state_follows = thread_switch.ThreadSwitch()
 
 
 class _SecondName(tf.__internal__.tracking.Trackable):
@@ -66,7 +49,7 @@ class Files:
         Raises:
           ValueError: if the file's optimizer had other variables.
         """
-        if is_ignoring():
+        if state_follows.is_on:
             return
         arrays = [np.array(store[str(i)]) for i in range(len(store.keys()))]
         if not arrays:
