@@ -326,3 +326,24 @@ def test_numbers_whose_sum_overflows_are_finite(dtype, mode):
     assert bool(verdict(values, -values, tf.constant(1.0)))
     assert not bool(verdict(values, tf.constant([1.0, NAN], dtype)))
     assert not bool(verdict(values, tf.constant([INF, -INF], dtype)))
+
+
+# --- Gradients that are judged before they are unscaled.
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, 0.5, 1.0, 3.0, 2.0**24])
+@pytest.mark.parametrize(
+    "number", [1.0, 1e-45, 2e19, 3e33, 3e38, -3e38, NAN, INF, -INF]
+)
+def test_scaled_ones_are_judged_as_unscaled(number, scale):
+    tensors = [tf.constant([1.0, number, number]), tf.constant(number, tf.float64)]
+    scale = tf.constant(scale)
+
+    @tf.function
+    def verdict():
+        return finite_lib.unscaled_are_finite(tensors, scale)
+
+    expected = all(
+        np.isfinite((t / tf.cast(scale, t.dtype)).numpy()).all() for t in tensors
+    )
+    assert bool(verdict()) == expected

@@ -92,11 +92,6 @@ def own_aggregation(optimizer, base):
     return None
 
 
-def is_alone():
-    """Whether there is but one replica, with nothing to sum over."""
-    return tf.distribute.get_strategy().num_replicas_in_sync == 1
-
-
 def dead_overrides(optimizer):
     """Return the methods of a user's class that only OptimizerV2 called, a list."""
     names = ("_resource_apply_dense", "_resource_apply_sparse")

@@ -144,7 +144,7 @@ class Keras3Face(
         aggregate = checks.own_aggregation(self.inner_optimizer, OPTIMIZER)
         if aggregate is not None:
             return checks.unzip(aggregate(list(zip(gradients, variables))))
-        if checks.is_alone():
+        if replica.is_alone():
             return gradients, variables
         # A gradient that no operation of this replica made may have no device, which
         # the reduction goes by.

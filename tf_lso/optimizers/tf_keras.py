@@ -10,6 +10,7 @@ import tf_keras
 
 from tf_lso import environment
 from tf_lso.optimizers import checks, slots, surface, tf_keras_files
+from tf_lso.scaling import replica
 
 environment.check_version("tf_keras", tf_keras.__version__)
 
@@ -116,7 +117,7 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
         """Return the gradients summed over all replicas, and their variables."""
         inner = self.inner_optimizer
         pairs = inner._transform_unaggregated_gradients(list(zip(gradients, variables)))
-        if self.aggregates_in_full and checks.is_alone():
+        if self.aggregates_in_full and replica.is_alone():
             return checks.unzip(pairs)
         return checks.unzip(inner._aggregate_gradients(pairs))
 
@@ -226,7 +227,7 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
     def aggregate_inner(self, gradients, variables):
         """Return the gradients summed over all replicas, and their variables."""
         aggregate = checks.own_aggregation(self.inner_optimizer, OPTIMIZER)
-        if aggregate is None and checks.is_alone():
+        if aggregate is None and replica.is_alone():
             return gradients, variables
         if aggregate is None:
             aggregate = self.inner_optimizer.aggregate_gradients

@@ -5,9 +5,6 @@ import tensorflow as tf
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import packed, report
 
-# Where one number proves a whole tensor finite. Those of 16 bits would overflow too soon.
-_WIDE = (tf.float32, tf.float64)
-
 
 def _is_finite(values):
     """The exact verdict on one tensor. It writes a bool for each number."""
@@ -36,8 +33,13 @@ def _exact(tensors):
 @packed.packed
 def _proof(tensors):
     """True only if all are finite; False also where the sums of wide ones overflow."""
-    wide = [values for values in tensors if values.dtype in _WIDE]
-    proofs = [_is_finite(values) for values in tensors if values.dtype not in _WIDE]
+    # The sums of 16 bits would overflow too soon.
+    wide = [values for values in tensors if values.dtype in gradients_lib.WIDE]
+    proofs = [
+        _is_finite(values)
+        for values in tensors
+        if values.dtype not in gradients_lib.WIDE
+    ]
     if wide:
         total = tf.reduce_sum(tf.stack([_sum(values) for values in wide]))
         proofs.append(tf.math.is_finite(total))
@@ -61,9 +63,25 @@ def all_finite(gradients, summed=False):
     if not tensors:
         return tf.constant(True)
     (proved,) = _proof(tensors)
-    if not any(values.dtype in _WIDE for values in tensors):
+    if not any(values.dtype in gradients_lib.WIDE for values in tensors):
         return proved
     return tf.cond(proved, lambda: tf.constant(True), lambda: _exact(tensors)[0])
+
+
+def unscaled_are_finite(tensors, scale):
+    """`all_finite` of dense tensors divided by `scale`, mostly without dividing them.
+
+    Args:
+      tensors: list of float32 and float64 tensors, still scaled.
+      scale: float32 scalar tensor.
+    """
+    # No |x / scale| is above the root of twice this; it is NaN if one is NaN.
+    bound = tf.add_n([_sum(values) for values in tensors]) / scale / scale
+    return tf.cond(
+        tf.math.is_finite(bound),
+        lambda: tf.constant(True),
+        lambda: _exact(gradients_lib.unscale_gradients(tensors, scale))[0],
+    )
 
 
 def _nonfinite_flag(gradients):

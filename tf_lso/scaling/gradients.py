@@ -4,6 +4,9 @@ import tensorflow as tf
 
 from tf_lso.scaling import packed
 
+# Dtypes that a gradient is divided in as it is.
+WIDE = (tf.float32, tf.float64)
+
 
 def _wide(dtype):
     """The dtype to divide in: float32, or wider where the gradient is."""
@@ -46,7 +49,12 @@ def unscale_gradients(gradients, scale):
     """
     gradients = list(gradients)
     values = values_of([g for g in gradients if g is not None])
-    unscaled = iter(_all_unscaled(values, tf.convert_to_tensor(scale)))
+    scale = tf.convert_to_tensor(scale)
+    unscaled = _all_unscaled(values, scale)
+    if not tf.executing_eagerly():
+        for before, after in zip(values, unscaled):
+            after._tf_lso_scaled = before, scale
+    unscaled = iter(unscaled)
     return [g if g is None else _with_values(g, next(unscaled)) for g in gradients]
 
 
@@ -54,6 +62,20 @@ def _with_values(gradient, values):
     if not isinstance(gradient, tf.IndexedSlices):
         return values
     return tf.IndexedSlices(values, gradient.indices, dense_shape=gradient.dense_shape)
+
+
+def still_scaled(gradients):
+    """Return what tensors of a graph were before `unscale_gradients`, and the scale.
+
+    Returns:
+      (list of tensors, scale); None if one of the gradients is not its result, is
+      sparse, or not float32 or float64, or if they had several scales.
+    """
+    found = [getattr(g, "_tf_lso_scaled", None) for g in gradients]
+    if None in found or any(g.dtype not in WIDE for g in gradients):
+        return None
+    tensors, scales = zip(*found)
+    return (list(tensors), scales[0]) if len({id(s) for s in scales}) == 1 else None
 
 
 def unscale_of(variables, gradients, scale):

@@ -113,6 +113,9 @@ class LossScale(
             step must be skipped.
         """
 
+    # Whether the class has `update_scaled`, see `DynamicLossScale`.
+    judges_scaled = False
+
     def update_aggregated(self, grads):
         """`update` for gradients that are the same on every replica.
 
@@ -294,9 +297,23 @@ class DynamicLossScale(LossScale):
 
     def update_aggregated(self, grads):
         """`update` for gradients that are the same on every replica."""
-        if type(self).update is not DynamicLossScale.update:
+        if not self.judges_scaled:
             return self.update(grads)
         return self._advance(finite_lib.of_aggregated(grads))
+
+    @property
+    def judges_scaled(self):
+        """Whether `update_scaled` may stand for `update`: no subclass has its own."""
+        return type(self).update is DynamicLossScale.update
+
+    def update_scaled(self, tensors, scale):
+        """`update` for one replica's dense gradients, given before they are unscaled.
+
+        Args:
+          tensors: list of float32 and float64 tensors.
+          scale: the float32 scalar tensor by which they are still multiplied.
+        """
+        return self._advance(finite_lib.unscaled_are_finite(tensors, scale))
 
     def _advance(self, finite):
         scale, count = self._current_loss_scale, self._num_good_steps

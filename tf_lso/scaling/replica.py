@@ -14,6 +14,11 @@ def replica_id():
     return None if number is None else int(number)
 
 
+def is_alone():
+    """Whether there is but one replica, with nothing to sum over."""
+    return tf.distribute.get_strategy().num_replicas_in_sync == 1
+
+
 def is_first_here():
     """Return whether this is the first replica of its process, or no replica."""
     number = replica_id()

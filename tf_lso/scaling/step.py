@@ -1,7 +1,26 @@
 """One step of training, from scaled gradients to the next loss scale."""
 
+import tensorflow as tf
+
 from tf_lso.scaling import apply as apply_lib
 from tf_lso.scaling import gradients as gradients_lib
+from tf_lso.scaling import replica, report
+
+
+def _can_wait(loss_scale):
+    """Whether gradients may be unscaled after the verdict, next to their update.
+
+    In a traced function that is one reading of all gradients less: what has just been
+    divided is still in the processor's cache when the variable is updated. XLA orders
+    its loops itself.
+    """
+    return (
+        not tf.executing_eagerly()
+        and tf.compat.v1.get_default_graph().building_function
+        and not report.in_xla()
+        and replica.is_alone()
+        and loss_scale.judges_scaled
+    )
 
 
 def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
@@ -26,6 +45,17 @@ def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
     if aggregate:
         gradients, variables = face.aggregate_inner(gradients, variables)
     gradients = [gradients_lib.with_summed_rows(g) for g in gradients]
+    scaled = gradients_lib.still_scaled(gradients) if _can_wait(loss_scale) else None
+    if scaled is not None:
+        tensors, scale = scaled
+        return apply_lib.apply_or_skip(
+            lambda tensors: loss_scale.update_scaled(tensors, scale),
+            tensors,
+            apply_fn=lambda tensors: face.apply_inner(
+                gradients_lib.unscale_gradients(tensors, scale), variables, name
+            ),
+            skip_fn=face.skip_inner,
+        )
     # What tf_lso did not sum itself may differ between replicas; they must agree.
     equal = aggregate and face.aggregates_in_full
     return apply_lib.apply_or_skip(

@@ -1,0 +1,96 @@
+"""The order of a traced step: where it can, it judges gradients before it unscales them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES, wrapped
+from tf_lso.scaling import loss_scale as loss_scale_lib
+
+INF = float("inf")
+
+
+@pytest.fixture
+def judged(monkeypatch):
+    """How many tensors each step judges that are still scaled."""
+    seen = []
+    update = loss_scale_lib.DynamicLossScale.update_scaled
+
+    def update_scaled(self, tensors, scale):
+        seen.append(len(tensors))
+        return update(self, tensors, scale)
+
+    monkeypatch.setattr(loss_scale_lib.DynamicLossScale, "update_scaled", update_scaled)
+    return seen
+
+
+def run(optimizer, between=lambda gradients: gradients, factors=(1.0, INF, 2.0)):
+    """The values of two variables and of a gradient after some steps."""
+    x, y = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
+    optimizer.build([x, y])
+
+    @tf.function
+    def step(factor):
+        scale = optimizer.loss_scale
+        gradients = [tf.stack([factor, 1.0]) * scale, factor * scale]
+        gradients = between(optimizer.get_unscaled_gradients(gradients))
+        optimizer.apply_gradients(zip(gradients, [x, y]))
+        return gradients[0]
+
+    last = [step(tf.constant(factor)) for factor in factors][-1]
+    return x.numpy().tolist(), y.numpy(), last.numpy().tolist()
+
+
+def clipped(gradients):
+    return [tf.clip_by_value(gradient, -1.0, 1.0) for gradient in gradients]
+
+
+def test_unscales_after_the_verdict(family, judged):
+    assert run(wrapped(family, "SGD", 0.5)) == ([-0.5, 1.0], 1.5, [2.0, 1.0])
+    assert set(judged) == {2}
+
+
+def test_what_was_changed_after_unscaling_is_judged_as_it_is(family, judged):
+    # Clipped, an infinity is 1.
+    assert run(wrapped(family, "SGD", 0.5), clipped)[:2] == ([-0.5, 0.5], 1.5)
+    assert judged == []
+
+
+def test_one_that_was_changed_keeps_the_others_from_waiting(family, judged):
+    def one(gradients):
+        return [gradients[0], gradients[1] * 1.0]
+
+    assert run(wrapped(family, "SGD", 0.5), one)[:2] == ([-0.5, 1.0], 1.5)
+    assert judged == []
+
+
+def test_a_loss_scale_that_judges_in_its_own_way_sees_unscaled_gradients(
+    family, judged
+):
+    class Own(tf_lso.DynamicLossScale):
+        def update(self, grads):
+            seen.extend(grads)
+            return super().update(grads)
+
+    seen = []
+    from tf_lso.keras.mixed_precision import experimental
+
+    optimizer = experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.5), Own(8.0))
+    assert run(optimizer)[:2] == ([-0.5, 1.0], 1.5)
+    assert seen and judged == []
+
+
+@pytest.mark.parametrize("mode", ["eager", "xla"])
+def test_other_modes_do_not_wait(family, judged, mode):
+    x = tf.Variable([1.0, 2.0])
+    optimizer = wrapped(family, "SGD", 0.5)
+    optimizer.build([x])
+
+    def step():
+        gradients = optimizer.get_unscaled_gradients([tf.constant([8.0, 16.0])])
+        optimizer.apply_gradients(zip(gradients, [x]))
+
+    (step if mode == "eager" else tf.function(step, jit_compile=True))()
+    np.testing.assert_array_equal(x, [0.5, 1.0])
+    assert judged == []
