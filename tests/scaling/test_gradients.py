@@ -15,6 +15,10 @@ def unscale_gradient(gradient, scale):
     return gradients_lib.unscale_gradients([gradient], scale)[0]
 
 
+def summed_rows(gradient):
+    return gradients_lib.with_summed_rows([gradient])[0]
+
+
 DTYPES = {
     "float16": np.float16,
     "bfloat16": ml_dtypes.bfloat16,
@@ -168,7 +172,7 @@ class TestSlices:
         assert got.dense_shape.dtype == index
 
     def test_are_summed_to_one_row_an_index(self):
-        got = gradients_lib.with_summed_rows(
+        got = summed_rows(
             tf.IndexedSlices(
                 tf.constant([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0]]),
                 tf.constant([7, 2, 7]),
@@ -183,7 +187,7 @@ class TestSlices:
         assert got.dense_shape.numpy().tolist() == [9, 2]
 
     def test_summed_have_no_row_that_was_not_touched(self):
-        got = gradients_lib.with_summed_rows(
+        got = summed_rows(
             tf.IndexedSlices(
                 tf.ones((3, 4)),
                 tf.constant([10**12, 5, 10**12], tf.int64),
@@ -193,13 +197,16 @@ class TestSlices:
         assert got.values.shape == (2, 4)
 
     def test_summed_may_lack_the_dense_shape(self):
-        got = gradients_lib.with_summed_rows(self.slices(shape=None))
+        got = summed_rows(self.slices(shape=None))
         assert got.dense_shape is None
         assert got.values.numpy().tolist() == [[32.0, 48.0]]
 
     def test_only_slices_are_summed(self):
         gradient = tf.constant([1.0])
-        assert gradients_lib.with_summed_rows(gradient) is gradient
+        slices = self.slices()
+        got = gradients_lib.with_summed_rows([gradient, slices, gradient])
+        assert got[0] is gradient and got[2] is gradient
+        assert got[1].values.numpy().tolist() == [[32.0, 48.0]]
 
     def test_a_dense_gradient_is_left_alone(self):
         gradient = tf.constant([1.0])

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling import packed, report
+from tf_lso.scaling import joined, packed
 
 
 def _is_finite(values):
@@ -15,14 +15,14 @@ def _is_finite(values):
     return tf.reduce_all(tf.math.is_finite(values))
 
 
-def _sum(values):
-    """A number that is finite only if all of `values` are; may be infinite if they are.
+def _total(tensors):
+    """A float32 that is finite only if all numbers are; it may be infinite if they are.
 
-    Reads the values once and writes nothing. XLA makes the plain sum the fastest loop,
-    the kernels of TensorFlow the sum of squares.
+    A sum reads the tensors once and writes nothing, and no NaN or infinity leaves one.
     """
-    total = tf.reduce_sum(values) if report.in_xla() else tf.nn.l2_loss(values)
-    return tf.cast(total, tf.float32)
+    sums = [tf.cast(tf.reduce_sum(values), tf.float32) for values in tensors]
+    # No AddN, which in a graph stands for a reduction over replicas.
+    return tf.reduce_sum(tf.stack(sums))
 
 
 @packed.packed
@@ -41,8 +41,7 @@ def _proof(tensors):
         if values.dtype not in gradients_lib.WIDE
     ]
     if wide:
-        total = tf.reduce_sum(tf.stack([_sum(values) for values in wide]))
-        proofs.append(tf.math.is_finite(total))
+        proofs.append(tf.math.is_finite(_total(wide)))
     return [tf.reduce_all(tf.stack(proofs)) if len(proofs) > 1 else proofs[0]]
 
 
@@ -58,8 +57,8 @@ def all_finite(gradients, summed=False):
     """
     gradients = [g for g in gradients if g is not None]
     if not summed:
-        gradients = [gradients_lib.with_summed_rows(g) for g in gradients]
-    tensors = gradients_lib.values_of(gradients)
+        gradients = gradients_lib.with_summed_rows(gradients)
+    tensors = joined.joined(gradients_lib.values_of(gradients))
     if not tensors:
         return tf.constant(True)
     (proved,) = _proof(tensors)
@@ -75,10 +74,11 @@ def unscaled_are_finite(tensors, scale):
       tensors: list of float32 and float64 tensors, still scaled.
       scale: float32 scalar tensor.
     """
-    # No |x / scale| is above the root of twice this; it is NaN if one is NaN.
-    bound = tf.add_n([_sum(values) for values in tensors]) / scale / scale
+    tensors = joined.joined(tensors)
+    # Divided by 1 or more, what is finite remains it.
+    proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
     return tf.cond(
-        tf.math.is_finite(bound),
+        proved,
         lambda: tf.constant(True),
         lambda: _exact(gradients_lib.unscale_gradients(tensors, scale))[0],
     )

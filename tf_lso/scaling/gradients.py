@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tf_lso.scaling import packed
+from tf_lso.scaling import joined, packed
 
 # Dtypes that a gradient is divided in as it is.
 WIDE = (tf.float32, tf.float64)
@@ -36,7 +36,7 @@ def _unscaled(values, scale):
 
 @packed.packed
 def _all_unscaled(tensors, scale):
-    return [_unscaled(values, scale) for values in tensors]
+    return joined.mapped(lambda values: _unscaled(values, scale), tensors)
 
 
 def unscale_gradients(gradients, scale):
@@ -119,17 +119,29 @@ def with_dense_shape(gradient, variable):
     return gradient
 
 
-def with_summed_rows(gradient):
-    """Return `gradient`; of slices, the rows of one index are added up.
+@packed.packed
+def _summed_rows(tensors):
+    """Of rows and their indices, one after the other, the sums and their indices."""
+    results = []
+    for rows, indices in zip(tensors[::2], tensors[1::2]):
+        unique = tf.unique(tf.reshape(indices, [-1]))
+        count = tf.shape(unique.y)[0]
+        results += [tf.math.unsorted_segment_sum(rows, unique.idx, count), unique.y]
+    return results
+
+
+def with_summed_rows(gradients):
+    """Return a list of the gradients; of slices, the rows of one index are added up.
 
     They reach the variable as their sum, so it is the sum that may overflow, and that
     Adam squares. The result has a row per different index, never the shape of the
     whole variable.
     """
-    if not isinstance(gradient, tf.IndexedSlices):
-        return gradient
-    unique = tf.unique(tf.reshape(gradient.indices, [-1]))
-    rows = tf.math.unsorted_segment_sum(
-        gradient.values, unique.idx, tf.shape(unique.y)[0]
+    sparse = [g for g in gradients if isinstance(g, tf.IndexedSlices)]
+    tensors = [tensor for g in sparse for tensor in (g.values, g.indices)]
+    results = _summed_rows(tensors)
+    summed = iter(
+        tf.IndexedSlices(rows, indices, dense_shape=g.dense_shape)
+        for g, rows, indices in zip(sparse, results[::2], results[1::2])
     )
-    return tf.IndexedSlices(rows, unique.y, dense_shape=gradient.dense_shape)
+    return [next(summed) if isinstance(g, tf.IndexedSlices) else g for g in gradients]

@@ -44,7 +44,7 @@ def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
         gradients = gradients_lib.unscale_of(variables, gradients, loss_scale())
     if aggregate:
         gradients, variables = face.aggregate_inner(gradients, variables)
-    gradients = [gradients_lib.with_summed_rows(g) for g in gradients]
+    gradients = gradients_lib.with_summed_rows(gradients)
     scaled = gradients_lib.still_scaled(gradients) if _can_wait(loss_scale) else None
     if scaled is not None:
         tensors, scale = scaled

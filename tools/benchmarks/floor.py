@@ -29,12 +29,15 @@ _TRIED = 8  # gradients, about
 
 
 def passes(check):
-    """A function of gradients: whether all are finite, and they times a number."""
+    """A function of gradients: whether all are finite, and they divided by a number."""
+    # Not multiplied: TensorFlow would multiply the factor and the learning rate of
+    # Keras 3's SGD first, and then no gradient is rescaled. Made outside of the graph,
+    # which would multiply by the reciprocal of a constant.
+    scale = tf.constant(2.0**15)
 
     def check_and_rescale(gradients):
-        inverse = tf.constant(2.0**-15)
         sums = [CHECKS[check](_values(gradient)) for gradient in gradients]
-        rescaled = [_rescaled(gradient, inverse) for gradient in gradients]
+        rescaled = [_rescaled(gradient, scale) for gradient in gradients]
         return tf.math.is_finite(tf.add_n(sums)), rescaled
 
     return check_and_rescale
@@ -75,9 +78,9 @@ def _values(gradient):
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
-def _rescaled(gradient, inverse):
+def _rescaled(gradient, scale):
     if not isinstance(gradient, tf.IndexedSlices):
-        return gradient * inverse
+        return gradient / scale
     return tf.IndexedSlices(
-        gradient.values * inverse, gradient.indices, gradient.dense_shape
+        gradient.values / scale, gradient.indices, gradient.dense_shape
     )
