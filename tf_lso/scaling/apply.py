@@ -1,9 +1,11 @@
 """Apply a step or skip it, on one verdict for all replicas.
 
-The only code that knows `merge_call` and `cond`.
+The only code that knows `merge_call`.
 """
 
 import tensorflow as tf
+
+from tf_lso.scaling import branches
 
 
 def after(operations, value):
@@ -56,7 +58,8 @@ def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
         update, should_apply = verdict(gradients)
         if should_apply is True:
             return _result(update, apply_branch())
-        return _result(update, tf.cond(should_apply, apply_branch, skip_branch))
+        applied = branches.either(should_apply, apply_branch, skip_branch)
+        return _result(update, applied)
 
     def skip_branch():
         return after(skip_fn(), False)

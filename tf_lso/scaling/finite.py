@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling import joined, packed
+from tf_lso.scaling import branches, joined, packed
 
 
 def _is_finite(values):
@@ -64,7 +64,9 @@ def all_finite(gradients, summed=False):
     (proved,) = _proof(tensors)
     if not any(values.dtype in gradients_lib.WIDE for values in tensors):
         return proved
-    return tf.cond(proved, lambda: tf.constant(True), lambda: _exact(tensors)[0])
+    return branches.either(
+        proved, lambda: tf.constant(True), lambda: _exact(tensors)[0]
+    )
 
 
 def unscaled_are_finite(tensors, scale):
@@ -77,7 +79,7 @@ def unscaled_are_finite(tensors, scale):
     tensors = joined.joined(tensors)
     # Divided by 1 or more, what is finite remains it.
     proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
-    return tf.cond(
+    return branches.either(
         proved,
         lambda: tf.constant(True),
         lambda: _exact(gradients_lib.unscale_gradients(tensors, scale))[0],

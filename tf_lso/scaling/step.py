@@ -4,20 +4,19 @@ import tensorflow as tf
 
 from tf_lso.scaling import apply as apply_lib
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling import replica, report
+from tf_lso.scaling import replica
 
 
 def _can_wait(loss_scale):
     """Whether gradients may be unscaled after the verdict, next to their update.
 
     In a traced function that is one reading of all gradients less: what has just been
-    divided is still in the processor's cache when the variable is updated. XLA orders
-    its loops itself.
+    divided is still in the processor's cache when the variable is updated, and XLA does
+    both in one loop.
     """
     return (
         not tf.executing_eagerly()
         and tf.compat.v1.get_default_graph().building_function
-        and not report.in_xla()
         and replica.is_alone()
         and loss_scale.judges_scaled
     )
