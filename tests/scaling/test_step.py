@@ -113,3 +113,58 @@ def test_xla_runs_one_branch(family):
     np.testing.assert_array_equal(x, [0.5, 1.0])
     compiled = step.experimental_get_compiler_ir(tf.constant(1.0))("optimized_hlo")
     assert " conditional(" in compiled
+
+
+# --- Under a strategy.
+
+
+def run_on_two(strategy, optimizer, variable, values, scale=8.0):
+    """The value on each replica after a step with a gradient of each."""
+
+    @tf.function
+    def step(value):
+        gradients = optimizer.get_unscaled_gradients([value * scale])
+        optimizer.apply_gradients(zip(gradients, [variable]))
+
+    value = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(values[context.replica_id_in_sync_group])
+    )
+    strategy.run(step, args=(value,))
+    return [v.numpy() for v in strategy.experimental_local_results(variable)]
+
+
+@pytest.mark.parametrize(
+    "values, applied",
+    [((1.0, 2.0), 3.0), ((2e38, 2e38), 0.0), ((1.0, INF), 0.0), ((-INF, INF), 0.0)],
+    ids=str,
+)
+def test_sums_are_judged_before_they_are_unscaled(
+    family, judged, mirrored2, values, applied
+):
+    with mirrored2.scope():
+        variable = tf.Variable(10.0)
+        optimizer = wrapped(family, "SGD", 0.5)
+    after = run_on_two(mirrored2, optimizer, variable, values)
+    assert after == [10.0 - 0.5 * applied] * 2
+    assert float(optimizer.loss_scale) == (8.0 if applied else 4.0)
+    assert set(judged) == {1}
+
+
+def test_a_sum_of_scaled_ones_has_one_rounding(family, mirrored2):
+    with mirrored2.scope():
+        variable = tf.Variable(0.0)
+        optimizer = wrapped(family, "SGD", 1.0, scale=3.0)
+    after = run_on_two(mirrored2, optimizer, variable, (0.1, 0.7), scale=3.0)
+    np.testing.assert_allclose(after, [-0.8] * 2, rtol=1e-7)
+
+
+def test_what_a_user_does_before_the_sum_sees_unscaled_gradients(judged, mirrored2):
+    class Own(FAMILIES["legacy"].SGD):
+        def _transform_unaggregated_gradients(self, grads_and_vars):
+            return [(tf.clip_by_value(g, -1.0, 1.0), v) for g, v in grads_and_vars]
+
+    with mirrored2.scope():
+        variable = tf.Variable(10.0)
+        optimizer = tf_lso.LossScaleOptimizer(Own(0.5), initial_scale=8.0)
+    assert run_on_two(mirrored2, optimizer, variable, (3.0, 0.5)) == [9.25] * 2
+    assert judged == []
