@@ -27,6 +27,13 @@ GUARDS = {
         finite,
         "all_finite",
         lambda gradients_, summed=False: tf.constant(True),
+        "sparse_duplicates_that_overflow_when_summed_skip",
+        "new",
+    ),
+    "the check of what is still scaled": (
+        finite,
+        "unscaled_are_finite",
+        lambda tensors, scale: tf.constant(True),
         "nonfinite_on_one_replica_skips_on_all",
         "keras3",
     ),
