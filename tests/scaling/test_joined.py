@@ -55,6 +55,17 @@ def test_one_operation_for_the_small_ones_of_a_dtype():
     ]
 
 
+@pytest.mark.parametrize("position", range(24))
+def test_a_large_one_stays_alone_at_each_position(position):
+    """TensorFlow takes some numbers for dtypes: 1 is equal to tf.float32."""
+    tensors = [tf.fill([2], float(i)) for i in range(24)]
+    tensors[position] = tf.ones([joined.SMALL + 1], tf.float64)
+    tensors.append(tf.ones([2], tf.half))
+    results = tf.function(lambda: joined.mapped(halved, tensors))()
+    for tensor, result in zip(tensors, results, strict=True):
+        np.testing.assert_array_equal(result, halved(tensor), strict=True)
+
+
 def test_unknown_shapes_stay_alone():
     spec = tf.TensorSpec([None])
 

@@ -17,7 +17,9 @@ def _groups(tensors):
     for position, tensor in enumerate(tensors):
         size = tensor.shape.num_elements()
         small = size is not None and size <= SMALL
-        groups.setdefault(tensor.dtype if small else position, []).append(position)
+        # The name, since a dtype is equal to its number, which is a position too.
+        key = tensor.dtype.name if small else position
+        groups.setdefault(key, []).append(position)
     return groups.values()
 
 
