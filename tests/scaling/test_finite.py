@@ -347,3 +347,21 @@ def test_scaled_ones_are_judged_as_unscaled(number, scale):
         np.isfinite((t / tf.cast(scale, t.dtype)).numpy()).all() for t in tensors
     )
     assert bool(verdict()) == expected
+
+
+@tf.function
+def scaled_verdict(numbers, scale):
+    tensors = [numbers, tf.cast(numbers, tf.float64), numbers[0]]
+    return finite_lib.unscaled_are_finite(tensors, scale)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.floats(width=32, allow_subnormal=False), min_size=4, max_size=4),
+    st.floats(2.0**-60, 2.0**60, width=32),
+)
+def test_any_scaled_ones_are_judged_as_unscaled(numbers, scale):
+    numbers, scale = np.array(numbers, np.float32), np.float32(scale)
+    with np.errstate(over="ignore"):
+        expected = np.isfinite(numbers / scale).all()
+    assert bool(scaled_verdict(tf.constant(numbers), tf.constant(scale))) == expected
