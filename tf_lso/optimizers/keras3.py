@@ -113,8 +113,6 @@ class Keras3Face(
         """Whether aggregation leaves the same gradients on each replica."""
         return checks.own_aggregation(self.inner_optimizer, OPTIMIZER) is None
 
-    aggregation_is_a_sum = aggregates_in_full
-
     def _initialize_family(self, name):
         # Skips the constructor of Keras's own LossScaleOptimizer, whose arguments and
         # attributes are others.

@@ -130,15 +130,6 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
             and _is_tf_keras(inner.gradient_aggregator)
         )
 
-    @property
-    def aggregation_is_a_sum(self):
-        """Whether aggregation does nothing but sum each gradient over the replicas."""
-        transform = type(self.inner_optimizer)._transform_unaggregated_gradients
-        return (
-            self.aggregates_in_full
-            and transform is LEGACY_OPTIMIZER._transform_unaggregated_gradients
-        )
-
     def _prepare(self, variables, used):
         # As the real one, which made no slots for variables without a gradient.
         if self._unchecked(used):
@@ -246,8 +237,6 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
     def aggregates_in_full(self):
         """Whether aggregation leaves the same gradients on each replica."""
         return checks.own_aggregation(self.inner_optimizer, OPTIMIZER) is None
-
-    aggregation_is_a_sum = aggregates_in_full
 
     def _build_inner(self, variables):
         self.inner_optimizer.build(variables)

@@ -69,6 +69,23 @@ def all_finite(gradients, summed=False):
     )
 
 
+def unscaled_are_finite(tensors, scale):
+    """`all_finite` of dense tensors divided by `scale`, mostly without dividing them.
+
+    Args:
+      tensors: list of float32 and float64 tensors, still scaled.
+      scale: float32 scalar tensor.
+    """
+    tensors = joined.joined(tensors)
+    # Divided by 1 or more, what is finite remains it.
+    proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
+    return branches.either(
+        proved,
+        lambda: tf.constant(True),
+        lambda: _exact(gradients_lib.unscale_gradients(tensors, scale))[0],
+    )
+
+
 def _nonfinite_flag(gradients):
     # Booleans cannot be reduced across replicas.
     return tf.cast(tf.logical_not(all_finite(gradients)), tf.float32)
@@ -132,22 +149,3 @@ def of_aggregated(gradients):
     if tf.distribute.in_cross_replica_context():
         gradients = [_first_here(gradient) for gradient in gradients]
     return all_finite(gradients, summed=True)
-
-
-def unscaled_are_finite(tensors, scale):
-    """`of_aggregated` for dense tensors divided by `scale`, mostly without dividing them.
-
-    Args:
-      tensors: list of float32 and float64 tensors or per-replica values, still scaled.
-      scale: float32 scalar tensor, or a per-replica value.
-    """
-    if tf.distribute.in_cross_replica_context():
-        *tensors, scale = map(_first_here, [*tensors, scale])
-    tensors = joined.joined(tensors)
-    # Divided by 1 or more, what is finite remains it.
-    proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
-    return branches.either(
-        proved,
-        lambda: tf.constant(True),
-        lambda: _exact(gradients_lib.unscale_gradients(tensors, scale))[0],
-    )

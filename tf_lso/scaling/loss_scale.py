@@ -307,7 +307,7 @@ class DynamicLossScale(LossScale):
         return type(self).update is DynamicLossScale.update
 
     def update_scaled(self, tensors, scale):
-        """`update_aggregated` for dense gradients, given before they are unscaled.
+        """`update` for one replica's dense gradients, given before they are unscaled.
 
         Args:
           tensors: list of float32 and float64 tensors.

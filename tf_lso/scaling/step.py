@@ -7,24 +7,20 @@ from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import replica
 
 
-def _still_scaled(face, gradients, aggregate):
-    """The gradients before they were unscaled, and the scale, if that can wait.
+def _can_wait(loss_scale):
+    """Whether gradients may be unscaled after the verdict, next to their update.
 
-    In a traced function gradients may be unscaled after the verdict, next to their
-    update. That is one reading of all gradients less: what has just been divided is
-    still in the processor's cache when the variable is updated, and XLA does both in
-    one loop.
+    In a traced function that is one reading of all gradients less: what has just been
+    divided is still in the processor's cache when the variable is updated, and XLA does
+    both in one loop. Several replicas must not wait: a sum of scaled gradients may
+    overflow where that of unscaled ones does not.
     """
-    in_function = (
+    return (
         not tf.executing_eagerly()
         and tf.compat.v1.get_default_graph().building_function
+        and replica.is_alone()
+        and loss_scale.judges_scaled
     )
-    if not in_function or not face.loss_scale_state.judges_scaled:
-        return None
-    # What comes between must not tell the difference.
-    if face.aggregation_is_a_sum if aggregate else replica.is_alone():
-        return gradients_lib.still_scaled(gradients)
-    return None
 
 
 def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
@@ -32,7 +28,7 @@ def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
 
     Args:
       face: the optimizer: `loss_scale_state` (a `LossScale`), `aggregate_inner`,
-        `aggregates_in_full`, `aggregation_is_a_sum`, `apply_inner` and `skip_inner`.
+        `aggregates_in_full`, `apply_inner` and `skip_inner`.
       gradients: this replica's gradients, without None.
       variables: the variable of each gradient.
       unscale: whether the gradients are still multiplied by the loss scale.
@@ -46,23 +42,20 @@ def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
     loss_scale = face.loss_scale_state
     if unscale:
         gradients = gradients_lib.unscale_of(variables, gradients, loss_scale())
-    scaled = _still_scaled(face, gradients, aggregate)
-    if scaled is not None:
-        gradients, scale = scaled
     if aggregate:
         gradients, variables = face.aggregate_inner(gradients, variables)
+    gradients = gradients_lib.with_summed_rows(gradients)
+    scaled = gradients_lib.still_scaled(gradients) if _can_wait(loss_scale) else None
     if scaled is not None:
+        tensors, scale = scaled
         return apply_lib.apply_or_skip(
-            lambda values: loss_scale.update_scaled(values[:-1], values[-1]),
-            [*gradients, scale],
-            apply_fn=lambda values: face.apply_inner(
-                gradients_lib.unscale_gradients(values[:-1], values[-1]),
-                variables,
-                name,
+            lambda tensors: loss_scale.update_scaled(tensors, scale),
+            tensors,
+            apply_fn=lambda tensors: face.apply_inner(
+                gradients_lib.unscale_gradients(tensors, scale), variables, name
             ),
             skip_fn=face.skip_inner,
         )
-    gradients = gradients_lib.with_summed_rows(gradients)
     # What tf_lso did not sum itself may differ between replicas; they must agree.
     equal = aggregate and face.aggregates_in_full
     return apply_lib.apply_or_skip(
