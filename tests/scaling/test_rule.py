@@ -131,6 +131,11 @@ def test_one_step_from_any_state_that_a_checkpoint_may_hold(rule, scale, count, 
     assert state == (model.scale, model.count)
     assert np.isfinite(state.scale) and state.scale > 0
     assert state.count < rule.growth_steps
+    before = rule_lib.ScaleState(np.float32(scale), count)
+    if rule_lib.only_counts(rule, before, finite):
+        assert state == (before.scale, count + 1)
+    else:
+        assert state.count == 0
 
 
 def test_ten_thousand_random_steps_agree_with_the_model():

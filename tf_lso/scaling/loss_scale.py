@@ -317,38 +317,35 @@ class DynamicLossScale(LossScale):
 
     def _advance(self, finite):
         scale, count = self._current_loss_scale, self._num_good_steps
-        tensors = rule_lib.ScaleState(
+        before = rule_lib.ScaleState(
             tf.convert_to_tensor(scale), tf.convert_to_tensor(count)
         )
-        if (
-            tf.executing_eagerly()
-        ):  # numbers, since each operation on tensors costs more
-            before = rule_lib.ScaleState(*(tensor.numpy() for tensor in tensors))
-            with np.errstate(over="ignore", invalid="ignore"):
-                after = rule_lib.next_state(self._rule32, before, bool(finite))
-            only_counted = after == (before.scale, before.count + 1)
-        else:
-            before = tensors
-            after = rule_lib.next_state(self._rule, before, finite, where=_where)
-            # tf.equal, since == compares identity in TensorFlow 1 graphs.
-            only_counted = tf.equal(after.scale, before.scale) & tf.equal(
-                after.count, before.count + 1
-            )
 
         def count_on():
             # An increment, so that threads which share the scale lose no step.
             return apply_lib.after([count.assign_add(1)], True)
 
-        def move():
-            self._report(tensors, finite)
+        def move(after):
+            self._report(before, finite)
             return apply_lib.after(
                 [scale.assign(after.scale), count.assign(after.count)], False
             )
 
         if tf.executing_eagerly():
-            (count_on if only_counted else move)()
+            # In numbers, since each operation on tensors costs more.
+            numbers = rule_lib.ScaleState(*(tensor.numpy() for tensor in before))
+            if rule_lib.only_counts(self._rule, numbers, bool(finite)):
+                count_on()
+            else:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    move(rule_lib.next_state(self._rule32, numbers, bool(finite)))
             return None, finite
-        return tf.cond(only_counted, count_on, move).op, finite
+        moved = tf.cond(
+            rule_lib.only_counts(self._rule, before, finite),
+            count_on,
+            lambda: move(rule_lib.next_state(self._rule, before, finite, where=_where)),
+        )
+        return moved.op, finite
 
     def _report(self, before, finite):
         """Tell of a scale that cannot shrink any more, and of one that is no number."""

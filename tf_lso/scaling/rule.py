@@ -54,6 +54,14 @@ def is_usable(scale):
     return (scale > 0) & (scale <= FLOAT32_MAX)
 
 
+def only_counts(rule: ScaleRule, state: ScaleState, finite):
+    """Whether `next_state` is sure to leave the scale, and to add 1 to the count.
+
+    So it is in nearly every step. The state is changed as little as it can be then.
+    """
+    return finite & is_usable(state.scale) & (state.count + 1 < rule.growth_steps)
+
+
 def next_state(rule: ScaleRule, state: ScaleState, finite, where=select) -> ScaleState:
     """Return the state after a step whose gradients were all finite, or were not.
 
