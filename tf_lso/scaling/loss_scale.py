@@ -349,25 +349,29 @@ class DynamicLossScale(LossScale):
 
     def _report(self, before, finite):
         """Tell of a scale that cannot shrink any more, and of one that is no number."""
-        stuck = ~finite & (before.scale <= self._rule.min_scale)
+        usable = rule_lib.is_usable(before.scale)
+        stuck = ~finite & usable & (before.scale <= self._rule.min_scale)
         # A count of 0 says that the step before was not finite either.
         times = tf.where(tf.equal(before.count, 0), _or_zero(self._times_stuck) + 1, 1)
         times = tf.where(stuck, times, 0)
         self._times_stuck.assign(times)
-        report.when(
-            # 1, 10, 100, ... so that a run that is lost does not fill the log.
-            tf.reduce_any(tf.equal(times, [10**power for power in range(19)])),
-            "The gradients were not finite although the loss scale is at its minimum, "
-            "{} (steps in a row: {}). Scaling cannot help: look for NaN or infinity in "
-            "the data and the loss, lower the learning rate, or set `min_scale` lower.",
-            before.scale,
-            times,
-        )
-        report.when(
-            ~rule_lib.is_usable(before.scale),
-            "The loss scale was {}, which is no positive finite number (a damaged "
-            f"checkpoint?). It returns to {self._rule.initial_scale}.",
-            before.scale,
+        report.first_of(
+            (
+                ~usable,
+                "The loss scale was {}, which is no positive finite number (a damaged "
+                f"checkpoint?). It returns to {self._rule.initial_scale}.",
+                before.scale,
+            ),
+            (
+                # 1, 10, 100, ... so that a run that is lost does not fill the log.
+                tf.reduce_any(tf.equal(times, [10**power for power in range(19)])),
+                "The gradients were not finite although the loss scale is at its "
+                "minimum, {} (steps in a row: {}). Scaling cannot help: look for NaN "
+                "or infinity in the data and the loss, lower the learning rate, or set "
+                "`min_scale` lower.",
+                before.scale,
+                times,
+            ),
         )
 
     def __repr__(self):

@@ -17,28 +17,31 @@ def in_xla():
     )
 
 
-def when(condition, message, *values):
-    """Report `message` in the running step if `condition` holds.
+def first_of(*reports):
+    """Report in the running step the first of `reports` whose condition holds.
 
     Eager steps log a warning, traced ones print to standard error from within the
-    graph, without a word of Python; inside XLA nothing can be printed.
+    graph, without a word of Python; inside XLA nothing can be printed. All reports of
+    a graph share one conditional, since each costs memory and time in every trace.
 
     Args:
-      condition: scalar bool tensor.
-      message: text with a `{}` for each of `values`.
-      *values: scalar tensors.
+      *reports: tuples of a scalar bool tensor, the text with a `{}` for each value, and
+        the values, scalar tensors.
     """
     if tf.executing_eagerly():
-        if condition:
-            logging.warning(message.format(*[value.numpy() for value in values]))
+        for condition, text, *values in reports:
+            if condition:
+                logging.warning(text.format(*[value.numpy() for value in values]))
+                return
     elif not in_xla():
-        tf.cond(
-            condition,
-            lambda: tf.print(
-                tf.strings.format(message, values), output_stream=sys.stderr
-            ),
-            tf.no_op,
-        )
+        conditions = tf.stack([condition for condition, *_ in reports])
+
+        def say():
+            texts = [tf.strings.format(text, values) for _, text, *values in reports]
+            first = tf.argmax(conditions, output_type=tf.int32)
+            return tf.print(tf.stack(texts)[first], output_stream=sys.stderr)
+
+        tf.cond(tf.reduce_any(conditions), say, tf.no_op)
 
 
 class Once:
