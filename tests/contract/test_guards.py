@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.contract.cases import CASES
 from tests.contract.setting import Setting
 from tf_lso.optimizers import keras3
-from tf_lso.scaling import finite, gradients, rule
+from tf_lso.scaling import finite, gradients
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
@@ -109,10 +109,8 @@ GUARDS = {
     ),
     "the floor and the halving": (
         loss_scale_lib.rule_lib,
-        "next_state",
-        lambda rule_, state, finite_, where: rule.ScaleState(
-            state.scale, where(finite_, state.count + 1, 0)
-        ),
+        "moved_scale",
+        lambda rule_, scale, finite_, where: scale,
         "nonfinite_on_one_replica_skips_on_all",
         "new",
     ),

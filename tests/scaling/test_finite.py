@@ -20,6 +20,15 @@ DTYPES = {
 }
 
 
+@pytest.fixture(autouse=True, scope="module", params=["few", "many"])
+def plan(request):
+    """A graph judges few numbers exactly at once, and many if their sum overflows."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "many":
+            patch.setattr(finite_lib, "_FEW", 0)
+        yield
+
+
 def finite(*gradients):
     verdict = finite_lib.all_finite(list(gradients))
     assert verdict.dtype == tf.bool
@@ -350,7 +359,8 @@ def test_scaled_ones_are_judged_as_unscaled(number, scale):
 
 
 @tf.function
-def scaled_verdict(numbers, scale):
+def scaled_verdict(numbers, scale, few):
+    """`few` is here so that each plan is traced."""
     tensors = [numbers, tf.cast(numbers, tf.float64), numbers[0]]
     return finite_lib.unscaled_are_finite(tensors, scale)
 
@@ -364,4 +374,5 @@ def test_any_scaled_ones_are_judged_as_unscaled(numbers, scale):
     numbers, scale = np.array(numbers, np.float32), np.float32(scale)
     with np.errstate(over="ignore"):
         expected = np.isfinite(numbers / scale).all()
-    assert bool(scaled_verdict(tf.constant(numbers), tf.constant(scale))) == expected
+    verdict = scaled_verdict(tf.constant(numbers), tf.constant(scale), finite_lib._FEW)
+    assert bool(verdict) == expected

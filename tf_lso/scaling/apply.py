@@ -19,7 +19,7 @@ def after(operations, value):
     known = [getattr(operation, "op", operation) for operation in operations]
     known = [operation for operation in known if isinstance(operation, tf.Operation)]
     with tf.control_dependencies(known):
-        return tf.identity(tf.constant(value))
+        return tf.constant(value)
 
 
 def _result(update, applied):

@@ -5,6 +5,8 @@ import tensorflow as tf
 from tf_lso.scaling import branches, joined, packed
 from tf_lso.scaling import gradients as gradients_lib
 
+_FEW = 2**14  # numbers, of which the exact verdict takes less time than a conditional
+
 
 def _is_finite(values):
     """The exact verdict on one tensor. It writes a bool for each number."""
@@ -22,12 +24,16 @@ def _total(tensors):
     """
     sums = [tf.cast(tf.reduce_sum(values), tf.float32) for values in tensors]
     # No AddN, which in a graph stands for a reduction over replicas.
-    return tf.reduce_sum(tf.stack(sums))
+    return tf.reduce_sum(tf.stack(sums)) if len(sums) > 1 else sums[0]
+
+
+def _all(verdicts):
+    return tf.reduce_all(tf.stack(verdicts)) if len(verdicts) > 1 else verdicts[0]
 
 
 @packed.packed
 def _exact(tensors):
-    return [tf.reduce_all(tf.stack([_is_finite(values) for values in tensors]))]
+    return [_all([_is_finite(values) for values in tensors])]
 
 
 @packed.packed
@@ -35,14 +41,18 @@ def _proof(tensors):
     """True only if all are finite; False also where the sums of wide ones overflow."""
     # The sums of 16 bits would overflow too soon.
     wide = [values for values in tensors if values.dtype in gradients_lib.WIDE]
-    proofs = [
-        _is_finite(values)
-        for values in tensors
-        if values.dtype not in gradients_lib.WIDE
-    ]
-    if wide:
-        proofs.append(tf.math.is_finite(_total(wide)))
-    return [tf.reduce_all(tf.stack(proofs)) if len(proofs) > 1 else proofs[0]]
+    others = [values for values in tensors if values.dtype not in gradients_lib.WIDE]
+    sums_are_finite = tf.math.is_finite(_total(wide))
+    return [_all([sums_are_finite, *map(_is_finite, others)])]
+
+
+def _need_no_proof(tensors):
+    """Whether the exact verdict takes no longer: on narrow numbers, or on few."""
+    wide = [values for values in tensors if values.dtype in gradients_lib.WIDE]
+    if wide and tf.executing_eagerly():
+        return False  # to ask for the shape of each would take longer
+    sizes = [values.shape.num_elements() for values in wide]
+    return None not in sizes and sum(sizes) <= _FEW
 
 
 def all_finite(gradients, summed=False):
@@ -61,9 +71,9 @@ def all_finite(gradients, summed=False):
     tensors = joined.joined(gradients_lib.values_of(gradients))
     if not tensors:
         return tf.constant(True)
+    if _need_no_proof(tensors):
+        return _exact(tensors)[0]
     (proved,) = _proof(tensors)
-    if not any(values.dtype in gradients_lib.WIDE for values in tensors):
-        return proved
     return branches.either(
         proved, lambda: tf.constant(True), lambda: _exact(tensors)[0]
     )
@@ -77,13 +87,15 @@ def unscaled_are_finite(tensors, scale):
       scale: float32 scalar tensor.
     """
     tensors = joined.joined(tensors)
+
+    def exact():
+        return _exact(gradients_lib.unscale_gradients(tensors, scale))[0]
+
+    if _need_no_proof(tensors):
+        return exact()
     # Divided by 1 or more, what is finite remains it.
     proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
-    return branches.either(
-        proved,
-        lambda: tf.constant(True),
-        lambda: _exact(gradients_lib.unscale_gradients(tensors, scale))[0],
-    )
+    return branches.either(proved, lambda: tf.constant(True), exact)
 
 
 def _nonfinite_flag(gradients):

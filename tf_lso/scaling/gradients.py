@@ -125,7 +125,7 @@ def _summed_rows(tensors):
     results = []
     for rows, indices in zip(tensors[::2], tensors[1::2]):
         unique = tf.unique(tf.reshape(indices, [-1]))
-        count = tf.shape(unique.y)[0]
+        count = tf.size(unique.y)
         results += [tf.math.unsorted_segment_sum(rows, unique.idx, count), unique.y]
     return results
 

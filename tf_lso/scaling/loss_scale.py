@@ -325,25 +325,23 @@ class DynamicLossScale(LossScale):
             # An increment, so that threads which share the scale lose no step.
             return apply_lib.after([count.assign_add(1)], True)
 
-        def move(after):
+        def move(moved):
             self._report(before, finite)
-            return apply_lib.after(
-                [scale.assign(after.scale), count.assign(after.count)], False
-            )
+            return apply_lib.after([scale.assign(moved), count.assign(0)], False)
 
         if tf.executing_eagerly():
             # In numbers, since each operation on tensors costs more.
             numbers = rule_lib.ScaleState(*(tensor.numpy() for tensor in before))
-            if rule_lib.only_counts(self._rule, numbers, bool(finite)):
-                count_on()
-            else:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    move(rule_lib.next_state(self._rule32, numbers, bool(finite)))
+            with np.errstate(over="ignore", invalid="ignore"):
+                next_ = rule_lib.next_state(self._rule32, numbers, bool(finite))
+            count_on() if next_.count else move(next_.scale)
             return None, finite
         moved = tf.cond(
             rule_lib.only_counts(self._rule, before, finite),
             count_on,
-            lambda: move(rule_lib.next_state(self._rule, before, finite, where=_where)),
+            lambda: move(
+                rule_lib.moved_scale(self._rule, before.scale, finite, where=_where)
+            ),
         )
         return moved.op, finite
 

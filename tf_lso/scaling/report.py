@@ -21,8 +21,8 @@ def first_of(*reports):
     """Report in the running step the first of `reports` whose condition holds.
 
     Eager steps log a warning, traced ones print to standard error from within the
-    graph, without a word of Python; inside XLA nothing can be printed. All reports of
-    a graph share one conditional, since each costs memory and time in every trace.
+    graph, without a word of Python; inside XLA nothing can be printed. Meant for a
+    branch that is seldom taken.
 
     Args:
       *reports: tuples of a scalar bool tensor, the text with a `{}` for each value, and
@@ -34,14 +34,12 @@ def first_of(*reports):
                 logging.warning(text.format(*[value.numpy() for value in values]))
                 return
     elif not in_xla():
-        conditions = tf.stack([condition for condition, *_ in reports])
-
-        def say():
-            texts = [tf.strings.format(text, values) for _, text, *values in reports]
-            first = tf.argmax(conditions, output_type=tf.int32)
-            return tf.print(tf.stack(texts)[first], output_stream=sys.stderr)
-
-        tf.cond(tf.reduce_any(conditions), say, tf.no_op)
+        said = ""
+        for condition, text, *values in reversed(reports):
+            line = tf.strings.format(text + "\n", values)
+            said = tf.where(condition, line, said)
+        # Nothing is printed of "". A conditional would take more memory in each trace.
+        tf.print(said, output_stream=sys.stderr, end="")
 
 
 class Once:

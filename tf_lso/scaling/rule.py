@@ -1,7 +1,8 @@
-"""The loss-scale rule: one pure function, used by every face, mode and test.
+"""The loss-scale rule: pure functions, used by every face, mode and test.
 
-Nothing here imports TensorFlow. The numbers may be Python or NumPy floats, eager
-tensors or symbols of a graph; `where` selects between two of them.
+Nothing here imports TensorFlow. The numbers may be Python or NumPy floats; those of
+`only_counts` and `moved_scale`, of which a graph runs the second seldom, tensors too,
+where `where` selects between two of them.
 """
 
 import dataclasses
@@ -55,14 +56,23 @@ def is_usable(scale):
 
 
 def only_counts(rule: ScaleRule, state: ScaleState, finite):
-    """Whether `next_state` is sure to leave the scale, and to add 1 to the count.
-
-    So it is in nearly every step. The state is changed as little as it can be then.
-    """
+    """Whether a step leaves the scale and adds 1 to the count, as nearly all do."""
     return finite & is_usable(state.scale) & (state.count + 1 < rule.growth_steps)
 
 
-def next_state(rule: ScaleRule, state: ScaleState, finite, where=select) -> ScaleState:
+def moved_scale(rule: ScaleRule, scale, finite, where=select):
+    """Return the next scale in a step of which `only_counts` is false."""
+    larger = scale * rule.factor
+    grown = where(larger <= rule.max_scale, larger, scale)
+    smaller = scale / rule.factor
+    # A factor below 1 makes "smaller" grow; it must not become inf either.
+    shrunk = where(smaller <= FLOAT32_MAX, smaller, scale)
+    shrunk = where(shrunk < rule.min_scale, rule.min_scale, shrunk)
+    moved = where(finite, grown, shrunk)
+    return where(is_usable(scale), moved, rule.initial_scale)
+
+
+def next_state(rule: ScaleRule, state: ScaleState, finite) -> ScaleState:
     """Return the state after a step whose gradients were all finite, or were not.
 
     A finite step counts; the `growth_steps`-th in a row multiplies the scale by
@@ -80,18 +90,6 @@ def next_state(rule: ScaleRule, state: ScaleState, finite, where=select) -> Scal
     >>> next_state(rule, ScaleState(8.0, 1), finite=False)
     ScaleState(scale=4.0, count=0)
     """
-    count = state.count + 1
-    due = count >= rule.growth_steps
-    larger = state.scale * rule.factor
-    grown = where(larger <= rule.max_scale, larger, state.scale)
-    smaller = state.scale / rule.factor
-    # A factor below 1 makes "smaller" grow; it must not become inf either.
-    shrunk = where(smaller <= FLOAT32_MAX, smaller, state.scale)
-    shrunk = where(shrunk < rule.min_scale, rule.min_scale, shrunk)
-    scale = where(finite, where(due, grown, state.scale), shrunk)
-    count = where(finite, where(due, 0, count), 0)
-    usable = is_usable(state.scale)
-    return ScaleState(
-        scale=where(usable, scale, rule.initial_scale),
-        count=where(usable, count, 0),
-    )
+    if only_counts(rule, state, finite):
+        return ScaleState(state.scale, state.count + 1)
+    return ScaleState(moved_scale(rule, state.scale, finite), 0)
