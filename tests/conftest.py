@@ -18,6 +18,16 @@ tf.config.set_logical_device_configuration(
 )
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with the files of long tests, so that at the end no process waits."""
+    long = {
+        item.path
+        for item in items
+        if item.get_closest_marker("slow") or item.get_closest_marker("multiworker")
+    }
+    items.sort(key=lambda item: item.path not in long)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_help_to_save():
     """Take back what the first wrapped tf_keras optimizer of a process turns on.

@@ -27,9 +27,14 @@ def _flat(tensors):
     return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
 
 
+def _launches_each():
+    """Whether each operation of the code being traced will be launched by itself."""
+    return not tf.executing_eagerly() and not report.in_xla()
+
+
 def joined(tensors):
     """Return tensors that hold the same numbers, in a traced function fewer ones."""
-    if tf.executing_eagerly() or report.in_xla():
+    if not _launches_each():
         return tensors
     members = [[tensors[i] for i in group] for group in _groups(tensors)]
     return [group[0] if len(group) == 1 else _flat(group) for group in members]
@@ -42,7 +47,7 @@ def mapped(function, tensors):
       function: works on each number alone and keeps the shape.
       tensors: list of tensors.
     """
-    if tf.executing_eagerly() or report.in_xla():
+    if not _launches_each():
         return [function(tensor) for tensor in tensors]
     results = [None] * len(tensors)
     for group in _groups(tensors):
