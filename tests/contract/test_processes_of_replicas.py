@@ -15,12 +15,15 @@ def test_four_mirrored_replicas():
     assert " cases passed, 0 cases failed" in results[0].output
 
 
+# The whole contract on two workers; on three, of which one is neither the first nor the
+# last, the cases of a step that must be skipped on all.
 @pytest.mark.multiworker
-@pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_workers(workers):
-    results = run_workers(
-        [*CONTRACT, "multiworker", "--modes", "function"], workers, 600
-    )
+@pytest.mark.parametrize(
+    "workers, only", [(2, ""), pytest.param(3, "skip", marks=pytest.mark.slow)]
+)
+def test_workers(workers, only):
+    command = [*CONTRACT, "multiworker", "--modes", "function", "--only", only]
+    results = run_workers(command, workers, 600)
     assert_succeeded(results)
     for result in results:
         assert " cases passed, 0 cases failed" in result.output
