@@ -159,10 +159,12 @@ def _rows(*values):
     return [[value, value] for value in values]
 
 
-@case(modes=("eager", "function"))
+@case()
 def sparse_gradients_apply(s):
+    # XLA has no operation for the momentum of rows that the legacy SGD asks for.
+    momentum = 0.0 if (s.family, s.mode) == ("legacy", "jit") else 0.9
     for dense_shape in (True, False):
-        optimizer = s.optimizer(momentum=0.9)
+        optimizer = s.optimizer(momentum=momentum)
         x = s.variable(np.ones((4, 2)))
         step = _sparse_step(s, optimizer, x, dense_shape)
         step(
@@ -187,7 +189,7 @@ def repeated_rows_have_one_gradient(s):
     check_equal(x, families.numpy(y))
 
 
-@case(modes=("eager", "function"))
+@case()
 def sparse_duplicate_with_nan_skips(s):
     optimizer = s.optimizer()
     x = s.variable(np.ones((4, 2)))
@@ -198,7 +200,7 @@ def sparse_duplicate_with_nan_skips(s):
     check_state(optimizer, scale=4.0, count=0, iterations=1)
 
 
-@case(modes=("eager", "function"))
+@case()
 def sparse_duplicates_that_overflow_when_summed_skip(s):
     optimizer = s.optimizer(scale=1.0)
     x = s.variable(np.ones((4, 2)))

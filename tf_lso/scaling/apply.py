@@ -58,7 +58,7 @@ def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
         update, should_apply = verdict(gradients)
         if should_apply is True:
             return _result(update, apply_branch())
-        applied = branches.either(should_apply, apply_branch, skip_branch)
+        applied = branches.either(should_apply, apply_branch, skip_branch, of=gradients)
         return _result(update, applied)
 
     def skip_branch():

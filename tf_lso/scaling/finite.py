@@ -75,7 +75,7 @@ def all_finite(gradients, summed=False):
         return _exact(tensors)[0]
     (proved,) = _proof(tensors)
     return branches.either(
-        proved, lambda: tf.constant(True), lambda: _exact(tensors)[0]
+        proved, lambda: tf.constant(True), lambda: _exact(tensors)[0], of=tensors
     )
 
 
@@ -95,7 +95,7 @@ def unscaled_are_finite(tensors, scale):
         return exact()
     # Divided by 1 or more, what is finite remains it.
     proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
-    return branches.either(proved, lambda: tf.constant(True), exact)
+    return branches.either(proved, lambda: tf.constant(True), exact, of=tensors)
 
 
 def _nonfinite_flag(gradients):
