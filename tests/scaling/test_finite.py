@@ -376,3 +376,21 @@ def test_any_scaled_ones_are_judged_as_unscaled(numbers, scale):
         expected = np.isfinite(numbers / scale).all()
     verdict = scaled_verdict(tf.constant(numbers), tf.constant(scale), finite_lib._FEW)
     assert bool(verdict) == expected
+
+
+@pytest.mark.parametrize(("rows", "conditionals"), [(50, 0), (51, 1)])
+def test_a_conditional_stands_only_where_numbers_may_be_many(
+    rows, conditionals, monkeypatch
+):
+    monkeypatch.setattr(finite_lib, "_FEW", 101)
+
+    @tf.function
+    def verdict(values, indices):
+        gradients = [tf.IndexedSlices(values, indices), tf.reduce_sum(values)]
+        return finite_lib.all_finite(gradients)
+
+    graph = verdict.get_concrete_function(
+        tf.TensorSpec([rows, 2], tf.float32), tf.TensorSpec([rows], tf.int32)
+    ).graph
+    kinds = [operation.type for operation in graph.get_operations()]
+    assert kinds.count("StatelessIf") == conditionals

@@ -51,7 +51,7 @@ def _need_no_proof(tensors):
     wide = [values for values in tensors if values.dtype in gradients_lib.WIDE]
     if wide and tf.executing_eagerly():
         return False  # to ask for the shape of each would take longer
-    sizes = [values.shape.num_elements() for values in wide]
+    sizes = [gradients_lib.at_most(values) for values in wide]
     return None not in sizes and sum(sizes) <= _FEW
 
 

@@ -124,10 +124,20 @@ def _summed_rows(tensors):
     """Of rows and their indices, one after the other, the sums and their indices."""
     results = []
     for rows, indices in zip(tensors[::2], tensors[1::2]):
-        unique = tf.unique(tf.reshape(indices, [-1]))
+        if indices.shape.rank != 1:
+            indices = tf.reshape(indices, [-1])
+        unique = tf.unique(indices)
         count = tf.size(unique.y)
-        results += [tf.math.unsorted_segment_sum(rows, unique.idx, count), unique.y]
+        sums = tf.math.unsorted_segment_sum(rows, unique.idx, count)
+        if not tf.executing_eagerly():
+            sums._tf_lso_at_most = rows.shape.num_elements()
+        results += [sums, unique.y]
     return results
+
+
+def at_most(tensor):
+    """How many numbers a tensor of a graph can hold; None where that is not known."""
+    return getattr(tensor, "_tf_lso_at_most", tensor.shape.num_elements())
 
 
 def with_summed_rows(gradients):
