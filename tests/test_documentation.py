@@ -201,8 +201,9 @@ def broken_links(page, text):
             continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path) if path else page
-        there = text if not path else target.is_file() and target.read_text("utf-8")
-        anchors = re.findall(r"^#+ (.*)$", there or "", re.MULTILINE)
+        is_page = target.suffix == ".md" and target.is_file()
+        there = text if not path else target.read_text("utf-8") if is_page else ""
+        anchors = re.findall(r"^#+ (.*)$", there, re.MULTILINE)
         if not target.exists() or (anchor and anchor not in map(_slug, anchors)):
             broken.append(link)
     return broken
