@@ -6,6 +6,7 @@ import tensorflow as tf
 from tests.contract.cases import CASES, combinations
 from tests.contract.setting import Setting
 from tests.families import FAMILIES
+from tf_lso.scaling import finite
 
 
 def _parameters():
@@ -31,6 +32,21 @@ def _experimental():
                 )
 
 
+def _of_many():
+    """Steps that must be skipped, and those of slices, as large models take them."""
+    for strategy in (None, "mirrored2"):
+        for name, family, style, mode in combinations(FAMILIES, strategy):
+            judged = "skip" in name or "sparse" in name
+            if judged and style == "legacy" and mode != "eager":
+                yield pytest.param(
+                    name,
+                    family,
+                    mode,
+                    strategy,
+                    id=f"{name}-{family}-{mode}-{strategy}",
+                )
+
+
 @pytest.fixture(scope="session")
 def one_device():
     return tf.distribute.OneDeviceStrategy("CPU:0")
@@ -46,3 +62,13 @@ def test_contract(name, family, style, mode, strategy, request):
 def test_the_experimental_class(name, family, strategy, request):
     strategy = request.getfixturevalue(strategy) if strategy else None
     CASES[name](Setting(family, "legacy", "function", strategy, "experimental"))
+
+
+@pytest.mark.parametrize("name, family, mode, strategy", list(_of_many()))
+def test_the_verdict_on_many_numbers(
+    name, family, mode, strategy, request, monkeypatch
+):
+    """The cases have few numbers, of which a graph judges each at once."""
+    monkeypatch.setattr(finite, "_FEW", 0)
+    strategy = request.getfixturevalue(strategy) if strategy else None
+    CASES[name](Setting(family, "legacy", mode, strategy))

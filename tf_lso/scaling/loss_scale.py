@@ -333,8 +333,11 @@ class DynamicLossScale(LossScale):
             # In numbers, since each operation on tensors costs more.
             numbers = rule_lib.ScaleState(*(tensor.numpy() for tensor in before))
             with np.errstate(over="ignore", invalid="ignore"):
-                next_ = rule_lib.next_state(self._rule32, numbers, bool(finite))
-            count_on() if next_.count else move(next_.scale)
+                after = rule_lib.next_state(self._rule32, numbers, bool(finite))
+            if after.count:
+                count_on()
+            else:
+                move(after.scale)
             return None, finite
         moved = tf.cond(
             rule_lib.only_counts(self._rule, before, finite),
