@@ -94,6 +94,44 @@ def overflow_of_the_sum_skips(s):
     check_state(optimizer, scale=1.0, count=0, iterations=1)
 
 
+# Numbers, so many that sums are unscaled after they were judged.
+LARGE = 2**16
+
+
+@case()
+def large_gradients_may_overflow_as_scaled_sums(s):
+    """Times the scale, each replica's is finite, but not their sum; nobody asks for it."""
+    optimizer = s.optimizer()
+    x, y = s.variable(np.zeros(LARGE)), s.variable(0.0)
+    step = s.linear_step(optimizer, [x, y])
+    step(s.feed(3.9e37), s.feed(1.0))
+    check_equal(x, np.full(LARGE, -3.9e36 * s.replicas), exact=False)
+    check_equal(y, -0.1 * s.replicas, exact=False)
+    check_state(optimizer, scale=8.0, count=1, iterations=1)
+
+
+@case()
+def large_gradients_that_are_not_finite_skip(s):
+    optimizer = s.optimizer()
+    x, y = s.variable(np.ones(LARGE)), s.variable(3.0)
+    step = s.linear_step(optimizer, [x, y])
+    change = 0.1 * s.replicas
+    step(s.feed(1.0), s.feed(1.0))
+    check_equal(x, np.full(LARGE, 1.0 - change), exact=False)
+    check_equal(y, 3.0 - change, exact=False)
+    before = [families.numpy(v).copy() for v in (x, y)]
+    for done, bad in enumerate((NAN, INF, -INF)):
+        bad, good = s.feed(s.only_last(bad, 1.0)), s.feed(1.0)
+        step(*((bad, good) if done % 2 else (good, bad)))
+        check_equal(x, before[0])
+        check_equal(y, before[1])
+        check_state(optimizer, scale=4.0 / 2**done, count=0, iterations=2 + done)
+    step(s.feed(1.0), s.feed(1.0))
+    check_equal(x, np.full(LARGE, 1.0 - 2 * change), exact=False)
+    check_equal(y, 3.0 - 2 * change, exact=False)
+    check_state(optimizer, scale=1.0, count=1, iterations=5)
+
+
 @case(modes=("function",), styles=("legacy",))
 def overflow_of_a_float16_sum_skips(s):
     if s.replicas == 1:
@@ -488,7 +526,7 @@ def no_reduction_more_than_the_bare_optimizer(s):
     if s.replicas == 1 or not _bare_sums(s):
         return
     optimizer, bare = s.optimizer("Adam"), s.bare("Adam")
-    x, y, z = s.variable([1.0, 2.0]), s.variable(1.0), s.variable([1.0, 2.0])
+    x, y, z = s.variable(np.ones(LARGE)), s.variable(1.0), s.variable([1.0, 2.0])
     with s.scope():
         if s.family != "legacy":
             bare.build([x, y])
@@ -496,19 +534,25 @@ def no_reduction_more_than_the_bare_optimizer(s):
     def step(optimizer, grads, **keywords):
         optimizer.apply_gradients([(g * 1.0, v) for g, v in grads], **keywords)
 
-    args = s.feed([[1.0, 1.0]] * s.replicas), s.feed(1.0)
-    ours = s.compiled(lambda g, h: step(optimizer, [(g, x), (h, y)]))
+    def unscale_and_step(g, h):
+        grads = optimizer.get_unscaled_gradients([g * 1.0, h * 1.0])
+        optimizer.apply_gradients(zip(grads, [x, y]))
+
+    def ours(g, h):
+        step(optimizer, [(g, x), (h, y)])
+
+    args = s.feed([np.ones(LARGE)] * s.replicas), s.feed(1.0)
     theirs = s.compiled(lambda g, h: step(bare, [(g, x), (h, y)]))
-    ours, inside = _reductions(ours, *args)
     theirs, _ = _reductions(theirs, *args)
     assert theirs > 0
-    assert (ours, inside) == (theirs, 0)
+    for each in (ours, unscale_and_step):
+        assert _reductions(s.compiled(each), *args) == (theirs, 0)
 
     optimizer = s.optimizer("Adam")
     summed = s.compiled(
         lambda g: step(optimizer, [(g, z)], experimental_aggregate_gradients=False)
     )
-    assert _reductions(summed, args[0]) == (1, 0)
+    assert _reductions(summed, s.feed([[1.0, 1.0]] * s.replicas)) == (1, 0)
 
 
 @case(modes=("function",), styles=("legacy",))

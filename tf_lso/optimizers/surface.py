@@ -112,6 +112,11 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
 
     # --- Steps.
 
+    @property
+    def aggregation_is_a_sum(self):
+        """Whether aggregation does nothing but sum each gradient over the replicas."""
+        return self.aggregates_in_full
+
     # Whether the inner optimizer hands out what it did as operations of a graph.
     _returns_operations = False
 

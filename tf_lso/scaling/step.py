@@ -5,22 +5,24 @@ import tensorflow as tf
 from tf_lso.scaling import apply as apply_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import replica
+from tf_lso.scaling import sums as sums_lib
 
 
-def _can_wait(loss_scale):
-    """Whether gradients may be unscaled after the verdict, next to their update.
+def _still_scaled(face, gradients):
+    """The gradients before they were unscaled, and the scale, if that can wait.
 
-    In a traced function that is one reading of all gradients less: what has just been
-    divided is still in the processor's cache when the variable is updated, and XLA does
-    both in one loop. Several replicas must not wait: a sum of scaled gradients may
-    overflow where that of unscaled ones does not.
+    In a traced function gradients may be unscaled after the verdict, next to their
+    update. That is one reading of all gradients less: what has just been divided is
+    still in the processor's cache when the variable is updated, and XLA does both in
+    one loop.
     """
-    return (
+    in_function = (
         not tf.executing_eagerly()
         and tf.compat.v1.get_default_graph().building_function
-        and replica.is_alone()
-        and loss_scale.judges_scaled
     )
+    if not in_function or not face.loss_scale_state.judges_scaled:
+        return None
+    return gradients_lib.still_scaled(gradients)
 
 
 def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
@@ -28,7 +30,7 @@ def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
 
     Args:
       face: the optimizer: `loss_scale_state` (a `LossScale`), `aggregate_inner`,
-        `aggregates_in_full`, `apply_inner` and `skip_inner`.
+        `aggregates_in_full`, `aggregation_is_a_sum`, `apply_inner` and `skip_inner`.
       gradients: this replica's gradients, without None.
       variables: the variable of each gradient.
       unscale: whether the gradients are still multiplied by the loss scale.
@@ -43,24 +45,47 @@ def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
     if unscale:
         gradients = gradients_lib.unscale_of(variables, gradients, loss_scale())
     if aggregate:
+        # What a user does before the sum must see unscaled gradients.
+        scaled = face.aggregation_is_a_sum and _still_scaled(face, gradients)
+        waiting = sums_lib.LargeScaled(gradients, *scaled) if scaled else None
+        if waiting and waiting.may_be_summed():
+            sums, variables = face.aggregate_inner(waiting.tensors, variables)
+            return _apply_sums(face, waiting, sums, variables, name)
         gradients, variables = face.aggregate_inner(gradients, variables)
     gradients = gradients_lib.with_summed_rows(gradients)
-    scaled = gradients_lib.still_scaled(gradients) if _can_wait(loss_scale) else None
-    if scaled is not None:
-        tensors, scale = scaled
-        return apply_lib.apply_or_skip(
-            lambda tensors: loss_scale.update_scaled(tensors, scale),
-            tensors,
-            apply_fn=lambda tensors: face.apply_inner(
-                gradients_lib.unscale_gradients(tensors, scale), variables, name
-            ),
-            skip_fn=face.skip_inner,
-        )
+    scaled = replica.is_alone() and _still_scaled(face, gradients)
+    if scaled:
+        return _apply_scaled(face, *scaled, variables, name)
     # What tf_lso did not sum itself may differ between replicas; they must agree.
     equal = aggregate and face.aggregates_in_full
     return apply_lib.apply_or_skip(
         loss_scale.update_aggregated if equal else loss_scale.update,
         gradients,
         apply_fn=lambda gradients: face.apply_inner(gradients, variables, name),
+        skip_fn=face.skip_inner,
+    )
+
+
+def _apply_scaled(face, tensors, scale, variables, name):
+    """Judge one replica's gradients, then unscale and apply them, or skip."""
+    return apply_lib.apply_or_skip(
+        lambda tensors: face.loss_scale_state.update_scaled(tensors, scale),
+        tensors,
+        apply_fn=lambda tensors: face.apply_inner(
+            gradients_lib.unscale_gradients(tensors, scale), variables, name
+        ),
+        skip_fn=face.skip_inner,
+    )
+
+
+def _apply_sums(face, waiting, sums, variables, name):
+    """Judge sums of gradients, then unscale the large ones and apply them, or skip."""
+    sums, scale, proved = waiting.chosen(sums)
+    return apply_lib.apply_or_skip(
+        lambda values: face.loss_scale_state.update_aggregated(values[:-1], proved),
+        [*sums, scale],
+        apply_fn=lambda values: face.apply_inner(
+            waiting.unscaled(values[:-1], values[-1]), variables, name
+        ),
         skip_fn=face.skip_inner,
     )
