@@ -1,6 +1,7 @@
 """What a file system, a terminal or a user may do meanwhile; the others go on."""
 
 import json
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -12,6 +13,7 @@ import pytest
 
 from tests.migrate.files import NEW, OLD, git, write
 from tests.programs_in_processes import ROOT
+from tf_lso import cli
 from tf_lso.migrate import notebooks, one_file, parallel
 
 
@@ -127,6 +129,25 @@ class TestMeanwhile:
         assert {path.suffix for path in pathlib.Path().iterdir()} == {".py"}
         for path in pathlib.Path().iterdir():
             assert path.read_text().startswith((OLD, NEW))
+
+    def test_a_process_that_dies_ends_it(self, folder, monkeypatch, capsys):
+        monkeypatch.setattr(parallel, "_processors", lambda: 2)
+        for number in range(400):
+            write(f"f{number}.py", OLD)
+        each = parallel.each
+
+        def each_until_they_die(files, options, write):
+            outcomes = each(files, options, write)
+            for outcome in outcomes:
+                yield outcome
+                for child in multiprocessing.active_children():
+                    child.kill()
+
+        monkeypatch.setattr(parallel, "each", each_until_they_die)
+        assert cli.main(["migrate", "--write", "."]) == 2
+        assert "ended from outside" in capsys.readouterr().err
+        for path in pathlib.Path().glob("*.py"):
+            assert path.read_text() in (OLD, NEW)
 
 
 class TestStreams:

@@ -106,6 +106,14 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("tf-lso migrate: interrupted; no file is half written", file=sys.stderr)
         return 128 + signal.SIGINT
+    except parallel.Died:
+        print(
+            "tf-lso migrate: one of its processes was ended from outside, perhaps for "
+            "want of memory. No file is half written; run it again, on fewer paths if "
+            "it happens again",
+            file=sys.stderr,
+        )
+        return 2
     if sys.stdout is not None:  # closed by whoever started us
         report.FORMATS[args.format](outcome, sys.stdout)
     return outcome.exit_code(args.check)

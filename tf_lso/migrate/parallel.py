@@ -8,6 +8,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from concurrent.futures import process as pools
 
 from tf_lso.migrate.one_file import Migrated, alone, migrate
 from tf_lso.migrate.paths import Options
@@ -17,6 +18,8 @@ _FEW = 40
 # A progress bar for fewer files would be gone before it is seen.
 _MANY = 200
 _CHUNK = 8
+
+Died = pools.BrokenProcessPool
 
 
 def each(
@@ -28,6 +31,9 @@ def each(
       files: (path, whether the user named it) of each.
       options: the `Options`.
       write: whether to change the files.
+
+    Raises:
+      Died: if one of the processes did.
     """
     listed = list(files)
     work = functools.partial(_one, options=options, write=write)
@@ -39,8 +45,11 @@ def each(
         return
     # Started afresh: a fork would take over threads, such as those of TensorFlow.
     context = multiprocessing.get_context("spawn")
-    with context.Pool(processes, initializer=_prepare) as pool:
-        yield from _progress(pool.imap(work, listed, _CHUNK), len(listed))
+    # Not a `multiprocessing.Pool`, which ends its processes by a signal that one may
+    # miss while it waits for work, and then waits for it forever.
+    with pools.ProcessPoolExecutor(processes, context, _prepare) as executor:
+        done = executor.map(work, listed, chunksize=_CHUNK)
+        yield from _progress(done, len(listed))
 
 
 def _one(file, options, write):
@@ -52,10 +61,9 @@ def _one(file, options, write):
 
 
 def _prepare():
-    # An interrupt reaches all processes; the first one ends the others, by a signal
-    # that would not let them take their temporary files away.
+    # An interrupt reaches all processes; the first one lets the others finish what
+    # they have begun, so that they take their temporary files away.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     warnings.simplefilter("ignore")  # what compiling says of the programs
     gc.disable()  # the trees have no cycles, and the process ends soon
 
