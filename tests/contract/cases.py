@@ -94,7 +94,7 @@ def overflow_of_the_sum_skips(s):
     check_state(optimizer, scale=1.0, count=0, iterations=1)
 
 
-# Numbers, so many that sums are unscaled after they were judged.
+# Numbers, so many that a plain sum proves them finite.
 LARGE = 2**16
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.contract.cases import CASES
 from tests.contract.setting import Setting
 from tf_lso.optimizers import keras3
-from tf_lso.scaling import finite, gradients, sums
+from tf_lso.scaling import finite, gradients
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
@@ -26,7 +26,7 @@ GUARDS = {
     "the check": (
         finite,
         "all_finite",
-        lambda gradients_, summed=False, proved=None: tf.constant(True),
+        lambda gradients_, summed=False: tf.constant(True),
         "sparse_duplicates_that_overflow_when_summed_skip",
         "new",
     ),
@@ -36,27 +36,6 @@ GUARDS = {
         lambda tensors, scale: tf.constant(True),
         "nonfinite_on_one_replica_skips_on_all",
         "keras3",
-    ),
-    "adding up anew where scaled sums overflow": (
-        sums,
-        "_unscaled_sums",
-        lambda parts, scale: [tf.fill(p[0].shape, float("inf")) for p in parts],
-        "large_gradients_may_overflow_as_scaled_sums",
-        "keras3",
-    ),
-    "the check of scaled sums": (
-        finite,
-        "proof_of_scaled",
-        lambda tensors, scale: tf.constant(True),
-        "large_gradients_that_are_not_finite_skip",
-        "legacy",
-    ),
-    "unscaling the sums": (
-        sums.LargeScaled,
-        "unscaled",
-        lambda self, values, scale: values,
-        "large_gradients_that_are_not_finite_skip",
-        "new",
     ),
     "summing before the check": (
         keras3.Keras3Face,

@@ -7,7 +7,6 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, wrapped
 from tf_lso.scaling import loss_scale as loss_scale_lib
-from tf_lso.scaling import sums as sums_lib
 
 INF = float("inf")
 
@@ -134,29 +133,6 @@ def run_on_two(strategy, optimizer, variable, values, scale=8.0):
     return [v.numpy() for v in strategy.experimental_local_results(variable)]
 
 
-@pytest.fixture
-def chosen(monkeypatch):
-    """The scaled sums of each step whose gradients were unscaled after the sum."""
-    seen = []
-    choose = sums_lib.LargeScaled.chosen
-
-    def chosen(self, sums):
-        seen.append(sums)
-        return choose(self, sums)
-
-    monkeypatch.setattr(sums_lib.LargeScaled, "chosen", chosen)
-    return seen
-
-
-@pytest.fixture(params=["large", "small"])
-def are_large(request, chosen, monkeypatch):
-    """Whether gradients are taken for large ones."""
-    is_large = request.param == "large"
-    monkeypatch.setattr(sums_lib, "_LARGE", 0 if is_large else INF)
-    yield is_large
-    assert bool(chosen) == is_large
-
-
 @pytest.mark.parametrize(
     "values, scale, applied",
     [
@@ -176,7 +152,7 @@ def are_large(request, chosen, monkeypatch):
     ids=str,
 )
 def test_sums_are_of_unscaled_gradients(
-    family, judged, mirrored2, are_large, values, scale, applied
+    family, judged, mirrored2, values, scale, applied
 ):
     with mirrored2.scope():
         variable = tf.Variable(0.0)
@@ -189,51 +165,18 @@ def test_sums_are_of_unscaled_gradients(
     assert judged == []
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.3e37])
-def test_large_and_small_ones_together(family, mirrored2, chosen, factor, monkeypatch):
-    monkeypatch.setattr(sums_lib, "_LARGE", 2)
-    with mirrored2.scope():
-        variables = [tf.Variable(tf.zeros(n)) for n in (1, 3, 1, 2)]
-        optimizer = wrapped(family, "SGD", 0.5)
-        optimizer.build(variables)
-
-    @tf.function
-    def step():
-        gradients = [
-            tf.range(1.0, 1.0 + v.shape[0]) * 8.0 * (factor if v.shape[0] == 3 else 1.0)
-            for v in variables
-        ]
-        gradients = optimizer.get_unscaled_gradients(gradients)
-        optimizer.apply_gradients(zip(gradients, variables))
-
-    mirrored2.run(step)
-    for variable in variables:
-        expected = -np.arange(1.0, 1.0 + variable.shape[0])
-        if variable.shape[0] == 3:
-            expected = expected * factor
-        for value in mirrored2.experimental_local_results(variable):
-            np.testing.assert_allclose(value, expected, rtol=1e-6)
-    assert [len(sums) for sums in chosen] == [4, 4]  # on each replica
-
-
-def test_what_a_user_does_before_the_sum_sees_unscaled_gradients(
-    chosen, mirrored2, monkeypatch
-):
+def test_what_a_user_does_before_the_sum_sees_unscaled_gradients(mirrored2):
     class Own(FAMILIES["legacy"].SGD):
         def _transform_unaggregated_gradients(self, grads_and_vars):
             return [(tf.clip_by_value(g, -1.0, 1.0), v) for g, v in grads_and_vars]
 
-    monkeypatch.setattr(sums_lib, "_LARGE", 0)
     with mirrored2.scope():
         variable = tf.Variable(10.0)
         optimizer = tf_lso.LossScaleOptimizer(Own(0.5), initial_scale=8.0)
     assert run_on_two(mirrored2, optimizer, variable, (3.0, 0.5)) == [9.25] * 2
-    assert chosen == []
 
 
-def test_what_sums_in_a_users_way_sees_unscaled_gradients(
-    family, chosen, mirrored2, monkeypatch
-):
+def test_what_sums_in_a_users_way_sees_unscaled_gradients(family, mirrored2):
     name = "_aggregate_gradients" if family == "legacy" else "aggregate_gradients"
 
     def aggregate(self, grads_and_vars):
@@ -243,31 +186,8 @@ def test_what_sums_in_a_users_way_sees_unscaled_gradients(
         sums = context.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
         return list(zip(sums, variables))
 
-    monkeypatch.setattr(sums_lib, "_LARGE", 0)
     Own = type("Own", (FAMILIES[family].SGD,), {name: aggregate})
     with mirrored2.scope():
         variable = tf.Variable(10.0)
         optimizer = tf_lso.LossScaleOptimizer(Own(0.5), initial_scale=8.0)
     assert run_on_two(mirrored2, optimizer, variable, (3.0, 0.5)) == [9.25] * 2
-    assert chosen == []
-
-
-def test_slices_keep_all_from_waiting(family, chosen, mirrored2, monkeypatch):
-    monkeypatch.setattr(sums_lib, "_LARGE", 0)
-    with mirrored2.scope():
-        variables = [tf.Variable(tf.zeros([4, 2])), tf.Variable(0.0)]
-        optimizer = wrapped(family, "SGD", 0.5)
-        optimizer.build(variables)
-
-    @tf.function
-    def step():
-        rows = tf.IndexedSlices(
-            tf.ones([1, 2]) * 8.0, tf.constant([1]), tf.constant([4, 2])
-        )
-        gradients = optimizer.get_unscaled_gradients([rows, tf.constant(8.0) * 1.0])
-        optimizer.apply_gradients(zip(gradients, variables))
-
-    mirrored2.run(step)
-    np.testing.assert_array_equal(variables[0][1], [-1.0, -1.0])
-    assert variables[1].numpy() == -1.0
-    assert chosen == []

@@ -50,11 +50,13 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
 
         Source: TensorFlow 2.0-2.15.
         """
+        self._protocol.refuse_scaled(loss)
+        scale = self._loss_scale()
         if callable(loss) and not hasattr(loss, "dtype"):
-            self._protocol.scaled(protocol_lib.LEGACY)
-            return lambda: self._scaled(loss())
-        scaled = self._scaled(loss)
-        self._protocol.scaled(protocol_lib.LEGACY)
+            scaled = lambda: self._scaled(loss(), scale)  # noqa: E731
+        else:
+            scaled = self._scaled(loss, scale)
+        self._protocol.scaled(protocol_lib.LEGACY, scale, scaled)
         return scaled
 
     def _check_loss(self, loss):
@@ -64,14 +66,12 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
                 f"{loss!r}. Convert it with tf.convert_to_tensor()."
             )
 
-    def _scaled(self, loss):
+    def _scaled(self, loss, scale):
         self._check_loss(loss)
-        scaled = gradients_lib.scale_loss(loss, self._loss_scale())
+        scaled = gradients_lib.scale_loss(loss, scale)
         if loss.dtype == tf.float16 and (
             not tf.executing_eagerly()
-            or tf.reduce_any(
-                tf.abs(tf.cast(loss, tf.float32)) * self._loss_scale() > _FLOAT16_MAX
-            )
+            or tf.reduce_any(tf.abs(tf.cast(loss, tf.float32)) * scale > _FLOAT16_MAX)
         ):
             self._once.warn(
                 "A float16 loss was scaled, and stays float16: where it exceeds 65504 "
@@ -105,17 +105,24 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         """
         grads = checks.as_list("grads", grads)
         checks.refuse_nongradients(grads)
-        grads = gradients_lib.unscale_gradients(grads, self._loss_scale())
-        self._protocol.unscaled()
-        self._once.warn(self._protocol.mixed(unscaled_by_caller=True))
-        return grads
+        scale = self._protocol.scale_of_gradients(grads, self._loss_scale())
+        unscaled = gradients_lib.unscale_gradients(grads, scale)
+        self._protocol.unscaled(unscaled, grads, scale)
+        return unscaled
 
-    # --- Steps.
+    def unscale(self, grads, variables, scale):
+        """Return the gradients of these variables divided by a scale."""
+        scaled = gradients_lib.scaled_of(grads, variables)
+        unscaled = gradients_lib.unscale_gradients(scaled, scale)
+        self.unscaled_gradients.note(unscaled, scaled, scale)
+        return [g if u is None else u for g, u in zip(grads, unscaled)]
 
     @property
-    def aggregation_is_a_sum(self):
-        """Whether aggregation does nothing but sum each gradient over the replicas."""
-        return self.aggregates_in_full
+    def unscaled_gradients(self):
+        """The gradients that were unscaled here, and what they were before."""
+        return self._protocol.unscaled_gradients
+
+    # --- Steps.
 
     # Whether the inner optimizer hands out what it did as operations of a graph.
     _returns_operations = False
@@ -179,7 +186,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
                 if g is not None
             ]
         )
-        unscale = self._protocol.apply()
+        divisor = self._protocol.apply(grads)
         self._once.warn(self._protocol.forgotten())
         if not tf.executing_eagerly():
             self.__dict__["_traced"] = True
@@ -189,7 +196,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
                 self,
                 list(grads),
                 list(variables),
-                unscale=unscale,
+                divisor=divisor,
                 aggregate=aggregate,
                 name=name,
             )

@@ -31,12 +31,13 @@ class SurfaceKeras3:
         """
         if loss is None:
             raise TypeError("'loss' must be a tensor or a number, but got: None.")
+        self._protocol.refuse_scaled(loss)
         loss = tf.convert_to_tensor(loss)
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
-        scaled = gradients_lib.scale_loss(loss, self._loss_scale())
-        self._protocol.scaled(protocol_lib.KERAS3)
-        self._once.warn(self._protocol.mixed(unscaled_by_caller=False))
+        scale = self._loss_scale()
+        scaled = gradients_lib.scale_loss(loss, scale)
+        self._protocol.scaled(protocol_lib.KERAS3, scale, scaled)
         return scaled
 
     @checks.not_converted

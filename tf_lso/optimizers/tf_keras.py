@@ -130,15 +130,6 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
             and _is_tf_keras(inner.gradient_aggregator)
         )
 
-    @property
-    def aggregation_is_a_sum(self):
-        """Whether aggregation does nothing but sum each gradient over the replicas."""
-        transform = type(self.inner_optimizer)._transform_unaggregated_gradients
-        return (
-            self.aggregates_in_full
-            and transform is LEGACY_OPTIMIZER._transform_unaggregated_gradients
-        )
-
     def _prepare(self, variables, used):
         # As the real one, which made no slots for variables without a gradient.
         if self._unchecked(used):

@@ -55,13 +55,12 @@ def _need_no_proof(tensors):
     return None not in sizes and sum(sizes) <= _FEW
 
 
-def all_finite(gradients, summed=False, proved=None):
+def all_finite(gradients, summed=False):
     """Return whether this replica's gradients hold neither NaN nor infinity.
 
     Args:
       gradients: list of tensors, `tf.IndexedSlices` and None, which is ignored.
       summed: whether the rows of each index of slices have been added up already.
-      proved: a scalar bool tensor, True only if they are known to be finite, or None.
 
     Returns:
       A scalar bool tensor, True for an empty list.
@@ -72,24 +71,12 @@ def all_finite(gradients, summed=False, proved=None):
     tensors = joined.joined(gradients_lib.values_of(gradients))
     if not tensors:
         return tf.constant(True)
-    if proved is None:
-        if _need_no_proof(tensors):
-            return _exact(tensors)[0]
-        (proved,) = _proof(tensors)
+    if _need_no_proof(tensors):
+        return _exact(tensors)[0]
+    (proved,) = _proof(tensors)
     return branches.either(
         proved, lambda: tf.constant(True), lambda: _exact(tensors)[0], of=tensors
     )
-
-
-def proof_of_scaled(tensors, scale):
-    """Return a bool tensor that is True only if all are finite, divided by `scale` too.
-
-    Args:
-      tensors: list of float32 and float64 tensors, still scaled.
-      scale: float32 scalar tensor.
-    """
-    # Divided by 1 or more, what is finite remains it.
-    return tf.math.is_finite(_total(joined.joined(tensors))) & (scale >= 1)
 
 
 def unscaled_are_finite(tensors, scale):
@@ -106,7 +93,8 @@ def unscaled_are_finite(tensors, scale):
 
     if _need_no_proof(tensors):
         return exact()
-    proved = proof_of_scaled(tensors, scale)
+    # Divided by 1 or more, what is finite remains it.
+    proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
     return branches.either(proved, lambda: tf.constant(True), exact, of=tensors)
 
 
@@ -151,7 +139,7 @@ def agreed(gradients):
     return tf.equal(flag, 0)
 
 
-def first_here(values):
+def _first_here(values):
     """Return what a structure of values is on the first replica of this process."""
     if not tf.distribute.in_cross_replica_context():
         return values
@@ -159,7 +147,7 @@ def first_here(values):
     return tf.nest.map_structure(lambda value: local(value)[0], values)
 
 
-def of_aggregated(gradients, proved=None):
+def of_aggregated(gradients):
     """Return whether aggregated gradients are finite, with no communication.
 
     After aggregation every replica holds the same sum, so the first replica's copy
@@ -167,9 +155,8 @@ def of_aggregated(gradients, proved=None):
 
     Args:
       gradients: list of tensors or of per-replica values; None is ignored.
-      proved: as for `all_finite`.
 
     Returns:
       A scalar bool tensor.
     """
-    return all_finite(first_here(gradients), summed=True, proved=proved)
+    return all_finite(_first_here(gradients), summed=True)

@@ -50,11 +50,7 @@ def unscale_gradients(gradients, scale):
     gradients = list(gradients)
     values = values_of([g for g in gradients if g is not None])
     scale = tf.convert_to_tensor(scale)
-    unscaled = _all_unscaled(values, scale)
-    if not tf.executing_eagerly():
-        for before, after in zip(values, unscaled):
-            after._tf_lso_scaled = before, scale
-    unscaled = iter(unscaled)
+    unscaled = iter(_all_unscaled(values, scale))
     return [g if g is None else _with_values(g, next(unscaled)) for g in gradients]
 
 
@@ -64,31 +60,16 @@ def _with_values(gradient, values):
     return tf.IndexedSlices(values, gradient.indices, dense_shape=gradient.dense_shape)
 
 
-def still_scaled(gradients):
-    """Return what tensors of a graph were before `unscale_gradients`, and the scale.
-
-    Returns:
-      (list of tensors, scale); None if one of the gradients is not its result, is
-      sparse, or not float32 or float64, or if they had several scales.
-    """
-    found = [getattr(g, "_tf_lso_scaled", None) for g in gradients]
-    if None in found or any(g.dtype not in WIDE for g in gradients):
-        return None
-    tensors, scales = zip(*found)
-    return (list(tensors), scales[0]) if len({id(s) for s in scales}) == 1 else None
-
-
-def unscale_of(variables, gradients, scale):
-    """`unscale_gradients` where the variables are known.
+def scaled_of(gradients, variables):
+    """Return the gradients that a loss has scaled, and None in the place of others.
 
     Keras 3's float8 layers have variables whose "gradient" is their next value, which
     no loss has scaled; Keras marks them.
     """
-    scaled = [not getattr(v, "overwrite_with_gradient", False) for v in variables]
-    unscaled = unscale_gradients(
-        [g if s else None for g, s in zip(gradients, scaled)], scale
-    )
-    return [u if s else g for g, u, s in zip(gradients, unscaled, scaled)]
+    return [
+        None if getattr(variable, "overwrite_with_gradient", False) else gradient
+        for gradient, variable in zip(gradients, variables)
+    ]
 
 
 def values_of(gradients):

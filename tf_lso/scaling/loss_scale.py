@@ -295,17 +295,15 @@ class DynamicLossScale(LossScale):
             lambda _, grads: self._advance(finite_lib.agreed(grads)), args=(grads,)
         )
 
-    def update_aggregated(self, grads, proved=None):
+    def update_aggregated(self, grads):
         """`update` for gradients that are the same on every replica.
 
         Args:
-          grads: list of unscaled gradients, or of others that are finite if those are.
-          proved: a scalar bool tensor, True only if they are known to be finite, or
-            None. Given only where `judges_scaled`.
+          grads: list of unscaled gradients.
         """
         if not self.judges_scaled:
             return self.update(grads)
-        return self._advance(finite_lib.of_aggregated(grads, proved))
+        return self._advance(finite_lib.of_aggregated(grads))
 
     @property
     def judges_scaled(self):

@@ -1,18 +1,29 @@
-"""Which calls have scaled the loss and unscaled the gradients of a step.
+"""By what the gradients of a step must still be divided.
 
 Legacy programs call `get_scaled_loss` and `get_unscaled_gradients`, Keras 3 programs
 `scale_loss` and nothing more: their gradients are unscaled by `apply`. One object
-serves both, so it must know what the step at hand has done. All of this happens while
-Python runs, which in a traced step means once.
+serves both, so it must know what the step at hand has done, and by which scale.
+
+Three sources tell it, the surest first:
+
+1. Tensors that `get_unscaled_gradients` has returned are known by identity.
+2. A record of the calls, one for each thread of eager code and for each graph. It is
+   written while Python runs, which in a traced step means once, and holds the very
+   scale that the loss was multiplied by.
+3. Where one function scales and another applies, a variable (`in_flight.InFlight`).
+
+Where two of them answer differently, the step is refused.
 """
 
+import contextlib
 import dataclasses
 import threading
 import weakref
 
 import tensorflow as tf
 
-from tf_lso.scaling import replica
+from tf_lso.scaling import in_flight, replica
+from tf_lso.scaling import returned as returned_lib
 
 LEGACY = "get_scaled_loss"
 KERAS3 = "scale_loss"
@@ -31,16 +42,30 @@ _FORGOTTEN = {
     (True, False): "get_scaled_loss() was called but get_unscaled_gradients() was not",
 }
 
+_THREADS = 64  # eager steps of threads that ended without an apply: the last of them
+
+_AMBIGUOUS = (
+    "apply_gradients() cannot know whether, or by which scale, these gradients are still "
+    "scaled: {}. Scale, unscale and apply in one function, or call "
+    "get_unscaled_gradients() in the function that calls apply_gradients()."
+)
+
 
 @dataclasses.dataclass
 class _Step:
     """What one step has done so far, in one graph or one thread of eager code."""
 
     scaled_by: str | None = None
+    scale: object = None  # callable that returns the scale of the loss
     unscaled: bool = False
     losses: int = 0  # scaled so far
     applied: int = 0  # times that gradients were applied
     ended: bool = False  # by a refusal: the next scaling call begins a new step
+    scales_differ: bool = False  # of the losses
+    before: object = None  # callable: what was in flight before the step
+    is_elsewhere: bool = False  # known only by what is in flight
+    replica: int | None = None
+    thread: object = None  # of eager code
     order: int = 0  # of the last scaling call, among all of the optimizer
 
     @property
@@ -50,11 +75,17 @@ class _Step:
     @property
     def is_open(self):
         """Whether gradients of a scaled loss have not been applied yet."""
-        return self.in_use and self.applied < max(self.losses, 1)
+        waits = self.applied < max(self.losses, 1)
+        return self.in_use and waits and not self.ended
 
     @property
     def must_unscale(self):
         return self.scaled_by == KERAS3 and not self.unscaled
+
+    @property
+    def divisor(self):
+        """What the apply must divide by, a float32 scalar tensor or None."""
+        return self.scale() if self.must_unscale else None
 
 
 class Protocol:
@@ -63,11 +94,17 @@ class Protocol:
     def __init__(self):
         self._graphs = weakref.WeakKeyDictionary()  # graph -> {replica id: _Step}
         self._eager = threading.local()
-        self._last_eager = _Step()  # of any thread: replicas have threads of their own
+        self._of_threads = []  # eager steps: replicas have threads of their own
         self._calls = 0
+        self._counted_as = None
         self._ever_scaled = False
         self._ever_unscaled = False
-        self._traced_kinds = set()  # of functions that only apply: whether they unscale
+        self._passes_on = False  # whether a traced function reads what is in flight
+        self._losses = returned_lib.Returned()
+        self.unscaled_gradients = returned_lib.Returned()
+        # In a graph of TensorFlow 1 all is known while Python runs.
+        with tf.init_scope():
+            self.in_flight = in_flight.InFlight() if tf.executing_eagerly() else None
 
     def __deepcopy__(self, memo):
         return type(self)()
@@ -75,12 +112,37 @@ class Protocol:
     def __reduce__(self):
         return type(self), ()
 
-    def scaled(self, method):
+    # --- Scaling.
+
+    @contextlib.contextmanager
+    def counted_as(self, method):
+        """Count the scaling calls within as calls of `method`."""
+        self._counted_as = method
+        try:
+            yield
+        finally:
+            self._counted_as = None
+
+    def refuse_scaled(self, loss):
+        """Raise RuntimeError if this optimizer has returned `loss` as scaled."""
+        if self._losses.any_of([loss]):
+            raise RuntimeError(
+                f"The loss {loss!r} is scaled already: get_scaled_loss() or scale_loss() "
+                "has returned it. Pass the loss of the model, and scale it once."
+            )
+
+    def scaled(self, method, scale, result):
         """Note that `method` has scaled a loss.
+
+        Args:
+          method: `LEGACY` or `KERAS3`.
+          scale: float32 scalar tensor, by which it was multiplied.
+          result: what the method returns.
 
         Raises:
           RuntimeError: if the other method has scaled a loss in this step.
         """
+        method = self._counted_as or method
         step = self._begin()
         if step.scaled_by not in (None, method):
             step.ended = True
@@ -91,47 +153,212 @@ class Protocol:
                 "custom loop use either get_scaled_loss() with get_unscaled_gradients(), "
                 "or scale_loss() alone."
             )
+        if step.losses and tf.executing_eagerly() and step.scale is not None:
+            step.scales_differ |= float(step.scale()) != float(scale)
         step.scaled_by, step.unscaled = method, False
+        step.scale = returned_lib.held(scale)
         step.losses += 1
         self._ever_scaled = True
+        self._tell_others(step, scale)
+        self._losses.note([result], [None], scale)
 
-    def unscaled(self):
-        """Note that the caller has unscaled the gradients."""
-        self._begin().unscaled = True
-        self._ever_unscaled = True
+    @property
+    def losses_scaled(self):
+        """How many losses the step at hand has scaled."""
+        return self._own_step().losses
 
-    def apply(self):
-        """Note that gradients are applied; return whether they must be unscaled first.
+    def _tell_others(self, step, scale):
+        """Let functions that only apply know what a step has scaled."""
+        if self.in_flight is None:
+            return
+        if tf.executing_eagerly() and not self._passes_on:
+            return  # no function asks
+        other = (not step.must_unscale) in self._kinds_left_open()
+        if self._passes_on and other and not tf.executing_eagerly():
+            step.ended = True
+            raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
+        if step.before is None:
+            step.before = returned_lib.held(self.in_flight.read())
+        self.in_flight.open(scale, step.must_unscale)
+
+    # --- Unscaling.
+
+    def scale_of_gradients(self, gradients, loss_scale):
+        """Return what a loss was multiplied by whose gradients are to be unscaled.
+
+        Args:
+          gradients: list of gradients.
+          loss_scale: float32 scalar tensor, the scale as it is now.
 
         Raises:
-          RuntimeError: if that cannot be known, since functions of both kinds have
-            scaled losses whose gradients are applied elsewhere.
+          RuntimeError: if `get_unscaled_gradients` has returned one of them, or the
+            scale cannot be known.
         """
-        own = self._own_step()
-        step = self._step_to_apply(own)
+        if self.unscaled_gradients.any_of(gradients):
+            raise RuntimeError(
+                "get_unscaled_gradients() got gradients that it has returned, which are "
+                "unscaled already. Call it once for each gradient."
+            )
+        step = self._source(lambda step: step.scale)
+        if step.is_elsewhere and not tf.executing_eagerly():
+            return self.in_flight.scale(otherwise=loss_scale)
+        return loss_scale if step.scale is None else step.scale()
+
+    def unscaled(self, gradients, sources, scale):
+        """Note that the caller has unscaled gradients.
+
+        Args:
+          gradients: list of the unscaled gradients, and None.
+          sources: list of what each was before.
+          scale: float32 scalar tensor that they were divided by.
+        """
+        self.unscaled_gradients.note(gradients, sources, scale)
+        step = self._begin()
+        is_told = step.before is not None and step.must_unscale
+        step.unscaled = True
+        self._ever_unscaled = True
+        if is_told or (step.scaled_by is None and self._others_matter()):
+            self.in_flight.unscaled()
+
+    # --- Applying.
+
+    def divisor(self, gradients):
+        """Return what the gradients must still be divided by.
+
+        Args:
+          gradients: list of gradients, without None.
+
+        Returns:
+          A float32 scalar tensor, or None where they are unscaled.
+
+        Raises:
+          RuntimeError: if that cannot be known.
+        """
+        return self._step_to_apply(gradients).divisor
+
+    def apply(self, gradients):
+        """`divisor`, and note that the gradients are applied."""
+        step = self._step_to_apply(gradients)
+        divisor = step.divisor
         step.applied += 1
-        if step is not own and not tf.executing_eagerly():
-            self._traced_kinds.add(step.must_unscale)
-        if step.must_unscale:
+        if step.must_unscale and step.losses:
             self._ever_unscaled = True
-        return step.must_unscale
+        if step.before is not None:
+            self.in_flight.set(step.before())
+        elif step.is_elsewhere or step.scaled_by is None:
+            if step.is_elsewhere and tf.executing_eagerly():
+                # A second apply of the same gradients finds it here.
+                self._here()[replica.replica_id()] = step
+            if self._others_matter():
+                self.in_flight.close()
+        return divisor
 
-    def mixed(self, unscaled_by_caller):
-        """Return a warning if gradients may reach a function traced for the other kind.
+    def _step_to_apply(self, gradients):
+        if gradients and self.unscaled_gradients.all_of(gradients):
+            own = self._own_step()
+            return _Step(unscaled=True) if own.must_unscale else own
+        return self._source(lambda step: step.divisor)
 
-        A traced function that only applies keeps what it was traced for, and no Python
-        runs in it that could look at the gradients it gets later.
+    # --- Which step gradients belong to.
+
+    def _source(self, what):
+        """The step that gradients belong to.
+
+        Args:
+          what: callable that gives what matters of a step: a tensor, a callable that
+            returns one, or None.
         """
-        if unscaled_by_caller not in self._traced_kinds:
-            return None
-        traced, now = ("scale_loss()", "get_unscaled_gradients()")
-        if not unscaled_by_caller:
-            traced, now = now, traced
-        return (
-            f"{now} was called, but a function that only applies gradients was traced for "
-            f"those of {traced}. Gradients passed to it now would be unscaled twice or not "
-            "at all: use one protocol for it, or scale and apply in one function."
-        )
+        if tf.executing_eagerly():
+            return self._eager_source(what)
+        return self._traced_source()
+
+    def _traced_source(self):
+        own = self._own_step()
+        if own.is_open or self.in_flight is None:
+            return own
+        inner = self._left_open_within()
+        if own.in_use and not inner:
+            return own
+        kinds = {step.must_unscale for step in inner}
+        if not inner:
+            eager = [step for step in self._of_threads if step.is_open]
+            kinds = self._kinds_left_open() | {step.must_unscale for step in eager}
+        if len(kinds) == 2:
+            raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
+        if not inner:
+            self._tell_of_eager_step()
+        self._ever_unscaled |= True in kinds
+        return self._elsewhere()
+
+    def _eager_source(self, what):
+        own = self._own_step()
+        kinds = self._kinds_left_open()
+        if not own.is_open and len(kinds) == 2:
+            raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
+        here = own
+        for step in self._open_in_other_threads():
+            if not here.is_open:
+                here = step
+            elif not step.thread.is_alive():
+                # Its gradients can only be applied by others.
+                self._refuse_others(here, step, what)
+        if here.is_open and here.scales_differ:
+            here.ended = True
+            raise RuntimeError(_AMBIGUOUS.format("losses had different scales"))
+        if not kinds or self.in_flight is None:
+            return here if here.is_open else own
+        there = self._elsewhere()
+        if not here.is_open:
+            return own if own.in_use and there.applied else there
+        if there.is_open:
+            self._refuse_others(here, there, what)
+        return here
+
+    def _refuse_others(self, here, there, what):
+        if _number(what(here)) != _number(what(there)):
+            here.ended = there.ended = True
+            raise RuntimeError(
+                _AMBIGUOUS.format("two losses were scaled and not applied yet")
+            )
+
+    def _elsewhere(self):
+        """The step of another function, as the variable has it."""
+        numbers = self.in_flight.read()
+        if not tf.executing_eagerly():
+            return _Step(
+                scaled_by=KERAS3,
+                scale=returned_lib.held(self.in_flight.divisor()),
+                is_elsewhere=True,
+            )
+        scale, is_open = numbers.numpy()
+        step = _Step(is_elsewhere=True, applied=int(not is_open))
+        if scale:
+            step.scaled_by = KERAS3 if scale > 0 else LEGACY
+            step.unscaled = scale < 0
+            step.losses = 1
+            step.scale = returned_lib.held(tf.abs(numbers[0]))
+        return step
+
+    def _others_matter(self):
+        """Whether another function may have scaled, or may apply."""
+        if self.in_flight is None:
+            return False
+        if not tf.executing_eagerly():
+            return True
+        return self._passes_on or bool(self._kinds_left_open())
+
+    def _tell_of_eager_step(self):
+        """Let a function being traced know what eager code has scaled so far."""
+        step = self._of_threads[-1] if self._of_threads else _Step()
+        if not self._passes_on and step.scaled_by is not None:
+            with tf.init_scope():
+                there = self._elsewhere()
+                if there.is_open and step.is_open:
+                    self._refuse_others(step, there, lambda step: step.divisor)
+                elif step.is_open or not there.in_use:
+                    step.before = returned_lib.held(self.in_flight.read())
+                    self.in_flight.open(step.scale(), step.must_unscale)
+        self._passes_on = True
 
     def forgotten(self):
         """Return the warning that this use of the optimizer deserves, or None.
@@ -147,6 +374,8 @@ class Protocol:
             f"be and the model will likely be worse. Call each once:{_EXAMPLE}"
         )
 
+    # --- Steps.
+
     def _here(self):
         """The steps of the graph being built, or of this thread's eager code."""
         if tf.executing_eagerly():
@@ -157,41 +386,17 @@ class Protocol:
         """The step that a scaling call belongs to: a new one after an apply."""
         steps, number = self._here(), replica.replica_id()
         if number not in steps or steps[number].applied or steps[number].ended:
-            steps[number] = _Step()
-        if tf.executing_eagerly():
-            self._last_eager = steps[number]
+            steps[number] = _Step(replica=number)
+            if tf.executing_eagerly():
+                steps[number].thread = threading.current_thread()
+                kept = [step for step in self._of_threads if step.is_open]
+                self._of_threads = [*kept[-_THREADS:], steps[number]]
         self._calls += 1
         steps[number].order = self._calls
         return steps[number]
 
-    def _step_to_apply(self, own):
-        """The step whose gradients are applied now.
-
-        It was scaled here or in a graph around this one (this one is a branch or the
-        body of a loop); or else in a function or thread that leaves applying to
-        others.
-        """
-        if own.is_open:
-            return own
-        elsewhere = self._left_open()
-        # A traced function does not run this code again, so its step stays open: what
-        # is changed is a copy.
-        newest = dataclasses.replace(
-            max(elsewhere, key=lambda step: step.order, default=own)
-        )
-        kinds = {step.must_unscale for step in elsewhere}
-        if own.in_use and own.order > newest.order:
-            kinds.add(own.must_unscale)
-        if len(kinds) == 2:
-            raise RuntimeError(
-                "apply_gradients() cannot know whether these gradients are still scaled: "
-                "the loss was scaled in another function, and both scale_loss() and "
-                "get_scaled_loss() have been used. Call get_unscaled_gradients() in the "
-                "function that calls apply_gradients()."
-            )
-        return newest if elsewhere else own
-
     def _own_step(self):
+        """The step of this thread, or of the graph being built or one around it."""
         number = replica.replica_id()
         if tf.executing_eagerly():
             return self._eager.__dict__.get(number, _Step())
@@ -201,19 +406,48 @@ class Protocol:
                 return step
         return _Step()
 
-    def _left_open(self):
-        """Open steps of other functions and threads; those of inner graphs before all."""
-        graphs = list(self._graphs.items())
-        if not tf.executing_eagerly():
-            here = tf.compat.v1.get_default_graph()
-            inner = [item for item in graphs if here in _graph_and_outer(item[0])]
-            steps = [
-                step for _, here in inner for step in here.values() if step.is_open
-            ]
-            if steps:
-                return steps
-        steps = [step for _, here in graphs for step in here.values()]
-        return [step for step in (*steps, self._last_eager) if step.is_open]
+    def _open_in_other_threads(self):
+        """Open eager steps of other threads, the newest first; of this replica if any."""
+        number, thread = replica.replica_id(), threading.current_thread()
+        steps = [s for s in self._of_threads if s.is_open and s.thread is not thread]
+        own = [step for step in steps if step.replica == number]
+        return (own or steps)[::-1]
+
+    def _kinds_left_open(self):
+        """Whether gradients must be unscaled that traced functions hand out, a set."""
+        return {
+            step.must_unscale
+            for graph, steps in list(self._graphs.items())
+            if _is_complete(graph)
+            for step in steps.values()
+            if step.is_open
+        }
+
+    def _left_open_within(self):
+        """Open steps of the branches and loops in the graph being built."""
+        here = tf.compat.v1.get_default_graph()
+        return [
+            step
+            for graph, steps in list(self._graphs.items())
+            if graph is not here and here in _graph_and_outer(graph)
+            for step in steps.values()
+            if step.is_open
+        ]
+
+
+def _number(value):
+    """A comparable number of a tensor, of a callable that returns it, or of None."""
+    value = value() if callable(value) else value
+    return 1.0 if value is None else float(value)
+
+
+def _is_complete(graph):
+    """Whether the function of a graph was traced to its end.
+
+    One that failed hands out nothing. A function that scales has operations that must
+    run: those that tell what is in flight.
+    """
+    return bool(getattr(graph, "control_outputs", True))
 
 
 def _graph_and_outer(graph):

@@ -19,12 +19,6 @@ def is_alone():
     return tf.distribute.get_strategy().num_replicas_in_sync == 1
 
 
-def all_are_here():
-    """Whether all replicas belong to this process."""
-    strategy = tf.distribute.get_strategy()
-    return strategy.num_replicas_in_sync == len(strategy.extended.worker_devices)
-
-
 def is_first_here():
     """Return whether this is the first replica of its process, or no replica."""
     number = replica_id()

@@ -5,7 +5,6 @@ import tensorflow as tf
 from tf_lso.scaling import apply as apply_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import replica
-from tf_lso.scaling import sums as sums_lib
 
 
 def _still_scaled(face, gradients):
@@ -22,18 +21,26 @@ def _still_scaled(face, gradients):
     )
     if not in_function or not face.loss_scale_state.judges_scaled:
         return None
-    return gradients_lib.still_scaled(gradients)
+    if any(g.dtype not in gradients_lib.WIDE for g in gradients):
+        return None
+    sources = face.unscaled_gradients.sources(gradients)
+    if None in sources or any(isinstance(g, tf.IndexedSlices) for g in gradients):
+        return None
+    tensors, scales = zip(*[(tensor(), scale()) for tensor, scale in sources])
+    return (list(tensors), scales[0]) if len({id(s) for s in scales}) == 1 else None
 
 
-def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
+def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
     """Unscale, aggregate, judge, then apply or skip, and move the loss scale.
 
     Args:
-      face: the optimizer: `loss_scale_state` (a `LossScale`), `aggregate_inner`,
-        `aggregates_in_full`, `aggregation_is_a_sum`, `apply_inner` and `skip_inner`.
+      face: the optimizer: `loss_scale_state` (a `LossScale`), `unscale`,
+        `unscaled_gradients`, `aggregate_inner`, `aggregates_in_full`, `apply_inner` and
+        `skip_inner`.
       gradients: this replica's gradients, without None.
       variables: the variable of each gradient.
-      unscale: whether the gradients are still multiplied by the loss scale.
+      divisor: what the gradients are to be divided by, a float32 scalar tensor, or
+        None where they are unscaled.
       aggregate: whether to sum the gradients over the replicas; False where the
         caller has done it.
       name: name for the operations of the inner optimizer, or None.
@@ -42,15 +49,9 @@ def apply_step(face, gradients, variables, *, unscale, aggregate, name=None):
       What `apply.apply_or_skip` returns.
     """
     loss_scale = face.loss_scale_state
-    if unscale:
-        gradients = gradients_lib.unscale_of(variables, gradients, loss_scale())
+    if divisor is not None:
+        gradients = face.unscale(gradients, variables, divisor)
     if aggregate:
-        # What a user does before the sum must see unscaled gradients.
-        scaled = face.aggregation_is_a_sum and _still_scaled(face, gradients)
-        waiting = sums_lib.LargeScaled(gradients, *scaled) if scaled else None
-        if waiting and waiting.may_be_summed():
-            sums, variables = face.aggregate_inner(waiting.tensors, variables)
-            return _apply_sums(face, waiting, sums, variables, name)
         gradients, variables = face.aggregate_inner(gradients, variables)
     gradients = gradients_lib.with_summed_rows(gradients)
     scaled = replica.is_alone() and _still_scaled(face, gradients)
@@ -73,19 +74,6 @@ def _apply_scaled(face, tensors, scale, variables, name):
         tensors,
         apply_fn=lambda tensors: face.apply_inner(
             gradients_lib.unscale_gradients(tensors, scale), variables, name
-        ),
-        skip_fn=face.skip_inner,
-    )
-
-
-def _apply_sums(face, waiting, sums, variables, name):
-    """Judge sums of gradients, then unscale the large ones and apply them, or skip."""
-    sums, scale, proved = waiting.chosen(sums)
-    return apply_lib.apply_or_skip(
-        lambda values: face.loss_scale_state.update_aggregated(values[:-1], proved),
-        [*sums, scale],
-        apply_fn=lambda values: face.apply_inner(
-            waiting.unscaled(values[:-1], values[-1]), variables, name
         ),
         skip_fn=face.skip_inner,
     )

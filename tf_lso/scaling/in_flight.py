@@ -1,0 +1,63 @@
+"""What gradients that pass from one function to another must still be divided by.
+
+No Python runs in a traced function, so what it has scaled is told by a variable.
+"""
+
+import tensorflow as tf
+
+
+class InFlight:
+    """The scale of gradients that were not applied where their loss was scaled.
+
+    Two float32 numbers. The first is the scale: positive where `scale_loss` has scaled
+    the loss and the apply must divide, negative where `get_scaled_loss` has, or the
+    program has divided, and 0 at the start. The second is 1 from the scaling of a loss
+    to its apply, then 0.
+    """
+
+    def __init__(self):
+        with tf.init_scope():
+            # Each replica has its own, and none is summed.
+            self.variable = tf.Variable(
+                [0.0, 0.0],
+                name="scale_in_flight",
+                trainable=False,
+                synchronization=tf.VariableSynchronization.ON_READ,
+                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+            )
+
+    def read(self):
+        """Return the two numbers, a float32 tensor."""
+        return tf.convert_to_tensor(self.variable)
+
+    def set(self, numbers):
+        """Set the two numbers: a tensor that `read` returned, or a list."""
+        self.variable.assign(numbers)
+
+    def open(self, scale, by_apply):
+        """Note that a loss was scaled.
+
+        Args:
+          scale: float32 scalar tensor.
+          by_apply: whether the apply must divide its gradients.
+        """
+        self.set(tf.stack([scale if by_apply else -scale, 1.0]))
+
+    def unscaled(self):
+        """Note that the program has divided the gradients."""
+        scale, is_open = tf.unstack(self.read())
+        self.set(tf.stack([-tf.abs(scale), is_open]))
+
+    def close(self):
+        """Note that the gradients were applied; a second apply may follow."""
+        self.set(self.read() * [1.0, 0.0])
+
+    def divisor(self):
+        """Return what the apply must divide by, a float32 scalar tensor."""
+        scale = self.read()[0]
+        return tf.where(scale > 0, scale, 1.0)
+
+    def scale(self, otherwise):
+        """Return what the loss was multiplied by, or `otherwise` if none was."""
+        scale = tf.abs(self.read()[0])
+        return tf.where(scale > 0, scale, otherwise)
