@@ -4,6 +4,7 @@ The loss is 2x and the learning rate 1, so a right step takes 2 off x. A step th
 to unscale takes off 16, one that unscales twice a quarter.
 """
 
+import collections
 import copy
 import gc
 import logging
@@ -13,7 +14,8 @@ import threading
 import pytest
 import tensorflow as tf
 
-from tests.families import STYLES, copies, wrapped
+from tests.families import FAMILIES, STYLES, copies, wrapped
+from tests.scaling import mixed_programs
 from tf_lso.scaling import protocol as protocol_lib
 
 MODES = {
@@ -478,69 +480,216 @@ class TestForgotten:
         assert warnings() == []
 
 
+SCALE = tf.constant(8.0)
+
+
 class TestTheRecord:
     def test_of_a_copy_is_new(self):
         record = protocol_lib.Protocol()
-        record.scaled(protocol_lib.KERAS3)
+        record.scaled(protocol_lib.KERAS3, SCALE, None)
         for again in (copy.deepcopy(record), pickle.loads(pickle.dumps(record))):
             assert isinstance(again, protocol_lib.Protocol)
-            assert again.apply() is False
-        assert record.apply() is True
+            assert again.apply([]) is None
+        assert float(record.apply([])) == 8.0
 
     def test_keeps_no_graph_alive(self):
         record = protocol_lib.Protocol()
 
         @tf.function
-        def step():
-            record.scaled(protocol_lib.KERAS3)
-            return record.apply()
+        def step(x):
+            record.scaled(protocol_lib.KERAS3, x * 1.0, None)
+            divisor = record.apply([])
+            record.unscaled([x * 2.0], [x * 3.0], x * 4.0)
+            return divisor
 
-        assert bool(step()) is True
+        assert float(step(SCALE)) == 8.0
         assert len(record._graphs) == 1
+        assert len(record.unscaled_gradients._entries) == 1
         del step
         gc.collect()
         assert len(record._graphs) == 0
+        assert len(record.unscaled_gradients._entries) == 0
 
     def test_a_second_loss_after_an_apply_is_a_new_step(self):
         record = protocol_lib.Protocol()
-        record.scaled(protocol_lib.KERAS3)
-        assert record.apply() is True
-        record.scaled(protocol_lib.LEGACY)
-        record.unscaled()
-        assert record.apply() is False
+        record.scaled(protocol_lib.KERAS3, SCALE, None)
+        assert float(record.apply([])) == 8.0
+        record.scaled(protocol_lib.LEGACY, SCALE, None)
+        record.unscaled([tf.constant(1.0)], [None], SCALE)
+        assert record.apply([]) is None
+
+    def test_of_many_threads_stays_small(self):
+        record = protocol_lib.Protocol()
+        for _ in range(200):
+            thread = threading.Thread(
+                target=record.scaled, args=(protocol_lib.KERAS3, SCALE, None)
+            )
+            thread.start()
+            thread.join()
+        assert len(record._of_threads) < 100
 
 
 class TestAFunctionThatOnlyApplies:
-    """It keeps what it was traced for; gradients of the other kind deserve a warning."""
+    """It is traced once, and gets gradients of any kind later."""
 
-    @pytest.mark.parametrize("first", ["scale_loss", "get_unscaled_gradients"])
-    def test_warns_once_of_the_other_protocol(self, first, caplog):
-        optimizer = wrapped("keras3")
-        x = tf.Variable(1.0, name="x")
-        apply = tf.function(lambda g: optimizer.apply_gradients([(g, x)]))
+    @pytest.fixture(params=["traced", "xla"])
+    def apply(self, request, optimizer, x):
+        return MODES[request.param](lambda g: optimizer.apply_gradients([(g, x)]))
 
-        def keras3():
-            optimizer.scale_loss(tf.constant(1.0))
-            return tf.constant(8.0)
+    def legacy(self, optimizer, x):
+        scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
+        return optimizer.get_unscaled_gradients([scaled])[0]
 
-        def legacy():
-            optimizer.get_scaled_loss(tf.constant(1.0))
-            return optimizer.get_unscaled_gradients([tf.constant(8.0)])[0]
+    def test_first_called_with_zeros(self, optimizer, x, apply):
+        apply(tf.constant(0.0))
+        for _ in range(2):
+            apply(scaled_gradient(optimizer, x, "scale_loss"))
+        assert steps_of(x) == 2
 
-        one, other = (keras3, legacy) if first == "scale_loss" else (legacy, keras3)
-        logger = logging.getLogger("absl")
-        logger.addHandler(caplog.handler)
-        try:
-            apply(one())
-            apply(one())
-            assert not [r for r in caplog.records if "was traced for" in r.getMessage()]
-            # As after an eager step of one's own, which leaves nothing open.
-            optimizer.apply_gradients([(tf.constant(0.0), x)])
-            other()
-            other()
-        finally:
-            logger.removeHandler(caplog.handler)
-        records = [r for r in caplog.records if "was traced for" in r.getMessage()]
-        assert len({id(record) for record in records}) == 1  # two handlers, one record
-        record = records[0]
-        assert first in record.getMessage().split("was traced for")[1]
+    def test_gets_gradients_of_both_protocols_in_turn(self, optimizer, x, apply):
+        apply(tf.constant(0.0))
+        for _ in range(2):
+            apply(scaled_gradient(optimizer, x, "scale_loss"))
+            apply(self.legacy(optimizer, x))
+            optimizer.minimize(lambda: 2.0 * x, [x])
+        assert steps_of(x) == 6
+
+    def test_of_functions_traced_before_and_after(self, optimizer, x, apply):
+        before = tf.function(lambda: scaled_gradient(optimizer, x, "scale_loss"))
+        after = tf.function(lambda: scaled_gradient(optimizer, x, "scale_loss"))
+        for _ in range(2):
+            apply(before())
+        for _ in range(2):
+            apply(after())
+            apply(before())
+        assert steps_of(x) == 6
+
+    def test_gets_the_gradients_of_a_loss_in_two_calls(self, optimizer, x, apply):
+        gradient = scaled_gradient(optimizer, x, "scale_loss")
+        apply(gradient)
+        apply(gradient)
+        assert steps_of(x) == 2
+
+
+class TestTheScaleOfTheLoss:
+    """It is what gradients are divided by, whatever moves in between."""
+
+    def move(self, optimizer):
+        optimizer.loss_scale_state._current_loss_scale.assign(64.0)
+
+    @pytest.mark.parametrize("where", MODES)
+    @pytest.mark.parametrize("method", ["scale_loss", "get_scaled_loss"])
+    def test_where_another_is_loaded_between(self, optimizer, x, method, where):
+        @MODES[where]
+        def gradient():
+            return scaled_gradient(optimizer, x, method)
+
+        for _ in range(2):
+            value = gradient()
+            self.move(optimizer)
+            if method == "get_scaled_loss":
+                (value,) = optimizer.get_unscaled_gradients([value])
+            optimizer.apply_gradients([(value, x)])
+            optimizer.loss_scale_state._current_loss_scale.assign(8.0)
+        assert steps_of(x) == 2
+
+    @pytest.mark.parametrize("where", ["eager", "traced"])
+    @pytest.mark.parametrize("style", STYLES)
+    def test_of_two_losses_the_first_of_which_overflows(
+        self, optimizer, x, style, where
+    ):
+        method = "scale_loss" if style == "keras3" else "get_scaled_loss"
+
+        @MODES[where]
+        def gradient(factor):
+            with tf.GradientTape() as tape:
+                scaled = getattr(optimizer, method)(2.0 * x * factor)
+            return tape.gradient(scaled, x)
+
+        first, second = gradient(tf.constant(float("nan"))), gradient(tf.constant(1.0))
+        for value in (first, second):
+            if style == "legacy":
+                (value,) = optimizer.get_unscaled_gradients([value])
+            optimizer.apply_gradients([(value, x)])
+        assert steps_of(x) == 1
+        assert float(optimizer.loss_scale) == 4.0
+
+    def test_of_a_callable_loss(self, optimizer, x):
+        scaled = optimizer.get_scaled_loss(lambda: 2.0 * x)
+        self.move(optimizer)
+        with tf.GradientTape() as tape:
+            loss = scaled()
+        (gradient,) = optimizer.get_unscaled_gradients([tape.gradient(loss, x)])
+        assert float(gradient) == 2.0
+
+    def test_two_losses_of_different_scales_in_one_step_are_refused(self, optimizer, x):
+        scaled_gradient(optimizer, x, "scale_loss")
+        self.move(optimizer)
+        gradient = scaled_gradient(optimizer, x, "scale_loss")
+        with pytest.raises(RuntimeError, match="different scales"):
+            optimizer.apply_gradients([(gradient, x)])
+        assert steps_of(x) == 0
+        STYLES["keras3"](optimizer, lambda: 2.0 * x, [x])
+        assert steps_of(x) == 1
+
+
+@pytest.mark.parametrize("mode", UNCOMPILED)
+class TestTwice:
+    def test_unscaling_is_refused(self, optimizer, x, mode):
+        def step():
+            scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
+            gradients = optimizer.get_unscaled_gradients([scaled, None])
+            optimizer.get_unscaled_gradients(gradients)
+
+        with pytest.raises(RuntimeError, match="unscaled already"):
+            MODES[mode](step)()
+
+    @pytest.mark.parametrize("first", ["scale_loss", "get_scaled_loss"])
+    @pytest.mark.parametrize("second", ["scale_loss", "get_scaled_loss"])
+    def test_scaling_is_refused(self, optimizer, x, mode, first, second):
+        def step():
+            getattr(optimizer, second)(getattr(optimizer, first)(2.0 * x))
+
+        with pytest.raises(RuntimeError, match="scaled already"):
+            MODES[mode](step)()
+
+    def test_scaling_a_callable_is_refused(self, optimizer, x, mode):
+        def step():
+            optimizer.get_scaled_loss(optimizer.get_scaled_loss(lambda: 2.0 * x))
+
+        with pytest.raises(RuntimeError, match="scaled already"):
+            MODES[mode](step)()
+
+
+def test_a_trace_that_failed_leaves_nothing_behind(optimizer, x):
+    kept = []
+
+    @tf.function
+    def failing():
+        kept.append(tf.compat.v1.get_default_graph())
+        scaled_gradient(optimizer, x, "scale_loss")
+        raise ValueError("of the program")
+
+    with pytest.raises(ValueError, match="of the program"):
+        failing()
+    gradient = tf.function(lambda: scaled_gradient(optimizer, x, "get_scaled_loss"))
+    for _ in range(2):
+        unscaled = optimizer.get_unscaled_gradients([gradient()])
+        optimizer.apply_gradients([(unscaled[0] * 1.0, x)])
+    assert steps_of(x) == 2
+    assert kept
+
+
+@pytest.mark.parametrize("seed", range(0, 90, 3))
+def test_random_programs_are_right_or_refused(family, seed):
+    assert mixed_programs.run(family, seed) in ("right", "refused")
+
+
+@pytest.mark.slow
+def test_a_thousand_random_programs_are_right_or_refused():
+    families = list(FAMILIES)
+    counts = collections.Counter(
+        mixed_programs.run(families[seed % 3], seed) for seed in range(1000, 2000)
+    )
+    assert counts.total() == 1000
+    assert counts["right"] > 600

@@ -107,6 +107,7 @@ class Keras3Face(
     """The surface on an optimizer of Keras 3."""
 
     _family = "keras3"
+    _calls_apply = True
 
     @property
     def aggregates_in_full(self):

@@ -6,7 +6,7 @@ count, and what of the surface the family's own optimizers lack.
 
 import tensorflow as tf
 
-from tf_lso.optimizers import attributes, checks, state, surface_keras3
+from tf_lso.optimizers import attributes, checks, overrides, state, surface_keras3
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import protocol as protocol_lib
 from tf_lso.scaling import step as step_lib
@@ -124,6 +124,16 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
 
     # --- Steps.
 
+    # Whether `apply_gradients` goes through an overridden `apply`, as Keras 3's does.
+    _calls_apply = False
+
+    # The methods that the class of a user overrides.
+    _overridden = frozenset()
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        overrides.prepare(cls)
+
     # Whether the inner optimizer hands out what it did as operations of a graph.
     _returns_operations = False
 
@@ -162,6 +172,8 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         """
         grads, variables = checks.unzip(grads_and_vars)
         aggregate = experimental_aggregate_gradients and not skip_gradients_aggregation
+        if self._calls_apply and "apply" in self._overridden and aggregate:
+            return self.apply(grads, variables)
         return self._apply(grads, variables, aggregate=aggregate, name=name)
 
     def _apply(self, grads, variables, *, aggregate, name=None):
@@ -186,6 +198,10 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
                 if g is not None
             ]
         )
+        if "get_unscaled_gradients" in self._overridden and (
+            self._protocol.divisor(grads) is not None
+        ):
+            grads = overrides.unscaled(self, grads, variables)
         divisor = self._protocol.apply(grads)
         self._once.warn(self._protocol.forgotten())
         if not tf.executing_eagerly():
@@ -254,8 +270,9 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             )
         self._check_context()
         tape = tf.GradientTape() if tape is None else tape
-        with tape:
-            loss = self.get_scaled_loss(loss)
+        if not isinstance(tape, overrides.TakenGradients):
+            with tape:
+                loss = self.get_scaled_loss(loss)
         pairs = self._compute_inner(loss, var_list, grad_loss, tape)
         grads, variables = checks.unzip(pairs)
         return list(zip(self.get_unscaled_gradients(grads), variables))

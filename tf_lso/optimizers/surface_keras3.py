@@ -35,9 +35,15 @@ class SurfaceKeras3:
         loss = tf.convert_to_tensor(loss)
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
-        scale = self._loss_scale()
-        scaled = gradients_lib.scale_loss(loss, scale)
-        self._protocol.scaled(protocol_lib.KERAS3, scale, scaled)
+        if "get_scaled_loss" in self._overridden:
+            with self._protocol.counted_as(protocol_lib.KERAS3):
+                scaled = self.get_scaled_loss(loss)
+        else:
+            scale = self._loss_scale()
+            scaled = gradients_lib.scale_loss(loss, scale)
+            self._protocol.scaled(protocol_lib.KERAS3, scale, scaled)
+        if self._overridden:
+            self._protocol.loss = loss
         return scaled
 
     @checks.not_converted

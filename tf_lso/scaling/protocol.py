@@ -58,6 +58,7 @@ class _Step:
     scaled_by: str | None = None
     scale: object = None  # callable that returns the scale of the loss
     unscaled: bool = False
+    loss: object = None  # callable that returns the loss before it was scaled
     losses: int = 0  # scaled so far
     applied: int = 0  # times that gradients were applied
     ended: bool = False  # by a refusal: the next scaling call begins a new step
@@ -96,7 +97,7 @@ class Protocol:
         self._eager = threading.local()
         self._of_threads = []  # eager steps: replicas have threads of their own
         self._calls = 0
-        self._counted_as = None
+        self._thread = threading.local()  # what `counted_as` and `dividing_by` say
         self._ever_scaled = False
         self._ever_unscaled = False
         self._passes_on = False  # whether a traced function reads what is in flight
@@ -117,11 +118,35 @@ class Protocol:
     @contextlib.contextmanager
     def counted_as(self, method):
         """Count the scaling calls within as calls of `method`."""
-        self._counted_as = method
+        self._thread.counted_as = method
         try:
             yield
         finally:
-            self._counted_as = None
+            self._thread.counted_as = None
+
+    @contextlib.contextmanager
+    def dividing_by(self, divisor):
+        """Let the unscaling calls within divide by `divisor`."""
+        self._thread.divisor = divisor
+        try:
+            yield
+        finally:
+            self._thread.divisor = None
+
+    @property
+    def calls(self):
+        """How many scaling and unscaling calls were noted so far."""
+        return self._calls
+
+    @property
+    def loss(self):
+        """The loss that the step at hand has scaled, as it was, or None."""
+        loss = self._own_step().loss
+        return None if loss is None else loss()
+
+    @loss.setter
+    def loss(self, value):
+        self._own_step().loss = returned_lib.held(value)
 
     def refuse_scaled(self, loss):
         """Raise RuntimeError if this optimizer has returned `loss` as scaled."""
@@ -142,7 +167,7 @@ class Protocol:
         Raises:
           RuntimeError: if the other method has scaled a loss in this step.
         """
-        method = self._counted_as or method
+        method = getattr(self._thread, "counted_as", None) or method
         step = self._begin()
         if step.scaled_by not in (None, method):
             step.ended = True
@@ -161,11 +186,6 @@ class Protocol:
         self._ever_scaled = True
         self._tell_others(step, scale)
         self._losses.note([result], [None], scale)
-
-    @property
-    def losses_scaled(self):
-        """How many losses the step at hand has scaled."""
-        return self._own_step().losses
 
     def _tell_others(self, step, scale):
         """Let functions that only apply know what a step has scaled."""
@@ -199,6 +219,9 @@ class Protocol:
                 "get_unscaled_gradients() got gradients that it has returned, which are "
                 "unscaled already. Call it once for each gradient."
             )
+        divisor = getattr(self._thread, "divisor", None)
+        if divisor is not None:
+            return divisor
         step = self._source(lambda step: step.scale)
         if step.is_elsewhere and not tf.executing_eagerly():
             return self.in_flight.scale(otherwise=loss_scale)

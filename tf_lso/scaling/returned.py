@@ -44,18 +44,25 @@ class Returned:
 
         Args:
           results: list of tensors, slices, callables or None.
-          sources: list of the like.
+          sources: list of the like; None where the result is not the source divided
+            by the scale and nothing else.
           scale: float32 scalar tensor.
         """
         scale, entries = held(scale), self._entries
+        if tf.executing_eagerly():
+            sources = [None] * len(results)  # which nobody asks for
         for result, source in zip(results, sources):
             if result is None:
                 continue
             result = _tensor(result)
             forget = functools.partial(_forget, entries, id(result))
-            # Eager code asks no more than whether it was returned.
-            source = None if tf.executing_eagerly() else held(_tensor(source))
-            entries[id(result)] = weakref.ref(result, forget), (source, scale)
+            entries[id(result)] = (
+                weakref.ref(result, forget),
+                (
+                    None if source is None else held(_tensor(source)),
+                    scale,
+                ),
+            )
 
     def sources(self, tensors):
         """Return (source, scale) of each tensor, None for those not returned here."""

@@ -26,6 +26,8 @@ def _still_scaled(face, gradients):
     sources = face.unscaled_gradients.sources(gradients)
     if None in sources or any(isinstance(g, tf.IndexedSlices) for g in gradients):
         return None
+    if any(tensor is None for tensor, _ in sources):
+        return None
     tensors, scales = zip(*[(tensor(), scale()) for tensor, scale in sources])
     return (list(tensors), scales[0]) if len({id(s) for s in scales}) == 1 else None
 
