@@ -65,6 +65,7 @@ class _Step:
     scales_differ: bool = False  # of the losses
     before: object = None  # callable: what was in flight before the step
     is_elsewhere: bool = False  # known only by what is in flight
+    previous: object = None  # the step before, in the same place
     replica: int | None = None
     thread: object = None  # of eager code
     order: int = 0  # of the last scaling call, among all of the optimizer
@@ -242,6 +243,7 @@ class Protocol:
         self._ever_unscaled = True
         if is_told or (step.scaled_by is None and self._others_matter()):
             self.in_flight.unscaled()
+            step.scale = step.scale or returned_lib.held(scale)
 
     # --- Applying.
 
@@ -267,7 +269,8 @@ class Protocol:
         if step.must_unscale and step.losses:
             self._ever_unscaled = True
         if step.before is not None:
-            self.in_flight.set(step.before())
+            if not step.is_open or not tf.executing_eagerly():
+                self.in_flight.set(step.before())
         elif step.is_elsewhere or step.scaled_by is None:
             if step.is_elsewhere and tf.executing_eagerly():
                 # A second apply of the same gradients finds it here.
@@ -319,6 +322,8 @@ class Protocol:
         if not own.is_open and len(kinds) == 2:
             raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
         here = own
+        if own.previous and own.previous.is_open and not own.is_open:
+            self._refuse_others(own, own.previous, what)
         for step in self._open_in_other_threads():
             if not here.is_open:
                 here = step
@@ -372,7 +377,8 @@ class Protocol:
 
     def _tell_of_eager_step(self):
         """Let a function being traced know what eager code has scaled so far."""
-        step = self._of_threads[-1] if self._of_threads else _Step()
+        steps = sorted(self._of_threads, key=lambda step: (step.is_open, step.order))
+        step = steps[-1] if steps else _Step()
         if not self._passes_on and step.scaled_by is not None:
             with tf.init_scope():
                 there = self._elsewhere()
@@ -408,8 +414,10 @@ class Protocol:
     def _begin(self):
         """The step that a scaling call belongs to: a new one after an apply."""
         steps, number = self._here(), replica.replica_id()
-        if number not in steps or steps[number].applied or steps[number].ended:
-            steps[number] = _Step(replica=number)
+        step = steps.get(number, _Step(ended=True))
+        if step.applied or step.ended or self._was_applied_elsewhere(step):
+            steps[number] = _Step(replica=number, previous=step)
+            step.previous = None
             if tf.executing_eagerly():
                 steps[number].thread = threading.current_thread()
                 kept = [step for step in self._of_threads if step.is_open]
@@ -417,6 +425,15 @@ class Protocol:
         self._calls += 1
         steps[number].order = self._calls
         return steps[number]
+
+    def _was_applied_elsewhere(self, step):
+        """Whether a traced function has applied what an eager step has scaled."""
+        if step.before is None or not tf.executing_eagerly() or not self._passes_on:
+            return False
+        if not self._elsewhere().applied:
+            return False
+        step.applied = step.losses
+        return True
 
     def _own_step(self):
         """The step of this thread, or of the graph being built or one around it."""
