@@ -1,8 +1,29 @@
-"""Which processes a run needs, and what each has to measure. No TensorFlow here."""
+"""What can be chosen, and which processes that needs. No TensorFlow here."""
 
+import itertools
 from typing import NamedTuple
 
-from tools.benchmarks import choices, workloads
+MODES = ("eager", "function", "xla")
+
+FAMILIES = {
+    "keras3": "keras.optimizers",
+    "legacy": "tf_keras.optimizers.legacy",
+    "new": "tf_keras.optimizers",
+}
+
+# Strategy -> how many logical CPU devices a process has, and how many processes.
+STRATEGIES = {
+    "default": (1, 1),
+    "mirrored2": (2, 1),
+    "mirrored4": (4, 1),
+    "multiworker2": (1, 2),
+}
+
+BARE, PEER, OURS, FLOOR = "bare", "peer", "tf_lso", "floor"
+LEGACY_PROTOCOL, FIXED = "tf_lso legacy protocol", "tf_lso fixed"
+CANDIDATES = (BARE, PEER, OURS, LEGACY_PROTOCOL, FIXED, FLOOR)
+
+_MEMORY_STEPS = 3
 
 
 class Job(NamedTuple):
@@ -10,9 +31,7 @@ class Job(NamedTuple):
 
     Attributes:
       what: "time", or "memory" for the peak memory of one candidate.
-      mode: Name of the mode.
-      strategy: Name of the strategy.
-      family: Name of the optimizer family.
+      mode, strategy, family: Names.
       workloads: Names of the workloads, one after the other.
       candidates: Names of the candidates, interleaved.
       rounds: How often each is timed, or how many steps are taken for the memory.
@@ -34,7 +53,10 @@ class Job(NamedTuple):
         return ", ".join(parts)
 
 
-_MEMORY_STEPS = 3
+def candidates_of(family):
+    """The names of the candidates that a family has, bare first."""
+    # tf_keras's own optimizers know the legacy protocol only: there it is the peer's.
+    return [n for n in CANDIDATES if n != LEGACY_PROTOCOL or family == "keras3"]
 
 
 def jobs(*, modes, strategies, families, workloads, candidates, rounds, memory):
@@ -50,31 +72,21 @@ def jobs(*, modes, strategies, families, workloads, candidates, rounds, memory):
       A list of jobs, and a list of records for what cannot be measured.
     """
     found, left_out = [], []
-    for strategy in strategies:
-        for mode in modes:
-            reason = choices.why_not(mode, strategy)
-            for family in families:
-                chosen = [
-                    name
-                    for name in choices.candidates_of(family)
-                    if name in candidates or name == choices.BARE
-                ]
-                job = Job("time", mode, strategy, family, workloads, chosen, rounds)
-                if reason:
-                    left_out += skipped(job, reason)
-                    continue
-                found.append(job)
-                if memory:
-                    found += [
-                        job._replace(
-                            what="memory",
-                            workloads=[workload],
-                            candidates=[candidate],
-                            rounds=_MEMORY_STEPS,
-                        )
-                        for workload in workloads
-                        for candidate in chosen
-                    ]
+    for strategy, mode, family in itertools.product(strategies, modes, families):
+        chosen = [n for n in candidates_of(family) if n in [*candidates, BARE]]
+        job = Job("time", mode, strategy, family, workloads, chosen, rounds)
+        if mode == "xla" and strategy != "default":
+            left_out += skipped(
+                job, "TensorFlow does not compile steps of several logical CPU replicas"
+            )
+            continue
+        found.append(job)
+        if memory:
+            found += [
+                Job("memory", mode, strategy, family, [w], [c], _MEMORY_STEPS)
+                for w in workloads
+                for c in chosen
+            ]
     return found, left_out
 
 
@@ -98,17 +110,3 @@ def record_of(job, workload, candidate, **measured):
         "candidate": candidate,
         **measured,
     }
-
-
-def bytes_needed(job, workload):
-    """About how much memory a job takes for a workload.
-
-    The variables and the gradients of each replica, a slot for each candidate, and the
-    rescaled gradients with as much again for the work of a step.
-    """
-    strategy = choices.STRATEGIES[job.strategy]
-    replicas = strategy.devices * strategy.processes
-    workload = workloads.get(workload)
-    slots = len(job.candidates) if workload.momentum else 0
-    variables = workload.variable_bytes * (1 + slots)
-    return replicas * (variables + 4 * workload.bytes)
