@@ -11,23 +11,21 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 from tests.processes import run_workers
 from tools.benchmarks import plan, report, workloads
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _LINES = 15  # of the output of a failed process
+_IMPORTS = 5  # processes
 
 _DESCRIPTION = """\
-Measures what loss scaling adds to a training step: tf_lso, the LossScaleOptimizer of
-each optimizer family itself, and the floor, side by side. Every combination of mode,
-strategy and family runs in a fresh process. In it all candidates take turns, round by
-round, so that what else the machine does hits them alike; what is compared is the time
-above that of the bare optimizer in the same round.
-
-Several names are given with commas, "all" for all of them. Besides those that are
-listed, a workload may be 100x256: 100 tensors of 256 values, or any such size.
+Measures what loss scaling adds to a training step: tf_lso, the LossScaleOptimizer of each
+optimizer family itself, and the floor, side by side. Each mode, strategy and family has a
+fresh process, in which the candidates take turns; what is compared is the time above that
+of the bare optimizer in the same round. Several names are given with commas. A workload
+may also be 100x256: 100 tensors of 256 values. compat_docs/performance.md tells what the
+names mean, and how to read the tables.
 """
 _EPILOG = """\
 examples:
@@ -35,12 +33,9 @@ examples:
   tools/benchmark --workloads resnet50 --families keras3 --modes function
   tools/benchmark --workloads resnet50,bert --strategies default,mirrored2 --memory
   tools/benchmark --sweep --imports --memory --out figures
-
-compat_docs/performance.md tells what the workloads and candidates are, and how to read
-the columns.
 """
 
-_IMPORTS = """
+_IMPORT = """
 import time
 start = time.perf_counter()
 import tensorflow, keras
@@ -69,12 +64,9 @@ _FOR_MEMORY = {
 
 def parser():
     """The parser of the command line."""
+    raw = argparse.RawDescriptionHelpFormatter
     made = argparse.ArgumentParser(
-        "tools/benchmark",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "tools/benchmark", None, _DESCRIPTION, _EPILOG, formatter_class=raw
     )
     for option, known, default in (
         ("workloads", workloads.WORKLOADS, "all"),
@@ -86,62 +78,53 @@ def parser():
         made.add_argument(
             f"--{option}",
             metavar="NAMES",
-            type=_names(known, option == "workloads"),
             default=default,
-            help=f"{', '.join(known)}; default: {default}",
+            type=lambda text, known=known: _names(text, known),
+            help=f"{', '.join(known)}, or all; default: {default}",
         )
     for option, text in (
         ("sweep", "also sizes in between, for smoother plots"),
         ("memory", "also the peak memory, in a process for each candidate"),
         ("imports", "also what `import tf_lso` takes"),
         ("quick", "3 rounds of `tiny`: to see that it works"),
-        ("markdown", "print the tables in Markdown"),
     ):
         made.add_argument(f"--{option}", action="store_true", help=text)
-    made.add_argument(
-        "--rounds", type=int, default=15, help="how often each is timed; default: 15"
-    )
-    made.add_argument(
-        "--timeout",
-        type=int,
-        default=600,
-        metavar="SECONDS",
-        help="that a process has for each workload; default: 600. XLA alone compiles "
-        "large workloads for minutes",
-    )
-    made.add_argument(
-        "--out", type=pathlib.Path, help="where to write benchmark.json and plots (PNG)"
-    )
-    made.add_argument(
-        "--read",
-        type=pathlib.Path,
-        metavar="FILE",
-        help="print, and with --out draw, an earlier benchmark.json",
-    )
+    for option, default, text in (
+        ("rounds", 15, "how often each candidate is timed"),
+        ("timeout", 600, "seconds that a process has for each workload"),
+    ):
+        text = f"{text}; default: {default}"
+        made.add_argument(f"--{option}", type=_positive, default=default, help=text)
+    for option, text in (
+        ("out", "folder for benchmark.json and the plots (PNG)"),
+        ("read", "an earlier benchmark.json, to print and to draw again"),
+    ):
+        made.add_argument(f"--{option}", type=pathlib.Path, help=text)
     return made
 
 
-def _names(known, sized):
-    """What turns `a,b` or `all` into a list of known names."""
+def _names(text, known):
+    names = list(known) if text == "all" else text.split(",")
+    for name in names:
+        try:
+            if name not in known and known is not workloads.WORKLOADS:
+                raise ValueError(f"{name!r}: use {', '.join(known)}")
+            if known is workloads.WORKLOADS:
+                workloads.get(name)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+    return names
 
-    def parse(text):
-        names = list(known) if text == "all" else text.split(",")
-        for name in names:
-            try:
-                if not (name in known or (sized and workloads.get(name))):
-                    raise ValueError(f"{name!r}: use {', '.join(known)}")
-            except ValueError as error:
-                raise argparse.ArgumentTypeError(str(error)) from error
-        return names
 
-    return parse
+def _positive(text):
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be at least 1")
+    return int(text)
 
 
 def main(arguments=None):
     """Run the tool; return the exit code."""
     options = parser().parse_args(arguments)
-    if options.rounds < 1 or options.timeout < 1:
-        parser().error("--rounds and --timeout must be at least 1")
     if options.read:
         result = json.loads(options.read.read_text(encoding="utf-8"))
     else:
@@ -150,9 +133,9 @@ def main(arguments=None):
         _write(options.out, result)
         from tools.benchmarks import plots
 
-        for plot in plots.draw(result, options.out):
+        for plot in plots.draw(result["figures"], options.out):
             print(f"plot {plot}", file=sys.stderr)
-    print(report.text(result, options.markdown))
+    print(report.text(result))
     return 1 if result["failures"] else 0
 
 
@@ -165,19 +148,17 @@ def _measured(options):
     if options.quick:
         chosen = ["tiny"] if chosen == list(workloads.WORKLOADS) else chosen
         rounds = min(rounds, 3)
-    chosen = list(dict.fromkeys(chosen + workloads.SWEEP * options.sweep))
     jobs, records = plan.jobs(
         modes=options.modes,
         strategies=options.strategies,
         families=options.families,
-        workloads=chosen,
+        workloads=list(dict.fromkeys(chosen + workloads.SWEEP * options.sweep)),
         candidates=options.candidates,
         rounds=rounds,
         memory=options.memory,
     )
     result = {
         "environment": _environment(),
-        "workloads": {name: _size(workloads.get(name)) for name in chosen},
         "imports": _import_seconds() if options.imports else {},
         "failures": [],
         "figures": report.figures(records),
@@ -198,14 +179,14 @@ def run(job, timeout):
     """Do a job in fresh processes; return its records and what failed, or "".
 
     Args:
-      job: the Job.
+      job: the `plan.Job`.
       timeout: seconds that its processes have for each workload.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "records.json"
         program = [sys.executable, "-m", "tools.benchmarks.one_process"]
         results = run_workers(
-            [*program, json.dumps(job._asdict()), str(file)],
+            [*program, json.dumps(job), str(file)],
             plan.STRATEGIES[job.strategy][1],
             timeout * len(job.workloads),
             _ENVIRONMENT | (_FOR_MEMORY if job.what == "memory" else {}),
@@ -217,53 +198,37 @@ def run(job, timeout):
         return records, ""
     done = {record["workload"] for record in records}
     left = [name for name in job.workloads if name not in done]
-    last = failed[0].output.strip().splitlines()[-_LINES:]
-    reason = last[-1] if last else f"exit code {failed[0].returncode}"
-    records += plan.skipped(job._replace(workloads=left), reason)
-    return records, "\n".join([f"{job.title} failed:", *last])
-
-
-def _size(workload):
-    return {
-        "title": workload.title,
-        "tensors": len(workload.shapes),
-        "values": workload.values,
-        "bytes": 4 * workload.values,
-    }
+    last = failed[0].output.strip().splitlines()[-_LINES:] or ["it said nothing"]
+    records += plan.skipped(job._replace(workloads=left), last[-1])
+    return records, "\n".join([f"{', '.join(job[:4])} failed:", *last])
 
 
 def _environment():
-    """Versions and machine, for the JSON."""
-    made = {"python": platform.python_version(), "system": platform.platform()}
-    for name in ("tensorflow", "tensorflow-cpu", "keras", "tf-keras", "tf-lso"):
-        try:
-            made[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"]
-    commit = subprocess.run(command, capture_output=True, text=True, check=False)
+    """Versions and machine, for the JSON and above the tables."""
+    names = ("tensorflow", "tensorflow-cpu", "keras", "tf-keras")
+    there = [d for n in names for d in importlib.metadata.distributions(name=n)]
+    git = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False)
     info = pathlib.Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(": ")[1] for line in lines if line.startswith("model name")]
-    return made | {
-        "commit": commit.stdout.strip(),
-        "processor": names[0] if names else platform.machine(),
+    models = [line.split(": ")[1] for line in lines if line.startswith("model name")]
+    return {d.name: d.version for d in there} | {
+        "tf_lso": commit.stdout.strip(),
+        "python": platform.python_version(),
+        "processor": (models or [platform.machine()])[0],
         "cores": os.cpu_count(),
-        "load": os.getloadavg()[0],
-        "date": time.strftime("%Y-%m-%d %H:%M"),
     }
 
 
-def _import_seconds(count=5):
+def _import_seconds():
     """Medians of the seconds that imports take, each in a fresh process."""
     runs = []
-    for _ in range(count):
+    for _ in range(_IMPORTS):
         done = subprocess.run(
-            [sys.executable, "-c", _IMPORTS],
+            [sys.executable, "-c", _IMPORT],
             env={**os.environ, **_ENVIRONMENT},
             cwd=_ROOT,
             capture_output=True,
-            text=True,
             check=True,
             timeout=300,
         )

@@ -21,13 +21,7 @@ _SCALE = 2.0**15
 
 
 class Candidate(NamedTuple):
-    """One that takes part.
-
-    Attributes:
-      scale_loss: What to do to the loss, inside the tape.
-      apply: What to do with the scaled gradients and the variables.
-      note: What to say of it, or None.
-    """
+    """What a candidate does to a loss, and with gradients; and what to say of it."""
 
     scale_loss: Any
     apply: Any
@@ -35,15 +29,14 @@ class Candidate(NamedTuple):
 
 
 def make(name, family, momentum, variables, mode, gradients):
-    """A new candidate, with its state made; call it in the scope of the strategy.
+    """A new `Candidate`, with its state made; call it in the scope of the strategy.
 
     Args:
       name: one of `plan.candidates_of(family)`.
-      family: name of the optimizer family.
+      family, mode: names.
       momentum: that of the inner SGD.
       variables: the variables to update.
-      mode: name of the mode.
-      gradients: a function that returns gradients, for the floor to try its checks on.
+      gradients: such as will be applied, for the floor to try its checks on.
     """
     inner = _INNER[family].SGD(_LEARNING_RATE, momentum=momentum)
     optimizer = _wrapped(name, family, inner)
@@ -60,7 +53,7 @@ def make(name, family, momentum, variables, mode, gradients):
         apply(optimizer.get_unscaled_gradients(gradients), variables)
 
     if name == plan.FLOOR:
-        check = _cheapest(mode, gradients())
+        check = _cheapest(mode, gradients)
         return Candidate(_as_it_is, _after(check, mode, apply), check)
     if name == plan.BARE:
         return Candidate(_as_it_is, apply)
@@ -113,36 +106,38 @@ def _passes(check):
     # which would multiply by the reciprocal of a constant.
     scale = tf.constant(2.0**15)
 
+    def rescaled(gradient):
+        if not isinstance(gradient, tf.IndexedSlices):
+            return gradient / scale
+        values = gradient.values / scale
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+
     def check_and_rescale(gradients):
         sums = [_CHECKS[check](_values(gradient)) for gradient in gradients]
-        return tf.math.is_finite(tf.add_n(sums)), [
-            tf.IndexedSlices(g.values / scale, g.indices, g.dense_shape)
-            if isinstance(g, tf.IndexedSlices)
-            else g / scale
-            for g in gradients
-        ]
+        return tf.math.is_finite(tf.add_n(sums)), list(map(rescaled, gradients))
 
     return check_and_rescale
 
 
 def _cheapest(mode, gradients):
-    """The name of the check that is fastest in a mode on such gradients.
+    """The name of the check that is fastest in a mode on some of such gradients.
 
-    It is tried on some of them, the largest among them: XLA compiles all for long.
+    The largest are among them. XLA would compile all for long.
     """
     by_size = sorted(gradients, key=lambda g: -tf.size(_values(g)).numpy())
-    gradients = by_size[:: max(1, len(by_size) // _TRIED)]
-    least = {}
-    for name in _CHECKS:
+    tried = by_size[:: max(1, len(by_size) // _TRIED)]
+
+    def least_seconds(name):
         function = tf.function(_passes(name), jit_compile=mode == "xla" or None)
-        function(gradients)  # trace
+        function(tried)  # trace
         trials = []
         for _ in range(_TRIALS):
             start = time.perf_counter()
-            function(gradients)
+            function(tried)
             trials.append(time.perf_counter() - start)
-        least[name] = min(trials)
-    return min(least, key=least.get)
+        return min(trials)
+
+    return min(_CHECKS, key=least_seconds)
 
 
 def _after(check, mode, apply):

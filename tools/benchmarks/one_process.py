@@ -17,13 +17,9 @@ _WARM_UP = 2
 _BATCH = 64
 
 
-def main(arguments):
-    """Do a job and write its records.
-
-    Args:
-      arguments: the job as JSON, and the file to write to.
-    """
-    job = plan.Job(**json.loads(arguments[0]))
+def main(job, file):
+    """Do a job, given as JSON, and write its records to a file."""
+    job = plan.Job(*json.loads(job))
     strategy = _started(job.strategy)
     resolver = strategy and strategy.cluster_resolver
     is_chief = not resolver or not resolver.cluster_spec() or resolver.task_id == 0
@@ -35,7 +31,7 @@ def main(arguments):
         records += setting.timed() if job.what == "time" else setting.with_peak_memory()
         if is_chief:
             # After each workload, so that what is measured stays if the next one fails.
-            pathlib.Path(arguments[1]).write_text(json.dumps(records))
+            pathlib.Path(file).write_text(json.dumps(records))
         del setting
         gc.collect()
 
@@ -57,50 +53,45 @@ class Setting:
 
     They share the variables; each has slots of its own. What a step takes are tensors,
     other ones on each replica, all finite.
-
-    Args:
-      job: the Job.
-      name: that of the workload.
-      strategy: the strategy, or None.
     """
 
     def __init__(self, job, name, strategy):
         self._job = job
         self._name = name
-        self._workload = workloads.get(name)
         self._strategy = strategy
         self._functions = {}  # of the candidates that run
         self._records = {}
+        workload = self._workload = workloads.get(name)
+        shapes, rows = workload.shapes, workload.rows
         with self._scope():
             # Small and not zero: a model of zeros would have gradients of zero.
             self._variables = [
                 tf.Variable(_uniform(shape, number, limit=0.1), name=f"v{number}")
-                for number, shape in enumerate(self._workload.shapes)
+                for number, shape in enumerate(shapes)
             ]
-        shapes, rows = self._workload.shapes, self._workload.rows
-        if self._workload.trains:
-            shapes = [(_BATCH, shapes[0][0]), (_BATCH, *shapes[-1])]
-        elif rows is not None:
-            shapes = [(rows, *shape[1:]) for shape in shapes]
-        self._inputs = [
-            self._fed(functools.partial(_uniform, shape, number))
-            for number, shape in enumerate(shapes)
-        ]
+        fed = [shape if rows is None else (rows, *shape[1:]) for shape in shapes]
+        if workload.trains:
+            fed = [(_BATCH, shapes[0][0]), (_BATCH, *shapes[-1])]
+        make = [functools.partial(_uniform, s, number) for number, s in enumerate(fed)]
         if rows is not None:
-            self._inputs += [
-                self._fed(lambda replica=0, n=shape[0]: tf.range(rows) * (n // rows))
-                for shape in self._workload.shapes
+            make += [
+                lambda replica=0, step=shape[0] // rows: tf.range(rows) * step
+                for shape in shapes
             ]
+        self._inputs = list(map(self._on_each_replica, make))
 
     def enter(self, name):
         """Make a candidate and let it take its first steps; note it if it cannot."""
-        job, workload = self._job, self._workload
-        record = functools.partial(plan.record_of, job, self._name, name)
+        record = functools.partial(plan.record_of, self._job, self._name, name)
         try:
             with self._scope():
                 candidate = candidates.make(
-                    *(name, job.family, workload.momentum, self._variables),
-                    *(job.mode, self._sample),
+                    name,
+                    self._job.family,
+                    self._workload.momentum,
+                    self._variables,
+                    self._job.mode,
+                    self._sample(),
                 )
             function = self._step(candidate)
             for _ in range(_WARM_UP):
@@ -109,9 +100,9 @@ class Setting:
             # A peer that cannot do this is a result, not an end of the run.
             text = (str(error).strip().splitlines() or [""])[0][:200]
             self._records[name] = record(skipped=f"{type(error).__name__}: {text}")
-            return
-        self._functions[name] = function
-        self._records[name] = record(note=candidate.note)
+        else:
+            self._functions[name] = function
+            self._records[name] = record(note=candidate.note)
 
     def timed(self):
         """The records, with the seconds of each round and what the graph holds."""
@@ -123,7 +114,14 @@ class Setting:
         for name, seconds in times.items():
             self._records[name]["seconds"] = seconds
             if self._job.mode != "eager":
-                self._records[name] |= self._counts(self._functions[name])
+                function = self._functions[name]
+                graph = function.get_concrete_function(*self._inputs).graph
+                self._records[name] |= {
+                    "traces": function.experimental_get_tracing_count(),
+                    "operations": sum(counting.operations(graph).values()),
+                    "collectives": counting.collectives(graph),
+                    "host_operations": counting.host_operations(graph),
+                }
         return list(self._records.values())
 
     def with_peak_memory(self):
@@ -139,8 +137,7 @@ class Setting:
     def _scope(self):
         return self._strategy.scope() if self._strategy else contextlib.nullcontext()
 
-    def _fed(self, make):
-        """What `make(replica=...)` returns, for each local replica."""
+    def _on_each_replica(self, make):
         if self._strategy is None:
             return make()
         return self._strategy.experimental_distribute_values_from_function(
@@ -166,17 +163,16 @@ class Setting:
 
     def _gradients(self, scale_loss, inputs):
         """The scaled gradients of one step on one replica."""
-        workload = self._workload
-        if workload.trains:
+        if self._workload.trains:
             return self._trained(scale_loss, *inputs)
         # Called without a tape too: it tells the optimizer that the gradients are scaled.
         scale_loss(tf.constant(1.0))
-        if workload.rows is None:
+        if self._workload.rows is None:
             return list(inputs)
-        shapes, count = workload.shapes, len(workload.shapes)
+        shapes = self._workload.shapes
         return [
             tf.IndexedSlices(values, indices, tf.constant(shape, tf.int32))
-            for values, indices, shape in zip(inputs[:count], inputs[count:], shapes)
+            for values, indices, shape in zip(inputs, inputs[len(shapes) :], shapes)
         ]
 
     def _trained(self, scale_loss, x, y):
@@ -189,24 +185,13 @@ class Setting:
         return tape.gradient(scaled, self._variables)
 
     def _sample(self):
-        """Gradients as those of this process's first replica, outside of any step."""
-        if self._workload.trains:
-            # Of the same shapes; which numbers they hold does not matter.
+        """Gradients of the shapes of a step's; which numbers they hold is no matter."""
+        rows, shapes = self._workload.rows, self._workload.shapes
+        if rows is None:
             return [tf.convert_to_tensor(variable) for variable in self._variables]
-        inputs = self._inputs
-        if self._strategy is not None:
-            local = self._strategy.experimental_local_results
-            inputs = [local(value)[0] for value in inputs]
+        inputs = [_uniform((rows, *shape[1:]), 0) for shape in shapes]
+        inputs += [tf.range(rows)] * len(shapes)
         return self._gradients(lambda loss: loss, inputs)
-
-    def _counts(self, function):
-        graph = function.get_concrete_function(*self._inputs).graph
-        return {
-            "traces": function.experimental_get_tracing_count(),
-            "operations": sum(counting.operations(graph).values()),
-            "collectives": counting.collectives(graph),
-            "host_operations": counting.host_operations(graph),
-        }
 
 
 def _uniform(shape, number, replica=0, limit=1.0):
@@ -222,7 +207,7 @@ def _uniform(shape, number, replica=0, limit=1.0):
 
 
 def in_turns(steps, rounds, repeats):
-    """Time all steps in each round.
+    """Time all steps in each round; return {name: list of seconds, one a round}.
 
     What the machine does meanwhile is about the same for all steps of a round. The
     order is rotated, so that none always runs after the same other one; garbage is
@@ -232,9 +217,6 @@ def in_turns(steps, rounds, repeats):
       steps: dict of name to a function without arguments, warmed up.
       rounds: how many.
       repeats: how many calls of a step are timed together.
-
-    Returns:
-      Dict of name to a list of seconds of one call, one a round.
     """
     names = list(steps)
     times = {name: [] for name in names}
@@ -258,4 +240,4 @@ def in_turns(steps, rounds, repeats):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

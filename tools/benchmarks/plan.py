@@ -4,13 +4,7 @@ import itertools
 from typing import NamedTuple
 
 MODES = ("eager", "function", "xla")
-
-FAMILIES = {
-    "keras3": "keras.optimizers",
-    "legacy": "tf_keras.optimizers.legacy",
-    "new": "tf_keras.optimizers",
-}
-
+FAMILIES = ("keras3", "legacy", "new")
 # Strategy -> how many logical CPU devices a process has, and how many processes.
 STRATEGIES = {
     "default": (1, 1),
@@ -18,7 +12,6 @@ STRATEGIES = {
     "mirrored4": (4, 1),
     "multiworker2": (1, 2),
 }
-
 BARE, PEER, OURS, FLOOR = "bare", "peer", "tf_lso", "floor"
 LEGACY_PROTOCOL, FIXED = "tf_lso legacy protocol", "tf_lso fixed"
 CANDIDATES = (BARE, PEER, OURS, LEGACY_PROTOCOL, FIXED, FLOOR)
@@ -31,10 +24,10 @@ class Job(NamedTuple):
 
     Attributes:
       what: "time", or "memory" for the peak memory of one candidate.
-      mode, strategy, family: Names.
-      workloads: Names of the workloads, one after the other.
-      candidates: Names of the candidates, interleaved.
-      rounds: How often each is timed, or how many steps are taken for the memory.
+      mode, strategy, family: names.
+      workloads: names of the workloads, one after the other.
+      candidates: names of the candidates, which take turns.
+      rounds: how often each is timed, or how many steps are taken for the memory.
     """
 
     what: str
@@ -45,13 +38,6 @@ class Job(NamedTuple):
     candidates: list[str]
     rounds: int
 
-    @property
-    def title(self):
-        parts = [self.what, self.mode, self.strategy, self.family]
-        if self.what == "memory":
-            parts += [*self.workloads, *self.candidates]
-        return ", ".join(parts)
-
 
 def candidates_of(family):
     """The names of the candidates that a family has, bare first."""
@@ -60,16 +46,10 @@ def candidates_of(family):
 
 
 def jobs(*, modes, strategies, families, workloads, candidates, rounds, memory):
-    """The jobs of a run.
+    """The jobs of a run, and the records of what cannot be measured, two lists.
 
-    Args:
-      modes, strategies, families, workloads, candidates: lists of names. "bare" is
-        added to the candidates, since the others are compared with it.
-      rounds: how often each candidate is timed.
-      memory: whether to measure the peak memory too.
-
-    Returns:
-      A list of jobs, and a list of records for what cannot be measured.
+    The arguments are those of the command. "bare" is added to the candidates, since the
+    others are compared with it.
     """
     found, left_out = [], []
     for strategy, mode, family in itertools.product(strategies, modes, families):
@@ -84,29 +64,18 @@ def jobs(*, modes, strategies, families, workloads, candidates, rounds, memory):
         if memory:
             found += [
                 Job("memory", mode, strategy, family, [w], [c], _MEMORY_STEPS)
-                for w in workloads
-                for c in chosen
+                for w, c in itertools.product(workloads, chosen)
             ]
     return found, left_out
 
 
 def skipped(job, reason):
     """Records that say why a job has no figures."""
-    return [
-        record_of(job, workload, candidate, skipped=reason)
-        for workload in job.workloads
-        for candidate in job.candidates
-    ]
+    pairs = itertools.product(job.workloads, job.candidates)
+    return [record_of(job, *pair, skipped=reason) for pair in pairs]
 
 
 def record_of(job, workload, candidate, **measured):
     """What was measured of one candidate, as it stands in the JSON."""
-    return {
-        "what": job.what,
-        "workload": workload,
-        "mode": job.mode,
-        "strategy": job.strategy,
-        "family": job.family,
-        "candidate": candidate,
-        **measured,
-    }
+    setting = dict(zip(Job._fields[:4], job))
+    return {**setting, "workload": workload, "candidate": candidate, **measured}

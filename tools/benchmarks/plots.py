@@ -16,24 +16,22 @@ _STYLES = {
     plan.FIXED: {"color": "tab:green", "marker": "^"},
     plan.FLOOR: {"color": "black", "marker": "x", "linestyle": "--"},
 }
-_AXES = {"tensors": "gradient tensors", "bytes": "bytes of gradients"}
+_SIZES = {
+    "tensors": lambda workload: len(workload.shapes),
+    "bytes": lambda workload: 4 * workload.values,
+}
 
 
-def draw(result, folder):
-    """Draw the plots of a run; return their paths.
-
-    Args:
-      result: what stands in benchmark.json.
-      folder: where to write to.
-    """
-    figures = [r for r in result["figures"] if r.get("added_ms", 0) > 0]
+def draw(figures, folder):
+    """Draw the plots of a run, as from `report.figures`; return their paths."""
+    figures = [r for r in figures if r.get("added_ms", 0) > 0]
     paths = []
     for strategy in dict.fromkeys(r["strategy"] for r in figures):
-        for axis in _AXES:
+        for axis in _SIZES:
             own = _along([r for r in figures if r["strategy"] == strategy], axis)
-            sizes = {name: w[axis] for name, w in result["workloads"].items()}
-            paths.append(folder / f"added-by-{axis}-{strategy}.png")
-            _draw(own, sizes, f"{_AXES[axis]} (strategy: {strategy})", paths[-1])
+            if own:
+                paths.append(folder / f"added-by-{axis}-{strategy}.png")
+                _draw(own, axis, paths[-1])
     return paths
 
 
@@ -45,26 +43,23 @@ def _along(figures, axis):
     return swept or [r for r in named if not workloads.get(r["workload"]).trains]
 
 
-def _draw(figures, sizes, label, path):
-    modes = [m for m in plan.MODES if any(r["mode"] == m for r in figures)] or [""]
+def _draw(figures, axis, path):
+    modes = [m for m in plan.MODES if any(r["mode"] == m for r in figures)]
     families = [f for f in plan.FAMILIES if any(r["family"] == f for r in figures)]
-    rows, columns = max(len(families), 1), len(modes)
     figure, panels = pyplot.subplots(
-        *(rows, columns),
-        figsize=(4.2 * columns, 3.2 * rows),
+        *(len(families), len(modes)),
+        figsize=(4.2 * len(modes), 3.2 * len(families)),
         squeeze=False,
         sharex=True,
         layout="constrained",
     )
+    names = {r["workload"] for r in figures}
+    sizes = {name: _SIZES[axis](workloads.get(name)) for name in names}
     handles = {}
     for (row, column), panel in np.ndenumerate(panels):
-        panel.set(xscale="log", yscale="log")
-        panel.grid(True, which="both", alpha=0.25)
-        if not families:
-            continue
         key = families[row], modes[column]
-        panel.set_title(f"{plan.FAMILIES[key[0]]}, {key[1]}", fontsize=9)
-        panel.set_ylabel("" if column else "added ms a step")
+        panel.set(xscale="log", yscale="log", title=", ".join(key))
+        panel.grid(True, which="both", alpha=0.25)
         own = [r for r in figures if (r["family"], r["mode"]) == key]
         for candidate, style in _STYLES.items():
             points = sorted(
@@ -72,19 +67,14 @@ def _draw(figures, sizes, label, path):
                 for r in own
                 if r["candidate"] == candidate
             )
-            if not points:
-                continue
-            x, y, low, high = np.transpose(points)
-            (handles[candidate],) = panel.plot(x, y, ms=4, lw=1.2, **style)
-            # A quartile at or below zero has no place on a log axis.
-            low = np.maximum(low, y / 10)
-            panel.fill_between(x, low, high, color=style["color"], alpha=0.12)
-    if handles:
-        figure.legend(
-            *(handles.values(), handles),
-            loc="outside upper center",
-            ncols=5 if columns > 1 else 2,
-        )
-    figure.supxlabel(label, fontsize=10)
+            if points:
+                x, y, low, high = np.transpose(points)
+                (handles[candidate],) = panel.plot(x, y, ms=4, lw=1.2, **style)
+                # A quartile at or below zero has no place on a log axis.
+                low = np.maximum(low, y / 10)
+                panel.fill_between(x, low, high, color=style["color"], alpha=0.12)
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=2)
+    figure.supxlabel(f"{axis} of gradients (strategy: {figures[0]['strategy']})")
+    figure.supylabel("added ms a step")
     figure.savefig(path, dpi=150)
     pyplot.close(figure)

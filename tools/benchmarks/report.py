@@ -23,25 +23,16 @@ _COLUMNS = (
 
 
 def figures(records):
-    """Merge the records of each candidate, and add the figures derived from them.
+    """Merge the records of each candidate, and add the figures of the table.
+
+    compat_docs/performance.md says what each is. A ratio is None where it cannot be
+    told from noise.
 
     Args:
       records: dicts as from `plan.record_of`, of all jobs of a run.
 
     Returns:
-      A list of dicts, one for each candidate in each setting, in the order of the
-      records, with these keys where they were measured:
-
-      - `ms`: median time of a step;
-      - `added_ms`: median over the rounds of the time above that of the bare optimizer
-        in the same round; `added_quartiles` are the first and third quartile, and
-        `added_iqr_ms` lies between them;
-      - `ratio_to_peer`, `ratio_to_best_peer`, `ratio_to_floor`: `added_ms` over that of
-        the family's own, of the cheapest peer of all families, and of the floor; None
-        where that cannot be told from nothing;
-      - `operations_per_gradient`: graph operations above those of bare;
-      - `collectives`, `traces`, `host_operations`: see one_process.py;
-      - `added_peak_mb`: peak memory above that of bare.
+      A list of dicts, one for each candidate in each setting.
     """
     merged = {}
     for record in records:
@@ -49,35 +40,24 @@ def figures(records):
         # Time comes before memory, so a reason not to time it is kept.
         key = (*_setting(record), record["family"], record["candidate"])
         merged.setdefault(key, {}).update(fields)
+    peers = {}
     for (*where, name), record in merged.items():
         _compare_with_bare(name, record, merged[(*where, plan.BARE)])
-    best = {}
-    for (*setting, _, name), record in merged.items():
         if name == plan.PEER and "added_ms" in record:
-            others = best.setdefault(tuple(setting), [])
-            others.append((record["added_ms"], len(others), record))
+            peers.setdefault(_setting(record), []).append(record)
     for (*where, _), record in merged.items():
         if "added_ms" in record:
-            cheapest = min(best.get(tuple(where[:-1]), [(None,)]))[-1]
-            for key, other in (
-                ("ratio_to_peer", merged.get((*where, plan.PEER))),
-                ("ratio_to_best_peer", cheapest),
-                ("ratio_to_floor", merged.get((*where, plan.FLOOR))),
-            ):
-                record[key] = _ratio(record, other)
+            of_all = peers.get(_setting(record), [])
+            best = min(of_all, key=lambda peer: peer["added_ms"], default={})
+            record["ratio_to_best_peer"] = _ratio(record, best)
+            for name in (plan.PEER, plan.FLOOR):
+                other = merged.get((*where, name), {})
+                record[f"ratio_to_{name}"] = _ratio(record, other)
     return list(merged.values())
 
 
 def added(seconds, bare):
-    """The quartiles of the milliseconds above bare, round by round.
-
-    Args:
-      seconds: list of float, one a round.
-      bare: the same of the bare optimizer.
-
-    Returns:
-      First quartile, median, third quartile.
-    """
+    """The quartiles of the milliseconds above bare, round by round."""
     differences = [1e3 * (s - b) for s, b in zip(seconds, bare, strict=True)]
     if len(differences) == 1:
         return differences * 3
@@ -105,75 +85,57 @@ def _compare_with_bare(name, record, bare):
 def _ratio(record, other):
     """How much `record` adds for each that `other` adds.
 
-    None where `other` is missing, or adds less than twice what its median may be off by
-    chance: a ratio to that is noise.
+    None where that is missing, or less than twice what its median may be off by chance.
     """
-    if other is None or "added_ms" not in other:
+    if "added_ms" not in other:
         return None
     chance = other["added_iqr_ms"] / math.sqrt(len(other["seconds"]))
     least = max(2 * chance, _CLOCK_MS)
     return record["added_ms"] / other["added_ms"] if other["added_ms"] > least else None
 
 
-def text(result, markdown=False):
-    """All that is printed of a run: what it was measured on, and its tables.
-
-    Args:
-      result: what stands in benchmark.json.
-      markdown: whether for a page; otherwise for a terminal.
-    """
+def text(result):
+    """All that is printed of what stands in benchmark.json, in Markdown."""
     parts = [", ".join(f"{k} {v}" for k, v in result["environment"].items())]
-    parts += tables(result["figures"], markdown)
-    parts += [f"{what}: {1e3 * s:.0f} ms" for what, s in result["imports"].items()]
+    parts += tables(result["figures"])
+    parts += [f"- {what}: {1e3 * s:.0f} ms" for what, s in result["imports"].items()]
     return "\n\n".join(parts)
 
 
-def tables(records, markdown=False):
-    """A table for each mode, strategy and workload, and what is to be said of them.
-
-    Args:
-      records: as from `figures`.
-      markdown: as of `text`.
-    """
+def tables(records):
+    """A table for each mode, strategy and workload, and what is to be said of them."""
     # A column that has nothing in this run is left out.
     columns = [c for c in _COLUMNS if any(r.get(c[1]) is not None for r in records)]
-    groups, reasons, floors = {}, {}, {}
+    groups, notes = {}, {}
     for r in records:
         if "skipped" in r:
             where = ", ".join((*_setting(r), r["family"]))
-            reasons.setdefault((r["skipped"], where), []).append(r["candidate"])
+            note = f"Not measured ({where}: {r['skipped']})"
+            notes.setdefault(note, []).append(r["candidate"])
             continue
         groups.setdefault(_setting(r), []).append(r)
-        if r.get("note"):
-            floors.setdefault(r["mode"], set()).add(r["note"])
+        if "note" in r:
+            notes.setdefault(f"The floor's check in {r['mode']}", []).append(r["note"])
     parts = []
     for (mode, strategy, name), group in groups.items():
         workload = workloads.get(name)
-        size = f"{len(workload.shapes)} tensors, {workload.values:,} values"
         rows = [["family", "candidate", *(heading for heading, _, _ in columns)]]
         for r in group:
             values = [(r.get(key), form) for _, key, form in columns]
             cells = ["" if v is None else form.format(v) for v, form in values]
             rows.append([r["family"], r["candidate"], *cells])
-        title = f"{workload.title} ({size}) · {mode} · {strategy}"
-        parts.append(_drawn(title, rows, markdown))
-    for (reason, where), names in reasons.items():
-        parts.append(f"not measured: {', '.join(names)} ({where}): {reason}")
-    for mode, notes in floors.items():
-        parts.append(f"The floor checks in {mode} by {', '.join(sorted(notes))}.")
-    return parts
+        size = f"{len(workload.shapes)} tensors, {workload.values:,} values"
+        title = f"**{workload.title} ({size}) · {mode} · {strategy}**"
+        parts.append(f"{title}\n\n{_drawn(rows)}")
+    notes = {note: ", ".join(dict.fromkeys(names)) for note, names in notes.items()}
+    return parts + [f"- {note}: {names}" for note, names in notes.items()]
 
 
-def _drawn(title, rows, markdown):
-    if markdown:
-        rows = [rows[0], ["---", "---", *["--:"] * (len(rows[0]) - 2)], *rows[1:]]
-        return f"**{title}**\n\n" + "\n".join(f"| {' | '.join(r)} |" for r in rows)
+def _drawn(rows):
+    """A table of Markdown with columns of one width, to be read in a terminal too."""
     widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i < 2 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths))
-        ).rstrip()
+    rows.insert(1, ["-" * (w - (i > 1)) + ":" * (i > 1) for i, w in enumerate(widths)])
+    return "\n".join(
+        f"| {' | '.join(cell.rjust(w) for cell, w in zip(row, widths))} |"
         for row in rows
-    ]
-    return "\n".join([title, *lines])
+    )
