@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 
+from tf_lso import progress
 from tf_lso.check import files, report, sources
 from tf_lso.check.findings import Outcome, Unreadable
 
@@ -32,8 +33,6 @@ examples:
   tf-lso check train.py notebooks/
   tf-lso check --format json src > uses.json
 """
-# A progress bar for fewer files would be gone before it is seen.
-_MANY = 500
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +87,7 @@ def check(paths: Iterable[str]) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what compiling says of the programs
-            for path in _progress(list(listed)):
+            for path in progress.bar(list(listed), "tf-lso check", "file"):
                 findings, unreadable = sources.check(path)
                 outcome.files += 1
                 outcome.findings += findings
@@ -97,14 +96,3 @@ def check(paths: Iterable[str]) -> Outcome:
         if collects:
             gc.enable()
     return outcome
-
-
-def _progress(paths):
-    """Returns the paths, under a progress bar where somebody may be waiting."""
-    if len(paths) < _MANY or not sys.stderr.isatty():
-        return paths
-    try:
-        import tqdm
-    except ImportError:
-        return paths
-    return tqdm.tqdm(paths, desc="tf-lso check", unit="file", leave=False)

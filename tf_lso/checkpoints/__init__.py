@@ -2,8 +2,8 @@
 
 `opening` finds out what a path is and makes a `source.Source` of it; `plan` holds that
 against the variables of a model and an optimizer; `restoring` writes, or refuses.
-`converting` does the same with a model that has no memory (`virtual`), and fills a file
-(`filling`). What is known of the layouts stands in `layouts`.
+`converting` builds the model that a file describes (`blueprint`), restores into it, and
+has Keras save it. What is known of the layouts stands in `layouts`.
 """
 
 import importlib as _importlib

@@ -1,4 +1,4 @@
-"""The model and the optimizer that a file describes, made without its values."""
+"""The model and the optimizer that a file describes, made anew."""
 
 import importlib.util
 import json
@@ -68,7 +68,13 @@ class Blueprint:
     def model(self):
         """Return the model, built."""
         if callable(self._config):
-            return self._config()
+            model = self._config()
+            if not isinstance(model, keras.Model):
+                raise CheckpointError(
+                    f"{self.path}: returned a {type(model).__module__}."
+                    f"{type(model).__name__}; return a model of Keras 3, built."
+                )
+            return model
         config = {k: v for k, v in self._config.items() if k != "compile_config"}
         with tf_lso.install():
             if config.get("module") is not None:
@@ -139,7 +145,9 @@ def named(text):
 def missing(path):
     """Return the error for a file that does not say what the model is."""
     return CheckpointError(
-        f"{path}: holds values, and does not say what the model is. {_HELP}"
+        f"{path}: holds values, and does not say what the model is. {_HELP} A program "
+        "that builds its model needs no conversion: tf_lso.checkpoints.restore reads "
+        "this file directly."
     )
 
 

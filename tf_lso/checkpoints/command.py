@@ -1,14 +1,15 @@
 """`tf-lso convert`: its arguments, and what it prints."""
 
 import argparse
-import contextlib
 import sys
+
+from tf_lso import progress
 
 SUMMARY = "convert checkpoints and models of TensorFlow 2.0-2.15 to Keras 3"
 
 _DESCRIPTION = """\
 Convert what a program of TensorFlow 2.0-2.15, or of tf_keras, saved into a file that
-Keras 3 and tf_lso read: weights, the optimizer's slots and step counter, the loss scale.
+Keras 3 reads by itself: weights, the optimizer's slots and step counter, the loss scale.
 
 SOURCE is a checkpoint (its path without .index), a directory with checkpoints, a
 SavedModel, or an .h5 or .keras file. It is only read, and no code in it is run.
@@ -22,15 +23,17 @@ formats:
 
 examples:
   tf-lso convert model.h5 model.keras --format keras
-  tf-lso convert ckpt/ckpt-7 new/ckpt --format checkpoint
   tf-lso convert ckpt/ckpt-7 model.keras --format keras --model train.py:build_model \\
       --optimizer Adam
-  tf-lso convert gan/ckpt-7 new/gen --format checkpoint --name model=generator \\
-      --name optimizer=generator_optimizer
+  tf-lso convert gan/ckpt-7 new/gen --format checkpoint --model gan.py:generator \\
+      --optimizer Adam --name model=generator --name optimizer=generator_optimizer
 
-A checkpoint holds values and does not say what the model is; --model does. It is needed
-for keras and weights.h5. Without it a checkpoint keeps the old names of its variables:
-tf_lso.checkpoints.restore reads it whole, tf.train.Checkpoint what the optimizer updates.
+A checkpoint holds values and does not say what the model is; --model does, and is needed
+for it. A program that builds its model needs no conversion: there
+tf_lso.checkpoints.restore reads the original directly.
+
+The model is built, restored and saved. Beside what TensorFlow needs that takes memory of
+about three times SOURCE, for the format keras five times.
 
 The exit code is 0, or 2 where the file cannot be read or does not fit; then nothing is
 written.
@@ -123,20 +126,5 @@ def _pairs(option, texts):
     return dict(text.split("=", 1) for text in texts)
 
 
-@contextlib.contextmanager
-def _bar(total):
-    """A progress bar on a terminal, if tqdm is installed."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        yield lambda done: None
-        return
-    with tqdm(
-        total=total,
-        unit="B",
-        unit_scale=True,
-        desc="converting",
-        disable=None,  # where the output is no terminal
-        delay=1,  # seconds: small files need none
-    ) as bar:
-        yield bar.update
+def _bar(steps):
+    return progress.bar(steps, "tf-lso convert", "tensor")

@@ -1,34 +1,23 @@
-"""`convert`: what legacy programs saved, into a file of Keras 3, tensor by tensor."""
+"""`convert`: what legacy programs saved, into a file of Keras 3."""
 
 import contextlib
 import os
 import pathlib
 import tempfile
 
-import numpy as np
+import keras
 import tensorflow as tf
 
-from tf_lso.checkpoints import (
-    blueprint,
-    filling,
-    opening,
-    restoring,
-    virtual,
-    without_model,
-)
+import tf_lso
+from tf_lso.checkpoints import blueprint, opening, restoring
 from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.checkpoints.model_targets import ModelTargets
-from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
+from tf_lso.scaling import loss_scale
 
 # Format -> how the name of such a file ends.
 FORMATS = {"keras": ".keras", "checkpoint": "", "weights.h5": ".weights.h5"}
 
-
-@contextlib.contextmanager
-def _silent(total):
-    """The progress that nobody wants to see."""
-    del total
-    yield lambda done: None
+# What the config of a dynamic scale has where nothing is set that Keras 3 cannot do.
+_OF_KERAS = {"initial_loss_scale", "increment_period", "multiplier"}
 
 
 def convert(
@@ -42,17 +31,13 @@ def convert(
     mapping=None,
     names=None,
     force=False,
-    progress=_silent,
+    progress=iter,
 ):
-    """Convert a file of any generation into one that Keras 3 and tf_lso read.
+    """Convert a file of any generation into one that Keras 3 reads by itself.
 
-    The tensors are read and written one after the other, so that memory is needed for
-    the largest of them, and not for the model.
-
-    A checkpoint does not say what the model is. Without `model` it becomes a checkpoint
-    whose optimizer has the layout of Keras 3, and whose model variables are known by
-    their old names, to `restore`, and by their place in the optimizer, to
-    `tf.train.Checkpoint`.
+    Builds the model and the optimizer, restores the file into them, and has Keras save
+    them. So the memory must hold the model with its optimizer, and their values once
+    more while they are read.
 
     Args:
       source: str or path, as of `restore`.
@@ -60,16 +45,17 @@ def convert(
       format: "keras", a whole model with its optimizer; "weights.h5", for
         `model.load_weights`; or "checkpoint", for `tf.train.Checkpoint(model=...,
         optimizer=...)`.
-      model: str, where the file itself does not describe the model: a file that does, or
-        "FILE.py:FUNCTION" or "MODULE:FUNCTION", which returns it built.
+      model: str, where the file itself does not describe the model, as no checkpoint
+        does: a file that does, or "FILE.py:FUNCTION" or "MODULE:FUNCTION", which
+        returns it built.
       optimizer: str, where the file does not describe the optimizer: the name of its
         class, or a .json file with its config.
       partial: bool, whether to convert what fits where not all does.
       mapping: dict, as of `restore`.
       names: dict, as of `restore`.
       force: bool, whether to replace `dest` if it exists.
-      progress: function that gets the number of bytes and returns a context manager,
-        whose value is called with the bytes of each tensor written.
+      progress: function that gets the list of tensors to read and returns an iterable
+        of them, as `tqdm.tqdm` does.
 
     Returns:
       A `Report`.
@@ -85,26 +71,27 @@ def convert(
     with contextlib.ExitStack() as stack:
         sources = [stack.enter_context(s()) for s in opening.sources(source, names)]
         plans = blueprint.named(model) if model else blueprint.of(sources[0])
-        if plans is None and format != "checkpoint":
-            raise blueprint.missing(source)
-        if plans is not None and optimizer:
-            plans = plans.with_optimizer(optimizer, sources[0].optimizer)
-        os.makedirs(os.path.dirname(dest), exist_ok=True)
-        folder = stack.enter_context(
-            tempfile.TemporaryDirectory(
-                prefix=".tf-lso-convert-", dir=os.path.dirname(dest)
-            )
-        )
         if plans is None:
-            path, report = without_model.write(sources, folder, progress)
-        else:
-            path, report = virtual.in_own_thread(
-                lambda: _write(
-                    sources, plans, format, folder, partial, mapping, progress
-                )
+            raise blueprint.missing(source)
+        state = sources[0].optimizer
+        if optimizer:
+            plans = plans.with_optimizer(optimizer, state)
+        made, inside = plans.model(), plans.optimizer()
+        if state is not None and inside is None and not partial:
+            raise CheckpointError(
+                f"{source}: has the state of an optimizer, and nothing says what it is. "
+                "Pass --optimizer with the name of its class or a file with its config, "
+                "or --partial to leave its state out."
             )
-        filling.publish(path, dest)
-        return report
+        report = restoring.fill(sources, made, inside, partial, mapping, progress)
+    inside = _of_keras(inside)
+    plans.compile(made, inside)
+    os.makedirs(os.path.dirname(dest), exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        prefix=".tf-lso-convert-", dir=os.path.dirname(dest)
+    ) as folder:
+        _publish(_saved(made, inside, format, folder), dest)
+    return report
 
 
 def _check_dest(dest, format, force):
@@ -121,77 +108,70 @@ def _check_dest(dest, format, force):
         raise CheckpointError(f"{exists}: exists. Pass --force to replace it.")
 
 
-def _write(sources, plans, format, folder, partial, mapping, progress):
-    """Write the new file into `folder`; return its path, and the report."""
-    try:
-        model, optimizer, plan = _planned(plans, sources, mapping, virtual.Scope())
-    except _NEEDS_VALUES:
-        no_scope = contextlib.nullcontext()
-        model, optimizer, plan = _planned(plans, sources, mapping, no_scope)
-    if plan.source.optimizer is not None and optimizer is None and not partial:
-        raise CheckpointError(
-            f"{plan.source.path}: has the state of an optimizer, and nothing says what "
-            "it is. Pass --optimizer with the name of its class or a file with its "
-            "config, or --partial to leave its state out."
-        )
-    if not (plan.report.complete or partial):
-        raise CheckpointError(restoring.refusal(plan.report))
-    values = _settle(plan, model, optimizer)
-    plans.compile(model, optimizer)
-    path, fill = _template(model, optimizer, format, folder)
-    with progress(sum(_size(step) for _, step in values.values())) as done:
-        fill(path, values, done)
-    return path, plan.report
+def _of_keras(optimizer):
+    """Return what Keras 3 itself has for a LossScaleOptimizer, with its state.
+
+    A fixed scale is an argument of its optimizers. A scale with limits or with another
+    multiplier than 2 is only tf_lso's.
+    """
+    if not isinstance(optimizer, tf_lso.LossScaleOptimizer):
+        return optimizer
+    inner, scale = optimizer.inner_optimizer, optimizer.loss_scale_state
+    if isinstance(scale, loss_scale.FixedLossScale):
+        inner.loss_scale_factor = float(scale())
+        return inner
+    config = scale.get_config()
+    if set(config) != _OF_KERAS or config["multiplier"] != 2:
+        return optimizer
+    own = keras.optimizers.LossScaleOptimizer(
+        inner, optimizer.initial_scale, optimizer.dynamic_growth_steps, optimizer.name
+    )
+    own.build(inner._trainable_variables)
+    own.dynamic_scale.assign(scale())
+    own.step_counter.assign(optimizer.dynamic_counter)
+    return own
 
 
-# What Keras says of a variable that must have its value at once, as Nadam's product; it
-# says the same of layers that make such.
-_NEEDS_VALUES = (ValueError, AttributeError)
-
-
-def _planned(plans, sources, mapping, scope):
-    """The model and the optimizer, made in `scope`, and the plan for them."""
-    optimizer = plans.optimizer()  # whose counters have values
-    with scope:
-        model = plans.model()
-        targets = ModelTargets(model)
-        wanted = None
-        if optimizer is not None:
-            wanted = OptimizerTargets(optimizer)
-            wanted.build([t.variable for t in targets.targets if t.variable.trainable])
-        return model, optimizer, restoring.likeliest(sources, targets, wanted, mapping)
-
-
-def _settle(plan, model, optimizer):
-    """Give all variables values that stand for what is to be filled in."""
-    planned = {id(step.target.variable): (plan.source, step) for step in plan.steps}
-    variables = list(model.variables)
-    if optimizer is not None:
-        variables += list(optimizer.variables)
-    numbers = virtual.settle(variables, planned)
-    filled = {id(step) for _, step in numbers.values()}
-    for step in plan.steps:
-        if id(step) not in filled:
-            step.target.variable.assign(step.value(plan.source))
-    for setting in plan.settings:
-        setting()
-    return numbers
-
-
-def _template(model, optimizer, format, folder):
-    """Save the model as it is; return the path, and what fills that file."""
+def _saved(model, optimizer, format, folder):
+    """Save the model in a folder; return the path, of a checkpoint its prefix."""
     path = str(pathlib.Path(folder) / f"new{FORMATS[format]}")
-    if format == "keras":
-        model.save(path)
-        return path, filling.keras
     if format == "weights.h5":
         model.save_weights(path)
-        return path, filling.h5
-    objects = {"model": model}
-    if optimizer is not None:
-        objects["optimizer"] = optimizer
-    return tf.train.Checkpoint(**objects).save(path), filling.checkpoint
+    elif format == "keras":
+        model.save(path)
+    else:
+        objects = {"model": model}
+        if optimizer is not None:
+            objects["optimizer"] = optimizer
+        path = tf.train.Checkpoint(**objects).save(path)
+    return path
 
 
-def _size(step):
-    return int(np.prod(step.target.shape)) * tf.as_dtype(step.target.dtype).size
+def _files(prefix):
+    """The files of a checkpoint, its index last: without it there is no checkpoint."""
+    folder, name = os.path.split(prefix)
+    found = [
+        os.path.join(folder, entry)
+        for entry in os.listdir(folder)
+        if entry == f"{name}.index" or entry.startswith(f"{name}.data-")
+    ]
+    return sorted(found, key=lambda path: (path.endswith(".index"), path))
+
+
+def _publish(path, dest):
+    """Move a file, or a checkpoint by its prefix, to its place.
+
+    What stood there is replaced. A crash between leaves the old file or none, and no
+    half of one.
+    """
+    if os.path.isfile(path):
+        os.replace(path, dest)
+        return
+    old = set(_files(dest))
+    if f"{dest}.index" in old:
+        os.remove(f"{dest}.index")
+    new = [(file, file.replace(path, dest)) for file in _files(path)]
+    for file, place in new:
+        os.replace(file, place)
+    for file in old - {place for _, place in new} - {f"{dest}.index"}:
+        os.remove(file)

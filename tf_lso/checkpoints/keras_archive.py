@@ -89,9 +89,10 @@ def _optimizer(groups, config):
     if not (outer or inner):
         return None
     state = OptimizerState(class_name=hdf5.class_name(config.get("compile_config")))
-    # Keras 3 saves the count and the scale in the wrapper, Keras 2 its inner's again.
-    if inner and [entry.shape for entry in outer] == [(), ()]:
-        state.count, state.scale = outer
+    # Keras 2 saves the inner's variables again, Keras 3 before them also a counter and a
+    # learning rate that nothing uses, the count and the scale.
+    if inner and len(outer) == len(inner) + 4:
+        state.count, state.scale = outer[2:4]
     state.iterations, *rest = inner or outer
     if rest and rest[0].shape == ():  # which Keras 2 does not save
         state.hyperparameters["learning_rate"] = rest.pop(0)

@@ -48,11 +48,6 @@ def is_variable(value):
     return isinstance(value, _VARIABLE)
 
 
-def key_of(variable):
-    """What tells a variable from all others, also behind Keras 3's wrapper of it."""
-    return id(variable)
-
-
 class ModelTargets:
     """The variables of `model`, by their ways and by their names.
 
@@ -72,12 +67,12 @@ class ModelTargets:
                 "it before: give it an Input, call it on a batch, or call model.build()."
             )
         self.targets = [Target(_name(v), v) for v in variables]
-        self._by_variable = {key_of(t.variable): t for t in self.targets}
+        self._by_variable = {id(t.variable): t for t in self.targets}
         self._objects = {(): model}
 
     def of(self, variable):
         """Return the `Target` of a variable, None if it is not the model's."""
-        return self._by_variable.get(key_of(variable))
+        return self._by_variable.get(id(variable))
 
     def at(self, path):
         """Return the `Target` at a path of a file, None if there is none."""
@@ -188,8 +183,8 @@ def weights_of(layer):
     Of a model these are the ones that it made itself.
     """
     if _layers(layer) and layer.weights:
-        inside = {key_of(w) for part in _layers(layer) for w in part.weights}
-        alone = [w for w in layer.weights if key_of(w) not in inside]
+        inside = {id(w) for part in _layers(layer) for w in part.weights}
+        alone = [w for w in layer.weights if id(w) not in inside]
         if alone:
             return alone
     return [*layer.trainable_weights, *layer.non_trainable_weights]

@@ -103,34 +103,14 @@ class ObjectGraph:
         try:
             return self._reader.get_tensor(key)
         except _UNREADABLE as error:
-            raise self._unreadable(key, error) from error
-
-    def _unreadable(self, key, error):
-        return CheckpointError(
-            f"{self.prefix}: the key {key} cannot be read ({_first_line(error)}). The "
-            "file is damaged or a part of it is missing."
-        )
+            raise CheckpointError(
+                f"{self.prefix}: the key {key} cannot be read ({_first_line(error)}). "
+                "The file is damaged or a part of it is missing."
+            ) from error
 
     def read(self, entry):
-        """Return the value of an `Entry`, a NumPy array, which may be read only."""
-        tensor = self.read_tensor(entry)
-        try:
-            return np.asarray(memoryview(tensor))  # without a copy
-        except (BufferError, TypeError, ValueError):  # bfloat16
-            return tensor.numpy()
-
-    def read_tensor(self, entry):
-        """Return the value of an `Entry`, a tensor."""
-        try:
-            (tensor,) = tf.raw_ops.RestoreV2(
-                prefix=self.prefix,
-                tensor_names=[entry.key],
-                shape_and_slices=[""],
-                dtypes=[entry.dtype],
-            )
-        except _UNREADABLE as error:
-            raise self._unreadable(entry.key, error) from error
-        return tensor
+        """Return the value of an `Entry`, a NumPy array."""
+        return np.asarray(self._get(entry.key))
 
     def children(self, node):
         """Return the (name, node) pairs below a node, a list."""
@@ -245,7 +225,6 @@ class ObjectGraph:
             optimizer=state,
             others=[self.entry_of(key) for key in self.keys() if key not in used],
             read=self.read,
-            read_tensor=self.read_tensor,
             architecture=architecture,
         )
 
@@ -271,10 +250,6 @@ class ObjectGraph:
             child = self._follow(node, path)
             if child is not None and self.entry(child):
                 setattr(state, role, self.entry(child))
-        outer = dict(self.children(node))
-        state.wrapped = state.scale is not None or any(
-            n in outer for n in layouts.INNER
-        )
         state.class_name = names.optimizer_class(state)
         return self._layout(node, inner, below), state
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_lso import optimizers
 from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.checkpoints.model_targets import Target, key_of
+from tf_lso.checkpoints.model_targets import Target
 from tf_lso.optimizers import keras3, slots
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
@@ -77,7 +77,7 @@ class OptimizerTargets:
         return None
 
     def slots(self, variables):
-        """Return {(slot, key of a model variable): Target} of all slots.
+        """Return {(slot, id of a model variable): Target} of all slots.
 
         Args:
           variables: list of the model `Target`s.
@@ -96,7 +96,7 @@ class OptimizerTargets:
                 )
             for slot, variable in of_it.items():
                 name = f"optimizer/{slot}/{target.name}"
-                found[slot, key_of(target.variable)] = Target(name, variable)
+                found[slot, id(target.variable)] = Target(name, variable)
         return found
 
     def _legacy_slots(self, variable):

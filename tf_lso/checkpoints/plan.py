@@ -7,11 +7,9 @@ import dataclasses
 import math
 
 import numpy as np
-import tensorflow as tf
 
 from tf_lso.checkpoints import listed, matching
 from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.checkpoints.model_targets import key_of
 from tf_lso.checkpoints.report import Report
 from tf_lso.optimizers import slots as slots_lib
 
@@ -33,34 +31,13 @@ class Step:
 
     def value(self, source):
         """Return the value, an array of the shape and dtype of the target."""
-        return self._checked(source, np.asarray(source.read(self.entry))).astype(
-            self.target.dtype, copy=False
-        )
-
-    def tensor(self, source):
-        """Return the value, a tensor of the shape and dtype of the target."""
-        if source.read_tensor is None:
-            return tensor_of(self.value(source))
-        tensor = self._checked(source, source.read_tensor(self.entry))
-        return tf.cast(tensor, self.target.dtype)
-
-    def _checked(self, source, value):
-        if tuple(value.shape) != self.target.shape:
+        value = np.asarray(source.read(self.entry))
+        if value.shape != self.target.shape:
             raise CheckpointError(
                 f"{source.path}: the key {self.entry.key} has the shape "
-                f"{tuple(value.shape)}, but said {self.target.shape}. The file is damaged."
+                f"{value.shape}, but said {self.target.shape}. The file is damaged."
             )
-        return value
-
-
-def tensor_of(array):
-    """Return an array as a tensor, without a copy where that is possible."""
-    if array.flags.writeable and array.flags.c_contiguous and array.dtype.kind == "f":
-        try:
-            return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-        except (tf.errors.OpError, BufferError, TypeError, AttributeError):
-            pass  # of an alignment or a dtype that TensorFlow does not take
-    return tf.convert_to_tensor(array)
+        return value.astype(self.target.dtype, copy=False)
 
 
 @dataclasses.dataclass
@@ -79,9 +56,9 @@ class Plan:
     steps: list = dataclasses.field(default_factory=list)
     settings: list = dataclasses.field(default_factory=list)
 
-    def apply(self):
+    def apply(self, progress=iter):
         """Read all, and only then write all: a damaged file changes nothing."""
-        values = [step.value(self.source) for step in self.steps]
+        values = [step.value(self.source) for step in progress(self.steps)]
         for step, value in zip(self.steps, values):
             step.target.variable.assign(value)
         for setting in self.settings:
@@ -202,7 +179,7 @@ def _plan_slots(plan, state, model, optimizer, matched):
                 else None
             )
             if target is not None:
-                found[name, key_of(target.variable)] = slot.entry
+                found[name, id(target.variable)] = slot.entry
     for key, target in targets.items():
         if key in found:
             plan.move(found[key], target)

@@ -59,22 +59,33 @@ def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=N
     Source: what `tf.train.Checkpoint.restore` did in TensorFlow 2.0-2.15 for the
     programs of the same version.
     """
-    targets = ModelTargets(model)
-    wanted = None if optimizer is None else OptimizerTargets(optimizer)
     with contextlib.ExitStack() as stack:
         sources = [stack.enter_context(s()) for s in opening.sources(path, names)]
-        if wanted is not None:
-            for source in sources:
-                plan.check_class(source, wanted)
-            wanted.build([t.variable for t in targets.targets if t.variable.trainable])
-        made = likeliest(sources, targets, wanted, mapping)
-        if not (made.report.complete or partial):
-            raise CheckpointError(refusal(made.report))
-        made.apply()
-        return made.report
+        return fill(sources, model, optimizer, partial, mapping)
 
 
-def likeliest(sources, targets, optimizer, mapping):
+def fill(sources, model, optimizer, partial=False, mapping=None, progress=iter):
+    """Restore the likeliest of the opened `sources`; return the `Report`.
+
+    Args:
+      sources: list of `Source`, of one file.
+      model, optimizer, partial, mapping: as of `restore`.
+      progress: function that gets the list of tensors and returns an iterable of them.
+    """
+    targets = ModelTargets(model)
+    wanted = None if optimizer is None else OptimizerTargets(optimizer)
+    if wanted is not None:
+        for source in sources:
+            plan.check_class(source, wanted)
+        wanted.build([t.variable for t in targets.targets if t.variable.trainable])
+    made = _likeliest(sources, targets, wanted, mapping)
+    if not (made.report.complete or partial):
+        raise CheckpointError(_refusal(made.report))
+    made.apply(progress)
+    return made.report
+
+
+def _likeliest(sources, targets, optimizer, mapping):
     """Return the plan of the pair of model and optimizer that fits best."""
     plans, errors = [], []
     for source in sources:
@@ -99,7 +110,7 @@ def likeliest(sources, targets, optimizer, mapping):
     return found[0]
 
 
-def refusal(report):
+def _refusal(report):
     """Return the message for a plan that is not complete."""
     rows = [
         *(f"missing in the file: {name}" for name in report.missing),

@@ -1,7 +1,7 @@
 """What a file holds, told the same way for every layout.
 
-A reader makes a `Source` of a file; `plan` asks nothing else. No tensor is read before
-`Source.load` is called with its entry.
+A reader makes a `Source` of a file; `plan` asks nothing else. A tensor is read when
+`Source.read` is called with its entry, and not before.
 """
 
 import dataclasses
@@ -69,8 +69,6 @@ class OptimizerState:
         variables, the counter apart, where the file says no more than that.
       scale: the `Entry` of the loss scale, or None.
       count: the `Entry` of the count of finite steps, or None.
-      wrapped: bool, whether the file says that a LossScaleOptimizer held it; a fixed
-        scale around the newer optimizers leaves no trace.
     """
 
     class_name: str | None = None
@@ -81,7 +79,6 @@ class OptimizerState:
     listed: list = dataclasses.field(default_factory=list)
     scale: Entry | None = None
     count: Entry | None = None
-    wrapped: bool = False
 
     def entries(self):
         """Return all entries of it, a list."""
@@ -105,12 +102,10 @@ class Source:
       variables: list of `ModelVariable`, in the order in which they were made.
       optimizer: `OptimizerState`, or None if the file has none.
       others: list of the `Entry` that belong to neither.
-      read: function of an `Entry` that returns its value, a NumPy array; `load` checks
-        it.
+      read: function of an `Entry` that returns its value, a NumPy array.
       close: function that closes the file.
       architecture: function that returns the config of the model and what it was compiled
         with, two dicts, or None for what the file does not say.
-      read_tensor: function as `read` that returns a tensor, where that saves a copy.
     """
 
     path: str
@@ -121,7 +116,6 @@ class Source:
     read: Callable
     close: Callable = lambda: None
     architecture: Callable = lambda: (None, None)
-    read_tensor: Callable | None = None
 
     def __enter__(self):
         return self

@@ -5,18 +5,16 @@ import gc
 import multiprocessing
 import os
 import signal
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import process as pools
 
+from tf_lso import progress
 from tf_lso.migrate.one_file import Migrated, alone, migrate
 from tf_lso.migrate.paths import Options
 
 # Fewer are done before the processes are there.
 _FEW = 40
-# A progress bar for fewer files would be gone before it is seen.
-_MANY = 200
 _CHUNK = 8
 
 Died = pools.BrokenProcessPool
@@ -41,7 +39,7 @@ def each(
     if processes == 1:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield from _progress(map(work, listed), len(listed))
+            yield from _with_bar(map(work, listed), len(listed))
         return
     # Started afresh: a fork would take over threads, such as those of TensorFlow.
     context = multiprocessing.get_context("spawn")
@@ -49,7 +47,11 @@ def each(
     # miss while it waits for work, and then waits for it forever.
     with pools.ProcessPoolExecutor(processes, context, _prepare) as executor:
         done = executor.map(work, listed, chunksize=_CHUNK)
-        yield from _progress(done, len(listed))
+        yield from _with_bar(done, len(listed))
+
+
+def _with_bar(done, count):
+    return progress.bar(done, "tf-lso migrate", "file", count)
 
 
 def _one(file, options, write):
@@ -72,14 +74,3 @@ def _processors():
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _progress(done, count):
-    """Returns what is done, under a progress bar where somebody may be waiting."""
-    if count < _MANY or not sys.stderr.isatty():
-        return done
-    try:
-        import tqdm
-    except ImportError:
-        return done
-    return tqdm.tqdm(done, "tf-lso migrate", count, unit="file", leave=False)

@@ -1,165 +1,245 @@
-"""`tools/benchmark`: see help.txt, or `tools/benchmark --help`."""
+"""`tools/benchmark`: its arguments, and the run of its jobs."""
 
 import argparse
+import importlib.metadata
 import json
+import os
 import pathlib
+import platform
 import signal
+import statistics
+import subprocess
 import sys
+import tempfile
 
-from tools.benchmarks import about, choices, figures, plan, report, running, workloads
+from tests.processes import run_workers
+from tools.benchmarks import plan, report, workloads
 
-_HELP = pathlib.Path(__file__).with_name("help.txt")
-_IMPORTS = 5
+_ROOT = pathlib.Path(__file__).parents[2]
+_LINES = 15  # of the output of a failed process
+_IMPORTS = 5  # processes
+
+_DESCRIPTION = """\
+Measures what loss scaling adds to a training step: tf_lso, the LossScaleOptimizer of each
+optimizer family itself, and the floor, side by side. Each mode, strategy and family has a
+fresh process, in which the candidates take turns; what is compared is the time above that
+of the bare optimizer in the same round. Several names are given with commas. A workload
+may also be 100x256: 100 tensors of 256 values. compat_docs/performance.md tells what the
+names mean, and how to read the tables.
+"""
+_EPILOG = """\
+examples:
+  tools/benchmark --quick
+  tools/benchmark --workloads resnet50 --families keras3 --modes function
+  tools/benchmark --workloads resnet50,bert --strategies default,mirrored2 --memory
+  tools/benchmark --sweep --imports --memory --out figures
+"""
+
+_IMPORT = """
+import time
+start = time.perf_counter()
+import tensorflow, keras
+tensorflow.keras, keras.optimizers.SGD  # both are loaded at first use
+between = time.perf_counter()
+import tf_lso
+imported = time.perf_counter()
+tf_lso.LossScaleOptimizer
+print(between - start, imported - between, time.perf_counter() - between)
+"""
+_PARTS = (
+    "import tensorflow and keras",
+    "import tf_lso after that",
+    "import tf_lso and first use of LossScaleOptimizer after that",
+)
+# Replicas are logical CPU devices, so that every machine measures the same thing.
+_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+# Give back what is freed at once; otherwise the peak depends on what the allocator
+# keeps. Too slow for timing.
+_FOR_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_TRIM_THRESHOLD_": "0",
+}
 
 
-def _names(known):
-    """What turns `a,b` or `all` into a list of known names."""
+def parser():
+    """The parser of the command line."""
+    raw = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(
+        "tools/benchmark", None, _DESCRIPTION, _EPILOG, formatter_class=raw
+    )
+    for option, known, default in (
+        ("workloads", workloads.WORKLOADS, "all"),
+        ("modes", plan.MODES, "all"),
+        ("strategies", plan.STRATEGIES, "default"),
+        ("families", plan.FAMILIES, "all"),
+        ("candidates", plan.CANDIDATES, "all"),
+    ):
+        made.add_argument(
+            f"--{option}",
+            metavar="NAMES",
+            default=default,
+            type=lambda text, known=known: _names(text, known),
+            help=f"{', '.join(known)}, or all; default: {default}",
+        )
+    for option, text in (
+        ("sweep", "also sizes in between, for smoother plots"),
+        ("memory", "also the peak memory, in a process for each candidate"),
+        ("imports", "also what `import tf_lso` takes"),
+        ("quick", "3 rounds of `tiny`: to see that it works"),
+    ):
+        made.add_argument(f"--{option}", action="store_true", help=text)
+    for option, default, text in (
+        ("rounds", 15, "how often each candidate is timed"),
+        ("timeout", 600, "seconds that a process has for each workload"),
+    ):
+        text = f"{text}; default: {default}"
+        made.add_argument(f"--{option}", type=_positive, default=default, help=text)
+    for option, text in (
+        ("out", "folder for benchmark.json and the plots (PNG)"),
+        ("read", "an earlier benchmark.json, to print and to draw again"),
+    ):
+        made.add_argument(f"--{option}", type=pathlib.Path, help=text)
+    return made
 
-    def parse(text):
-        names = list(known) if text == "all" else text.split(",")
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"{name!r}: use {', '.join(known)}")
-        return names
 
-    return parse
-
-
-def _workload_names(text):
-    names = list(workloads.WORKLOADS) if text == "all" else text.split(",")
+def _names(text, known):
+    names = list(known) if text == "all" else text.split(",")
     for name in names:
         try:
-            workloads.get(name)
+            if name not in known and known is not workloads.WORKLOADS:
+                raise ValueError(f"{name!r}: use {', '.join(known)}")
+            if known is workloads.WORKLOADS:
+                workloads.get(name)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
     return names
 
 
 def _positive(text):
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number}: must be at least 1")
-    return number
-
-
-def parser():
-    """The parser. Its help is help.txt, which `tools/benchmark` prints by itself."""
-    made = argparse.ArgumentParser(
-        "tools/benchmark", add_help=False, allow_abbrev=False
-    )
-    made.add_argument("-h", "--help", action="store_true")
-    made.add_argument("--workloads", type=_workload_names)
-    made.add_argument("--modes", type=_names(choices.MODES))
-    made.add_argument("--strategies", type=_names(choices.STRATEGIES))
-    made.add_argument("--families", type=_names(choices.FAMILIES))
-    made.add_argument("--candidates", type=_names(choices.CANDIDATES))
-    made.add_argument("--sweep", action="store_true")
-    made.add_argument("--memory", action="store_true")
-    made.add_argument("--imports", action="store_true")
-    made.add_argument("--rounds", type=_positive)
-    made.add_argument("--timeout", type=_positive, default=600)
-    made.add_argument("--quick", action="store_true")
-    made.add_argument("--out", type=pathlib.Path)
-    made.add_argument("--markdown", action="store_true")
-    made.add_argument("--read", type=pathlib.Path)
-    return made
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be at least 1")
+    return int(text)
 
 
 def main(arguments=None):
     """Run the tool; return the exit code."""
     options = parser().parse_args(arguments)
-    if options.help:
-        print(_HELP.read_text(encoding="utf-8"), end="")
-        return 0
     if options.read:
         result = json.loads(options.read.read_text(encoding="utf-8"))
     else:
         result = _measured(options)
     if options.out:
         _write(options.out, result)
-        _draw(options.out, result)
-    print(report.text(result, options.markdown))
+        from tools.benchmarks import plots
+
+        for plot in plots.draw(result["figures"], options.out):
+            print(f"plot {plot}", file=sys.stderr)
+    print(report.text(result))
     return 1 if result["failures"] else 0
 
 
 def _measured(options):
+    from tf_lso import progress
+
     # So that what ends this process, a time limit for instance, ends its children too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    chosen = _chosen_workloads(options)
+    chosen, rounds = options.workloads, options.rounds
+    if options.quick:
+        chosen = ["tiny"] if chosen == list(workloads.WORKLOADS) else chosen
+        rounds = min(rounds, 3)
     jobs, records = plan.jobs(
-        modes=options.modes or list(choices.MODES),
-        strategies=options.strategies or ["default"],
-        families=options.families or list(choices.FAMILIES),
-        workloads=chosen,
-        candidates=options.candidates or list(choices.CANDIDATES),
-        rounds=options.rounds or (3 if options.quick else 15),
+        modes=options.modes,
+        strategies=options.strategies,
+        families=options.families,
+        workloads=list(dict.fromkeys(chosen + workloads.SWEEP * options.sweep)),
+        candidates=options.candidates,
+        rounds=rounds,
         memory=options.memory,
     )
     result = {
-        "environment": about.environment(),
-        "workloads": {name: _size(workloads.get(name)) for name in chosen},
-        "imports": about.import_seconds(_IMPORTS) if options.imports else None,
+        "environment": _environment(),
+        "imports": _import_seconds() if options.imports else {},
         "failures": [],
-        "figures": figures.complete(records),
+        "figures": report.figures(records),
     }
-    for job in _with_progress(jobs):
-        found, failure = running.run(job, options.timeout)
+    for job in progress.bar(jobs, "tools/benchmark", "process"):
+        found, failure = run(job, options.timeout)
         records += found
         if failure:
             result["failures"].append(failure)
             print(failure, file=sys.stderr)
-        result["figures"] = figures.complete(records)
+        result["figures"] = report.figures(records)
         if options.out:
             _write(options.out, result)  # what is there stays if the run is ended
     return result
 
 
-def _chosen_workloads(options):
-    small = ["tiny"] if options.quick else list(workloads.WORKLOADS)
-    chosen = options.workloads or small
-    sweep = workloads.SWEEP if options.sweep else ()
-    return [*chosen, *(name for name in sweep if name not in chosen)]
+def run(job, timeout):
+    """Do a job in fresh processes; return its records and what failed, or "".
+
+    Args:
+      job: the `plan.Job`.
+      timeout: seconds that its processes have for each workload.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "records.json"
+        program = [sys.executable, "-m", "tools.benchmarks.one_process"]
+        results = run_workers(
+            [*program, json.dumps(job), str(file)],
+            plan.STRATEGIES[job.strategy][1],
+            timeout * len(job.workloads),
+            _ENVIRONMENT | (_FOR_MEMORY if job.what == "memory" else {}),
+            cwd=_ROOT,
+        )
+        records = json.loads(file.read_text()) if file.exists() else []
+    failed = [result for result in results if result.returncode]
+    if not failed:
+        return records, ""
+    done = {record["workload"] for record in records}
+    left = [name for name in job.workloads if name not in done]
+    last = failed[0].output.strip().splitlines()[-_LINES:] or ["it said nothing"]
+    records += plan.skipped(job._replace(workloads=left), last[-1])
+    return records, "\n".join([f"{', '.join(job[:4])} failed:", *last])
 
 
-def _size(workload):
-    return {
-        "title": workload.title,
-        "tensors": len(workload.gradients),
-        "values": workload.values,
-        "bytes": workload.bytes,
+def _environment():
+    """Versions and machine, for the JSON and above the tables."""
+    names = ("tensorflow", "tensorflow-cpu", "keras", "tf-keras")
+    there = [d for n in names for d in importlib.metadata.distributions(name=n)]
+    git = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False)
+    info = pathlib.Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [line.split(": ")[1] for line in lines if line.startswith("model name")]
+    return {d.name: d.version for d in there} | {
+        "tf_lso": commit.stdout.strip(),
+        "python": platform.python_version(),
+        "processor": (models or [platform.machine()])[0],
+        "cores": os.cpu_count(),
     }
 
 
-def _with_progress(jobs):
-    """The jobs, with a bar that names the one at hand, or lines where there is no tqdm."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        for number, job in enumerate(jobs, start=1):
-            print(f"[{number}/{len(jobs)}] {job.title}", file=sys.stderr)
-            yield job
-        return
-    with tqdm(total=len(jobs), unit="process") as bar:
-        for job in jobs:
-            bar.set_postfix_str(job.title)
-            yield job
-            bar.update()
+def _import_seconds():
+    """Medians of the seconds that imports take, each in a fresh process."""
+    runs = []
+    for _ in range(_IMPORTS):
+        done = subprocess.run(
+            [sys.executable, "-c", _IMPORT],
+            env={**os.environ, **_ENVIRONMENT},
+            cwd=_ROOT,
+            capture_output=True,
+            check=True,
+            timeout=300,
+        )
+        runs.append([float(value) for value in done.stdout.split()])
+    return dict(zip(_PARTS, map(statistics.median, zip(*runs)), strict=True))
 
 
 def _write(folder, result):
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(result, indent=1) + "\n"
     (folder / "benchmark.json").write_text(text, encoding="utf-8")
-
-
-def _draw(folder, result):
-    try:
-        from tools.benchmarks import plots
-    except ImportError as error:
-        print(f"No plots: {error}. pip install matplotlib", file=sys.stderr)
-        return
-    for plot in plots.draw(result, folder):
-        print(f"plot {plot}", file=sys.stderr)
 
 
 if __name__ == "__main__":

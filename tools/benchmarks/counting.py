@@ -1,18 +1,14 @@
-"""Count what timings cannot tell: operations, collectives, traces, memory.
+"""Count what timings cannot tell: operations, collectives, memory.
 
 The tests of the distributed step and of long runs use this too.
 """
 
 import collections
+import contextlib
 import pathlib
-import resource
-import sys
 
 # Python runs in these, or the host waits for a value of the device.
 _HOST = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "HostCompute", "PrintV2", "Print"}
-_STATUS = pathlib.Path("/proc/self/status")
-_MEMORY = pathlib.Path("/proc/meminfo")
-_RESET = pathlib.Path("/proc/self/clear_refs")
 
 
 def operations(graph):
@@ -35,22 +31,17 @@ def operations(graph):
         total = collections.Counter()
         for node in nodes:
             total[node.op] += 1
-            for name in _called(node, functions):
-                if name not in known:
-                    known[name] = count(functions[name])
-                total += known[name]
+            called = [node.op]
+            for value in node.attr.values():
+                called += [value.func.name, *(f.name for f in value.list.func)]
+            for name in called:
+                if name in functions:
+                    if name not in known:
+                        known[name] = count(functions[name])
+                    total += known[name]
         return total
 
     return count(definition.node)
-
-
-def _called(node, functions):
-    """The names of the functions that a node calls."""
-    names = [node.op] if node.op in functions else []
-    for value in node.attr.values():
-        names += [value.func.name] if value.HasField("func") else []
-        names += [function.name for function in value.list.func]
-    return [name for name in names if name in functions]
 
 
 def collectives(graph):
@@ -67,45 +58,25 @@ def host_operations(graph):
     return sorted(_HOST & set(operations(graph)))
 
 
-def traces(function):
-    """How often a `tf.function` has been traced."""
-    return function.experimental_get_tracing_count()
-
-
 def resident_bytes():
     """The memory that this process holds now; None where the system does not say."""
     return _status("VmRSS")
 
 
 def reset_peak():
-    """Let `peak_bytes` count from here on; return whether the system can do that."""
-    try:
-        _RESET.write_text("5")
-    except OSError:
-        return False
-    return True
+    """Let `peak_bytes` count from here on, where the system can do that."""
+    with contextlib.suppress(OSError):
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_bytes():
-    """The most memory that this process has held, since `reset_peak` if that worked."""
-    peak = _status("VmHWM")
-    if peak is not None:
-        return peak
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    """The most memory that this process has held; None where the system does not say."""
+    return _status("VmHWM")
 
 
-def available_bytes():
-    """The memory that programs can still get; None where the system does not say."""
-    return _status("MemAvailable", _MEMORY)
-
-
-def _status(key, path=_STATUS):
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        if line.startswith(f"{key}:"):
-            return int(line.split()[1]) * 1024
+def _status(key):
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(f"{key}:"):
+                return int(line.split()[1]) * 1024
     return None

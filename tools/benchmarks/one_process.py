@@ -1,104 +1,127 @@
 """What runs in a fresh process: one job. `python -m tools.benchmarks.one_process`."""
 
+import contextlib
+import functools
 import gc
 import json
 import pathlib
 import sys
+import time
 
+import numpy as np
 import tensorflow as tf
 
-from tools.benchmarks import (
-    candidates,
-    counting,
-    measure,
-    modes,
-    plan,
-    replicas,
-    tensors,
-    workloads,
-)
+from tools.benchmarks import candidates, counting, plan, workloads
 
 _WARM_UP = 2
+_BATCH = 64
 
 
-def main(arguments):
-    """Do a job and write its records.
-
-    Args:
-      arguments: the job as JSON, and the file to write to.
-    """
-    job = plan.Job(**json.loads(arguments[0]))
-    strategy = replicas.start(job.strategy)
+def main(job, file):
+    """Do a job, given as JSON, and write its records to a file."""
+    job = plan.Job(*json.loads(job))
+    strategy = _started(job.strategy)
+    resolver = strategy and strategy.cluster_resolver
+    is_chief = not resolver or not resolver.cluster_spec() or resolver.task_id == 0
     records = []
     for name in job.workloads:
-        records += _of_workload(job, workloads.get(name), strategy)
-        if replicas.is_chief(strategy):
+        setting = Setting(job, name, strategy)
+        for candidate in job.candidates:
+            setting.enter(candidate)
+        records += setting.timed() if job.what == "time" else setting.with_peak_memory()
+        if is_chief:
             # After each workload, so that what is measured stays if the next one fails.
-            pathlib.Path(arguments[1]).write_text(json.dumps(records))
+            pathlib.Path(file).write_text(json.dumps(records))
+        del setting
         gc.collect()
 
 
-def _of_workload(job, workload, strategy):
-    needed, free = plan.bytes_needed(job, workload.name), counting.available_bytes()
-    if free is not None and needed > free:
-        reason = (
-            f"needs about {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} are free"
+def _started(name):
+    """Make the logical devices and the strategy; None for the default one."""
+    devices, processes = plan.STRATEGIES[name]
+    if devices > 1:
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices("CPU")[0],
+            [tf.config.LogicalDeviceConfiguration()] * devices,
         )
-        return plan.skipped(job._replace(workloads=[workload.name]), reason)
-    setting = Setting(job, workload, strategy)
-    for name in job.candidates:
-        setting.enter(name)
-    return setting.timed() if job.what == "time" else setting.with_peak_memory()
+        return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(devices)])
+    return tf.distribute.MultiWorkerMirroredStrategy() if processes > 1 else None
 
 
 class Setting:
     """The candidates of one workload, ready to be called.
 
-    Args:
-      job: the Job.
-      workload: the Workload.
-      strategy: the strategy, or None.
+    They share the variables; each has slots of its own. What a step takes are tensors,
+    other ones on each replica, all finite.
     """
 
-    def __init__(self, job, workload, strategy):
+    def __init__(self, job, name, strategy):
         self._job = job
-        self._workload = workload
+        self._name = name
         self._strategy = strategy
-        self._variables = tensors.variables_of(workload, strategy)
-        self._inputs = tensors.inputs_of(workload, strategy)
         self._functions = {}  # of the candidates that run
         self._records = {}
+        workload = self._workload = workloads.get(name)
+        shapes, rows = workload.shapes, workload.rows
+        with self._scope():
+            # Small and not zero: a model of zeros would have gradients of zero.
+            self._variables = [
+                tf.Variable(_uniform(shape, number, limit=0.1), name=f"v{number}")
+                for number, shape in enumerate(shapes)
+            ]
+        fed = [shape if rows is None else (rows, *shape[1:]) for shape in shapes]
+        if workload.trains:
+            fed = [(_BATCH, shapes[0][0]), (_BATCH, *shapes[-1])]
+        make = [functools.partial(_uniform, s, number) for number, s in enumerate(fed)]
+        if rows is not None:
+            make += [
+                lambda replica=0, step=shape[0] // rows: tf.range(rows) * step
+                for shape in shapes
+            ]
+        self._inputs = list(map(self._on_each_replica, make))
 
     def enter(self, name):
         """Make a candidate and let it take its first steps; note it if it cannot."""
+        record = functools.partial(plan.record_of, self._job, self._name, name)
         try:
-            candidate = candidates.make(
-                name,
-                self._job.family,
-                self._workload,
-                self._variables,
-                self._strategy,
-                self._job.mode,
-                self._sample,
-            )
+            with self._scope():
+                candidate = candidates.make(
+                    name,
+                    self._job.family,
+                    self._workload.momentum,
+                    self._variables,
+                    self._job.mode,
+                    self._sample(),
+                )
             function = self._step(candidate)
             for _ in range(_WARM_UP):
                 function(*self._inputs)
         except Exception as error:
             # A peer that cannot do this is a result, not an end of the run.
-            reason = f"{type(error).__name__}: {_first_line(error)}"
-            self._records[name] = self._record(name, skipped=reason)
-            return
-        self._functions[name] = function
-        self._records[name] = self._record(name, note=candidate.note)
+            text = (str(error).strip().splitlines() or [""])[0][:200]
+            self._records[name] = record(skipped=f"{type(error).__name__}: {text}")
+        else:
+            self._functions[name] = function
+            self._records[name] = record(note=candidate.note)
 
     def timed(self):
         """The records, with the seconds of each round and what the graph holds."""
-        steps = {name: self._bound(f) for name, f in self._functions.items()}
-        if steps:
-            times = measure.rounds(steps, self._job.rounds, self._workload.repeats)
-            for name, seconds in times.items():
-                self._records[name] |= {"seconds": seconds, **self._counts(name)}
+        steps = {
+            name: functools.partial(function, *self._inputs)
+            for name, function in self._functions.items()
+        }
+        times = in_turns(steps, self._job.rounds, self._workload.repeats)
+        for name, seconds in times.items():
+            self._records[name]["seconds"] = seconds
+            if self._job.mode != "eager":
+                function = self._functions[name]
+                graph = function.get_concrete_function(*self._inputs).graph
+                self._records[name] |= {
+                    "traces": function.experimental_get_tracing_count(),
+                    "operations": sum(counting.operations(graph).values()),
+                    "collectives": counting.collectives(graph),
+                    "host_operations": counting.host_operations(graph),
+                }
         return list(self._records.values())
 
     def with_peak_memory(self):
@@ -111,51 +134,110 @@ class Setting:
             self._records[name]["peak_bytes"] = counting.peak_bytes()
         return list(self._records.values())
 
-    def _record(self, name, **measured):
-        return plan.record_of(self._job, self._workload.name, name, **measured)
+    def _scope(self):
+        return self._strategy.scope() if self._strategy else contextlib.nullcontext()
 
-    def _bound(self, function):
-        return lambda: function(*self._inputs)
-
-    def _step(self, candidate):
-        def replica_step(*inputs):
-            gradients = tensors.gradients_of(
-                self._workload, candidate.scale_loss, inputs, self._variables
-            )
-            return candidate.apply(gradients, self._variables)
-
-        step = replicas.everywhere(self._strategy, replica_step)
-        return modes.wrapped(self._job.mode, step)
-
-    def _sample(self):
-        """Gradients as those of this process's first replica, outside of any step."""
-        if self._workload.trains:
-            # Of the same shapes; which numbers they hold does not matter.
-            return [tf.convert_to_tensor(variable) for variable in self._variables]
-        inputs = self._inputs
-        if self._strategy is not None:
-            local = self._strategy.experimental_local_results
-            inputs = [local(value)[0] for value in inputs]
-        return tensors.gradients_of(
-            self._workload, lambda loss: loss, inputs, self._variables
+    def _on_each_replica(self, make):
+        if self._strategy is None:
+            return make()
+        return self._strategy.experimental_distribute_values_from_function(
+            lambda context: make(replica=context.replica_id_in_sync_group)
         )
 
-    def _counts(self, name):
-        function = self._functions[name]
+    def _step(self, candidate):
+        def step(*inputs):
+            if self._strategy is not None:
+                # An argument has no device in a traced function, and Keras 3's sum over
+                # the replicas goes by the device. This copies nothing.
+                inputs = [tf.identity(value) for value in inputs]
+            gradients = self._gradients(candidate.scale_loss, inputs)
+            return candidate.apply(gradients, self._variables)
+
+        def everywhere(*inputs):
+            return self._strategy.run(step, args=inputs)
+
+        whole = step if self._strategy is None else everywhere
         if self._job.mode == "eager":
-            return {}
-        counts = {"traces": counting.traces(function)}
-        graph = function.get_concrete_function(*self._inputs).graph
-        counts["operations"] = sum(counting.operations(graph).values())
-        counts["collectives"] = counting.collectives(graph)
-        counts["host_operations"] = counting.host_operations(graph)
-        return counts
+            return whole
+        return tf.function(whole, jit_compile=self._job.mode == "xla" or None)
+
+    def _gradients(self, scale_loss, inputs):
+        """The scaled gradients of one step on one replica."""
+        if self._workload.trains:
+            return self._trained(scale_loss, *inputs)
+        # Called without a tape too: it tells the optimizer that the gradients are scaled.
+        scale_loss(tf.constant(1.0))
+        if self._workload.rows is None:
+            return list(inputs)
+        shapes = self._workload.shapes
+        return [
+            tf.IndexedSlices(values, indices, tf.constant(shape, tf.int32))
+            for values, indices, shape in zip(inputs, inputs[len(shapes) :], shapes)
+        ]
+
+    def _trained(self, scale_loss, x, y):
+        """The gradients of a dense model with ReLU in between, and a squared error."""
+        with tf.GradientTape() as tape:
+            for number in range(0, len(self._variables), 2):
+                kernel, bias = self._variables[number : number + 2]
+                x = tf.matmul(x if number == 0 else tf.nn.relu(x), kernel) + bias
+            scaled = scale_loss(tf.reduce_mean(tf.math.squared_difference(x, y)))
+        return tape.gradient(scaled, self._variables)
+
+    def _sample(self):
+        """Gradients of the shapes of a step's; which numbers they hold is no matter."""
+        rows, shapes = self._workload.rows, self._workload.shapes
+        if rows is None:
+            return [tf.convert_to_tensor(variable) for variable in self._variables]
+        inputs = [_uniform((rows, *shape[1:]), 0) for shape in shapes]
+        inputs += [tf.range(rows)] * len(shapes)
+        return self._gradients(lambda loss: loss, inputs)
 
 
-def _first_line(error):
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:200] if lines else ""
+def _uniform(shape, number, replica=0, limit=1.0):
+    """Numbers between -limit and limit, made in place by NumPy.
+
+    TensorFlow's allocator would keep what its own operations need on the way, and a
+    step that takes it again would not show in the peak memory.
+    """
+    numbers = np.random.default_rng((number, replica)).random(shape, np.float32)
+    numbers -= 0.5
+    numbers *= 2 * limit
+    return tf.convert_to_tensor(numbers)
+
+
+def in_turns(steps, rounds, repeats):
+    """Time all steps in each round; return {name: list of seconds, one a round}.
+
+    What the machine does meanwhile is about the same for all steps of a round. The
+    order is rotated, so that none always runs after the same other one; garbage is
+    collected between the steps, and never during one.
+
+    Args:
+      steps: dict of name to a function without arguments, warmed up.
+      rounds: how many.
+      repeats: how many calls of a step are timed together.
+    """
+    names = list(steps)
+    times = {name: [] for name in names}
+    gc.collect()
+    gc.freeze()  # what exists by now need not be looked through again and again
+    gc.disable()
+    try:
+        for number in range(rounds if names else 0):
+            shift = number % len(names)
+            for name in names[shift:] + names[:shift]:
+                gc.collect()
+                start = time.perf_counter()
+                for _ in range(repeats):
+                    steps[name]()
+                # All devices are CPUs, where a call returns when its work is done.
+                times[name].append((time.perf_counter() - start) / repeats)
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    return times
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

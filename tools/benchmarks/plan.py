@@ -1,8 +1,22 @@
-"""Which processes a run needs, and what each has to measure. No TensorFlow here."""
+"""What can be chosen, and which processes that needs. No TensorFlow here."""
 
+import itertools
 from typing import NamedTuple
 
-from tools.benchmarks import choices, workloads
+MODES = ("eager", "function", "xla")
+FAMILIES = ("keras3", "legacy", "new")
+# Strategy -> how many logical CPU devices a process has, and how many processes.
+STRATEGIES = {
+    "default": (1, 1),
+    "mirrored2": (2, 1),
+    "mirrored4": (4, 1),
+    "multiworker2": (1, 2),
+}
+BARE, PEER, OURS, FLOOR = "bare", "peer", "tf_lso", "floor"
+LEGACY_PROTOCOL, FIXED = "tf_lso legacy protocol", "tf_lso fixed"
+CANDIDATES = (BARE, PEER, OURS, LEGACY_PROTOCOL, FIXED, FLOOR)
+
+_MEMORY_STEPS = 3
 
 
 class Job(NamedTuple):
@@ -10,12 +24,10 @@ class Job(NamedTuple):
 
     Attributes:
       what: "time", or "memory" for the peak memory of one candidate.
-      mode: Name of the mode.
-      strategy: Name of the strategy.
-      family: Name of the optimizer family.
-      workloads: Names of the workloads, one after the other.
-      candidates: Names of the candidates, interleaved.
-      rounds: How often each is timed, or how many steps are taken for the memory.
+      mode, strategy, family: names.
+      workloads: names of the workloads, one after the other.
+      candidates: names of the candidates, which take turns.
+      rounds: how often each is timed, or how many steps are taken for the memory.
     """
 
     what: str
@@ -26,89 +38,44 @@ class Job(NamedTuple):
     candidates: list[str]
     rounds: int
 
-    @property
-    def title(self):
-        parts = [self.what, self.mode, self.strategy, self.family]
-        if self.what == "memory":
-            parts += [*self.workloads, *self.candidates]
-        return ", ".join(parts)
 
-
-_MEMORY_STEPS = 3
+def candidates_of(family):
+    """The names of the candidates that a family has, bare first."""
+    # tf_keras's own optimizers know the legacy protocol only: there it is the peer's.
+    return [n for n in CANDIDATES if n != LEGACY_PROTOCOL or family == "keras3"]
 
 
 def jobs(*, modes, strategies, families, workloads, candidates, rounds, memory):
-    """The jobs of a run.
+    """The jobs of a run, and the records of what cannot be measured, two lists.
 
-    Args:
-      modes, strategies, families, workloads, candidates: lists of names. "bare" is
-        added to the candidates, since the others are compared with it.
-      rounds: how often each candidate is timed.
-      memory: whether to measure the peak memory too.
-
-    Returns:
-      A list of jobs, and a list of records for what cannot be measured.
+    The arguments are those of the command. "bare" is added to the candidates, since the
+    others are compared with it.
     """
     found, left_out = [], []
-    for strategy in strategies:
-        for mode in modes:
-            reason = choices.why_not(mode, strategy)
-            for family in families:
-                chosen = [
-                    name
-                    for name in choices.candidates_of(family)
-                    if name in candidates or name == choices.BARE
-                ]
-                job = Job("time", mode, strategy, family, workloads, chosen, rounds)
-                if reason:
-                    left_out += skipped(job, reason)
-                    continue
-                found.append(job)
-                if memory:
-                    found += [
-                        job._replace(
-                            what="memory",
-                            workloads=[workload],
-                            candidates=[candidate],
-                            rounds=_MEMORY_STEPS,
-                        )
-                        for workload in workloads
-                        for candidate in chosen
-                    ]
+    for strategy, mode, family in itertools.product(strategies, modes, families):
+        chosen = [n for n in candidates_of(family) if n in [*candidates, BARE]]
+        job = Job("time", mode, strategy, family, workloads, chosen, rounds)
+        if mode == "xla" and strategy != "default":
+            left_out += skipped(
+                job, "TensorFlow does not compile steps of several logical CPU replicas"
+            )
+            continue
+        found.append(job)
+        if memory:
+            found += [
+                Job("memory", mode, strategy, family, [w], [c], _MEMORY_STEPS)
+                for w, c in itertools.product(workloads, chosen)
+            ]
     return found, left_out
 
 
 def skipped(job, reason):
     """Records that say why a job has no figures."""
-    return [
-        record_of(job, workload, candidate, skipped=reason)
-        for workload in job.workloads
-        for candidate in job.candidates
-    ]
+    pairs = itertools.product(job.workloads, job.candidates)
+    return [record_of(job, *pair, skipped=reason) for pair in pairs]
 
 
 def record_of(job, workload, candidate, **measured):
     """What was measured of one candidate, as it stands in the JSON."""
-    return {
-        "what": job.what,
-        "workload": workload,
-        "mode": job.mode,
-        "strategy": job.strategy,
-        "family": job.family,
-        "candidate": candidate,
-        **measured,
-    }
-
-
-def bytes_needed(job, workload):
-    """About how much memory a job takes for a workload.
-
-    The variables and the gradients of each replica, a slot for each candidate, and the
-    rescaled gradients with as much again for the work of a step.
-    """
-    strategy = choices.STRATEGIES[job.strategy]
-    replicas = strategy.devices * strategy.processes
-    workload = workloads.get(workload)
-    slots = len(job.candidates) if workload.momentum else 0
-    variables = workload.variable_bytes * (1 + slots)
-    return replicas * (variables + 4 * workload.bytes)
+    setting = dict(zip(Job._fields[:4], job))
+    return {**setting, "workload": workload, "candidate": candidate, **measured}

@@ -4,36 +4,34 @@ import matplotlib
 
 matplotlib.use("Agg")  # no window, no display
 
+import numpy as np
 from matplotlib import pyplot
 
-from tools.benchmarks import choices, workloads
+from tools.benchmarks import plan, workloads
 
 _STYLES = {
-    choices.PEER: {"color": "tab:red", "marker": "s"},
-    choices.OURS: {"color": "tab:blue", "marker": "o"},
-    choices.LEGACY_PROTOCOL: {"color": "tab:cyan", "marker": "v"},
-    choices.FIXED: {"color": "tab:green", "marker": "^"},
-    choices.FLOOR: {"color": "black", "marker": "x", "linestyle": "--"},
+    plan.PEER: {"color": "tab:red", "marker": "s"},
+    plan.OURS: {"color": "tab:blue", "marker": "o"},
+    plan.LEGACY_PROTOCOL: {"color": "tab:cyan", "marker": "v"},
+    plan.FIXED: {"color": "tab:green", "marker": "^"},
+    plan.FLOOR: {"color": "black", "marker": "x", "linestyle": "--"},
 }
-_AXES = {"tensors": "gradient tensors", "bytes": "bytes of gradients"}
+_SIZES = {
+    "tensors": lambda workload: len(workload.shapes),
+    "bytes": lambda workload: 4 * workload.values,
+}
 
 
-def draw(result, folder):
-    """Draw the plots of a run; return their paths.
-
-    Args:
-      result: what stands in benchmark.json.
-      folder: where to write to.
-    """
-    figures = [r for r in result["figures"] if r.get("added_ms", 0) > 0]
+def draw(figures, folder):
+    """Draw the plots of a run, as from `report.figures`; return their paths."""
+    figures = [r for r in figures if r.get("added_ms", 0) > 0]
     paths = []
     for strategy in dict.fromkeys(r["strategy"] for r in figures):
-        of_strategy = [r for r in figures if r["strategy"] == strategy]
-        for axis, label in _AXES.items():
-            path = folder / f"added-by-{axis}-{strategy}.png"
-            sizes = {name: w[axis] for name, w in result["workloads"].items()}
-            _draw(_along(of_strategy, axis), sizes, label, strategy, path)
-            paths.append(path)
+        for axis in _SIZES:
+            own = _along([r for r in figures if r["strategy"] == strategy], axis)
+            if own:
+                paths.append(folder / f"added-by-{axis}-{strategy}.png")
+                _draw(own, axis, paths[-1])
     return paths
 
 
@@ -45,51 +43,38 @@ def _along(figures, axis):
     return swept or [r for r in named if not workloads.get(r["workload"]).trains]
 
 
-def _draw(figures, sizes, label, strategy, path):
-    modes = [m for m in choices.MODES if any(r["mode"] == m for r in figures)]
-    families = [f for f in choices.FAMILIES if any(r["family"] == f for r in figures)]
-    shape = {"nrows": max(len(families), 1), "ncols": max(len(modes), 1)}
+def _draw(figures, axis, path):
+    modes = [m for m in plan.MODES if any(r["mode"] == m for r in figures)]
+    families = [f for f in plan.FAMILIES if any(r["family"] == f for r in figures)]
     figure, panels = pyplot.subplots(
-        **shape,
-        figsize=(4.2 * shape["ncols"], 3.2 * shape["nrows"]),
+        *(len(families), len(modes)),
+        figsize=(4.2 * len(modes), 3.2 * len(families)),
         squeeze=False,
         sharex=True,
         layout="constrained",
     )
-    for row, family in enumerate(families):
-        for column, mode in enumerate(modes):
-            panel = panels[row][column]
-            own = [r for r in figures if (r["family"], r["mode"]) == (family, mode)]
-            _draw_panel(panel, own, sizes)
-            panel.set_title(f"{choices.FAMILIES[family]}, {mode}", fontsize=9)
-            panel.set_ylabel("added ms a step" if column == 0 else "")
+    names = {r["workload"] for r in figures}
+    sizes = {name: _SIZES[axis](workloads.get(name)) for name in names}
     handles = {}
-    for panel in panels.flat:
-        handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-    if handles:
-        columns = 5 if len(modes) > 1 else 2
-        figure.legend(
-            handles.values(), handles, loc="outside upper center", ncols=columns
-        )
-    figure.supxlabel(f"{label} (strategy: {strategy})", fontsize=10)
+    for (row, column), panel in np.ndenumerate(panels):
+        key = families[row], modes[column]
+        panel.set(xscale="log", yscale="log", title=", ".join(key))
+        panel.grid(True, which="both", alpha=0.25)
+        own = [r for r in figures if (r["family"], r["mode"]) == key]
+        for candidate, style in _STYLES.items():
+            points = sorted(
+                (sizes[r["workload"]], r["added_ms"], *r["added_quartiles"])
+                for r in own
+                if r["candidate"] == candidate
+            )
+            if points:
+                x, y, low, high = np.transpose(points)
+                (handles[candidate],) = panel.plot(x, y, ms=4, lw=1.2, **style)
+                # A quartile at or below zero has no place on a log axis.
+                low = np.maximum(low, y / 10)
+                panel.fill_between(x, low, high, color=style["color"], alpha=0.12)
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=2)
+    figure.supxlabel(f"{axis} of gradients (strategy: {figures[0]['strategy']})")
+    figure.supylabel("added ms a step")
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
-
-
-def _draw_panel(panel, figures, sizes):
-    panel.set_xscale("log")
-    panel.set_yscale("log")
-    panel.grid(True, which="both", alpha=0.25)
-    for candidate, style in _STYLES.items():
-        points = sorted(
-            (sizes[r["workload"]], r["added_ms"], *r["added_quartiles"])
-            for r in figures
-            if r["candidate"] == candidate
-        )
-        if not points:
-            continue
-        x, y, low, high = zip(*points)
-        panel.plot(x, y, label=candidate, markersize=4, linewidth=1.2, **style)
-        # A quartile at or below zero has no place on a log axis.
-        low = [max(value, middle / 10) for value, middle in zip(low, y)]
-        panel.fill_between(x, low, high, color=style["color"], alpha=0.12)

@@ -1,6 +1,11 @@
-"""The figures as a table, for a terminal or in Markdown."""
+"""From seconds to figures and tables: added time, spread, ratios. No TensorFlow here."""
 
-from tools.benchmarks import choices, workloads
+import math
+import statistics
+
+from tools.benchmarks import plan, workloads
+
+_CLOCK_MS = 1e-4  # about what reading the clock takes
 
 _COLUMNS = (
     # Heading, key, format.
@@ -17,130 +22,120 @@ _COLUMNS = (
 )
 
 
-def text(result, markdown=False):
-    """All that is printed of a run.
+def figures(records):
+    """Merge the records of each candidate, and add the figures of the table.
+
+    compat_docs/performance.md says what each is. A ratio is None where it cannot be
+    told from noise.
 
     Args:
-      result: what stands in benchmark.json.
-      markdown: whether for a page; otherwise for a terminal.
+      records: dicts as from `plan.record_of`, of all jobs of a run.
+
+    Returns:
+      A list of dicts, one for each candidate in each setting.
     """
-    parts = [
-        machine(result["environment"]),
-        table(result["figures"], markdown),
-        imports(result["imports"], markdown),
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def table(figures, markdown=False):
-    """The text of one table for each mode, strategy and workload.
-
-    Args:
-      figures: as from `figures.complete`.
-      markdown: whether for a page; otherwise for a terminal.
-    """
-    # A column that has nothing in this run is left out.
-    columns = [c for c in _COLUMNS if any(r.get(c[1]) is not None for r in figures)]
-    parts, reasons = [], []
-    for (mode, strategy, workload), group in _groups(figures).items():
-        shown = [r for r in group if "skipped" not in r]
-        reasons += [r for r in group if "skipped" in r]
-        if not shown:
-            continue
-        head = ["family", "candidate", *(heading for heading, _, _ in columns)]
-        rows = [
-            [r["family"], r["candidate"], *(_cell(r, c) for c in columns)]
-            for r in shown
-        ]
-        title = f"{_title(workload)} · {mode} · {strategy}"
-        parts.append(_drawn(title, head, rows, markdown))
-    return "\n\n".join([*parts, *_skipped(reasons, markdown), *_floors(figures)])
-
-
-def machine(environment):
-    """One line that says what a run was measured on."""
-    e = environment
-    return (
-        f"TensorFlow {e['tensorflow']}, Keras {e['keras']}, tf_keras {e['tf_keras']}, "
-        f"Python {e['python']}, {e['cores']} cores ({e['processor']})"
-    )
-
-
-def imports(seconds, markdown=False):
-    """A line for each import time."""
-    mark = "- " if markdown else ""
-    lines = [f"{mark}{what}: {1e3 * s:.0f} ms" for what, s in (seconds or {}).items()]
-    return "\n".join(lines)
-
-
-def _groups(figures):
-    groups = {}
-    for record in figures:
-        key = (record["mode"], record["strategy"], record["workload"])
-        groups.setdefault(key, []).append(record)
-    return groups
-
-
-def _title(name):
-    workload = workloads.get(name)
-    tensors = len(workload.gradients)
-    noun = "tensor" if tensors == 1 else "tensors"
-    return f"{workload.title} ({tensors} {noun}, {_short(workload.values)} values)"
-
-
-def _short(number):
-    for unit, name in ((1e6, "M"), (1e3, "k")):
-        if number >= unit:
-            return f"{number / unit:.1f} {name}"
-    return str(number)
-
-
-def _cell(record, column):
-    value = record.get(column[1])
-    return "" if value is None else column[2].format(value)
-
-
-def _drawn(title, head, rows, markdown):
-    if markdown:
-        lines = [head, ["---", "---", *["--:"] * (len(head) - 2)], *rows]
-        return f"**{title}**\n\n" + "\n".join(f"| {' | '.join(r)} |" for r in lines)
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i < 2 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [head, *rows]
-    ]
-    return "\n".join([title, *lines])
-
-
-def _skipped(records, markdown):
-    """One line for each reason, with what it holds for."""
-    by_reason = {}
-    for r in records:
-        where = (r["mode"], r["strategy"], r["family"], r["workload"])
-        by_reason.setdefault((where, r["skipped"]), []).append(r["candidate"])
     merged = {}
-    for (where, reason), names in by_reason.items():
-        full = names == choices.candidates_of(where[2])
-        who = "all candidates" if full else ", ".join(names)
-        merged.setdefault((reason, who), []).append(", ".join(where))
-    mark = "- " if markdown else ""
-    lines = [
-        f"{mark}not measured: {who} ({'; '.join(places)}): {reason}"
-        for (reason, who), places in merged.items()
-    ]
-    return ["\n".join(lines)] if lines else []
+    for record in records:
+        fields = {k: v for k, v in record.items() if k != "what" and v is not None}
+        # Time comes before memory, so a reason not to time it is kept.
+        key = (*_setting(record), record["family"], record["candidate"])
+        merged.setdefault(key, {}).update(fields)
+    peers = {}
+    for (*where, name), record in merged.items():
+        _compare_with_bare(name, record, merged[(*where, plan.BARE)])
+        if name == plan.PEER and "added_ms" in record:
+            peers.setdefault(_setting(record), []).append(record)
+    for (*where, _), record in merged.items():
+        if "added_ms" in record:
+            of_all = peers.get(_setting(record), [])
+            best = min(of_all, key=lambda peer: peer["added_ms"], default={})
+            record["ratio_to_best_peer"] = _ratio(record, best)
+            for name in (plan.PEER, plan.FLOOR):
+                other = merged.get((*where, name), {})
+                record[f"ratio_to_{name}"] = _ratio(record, other)
+    return list(merged.values())
 
 
-def _floors(figures):
-    """A line that says which operations the floor took, by mode; in a list."""
-    modes = {}
-    for record in figures:
-        if record.get("note") and record["candidate"] == choices.FLOOR:
-            modes.setdefault(record["mode"], set()).add(record["note"])
-    said = [f"in {mode} {', '.join(sorted(notes))}" for mode, notes in modes.items()]
-    return [f"The floor checks by the cheapest of several: {'; '.join(said)}."] * bool(
-        said
+def added(seconds, bare):
+    """The quartiles of the milliseconds above bare, round by round."""
+    differences = [1e3 * (s - b) for s, b in zip(seconds, bare, strict=True)]
+    if len(differences) == 1:
+        return differences * 3
+    return statistics.quantiles(differences, n=4, method="inclusive")
+
+
+def _setting(record):
+    return record["mode"], record["strategy"], record["workload"]
+
+
+def _compare_with_bare(name, record, bare):
+    if "seconds" in record:
+        record["ms"] = 1e3 * statistics.median(record["seconds"])
+        if "seconds" in bare and name != plan.BARE:
+            low, record["added_ms"], high = added(record["seconds"], bare["seconds"])
+            record |= {"added_quartiles": [low, high], "added_iqr_ms": high - low}
+    if "operations" in record and "operations" in bare:
+        tensors = len(workloads.get(record["workload"]).shapes)
+        more = record["operations"] - bare["operations"]
+        record["operations_per_gradient"] = more / tensors
+    if "peak_bytes" in record and "peak_bytes" in bare:
+        record["added_peak_mb"] = (record["peak_bytes"] - bare["peak_bytes"]) / 1e6
+
+
+def _ratio(record, other):
+    """How much `record` adds for each that `other` adds.
+
+    None where that is missing, or less than twice what its median may be off by chance.
+    """
+    if "added_ms" not in other:
+        return None
+    chance = other["added_iqr_ms"] / math.sqrt(len(other["seconds"]))
+    least = max(2 * chance, _CLOCK_MS)
+    return record["added_ms"] / other["added_ms"] if other["added_ms"] > least else None
+
+
+def text(result):
+    """All that is printed of what stands in benchmark.json, in Markdown."""
+    parts = [", ".join(f"{k} {v}" for k, v in result["environment"].items())]
+    parts += tables(result["figures"])
+    parts += [f"- {what}: {1e3 * s:.0f} ms" for what, s in result["imports"].items()]
+    return "\n\n".join(parts)
+
+
+def tables(records):
+    """A table for each mode, strategy and workload, and what is to be said of them."""
+    # A column that has nothing in this run is left out.
+    columns = [c for c in _COLUMNS if any(r.get(c[1]) is not None for r in records)]
+    groups, notes = {}, {}
+    for r in records:
+        if "skipped" in r:
+            where = ", ".join((*_setting(r), r["family"]))
+            note = f"Not measured ({where}: {r['skipped']})"
+            notes.setdefault(note, []).append(r["candidate"])
+            continue
+        groups.setdefault(_setting(r), []).append(r)
+        if "note" in r:
+            notes.setdefault(f"The floor's check in {r['mode']}", []).append(r["note"])
+    parts = []
+    for (mode, strategy, name), group in groups.items():
+        workload = workloads.get(name)
+        rows = [["family", "candidate", *(heading for heading, _, _ in columns)]]
+        for r in group:
+            values = [(r.get(key), form) for _, key, form in columns]
+            cells = ["" if v is None else form.format(v) for v, form in values]
+            rows.append([r["family"], r["candidate"], *cells])
+        size = f"{len(workload.shapes)} tensors, {workload.values:,} values"
+        title = f"**{workload.title} ({size}) · {mode} · {strategy}**"
+        parts.append(f"{title}\n\n{_drawn(rows)}")
+    notes = {note: ", ".join(dict.fromkeys(names)) for note, names in notes.items()}
+    return parts + [f"- {note}: {names}" for note, names in notes.items()]
+
+
+def _drawn(rows):
+    """A table of Markdown with columns of one width, to be read in a terminal too."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    rows.insert(1, ["-" * (w - (i > 1)) + ":" * (i > 1) for i, w in enumerate(widths)])
+    return "\n".join(
+        f"| {' | '.join(cell.rjust(w) for cell, w in zip(row, widths))} |"
+        for row in rows
     )
