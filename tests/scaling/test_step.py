@@ -271,3 +271,27 @@ def test_slices_keep_all_from_waiting(family, chosen, mirrored2, monkeypatch):
     np.testing.assert_array_equal(variables[0][1], [-1.0, -1.0])
     assert variables[1].numpy() == -1.0
     assert chosen == []
+
+
+@pytest.mark.parametrize("verdict", [True, False, np.False_, 0, 1])
+@pytest.mark.parametrize("mode", ["eager", "function", "xla"])
+def test_a_loss_scale_of_ones_own_may_answer_in_python(family, mode, verdict):
+    class Own(tf_lso.FixedLossScale):
+        def update(self, grads):
+            return None, verdict
+
+    from tf_lso.keras.mixed_precision import experimental
+
+    x = tf.Variable(1.0)
+    inner = FAMILIES[family].SGD(0.5)
+    optimizer = experimental.LossScaleOptimizer(inner, Own(8.0))
+    optimizer.build([x])
+
+    def step():
+        optimizer.apply_gradients([(tf.constant(1.0), x)])
+
+    if mode != "eager":
+        step = tf.function(step, jit_compile=mode == "xla")
+    step()
+    step()
+    assert (x.numpy(), int(optimizer.iterations)) == (0.0 if verdict else 1.0, 2)
