@@ -141,7 +141,9 @@ class TestTheGlobalPolicy:
         api.set_policy(unset)
         assert api.global_policy().name == "float32"
 
-    @pytest.mark.parametrize("setter", ["set_global_policy", "set_global_policy_object"])
+    @pytest.mark.parametrize(
+        "setter", ["set_global_policy", "set_global_policy_object"]
+    )
     def test_may_be_infer_on_tf_keras(self, setter):
         """As in TensorFlow 2.3-2.15: layers compute in the dtype of their first input."""
         api = policies.of("tf_keras")

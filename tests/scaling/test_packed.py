@@ -51,7 +51,9 @@ def test_models_of_every_size_share_few_graphs(counted):
         for count in range(1, 200):
             tensors = [tf.constant(float(i)) for i in range(count)]
             results = function(tensors, tf.constant(2.0))
-            assert [float(result) for result in results] == [2.0 * i for i in range(count)]
+            assert [float(result) for result in results] == [
+                2.0 * i for i in range(count)
+            ]
     assert len(calls) == len(set(calls)) == len(packed.SIZES)
 
 

@@ -101,7 +101,10 @@ def packed(function=None, *, unit=1):
         ]
         if places is None:
             return results
-        return [result for _, result in sorted(zip(places, results), key=lambda item: item[0])]
+        return [
+            result
+            for _, result in sorted(zip(places, results), key=lambda item: item[0])
+        ]
 
     return run
 
