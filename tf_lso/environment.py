@@ -4,7 +4,7 @@ import importlib.metadata
 import importlib.util
 import os
 
-from absl import logging
+from tf_lso import log
 
 # Framework -> the oldest version that is supported, and the first that is not.
 SUPPORTED = {
@@ -74,7 +74,7 @@ def check_version(framework: str, version: str) -> None:
         return
     message = f"tf_lso supports {framework} {supported_range(framework)}, but found {version}."
     if os.environ.get(OVERRIDE) == "1":
-        logging.warning("%s It goes on, since %s=1.", message, OVERRIDE)
+        log.logger().warning("%s It goes on, since %s=1.", message, OVERRIDE)
         return
     name = importlib.metadata.packages_distributions().get(framework, [framework])[0]
     raise ImportError(

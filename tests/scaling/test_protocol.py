@@ -423,7 +423,7 @@ FORGOTTEN = {
 
 @pytest.fixture
 def warnings(caplog):
-    caplog.set_level(logging.WARNING, logger="absl")
+    caplog.set_level(logging.WARNING, logger="tensorflow")
     return lambda: [
         record.getMessage()
         for record in caplog.records
@@ -528,7 +528,7 @@ class TestAFunctionThatOnlyApplies:
             return optimizer.get_unscaled_gradients([tf.constant(8.0)])[0]
 
         one, other = (keras3, legacy) if first == "scale_loss" else (legacy, keras3)
-        logger = logging.getLogger("absl")
+        logger = logging.getLogger("tensorflow")
         logger.addHandler(caplog.handler)
         try:
             apply(one())
