@@ -115,7 +115,7 @@ class Attributes:
 
         What `tf.keras.backend.set_value` takes; Keras 3's own variables it does not.
         """
-        return checks.raw(self.inner_optimizer.learning_rate)
+        return checks.raw(self.learning_rate)
 
     @lr.setter
     def lr(self, value):
