@@ -37,3 +37,24 @@ def run(program, **environment):
     done = start(["-c", textwrap.dedent(program)], **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+def hiding(*packages):
+    """Return the start of a program in which those packages cannot be imported."""
+    return textwrap.dedent(f"""
+        import importlib.abc
+        import sys
+
+        class Hidden(importlib.abc.MetaPathFinder):
+            '''Finds what the other finders find, but none of the packages.'''
+
+            finders = list(sys.meta_path)
+
+            def find_spec(self, name, path=None, target=None):
+                if name.split(".")[0] in {packages!r}:
+                    return None
+                specs = (f.find_spec(name, path, target) for f in self.finders)
+                return next((spec for spec in specs if spec is not None), None)
+
+        sys.meta_path[:] = [Hidden()]
+        """)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.programs_in_processes import ROOT, start
+from tests.programs_in_processes import ROOT, hiding, start
 from tf_lso import cli
 
 
@@ -269,3 +269,45 @@ class TestTheHelp:
         with pytest.raises(SystemExit):
             cli.main(["--version"])
         assert capsys.readouterr().out.startswith("tf-lso 0.")
+
+
+WITHOUT_TENSORFLOW = {
+    "run": ["run", "{program}"],
+    "run tf_lso": ["run", "{ours}"],
+    "convert": ["convert", "{program}", "new.keras", "--format", "keras"],
+}
+
+
+@pytest.mark.parametrize(
+    "arguments", WITHOUT_TENSORFLOW.values(), ids=WITHOUT_TENSORFLOW
+)
+def test_without_tensorflow_it_says_in_one_line_what_to_install(script, arguments):
+    program = script("import tensorflow as tf")
+    ours = script("import tf_lso\ntf_lso.install()", "ours.py")
+    arguments = [a.format(program=program, ours=ours) for a in arguments]
+    done = without_tensorflow(arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"tf-lso {arguments[0]}: ")
+    assert "TensorFlow, which is not installed" in line
+    assert "pip install tf-lso[tensorflow]" in line
+
+
+def test_without_tensorflow_a_program_that_does_without_runs(script):
+    program = script("""
+        try:
+            import tensorflow as tf
+        except ImportError:
+            print("no TensorFlow here")
+        import no_such_module
+    """)
+    done = without_tensorflow(["run", str(program)])
+    assert (done.returncode, done.stdout) == (1, "no TensorFlow here\n")
+    assert done.stderr.endswith(
+        "ModuleNotFoundError: No module named 'no_such_module'\n"
+    )
+
+
+def without_tensorflow(arguments):
+    main = f"from tf_lso import cli; sys.exit(cli.main({arguments!r}))"
+    return start(["-c", hiding("tensorflow", "keras") + main])

@@ -63,7 +63,7 @@ class TestEnable:
         assert is_on()
 
     def test_says_so(self, caplog):
-        caplog.set_level("INFO", logger="absl")
+        caplog.set_level("INFO", logger="tensorflow")
         experimental.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD())
         assert "graph rewrite is on" in caplog.text
         assert "FixedLossScale" not in caplog.text

@@ -1,5 +1,6 @@
 """What importing tf_lso does, and does not do."""
 
+import textwrap
 import types
 
 import keras
@@ -8,7 +9,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES
-from tests.programs_in_processes import run
+from tests.programs_in_processes import hiding, run
 from tf_lso import environment
 
 FIRST_IMPORT = """
@@ -87,22 +88,7 @@ def test_the_comparison_sees_a_patch(first_import):
     )
 
 
-WITHOUT_TENSORFLOW = """
-    import importlib.abc
-    import sys
-
-    class Hidden(importlib.abc.MetaPathFinder):
-        '''Finds what the other finders find, but no TensorFlow.'''
-
-        finders = list(sys.meta_path)
-
-        def find_spec(self, name, path=None, target=None):
-            if name.split(".")[0] in ("tensorflow", "keras"):
-                return None
-            specs = (f.find_spec(name, path, target) for f in self.finders)
-            return next((spec for spec in specs if spec is not None), None)
-
-    sys.meta_path[:] = [Hidden()]
+WITHOUT_TENSORFLOW = hiding("tensorflow", "keras") + textwrap.dedent("""
     import tf_lso
     print(tf_lso.__version__)
 
@@ -110,7 +96,7 @@ WITHOUT_TENSORFLOW = """
         tf_lso.LossScaleOptimizer
     except ImportError as error:
         print(type(error).__name__, error)
-"""
+""")
 
 
 def test_without_tensorflow_the_error_names_the_extras():
@@ -119,6 +105,31 @@ def test_without_tensorflow_the_error_names_the_extras():
     assert message.startswith("ImportError tf_lso needs TensorFlow")
     assert "tf-lso[tensorflow]" in message
     assert "tf-lso[tensorflow-cpu]" in message
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "tf_lso.install()",
+        "tf_lso.keras.mixed_precision.set_global_policy('mixed_float16')",
+        "tf_lso.keras.mixed_precision.experimental.Policy",
+    ],
+)
+def test_where_tensorflow_is_to_use_a_tf_keras_that_is_missing_it_is_named(statement):
+    program = f"""
+        import tf_lso
+        try:
+            {statement}
+        except ImportError as error:
+            print(error)
+        import keras
+        tf_lso.LossScaleOptimizer(keras.optimizers.SGD())  # which needs none
+    """
+    program = hiding("tf_keras") + textwrap.dedent(program)
+    (message,) = run(program, TF_USE_LEGACY_KERAS="1")
+    minor = tf.__version__.rpartition(".")[0]
+    assert "TF_USE_LEGACY_KERAS=1" in message
+    assert f'pip install "tf-keras=={minor}.*"' in message
 
 
 OUTSIDE = [

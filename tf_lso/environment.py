@@ -4,7 +4,7 @@ import importlib.metadata
 import importlib.util
 import os
 
-from absl import logging
+from tf_lso import log
 
 # Framework -> the oldest version that is supported, and the first that is not.
 SUPPORTED = {
@@ -21,6 +21,7 @@ _INSTALL = (
     "`pip install tf-lso[tensorflow]` (GPU and CPU) or "
     "`pip install tf-lso[tensorflow-cpu]`."
 )
+MISSING = f"tf_lso needs TensorFlow, which is not installed. {_INSTALL}"
 
 
 def require_tensorflow() -> None:
@@ -30,15 +31,34 @@ def require_tensorflow() -> None:
     provide it and a requirement on one of them would overwrite the user's.
     """
     if importlib.util.find_spec("tensorflow") is None:
-        raise ImportError(
-            f"tf_lso needs TensorFlow, which is not installed. {_INSTALL}"
-        )
+        raise ImportError(MISSING, name="tensorflow")
     import tensorflow as tf
 
     check_version("tensorflow", tf.__version__)
     import keras
 
     check_version("keras", keras.__version__)
+
+
+def tensorflow_uses_tf_keras() -> bool:
+    """Whether `tf.keras` is tf_keras: TF_USE_LEGACY_KERAS in the environment decides.
+
+    Raises:
+      ImportError: if it is to be, and tf_keras is not installed.
+    """
+    import keras
+    import tensorflow as tf
+
+    wanted = os.environ.get("TF_USE_LEGACY_KERAS")
+    if wanted in ("1", "true", "True") and not importlib.util.find_spec("tf_keras"):
+        minor = tf.__version__.rpartition(".")[0]
+        raise ImportError(
+            f"TF_USE_LEGACY_KERAS={wanted} in the environment makes tf.keras Keras 2, "
+            "which the package tf_keras has; it is not installed. Install it, "
+            f'`pip install "tf-keras=={minor}.*"`, or leave TF_USE_LEGACY_KERAS out.',
+            name="tf_keras",
+        )
+    return tf.keras.Model is not keras.Model
 
 
 def check_version(framework: str, version: str) -> None:
@@ -54,7 +74,7 @@ def check_version(framework: str, version: str) -> None:
         return
     message = f"tf_lso supports {framework} {supported_range(framework)}, but found {version}."
     if os.environ.get(OVERRIDE) == "1":
-        logging.warning("%s It goes on, since %s=1.", message, OVERRIDE)
+        log.logger().warning("%s It goes on, since %s=1.", message, OVERRIDE)
         return
     name = importlib.metadata.packages_distributions().get(framework, [framework])[0]
     raise ImportError(

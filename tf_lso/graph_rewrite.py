@@ -1,9 +1,8 @@
 """TensorFlow's graph rewrite to float16, with loss scaling, for any optimizer."""
 
 import tensorflow as tf
-from absl import logging
 
-from tf_lso import policies
+from tf_lso import log, policies
 from tf_lso.optimizers import LossScaleOptimizer, experimental
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import identifiers
@@ -140,7 +139,7 @@ def enable_mixed_precision_graph_rewrite(opt, loss_scale="dynamic"):
         )
     wrapped = _wrap(opt, loss_scale)
     _turn_on()
-    logging.info(
+    log.logger().info(
         "The mixed precision graph rewrite is on: functions traced from now on compute "
         "in float16 where TensorFlow finds it safe. Eager steps do not."
     )

@@ -7,6 +7,8 @@ import sys
 import traceback
 import types
 
+from tf_lso import environment
+
 
 def run(arguments, *, module=False, report=False):
     """Run a script or module as `__main__`, and return its exit code.
@@ -57,6 +59,12 @@ def _exit_code_of(run_main):
     except KeyboardInterrupt as error:
         _show(error)
         return 128 + signal.SIGINT
+    except ImportError as error:
+        if error.name == "tensorflow":
+            print(f"tf-lso run: {environment.MISSING}", file=sys.stderr)
+            return 2
+        _show(error)
+        return 1
     except BaseException as error:
         _show(error)
         return 1

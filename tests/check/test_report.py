@@ -95,6 +95,7 @@ def test_json(program):
     assert document["summary"] == {
         "files": 1,
         "findings": 3,
+        "wrong": 0,
         "breaks": 3,
         "guarded": 0,
         "works": 0,

@@ -268,13 +268,13 @@ DIFFERENCES = [
         row=SET_ITERATIONS,
     ),
     _difference(
-        {"case": "lr_schedule_get"},
-        "Keras 3 gives the rate at the current step",
+        {"case": "lr_schedule_get", "family": "new"},
+        "it was a variable of the rate",
         value(
             {
-                "callable_value": {"error": "TypeError"},
-                "learning_rate": {"ok": "EagerTensor"},
-                "lr": {"ok": "EagerTensor"},
+                "callable_value": {"ok": 0.25},
+                "learning_rate": {"ok": "PiecewiseConstantDecay"},
+                "lr": {"ok": "PiecewiseConstantDecay"},
             }
         ),
         families=("keras3",),

@@ -162,7 +162,7 @@ def _lr_schedule(wrap, family, case):
     optimizer = wrap(harness.inner_optimizer(family, case["inner"], "schedule"))
 
     def type_of(name):
-        return type(getattr(optimizer, name)).__name__
+        return getattr(optimizer, name).__class__.__name__
 
     return {
         "ok": {

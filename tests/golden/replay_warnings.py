@@ -93,7 +93,7 @@ class _Texts(logging.Handler):
 
 def replay(family, case):
     """What the record holds for a case of `warnings_logged`."""
-    handler, loggers = _Texts(), [logging.getLogger(n) for n in ("absl", "tensorflow")]
+    handler, logger = _Texts(), logging.getLogger("tensorflow")
     said, device._once = device._once, report.Once()
 
     def run():
@@ -101,11 +101,9 @@ def replay(family, case):
         text = " ".join(handler.texts)
         return [told for told, pattern in TOLD.items() if re.search(pattern, text)]
 
-    for logger in loggers:
-        logger.addHandler(handler)
+    logger.addHandler(handler)
     try:
         return replays.attempt(run)
     finally:
         device._once = said
-        for logger in loggers:
-            logger.removeHandler(handler)
+        logger.removeHandler(handler)

@@ -31,7 +31,7 @@ def is_set(value):
 
 @pytest.fixture
 def warnings(caplog):
-    caplog.set_level(logging.WARNING, logger="absl")
+    caplog.set_level(logging.WARNING, logger="tensorflow")
     return lambda name: [
         record.getMessage()
         for record in caplog.records
@@ -255,7 +255,7 @@ class TestDecay:
 
     @pytest.mark.parametrize("family", ["keras3", "new"])
     def test_of_a_newer_optimizer_is_not_taken_silently(self, family, caplog):
-        caplog.set_level(logging.WARNING, logger="absl")
+        caplog.set_level(logging.WARNING, logger="tensorflow")
         optimizer = wrap(family, "SGD", learning_rate=1.0)
         try:
             optimizer.decay = 1.0

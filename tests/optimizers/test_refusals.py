@@ -686,6 +686,30 @@ def test_a_step_under_an_unsupported_strategy_is_refused(family, kind):
     assert state_of(optimizer, x) == before
 
 
+V1_STRATEGIES = {
+    "OneDevice": lambda: tf.compat.v1.distribute.OneDeviceStrategy("CPU:0"),
+    "MultiWorkerMirrored": (
+        tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", V1_STRATEGIES)
+def test_a_supported_strategy_may_be_that_of_compat_v1(family, kind):
+    strategy = V1_STRATEGIES[kind]()
+    with strategy.scope():
+        x = tf.Variable(1.0)
+        optimizer = wrapped(family)
+
+    @tf.function
+    def train():
+        strategy.run(lambda: optimizer.apply_gradients([(G, x)]))
+
+    before = state_of(optimizer, x)
+    train()
+    assert state_of(optimizer, x) != before
+
+
 CALLS = {
     "apply_gradients": lambda o, x: o.apply_gradients([(G, x)]),
     "apply": lambda o, x: o.apply([G], [x]),

@@ -142,6 +142,28 @@ class TestTheGlobalPolicy:
         assert api.global_policy().name == "float32"
 
     @pytest.mark.parametrize(
+        "setter", ["set_global_policy", "set_global_policy_object"]
+    )
+    def test_may_be_infer_on_tf_keras(self, setter):
+        """As in TensorFlow 2.3-2.15: layers compute in the dtype of their first input."""
+        api = policies.of("tf_keras")
+        try:
+            of_name = setter == "set_global_policy"
+            api.set_global_policy("_infer" if of_name else api.Policy("_infer"))
+            assert api.global_policy().name == "_infer"
+            assert api.experimental_global_policy().loss_scale is None
+            layer = tf_keras.layers.Dense(1)
+            assert layer(tf.ones([1, 2], tf.float64)).dtype == tf.float64
+            assert api.get_layer_policy(layer).compute_dtype == "float64"
+            model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+            model.compile("sgd", "mse")
+            model.fit(tf.ones([2, 2]), tf.ones([2, 1]), verbose=0)
+            assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
+        finally:
+            api.set_global_policy(None)
+            wrapping.disable(tf_keras)
+
+    @pytest.mark.parametrize(
         ("policy", "error"),
         [
             ("bogus", ValueError),

@@ -425,7 +425,7 @@ FORGOTTEN = {
 
 @pytest.fixture
 def warnings(caplog):
-    caplog.set_level(logging.WARNING, logger="absl")
+    caplog.set_level(logging.WARNING, logger="tensorflow")
     return lambda: [
         record.getMessage()
         for record in caplog.records

@@ -1,6 +1,7 @@
 """What a run that is going wrong is told, in eager mode and from within a graph."""
 
 import logging
+import pathlib
 
 import pytest
 import tensorflow as tf
@@ -20,7 +21,7 @@ def stuck_reports(text):
 
 @pytest.fixture
 def warnings(caplog):
-    caplog.set_level(logging.WARNING, logger="absl")
+    caplog.set_level(logging.WARNING, logger="tensorflow")
     return caplog
 
 
@@ -245,3 +246,45 @@ class TestADamagedScale:
         update(scale, 1.0)
         update(scale, NAN)
         assert not warnings.records
+
+
+def overflow(traced):
+    scale = tf_lso.DynamicLossScale(1.0)
+
+    def step():
+        update(scale, NAN, times=30)
+
+    (tf.function(step, autograph=False) if traced else step)()
+
+
+class TestTheLoggerIsTensorFlows:
+    """Programs silence it by `tf.get_logger().setLevel`, and expect to be obeyed."""
+
+    @pytest.fixture
+    def only_errors(self):
+        logger = tf.get_logger()
+        level = logger.level
+        logger.setLevel("ERROR")
+        yield
+        logger.setLevel(level)
+
+    @pytest.mark.parametrize("traced", [False, True])
+    def test_no_warning_is_seen_where_only_errors_are_wanted(
+        self, only_errors, traced, caplog, capfd
+    ):
+        overflow(traced)
+        report.Once().warn("a word")
+        assert STUCK not in capfd.readouterr().err + caplog.text
+        assert "a word" not in caplog.text
+
+    @pytest.mark.parametrize("traced", [False, True])
+    def test_else_it_is(self, traced, caplog, capfd):
+        overflow(traced)
+        assert STUCK in capfd.readouterr().err + caplog.text
+        assert {r.name for r in caplog.records} <= {"tensorflow"}
+
+    def test_no_other_is_used(self):
+        package = pathlib.Path(tf_lso.__file__).parent
+        for path in package.rglob("*.py"):
+            if "examples" not in path.parts:
+                assert "absl" not in path.read_text(encoding="utf-8"), path

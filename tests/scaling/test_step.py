@@ -191,3 +191,27 @@ def test_what_sums_in_a_users_way_sees_unscaled_gradients(family, mirrored2):
         variable = tf.Variable(10.0)
         optimizer = tf_lso.LossScaleOptimizer(Own(0.5), initial_scale=8.0)
     assert run_on_two(mirrored2, optimizer, variable, (3.0, 0.5)) == [9.25] * 2
+
+
+@pytest.mark.parametrize("verdict", [True, False, np.False_, 0, 1])
+@pytest.mark.parametrize("mode", ["eager", "function", "xla"])
+def test_a_loss_scale_of_ones_own_may_answer_in_python(family, mode, verdict):
+    class Own(tf_lso.FixedLossScale):
+        def update(self, grads):
+            return None, verdict
+
+    from tf_lso.keras.mixed_precision import experimental
+
+    x = tf.Variable(1.0)
+    inner = FAMILIES[family].SGD(0.5)
+    optimizer = experimental.LossScaleOptimizer(inner, Own(8.0))
+    optimizer.build([x])
+
+    def step():
+        optimizer.apply_gradients([(tf.constant(1.0), x)])
+
+    if mode != "eager":
+        step = tf.function(step, jit_compile=mode == "xla")
+    step()
+    step()
+    assert (x.numpy(), int(optimizer.iterations)) == (0.0 if verdict else 1.0, 2)

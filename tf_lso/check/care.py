@@ -4,7 +4,7 @@ import ast
 import dataclasses
 
 from tf_lso.check import branches
-from tf_lso.check.findings import BREAKS, UNSURE, Verdict
+from tf_lso.check.findings import FAILURES, UNSURE, Verdict
 from tf_lso.check.guards import Branch, Caught, asked_for
 from tf_lso.check.scopes import FUNCTION, Program, Site
 from tf_lso.check.values import Value, Values
@@ -42,7 +42,7 @@ class Care:
           value: what is used, where that was resolved.
           asked: the attribute, where `hasattr` may have asked for it, or "".
         """
-        if verdict.status != BREAKS:
+        if verdict.status not in FAILURES:
             return verdict, False
         reason = self._reason(site, verdict, value, asked)
         if reason:
@@ -83,6 +83,6 @@ def _place(site):
     return site.cell or 0, site.node.lineno, site.node.col_offset
 
 
-def _add(verdict, sentence, status=BREAKS):
+def _add(verdict, sentence, status=None):
     today = f"{verdict.today} {sentence}"
-    return dataclasses.replace(verdict, status=status, today=today)
+    return dataclasses.replace(verdict, status=status or verdict.status, today=today)

@@ -17,6 +17,10 @@ loss-scaling API of tf.keras 2.0-2.15: file, line, what happens on today's
 TensorFlow, and what tf_lso does about it. Needs no TensorFlow.
 
 Each use is one of
+  trains wrong, silently
+           goes on today without a word, and computes something else: where `hasattr`,
+           `getattr` or an except clause passes over Keras 3's optimizer, the loss is
+           not scaled, and its gradients are divided by the scale all the same
   breaks   fails today, or does something else
   works    still works
   unsure   depends on what only a run can tell
@@ -26,7 +30,7 @@ by a test of the version, or by tf_lso.install() before it.
 EPILOG = """\
 exit codes:
   0  nothing would break
-  1  something would break
+  1  something would break, or train wrong
   2  something could not be read; the rest was checked all the same
 
 examples:

@@ -2,9 +2,11 @@
 
 import dataclasses
 
+WRONG = "wrong"  # goes on without a word, and computes something else
 BREAKS = "breaks"  # fails, or does something else, on today's TensorFlow
 WORKS = "works"  # listed for completeness
 UNSURE = "unsure"  # depends on what only a run can tell
+FAILURES = (WRONG, BREAKS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,7 +15,7 @@ class Verdict:
 
     Attributes:
       name: dotted old name, as the public API spelled it.
-      status: BREAKS, WORKS or UNSURE.
+      status: WRONG, BREAKS, WORKS or UNSURE.
       today: what happens on today's TensorFlow.
       tf_lso: what tf_lso does about it.
       error: name of the exception that the very place of use raises, or "".
@@ -57,7 +59,7 @@ class Finding:
     @property
     def fails(self) -> bool:
         """Whether this alone makes the check exit with 1."""
-        return self.verdict.status == BREAKS and not self.guarded
+        return self.verdict.status in FAILURES and not self.guarded
 
 
 @dataclasses.dataclass(frozen=True)

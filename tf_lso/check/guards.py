@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 # A test with one of these may depend on what TensorFlow has.
-_NAMES = {"hasattr", "TYPE_CHECKING"}
+_NAMES = {"hasattr", "isinstance", "TYPE_CHECKING"}
 _ATTRIBUTES = {"__version__", "VERSION", "TYPE_CHECKING", "hasattr"}
 # Raised by the uses that the check reports; what else is caught does not matter.
 _ERRORS = ("ModuleNotFoundError", "AttributeError", "TypeError", "ValueError")
@@ -21,14 +21,18 @@ class Caught:
     """The exceptions that the clauses around a place catch, by name."""
 
     names: frozenset[str]
+    raises: bool = False  # what each clause does in turn
 
     @classmethod
     def by(cls, handlers: list[ast.ExceptHandler]) -> "Caught | None":
         """Returns what `except` clauses catch, None where nothing of ours."""
         found: set[str] = set()
+        raises = True
         for handler in handlers:
-            found |= _exceptions(handler.type)
-        return cls(frozenset(found)) if found else None
+            caught = _exceptions(handler.type)
+            found |= caught
+            raises &= not caught or ends_loudly(handler.body)
+        return cls(frozenset(found), raises) if found else None
 
     @classmethod
     def by_with(cls, items: list[ast.withitem]) -> "Caught | None":
@@ -82,6 +86,11 @@ class Fallback:
     scope: Any
 
 
+def ends_loudly(body: list[ast.stmt]) -> bool:
+    """Whether the statements end by raising, and so let nothing go on in silence."""
+    return any(isinstance(statement, ast.Raise) for statement in body)
+
+
 def is_telling(test: ast.expr) -> bool:
     """Whether the test may depend on what TensorFlow has; cheap, may be wrongly True."""
     stack: list[ast.AST] = [test]
@@ -105,7 +114,25 @@ def _is_condition(test, node):
 
 def asked_for(branch: Branch) -> set[str]:
     """Return the attributes that `hasattr` has found where the branch is taken."""
-    found: set[str] = set()
+    return {
+        str(argument.value)
+        for call in _true_calls(branch, "hasattr")
+        for argument in call.args[1:]
+        if isinstance(argument, ast.Constant)
+    }
+
+
+def types_asked_for(branch: Branch) -> list[ast.expr]:
+    """Return the classes of which `isinstance` has found one where it is taken."""
+    found: list[ast.expr] = []
+    for call in _true_calls(branch, "isinstance"):
+        for kinds in call.args[1:]:
+            found += kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
+    return found
+
+
+def _true_calls(branch, function):
+    """Yields the calls of a function that return True where the branch is taken."""
     stack = [(branch.test, branch.taken)]
     while stack:
         test, holds = stack.pop()
@@ -114,10 +141,5 @@ def asked_for(branch: Branch) -> set[str]:
         elif isinstance(test, ast.BoolOp):
             if isinstance(test.op, ast.And) == holds:
                 stack.extend((value, holds) for value in test.values)
-        elif isinstance(test, ast.Call) and holds and _last(test.func) == "hasattr":
-            found.update(
-                str(argument.value)
-                for argument in test.args[1:]
-                if isinstance(argument, ast.Constant)
-            )
-    return found
+        elif isinstance(test, ast.Call) and holds and _last(test.func) == function:
+            yield test

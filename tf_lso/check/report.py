@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from tf_lso.check.findings import BREAKS, UNSURE, WORKS, Finding, Outcome
+from tf_lso.check.findings import BREAKS, UNSURE, WORKS, WRONG, Finding, Outcome
 
-_COLOURS = {BREAKS: "31", WORKS: "32", UNSURE: "33"}
+_COLOURS = {WRONG: "31", BREAKS: "31", WORKS: "32", UNSURE: "33"}
+_LABELS = {WRONG: "trains wrong, silently"}
 _GUARDED = "guarded"
 _ADVICE = (
     "To run it unmodified: tf-lso run SCRIPT. Or put `import tf_lso; tf_lso.install()` "
@@ -49,7 +50,8 @@ def paragraph(label: str, text: str) -> str:
 def _shown(finding: Finding, first: int | None, colours):
     """Returns a finding as text; `first` is the line that said the same before."""
     verdict = finding.verdict
-    status = paint(verdict.status, _COLOURS[verdict.status], colours)
+    label = _LABELS.get(verdict.status, verdict.status)
+    status = paint(label, _COLOURS[verdict.status], colours)
     status += f" ({_GUARDED})" if finding.guarded else ""
     text = f"{place(finding)}: {status}  {verdict.name}\n"
     if finding.code:
@@ -69,7 +71,8 @@ def _summary(outcome: Outcome) -> dict[str, int]:
     return {
         "files": outcome.files,
         "findings": len(findings),
-        "breaks": sum(finding.fails for finding in findings),
+        "wrong": sum(f.fails and f.verdict.status == WRONG for f in findings),
+        "breaks": sum(f.fails and f.verdict.status == BREAKS for f in findings),
         "guarded": sum(finding.guarded for finding in findings),
         "works": sum(finding.verdict.status == WORKS for finding in findings),
         "unsure": sum(finding.verdict.status == UNSURE for finding in findings),
@@ -95,15 +98,16 @@ def text(outcome: Outcome, stream: TextIO) -> None:
     if not outcome.findings:
         write("no use of the legacy loss-scaling API found")
     else:
-        write(
-            f"{plural(count['findings'], 'legacy use')}, {count['breaks']} would break"
-        )
+        write(plural(count["findings"], "legacy use"))
+        if count["wrong"]:
+            write(f", {count['wrong']} would train wrong, silently")
+        write(f", {count['breaks']} would break")
         for word in (_GUARDED, UNSURE, WORKS):
             write(f", {count[word]} {word}" if count[word] else "")
     if outcome.unreadable:
         write(f"; {count['unreadable']} unreadable")
     write(".\n")
-    if count["breaks"]:
+    if count["wrong"] or count["breaks"]:
         write(f"{_ADVICE}\n")
 
 

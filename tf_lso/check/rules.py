@@ -5,9 +5,9 @@ import dataclasses
 from typing import NamedTuple
 
 from tf_lso import names
-from tf_lso.check import constructors, lookup, methods
+from tf_lso.check import constructors, lookup, methods, silent
 from tf_lso.check.care import Care
-from tf_lso.check.findings import BREAKS, UNSURE, WORKS, Verdict
+from tf_lso.check.findings import BREAKS, UNSURE, WORKS, WRONG, Verdict
 from tf_lso.check.scopes import Program, Site
 from tf_lso.check.values import GETATTR, HASATTR, IMPORTS, Values, imported
 
@@ -53,7 +53,7 @@ def _rank(use):
     A name that nobody has comes from taking a name for all that it is ever bound to,
     and so only counts alone. `getattr(a, "b").c` is c, at the same position.
     """
-    statuses = (BREAKS, UNSURE, WORKS)
+    statuses = (WRONG, BREAKS, UNSURE, WORKS)
     verdict = use.verdict
     return (
         use.guarded,
@@ -69,6 +69,7 @@ class _Rules:
         self.program = program
         self.values = Values(program)
         self.care = Care(program, self.values)
+        self.silent = silent.Silent(program, self.values)
         self.quiet = set()  # ids of expressions that are spoken of elsewhere
         self.legacy = False
 
@@ -79,6 +80,7 @@ class _Rules:
             ast.Attribute: [],
             ast.Import: [],
             ast.ImportFrom: [],
+            ast.Compare: [],
         }
         for site in self.program.sites:
             by_type[type(site.node)].append(site)
@@ -94,6 +96,8 @@ class _Rules:
         self.legacy = any(
             use.verdict.status == BREAKS and not use.guarded for use in found
         )
+        for site in by_type[ast.Compare]:
+            found += self._member(site)
         for site in by_type[ast.Attribute]:
             found += self._methods(site)
         return found
@@ -170,6 +174,8 @@ class _Rules:
 
     def _method(self, site, node, verdict, name):
         """Returns the use of a method, at the method's own name."""
+        if verdict.status == BREAKS and self.silent.passes_over(site, name):
+            verdict = silent.verdict_of(verdict)
         offset = node.end_col_offset - len(name.encode())
         use = self._use(site, node, METHOD, verdict, asked=name)
         return use._replace(line=node.end_lineno, offset=offset)
@@ -216,18 +222,48 @@ class _Rules:
             verdict = lookup.of_path(value.path)
             if verdict:
                 yield self._use(
-                    site, site.node, ATTRIBUTE, _asked(verdict, asks), value
+                    site,
+                    site.node,
+                    ATTRIBUTE,
+                    _asked(verdict) if asks else verdict,
+                    value,
                 )
         method = names.METHODS.get(name.value)
         if method and method.seen == names.ANYWHERE:
             node = ast.copy_location(
                 ast.Attribute(owner, name.value, ast.Load()), site.node
             )
-            verdict = methods.of_access(
-                node, owners, site.scope, self.program, legacy=True
-            )
-            if verdict:
-                yield self._use(site, site.node, METHOD, _asked(verdict, asks))
+            yield from self._asked_for(site, node, owners, asks)
+
+    def _member(self, site):
+        """Yields the use in `"get_scaled_loss" in dir(optimizer)`."""
+        for holder in site.node.comparators:
+            call = isinstance(holder, ast.Call) and len(holder.args) == 1
+            if call and getattr(holder.func, "id", "") in ("dir", "vars"):
+                owner = holder.args[0]
+            elif isinstance(holder, ast.Attribute) and holder.attr == "__dict__":
+                owner = holder.value
+            else:
+                continue
+            name = ast.Attribute(owner, site.node.left.value, ast.Load())
+            ast.copy_location(name, site.node)
+            owners = self.values.of(owner, site.scope)
+            yield from self._asked_for(site, name, owners, asks=True)
+
+    def _asked_for(self, site, node, owners, asks):
+        """Yields the use of a method whose name is a text."""
+        # A program that has tf_lso or tf_keras may be asking for its optimizers.
+        legacy = not asks or node.attr not in names.SCALING
+        verdict = methods.of_access(node, owners, site.scope, self.program, legacy)
+        if verdict is None:
+            return
+        if asks and verdict.status == BREAKS and self.silent.asks(site, node.attr):
+            verdict = silent.verdict_of(verdict)
+        elif asks:
+            verdict = _asked(verdict)
+        elif self.silent.passes_over(site, node.attr):
+            verdict = silent.verdict_of(verdict)
+        yield self._use(site, site.node, METHOD, verdict)
 
     def _computed(self, site, value):
         """Yields the use of a name that is computed when the program runs."""
@@ -274,9 +310,9 @@ class _Rules:
         return Use(site.cell, node.lineno, node.col_offset, kind, guarded, verdict)
 
 
-def _asked(verdict, asks):
+def _asked(verdict):
     """Returns the verdict of a name that hasattr or a getattr with default asks for."""
-    if not asks or verdict.status != BREAKS:
+    if verdict.status != BREAKS:
         return verdict
     today = "Asking works."
     if verdict.error:

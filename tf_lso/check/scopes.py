@@ -87,6 +87,7 @@ class Program:
       packages: first parts of all that is imported.
       stored: names of attributes that are assigned to, of whatever object.
       texts: strings that may spell an old name.
+      loud: ids of questions, such as `hasattr(…)`, after whose "no" it raises.
       paired: ids of assigned names that are bound with their expressions.
       cell: number of the notebook cell that is being walked, or None.
     """
@@ -102,6 +103,7 @@ class Program:
         self.packages: set[str] = set()
         self.stored: set[str] = set()
         self.texts: list[Site] = []
+        self.loud: set[int] = set()
         self.paired: set[int] = set()
         self.cell: int | None = None
 

@@ -6,7 +6,8 @@ with the scope and the guards that it stands in.
 
 import ast
 
-from tf_lso.check.guards import Branch, Caught, Fallback, is_telling
+from tf_lso import names
+from tf_lso.check.guards import Branch, Caught, Fallback, ends_loudly, is_telling
 from tf_lso.check.scopes import (
     CLASS,
     COMPREHENSION,
@@ -225,6 +226,9 @@ def _branches(program, node, scope, guards):
     body, orelse = node.body, node.orelse
     if isinstance(node, ast.IfExp):
         body, orelse = [body], [orelse]
+    negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+    if ends_loudly(body if negated else orelse):
+        program.loud.update(map(id, ast.walk(node.test)))
     if not is_telling(node.test):
         return _each((node.test, *body, *orelse), scope, guards)
     return [
@@ -269,6 +273,18 @@ def _call(program, node, scope, guards):
     ]
 
 
+def _assert(program, node, scope, guards):
+    program.loud.update(map(id, ast.walk(node.test)))
+    return _each(_children(node), scope, guards)
+
+
+def _compare(program, node, scope, guards):
+    """Notes `"get_scaled_loss" in dir(optimizer)`."""
+    if isinstance(node.left, ast.Constant) and node.left.value in names.SCALING:
+        program.note(node, scope, guards)
+    return _each(_children(node), scope, guards)
+
+
 def _constant(program, node, scope, guards):
     if isinstance(node.value, str) and any(part in node.value for part in _SPELLING):
         program.texts.append(Site(node, scope, guards, program.cell))
@@ -298,7 +314,9 @@ _HANDLERS = {
     ast.With: _with,
     ast.AsyncWith: _with,
     **dict.fromkeys((ast.If, ast.IfExp, ast.While), _branches),
+    ast.Assert: _assert,
     ast.BoolOp: _bool_op,
+    ast.Compare: _compare,
     ast.Attribute: _attribute,
     ast.Call: _call,
 }

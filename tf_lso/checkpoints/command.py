@@ -94,8 +94,13 @@ def add_arguments(parser):
 
 def run(args):
     """Run the command; return the exit code."""
-    from tf_lso import checkpoints
+    from tf_lso import checkpoints, environment
 
+    try:
+        environment.require_tensorflow()
+    except ImportError as error:
+        print(f"tf-lso convert: {error}", file=sys.stderr)
+        return 2
     try:
         report = checkpoints.convert(
             args.source,

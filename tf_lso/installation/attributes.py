@@ -12,7 +12,7 @@ import tensorflow as tf
 # Private: `import tensorflow.keras.backend` makes a copy of the public module, from this.
 from keras.src.legacy import backend as legacy_backend
 
-from tf_lso.optimizers import checks
+from tf_lso.optimizers import checks, scheduled
 from tf_lso.optimizers import keras3 as keras3_face
 from tf_lso.scaling import as_tensor
 
@@ -99,6 +99,7 @@ def apply(ledger):
                 replacement(getattr(_OWNER, name))
             )
             ledger.set_attribute(_OWNER, name, replaced)
+    ledger.set_attribute(_OWNER, "learning_rate", _as_schedule(_OWNER.learning_rate))
     for module in (tf.keras.backend, legacy_backend):
         if hasattr(module, "set_value"):
             ledger.set_attribute(module, "set_value", _set_value)
@@ -109,6 +110,17 @@ def apply(ledger):
     for name, number in (("__int__", int), ("__float__", float)):
         if not hasattr(keras.Variable, name):  # in Keras 3.0
             ledger.set_attribute(variable, name, _as_number(number))
+
+
+def _as_schedule(keras_learning_rate):
+    """Hands out a rate that also answers as its schedule, where there is one."""
+
+    def learning_rate(self):
+        return scheduled.of(self, keras_learning_rate.fget(self))
+
+    return property(
+        learning_rate, keras_learning_rate.fset, doc=keras_learning_rate.__doc__
+    )
 
 
 def _as_number(number):
@@ -185,7 +197,10 @@ def _update_step(keras_update_step):
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
         return keras_update_step(
-            self, grads, trainable_variables, _decayed(self, learning_rate)
+            self,
+            grads,
+            trainable_variables,
+            _decayed(self, scheduled.plain(learning_rate)),
         )
 
     return _backend_update_step

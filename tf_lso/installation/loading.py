@@ -8,8 +8,7 @@ LossScaleOptimizer of it; all other configs go to Keras as before.
 import functools
 import threading
 
-from absl import logging
-
+from tf_lso import log
 from tf_lso.installation import ledger as ledger_lib
 from tf_lso.installation import loading_models, loading_tf_keras
 from tf_lso.optimizers import configs, inner_configs
@@ -104,7 +103,7 @@ def enable(keras):
         for patch in files.PATCHES:
             patch(keras, ledger)
         _enabled[keras.__name__] = ledger
-        logging.debug("tf_lso helps %s to load optimizers", keras.__name__)
+        log.logger().debug("tf_lso helps %s to load optimizers", keras.__name__)
         return True
 
 

@@ -13,9 +13,8 @@ import sys
 import zipfile
 
 import h5py
-from absl import logging
 
-from tf_lso import checkpoints, optimizers, thread_switch
+from tf_lso import checkpoints, log, optimizers, thread_switch
 from tf_lso.optimizers import keras3_files
 
 # The classes of dtype policies in models of TensorFlow 2.1-2.15, by the names they were
@@ -158,7 +157,7 @@ def _restore_optimizer(model, path):
     try:
         checkpoints.restore(path, model=model, optimizer=optimizer)
     except checkpoints.CheckpointError as error:
-        logging.warning("The optimizer starts without the state saved: %s", error)
+        log.logger().warning("The optimizer starts without the state saved: %s", error)
 
 
 def _scope(keras, custom_objects):
@@ -177,7 +176,9 @@ def _build_optimizer(model):
         try:
             optimizer.build(model.trainable_variables)
         except ValueError as error:  # of the state in the file; the optimizer is built
-            logging.warning("The optimizer starts without the state saved: %s", error)
+            log.logger().warning(
+                "The optimizer starts without the state saved: %s", error
+            )
 
 
 def patch_layers(keras, ledger):

@@ -10,9 +10,8 @@ import os
 import h5py
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
-from tf_lso import optimizers
+from tf_lso import log, optimizers
 from tf_lso.installation import loading_models
 from tf_lso.optimizers import checks
 
@@ -83,7 +82,7 @@ def _load_own(file, optimizer):
     if len(arrays) == len(own):
         checks.assign_all(own, arrays)
     else:
-        logging.warning(
+        log.logger().warning(
             "%s has no loss scale for the optimizer (tf_keras does not save it, and "
             "tf_lso does while it is installed). It starts at %s.",
             getattr(file.filename, "name", file.filename),  # of a GFile too

@@ -10,6 +10,8 @@ import types
 import keras
 import tensorflow as tf
 
+from tf_lso import environment
+
 # What each had; of it what this Keras 3 has.
 NAMESPACES = {
     "legacy": (
@@ -51,7 +53,7 @@ def apply(ledger):
             if hasattr(keras.optimizers, name):
                 setattr(module, name, getattr(keras.optimizers, name))
         owners = {"keras": keras.optimizers}
-        if tf.keras.Model is keras.Model:
+        if not environment.tensorflow_uses_tf_keras():
             owners["tensorflow.keras"] = tf.keras.optimizers
         for root, owner in owners.items():
             ledger.set_attribute(owner, namespace, module)

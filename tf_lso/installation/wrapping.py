@@ -8,8 +8,7 @@ loss scale of an experimental policy.
 import functools
 import threading
 
-from absl import logging
-
+from tf_lso import log
 from tf_lso.scaling import report
 
 _lock = threading.RLock()
@@ -115,7 +114,9 @@ def enable(keras):
         if keras.__name__ in _enabled:
             return False
         _enabled[keras.__name__] = _PATCHES[keras.__name__](keras)
-        logging.debug("tf_lso wraps optimizers in %s.Model.compile", keras.__name__)
+        log.logger().debug(
+            "tf_lso wraps optimizers in %s.Model.compile", keras.__name__
+        )
         return True
 
 

@@ -31,6 +31,7 @@ LAYOUT = "layout"
 CALLED = "called"
 NEEDS = "needs"
 KEPT_POLICY = "kept policy"
+GUARD = "guard"
 
 REASONS = {
     CONTRIB: Reason(
@@ -114,6 +115,13 @@ REASONS = {
     NEEDS: Reason(
         "It works by more than a name: {}.",
         "Keep tf_lso.install() at the top of the program, or change it by hand.",
+    ),
+    GUARD: Reason(
+        "Trains wrong, silently, where the optimizer is Keras 3's: the guard leaves it "
+        "out, so the loss is not scaled, and the gradients are divided all the same. "
+        "Which optimizer it asks is decided elsewhere.",
+        "See to it that the optimizer is tf_lso's: migrate what sets the policy, wraps or "
+        "compiles it, or call tf_lso.install() at the top of the main program.",
     ),
     KEPT_POLICY: Reason(
         "Where Keras's own function sets mixed_float16, `compile` wraps optimizers by "

@@ -4,9 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 
+from tf_lso import names
+from tf_lso.check import findings, lookup, rules
+from tf_lso.check.guards import Branch, types_asked_for
 from tf_lso.check.scopes import Site
 from tf_lso.check.values import Values, optimizer_of
 from tf_lso.migrate.chains import chain_of
+from tf_lso.migrate.paths import New, decide
 from tf_lso.names import beyond
 
 _OPTIMIZER = re.compile(r"(^|_)(opt|optim|optimizer|inner)s?\d*$", re.IGNORECASE)
@@ -25,6 +29,54 @@ def find(plan) -> list[tuple[Site, ast.AST, str]]:
         if any(name in text for name in beyond.CALLBACKS):
             found += _logged(plan, cell, tree)
     return found
+
+
+# Calls that make `compile` wrap optimizers by tf_lso, or that wrap one.
+_WRAPPING = (*names.OPTIMIZERS, "set_global_policy", "set_policy", "set_dtype_policy")
+
+
+def guards(plan) -> list[tuple[Site, ast.AST, str]]:
+    """Return (site, node, method) for each guard that passes over today's optimizer.
+
+    Empty where the program itself wraps optimizers by tf_lso once it is migrated.
+    """
+    texts = plan.texts.values()
+    if not any(name in text.text for text in texts for name in names.SCALING):
+        return []
+    if any(_wraps(plan, site) for site in plan.program.sites):
+        return []
+    found = []
+    for use in rules.uses(plan.program):
+        if use.verdict.status == findings.WRONG and not use.guarded:
+            node = ast.Name("", lineno=use.line, col_offset=use.offset)
+            site = Site(node, plan.program.module, (), use.cell)
+            found.append((site, node, use.verdict.name.rpartition(".")[2]))
+    for site in plan.program.sites:
+        if isinstance(site.node, ast.Attribute) and site.node.attr in names.SCALING:
+            if any(_asks_for_ours(plan, guard) for guard in site.guards):
+                found.append((site, site.node, site.node.attr))
+    return found
+
+
+def _wraps(plan, site):
+    return isinstance(site.node, ast.Call) and any(
+        lookup.symbol(ref.path) in _WRAPPING or ref.path.split(".")[-1] in _WRAPPING
+        for ref in plan.resolver.of(site.node.func, site.scope).refs
+        if _becomes_ours(plan, ref.path)
+    )
+
+
+def _becomes_ours(plan, path):
+    return path.startswith("tf_lso.") or isinstance(decide(path, plan.settings), New)
+
+
+def _asks_for_ours(plan, guard):
+    """Whether a branch is for instances of a class that will be tf_lso's."""
+    return isinstance(guard, Branch) and any(
+        _becomes_ours(plan, ref.path)
+        for kind in types_asked_for(guard)
+        for ref in plan.resolver.of(kind, guard.scope).refs
+    )
 
 
 class _Search:

@@ -9,6 +9,7 @@ import shutil
 import stat
 import tempfile
 
+from tf_lso import names
 from tf_lso.check import notebooks as cells
 from tf_lso.check.findings import Unreadable
 from tf_lso.check.sources import unreadable_source
@@ -18,8 +19,13 @@ from tf_lso.migrate.paths import Options
 from tf_lso.migrate.rewrite import NoPython, Rewritten, rewrite
 from tf_lso.migrate.texts import decoded
 
-# A file without all of these has no old name, and is not parsed.
-TOKENS = (b"mixed_precision", b"LossScale", b"loss_scale")
+# A file without all of these has nothing to migrate, and is not parsed.
+TOKENS = (
+    b"mixed_precision",
+    b"LossScale",
+    b"loss_scale",
+    *(name.encode() for name in names.SCALING),
+)
 
 
 @dataclasses.dataclass

@@ -120,23 +120,31 @@ def _settings(program, texts, options):
 
 def _outcome(plan, options, keeps_imports):
     outcome = Rewritten()
-    changed = bool(plan.edits or plan.imports)
+    installed = needs.is_installed(plan)
+    guards = [] if installed else needs.guards(plan)
+    at = needs.place(plan.trees) if options.install else None
+    moves = bool(plan.edits or plan.imports)
+    changed = moves or bool(guards and at)
     if changed and (marked := _generated(plan.texts)):
         outcome.left = [marked]
         return outcome
     outcome.changes = sum(map(len, plan.edits.values())) + sum(
         len(moves) for _, moves in plan.imports.values()
     )
-    if changed:
-        at = None
-        found = [] if needs.is_installed(plan) else needs.find(plan)
-        if options.install:
-            at = needs.place(plan.trees) if found else None
+    found = [] if installed or not moves else needs.find(plan)
+    if at is None:
         for site, node, what in found:
-            if at is None:
-                plan.leave(site, node, what, left.NEEDS, what)
-        outcome.installs = sorted({what for *_, what in found}) if at else []
-        Inserts(plan).add(at, keeps_imports)
+            plan.leave(site, node, what, left.NEEDS, what)
+        for site, node, name in guards:
+            plan.leave(site, node, name, left.GUARD)
+    else:
+        found += [
+            (*place, f"a guard that asks for `{name}`") for *place, name in guards
+        ]
+        outcome.installs = sorted({what for *_, what in found})
+    if changed:
+        Inserts(plan).add(at if outcome.installs else None, keeps_imports)
+        outcome.changes = max(outcome.changes, 1)  # where install() alone is added
     outcome.left = plan.left
     outcome.texts = {
         cell: applied(plan.texts[cell].text, edits)

@@ -13,6 +13,7 @@ from tf_lso.names.methods import (
     KNOWN_CALLED,
     METHODS,
     OPTIMIZERS,
+    SCALING,
     Method,
 )
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE, Use, mirror_names
@@ -58,6 +59,7 @@ __all__ = [
     "POLICIES",
     "PRIVATE",
     "SAME",
+    "SCALING",
     "SHARED",
     "SYMBOLS",
     "TF_KERAS_MODULES",

@@ -100,6 +100,9 @@ METHODS = {
     },
 }
 
+# What a step scales the loss by, and unscales its gradients by.
+SCALING = ("get_scaled_loss", "get_unscaled_gradients")
+
 # Symbols whose calls return a LossScaleOptimizer.
 OPTIMIZERS = (
     "LossScaleOptimizer",

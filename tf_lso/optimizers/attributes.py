@@ -45,6 +45,14 @@ class Attributes:
         """The current loss scale, a float32 scalar tensor read at this call."""
         return tf.convert_to_tensor(self.loss_scale_state())
 
+    @loss_scale.setter
+    def loss_scale(self, value):
+        raise AttributeError(
+            f"'loss_scale' cannot be set, but got: {value!r}. Say it when the optimizer is "
+            "made: tf_lso.LossScaleOptimizer(optimizer, initial_scale=...) for where a "
+            "scale that moves starts, with dynamic=False for one that stays."
+        )
+
     @property
     def dynamic_counter(self):
         """Finite steps since the scale last moved: int64 variable, None if fixed."""
@@ -107,7 +115,7 @@ class Attributes:
 
         What `tf.keras.backend.set_value` takes; Keras 3's own variables it does not.
         """
-        return checks.raw(self.inner_optimizer.learning_rate)
+        return checks.raw(self.learning_rate)
 
     @lr.setter
     def lr(self, value):

@@ -70,6 +70,7 @@ def check_strategy():
         tf.distribute.experimental.MultiWorkerMirroredStrategy,
         tf.compat.v1.distribute.OneDeviceStrategy,
         tf.compat.v1.distribute.MirroredStrategy,
+        tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy,
     )
     if not isinstance(strategy, supported):
         raise ValueError(

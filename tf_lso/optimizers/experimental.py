@@ -5,7 +5,7 @@ import inspect
 import keras
 
 from tf_lso import optimizers
-from tf_lso.optimizers import configs
+from tf_lso.optimizers import attributes, configs
 from tf_lso.scaling import identifiers
 
 
@@ -47,7 +47,7 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
             )
         self._start(optimizer, lambda: identifiers.get(loss_scale), name)
 
-    @property
+    @attributes.Attributes.loss_scale.getter
     def loss_scale(self):
         """The `LossScale`: to be called, or used as the float32 tensor of its value."""
         return self.loss_scale_state

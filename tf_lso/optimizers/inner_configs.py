@@ -16,6 +16,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_lso import environment
+
 # By which configs are told apart that do not say who wrote them.
 KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
 KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
@@ -163,7 +165,7 @@ def family_written(config):
     # its own optimizers back; others, and older configs, get what `tf.keras` is now.
     if "registered_name" in config and "tf_keras" in sys.modules:
         return "tf_keras"
-    return "keras3" if tf.keras.Model is keras.Model else "tf_keras"
+    return "tf_keras" if environment.tensorflow_uses_tf_keras() else "keras3"
 
 
 def _is_new(config):

@@ -5,7 +5,14 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import environment, thread_switch
-from tf_lso.optimizers import checks, keras3_files, slots, surface
+from tf_lso.optimizers import (
+    attributes,
+    checks,
+    keras3_files,
+    scheduled,
+    slots,
+    surface,
+)
 from tf_lso.scaling import replica
 
 OPTIMIZER = keras.optimizers.Optimizer
@@ -297,6 +304,16 @@ class Keras3Face(
         return _iteration_variable(self.inner_optimizer)
 
     # --- The rest of the surface.
+
+    @attributes.Attributes.learning_rate.getter
+    def learning_rate(self):
+        """The learning rate of the inner optimizer; may be set.
+
+        With a schedule the rate of the next step, a float32 scalar, which can be called
+        with a step and looked at as the schedule too.
+        """
+        inner = self.inner_optimizer
+        return scheduled.of(inner, inner.learning_rate)
 
     @property
     def variables(self):

@@ -1,8 +1,6 @@
 """Dtype policies of TensorFlow 2.0-2.15, over those of the Keras that `tf.keras` is."""
 
-import keras
-import tensorflow as tf
-
+from tf_lso import environment
 from tf_lso.policies.api import PolicyApi
 from tf_lso.policies.device import log_device_compatibility_check
 
@@ -29,7 +27,7 @@ def of(family):
 
 def of_tensorflow():
     """Return the one of the Keras that `tf.keras` is: TF_USE_LEGACY_KERAS decides."""
-    return of("keras" if tf.keras.Model is keras.Model else "tf_keras")
+    return of("tf_keras" if environment.tensorflow_uses_tf_keras() else "keras")
 
 
 _api = of_tensorflow()

@@ -117,6 +117,8 @@ class PolicyApi:
 
 
 def _check(policy):
+    if policy.compute_dtype is None:  # "_infer" of tf_keras: that of the first input
+        return
     if not tf.as_dtype(policy.compute_dtype).is_floating:
         raise ValueError(
             "The global policy must compute in floating point, as 'float32' and "

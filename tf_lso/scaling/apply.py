@@ -3,6 +3,8 @@
 The only code that knows `merge_call`.
 """
 
+import numbers
+
 import tensorflow as tf
 
 from tf_lso.scaling import branches
@@ -42,8 +44,8 @@ def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
 
     Args:
       verdict: callable, gradients -> (update op of the loss scale or None,
-        should_apply). `should_apply` is a scalar bool tensor, or the Python bool True
-        where steps are never skipped.
+        should_apply). `should_apply` is a scalar bool tensor, or a Python bool where
+        it is known: always True where steps are never skipped.
       gradients: this replica's gradients, without None.
       apply_fn: callable, gradients -> an op or anything else; updates the variables in
         replica context.
@@ -56,8 +58,8 @@ def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
 
     def decide(gradients, apply_branch):
         update, should_apply = verdict(gradients)
-        if should_apply is True:
-            return _result(update, apply_branch())
+        if isinstance(should_apply, numbers.Integral):  # bool is one, and 0 and 1 are
+            return _result(update, apply_branch() if should_apply else skip_branch())
         applied = branches.either(should_apply, apply_branch, skip_branch, of=gradients)
         return _result(update, applied)
 

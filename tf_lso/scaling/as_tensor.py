@@ -32,8 +32,8 @@ class AsTensor:
 
     @property
     def dtype(self):
-        """`tf.float32`."""
-        return tf.float32
+        """The dtype of the value: of a loss scale `tf.float32`."""
+        return self().dtype
 
     @property
     def shape(self):
@@ -69,7 +69,7 @@ class AsTensor:
 
     def __eq__(self, other):
         if isinstance(other, (bool, int, float, np.ndarray, np.number, tf.Tensor)):
-            return tf.equal(self(), tf.cast(other, tf.float32))
+            return tf.equal(self(), tf.cast(other, self.dtype))
         return NotImplemented  # by identity, as in TensorFlow 2.0-2.3
 
     # Two scales are equal where they are the same object, by which sets find them.
@@ -106,9 +106,10 @@ for _name in _BINARY:
 
 def _convert(scale, dtype=None, name=None, as_ref=False):
     del as_ref
-    if dtype is not None and not tf.as_dtype(dtype).is_compatible_with(tf.float32):
+    value = tf.convert_to_tensor(scale(), name=name)
+    if dtype is not None and not tf.as_dtype(dtype).is_compatible_with(value.dtype):
         return NotImplemented
-    return tf.convert_to_tensor(scale(), name=name)
+    return value
 
 
 tf.register_tensor_conversion_function(AsTensor, _convert)

@@ -3,11 +3,12 @@
 import sys
 
 import tensorflow as tf
-from absl import logging
 
 # No public API tells whether the function being traced is compiled by XLA, in which
 # printing is not possible. tests/scaling/test_report.py fails when this moves.
 from tensorflow.python.ops import control_flow_util
+
+from tf_lso import log
 
 
 def in_xla():
@@ -21,8 +22,9 @@ def first_of(*reports):
     """Report in the running step the first of `reports` whose condition holds.
 
     Eager steps log a warning, traced ones print to standard error from within the
-    graph, without a word of Python; inside XLA nothing can be printed. Meant for a
-    branch that is seldom taken.
+    graph, without a word of Python, unless the level of TensorFlow's logger is above
+    warnings when they are traced; inside XLA nothing can be printed. Meant for a branch
+    that is seldom taken.
 
     Args:
       *reports: tuples of a scalar bool tensor, the text with a `{}` for each value, and
@@ -31,9 +33,9 @@ def first_of(*reports):
     if tf.executing_eagerly():
         for condition, text, *values in reports:
             if condition:
-                logging.warning(text.format(*[value.numpy() for value in values]))
+                log.logger().warning(text.format(*[value.numpy() for value in values]))
                 return
-    elif not in_xla():
+    elif not in_xla() and log.warns():
         said = ""
         for condition, text, *values in reversed(reports):
             line = tf.strings.format(text + "\n", values)
@@ -55,4 +57,4 @@ class Once:
         """Log `message` as a warning unless it is None or was logged before."""
         if message is not None and message not in self._said:
             self._said.add(message)
-            logging.warning(message)
+            log.logger().warning(message)
