@@ -45,50 +45,6 @@ def test_runs_python_once_for_tensors_of_the_same_dtypes(counted):
     assert calls == [2, 2, 1]
 
 
-def test_models_of_every_size_share_few_graphs(counted):
-    function, calls = counted
-    for _ in range(2):  # the second time none is made
-        for count in range(1, 200):
-            tensors = [tf.constant(float(i)) for i in range(count)]
-            results = function(tensors, tf.constant(2.0))
-            assert [float(result) for result in results] == [
-                2.0 * i for i in range(count)
-            ]
-    assert len(calls) == len(set(calls)) == len(packed.SIZES)
-
-
-def test_the_order_of_dtypes_makes_no_graph(counted):
-    function, calls = counted
-    one, two = tf.ones([2]), tf.ones([3], tf.half)
-    for tensors in ([one, two, one, two], [two, one, one, two], [two, two, one, one]):
-        results = function(tensors, tf.constant(2.0))
-        assert [r.dtype for r in results] == [t.dtype for t in tensors]
-        assert [float(r) for r in results] == [2.0 * t.shape[0] for t in tensors]
-    assert calls == [2, 2]
-
-
-def test_neighbors_that_belong_together_stay_so():
-    @packed.packed(unit=2)
-    def swapped(tensors):
-        return [t for pair in zip(tensors[1::2], tensors[::2]) for t in pair]
-
-    rows = [tf.constant([float(i)]) for i in range(5)]
-    indices = [tf.constant([i], tf.int64) for i in range(5)]
-    given = [tensor for pair in zip(rows, indices) for tensor in pair]
-    assert [int(t[0]) for t in swapped(given)] == [i for i in range(5) for _ in "ab"]
-    assert swapped(given)[0].dtype == tf.int64
-
-
-@pytest.mark.parametrize("bad", [None, 0, 77, 299])
-def test_a_verdict_is_true_where_it_is_of_all(bad):
-    @packed.packed_verdict
-    def positive(tensors):
-        return tf.reduce_all([tf.reduce_all(tensor > 0) for tensor in tensors])
-
-    tensors = [tf.constant([1.0, -1.0 if i == bad else 1.0]) for i in range(300)]
-    assert bool(positive(tensors)) == (bad is None)
-
-
 def test_is_part_of_the_function_that_is_traced(counted):
     function, _ = counted
 
@@ -129,7 +85,7 @@ def test_the_first_thread_does_not_bind_it_to_its_device(counted):
 
     def on(device):
         with tf.device(device):
-            devices[device] = function([tf.ones([2])] * 5, tf.constant(2.0))[0].device
+            devices[device] = function([tf.ones([2])], tf.constant(2.0))[0].device
 
     for device in ("CPU:1", "CPU:0"):
         thread = threading.Thread(target=on, args=(device,))
@@ -137,3 +93,18 @@ def test_the_first_thread_does_not_bind_it_to_its_device(counted):
         thread.join()
     for device, used in devices.items():
         assert used.endswith(device)
+
+
+def test_many_models_of_one_process_are_traced_once():
+    traces = []
+
+    @packed.packed
+    def function(tensors):
+        traces.append(len(tensors))
+        return [tensor + 1.0 for tensor in tensors]
+
+    counts = range(1, 201)
+    for _ in range(2):
+        for count in counts:
+            function([tf.constant(0.0)] * count)
+    assert traces == list(counts)

@@ -31,19 +31,19 @@ def _all(verdicts):
     return tf.reduce_all(tf.stack(verdicts)) if len(verdicts) > 1 else verdicts[0]
 
 
-@packed.packed_verdict
+@packed.packed
 def _exact(tensors):
-    return _all([_is_finite(values) for values in tensors])
+    return [_all([_is_finite(values) for values in tensors])]
 
 
-@packed.packed_verdict
+@packed.packed
 def _proof(tensors):
     """True only if all are finite; False also where the sums of wide ones overflow."""
     # The sums of 16 bits would overflow too soon.
     wide = [values for values in tensors if values.dtype in gradients_lib.WIDE]
     others = [values for values in tensors if values.dtype not in gradients_lib.WIDE]
-    sums_are_finite = [tf.math.is_finite(_total(wide))] if wide else []
-    return _all([*sums_are_finite, *map(_is_finite, others)])
+    sums_are_finite = tf.math.is_finite(_total(wide))
+    return [_all([sums_are_finite, *map(_is_finite, others)])]
 
 
 def _need_no_proof(tensors):
@@ -72,9 +72,10 @@ def all_finite(gradients, summed=False):
     if not tensors:
         return tf.constant(True)
     if _need_no_proof(tensors):
-        return _exact(tensors)
+        return _exact(tensors)[0]
+    (proved,) = _proof(tensors)
     return branches.either(
-        _proof(tensors), lambda: tf.constant(True), lambda: _exact(tensors), of=tensors
+        proved, lambda: tf.constant(True), lambda: _exact(tensors)[0], of=tensors
     )
 
 
@@ -88,7 +89,7 @@ def unscaled_are_finite(tensors, scale):
     tensors = joined.joined(tensors)
 
     def exact():
-        return _exact(gradients_lib.unscale_gradients(tensors, scale))
+        return _exact(gradients_lib.unscale_gradients(tensors, scale))[0]
 
     if _need_no_proof(tensors):
         return exact()

@@ -100,7 +100,7 @@ def with_dense_shape(gradient, variable):
     return gradient
 
 
-@packed.packed(unit=2)
+@packed.packed
 def _summed_rows(tensors):
     """Of rows and their indices, one after the other, the sums and their indices."""
     results = []
