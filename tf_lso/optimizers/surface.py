@@ -179,6 +179,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
                 if g is not None
             ]
         )
+        grads = self._with_next_values(grads, variables)
         unscale = self._protocol.apply()
         self._once.warn(self._protocol.forgotten())
         if not tf.executing_eagerly():
@@ -198,6 +199,15 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             # A function runs what has effects; such a graph only what is asked for.
             return tf.function(step, autograph=False)(list(grads)).op
         return step(grads)
+
+    def _with_next_values(self, grads, variables):
+        """`grads`, in which no next value of a variable is divided by the scale."""
+        overwritten = any(gradients_lib.overwrites(v) for v in variables)
+        if not overwritten or not self._protocol.caller_has_unscaled():
+            return grads
+        return gradients_lib.next_values_scaled_again(
+            variables, grads, self._loss_scale()
+        )
 
     def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
         """Compute gradients of the loss and apply them.

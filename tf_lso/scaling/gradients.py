@@ -78,17 +78,32 @@ def still_scaled(gradients):
     return (list(tensors), scales[0]) if len({id(s) for s in scales}) == 1 else None
 
 
-def unscale_of(variables, gradients, scale):
-    """`unscale_gradients` where the variables are known.
+def overwrites(variable):
+    """Whether the "gradient" of `variable` is its next value, which no loss has scaled.
 
-    Keras 3's float8 layers have variables whose "gradient" is their next value, which
-    no loss has scaled; Keras marks them.
+    Keras 3's float8 layers have such variables; Keras marks them.
     """
-    scaled = [not getattr(v, "overwrite_with_gradient", False) for v in variables]
+    return getattr(variable, "overwrite_with_gradient", False)
+
+
+def unscale_of(variables, gradients, scale):
+    """`unscale_gradients` where the variables are known, without next values."""
+    kept = [overwrites(v) for v in variables]
     unscaled = unscale_gradients(
-        [g if s else None for g, s in zip(gradients, scaled)], scale
+        [None if k else g for g, k in zip(gradients, kept)], scale
     )
-    return [u if s else g for g, u, s in zip(gradients, unscaled, scaled)]
+    return [g if k else u for g, u, k in zip(gradients, unscaled, kept)]
+
+
+def next_values_scaled_again(variables, gradients, scale):
+    """Return `gradients` with next values as they were before `unscale_gradients`.
+
+    It could not know them: its caller has no variables.
+    """
+    return [
+        g * tf.cast(scale, g.dtype) if overwrites(v) else g
+        for g, v in zip(gradients, variables)
+    ]
 
 
 def values_of(gradients):

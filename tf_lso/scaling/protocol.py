@@ -116,6 +116,10 @@ class Protocol:
             self._ever_unscaled = True
         return step.must_unscale
 
+    def caller_has_unscaled(self):
+        """Return whether `get_unscaled_gradients` had what is to be applied now."""
+        return self._step_to_apply(self._own_step()).unscaled
+
     def mixed(self, unscaled_by_caller):
         """Return a warning if gradients may reach a function traced for the other kind.
 
