@@ -312,9 +312,12 @@ class Keras3Face(
 
     def _prepare(self, variables, used):
         del used  # Keras 3 builds on all variables, also those without a gradient
+        self._refuse_on_replicas()
         unchecked = self._unchecked(variables)
         if unchecked:
             self._build_for(variables, unchecked)
+
+    def _refuse_on_replicas(self):
         for part in _parts(self.inner_optimizer):
             _refuse_on_replicas(part)
 
@@ -326,6 +329,7 @@ class Keras3Face(
             tf.distribute.get_replica_context().merge_call(
                 lambda _: self.build(variables)
             )
+        self._refuse_on_replicas()  # what parts made just now cannot do
         known, key = _known_variables(self.inner_optimizer)
         checks.refuse_unknown(
             [checks.name_of(v) for v in unchecked if key(v) not in known]
