@@ -141,9 +141,12 @@ def _summed_rows(tensors):
     for rows, indices in zip(tensors[::2], tensors[1::2]):
         if indices.shape.rank != 1:
             indices = tf.reshape(indices, [-1])
-        unique = tf.unique(indices)
-        count = tf.size(unique.y)
-        sums = tf.math.unsorted_segment_sum(rows, unique.idx, count)
+        # The first index a second time: an optimizer adds up rows by `tf.unique` too,
+        # and XLA cannot compile that of the result of another with room for one.
+        unique = tf.unique(tf.concat([indices, indices[:1]], axis=0))
+        sums = tf.math.unsorted_segment_sum(
+            rows, unique.idx[: tf.size(indices)], tf.size(unique.y)
+        )
         if not tf.executing_eagerly():
             sums._tf_lso_at_most = rows.shape.num_elements()
         results += [sums, unique.y]
