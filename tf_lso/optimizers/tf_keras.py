@@ -37,15 +37,16 @@ class _TFKerasFace(
         del name
 
     def _check_inner(self, inner):
-        self._without_aggregation(inner)
+        self._keywords(inner)
 
-    def _without_aggregation(self, inner):
-        """The keyword argument that leaves summing to this wrapper, a dict."""
+    def _keywords(self, inner, name=None):
+        """What its apply_gradients takes: the name, and what leaves summing to us."""
         parameters = inspect.signature(inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        named = {"name": name} if takes_any or "name" in parameters else {}
         for keyword, value in self._aggregation_off.items():
             if keyword in parameters or takes_any:
-                return {keyword: value}
+                return {keyword: value, **named}
         keyword = next(iter(self._aggregation_off))
         raise TypeError(
             f"apply_gradients() of {type(inner).__name__} takes no {keyword!r}, which "
@@ -64,8 +65,7 @@ class _TFKerasFace(
         """Let the inner optimizer update the variables, in replica context."""
         return self.inner_optimizer.apply_gradients(
             list(zip(gradients, variables)),
-            name=name,
-            **self._without_aggregation(self.inner_optimizer),
+            **self._keywords(self.inner_optimizer, name),
         )
 
     def skip_inner(self):

@@ -118,12 +118,28 @@ def values_of(gradients):
     ]
 
 
+def _in_tensors(slices):
+    """`slices` with tensors, where a caller may have put a list, a tuple or an array."""
+
+    def tensor(value, hint):
+        return None if value is None else tf.convert_to_tensor(value, dtype_hint=hint)
+
+    return tf.IndexedSlices(
+        tensor(slices.values, tf.float32),
+        tensor(slices.indices, tf.int64),
+        tensor(slices.dense_shape, tf.int64),
+    )
+
+
 def with_dense_shape(gradient, variable):
     """Return `gradient`; slices that lack their dense shape get the variable's.
 
     `tf.IndexedSlices` may come without it, and Keras 3 optimizers need it.
     """
-    if isinstance(gradient, tf.IndexedSlices) and gradient.dense_shape is None:
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    gradient = _in_tensors(gradient)
+    if gradient.dense_shape is None:
         shape = tf.constant(
             variable.shape.as_list()
             if hasattr(variable.shape, "as_list")
@@ -165,7 +181,7 @@ def with_summed_rows(gradients):
     Adam squares. The result has a row per different index, never the shape of the
     whole variable.
     """
-    sparse = [g for g in gradients if isinstance(g, tf.IndexedSlices)]
+    sparse = [_in_tensors(g) for g in gradients if isinstance(g, tf.IndexedSlices)]
     tensors = [tensor for g in sparse for tensor in (g.values, g.indices)]
     results = _summed_rows(tensors)
     summed = iter(
