@@ -4,6 +4,7 @@ Imported only where tf_keras has been imported by the program.
 """
 
 import inspect
+import sys
 
 import tensorflow as tf
 import tf_keras
@@ -60,6 +61,7 @@ class _TFKerasFace(
         self.__dict__["_trackable"] = self.inner_optimizer
         if self.dynamic:
             self._track_trackable(self.loss_scale_state, "loss_scale")
+        self._initialize_in_sessions()
 
     def apply_inner(self, gradients, variables, name):
         """Let the inner optimizer update the variables, in replica context."""
@@ -90,8 +92,21 @@ class _TFKerasFace(
         var_list = list(var_list)
         with checks.building, tf.init_scope():
             self._build_inner(var_list)
+            self._initialize_in_sessions()
         self.__dict__["_build_list"] = var_list
         self._set_pending()
+
+    def _initialize_in_sessions(self):
+        """Let sessions of tf_keras, in graphs of TensorFlow 1, initialize all variables.
+
+        There is no public way; tests/optimizers/test_tensorflow_1.py fails if it moves.
+        """
+        track = sys.modules[tf_keras.backend.get_value.__module__].track_variable
+        listed = (*self.weights, *self._own_variables())
+        unlisted = vars(self.inner_optimizer).values()  # such as a learning rate
+        for variable in (*listed, *unlisted):
+            if isinstance(variable, tf.Variable):
+                track(variable)
 
     def _counter(self):
         return self.inner_optimizer.iterations
