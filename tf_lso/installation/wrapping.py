@@ -95,7 +95,8 @@ def _patch_tf_keras(tf_keras):
     def get_optimizer(self, optimizer):
         return chosen(self, optimizer)
 
-    # What models are made of without eager execution.
+    # What models are made of without eager execution, private as well;
+    # tests/optimizers/test_tensorflow_1.py is about it.
     owner_v1 = importlib.import_module(f"{owner.__module__}_v1").Model
     original_v1 = vars(owner_v1)["_set_optimizer"]
 
