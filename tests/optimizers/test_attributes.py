@@ -687,3 +687,53 @@ def test_an_attribute_of_the_users_own_stays_on_the_wrapper(optimizer):
     optimizer.my_note = "kept"
     assert optimizer.my_note == "kept"
     assert not hasattr(optimizer.inner_optimizer, "my_note")
+
+
+# --- Methods of the inner optimizer.
+
+
+@pytest.mark.parametrize("family", ["keras3", "new"])
+@pytest.mark.parametrize("by", ["var_list", "var_names"])
+def test_what_is_excluded_from_weight_decay_does_not_decay(family, by):
+    inner = FAMILIES[family].SGD(0.1, weight_decay=0.5)
+    optimizer = tf_lso.LossScaleOptimizer(inner)
+    x, y = tf.Variable(1.0, name="kernel"), tf.Variable(1.0, name="bias")
+    excluded = {"var_list": [y], "var_names": ["bias"]}[by]
+    optimizer.exclude_from_weight_decay(**{by: excluded})
+    optimizer.minimize(lambda: 0.0 * x + 0.0 * y, [x, y])
+    assert float(x) == pytest.approx(0.95)
+    assert float(y) == 1.0
+
+
+def test_the_legacy_optimizer_has_no_weight_decay_to_exclude_from():
+    assert not hasattr(wrapped("legacy"), "exclude_from_weight_decay")
+
+
+def test_variables_and_updates_by_hand_are_those_of_the_inner_optimizer():
+    optimizer = wrapped("keras3")
+    x = keras.Variable(1.0, name="x")
+    optimizer.build([x])
+    for made in (
+        optimizer.add_variable((), name="a"),
+        optimizer.add_variable_from_reference(x, name="b"),
+        *optimizer.add_optimizer_variables([x], "c"),
+    ):
+        assert any(made is v for v in optimizer.inner_optimizer.variables)
+    optimizer.update_step(tf.constant(1.0), x, 0.5)
+    assert float(x) == 0.5
+    optimizer.assign_add(x, 1.0)
+    assert float(x) == 1.5
+
+
+def test_no_public_method_of_the_base_class_works_on_the_wrapper_alone(family):
+    """What Keras adds is delegated or written here, or it is listed with a reason."""
+    works_on_what_ours_returns = {"save_own_variables"}  # `variables`
+    optimizer = wrapped(family)
+    inherited = set()
+    for name in dir(BASES[family][0]):
+        owner = next(
+            (c for c in type(optimizer).__mro__ if name in vars(c)), type(optimizer)
+        )
+        if not name.startswith("_") and not owner.__module__.startswith("tf_lso"):
+            inherited.add(name)
+    assert inherited <= works_on_what_ours_returns

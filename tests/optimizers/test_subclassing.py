@@ -329,6 +329,29 @@ class TestOfTheInnerOptimizer:
         assert float(x) == 0.5
 
 
+class _LegacyWithoutName(FAMILIES["legacy"].SGD):
+    def apply_gradients(self, grads_and_vars, experimental_aggregate_gradients=True):
+        return super().apply_gradients(
+            grads_and_vars,
+            experimental_aggregate_gradients=experimental_aggregate_gradients,
+        )
+
+
+class _NewWithoutName(FAMILIES["new"].SGD):
+    def apply_gradients(self, grads_and_vars, skip_gradients_aggregation=False):
+        return super().apply_gradients(
+            grads_and_vars, skip_gradients_aggregation=skip_gradients_aggregation
+        )
+
+
+@pytest.mark.parametrize("cls", [_LegacyWithoutName, _NewWithoutName])
+def test_apply_gradients_that_takes_no_name(cls, x):
+    optimizer = tf_lso.LossScaleOptimizer(cls(0.25))
+    optimizer.apply_gradients([(tf.constant(2.0), x)])
+    optimizer.apply_gradients([(tf.constant(2.0), x)], name="a_name")
+    assert float(x) == 0.0
+
+
 def test_keras_3s_multi_optimizer_sums_once_on_replicas(mirrored2):
     """It combines optimizers, each of which would sum the gradients again."""
     if not hasattr(keras.optimizers, "MultiOptimizer"):

@@ -7,7 +7,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.families import wrapped
+from tests.families import STYLES, wrapped
 from tf_lso.scaling import gradients as gradients_lib
 
 
@@ -288,3 +288,41 @@ def test_a_float16_loss_that_fits_does_not_warn(family, caplog):
     optimizer.get_scaled_loss(tf.constant(4.0, tf.float16))
     optimizer.get_scaled_loss(tf.constant(1e30))
     assert "float16" not in caplog.text
+
+
+_PARTS = {
+    "tuples": ([[1.0], [2.0], [3.0]], (0, 2, 2), (3, 1)),
+    "lists": ([[1.0], [2.0], [3.0]], [0, 2, 2], [3, 1]),
+    "arrays": (
+        np.float32([[1.0], [2.0], [3.0]]),
+        np.array([0, 2, 2]),
+        np.array([3, 1]),
+    ),
+    "no shape": (tf.constant([[1.0], [2.0], [3.0]]), [0, 2, 2], None),
+    "no rows": (tf.zeros([0, 1]), [], (3, 1)),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("parts", _PARTS)
+def test_slices_of_anything_that_holds_numbers(parts, style, compiled, family):
+    """`tf.IndexedSlices` takes them as they are."""
+    x = tf.Variable([[0.0], [0.0], [0.0]])
+    optimizer = wrapped(family, scale=8)
+    slices = tf.IndexedSlices(*_PARTS[parts])
+
+    def step():
+        assert optimizer.check_finite([slices]) is not None
+        if style == "legacy":
+            optimizer.get_scaled_loss(tf.constant(1.0))
+            optimizer.apply_gradients(
+                zip(optimizer.get_unscaled_gradients([slices]), [x])
+            )
+        else:
+            optimizer.scale_loss(tf.constant(1.0))
+            optimizer.apply_gradients([(slices, x)])
+
+    (tf.function(step) if compiled else step)()
+    rows = [0.0, 0.0, 0.0] if parts == "no rows" else [1.0, 0.0, 5.0]
+    np.testing.assert_allclose(x.numpy()[:, 0], np.multiply(rows, -0.1 / 8), rtol=1e-6)

@@ -5,6 +5,7 @@ patch takes (keras, ledger) and mends one format; files of tf_keras itself load 
 """
 
 import functools
+import importlib
 import os
 
 import h5py
@@ -111,4 +112,22 @@ def patch_saved_model(keras, ledger):
     ledger.set_attribute(loader, "load", load)
 
 
-PATCHES = (patch_keras_files, patch_h5, patch_saved_model)
+def patch_compile_in_graphs(keras, ledger):
+    """Let `compile` in a graph of TensorFlow 1 take a wrapped optimizer as it is.
+
+    tf_keras itself knows there only its first wrapper's class, and wraps ours again.
+    """
+    module = importlib.import_module(f"{keras.Model.__module__}_v1")
+    original = vars(module.Model)["_set_optimizer"]
+
+    @functools.wraps(original)
+    def set_optimizer(self, optimizer):
+        if _is_ours(optimizer):
+            self.optimizer = optimizer
+        else:
+            original(self, optimizer)
+
+    ledger.set_attribute(module.Model, "_set_optimizer", set_optimizer)
+
+
+PATCHES = (patch_keras_files, patch_h5, patch_saved_model, patch_compile_in_graphs)

@@ -6,6 +6,7 @@ loss scale of an experimental policy.
 """
 
 import functools
+import importlib
 import threading
 
 from tf_lso import log
@@ -80,18 +81,36 @@ def _patch_tf_keras(tf_keras):
     # tests/policies/test_policies.py fails when it moves.
     import tensorflow as tf
 
+    def chosen(model, optimizer):
+        return tf.nest.map_structure(
+            lambda one: wrapped(tf_keras.optimizers.get(one), model.dtype_policy),
+            optimizer,
+        )
+
     owner = tf_keras.Model
     original = vars(owner)["_get_optimizer"]
 
     @functools.wraps(original)
     def get_optimizer(self, optimizer):
-        return tf.nest.map_structure(
-            lambda one: wrapped(tf_keras.optimizers.get(one), self.dtype_policy),
-            optimizer,
-        )
+        return chosen(self, optimizer)
+
+    # What models are made of without eager execution, private as well;
+    # tests/optimizers/test_tensorflow_1.py is about it.
+    owner_v1 = importlib.import_module(f"{owner.__module__}_v1").Model
+    original_v1 = vars(owner_v1)["_set_optimizer"]
+
+    @functools.wraps(original_v1)
+    def set_optimizer(self, optimizer):
+        self.optimizer = chosen(self, optimizer)
 
     owner._get_optimizer = get_optimizer
-    return lambda: _restore(owner, "_get_optimizer", original)
+    owner_v1._set_optimizer = set_optimizer
+
+    def restore():
+        _restore(owner, "_get_optimizer", original)
+        _restore(owner_v1, "_set_optimizer", original_v1)
+
+    return restore
 
 
 def _restore(owner, name, original):

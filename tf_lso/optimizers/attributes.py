@@ -30,6 +30,14 @@ def _of_inner(name, what):
     return property(read, write, doc=f"{what}, of the inner optimizer; may be set.")
 
 
+def _method_of_inner(name):
+    """A property that is a method of the inner optimizer, where that has it."""
+    return property(
+        lambda self: getattr(self.inner_optimizer, name),
+        doc=f"`{name}` of the inner optimizer.",
+    )
+
+
 class Attributes:
     """What a program reads and sets on a loss-scaled optimizer."""
 
@@ -95,6 +103,16 @@ class Attributes:
     ema_overwrite_frequency = _of_inner(
         "ema_overwrite_frequency", "Steps between overwriting weights by averages"
     )
+
+    # Methods of the families' base classes, which would change the wrapper alone.
+    add_optimizer_variables = _method_of_inner("add_optimizer_variables")
+    add_variable = _method_of_inner("add_variable")
+    add_variable_from_reference = _method_of_inner("add_variable_from_reference")
+    assign = _method_of_inner("assign")
+    assign_add = _method_of_inner("assign_add")
+    assign_sub = _method_of_inner("assign_sub")
+    exclude_from_weight_decay = _method_of_inner("exclude_from_weight_decay")
+    update_step = _method_of_inner("update_step")
 
     @property
     def learning_rate(self):

@@ -1,6 +1,7 @@
 """What the faces ask of variables, pairs and strategies, and what they refuse."""
 
 import contextlib
+import sys
 import threading
 
 import numpy as np
@@ -112,7 +113,15 @@ def raw(variable):
 
 def numpy(variable):
     """The value of a variable of any kind as an array, on the first local replica."""
-    return copies(variable)[0].numpy()
+    variable = copies(variable)[0]
+    if in_graph_of_tensorflow_1():
+        return _session_of_keras().get_value(variable)
+    return variable.numpy()
+
+
+def _session_of_keras():
+    """What reads and sets variables in a session: only tf_keras has sessions."""
+    return sys.modules["tf_keras"].backend
 
 
 def copies(variable):
@@ -132,13 +141,7 @@ def name_of(variable):
     )
 
 
-def value_for(variable, array):
-    """Return `array` as a tensor that `variable` can be set to.
-
-    Raises:
-      TypeError: if it holds no numbers.
-      ValueError: if its shape is another.
-    """
+def _array_for(variable, array):
     array = np.asarray(array)
     if array.dtype.kind in "OSU":  # objects and texts
         raise TypeError(
@@ -150,20 +153,24 @@ def value_for(variable, array):
             f"The array for {name_of(variable)} in 'weights' has the shape {array.shape}, "
             f"but needs {tuple(variable.shape)}."
         )
-    return tf.cast(array, raw(variable).dtype)
+    return array
 
 
 def assign_all(variables, arrays):
     """Assign each array to the variable of its place, or none if one does not fit.
 
     Raises:
-      TypeError, ValueError: as `value_for`.
+      TypeError: if an array holds no numbers.
+      ValueError: if its shape is another.
     """
-    values = [value_for(v, array) for v, array in zip(variables, arrays)]
-    for variable, value in zip(variables, values):
-        # One by one, which is right in the thread of a replica too.
-        for copy in copies(variable):
-            copy.assign(value)
+    arrays = [_array_for(v, array) for v, array in zip(variables, arrays)]
+    # One by one, which is right in the thread of a replica too.
+    pairs = [(c, array) for v, array in zip(variables, arrays) for c in copies(v)]
+    if in_graph_of_tensorflow_1():
+        _session_of_keras().batch_set_value(pairs)
+        return
+    for copy, array in pairs:
+        copy.assign(tf.cast(array, copy.dtype))
 
 
 def refuse_nongradients(gradients):

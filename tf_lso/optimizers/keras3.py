@@ -13,6 +13,7 @@ from tf_lso.optimizers import (
     slots,
     surface,
 )
+from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import replica
 
 OPTIMIZER = keras.optimizers.Optimizer
@@ -87,6 +88,20 @@ def _count_steps_once(optimizer):
     variable.__dict__.update(assign_add=assign_add, assign=assign)
 
 
+def _tolerate_no_gradients(part):
+    """Let a part of a MultiOptimizer take gradients that are all None, and do nothing.
+
+    Keras 3 raises there, after other parts have updated their variables.
+    """
+    keras_apply = part.apply
+
+    def apply(grads, trainable_variables=None):
+        if any(gradient is not None for gradient in grads):
+            keras_apply(grads, trainable_variables)
+
+    part.__dict__["apply"] = apply
+
+
 def _build_under(optimizer, strategy):
     """Make `optimizer` create and update its variables under `strategy`."""
     for part in _parts(optimizer):
@@ -95,6 +110,28 @@ def _build_under(optimizer, strategy):
 
 def _known_variables(optimizer):
     return optimizer._trainable_variables_indices, optimizer._var_key
+
+
+def _refuse_on_replicas(optimizer):
+    """Raise ValueError for what Keras 3 itself cannot do under several replicas."""
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if optimizer.gradient_accumulation_steps and replicas > 1:
+        raise ValueError(
+            "gradient_accumulation_steps="
+            f"{optimizer.gradient_accumulation_steps} of the inner optimizer does not "
+            f"work under a strategy of {replicas} replicas, in Keras 3 itself. "
+            "Accumulate in the training loop: add up the unscaled gradients of the "
+            "micro-batches in variables made in strategy.scope(), and call "
+            "apply_gradients() with them after the last one; "
+            "compat_docs/distribution.md has the program."
+        )
+    if optimizer.use_ema and optimizer.ema_overwrite_frequency and replicas > 1:
+        raise ValueError(
+            f"ema_overwrite_frequency={optimizer.ema_overwrite_frequency} of the inner "
+            f"optimizer does not work under a strategy of {replicas} replicas, in "
+            "Keras 3 itself. Set it to None, and call finalize_variable_values() in "
+            "`with strategy.scope():` when the averages are wanted."
+        )
 
 
 def register(cls, bound):
@@ -137,18 +174,33 @@ class Keras3Face(
         inner = self.inner_optimizer
         # As Keras's own wrapper: otherwise the gradients would be divided by it too.
         inner.loss_scale_factor = None
-        for part in _parts(inner):
-            sum_gradients_only_once(part)
-            _count_steps_once(part)
+        self._take_over_parts()
         for name, variable in self.loss_scale_state.named_variables():
             variable.path = f"{self.name}/{name}"  # by which Keras 3 knows variables
         if inner.built:
             self._note_built()
 
+    def _take_over_parts(self):
+        """Change what must be changed of each optimizer, once.
+
+        A MultiOptimizer that was given a function has parts only once it is built.
+        """
+        for part in _parts(self.inner_optimizer):
+            if not part.__dict__.get("_taken_over_by_tf_lso"):
+                part.__dict__["_taken_over_by_tf_lso"] = True
+                sum_gradients_only_once(part)
+                _count_steps_once(part)
+                if part is not self.inner_optimizer:
+                    _tolerate_no_gradients(part)
+
     # --- The flow.
 
     def aggregate_inner(self, gradients, variables):
-        """Return the gradients summed over all replicas, and their variables."""
+        """Return the gradients summed over all replicas, and their variables.
+
+        Of variables that are overwritten each replica keeps its own next value, as
+        with the bare optimizer.
+        """
         aggregate = checks.own_aggregation(self.inner_optimizer, OPTIMIZER)
         if aggregate is not None:
             return checks.unzip(aggregate(list(zip(gradients, variables))))
@@ -156,20 +208,34 @@ class Keras3Face(
             return gradients, variables
         # A gradient that no operation of this replica made may have no device, which
         # the reduction goes by.
-        gradients = [
+        to_sum = [
             g
             if g.device
             else tf.nest.map_structure(tf.identity, g, expand_composites=True)
-            for g in gradients
+            for g, v in zip(gradients, variables)
+            if not gradients_lib.overwrites(v)
         ]
         context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, gradients), variables
+        summed = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, to_sum))
+        return [
+            g if gradients_lib.overwrites(v) else next(summed)
+            for g, v in zip(gradients, variables)
+        ], variables
 
     def apply_inner(self, gradients, variables, name):
         """Let the inner optimizer update the variables, in replica context."""
         del name
+        pairs = list(zip(gradients, variables))
+        if len(_parts(self.inner_optimizer)) > 1:
+            pairs += self._without_gradient(variables)
         with already_summed():
-            return self.inner_optimizer.apply_gradients(list(zip(gradients, variables)))
+            return self.inner_optimizer.apply_gradients(pairs)
+
+    def _without_gradient(self, variables):
+        """A pair for each variable not in the list, which a MultiOptimizer asks for."""
+        _, key = _known_variables(self.inner_optimizer)
+        given = {key(variable) for variable in variables}
+        return [(None, v) for v in self._built_variables() if key(v) not in given]
 
     def skip_inner(self):
         """Count a step that is not applied.
@@ -177,9 +243,11 @@ class Keras3Face(
         With gradient accumulation the counter counts micro-steps, and a skipped one
         adds nothing to the sum: it is left out of the count.
         """
-        if self.inner_optimizer.gradient_accumulation_steps:
-            return []
-        counters = [_iteration_variable(part) for part in _parts(self.inner_optimizer)]
+        counters = [
+            _iteration_variable(part)
+            for part in _parts(self.inner_optimizer)
+            if not part.gradient_accumulation_steps
+        ]
         return [checks.raw(counter).assign_add(1) for counter in counters]
 
     # --- Building.
@@ -202,6 +270,8 @@ class Keras3Face(
                 with tf.init_scope(), checks.scope_of(strategy):
                     _build_under(self.inner_optimizer, strategy)
                     self.inner_optimizer.build(var_list)
+                    _build_under(self.inner_optimizer, strategy)  # parts made just now
+                self._take_over_parts()
             self._note_built()
 
     def _note_built(self):
@@ -250,28 +320,16 @@ class Keras3Face(
 
     def _prepare(self, variables, used):
         del used  # Keras 3 builds on all variables, also those without a gradient
-        inner = self.inner_optimizer
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        if inner.gradient_accumulation_steps and replicas > 1:
-            raise ValueError(
-                "gradient_accumulation_steps="
-                f"{inner.gradient_accumulation_steps} of the inner optimizer does not "
-                f"work under a strategy of {replicas} replicas, in Keras 3 itself. "
-                "Accumulate in the training loop: add up the unscaled gradients of the "
-                "micro-batches in variables made in strategy.scope(), and call "
-                "apply_gradients() with them after the last one; "
-                "compat_docs/distribution.md has the program."
-            )
-        if inner.use_ema and inner.ema_overwrite_frequency and replicas > 1:
-            raise ValueError(
-                f"ema_overwrite_frequency={inner.ema_overwrite_frequency} of the inner "
-                f"optimizer does not work under a strategy of {replicas} replicas, in "
-                "Keras 3 itself. Set it to None, and call finalize_variable_values() in "
-                "`with strategy.scope():` when the averages are wanted."
-            )
+        self._refuse_on_replicas()
         unchecked = self._unchecked(variables)
-        if not unchecked:
-            return
+        if unchecked:
+            self._build_for(variables, unchecked)
+
+    def _refuse_on_replicas(self):
+        for part in _parts(self.inner_optimizer):
+            _refuse_on_replicas(part)
+
+    def _build_for(self, variables, unchecked):
         # Also if it says that it is built: another thread may be at it just now.
         if tf.__internal__.distribute.strategy_supports_no_merge_call():
             self.build(variables)
@@ -279,7 +337,8 @@ class Keras3Face(
             tf.distribute.get_replica_context().merge_call(
                 lambda _: self.build(variables)
             )
-        known, key = _known_variables(inner)
+        self._refuse_on_replicas()  # what parts made just now cannot do
+        known, key = _known_variables(self.inner_optimizer)
         checks.refuse_unknown(
             [checks.name_of(v) for v in unchecked if key(v) not in known]
         )

@@ -198,6 +198,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
                 if g is not None
             ]
         )
+        grads = self._with_next_values(grads, variables)
         if "get_unscaled_gradients" in self._overridden and (
             self._protocol.divisor(grads) is not None
         ):
@@ -221,6 +222,19 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             # A function runs what has effects; such a graph only what is asked for.
             return tf.function(step, autograph=False)(list(grads)).op
         return step(grads)
+
+    def _with_next_values(self, grads, variables):
+        """`grads`, with next values of variables as they were before they were divided.
+
+        `get_unscaled_gradients` could not know them: it gets no variables.
+        """
+        if not any(map(gradients_lib.overwrites, variables)):
+            return grads
+        divided = self.unscaled_gradients.sources(grads)
+        return [
+            g * tf.cast(d[1](), g.dtype) if d and gradients_lib.overwrites(v) else g
+            for g, d, v in zip(grads, divided, variables)
+        ]
 
     def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
         """Compute gradients of the loss and apply them.

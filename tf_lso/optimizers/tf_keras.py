@@ -4,6 +4,7 @@ Imported only where tf_keras has been imported by the program.
 """
 
 import inspect
+import sys
 
 import tensorflow as tf
 import tf_keras
@@ -37,15 +38,16 @@ class _TFKerasFace(
         del name
 
     def _check_inner(self, inner):
-        self._without_aggregation(inner)
+        self._keywords(inner)
 
-    def _without_aggregation(self, inner):
-        """The keyword argument that leaves summing to this wrapper, a dict."""
+    def _keywords(self, inner, name=None):
+        """What its apply_gradients takes: the name, and what leaves summing to us."""
         parameters = inspect.signature(inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        named = {"name": name} if takes_any or "name" in parameters else {}
         for keyword, value in self._aggregation_off.items():
             if keyword in parameters or takes_any:
-                return {keyword: value}
+                return {keyword: value, **named}
         keyword = next(iter(self._aggregation_off))
         raise TypeError(
             f"apply_gradients() of {type(inner).__name__} takes no {keyword!r}, which "
@@ -59,13 +61,13 @@ class _TFKerasFace(
         self.__dict__["_trackable"] = self.inner_optimizer
         if self.dynamic:
             self._track_trackable(self.loss_scale_state, "loss_scale")
+        self._initialize_in_sessions()
 
     def apply_inner(self, gradients, variables, name):
         """Let the inner optimizer update the variables, in replica context."""
         return self.inner_optimizer.apply_gradients(
             list(zip(gradients, variables)),
-            name=name,
-            **self._without_aggregation(self.inner_optimizer),
+            **self._keywords(self.inner_optimizer, name),
         )
 
     def skip_inner(self):
@@ -90,8 +92,21 @@ class _TFKerasFace(
         var_list = list(var_list)
         with checks.building, tf.init_scope():
             self._build_inner(var_list)
+            self._initialize_in_sessions()
         self.__dict__["_build_list"] = var_list
         self._set_pending()
+
+    def _initialize_in_sessions(self):
+        """Let sessions of tf_keras, in graphs of TensorFlow 1, initialize all variables.
+
+        There is no public way; tests/optimizers/test_tensorflow_1.py fails if it moves.
+        """
+        track = sys.modules[tf_keras.backend.get_value.__module__].track_variable
+        listed = (*self.weights, *self._own_variables())
+        unlisted = vars(self.inner_optimizer).values()  # such as a learning rate
+        for variable in (*listed, *unlisted):
+            if isinstance(variable, tf.Variable):
+                track(variable)
 
     def _counter(self):
         return self.inner_optimizer.iterations

@@ -60,16 +60,17 @@ def _with_values(gradient, values):
     return tf.IndexedSlices(values, gradient.indices, dense_shape=gradient.dense_shape)
 
 
-def scaled_of(gradients, variables):
-    """Return the gradients that a loss has scaled, and None in the place of others.
+def overwrites(variable):
+    """Whether the "gradient" of `variable` is its next value, which no loss has scaled.
 
-    Keras 3's float8 layers have variables whose "gradient" is their next value, which
-    no loss has scaled; Keras marks them.
+    Keras 3's float8 layers have such variables; Keras marks them.
     """
-    return [
-        None if getattr(variable, "overwrite_with_gradient", False) else gradient
-        for gradient, variable in zip(gradients, variables)
-    ]
+    return getattr(variable, "overwrite_with_gradient", False)
+
+
+def scaled_of(gradients, variables):
+    """Return the gradients that a loss has scaled, and None in the place of others."""
+    return [None if overwrites(v) else g for g, v in zip(gradients, variables)]
 
 
 def values_of(gradients):
@@ -84,12 +85,28 @@ def values_of(gradients):
     ]
 
 
+def _in_tensors(slices):
+    """`slices` with tensors, where a caller may have put a list, a tuple or an array."""
+
+    def tensor(value, hint):
+        return None if value is None else tf.convert_to_tensor(value, dtype_hint=hint)
+
+    return tf.IndexedSlices(
+        tensor(slices.values, tf.float32),
+        tensor(slices.indices, tf.int64),
+        tensor(slices.dense_shape, tf.int64),
+    )
+
+
 def with_dense_shape(gradient, variable):
     """Return `gradient`; slices that lack their dense shape get the variable's.
 
     `tf.IndexedSlices` may come without it, and Keras 3 optimizers need it.
     """
-    if isinstance(gradient, tf.IndexedSlices) and gradient.dense_shape is None:
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    gradient = _in_tensors(gradient)
+    if gradient.dense_shape is None:
         shape = tf.constant(
             variable.shape.as_list()
             if hasattr(variable.shape, "as_list")
@@ -107,9 +124,12 @@ def _summed_rows(tensors):
     for rows, indices in zip(tensors[::2], tensors[1::2]):
         if indices.shape.rank != 1:
             indices = tf.reshape(indices, [-1])
-        unique = tf.unique(indices)
-        count = tf.size(unique.y)
-        sums = tf.math.unsorted_segment_sum(rows, unique.idx, count)
+        # The first index a second time: an optimizer adds up rows by `tf.unique` too,
+        # and XLA cannot compile that of the result of another with room for one.
+        unique = tf.unique(tf.concat([indices, indices[:1]], axis=0))
+        sums = tf.math.unsorted_segment_sum(
+            rows, unique.idx[: tf.size(indices)], tf.size(unique.y)
+        )
         if not tf.executing_eagerly():
             sums._tf_lso_at_most = rows.shape.num_elements()
         results += [sums, unique.y]
@@ -128,7 +148,7 @@ def with_summed_rows(gradients):
     Adam squares. The result has a row per different index, never the shape of the
     whole variable.
     """
-    sparse = [g for g in gradients if isinstance(g, tf.IndexedSlices)]
+    sparse = [_in_tensors(g) for g in gradients if isinstance(g, tf.IndexedSlices)]
     tensors = [tensor for g in sparse for tensor in (g.values, g.indices)]
     results = _summed_rows(tensors)
     summed = iter(

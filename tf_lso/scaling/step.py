@@ -60,7 +60,8 @@ def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
     if scaled:
         return _apply_scaled(face, *scaled, variables, name)
     # What tf_lso did not sum itself may differ between replicas; they must agree.
-    equal = aggregate and face.aggregates_in_full
+    overwritten = any(gradients_lib.overwrites(v) for v in variables)
+    equal = aggregate and face.aggregates_in_full and not overwritten
     return apply_lib.apply_or_skip(
         loss_scale.update_aggregated if equal else loss_scale.update,
         gradients,

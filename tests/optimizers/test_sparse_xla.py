@@ -1,0 +1,89 @@
+"""Sparse gradients of few rows in functions that XLA compiles.
+
+The last batch of an epoch may have a single row.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES
+
+OPTIMIZERS = ["SGD", "Adam", "RMSprop", "Adagrad"]
+# Compiled, the bare legacy one fails too: its operation has no kernel.
+CASES = [
+    (family, name)
+    for family in FAMILIES
+    for name in OPTIMIZERS
+    if (family, name) != ("legacy", "Adagrad")
+]
+
+
+def _trained(inner, wrap, batches, compiled, loop=False, known=False):
+    """Two embeddings after a step with the rows of each batch."""
+    tables = [
+        tf.Variable(np.arange(16, dtype="float32").reshape(8, 2) + 1.0, name=name)
+        for name in ("one", "other")
+    ]
+    optimizer = tf_lso.LossScaleOptimizer(inner) if wrap else inner
+    build = getattr(optimizer, "build", None) or optimizer._create_all_weights
+    build(tables)
+
+    def step(rows):
+        with tf.GradientTape() as tape:
+            one, other = (tf.gather(table, rows) for table in tables)
+            loss = tf.reduce_sum(one**2) + 0.5 * tf.reduce_sum(other)
+            if wrap:
+                loss = optimizer.get_scaled_loss(loss)
+        gradients = tape.gradient(loss, tables)
+        if wrap:
+            gradients = optimizer.get_unscaled_gradients(gradients)
+        optimizer.apply_gradients(zip(gradients, tables))
+
+    def steps(rows):
+        for _ in tf.range(2 if loop else 1):
+            step(rows)
+
+    signature = None if known else [tf.TensorSpec([None], tf.int32)]
+    function = tf.function(
+        steps if loop else step, jit_compile=compiled, input_signature=signature
+    )
+    for rows in batches:
+        function(tf.constant(rows, tf.int32))
+    return np.stack([table.numpy() for table in tables])
+
+
+def _new(family, name):
+    return getattr(FAMILIES[family], name)(0.5)
+
+
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_batches_of_any_number_of_rows(family, name):
+    batches = [[3, 5], [5], [2]]
+    ours = _trained(_new(family, name), True, batches, compiled=True)
+    bare = _trained(_new(family, name), False, batches, compiled=False)
+    np.testing.assert_allclose(ours, bare, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loop", [True, False])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_batch_that_is_known_to_have_one_row(family, loop):
+    ours, bare = (
+        _trained(
+            _new(family, "RMSprop"), ours, [[3]], compiled=ours, loop=loop, known=True
+        )
+        for ours in (True, False)
+    )
+    np.testing.assert_allclose(ours, bare, rtol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [[3, 3], [3, 5, 3, 3]])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_of_one_index(family, batch):
+    """As without XLA: rows of one index are added up before they are squared."""
+    compiled, plain = (
+        _trained(_new(family, "RMSprop"), True, [batch], compiled=compiled)
+        for compiled in (True, False)
+    )
+    np.testing.assert_allclose(compiled, plain, rtol=1e-5)

@@ -1,0 +1,177 @@
+"""Models of tf_keras in programs that disable eager execution.
+
+Each case is a process of its own, since that cannot be undone.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+_PROGRAM = """
+import json, os, sys
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+import numpy as np
+import tensorflow as tf
+import tf_keras
+SETUP
+tf.compat.v1.disable_eager_execution()
+out = {}
+
+def compiled(optimizer):
+    layers = [
+        tf_keras.layers.Dense(4, input_shape=(3,), kernel_initializer="ones"),
+        tf_keras.layers.Dense(1, dtype="float32", kernel_initializer="ones"),
+    ]
+    model = tf_keras.Sequential(layers)
+    model.compile(optimizer, "mse")
+    return model
+
+x = np.random.RandomState(0).rand(16, 3).astype("float32")
+y = x.sum(1, keepdims=True)
+K = tf_keras.backend
+BODY
+print("RESULT", json.dumps(out))
+"""
+
+_TRAIN = """
+model = compiled(WRAP(tf_keras.optimizers.FAMILYSGD(0.01, momentum=0.5)))
+history = model.fit(x, y, batch_size=8, epochs=4, shuffle=False, verbose=0)
+optimizer = model.optimizer
+out["class"] = type(optimizer).__module__
+out["losses"] = history.history["loss"]
+out["iterations"] = int(K.get_value(optimizer.iterations))
+if hasattr(optimizer, "loss_scale"):
+    scale = optimizer.loss_scale
+    out["scale"] = float(K.get_value(scale() if callable(scale) else scale))
+"""
+
+_SET = 'import tf_lso; tf_lso.keras.mixed_precision.set_global_policy("mixed_float16")'
+_OWN = 'tf_keras.mixed_precision.set_global_policy("mixed_float16")'
+_EXPERIMENTAL = (
+    "from tf_lso.keras.mixed_precision import experimental as e\n"
+    'e.set_policy(e.Policy("mixed_float16", loss_scale=SCALE))'
+)
+
+
+def _run(body, setup, wrap="", family="legacy.", folder=None):
+    program = _PROGRAM.replace("SETUP", "").replace("BODY", f"{setup}\n{body}")
+    program = program.replace("WRAP", wrap).replace("FAMILY", family)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    assert lines, done.stderr[-3000:]
+    return json.loads(lines[0].removeprefix("RESULT"))
+
+
+@pytest.fixture(scope="module")
+def tf_keras_own():
+    return _run(_TRAIN, _OWN)
+
+
+@pytest.mark.parametrize(
+    ("setup", "wrap", "family"),
+    [
+        (_SET, "", "legacy."),
+        (_SET, "", ""),
+        (f"import tf_lso; tf_lso.install(); {_OWN}", "", "legacy."),
+        (f"import tf_lso; {_OWN}", "tf_lso.LossScaleOptimizer", "legacy."),
+    ],
+    ids=["policy", "newer", "install", "wrapped"],
+)
+def test_fit_trains_as_with_tf_kerass_own_wrapper(setup, wrap, family, tf_keras_own):
+    """That of legacy optimizers: tf_keras wraps no newer ones there."""
+    got = _run(_TRAIN, setup, wrap, family)
+    assert got["class"].startswith("tf_lso")
+    np.testing.assert_allclose(got["losses"], tf_keras_own["losses"], rtol=2e-2)
+    assert got["iterations"] == tf_keras_own["iterations"] == 8
+    assert got["scale"] == tf_keras_own["scale"]
+
+
+@pytest.mark.parametrize("scale", [128, None, "'dynamic'"])
+def test_the_loss_scale_of_an_experimental_policy(scale, tf_keras_own):
+    got = _run(_TRAIN, _EXPERIMENTAL.replace("SCALE", str(scale)))
+    if scale is None:
+        assert got["class"].startswith("tf_keras")
+        assert "scale" not in got
+    else:
+        assert got["class"].startswith("tf_lso")
+        assert got["scale"] == (128 if scale == 128 else tf_keras_own["scale"])
+    assert got["losses"][-1] < got["losses"][0]
+
+
+_STATE = """
+model = compiled(tf_keras.optimizers.legacy.Adam(0.05))
+model.fit(x, y, batch_size=8, verbose=0)
+optimizer = model.optimizer
+weights = optimizer.get_weights()
+out["shapes"] = [list(array.shape) for array in weights]
+optimizer.set_weights([array + 1 for array in weights])
+out["set"] = all(
+    np.array_equal(a + 1, b) for a, b in zip(weights, optimizer.get_weights())
+)
+K.set_value(optimizer.iterations, 7)
+out["iterations"] = int(K.get_value(optimizer.iterations))
+optimizer.set_weights(weights)
+model.save("model.h5")
+loaded = tf_keras.models.load_model("model.h5")
+out["loaded"] = all(
+    np.array_equal(a, b) for a, b in zip(weights, loaded.optimizer.get_weights())
+)
+loaded.fit(x, y, batch_size=8, verbose=0)
+out["goes on"] = int(K.get_value(loaded.optimizer.iterations))
+model.save_weights("weights.h5")
+model.load_weights("weights.h5")
+model.save_weights("resumed")
+model.fit(x, y, batch_size=8, verbose=0)
+model.load_weights("resumed")
+out["restored"] = int(K.get_value(optimizer.iterations))
+try:
+    optimizer.set_weights([np.zeros(3) for _ in weights])
+except ValueError as error:
+    out["error"] = str(error)
+"""
+
+
+def test_state_in_sessions(tmp_path):
+    got = _run(_STATE, _SET, folder=tmp_path)
+    slots = [[3, 4], [4], [4, 1], [1]]
+    assert got["shapes"] == [[], *slots, *slots, [], []]
+    assert got["set"]
+    assert got["loaded"]
+    assert got["iterations"] == 7
+    assert got["goes on"] == 4
+    assert got["restored"] == 2
+    assert "shape (3,)" in got["error"]
+
+
+_OWN_SESSION = """
+with tf.compat.v1.Session() as session:
+    v = tf.compat.v1.get_variable("v", initializer=2.0, use_resource=True)
+    optimizer = tf_lso.LossScaleOptimizer(
+        tf_keras.optimizers.legacy.SGD(0.25), initial_scale=8
+    )
+    train = optimizer.minimize(lambda: v * 1.0, [v])
+    session.run(tf.compat.v1.global_variables_initializer())
+    session.run(train)
+    out["v"] = float(session.run(v))
+    out["weights"] = [float(array) for array in optimizer.get_weights()]
+    optimizer.set_weights([5, 16.0, 3])
+    out["after"] = [float(array) for array in optimizer.get_weights()]
+"""
+
+
+def test_state_in_a_session_of_the_programs_own():
+    got = _run(_OWN_SESSION, "import tf_lso")
+    assert got["v"] == 1.75
+    assert sorted(got["weights"]) == [1.0, 1.0, 8.0]
+    assert got["after"] == [5.0, 16.0, 3.0]
