@@ -42,8 +42,8 @@ def _proof(tensors):
     # The sums of 16 bits would overflow too soon.
     wide = [values for values in tensors if values.dtype in gradients_lib.WIDE]
     others = [values for values in tensors if values.dtype not in gradients_lib.WIDE]
-    sums_are_finite = tf.math.is_finite(_total(wide))
-    return [_all([sums_are_finite, *map(_is_finite, others)])]
+    sums_are_finite = [tf.math.is_finite(_total(wide))] if wide else []
+    return [_all([*sums_are_finite, *map(_is_finite, others)])]
 
 
 def _need_no_proof(tensors):
@@ -72,10 +72,10 @@ def all_finite(gradients, summed=False):
     if not tensors:
         return tf.constant(True)
     if _need_no_proof(tensors):
-        return _exact(tensors)[0]
-    (proved,) = _proof(tensors)
+        return _all(_exact(tensors))
+    proved = _all(_proof(tensors))
     return branches.either(
-        proved, lambda: tf.constant(True), lambda: _exact(tensors)[0], of=tensors
+        proved, lambda: tf.constant(True), lambda: _all(_exact(tensors)), of=tensors
     )
 
 
@@ -89,7 +89,7 @@ def unscaled_are_finite(tensors, scale):
     tensors = joined.joined(tensors)
 
     def exact():
-        return _exact(gradients_lib.unscale_gradients(tensors, scale))[0]
+        return _all(_exact(gradients_lib.unscale_gradients(tensors, scale)))
 
     if _need_no_proof(tensors):
         return exact()
