@@ -116,7 +116,7 @@ def test_help_needs_no_environment(tool, tmp_path):
         text=True,
         check=True,
     )
-    assert shown.stdout.startswith(f"Usage: {tool}")
+    assert shown.stdout.lower().startswith(f"usage: {tool}")
 
 
 def test_an_unsuitable_python_is_refused_by_name():

@@ -216,14 +216,12 @@ def _source(reader):
     if "optimizer_weights" in reader.file:
         group = reader.group(reader.file, "optimizer_weights")
         state = _optimizer(reader, group, variables, class_name(config))
-    used = {v.entry.key for v in variables}
-    used |= {entry.key for entry in state.entries()} if state else set()
     return Source(
         path=reader.path,
         layout="h5",
         variables=variables,
         optimizer=state,
-        others=[reader.entry(k, "") for k in reader.keys() if k not in used],
+        keys=reader.keys(),
         read=reader.read,
         close=reader.file.close,
         architecture=lambda: (config_of(reader, "model_config"), config),

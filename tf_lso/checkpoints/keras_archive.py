@@ -52,14 +52,11 @@ def source(path):
 
 def _source(reader, config, close):
     groups = {}  # the object's path -> {number: entry}
-    others = []
     for key in reader.keys():
         *owner, group, number = ["", "", *key.split("/")][-max(3, key.count("/") + 1) :]
         if group == VARS and number.isdigit():
             path = tuple(part for part in owner if part)
             groups.setdefault(path, {})[int(number)] = reader.entry(key, "")
-        else:
-            others.append(reader.entry(key, ""))
     state = _optimizer(groups, config)
     variables = []
     for path, entries in groups.items():
@@ -68,15 +65,12 @@ def _source(reader, config, close):
         for number, entry in sorted(entries.items()):
             way = (*path, f"{VARS}:{number}")
             variables.append(ModelVariable(entry, (way,)))
-    used = {v.entry.key for v in variables}
-    used |= {entry.key for entry in state.entries()} if state else set()
-    everything = [e for entries in groups.values() for e in entries.values()] + others
     return Source(
         path=reader.path,
         layout="keras",
         variables=variables,
         optimizer=state,
-        others=[entry for entry in everything if entry.key not in used],
+        keys=reader.keys(),
         read=reader.read,
         close=close,
         architecture=lambda: (config or None, config.get("compile_config")),

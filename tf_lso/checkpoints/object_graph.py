@@ -130,16 +130,9 @@ class ObjectGraph:
                 key = attribute.checkpoint_key
                 if key not in self._shapes:
                     raise CheckpointError(f"{self.prefix}: the key {key} is missing.")
-                return self.entry_of(key, attribute.full_name)
+                shape, dtype = tuple(self._shapes[key]), self._dtypes[key].name
+                return Entry(key, attribute.full_name, shape, dtype)
         return None
-
-    def entry_of(self, key, name=""):
-        """Return the `Entry` of a key."""
-        return Entry(key, name, tuple(self._shapes[key]), self._dtypes[key].name)
-
-    def keys(self):
-        """Return the keys of all tensors but the graph's own, sorted."""
-        return sorted(key for key in self._shapes if key != GRAPH_KEY)
 
     def walk(self, start, but=()):
         """Yield each node below `start` once, and all ways to it.
@@ -216,14 +209,12 @@ class ObjectGraph:
         layout, state = "model", None
         if optimizer is not None:
             layout, state = self._optimizer(optimizer, index, variables)
-        used = {v.entry.key for v in variables}
-        used |= {entry.key for entry in state.entries()} if state else set()
         return Source(
             path=self.prefix,
             layout=layout,
             variables=variables,
             optimizer=state,
-            others=[self.entry_of(key) for key in self.keys() if key not in used],
+            keys=sorted(key for key in self._shapes if key != GRAPH_KEY),
             read=self.read,
             architecture=architecture,
         )

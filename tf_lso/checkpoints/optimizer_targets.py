@@ -56,9 +56,6 @@ class OptimizerTargets:
         else:
             self.inner.build(variables)
 
-    def _index(self):
-        return getattr(self.inner, "_index_dict", {})
-
     @property
     def iterations(self):
         """The `Target` of the step counter."""
@@ -110,7 +107,8 @@ class OptimizerTargets:
         if self.family == "keras3":
             known, key = keras3._known_variables(self.inner)
             return known.get(key(variable))
-        return self._index().get(self.inner._var_key(variable))
+        index = getattr(self.inner, "_index_dict", {})
+        return index.get(self.inner._var_key(variable))
 
     @property
     def scalars(self):

@@ -70,7 +70,7 @@ class Plan:
 
     # --- What `make` notes.
 
-    def move(self, entry, target, how=None):
+    def move(self, entry, target):
         """Note that `entry` goes to `target`, or why it cannot."""
         problem = _problem(entry, target)
         if problem:
@@ -78,8 +78,7 @@ class Plan:
             return
         self.steps.append(Step(entry, target))
         if entry.dtype != target.dtype:
-            how = how or f"{entry.dtype} to {target.dtype}"
-        if how:
+            how = f"{entry.dtype} to {target.dtype}"
             self.report.converted.append((entry.key, target.name, how))
         else:
             self.report.restored.append((entry.key, target.name))
@@ -271,8 +270,6 @@ def _check_count(plan, entry):
 
 
 def _note_unused(plan):
-    report, source = plan.report, plan.source
+    report = plan.report
     used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
-    entries = [v.entry for v in source.variables]
-    entries += source.optimizer.entries() if source.optimizer else []
-    report.unused += [e.key for e in (*entries, *source.others) if e.key not in used]
+    report.unused += [key for key in plan.source.keys if key not in used]

@@ -80,17 +80,6 @@ class OptimizerState:
     scale: Entry | None = None
     count: Entry | None = None
 
-    def entries(self):
-        """Return all entries of it, a list."""
-        alone = (self.iterations, self.scale, self.count)
-        return [
-            *(entry for entry in alone if entry is not None),
-            *self.hyperparameters.values(),
-            *(slot.entry for slots in self.slots.values() for slot in slots),
-            *self.scalars.values(),
-            *self.listed,
-        ]
-
 
 @dataclasses.dataclass
 class Source:
@@ -98,10 +87,10 @@ class Source:
 
     Attributes:
       path: str.
-      layout: str, the row of `layouts.LAYOUTS`.
+      layout: str, a row of the table in compat_docs/checkpoints.md.
       variables: list of `ModelVariable`, in the order in which they were made.
       optimizer: `OptimizerState`, or None if the file has none.
-      others: list of the `Entry` that belong to neither.
+      keys: list of str, all tensors of the file.
       read: function of an `Entry` that returns its value, a NumPy array.
       close: function that closes the file.
       architecture: function that returns the config of the model and what it was compiled
@@ -112,7 +101,7 @@ class Source:
     layout: str
     variables: list
     optimizer: OptimizerState | None
-    others: list
+    keys: list
     read: Callable
     close: Callable = lambda: None
     architecture: Callable = lambda: (None, None)
