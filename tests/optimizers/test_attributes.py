@@ -687,3 +687,11 @@ def test_an_attribute_of_the_users_own_stays_on_the_wrapper(optimizer):
     optimizer.my_note = "kept"
     assert optimizer.my_note == "kept"
     assert not hasattr(optimizer.inner_optimizer, "my_note")
+
+
+@pytest.mark.parametrize("api", ["stable", "experimental"])
+def test_setting_the_loss_scale_says_where_it_is_given(family, api):
+    optimizer = wrapped(family, api=api)
+    with pytest.raises(AttributeError, match=r"'loss_scale'.*5.*initial_scale=\.\.\."):
+        optimizer.loss_scale = 5
+    assert float(optimizer.loss_scale) == 8.0
