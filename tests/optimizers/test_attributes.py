@@ -737,3 +737,11 @@ def test_no_public_method_of_the_base_class_works_on_the_wrapper_alone(family):
         if not name.startswith("_") and not owner.__module__.startswith("tf_lso"):
             inherited.add(name)
     assert inherited <= works_on_what_ours_returns
+
+
+@pytest.mark.parametrize("api", ["stable", "experimental"])
+def test_setting_the_loss_scale_says_where_it_is_given(family, api):
+    optimizer = wrapped(family, api=api)
+    with pytest.raises(AttributeError, match=r"'loss_scale'.*5.*initial_scale=\.\.\."):
+        optimizer.loss_scale = 5
+    assert float(optimizer.loss_scale) == 8.0
