@@ -125,7 +125,9 @@ def _write(sources, plans, format, folder, partial, mapping, progress):
     """Write the new file into `folder`; return its path, and the report."""
     try:
         model, optimizer, plan = _planned(plans, sources, mapping, virtual.Scope())
-    except _NEEDS_VALUES:
+    except Exception:
+        # Layers or optimizers that need values at once, as Nadam's product, or a function
+        # that calls its model on a batch. An error that is another comes again.
         no_scope = contextlib.nullcontext()
         model, optimizer, plan = _planned(plans, sources, mapping, no_scope)
     if plan.source.optimizer is not None and optimizer is None and not partial:
@@ -142,11 +144,6 @@ def _write(sources, plans, format, folder, partial, mapping, progress):
     with progress(sum(_size(step) for _, step in values.values())) as done:
         fill(path, values, done)
     return path, plan.report
-
-
-# What Keras says of a variable that must have its value at once, as Nadam's product; it
-# says the same of layers that make such.
-_NEEDS_VALUES = (ValueError, AttributeError)
 
 
 def _planned(plans, sources, mapping, scope):

@@ -14,7 +14,7 @@ from absl import logging
 
 from tf_lso import optimizers
 from tf_lso.installation import loading_models
-from tf_lso.optimizers import checks
+from tf_lso.optimizers import checks, configs
 
 _GROUP = "tf_lso_loss_scale"  # in .h5 files
 
@@ -67,17 +67,18 @@ def patch_h5(keras, ledger):
         optimizer = getattr(model, "optimizer", None)
         if _is_ours(optimizer):
             if isinstance(filepath, h5py.File):
-                _load_own(filepath, optimizer)
+                _load_own(filepath, optimizer, filepath.filename)
             else:
                 with h5py.File(filepath, "r") as file:
-                    _load_own(file, optimizer)
+                    # `load_model` gives a GFile.
+                    _load_own(file, optimizer, getattr(filepath, "name", filepath))
         return model
 
     loading_models.replace(ledger, save, save_optimizer_weights_to_hdf5_group)
     loading_models.replace(ledger, load, load_model_from_hdf5)
 
 
-def _load_own(file, optimizer):
+def _load_own(file, optimizer, name):
     own = optimizer._own_variables()
     arrays = [np.array(file[_GROUP][str(i)]) for i in range(len(file.get(_GROUP, ())))]
     if len(arrays) == len(own):
@@ -86,7 +87,7 @@ def _load_own(file, optimizer):
         logging.warning(
             "%s has no loss scale for the optimizer (tf_keras does not save it, and "
             "tf_lso does while it is installed). It starts at %s.",
-            getattr(file.filename, "name", file.filename),  # of a GFile too
+            name,
             optimizer.initial_scale,
         )
 
@@ -112,4 +113,22 @@ def patch_saved_model(keras, ledger):
     ledger.set_attribute(loader, "load", load)
 
 
-PATCHES = (patch_keras_files, patch_h5, patch_saved_model)
+def patch_conversion(keras, ledger):
+    """Let tf_keras make wrapped legacy optimizers of wrapped newer ones."""
+    original = keras.__internal__.optimizers.convert_to_legacy_optimizer
+
+    @functools.wraps(original)
+    def convert_to_legacy_optimizer(optimizer):
+        if not _is_ours(optimizer) or isinstance(
+            optimizer, keras.optimizers.legacy.Optimizer
+        ):
+            return original(optimizer)
+        config = optimizer.get_config()
+        key = "inner_optimizer" if "inner_optimizer" in config else "optimizer"
+        config[key] = original(optimizer.inner_optimizer)
+        return configs.unbound(type(optimizer)).from_config(config)
+
+    loading_models.replace(ledger, original, convert_to_legacy_optimizer)
+
+
+PATCHES = (patch_keras_files, patch_h5, patch_saved_model, patch_conversion)

@@ -93,8 +93,8 @@ def deserialize(config, custom_objects=None, family=None):
     return cls.from_config(config["config"], custom_objects=custom_objects)
 
 
-def _unbound(cls):
-    """The class that `cls` was made of for one family, or itself."""
+def unbound(cls):
+    """Return the class that `cls` was made of for one family, or itself."""
     base = cls.__bases__[0]
     is_bound = (cls.__module__, cls.__qualname__) == (
         base.__module__,
@@ -110,7 +110,7 @@ def _given_class(config, custom_objects):
         return cls
     # Registered may be the class for one family of it.
     cls = inner_configs.custom_class(config, None, inner_configs.kerases())
-    return None if cls is None else _unbound(cls)
+    return None if cls is None else unbound(cls)
 
 
 def _wrapper_class(config, custom_objects):

@@ -58,7 +58,8 @@ class _TFKerasFace(
         # optimizers would track it, which needs it set.
         self.__dict__["_trackable"] = self.inner_optimizer
         if self.dynamic:
-            self._track_trackable(self.loss_scale_state, "loss_scale")
+            # In place of an earlier wrapper's: `compile` wraps anew each time.
+            self._track_trackable(self.loss_scale_state, "loss_scale", overwrite=True)
 
     def apply_inner(self, gradients, variables, name):
         """Let the inner optimizer update the variables, in replica context."""
