@@ -19,6 +19,7 @@ from tf_lso.checkpoints import (
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
+from tf_lso.installation import wrapping
 
 # Format -> how the name of such a file ends.
 FORMATS = {"keras": ".keras", "checkpoint": "", "weights.h5": ".weights.h5"}
@@ -148,9 +149,13 @@ def _write(sources, plans, format, folder, partial, mapping, progress):
 
 def _planned(plans, sources, mapping, scope):
     """The model and the optimizer, made in `scope`, and the plan for them."""
-    optimizer = plans.optimizer()  # whose counters have values
     with scope:
         model = plans.model()
+    optimizer = plans.optimizer()  # whose counters have values
+    if optimizer is not None:
+        # Files of models that `compile` wrapped the optimizer of do not say so.
+        optimizer = wrapping.wrap(optimizer, model)
+    with scope:
         targets = ModelTargets(model)
         wanted = None
         if optimizer is not None:

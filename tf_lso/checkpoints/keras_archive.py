@@ -89,9 +89,12 @@ def _optimizer(groups, config):
     if not (outer or inner):
         return None
     state = OptimizerState(class_name=hdf5.class_name(config.get("compile_config")))
-    # Keras 3 saves the count and the scale in the wrapper, Keras 2 its inner's again.
-    if inner and [entry.shape for entry in outer] == [(), ()]:
-        state.count, state.scale = outer
+    # Keras 3 saves the count and the scale in the wrapper: alone at first, and later
+    # behind two scalars that mean nothing and before the inner optimizer's again. Keras 2
+    # saves only those.
+    own = outer[:4] if len(outer) == len(inner) + 4 else outer
+    if inner and [entry.shape for entry in own[-2:]] == [(), ()] and len(own) in (2, 4):
+        state.count, state.scale = own[-2:]
     state.iterations, *rest = inner or outer
     if rest and rest[0].shape == ():  # which Keras 2 does not save
         state.hyperparameters["learning_rate"] = rest.pop(0)

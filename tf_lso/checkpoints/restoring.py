@@ -6,6 +6,7 @@ from tf_lso.checkpoints import opening, plan
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
+from tf_lso.installation import wrapping
 
 
 def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=None):
@@ -71,6 +72,8 @@ def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=N
         if not (made.report.complete or partial):
             raise CheckpointError(refusal(made.report))
         made.apply()
+        if optimizer is not None:
+            wrapping.tell_one(optimizer, model, "The optimizer given to restore()")
         return made.report
 
 

@@ -1,6 +1,7 @@
 """What tf_keras's files hold of a wrapped tf_keras optimizer."""
 
 import numpy as np
+from absl import logging
 
 # Variables that an optimizer of tf_keras has and does not list: of Nadam.
 HIDDEN = ("_u_product",)
@@ -32,8 +33,18 @@ class Files:
         """
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         if not arrays:
-            return  # weights of a model that was not compiled
+            logging.warning(
+                "The file has no state of the optimizer (tf_keras does not save that of "
+                "legacy ones, and tf_lso does while it is installed). It starts anew."
+            )
+            return
         if self._built_variables():
+            if len(arrays) == len(self.weights) and self._scale_variables():
+                logging.warning(
+                    "The file has no loss scale for the optimizer (tf_keras does not "
+                    "save it, and tf_lso does while it is installed). It starts at %s.",
+                    self.initial_scale,
+                )
             self.set_weights(arrays)
         else:
             self._keep_until_built("set_weights", arrays)
