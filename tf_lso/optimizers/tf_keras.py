@@ -106,6 +106,28 @@ class _TFKerasFace(
         return checks.CallableList(self.weights)
 
 
+class _Below(tf.__internal__.tracking.Trackable):
+    """Takes what checkpoints of TensorFlow 2.0-2.2 have below `base_optimizer`.
+
+    There the inner optimizer was an object beside the wrapper. Now the wrapper stands for
+    it, and TensorFlow restores an object from one place only. No checkpoint is saved of
+    this.
+    """
+
+    def __init__(self, optimizer):
+        self._optimizer = optimizer
+
+    def _lookup_dependency(self, *args, **kwargs):
+        return self._optimizer._lookup_dependency(*args, **kwargs)
+
+    @property
+    def _deferred_dependencies(self):
+        return self._optimizer._deferred_dependencies
+
+    def _create_or_restore_slot_variable(self, *args, **kwargs):
+        return self._optimizer._create_or_restore_slot_variable(*args, **kwargs)
+
+
 class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
     """Wraps an OptimizerV2."""
 
@@ -206,6 +228,13 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
         return self.inner_optimizer._create_or_restore_slot_variable(
             slot_variable_position, slot_name, variable
         )
+
+    def _lookup_dependency(self, name, *args, **kwargs):
+        if name == "base_optimizer":
+            if "_below" not in self.__dict__:  # kept, since TensorFlow refers weakly
+                self.__dict__["_below"] = _Below(self.inner_optimizer)
+            return self.__dict__["_below"]
+        return super()._lookup_dependency(name, *args, **kwargs)
 
     def get_slot_names(self):
         """Return the slot names of the inner optimizer."""
