@@ -14,7 +14,7 @@ from absl import logging
 
 from tf_lso import optimizers
 from tf_lso.installation import loading_models
-from tf_lso.optimizers import checks, configs
+from tf_lso.optimizers import checks, configs, experimental
 
 _GROUP = "tf_lso_loss_scale"  # in .h5 files
 
@@ -92,6 +92,25 @@ def _load_own(file, optimizer, name):
         )
 
 
+def patch_metadata(keras, ledger):
+    """Let .h5 files and SavedModels say that an optimizer is an experimental one."""
+    # By the class's name they do not: it is that of the stable one, by which tf_keras
+    # alone reads such files too.
+    from tf_keras.src.saving.legacy import saving_utils
+
+    original = saving_utils.model_metadata
+
+    @functools.wraps(original)
+    def model_metadata(model, *args, **kwargs):
+        metadata = original(model, *args, **kwargs)
+        config = metadata.get("training_config", {}).get("optimizer_config")
+        if config and isinstance(model.optimizer, experimental.LossScaleOptimizer):
+            config.update(configs.IS_EXPERIMENTAL)
+        return metadata
+
+    loading_models.replace(ledger, original, model_metadata)
+
+
 def patch_saved_model(keras, ledger):
     """Let SavedModels restore the optimizer's slots, the loss scale and its count."""
     from tf_keras.src.saving.legacy.saved_model import load as loader
@@ -131,4 +150,10 @@ def patch_conversion(keras, ledger):
     loading_models.replace(ledger, original, convert_to_legacy_optimizer)
 
 
-PATCHES = (patch_keras_files, patch_h5, patch_saved_model, patch_conversion)
+PATCHES = (
+    patch_keras_files,
+    patch_h5,
+    patch_metadata,
+    patch_saved_model,
+    patch_conversion,
+)

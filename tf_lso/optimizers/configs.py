@@ -23,6 +23,9 @@ WRAPPERS = (
     "baselossscaleoptimizer",
 )
 
+# Beside the class's name in .h5 files and SavedModels of tf_keras, which does not read it.
+IS_EXPERIMENTAL = {"tf_lso": "experimental"}
+
 # The argument of the stable class -> that of DynamicLossScale.
 DYNAMIC = {
     "initial_scale": "initial_loss_scale",
@@ -126,7 +129,11 @@ def _wrapper_class(config, custom_objects):
     by_name = cls is None or inner_configs.is_of_a_keras(cls)
     if not by_name or not is_wrapper(config):
         return None
-    is_old = name == EXPERIMENTAL or config.get("module") == experimental.__module__
+    is_old = (
+        name == EXPERIMENTAL
+        or config.get("module") == experimental.__module__
+        or IS_EXPERIMENTAL.items() <= config.items()
+    )
     return experimental if is_old else stable
 
 
