@@ -185,10 +185,12 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
             inner.get_slot_names(),
             key=lambda name: table.index(name) if name in table else len(table),
         )
+        pairs = [(name, variable) for name in names for variable in variables]
+        if isinstance(inner, tf_keras.optimizers.legacy.Ftrl):  # makes both slots at once
+            pairs = [(name, variable) for variable in variables for name in names]
         listed = [
             inner.get_slot(variable, name)
-            for name in names
-            for variable in variables
+            for name, variable in pairs
             if name in inner._slots.get(_slot_key(variable), {})
         ]
         position = {id(slot): place for place, slot in enumerate(listed, 1)}
