@@ -45,9 +45,7 @@ class TestACheckpointOf20To22:
         assert int(optimizer.iterations) == expected["iterations"] > 0
         assert float(optimizer.loss_scale) == expected["loss_scale"]
         other, ours, _ = made(case)
-        tf_lso.checkpoints.restore(
-            folder(case) / "ckpt-1", model=other, optimizer=ours
-        )
+        tf_lso.checkpoints.restore(folder(case) / "ckpt-1", model=other, optimizer=ours)
         for one, two in zip(optimizer.get_weights(), ours.get_weights(), strict=True):
             np.testing.assert_array_equal(one, two)
         assert ours.get_config() == optimizer.get_config()
@@ -66,7 +64,9 @@ class TestACheckpointOf20To22:
         path = saved.save(str(tmp_path / "ckpt"))
         for _ in range(2):
             optimizer.iterations.assign(77)
-            saved.restore(str(folder(CASE) / "ckpt-1")).assert_existing_objects_matched()
+            saved.restore(
+                str(folder(CASE) / "ckpt-1")
+            ).assert_existing_objects_matched()
             assert int(optimizer.iterations) == 4
             optimizer.iterations.assign(77)
             saved.restore(path).assert_consumed()

@@ -61,6 +61,13 @@ class _TFKerasFace(
             # In place of an earlier wrapper's: `compile` wraps anew each time.
             self._track_trackable(self.loss_scale_state, "loss_scale", overwrite=True)
 
+    def _lookup_dependency(self, name, *args, **kwargs):
+        if name == "base_optimizer":
+            if "_below" not in self.__dict__:  # kept, since TensorFlow refers weakly
+                self.__dict__["_below"] = _Below(self)
+            return self.__dict__["_below"]
+        return super()._lookup_dependency(name, *args, **kwargs)
+
     def apply_inner(self, gradients, variables, name):
         """Let the inner optimizer update the variables, in replica context."""
         return self.inner_optimizer.apply_gradients(
@@ -114,18 +121,18 @@ class _Below(tf.__internal__.tracking.Trackable):
     this.
     """
 
-    def __init__(self, optimizer):
-        self._optimizer = optimizer
+    def __init__(self, wrapper):
+        self._wrapper = wrapper
 
     def _lookup_dependency(self, *args, **kwargs):
-        return self._optimizer._lookup_dependency(*args, **kwargs)
+        return self._wrapper.inner_optimizer._lookup_dependency(*args, **kwargs)
 
     @property
     def _deferred_dependencies(self):
-        return self._optimizer._deferred_dependencies
+        return self._wrapper.inner_optimizer._deferred_dependencies
 
     def _create_or_restore_slot_variable(self, *args, **kwargs):
-        return self._optimizer._create_or_restore_slot_variable(*args, **kwargs)
+        return self._wrapper._create_or_restore_slot_variable(*args, **kwargs)
 
 
 class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
@@ -186,7 +193,9 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
             key=lambda name: table.index(name) if name in table else len(table),
         )
         pairs = [(name, variable) for name in names for variable in variables]
-        if isinstance(inner, tf_keras.optimizers.legacy.Ftrl):  # makes both slots at once
+        if isinstance(
+            inner, tf_keras.optimizers.legacy.Ftrl
+        ):  # makes both slots at once
             pairs = [(name, variable) for variable in variables for name in names]
         listed = [
             inner.get_slot(variable, name)
@@ -230,13 +239,6 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
         return self.inner_optimizer._create_or_restore_slot_variable(
             slot_variable_position, slot_name, variable
         )
-
-    def _lookup_dependency(self, name, *args, **kwargs):
-        if name == "base_optimizer":
-            if "_below" not in self.__dict__:  # kept, since TensorFlow refers weakly
-                self.__dict__["_below"] = _Below(self.inner_optimizer)
-            return self.__dict__["_below"]
-        return super()._lookup_dependency(name, *args, **kwargs)
 
     def get_slot_names(self):
         """Return the slot names of the inner optimizer."""
@@ -329,6 +331,17 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
         if callable(rate) and not isinstance(rate, tf.Variable):
             rate = rate(self.iterations)
         return tf.cast(rate, var_dtype)
+
+    def _create_or_restore_slot_variable(self, *args, **kwargs):
+        # Called for each slot of an OptimizerV2 in a checkpoint.
+        name = type(self.inner_optimizer).__name__
+        raise ValueError(
+            "The checkpoint was written by an optimizer of TensorFlow 2.0-2.10 or of "
+            f"tf_keras.optimizers.legacy, but is restored into one of the newer kind, "
+            f"{name}. Restore it by tf_lso.checkpoints.restore(path, model=model, "
+            "optimizer=optimizer), or wrap the older kind: "
+            f"tf_keras.optimizers.legacy.{name}."
+        )
 
     def _slot_index(self, var):
         return self.inner_optimizer._index_dict[self.inner_optimizer._var_key(var)]
