@@ -59,7 +59,7 @@ class TestACheckpointOf20To22:
         assert not any("base_optimizer" in name for name in names)
 
     def test_is_restored_after_another_layout_and_before_it(self, tmp_path):
-        model, optimizer, recorded = restored(CASE, True)
+        model, optimizer, _ = restored(CASE, True)
         saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
         path = saved.save(str(tmp_path / "ckpt"))
         for _ in range(2):

@@ -102,11 +102,10 @@ def _restore(path, models, optimizers_):
         raise ValueError(
             "which optimizer is which model's is known to the program only"
         )
-    (name, model), *_ = models.items()
-    names, optimizer = {"model": name}, None
-    for name, optimizer in optimizers_.items():
-        names["optimizer"] = name
-    return checkpoints.restore(path, model=model, optimizer=optimizer, names=names)
+    pair = {"model": models, "optimizer": optimizers_}
+    names = {role: name for role, found in pair.items() for name in found}
+    objects = {role: one for role, found in pair.items() for one in found.values()}
+    return checkpoints.restore(path, **objects, names=names)
 
 
 def _refusal(path, layout, models, optimizers_, error):
