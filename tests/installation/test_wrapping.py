@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras
 
 import tf_lso
@@ -164,6 +165,12 @@ class TestCompile:
             )
             assert made.run_eagerly
             assert isinstance(made.optimizer, tf_lso.LossScaleOptimizer) is scale
+
+    def test_optimizers_of_tensorflow_1_are_left_to_tf_keras(self):
+        made = model(tf_keras, "float32")
+        given = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+        made.compile(given, "mse")
+        assert made.optimizer.optimizer is given
 
     def test_other_arguments_are_refused_as_before(self):
         with pytest.raises(TypeError, match="bogus"):

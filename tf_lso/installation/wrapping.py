@@ -124,13 +124,11 @@ def _tell_of_two(optimizer, loss_scale):
 
 def _compiled(optimizer, model, automatic=True):
     """The optimizer that a model is to be compiled with; remembers what is left bare."""
-    if automatic or loss_scale_of(model) is not _DEFAULT:
-        wrapped = wrap(optimizer, model)
-    else:
-        wrapped = optimizer
-    if wrapped is optimizer:
+    loss_scale = loss_scale_of(model)
+    if loss_scale is None or (loss_scale is _DEFAULT and not automatic):
         _left_bare.add(optimizer)
-    return wrapped
+        return optimizer
+    return wrap(optimizer, model)
 
 
 def tell_of_unscaled(model):
