@@ -20,6 +20,7 @@ _NAMES = {
     "LossScale": "scaling.loss_scale",
     "LossScaleOptimizer": "optimizers",
     "install": "installation",
+    "wrap": "installation.wrapping",
 }
 # The mirrors: take the old dotted name and write `tf_lso` for `tf`.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")

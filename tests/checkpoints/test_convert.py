@@ -162,6 +162,31 @@ def test_the_model_may_be_a_function(tmp_path, capsys):
     assert artifacts.scale_of(opt) == (4.0, 2)
 
 
+def test_the_function_may_call_the_model_on_a_batch(tmp_path):
+    """As the error about a model without variables advises."""
+    program = tmp_path / "called.py"
+    program.write_text(
+        "import keras\n"
+        "import numpy as np\n"
+        "def build():\n"
+        "    model = keras.Sequential([keras.layers.Dense(2, activation='tanh'), "
+        "keras.layers.Dense(1)])\n"
+        "    model(np.zeros((1, 3), 'float32'))\n"
+        "    return model\n"
+    )
+    dest = tmp_path / "new.keras"
+    report = checkpoints.convert(
+        file_of("TF2.4.4", V2, "ckpt-1"),
+        dest,
+        "keras",
+        model=f"{program}:build",
+        optimizer="Adam",
+    )
+    assert report.complete
+    model = keras.models.load_model(dest)
+    assert holds(model, expected("TF2.4.4", V2, "ckpt-1")["after5"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [

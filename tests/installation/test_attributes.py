@@ -225,6 +225,20 @@ def test_a_schedule_gets_a_float_step(optimizers):
     assert set(steps) == {tf.float32}
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_schedule_counts_micro_steps_as_keras_does(wrapped):
+    schedule = keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5)
+    sgd = keras.optimizers.SGD(schedule, gradient_accumulation_steps=2)
+    optimizer = tf_lso.LossScaleOptimizer(sgd) if wrapped else sgd
+    x = tf.Variable(0.0)
+    values = []
+    for _ in range(4):
+        optimizer.apply_gradients([(tf.constant(-1.0), x)])
+        values.append(float(x))
+    # The rates 0.5 and 0.125, of the second and the fourth call.
+    assert values == [0.0, 0.5, 0.5, 0.625]
+
+
 @pytest.mark.parametrize("name", ["lr", "learning_rate"])
 def test_set_value_of_the_backend_takes_the_learning_rate(name):
     wrapper = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5))

@@ -197,6 +197,55 @@ def test_what_is_no_config_is_left_to_keras(value):
     assert not loading.is_foreign(value, "tf_keras")
 
 
+class TestConversionToLegacy:
+    """`convert_to_legacy_optimizer`, as tf_keras does it of its own wrapper."""
+
+    convert = staticmethod(
+        lambda o: tf_keras.__internal__.optimizers.convert_to_legacy_optimizer(o)
+    )
+
+    @pytest.mark.parametrize("kind", ["stable", "experimental"])
+    def test_keeps_the_scale_and_the_arguments(self, kind, in_tf_keras):
+        inner = tf_keras.optimizers.Adam(0.25, beta_1=0.5)
+        if kind == "stable":
+            given = tf_lso.LossScaleOptimizer(inner, initial_scale=4.0)
+        else:
+            given = experimental.LossScaleOptimizer(inner, 4)
+        converted = self.convert(given)
+        assert isinstance(converted.inner_optimizer, tf_keras.optimizers.legacy.Adam)
+        assert isinstance(converted, tf_keras.optimizers.legacy.Optimizer)
+        assert float(converted.loss_scale) == 4.0
+        assert converted.dynamic == given.dynamic
+        assert number(converted.learning_rate) == 0.25
+        assert number(converted.beta_1) == 0.5
+        assert isinstance(converted, experimental.LossScaleOptimizer) == (
+            kind == "experimental"
+        )
+
+    def test_keeps_a_schedule(self, in_tf_keras):
+        schedule = tf_keras.optimizers.schedules.ExponentialDecay(0.25, 1, 0.5)
+        given = tf_lso.LossScaleOptimizer(tf_keras.optimizers.SGD(schedule))
+        inner = self.convert(given).inner_optimizer
+        assert isinstance(inner, tf_keras.optimizers.legacy.SGD)
+        assert inner._get_hyper("learning_rate") is schedule
+
+    def test_converts_what_is_not_wrapped_as_before(self, in_tf_keras):
+        converted = self.convert(tf_keras.optimizers.SGD(0.25))
+        assert type(converted) is tf_keras.optimizers.legacy.SGD
+        with pytest.raises(ValueError, match="should only be called on instances"):
+            self.convert(tf_lso.LossScaleOptimizer(FAMILIES["legacy"].SGD()))
+
+
+def test_a_file_without_a_scale_is_named(in_tf_keras, tmp_path, caplog):
+    path = str(tmp_path / "model.h5")
+    optimizer = tf_keras.mixed_precision.LossScaleOptimizer(FAMILIES["legacy"].SGD())
+    trained(tf_keras, optimizer).save(path)
+    tf_keras.models.load_model(path)
+    with h5py.File(path) as file:
+        tf_keras.models.load_model(file)
+    assert caplog.text.count(f"{path} has no loss scale") == 2
+
+
 def test_without_it_keras3_does_not_load_them():
     # Otherwise the tests above would prove nothing.
     for config in (of_2_3(), stable("LossScaleOptimizerV3"), sgd(jit_compile=True)):

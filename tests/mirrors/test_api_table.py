@@ -50,3 +50,26 @@ def test_the_page_has_every_name_and_every_spelling():
                 assert row in text
     for spelled in names.MODULES:
         assert f"| `{spelled}` |" in text
+
+
+def test_the_page_says_what_install_leaves():
+    import importlib
+
+    import tf_lso
+    from tf_lso import names
+
+    text = (ROOT / "compat_docs" / "api.md").read_text(encoding="utf-8")
+    seen = 0
+    with tf_lso.install():
+        for spelled, namespace in names.TF_KERAS_MODULES.items():
+            try:
+                module = importlib.import_module(spelled)
+            except ImportError:
+                module = None
+            wrapper = getattr(module, "LossScaleOptimizer", None)
+            left = wrapper is None or not wrapper.__module__.startswith("tf_lso")
+            row = f"| `{spelled}` | `tf_lso.{namespace}`"
+            if "LossScaleOptimizer" in names.mirror_names(namespace):
+                seen += 1
+                assert (f"{row} (`install()` leaves it as it is) |" in text) == left
+    assert seen > 3

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tf_lso
 from tf_lso.checkpoints import blueprint, opening, restoring
 from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.installation import wrapping
 from tf_lso.scaling import loss_scale
 
 # Format -> how the name of such a file ends.
@@ -77,6 +78,9 @@ def convert(
         if optimizer:
             plans = plans.with_optimizer(optimizer, state)
         made, inside = plans.model(), plans.optimizer()
+        if inside is not None:
+            # Files of models that `compile` wrapped the optimizer of do not say so.
+            inside = wrapping.wrap(inside, made)
         if state is not None and inside is None and not partial:
             raise CheckpointError(
                 f"{source}: has the state of an optimizer, and nothing says what it is. "

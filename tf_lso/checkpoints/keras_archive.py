@@ -83,10 +83,12 @@ def _optimizer(groups, config):
     if not (outer or inner):
         return None
     state = OptimizerState(class_name=hdf5.class_name(config.get("compile_config")))
-    # Keras 2 saves the inner's variables again, Keras 3 before them also a counter and a
-    # learning rate that nothing uses, the count and the scale.
-    if inner and len(outer) == len(inner) + 4:
-        state.count, state.scale = outer[2:4]
+    # Keras 3 saves the count and the scale in the wrapper: alone at first, and later
+    # behind two scalars that mean nothing and before the inner optimizer's again. Keras 2
+    # saves only those.
+    own = outer[:4] if len(outer) == len(inner) + 4 else outer
+    if inner and [entry.shape for entry in own[-2:]] == [(), ()] and len(own) in (2, 4):
+        state.count, state.scale = own[-2:]
     state.iterations, *rest = inner or outer
     if rest and rest[0].shape == ():  # which Keras 2 does not save
         state.hyperparameters["learning_rate"] = rest.pop(0)

@@ -242,7 +242,7 @@ class ObjectGraph:
             if child is not None and self.entry(child):
                 setattr(state, role, self.entry(child))
         state.class_name = names.optimizer_class(state)
-        return self._layout(node, inner, below), state
+        return self.layout(node), state
 
     def _read_list(self, state, name, node, variables):
         children = [(int(n), c) for n, c in self.children(node) if n.isdigit()]
@@ -260,7 +260,10 @@ class ObjectGraph:
                 return None
         return node
 
-    def _layout(self, node, inner, below):
+    def layout(self, node):
+        """Return the row of `layouts.LAYOUTS` that the optimizer at a node has."""
+        inner = self.inner(node)
+        below = dict(self.children(inner))
         if "iter" in below:
             return "v2" if inner == node else "2.0-2.2"
         # Keras 3's optimizers list the model variables too; tf_lso's have them inside.

@@ -6,6 +6,7 @@ from tf_lso.checkpoints import opening, plan
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
+from tf_lso.installation import wrapping
 
 
 def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=None):
@@ -61,7 +62,10 @@ def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=N
     """
     with contextlib.ExitStack() as stack:
         sources = [stack.enter_context(s()) for s in opening.sources(path, names)]
-        return fill(sources, model, optimizer, partial, mapping)
+        report = fill(sources, model, optimizer, partial, mapping)
+    if optimizer is not None:
+        wrapping.tell_one(optimizer, model, "The optimizer given to restore()")
+    return report
 
 
 def fill(sources, model, optimizer, partial=False, mapping=None, progress=iter):

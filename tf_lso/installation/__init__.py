@@ -91,7 +91,13 @@ def _apply(ledger, usage):
     # The mirrors first: they take hold of what is replaced.
     from tf_lso import compat, mixed_precision, train  # noqa: F401
     from tf_lso import keras as keras_mirror  # noqa: F401
-    from tf_lso.installation import attributes, callbacks, namespaces, spellings
+    from tf_lso.installation import (
+        attributes,
+        callbacks,
+        namespaces,
+        restoring,
+        spellings,
+    )
 
     spellings.apply(ledger, ("tensorflow", "keras"))
     if usage is not None:
@@ -100,6 +106,7 @@ def _apply(ledger, usage):
     attributes.apply(ledger)
     callbacks.apply(ledger)
     namespaces.apply(ledger)
+    restoring.apply(ledger)
     _help(ledger, keras)
     if "tf_keras" in sys.modules:
         _apply_to_tf_keras(ledger)

@@ -224,7 +224,9 @@ def _current_learning_rate(keras_current):
     def _get_current_learning_rate(self):
         rate = self._learning_rate
         if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
-            return rate(tf.cast(checks.raw(self.iterations), tf.float32))
+            # As Keras 3 does it: under gradient accumulation this counts micro-steps.
+            steps = keras3_face._iteration_variable(self)
+            return rate(tf.cast(checks.raw(steps), tf.float32))
         return keras_current(self)
 
     return _get_current_learning_rate

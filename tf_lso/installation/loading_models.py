@@ -155,7 +155,14 @@ def _restore_optimizer(model, path):
     if not isinstance(optimizer, optimizers.LossScaleOptimizer) or not model.built:
         return
     try:
-        checkpoints.restore(path, model=model, optimizer=optimizer)
+        report = checkpoints.restore(path, model=model, optimizer=optimizer)
+        if any("no loss scale" in why for _, why in report.kept):
+            log.logger().warning(
+                "%s has no loss scale for the optimizer (tf_keras does not save it). It "
+                "starts at %s.",
+                path,
+                optimizer.initial_scale,
+            )
     except checkpoints.CheckpointError as error:
         log.logger().warning("The optimizer starts without the state saved: %s", error)
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tf_lso import log, optimizers
 from tf_lso.installation import loading_models
-from tf_lso.optimizers import checks
+from tf_lso.optimizers import checks, configs, experimental
 
 _GROUP = "tf_lso_loss_scale"  # in .h5 files
 
@@ -67,17 +67,18 @@ def patch_h5(keras, ledger):
         optimizer = getattr(model, "optimizer", None)
         if _is_ours(optimizer):
             if isinstance(filepath, h5py.File):
-                _load_own(filepath, optimizer)
+                _load_own(filepath, optimizer, filepath.filename)
             else:
                 with h5py.File(filepath, "r") as file:
-                    _load_own(file, optimizer)
+                    # `load_model` gives a GFile.
+                    _load_own(file, optimizer, getattr(filepath, "name", filepath))
         return model
 
     loading_models.replace(ledger, save, save_optimizer_weights_to_hdf5_group)
     loading_models.replace(ledger, load, load_model_from_hdf5)
 
 
-def _load_own(file, optimizer):
+def _load_own(file, optimizer, name):
     own = optimizer._own_variables()
     arrays = [np.array(file[_GROUP][str(i)]) for i in range(len(file.get(_GROUP, ())))]
     if len(arrays) == len(own):
@@ -86,9 +87,28 @@ def _load_own(file, optimizer):
         log.logger().warning(
             "%s has no loss scale for the optimizer (tf_keras does not save it, and "
             "tf_lso does while it is installed). It starts at %s.",
-            getattr(file.filename, "name", file.filename),  # of a GFile too
+            name,
             optimizer.initial_scale,
         )
+
+
+def patch_metadata(keras, ledger):
+    """Let .h5 files and SavedModels say that an optimizer is an experimental one."""
+    # By the class's name they do not: it is that of the stable one, by which tf_keras
+    # alone reads such files too.
+    from tf_keras.src.saving.legacy import saving_utils
+
+    original = saving_utils.model_metadata
+
+    @functools.wraps(original)
+    def model_metadata(model, *args, **kwargs):
+        metadata = original(model, *args, **kwargs)
+        config = metadata.get("training_config", {}).get("optimizer_config")
+        if config and isinstance(model.optimizer, experimental.LossScaleOptimizer):
+            config.update(configs.IS_EXPERIMENTAL)
+        return metadata
+
+    loading_models.replace(ledger, original, model_metadata)
 
 
 def patch_saved_model(keras, ledger):
@@ -130,4 +150,29 @@ def patch_compile_in_graphs(keras, ledger):
     ledger.set_attribute(module.Model, "_set_optimizer", set_optimizer)
 
 
-PATCHES = (patch_keras_files, patch_h5, patch_saved_model, patch_compile_in_graphs)
+def patch_conversion(keras, ledger):
+    """Let tf_keras make wrapped legacy optimizers of wrapped newer ones."""
+    original = keras.__internal__.optimizers.convert_to_legacy_optimizer
+
+    @functools.wraps(original)
+    def convert_to_legacy_optimizer(optimizer):
+        if not _is_ours(optimizer) or isinstance(
+            optimizer, keras.optimizers.legacy.Optimizer
+        ):
+            return original(optimizer)
+        config = optimizer.get_config()
+        key = "inner_optimizer" if "inner_optimizer" in config else "optimizer"
+        config[key] = original(optimizer.inner_optimizer)
+        return configs.unbound(type(optimizer)).from_config(config)
+
+    loading_models.replace(ledger, original, convert_to_legacy_optimizer)
+
+
+PATCHES = (
+    patch_keras_files,
+    patch_h5,
+    patch_metadata,
+    patch_saved_model,
+    patch_conversion,
+    patch_compile_in_graphs,
+)

@@ -37,9 +37,6 @@ _IN_PLACE = {
 # Modules of TensorFlow's own, whose parts hold on to them: programs get a copy.
 _OVERLAID = "tensorflow.python."
 
-# tf_keras's own modules, which it uses itself, stay as they are.
-_LEFT_ALONE = "tf_keras.src."
-
 # Packages that were on the way to a module and are gone -> the Keras that stands for
 # them, by its first name; or None for an empty one.
 _PACKAGES = {
@@ -78,14 +75,14 @@ def apply(ledger, roots):
             replacement = module_for(namespace, module)
             _set_all(ledger, sys.modules[module], {attribute: replacement})
     for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
-        if spelled.split(".")[0] in roots and not spelled.startswith(_LEFT_ALONE):
+        if spelled.split(".")[0] in roots and not spelled.startswith(names.LEFT_ALONE):
             _apply_one(ledger, spelled, namespace)
 
 
 def modules():
     """Yield what stands for the spellings just now, each with its namespace."""
     for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
-        if spelled in sys.modules and not spelled.startswith(_LEFT_ALONE):
+        if spelled in sys.modules and not spelled.startswith(names.LEFT_ALONE):
             yield sys.modules[spelled], namespace
 
 

@@ -1,90 +1,219 @@
 """`compile` wraps optimizers by tf_lso, in place of Keras's own wrapping.
 
-Keras 3 and tf_keras wrap the optimizer of a mixed_float16 model by their own
-LossScaleOptimizer, of which Keras 3's is wrong under distribution, and neither knows the
-loss scale of an experimental policy.
+Keras 3 and tf_keras wrap the optimizer of a model whose own policy is mixed_float16 by
+their own LossScaleOptimizer, of which Keras 3's is wrong under distribution. Neither
+looks at the layers' policies, nor knows the loss scale of an experimental one.
 """
 
 import functools
 import importlib
+import inspect
 import threading
+import weakref
 
 from tf_lso import log
+from tf_lso.installation import ledger as ledger_lib
 from tf_lso.scaling import report
 
 _lock = threading.RLock()
-_enabled = {}  # module name of a Keras -> the function that takes its patch away
+_enabled = {}  # module name of a Keras -> the ledger of its patches
 
 _once = report.Once()
 
+# Optimizers that programs asked to leave as they are.
+_left_bare = weakref.WeakSet()
 
-def wrapped(optimizer, policy, automatic=True):
-    """Return the optimizer that a model with `policy` is to be compiled with.
+_DEFAULT = "default"
+
+
+def wrap(optimizer, model):
+    """Wrap an optimizer where a model needs a loss scale.
+
+    `compile` does it for the one optimizer it is given. This is for programs that keep
+    their optimizers themselves: custom training loops, models that override `compile`,
+    models with several optimizers.
 
     Args:
-      optimizer: an optimizer instance.
-      policy: the model's dtype policy.
-      automatic: whether to wrap where the policy has no loss scale of its own, but
-        float16 needs one.
+      optimizer: an optimizer of Keras 3 or tf_keras, also a LossScaleOptimizer.
+      model: the model or layer whose variables the optimizer updates. What counts is in
+        which dtype it and the layers in it compute, and the loss scale of an
+        experimental policy of theirs.
 
     Returns:
-      `optimizer`, or a LossScaleOptimizer around it.
+      A `LossScaleOptimizer` around `optimizer` where any layer computes in float16;
+      with the policy's loss scale where the policy has one. `optimizer` itself where no
+      layer does, where the policy's loss scale is None, and where it is wrapped already.
+
+    Raises:
+      TypeError: if `optimizer` is no optimizer, or `model` no model or layer.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, dtype="mixed_float16")])
+    >>> opt = tf_lso.wrap(tf.keras.optimizers.SGD(0.1), model)
+    >>> type(opt).__name__, tf_lso.wrap(opt, model) is opt
+    ('LossScaleOptimizer', True)
+
+    Source: an addition. `compile` of TensorFlow 2.1-2.15 did it for models whose own
+    policy was mixed_float16.
     """
     from tf_lso import optimizers
-    from tf_lso.optimizers import experimental
+    from tf_lso.optimizers import arguments, experimental
 
-    carries = hasattr(policy, "loss_scale")
-    scaled = any(
-        c.__name__.startswith("LossScaleOptim") for c in type(optimizer).__mro__
-    )
-    if scaled:
-        if carries and policy.loss_scale is not None:
-            _tell_of_two(optimizer, policy)
+    optimizers.face_of(optimizer)  # raises TypeError
+    loss_scale = loss_scale_of(model)
+    if arguments.scales_the_loss(optimizer):
+        if loss_scale not in (None, _DEFAULT):
+            _tell_of_two(optimizer, loss_scale)
         return optimizer
-    if carries:
-        if policy.loss_scale is None:
-            return optimizer
-        return experimental.LossScaleOptimizer(optimizer, policy.loss_scale)
-    if automatic and getattr(policy, "name", None) == "mixed_float16":
+    if loss_scale is None:
+        return optimizer
+    # The mark of an earlier wrapper. A model may be compiled again with one optimizer,
+    # as in Keras 3; each wrapper scales and unscales its own steps.
+    vars(optimizer).pop(arguments.MARK, None)
+    if loss_scale is _DEFAULT:
         return optimizers.LossScaleOptimizer(optimizer)
-    return optimizer
+    return experimental.LossScaleOptimizer(optimizer, loss_scale)
 
 
-def _tell_of_two(optimizer, policy):
+def loss_scale_of(model):
+    """Return the loss scale that a model trains with.
+
+    Args:
+      model: a model or layer of Keras 3 or tf_keras.
+
+    Returns:
+      None for none, `_DEFAULT` for a dynamic one, or the `LossScale` of a policy.
+    """
+    policies = [layer.dtype_policy for layer in float16_layers(model)]
+    own = model.dtype_policy
+    if getattr(own, "loss_scale", None) is not None or (
+        own in policies and hasattr(own, "loss_scale")
+    ):
+        return own.loss_scale
+    scales = [getattr(policy, "loss_scale", _DEFAULT) for policy in policies]
+    carried = [scale for scale in scales if scale not in (None, _DEFAULT)]
+    return next(iter(carried), _DEFAULT if _DEFAULT in scales else None)
+
+
+def float16_layers(model):
+    """Return the layers of a model that compute in float16, it among them, a list."""
+    # Private, since Keras has no public walk over the layers within layers.
+    # TestPrivate of tests/installation/test_wrapping.py fails when it moves.
+    if not hasattr(model, "_flatten_layers"):
+        raise TypeError(
+            f"'model' must be a model or layer of Keras, but got: {model!r}."
+        )
+    return [
+        layer for layer in model._flatten_layers() if layer.compute_dtype == "float16"
+    ]
+
+
+def _tell_of_two(optimizer, loss_scale):
     own = getattr(optimizer, "loss_scale_state", None)
-    if own is policy.loss_scale or repr(own) == repr(policy.loss_scale):
+    if own is loss_scale or repr(own) == repr(loss_scale):
         return
     _once.warn(
         f"The optimizer given to compile() has the loss scale {own!r}, which is used, but "
-        f"its model's policy {policy.name!r} has {policy.loss_scale!r}. Give only one of "
-        "them: an optimizer that is not wrapped, or a policy with loss_scale=None."
+        f"its model's policy has {loss_scale!r}. Give only one of them: an optimizer that "
+        "is not wrapped, or a policy with loss_scale=None."
     )
 
 
-def _patch_keras3(keras):
+def _compiled(optimizer, model, automatic=True):
+    """The optimizer that a model is to be compiled with; remembers what is left bare."""
+    loss_scale = loss_scale_of(model)
+    if loss_scale is None or (loss_scale is _DEFAULT and not automatic):
+        _left_bare.add(optimizer)
+        return optimizer
+    return wrap(optimizer, model)
+
+
+def tell_of_unscaled(model):
+    """Warn of optimizers that a model holds, and that train float16 without a scale.
+
+    Args:
+      model: a model that is about to be trained.
+    """
+    if loss_scale_of(model) is None:
+        return
+    for name, optimizer in _optimizers_in(model):
+        if optimizer not in _left_bare:
+            tell_one(optimizer, model, f"{type(model).__name__}.{name.lstrip('_')}")
+
+
+def tell_one(optimizer, model, name):
+    """Warn if an optimizer scales no loss though its model needs it.
+
+    Args:
+      optimizer: any optimizer.
+      model: the model it trains.
+      name: str, what the message calls the optimizer.
+    """
+    from tf_lso.optimizers import arguments
+
+    if loss_scale_of(model) is None or arguments.scales_the_loss(optimizer):
+        return
+    if getattr(optimizer, "loss_scale_factor", None):  # Keras 3's fixed scale
+        return
+    layers = [layer.name for layer in float16_layers(model) if layer is not model]
+    shown = ", ".join(layers[:3]) + (", ..." if len(layers) > 3 else "")
+    _once.warn(
+        f"{name} ({type(optimizer).__name__}) scales no loss, but layers that it trains "
+        f"may compute in float16 ({shown}), where small gradients become 0. Wrap it: "
+        "tf_lso.wrap(optimizer, model), and scale the loss: optimizer.get_scaled_loss, "
+        "then get_unscaled_gradients."
+    )
+
+
+def _optimizers_in(model):
+    """Yield the optimizers among a model's attributes, each with its name."""
+    from tf_lso import optimizers
+
+    seen = set()
+    for name, value in list(vars(model).items()):
+        if name.startswith("_self_"):  # TensorFlow's own list of the attributes
+            continue
+        if isinstance(value, dict):
+            values = value.values()
+        else:
+            values = value if isinstance(value, (list, tuple)) else [value]
+        for one in values:
+            if optimizers.is_optimizer(one) and id(one) not in seen:
+                seen.add(id(one))
+                yield name, one
+
+
+def _patch_keras3(keras, ledger):
     (owner,) = [cls for cls in keras.Model.__mro__ if "compile" in vars(cls)][-1:]
     keras_compile = vars(owner)["compile"]
 
+    signature = inspect.signature(keras_compile)
+
     @functools.wraps(keras_compile)
-    def compile(self, optimizer="rmsprop", *args, auto_scale_loss=True, **kwargs):
-        optimizer = keras.optimizers.get(optimizer)
+    def compile(self, *args, **kwargs):
+        given = signature.bind(self, *args, **kwargs)
+        given.apply_defaults()
+        arguments = given.arguments
+        optimizer = keras.optimizers.get(arguments["optimizer"])
         if optimizer is not None:
-            optimizer = wrapped(optimizer, self.dtype_policy, auto_scale_loss)
-        return keras_compile(self, optimizer, *args, auto_scale_loss=False, **kwargs)
+            optimizer = _compiled(optimizer, self, arguments["auto_scale_loss"])
+        arguments.update(optimizer=optimizer, auto_scale_loss=False)
+        return keras_compile(*given.args, **given.kwargs)
 
-    owner.compile = compile
-    return lambda: _restore(owner, "compile", keras_compile)
+    ledger.set_attribute(owner, "compile", compile)
 
 
-def _patch_tf_keras(tf_keras):
+def _patch_tf_keras(tf_keras, ledger):
     # Private, since `compile` wraps there whatever it was given. TestCompile of
     # tests/policies/test_policies.py fails when it moves.
     import tensorflow as tf
 
     def chosen(model, optimizer):
         return tf.nest.map_structure(
-            lambda one: wrapped(tf_keras.optimizers.get(one), model.dtype_policy),
-            optimizer,
+            lambda one: _compiled(tf_keras.optimizers.get(one), model), optimizer
         )
 
     owner = tf_keras.Model
@@ -103,18 +232,22 @@ def _patch_tf_keras(tf_keras):
     def set_optimizer(self, optimizer):
         self.optimizer = chosen(self, optimizer)
 
-    owner._get_optimizer = get_optimizer
-    owner_v1._set_optimizer = set_optimizer
-
-    def restore():
-        _restore(owner, "_get_optimizer", original)
-        _restore(owner_v1, "_set_optimizer", original_v1)
-
-    return restore
+    ledger.set_attribute(owner, "_get_optimizer", get_optimizer)
+    ledger.set_attribute(owner_v1, "_set_optimizer", set_optimizer)
 
 
-def _restore(owner, name, original):
-    setattr(owner, name, original)
+def _patch_training(keras, ledger):
+    """Let training begin with a look at the optimizers."""
+    (owner,) = [c for c in keras.Model.__mro__ if "make_train_function" in vars(c)][:1]
+    original = vars(owner)["make_train_function"]
+
+    @functools.wraps(original)
+    def make_train_function(self, *args, **kwargs):
+        if getattr(self, "train_function", None) is None:  # once after `compile`
+            tell_of_unscaled(self)
+        return original(self, *args, **kwargs)
+
+    ledger.set_attribute(owner, "make_train_function", make_train_function)
 
 
 _PATCHES = {"keras": _patch_keras3, "tf_keras": _patch_tf_keras}
@@ -132,7 +265,10 @@ def enable(keras):
     with _lock:
         if keras.__name__ in _enabled:
             return False
-        _enabled[keras.__name__] = _PATCHES[keras.__name__](keras)
+        ledger = ledger_lib.Ledger()
+        _PATCHES[keras.__name__](keras, ledger)
+        _patch_training(keras, ledger)
+        _enabled[keras.__name__] = ledger
         log.logger().debug(
             "tf_lso wraps optimizers in %s.Model.compile", keras.__name__
         )
@@ -142,6 +278,6 @@ def enable(keras):
 def disable(keras):
     """Leave `compile` of a Keras as it was."""
     with _lock:
-        restore = _enabled.pop(keras.__name__, None)
-        if restore is not None:
-            restore()
+        ledger = _enabled.pop(keras.__name__, None)
+        if ledger is not None:
+            ledger.undo()

@@ -17,7 +17,7 @@ from tf_lso.names.methods import (
     Method,
 )
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE, Use, mirror_names
-from tf_lso.names.spellings import CONTRIB, MODULES, TF_KERAS_MODULES
+from tf_lso.names.spellings import CONTRIB, LEFT_ALONE, MODULES, TF_KERAS_MODULES
 from tf_lso.names.symbols import (
     CHANGED,
     MISSING,
@@ -49,6 +49,7 @@ __all__ = [
     "KERAS_COPY_BREAKS",
     "KNOWN",
     "KNOWN_CALLED",
+    "LEFT_ALONE",
     "METHODS",
     "MISSING",
     "MODULES",

@@ -57,6 +57,9 @@ MODULES = {
 }
 TF_KERAS_MODULES = dict(_keras_modules(TF_KERAS_PREFIXES))
 
+# tf_keras's own modules, which it uses itself: `install` leaves them as they are.
+LEFT_ALONE = "tf_keras.src."
+
 # Gone since TensorFlow 2.0; nothing can stand for it: name -> what to use.
 CONTRIB = {
     "tensorflow.contrib.mixed_precision.LossScaleOptimizer": (

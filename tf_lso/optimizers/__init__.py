@@ -34,6 +34,23 @@ def prepare_for_tf_keras():
     return tf_keras_faces
 
 
+def is_optimizer(value):
+    """Whether `value` is an optimizer of Keras 3 or tf_keras, wrapped or not."""
+    return _face_of(value) is not None
+
+
+def _face_of(value):
+    if isinstance(value, keras3.OPTIMIZER):
+        return keras3.Keras3Face
+    if "tf_keras" in sys.modules:
+        tf_keras_faces = prepare_for_tf_keras()
+        if isinstance(value, tf_keras_faces.LEGACY_OPTIMIZER):
+            return tf_keras_faces.LegacyFace
+        if isinstance(value, tf_keras_faces.OPTIMIZER):
+            return tf_keras_faces.NewFace
+    return None
+
+
 def face_of(optimizer):
     """Return the class of the face that serves `optimizer`.
 
@@ -43,14 +60,9 @@ def face_of(optimizer):
     Raises:
       TypeError: if `optimizer` is no optimizer.
     """
-    if isinstance(optimizer, keras3.OPTIMIZER):
-        return keras3.Keras3Face
-    if "tf_keras" in sys.modules:
-        tf_keras_faces = prepare_for_tf_keras()
-        if isinstance(optimizer, tf_keras_faces.LEGACY_OPTIMIZER):
-            return tf_keras_faces.LegacyFace
-        if isinstance(optimizer, tf_keras_faces.OPTIMIZER):
-            return tf_keras_faces.NewFace
+    face = _face_of(optimizer)
+    if face is not None:
+        return face
     got = optimizer if inspect.isclass(optimizer) else type(optimizer)
     remedy = (
         f"Pass an instance: {got.__name__}(...)."
@@ -226,8 +238,7 @@ class LossScaleOptimizer(surface.Surface):
         if name is not None:
             self.name = name
         self._wrap_inner()
-        # The mark that tf_keras's wrapper sets and looks for too.
-        inner.__dict__["_is_wrapped_by_loss_scale_optimizer"] = True
+        inner.__dict__[arguments.MARK] = True
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

@@ -55,15 +55,24 @@ def check_keras3_arguments(arguments):
             )
 
 
+# Set on an optimizer that a wrapper holds: the mark that tf_keras's own sets too.
+MARK = "_is_wrapped_by_loss_scale_optimizer"
+
+
+def scales_the_loss(optimizer):
+    """Whether an optimizer is a LossScaleOptimizer: Keras 3's, tf_keras's or tf_lso's."""
+    # All of them say so in a class name.
+    return any("LossScaleOptimizer" in cls.__name__ for cls in type(optimizer).__mro__)
+
+
 def check_free(inner):
     """Refuse an optimizer that scales the loss itself, or whose wrapper does."""
-    # Keras 3's and tf_keras's own, and tf_lso's, all say so in a class name.
-    if any("LossScaleOptimizer" in cls.__name__ for cls in type(inner).__mro__):
+    if scales_the_loss(inner):
         raise TypeError(
             "'optimizer' must not be a LossScaleOptimizer, since the loss would be scaled "
             f"twice, but got: {inner!r}. Wrap its `inner_optimizer`."
         )
-    if getattr(inner, "_is_wrapped_by_loss_scale_optimizer", False):
+    if getattr(inner, MARK, False):
         raise ValueError(
             "'optimizer' is already wrapped by a LossScaleOptimizer, and an optimizer can "
             f"only be wrapped by one: {inner!r}. Make a new one, for instance by "

@@ -23,6 +23,9 @@ WRAPPERS = (
     "baselossscaleoptimizer",
 )
 
+# Beside the class's name in .h5 files and SavedModels of tf_keras, which does not read it.
+IS_EXPERIMENTAL = {"tf_lso": "experimental"}
+
 # The argument of the stable class -> that of DynamicLossScale.
 DYNAMIC = {
     "initial_scale": "initial_loss_scale",
@@ -93,8 +96,8 @@ def deserialize(config, custom_objects=None, family=None):
     return cls.from_config(config["config"], custom_objects=custom_objects)
 
 
-def _unbound(cls):
-    """The class that `cls` was made of for one family, or itself."""
+def unbound(cls):
+    """Return the class that `cls` was made of for one family, or itself."""
     base = cls.__bases__[0]
     is_bound = (cls.__module__, cls.__qualname__) == (
         base.__module__,
@@ -110,7 +113,7 @@ def _given_class(config, custom_objects):
         return cls
     # Registered may be the class for one family of it.
     cls = inner_configs.custom_class(config, None, inner_configs.kerases())
-    return None if cls is None else _unbound(cls)
+    return None if cls is None else unbound(cls)
 
 
 def _wrapper_class(config, custom_objects):
@@ -126,7 +129,11 @@ def _wrapper_class(config, custom_objects):
     by_name = cls is None or inner_configs.is_of_a_keras(cls)
     if not by_name or not is_wrapper(config):
         return None
-    is_old = name == EXPERIMENTAL or config.get("module") == experimental.__module__
+    is_old = (
+        name == EXPERIMENTAL
+        or config.get("module") == experimental.__module__
+        or IS_EXPERIMENTAL.items() <= config.items()
+    )
     return experimental if is_old else stable
 
 

@@ -60,8 +60,16 @@ class _TFKerasFace(
         # optimizers would track it, which needs it set.
         self.__dict__["_trackable"] = self.inner_optimizer
         if self.dynamic:
-            self._track_trackable(self.loss_scale_state, "loss_scale")
+            # In place of an earlier wrapper's: `compile` wraps anew each time.
+            self._track_trackable(self.loss_scale_state, "loss_scale", overwrite=True)
         self._initialize_in_sessions()
+
+    def _lookup_dependency(self, name, *args, **kwargs):
+        if name == "base_optimizer":
+            if "_below" not in self.__dict__:  # kept, since TensorFlow refers weakly
+                self.__dict__["_below"] = _Below(self)
+            return self.__dict__["_below"]
+        return super()._lookup_dependency(name, *args, **kwargs)
 
     def apply_inner(self, gradients, variables, name):
         """Let the inner optimizer update the variables, in replica context."""
@@ -120,6 +128,28 @@ class _TFKerasFace(
         return checks.CallableList(self.weights)
 
 
+class _Below(tf.__internal__.tracking.Trackable):
+    """Takes what checkpoints of TensorFlow 2.0-2.2 have below `base_optimizer`.
+
+    There the inner optimizer was an object beside the wrapper. Now the wrapper stands for
+    it, and TensorFlow restores an object from one place only. No checkpoint is saved of
+    this.
+    """
+
+    def __init__(self, wrapper):
+        self._wrapper = wrapper
+
+    def _lookup_dependency(self, *args, **kwargs):
+        return self._wrapper.inner_optimizer._lookup_dependency(*args, **kwargs)
+
+    @property
+    def _deferred_dependencies(self):
+        return self._wrapper.inner_optimizer._deferred_dependencies
+
+    def _create_or_restore_slot_variable(self, *args, **kwargs):
+        return self._wrapper._create_or_restore_slot_variable(*args, **kwargs)
+
+
 class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
     """Wraps an OptimizerV2."""
 
@@ -168,10 +198,14 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
             inner.get_slot_names(),
             key=lambda name: table.index(name) if name in table else len(table),
         )
+        pairs = [(name, variable) for name in names for variable in variables]
+        if isinstance(
+            inner, tf_keras.optimizers.legacy.Ftrl
+        ):  # makes both slots at once
+            pairs = [(name, variable) for variable in variables for name in names]
         listed = [
             inner.get_slot(variable, name)
-            for name in names
-            for variable in variables
+            for name, variable in pairs
             if name in inner._slots.get(_slot_key(variable), {})
         ]
         position = {id(slot): place for place, slot in enumerate(listed, 1)}
@@ -303,6 +337,17 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
         if callable(rate) and not isinstance(rate, tf.Variable):
             rate = rate(self.iterations)
         return tf.cast(rate, var_dtype)
+
+    def _create_or_restore_slot_variable(self, *args, **kwargs):
+        # Called for each slot of an OptimizerV2 in a checkpoint.
+        name = type(self.inner_optimizer).__name__
+        raise ValueError(
+            "The checkpoint was written by an optimizer of TensorFlow 2.0-2.10 or of "
+            f"tf_keras.optimizers.legacy, but is restored into one of the newer kind, "
+            f"{name}. Restore it by tf_lso.checkpoints.restore(path, model=model, "
+            "optimizer=optimizer), or wrap the older kind: "
+            f"tf_keras.optimizers.legacy.{name}."
+        )
 
     def _slot_index(self, var):
         return self.inner_optimizer._index_dict[self.inner_optimizer._var_key(var)]

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from tf_lso import log
+
 # Variables that an optimizer of tf_keras has and does not list: of Nadam.
 HIDDEN = ("_u_product",)
 
@@ -32,8 +34,18 @@ class Files:
         """
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         if not arrays:
-            return  # weights of a model that was not compiled
+            log.logger().warning(
+                "The file has no state of the optimizer (tf_keras does not save that of "
+                "legacy ones, and tf_lso does while it is installed). It starts anew."
+            )
+            return
         if self._built_variables():
+            if len(arrays) == len(self.weights) and self._scale_variables():
+                log.logger().warning(
+                    "The file has no loss scale for the optimizer (tf_keras does not "
+                    "save it, and tf_lso does while it is installed). It starts at %s.",
+                    self.initial_scale,
+                )
             self.set_weights(arrays)
         else:
             self._keep_until_built("set_weights", arrays)

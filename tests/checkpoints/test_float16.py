@@ -1,0 +1,134 @@
+"""Models that compute in float16, whose optimizer's wrapper no file mentions."""
+
+import keras
+import numpy as np
+import pytest
+import tf_keras
+
+import tf_lso
+from tests.families import FAMILIES, numpy
+from tests.programs_in_processes import run
+from tf_lso import checkpoints
+from tf_lso.installation import wrapping
+
+X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
+Y = np.float32([[1.0], [2.0], [3.0]])
+
+# Keras's own wrapper, in a process without tf_lso. The file keeps the optimizer that
+# `compile` got, and the state of the wrapper that it made.
+WRITE = """
+    import numpy as np
+    import {module} as k
+
+    x = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
+    y = np.float32([[1.0], [2.0], [3.0]])
+    k.mixed_precision.set_global_policy("mixed_float16")
+    k.utils.set_random_seed(1)
+    model = k.Sequential([
+        k.layers.InputLayer((3,)), k.layers.Dense(2, name="a"), k.layers.Dense(1, name="b")
+    ])
+    optimizer = k.optimizers.{optimizer}(0.1)
+    model.compile(optimizer, "mse")
+    for _ in range(3):
+        model.train_on_batch(x, y)
+    model.save({path!r})
+    scale = getattr(model.optimizer, "dynamic_scale", 0.0)
+    print(int(np.asarray(optimizer.iterations)), float(np.asarray(scale)))
+    for _ in range(3):
+        model.train_on_batch(x, y)
+    print(*np.concatenate([w.ravel() for w in model.get_weights()]).tolist())
+"""
+WRITERS = {
+    "keras3": ("keras", "Adam"),
+    "legacy": ("tf_keras", "legacy.Adam"),
+    "new": ("tf_keras", "Adam"),
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """By family: the file, its step counter and scale, and weights three steps later."""
+    found = {}
+    for family, (module, optimizer) in WRITERS.items():
+        path = str(tmp_path_factory.mktemp(family) / "model.keras")
+        program = WRITE.format(module=module, optimizer=optimizer, path=path)
+        state, weights = run(program)[-2:]
+        iterations, scale = state.split()
+        found[family] = (
+            path,
+            int(iterations),
+            float(scale),
+            [float(w) for w in weights.split()],
+        )
+    return found
+
+
+def go_on(model):
+    for _ in range(3):
+        model.train_on_batch(X, Y)
+    return np.concatenate([w.ravel() for w in model.get_weights()])
+
+
+READERS = [("keras3", keras), ("new", keras), ("new", tf_keras)]
+
+
+@pytest.mark.parametrize(("family", "module"), READERS)
+def test_a_model_of_keras_is_wrapped_and_goes_on(family, module, written, caplog):
+    path, iterations, scale, after = written[family]
+    with tf_lso.install():
+        model = module.models.load_model(path)
+        optimizer = model.optimizer
+        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+        assert int(numpy(optimizer.iterations)) == iterations > 0
+        if family == "keras3":
+            assert float(optimizer.loss_scale) == scale
+        else:  # which tf_keras does not save
+            assert "loss scale" in caplog.text
+            optimizer.loss_scale_state._current_loss_scale.assign(1024.0)
+        after_all = go_on(model)
+    if family == "keras3":
+        np.testing.assert_allclose(after_all, after, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("module", [keras, tf_keras])
+def test_state_that_is_not_in_the_file_is_told_of(module, written, caplog):
+    with tf_lso.install():
+        model = module.models.load_model(written["legacy"][0])
+    assert isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
+    assert "state" in caplog.text
+
+
+@pytest.mark.parametrize("family", ["keras3", "new"])
+def test_convert_wraps(family, written, tmp_path):
+    path, iterations, scale, _ = written[family]
+    dest = tmp_path / "new.keras"
+    assert checkpoints.convert(path, dest, "keras").complete
+    optimizer = keras.models.load_model(dest).optimizer
+    assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+    assert int(numpy(optimizer.iterations)) == iterations
+    if family == "keras3":
+        assert float(optimizer.loss_scale) == scale
+
+
+@pytest.mark.parametrize("wrap", [True, False])
+def test_restore_tells_of_an_optimizer_that_scales_nothing(
+    wrap, written, caplog, monkeypatch
+):
+    monkeypatch.setattr(wrapping, "_once", wrapping.report.Once())
+    path, iterations, scale, _ = written["keras3"]
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            layers.InputLayer((3,)),
+            layers.Dense(2, name="a", dtype="mixed_float16"),
+            layers.Dense(1, name="b", dtype="mixed_float16"),
+        ]
+    )
+    optimizer = FAMILIES["keras3"].Adam(0.1)
+    if wrap:
+        optimizer = tf_lso.wrap(optimizer, model)
+    assert checkpoints.restore(path, model=model, optimizer=optimizer).complete
+    assert int(numpy(optimizer.iterations)) == iterations
+    assert ("given to restore() (Adam) scales no loss" in caplog.text) is not wrap
+    if wrap:
+        assert float(optimizer.loss_scale) == scale

@@ -1,0 +1,169 @@
+"""`tf.train.Checkpoint` of TensorFlow with checkpoints of other generations."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.checkpoints import artifacts
+from tests.families import FAMILIES, numpy
+
+OLD = [
+    ("TF2.1.4", "experimental-v2-Adam-dynamic"),
+    ("TF2.4.4", "stable-v2-Adam-dynamic"),
+    ("TF2.15.1", "stable-new-Adam-dynamic"),
+]
+
+
+@pytest.fixture
+def installed():
+    with tf_lso.install():
+        yield
+
+
+def path_of(version, case):
+    return str(artifacts.folder(version) / case / "ckpt-1")
+
+
+def made(family, built=True):
+    model = artifacts.network(keras if family == "keras3" else tf_keras)
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.01))
+    if built:
+        optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def assert_restored(version, case, model, optimizer):
+    expected = artifacts.cases(version)[case]["checkpoint"]["after5"]
+    assert artifacts.close(model.get_weights(), expected["weights"], 0, 0)
+    assert int(numpy(optimizer.iterations)) == expected["iterations"] > 0
+    assert float(optimizer.loss_scale) == expected["loss_scale"]
+    optimizer.build(model.trainable_variables)
+    slots = [w for w in optimizer.weights if len(w.shape)]
+    assert slots and all(np.abs(numpy(slot)).sum() > 0 for slot in slots)
+
+
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize("method", ["restore", "read", "manager"])
+@pytest.mark.parametrize(("version", "case"), OLD)
+def test_an_old_checkpoint_is_restored_into_keras3(
+    version, case, method, built, installed, tmp_path
+):
+    model, optimizer = made("keras3", built)
+    saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    path = path_of(version, case)
+    if method == "restore":
+        saved.restore(path).expect_partial()
+    elif method == "read":
+        saved.read(path).assert_existing_objects_matched()
+    else:
+        for part in artifacts.folder(version).joinpath(case).glob("ckpt-1*"):
+            (tmp_path / part.name).write_bytes(part.read_bytes())
+        tf.train.Checkpoint(x=tf.Variable(0)).save(str(tmp_path / "other"))
+        (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-1"\n')
+        manager = tf.train.CheckpointManager(saved, str(tmp_path), max_to_keep=2)
+        assert manager.restore_or_initialize()
+        assert int(saved.save_counter) == 1
+    assert_restored(version, case, model, optimizer)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("version", "case"), OLD)
+def test_into_every_family(version, case, family, installed):
+    model, optimizer = made(family)
+    saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    saved.restore(path_of(version, case)).expect_partial()
+    assert_restored(version, case, model, optimizer)
+
+
+def test_the_rest_of_the_checkpoint_is_restored_too(installed, tmp_path):
+    model, optimizer = made("legacy")
+    optimizer.apply_gradients([(tf.ones_like(v), v) for v in model.trainable_variables])
+    saved = tf.train.Checkpoint(
+        model=model, optimizer=optimizer, epoch=tf.Variable(7, dtype=tf.int64)
+    )
+    saved.save(str(tmp_path / "ckpt"))
+    path = saved.save(str(tmp_path / "ckpt"))
+    other, newer = made("keras3")
+    epoch = tf.Variable(0, dtype=tf.int64)
+    restored = tf.train.Checkpoint(model=other, optimizer=newer, epoch=epoch)
+    restored.restore(path).assert_existing_objects_matched()
+    assert int(epoch) == 7
+    assert int(restored.save_counter) == 2
+    for one, two in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_a_model_alone(installed):
+    version, case = OLD[1]
+    model, _ = made("keras3")
+    tf.train.Checkpoint(model=model).restore(path_of(version, case))
+    expected = artifacts.cases(version)[case]["checkpoint"]["after5"]
+    assert artifacts.close(model.get_weights(), expected["weights"], 0, 0)
+
+
+def test_what_cannot_be_restored_is_told_at_once(installed, caplog):
+    """The model has no variables yet; or there are two of each."""
+    version, case = OLD[1]
+    path = path_of(version, case)
+    layers = [keras.layers.Dense(2), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.01))
+    tf.train.Checkpoint(model=model, optimizer=optimizer).restore(path)
+    assert "2.0-2.15" in caplog.text and "has no variables yet" in caplog.text
+    assert f"tf_lso.checkpoints.restore({path!r}, model=model, " in caplog.text
+    assert "slots and step counter" in caplog.text
+    caplog.clear()
+    one, two = made("keras3"), made("keras3")
+    tf.train.Checkpoint(
+        model=one[0], optimizer=one[1], other=two[0], other_optimizer=two[1]
+    ).restore(path)
+    assert "which optimizer is which model's" in caplog.text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_familys_own_checkpoint_is_left_to_tensorflow(
+    family, installed, tmp_path, caplog, monkeypatch
+):
+    from tf_lso import checkpoints
+
+    monkeypatch.setattr(checkpoints, "restore", None)
+    model, optimizer = made(family)
+    saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    path = saved.save(str(tmp_path / "ckpt"))
+    optimizer.iterations = 5
+    saved.restore(path).assert_consumed()
+    assert int(numpy(optimizer.iterations)) == 0
+    assert "tf_lso" not in caplog.text
+
+
+def test_other_objects_and_paths_are_left_to_tensorflow(installed, tmp_path):
+    x = tf.Variable(3.0)
+    saved = tf.train.Checkpoint(x=x)
+    path = saved.save(str(tmp_path / "ckpt"))
+    x.assign(0.0)
+    saved.restore(path).assert_consumed()
+    assert float(x) == 3.0
+    model, optimizer = made("keras3")
+    saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    saved.restore(None)
+    with pytest.raises(tf.errors.NotFoundError):
+        saved.restore(str(tmp_path / "none"))
+
+
+def test_without_install_tf_keras_names_what_there_is():
+    version, case = OLD[1]
+    model, optimizer = made("new")
+    saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    with pytest.raises(ValueError, match=r"legacy\.Adam\.") as error:
+        saved.restore(path_of(version, case))
+    assert "tf_lso.checkpoints.restore(path" in str(error.value)
+    assert "LossScaleOptimizer" not in str(error.value)
+
+
+def test_restore_reads_by_the_method_that_is_replaced(installed):
+    """Private of TensorFlow; this would notice if it moved."""
+    assert hasattr(tf.train.Checkpoint.read, "__wrapped__")
+    assert "read" in tf.train.Checkpoint.restore.__code__.co_names

@@ -1,0 +1,256 @@
+"""Optimizers of models that compute in float16: wrapped, or told of."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.families import FAMILIES
+from tf_lso import policies
+from tf_lso.installation import wrapping
+from tf_lso.keras.mixed_precision import experimental
+
+KERASES = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
+X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch):
+    monkeypatch.setattr(wrapping, "_once", wrapping.report.Once())
+    with tf_lso.install():
+        yield
+
+
+@pytest.fixture(params=FAMILIES)
+def kinds(request):
+    """A Keras and the optimizers of one family."""
+    return KERASES[request.param], FAMILIES[request.param]
+
+
+def number(value):
+    return float(np.asarray(value))
+
+
+def model(module, dtype="mixed_float16"):
+    """A model of a float32 policy, with a layer of another."""
+    layers = module.layers
+    return module.Sequential(
+        [layers.InputLayer((2,)), layers.Dense(3), layers.Dense(1, dtype=dtype)]
+    )
+
+
+def policy(module, name, *loss_scale):
+    api = policies.of(module.__name__)
+    return api.ExperimentalPolicy(name, *loss_scale)
+
+
+class TestWrap:
+    @pytest.mark.parametrize("dtype", ["mixed_float16", "float16"])
+    def test_wraps_where_any_layer_computes_in_float16(self, kinds, dtype):
+        module, optimizers = kinds
+        inner = optimizers.SGD(0.1)
+        optimizer = tf_lso.wrap(inner, model(module, dtype))
+        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+        assert optimizer.inner_optimizer is inner
+        assert optimizer.dynamic and float(optimizer.loss_scale) == 2.0**15
+
+    @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "float64"])
+    def test_leaves_the_optimizer_of_other_models(self, kinds, dtype):
+        module, optimizers = kinds
+        inner = optimizers.SGD(0.1)
+        assert tf_lso.wrap(inner, model(module, dtype)) is inner
+
+    def test_finds_layers_within_layers(self, kinds):
+        module, optimizers = kinds
+
+        class Outer(module.Model):
+            def __init__(self):
+                super().__init__()
+                self.blocks = [model(module)]
+
+        assert tf_lso.wrap(optimizers.SGD(), Outer()) is not None
+        assert isinstance(
+            tf_lso.wrap(optimizers.SGD(), Outer()), tf_lso.LossScaleOptimizer
+        )
+
+    def test_leaves_what_is_wrapped(self, kinds):
+        module, optimizers = kinds
+        ours = tf_lso.LossScaleOptimizer(optimizers.SGD(), initial_scale=4.0)
+        assert tf_lso.wrap(ours, model(module)) is ours
+
+    def test_leaves_the_familys_own_wrapper(self, kinds):
+        module, optimizers = kinds
+        own = wrapper_of(module)(optimizers.SGD())
+        assert tf_lso.wrap(own, model(module)) is own
+
+    def test_takes_the_loss_scale_of_a_policy(self, kinds):
+        module, optimizers = kinds
+        layers_policy = policy(module, "mixed_float16", 128)
+        optimizer = tf_lso.wrap(optimizers.SGD(), model(module, layers_policy))
+        assert isinstance(optimizer, experimental.LossScaleOptimizer)
+        assert optimizer.loss_scale is layers_policy.loss_scale
+
+    def test_obeys_a_policy_without_loss_scale(self, kinds):
+        module, optimizers = kinds
+        inner = optimizers.SGD()
+        layers_policy = policy(module, "mixed_float16", None)
+        assert tf_lso.wrap(inner, model(module, layers_policy)) is inner
+
+    def test_a_float32_policy_of_the_model_decides_nothing(self, kinds):
+        """It has no loss scale because it needs none."""
+        module, optimizers = kinds
+        api = policies.of(module.__name__)
+        api.set_policy("float32")
+        try:
+            made = model(module)
+        finally:
+            api.set_global_policy(None)
+        optimizer = tf_lso.wrap(optimizers.SGD(), made)
+        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+
+    def test_refuses_what_is_neither(self, kinds):
+        module, optimizers = kinds
+        with pytest.raises(TypeError, match="'optimizer' must be an instance"):
+            tf_lso.wrap("sgd", model(module))
+        with pytest.raises(TypeError, match="'model' must be a model or layer"):
+            tf_lso.wrap(optimizers.SGD(), "model")
+
+
+def wrapper_of(module):
+    """The Keras's own LossScaleOptimizer, whose public name is tf_lso's just now."""
+    from tf_lso.optimizers import keras3
+
+    if module is keras:
+        return keras3.Keras3Face.__mro__[
+            [c.__name__ for c in keras3.Keras3Face.__mro__].index("LossScaleOptimizer")
+        ]
+    from tf_keras.src.mixed_precision import loss_scale_optimizer
+
+    return loss_scale_optimizer.BaseLossScaleOptimizer
+
+
+class TestCompile:
+    def test_wraps_where_a_layer_computes_in_float16(self, kinds):
+        module, optimizers = kinds
+        made = model(module)
+        made.compile(optimizers.SGD(0.1), "mse")
+        assert isinstance(made.optimizer, tf_lso.LossScaleOptimizer)
+        made.fit(X, Y, verbose=0)
+        assert number(made.optimizer.iterations) == 1
+
+    def test_a_second_time_with_the_same_optimizer(self, kinds):
+        module, optimizers = kinds
+        made, inner = model(module), optimizers.Adam(0.1)
+        for steps in (1, 2):
+            made.compile(inner, "mse")
+            assert made.optimizer.inner_optimizer is inner
+            made.fit(X, Y, verbose=0)
+            assert number(made.optimizer.iterations) == steps
+            assert np.isfinite(made.get_weights()[0]).all()
+
+    def test_a_second_model_with_the_same_optimizer(self, kinds):
+        module, optimizers = kinds
+        inner = optimizers.SGD(0.1)
+        for made in (model(module), model(module)):
+            made.compile(inner, "mse")
+            assert made.optimizer.inner_optimizer is inner
+
+    def test_takes_all_arguments_by_position(self):
+        for scale in (True, False):
+            made = model(keras)
+            made.compile(
+                keras.optimizers.SGD(), "mse", None, None, None, True, 1, False, scale
+            )
+            assert made.run_eagerly
+            assert isinstance(made.optimizer, tf_lso.LossScaleOptimizer) is scale
+
+    def test_optimizers_of_tensorflow_1_are_left_to_tf_keras(self):
+        made = model(tf_keras, "float32")
+        given = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+        made.compile(given, "mse")
+        assert made.optimizer.optimizer is given
+
+    def test_other_arguments_are_refused_as_before(self):
+        with pytest.raises(TypeError, match="bogus"):
+            model(keras).compile("sgd", "mse", bogus=3)
+
+
+def gan(module, submodel):
+    class Gan(module.Model):
+        def __init__(self):
+            super().__init__()
+            self.generator = submodel
+
+        def compile(self, one, other, **kwargs):
+            super().compile(**kwargs)
+            self.one, self.others = one, {"other": other}
+
+        def train_step(self, data):
+            return {"loss": 0.0}
+
+    return Gan()
+
+
+class TestOptimizersThatCompileDoesNotSee:
+    def test_are_named(self, kinds, caplog):
+        module, optimizers = kinds
+        made = gan(module, model(module))
+        made.compile(optimizers.SGD(), optimizers.Adam())
+        made.fit(X, Y, verbose=0)
+        made.fit(X, Y, verbose=0)
+        assert caplog.text.count("scales no loss") == 2
+        assert "Gan.one (SGD)" in caplog.text
+        assert "Gan.others (Adam)" in caplog.text
+        assert "tf_lso.wrap(optimizer, model)" in caplog.text
+
+    def test_are_not_where_they_are_wrapped(self, kinds, caplog):
+        module, optimizers = kinds
+        made = gan(module, model(module))
+        made.compile(*(tf_lso.wrap(optimizers.SGD(), made) for _ in range(2)))
+        made.fit(X, Y, verbose=0)
+        assert "scales no loss" not in caplog.text
+
+    @pytest.mark.parametrize("layers", ["float32", None])
+    def test_are_not_where_no_scale_is_needed(self, kinds, layers, caplog):
+        module, optimizers = kinds
+        dtype = layers or policy(module, "mixed_float16", None)
+        made = gan(module, model(module, dtype))
+        made.compile(optimizers.SGD(), optimizers.SGD())
+        made.fit(X, Y, verbose=0)
+        assert "scales no loss" not in caplog.text
+
+    def test_are_told_of_where_they_are_assigned(self, kinds, caplog):
+        module, optimizers = kinds
+        made = model(module)
+        made.compile(optimizers.SGD(), "mse")
+        made.optimizer = optimizers.SGD()
+        made.fit(X, Y, verbose=0)
+        assert "Sequential.optimizer (SGD)" in caplog.text
+
+    def test_are_left_where_keras_was_told_not_to_scale(self, caplog):
+        made = model(keras)
+        made.compile(keras.optimizers.SGD(), "mse", auto_scale_loss=False)
+        made.fit(X, Y, verbose=0)
+        assert "scales no loss" not in caplog.text
+        made = model(keras)
+        made.compile("sgd", "mse")
+        made.optimizer = keras.optimizers.SGD(loss_scale_factor=8.0)
+        made.fit(X, Y, verbose=0)
+        assert "scales no loss" not in caplog.text
+
+
+class TestPrivate:
+    """What is private of a Keras, and would be noticed here if it moved."""
+
+    def test_layers_are_found_at_every_depth(self, kinds):
+        module, _ = kinds
+        inside = model(module)
+        outer = module.Sequential([module.layers.InputLayer((2,)), inside])
+        found = wrapping.float16_layers(outer)
+        assert found == [inside.layers[-1]]
+
+    def test_training_begins_with_make_train_function(self, kinds):
+        module, _ = kinds
+        assert hasattr(module.Model.make_train_function, "__wrapped__")

@@ -1,0 +1,124 @@
+"""`tf.train.Checkpoint` restores what another generation's optimizer wrote.
+
+TensorFlow finds variables by the ways that lead to them, which are others in each
+family. Of a checkpoint of TensorFlow 2.0-2.15 it restores into Keras 3 the loss scale
+alone, without a word.
+"""
+
+import functools
+
+import keras
+import tensorflow as tf
+
+from tf_lso import checkpoints, log, optimizers
+from tf_lso.checkpoints import layouts, object_graph
+from tf_lso.optimizers import inner_configs
+
+# Family of an optimizer -> the layouts that TensorFlow restores whole into it.
+_OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
+
+_COUNTER = object_graph.SAVE_COUNTER
+
+
+def apply(ledger):
+    """Let `tf.train.Checkpoint` restore old checkpoints whole, or say what it leaves.
+
+    Args:
+      ledger: `Ledger` to change by.
+    """
+    owner = tf.train.Checkpoint  # whose `restore`, and CheckpointManager, call `read`
+    ledger.set_attribute(owner, "read", _read(owner.read))
+
+
+def _read(original):
+    @functools.wraps(original)
+    def read(self, save_path, options=None):
+        children = _children(self)
+        layout = _foreign_layout(children, save_path)
+        if layout is None:
+            return original(self, save_path, options)
+        models, optimizers_, others = _sorted(children)
+        try:
+            report = _restore(save_path, models, optimizers_)
+        except (TypeError, ValueError) as error:
+            log.logger().warning(
+                _refusal(save_path, layout, models, optimizers_, error)
+            )
+            return original(self, save_path, options)
+        log.logger().info("tf_lso restored %s: %s", save_path, report.summary())
+        # The rest by TensorFlow, which would give the optimizer values of others.
+        rest = tf.train.Checkpoint(**others)
+        rest._track_trackable(self.save_counter, _COUNTER)
+        return original(rest, save_path, options).expect_partial()
+
+    return read
+
+
+def _children(checkpoint):
+    """The objects that a checkpoint was made of, by their names."""
+    children = checkpoint._trackable_children()
+    return {name: child for name, child in children.items() if name != _COUNTER}
+
+
+def _is_model(value):
+    return any(isinstance(value, k.Model) for k in inner_configs.kerases())
+
+
+def _sorted(children):
+    models = {n: c for n, c in children.items() if _is_model(c)}
+    of_keras = {n: c for n, c in children.items() if optimizers.is_optimizer(c)}
+    others = {n: c for n, c in children.items() if n not in {*models, *of_keras}}
+    return models, of_keras, others
+
+
+def _foreign_layout(children, path):
+    """The layout of a file that TensorFlow restores in part only, or None."""
+    models, optimizers_, _ = _sorted(children)
+    if not (models or optimizers_) or not tf.executing_eagerly():
+        return None
+    try:
+        graph = object_graph.ObjectGraph(str(path))
+    except checkpoints.CheckpointError:
+        return None  # TensorFlow says what is wrong
+    in_file = graph.optimizers()
+    for name, optimizer in optimizers_.items():
+        if name in in_file:
+            layout = graph.layout(in_file[name])
+            if layout not in _OWN[optimizers.face_of(optimizer)._family]:
+                return layout
+    # Without an optimizer the model's own ways tell.
+    below = dict(graph.children(0))
+    for name, model in models.items():
+        if isinstance(model, keras.Model) and name in below:
+            steps = {step for step, _ in graph.children(below[name])}
+            if any(
+                step.startswith(("layer-", "layer_with_weights-")) for step in steps
+            ):
+                return "model"
+    return None
+
+
+def _restore(path, models, optimizers_):
+    if len(models) != 1 or len(optimizers_) > 1:
+        raise ValueError(
+            "which optimizer is which model's is known to the program only"
+        )
+    pair = {"model": models, "optimizer": optimizers_}
+    names = {role: name for role, found in pair.items() for name in found}
+    objects = {role: one for role, found in pair.items() for one in found.values()}
+    return checkpoints.restore(path, **objects, names=names)
+
+
+def _refusal(path, layout, models, optimizers_, error):
+    named = ", ".join([*models, *optimizers_])
+    calls = ", ".join(
+        [f"model={name}" for name in list(models)[:1]]
+        + [f"optimizer={name}" for name in list(optimizers_)[:1]]
+    )
+    return (
+        f"{path}: was written by {layouts.LAYOUTS[layout]}. tf.train.Checkpoint does not "
+        f"restore it whole: of {named} variables keep their values, and the optimizer's "
+        f"slots and step counter start anew. Call tf_lso.checkpoints.restore({path!r}, "
+        f"{calls}), also for each further pair with names={{'model': ..., 'optimizer': "
+        f"...}}. It was tried here, and refused: {error}"
+    )
