@@ -91,7 +91,7 @@ class _TFKerasFace(
         with checks.building, tf.init_scope():
             self._build_inner(var_list)
         self.__dict__["_build_list"] = var_list
-        self._set_pending()
+        self._set_waiting()
 
     def _counter(self):
         return self.inner_optimizer.iterations
