@@ -1,5 +1,6 @@
 """Writes files tensor by tensor: templates of `virtual`, and checkpoints."""
 
+import json
 import os
 import shutil
 import zipfile
@@ -14,7 +15,10 @@ _PART = 32 << 20
 # Bytes that are copied at a time.
 _BUFFER = 16 << 20
 
-_WEIGHTS = "model.weights.h5"
+_CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
+
+# What Keras 3's own LossScaleOptimizer has in its config, which tf_lso's has too.
+_OF_KERAS = ("name", "inner_optimizer", "initial_scale", "dynamic_growth_steps")
 
 
 def h5(template, values, done):
@@ -59,12 +63,33 @@ def keras(template, values, done):
         with zipfile.ZipFile(filled, "w", zipfile.ZIP_STORED) as result:
             for name in archive.namelist():
                 if name != _WEIGHTS:
-                    result.writestr(archive.getinfo(name), archive.read(name))
+                    content = archive.read(name)
+                    if name == _CONFIG:
+                        content = _for_keras_alone(content)
+                    result.writestr(archive.getinfo(name), content)
             info = zipfile.ZipInfo.from_file(weights, _WEIGHTS)
             with open(weights, "rb") as inside, result.open(info, "w") as outside:
                 shutil.copyfileobj(inside, outside, _BUFFER)
     os.remove(weights)
     os.replace(filled, template)
+
+
+def _for_keras_alone(config):
+    """Name Keras's own wrapper in a model's config, where it can do what tf_lso's does.
+
+    Its variables are the same, in the same order. It has no fixed scale and no limits.
+    """
+    config = json.loads(config)
+    optimizer = (config.get("compile_config") or {}).get("optimizer") or {}
+    if optimizer.get("registered_name") == "tf_lso>LossScaleOptimizer":
+        inside = optimizer["config"]
+        if inside["dynamic"] and inside.keys() == {*_OF_KERAS, "dynamic"}:
+            optimizer.update(
+                module="keras.optimizers",
+                config={key: inside[key] for key in _OF_KERAS},
+                registered_name=None,
+            )
+    return json.dumps(config)
 
 
 def checkpoint(template, values, done):
