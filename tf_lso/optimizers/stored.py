@@ -65,6 +65,8 @@ class _Checkpointed(tf.train.experimental.PythonState):
 
     def serialize(self):
         waiting = self._optimizer._waiting
+        if waiting is None:
+            return b""  # TensorFlow asks before it restores, too
         # NumPy's format has no bfloat16.
         slots = [s.astype("float32") if s.dtype.kind == "V" else s for s in waiting.slots]
         file = io.BytesIO()
@@ -218,7 +220,7 @@ class Stored:
         """Return the children of a checkpoint with that of the slots that wait."""
         if self._waiting is None:
             return children
-        return {**children, WAITING: _Checkpointed(self)}
+        return {**children, WAITING: self._checkpointed()}
 
     def _restored(self, name):
         """Return the child to restore `name` into if it is that of the slots that wait.
@@ -226,4 +228,8 @@ class Stored:
         Slots that wait are dropped, since those of the checkpoint are newer.
         """
         self.__dict__["_waiting_slots"] = None
-        return _Checkpointed(self) if name == WAITING else None
+        return self._checkpointed() if name == WAITING else None
+
+    def _checkpointed(self):
+        # One object, by which TensorFlow knows it.
+        return self.__dict__.setdefault("_checkpointed_slots", _Checkpointed(self))
