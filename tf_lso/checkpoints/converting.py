@@ -1,6 +1,7 @@
 """`convert`: what legacy programs saved, into a file of Keras 3, tensor by tensor."""
 
 import contextlib
+import functools
 import os
 import pathlib
 import tempfile
@@ -19,6 +20,7 @@ from tf_lso.checkpoints import (
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
+from tf_lso.optimizers import configs
 
 # Format -> how the name of such a file ends.
 FORMATS = {"keras": ".keras", "checkpoint": "", "weights.h5": ".weights.h5"}
@@ -183,7 +185,8 @@ def _template(model, optimizer, format, folder):
     path = str(pathlib.Path(folder) / f"new{FORMATS[format]}")
     if format == "keras":
         model.save(path)
-        return path, filling.keras
+        optimizer = configs.of_keras_alone(optimizer)
+        return path, functools.partial(filling.keras, optimizer=optimizer)
     if format == "weights.h5":
         model.save_weights(path)
         return path, filling.h5

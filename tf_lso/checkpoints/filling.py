@@ -17,9 +17,6 @@ _BUFFER = 16 << 20
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 
-# What Keras 3's own LossScaleOptimizer has in its config, which tf_lso's has too.
-_OF_KERAS = ("name", "inner_optimizer", "initial_scale", "dynamic_growth_steps")
-
 
 def h5(template, values, done):
     """Fill a .weights.h5 file in place.
@@ -53,8 +50,13 @@ def h5(template, values, done):
             del value  # before the next one is read
 
 
-def keras(template, values, done):
-    """Fill a .keras file in place; arguments as of `h5`."""
+def keras(template, values, done, optimizer=None):
+    """Fill a .keras file in place.
+
+    Args:
+      template, values, done: as of `h5`.
+      optimizer: the config to name in the file in place of the optimizer's own, or None.
+    """
     weights, filled = f"{template}.{_WEIGHTS}", f"{template}.filled"
     with zipfile.ZipFile(template) as archive:
         with archive.open(_WEIGHTS) as inside, open(weights, "wb") as outside:
@@ -64,8 +66,8 @@ def keras(template, values, done):
             for name in archive.namelist():
                 if name != _WEIGHTS:
                     content = archive.read(name)
-                    if name == _CONFIG:
-                        content = _for_keras_alone(content)
+                    if name == _CONFIG and optimizer is not None:
+                        content = _with_optimizer(content, optimizer)
                     result.writestr(archive.getinfo(name), content)
             info = zipfile.ZipInfo.from_file(weights, _WEIGHTS)
             with open(weights, "rb") as inside, result.open(info, "w") as outside:
@@ -74,21 +76,10 @@ def keras(template, values, done):
     os.replace(filled, template)
 
 
-def _for_keras_alone(config):
-    """Name Keras's own wrapper in a model's config, where it can do what tf_lso's does.
-
-    Its variables are the same, in the same order. It has no fixed scale and no limits.
-    """
-    config = json.loads(config)
-    optimizer = (config.get("compile_config") or {}).get("optimizer") or {}
-    if optimizer.get("registered_name") == "tf_lso>LossScaleOptimizer":
-        inside = optimizer["config"]
-        if inside["dynamic"] and inside.keys() == {*_OF_KERAS, "dynamic"}:
-            optimizer.update(
-                module="keras.optimizers",
-                config={key: inside[key] for key in _OF_KERAS},
-                registered_name=None,
-            )
+def _with_optimizer(content, optimizer):
+    """Return a model's config with that of the optimizer it is compiled with."""
+    config = json.loads(content)
+    config["compile_config"]["optimizer"] = optimizer
     return json.dumps(config)
 
 

@@ -212,6 +212,29 @@ def _stable_arguments(loss_scale):
     return None
 
 
+def of_keras_alone(optimizer):
+    """Return the config of Keras 3's own wrapper that does the same, or None.
+
+    It has the same variables, in the same order, so that their values fit. It has
+    neither a fixed scale nor limits, nor another multiplier than 2.
+
+    Args:
+      optimizer: any optimizer of Keras 3, or None.
+    """
+    if not isinstance(optimizer, _classes()[0]):
+        return None
+    arguments = _stable_arguments(optimizer.loss_scale_state) or {}
+    if arguments.keys() != {"initial_scale", "dynamic_growth_steps"}:
+        return None
+    inner = optimizer._serialize_inner()
+    return {
+        "module": "keras.optimizers",
+        "class_name": "LossScaleOptimizer",
+        "config": {"name": optimizer.name, "inner_optimizer": inner, **arguments},
+        "registered_name": None,
+    }
+
+
 def _experimental_instead(cls, loss_scale):
     stable, experimental = _classes()
     if (cls.__module__, cls.__qualname__) != (stable.__module__, stable.__qualname__):
