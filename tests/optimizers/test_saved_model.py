@@ -69,7 +69,12 @@ def test_a_loaded_step_trains_skips_and_moves_the_scale(tmp_path):
     for (_, dynamic, _), line in zip(cases, done.stdout.splitlines(), strict=True):
         if dynamic:  # grows by the second good step, shrinks, and grows by two more
             assert line == str(
-                [(0.375, 16.0, 2), (0.375, 8.0, 3), (-0.0625, 8.0, 4), (-0.53125, 16.0, 5)]
+                [
+                    (0.375, 16.0, 2),
+                    (0.375, 8.0, 3),
+                    (-0.0625, 8.0, 4),
+                    (-0.53125, 16.0, 5),
+                ]
             )
         else:
             assert line.startswith("[(0.375, 8.0, 2), (nan, 8.0, 3)")

@@ -90,7 +90,10 @@ def test_a_loaded_scale_holds_from_the_load_on(family, inner):
 
 def test_the_first_eager_step_after_loading_unscales_by_the_loaded_scale():
     optimizer = wrapped("keras3", "SGD", 1.0, momentum=0.9, scale=2.0**15)
-    saved, x = wrapped("keras3", "SGD", 1.0, momentum=0.9, scale=128.0), tf.Variable(0.0)
+    saved, x = (
+        wrapped("keras3", "SGD", 1.0, momentum=0.9, scale=128.0),
+        tf.Variable(0.0),
+    )
     saved.build([x])
     store = {}
     saved.save_own_variables(store)

@@ -54,6 +54,7 @@ scale = model.optimizer.loss_scale
 print(type(model.optimizer).__module__, float(scale), int(model.optimizer.iterations))
 """
 
+
 def run(code, *arguments):
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],

@@ -68,7 +68,9 @@ class _Checkpointed(tf.train.experimental.PythonState):
         if waiting is None:
             return b""  # TensorFlow asks before it restores, too
         # NumPy's format has no bfloat16.
-        slots = [s.astype("float32") if s.dtype.kind == "V" else s for s in waiting.slots]
+        slots = [
+            s.astype("float32") if s.dtype.kind == "V" else s for s in waiting.slots
+        ]
         file = io.BytesIO()
         np.savez(file, np.array(waiting.layout), *slots)
         return file.getvalue()
@@ -101,7 +103,9 @@ class Stored:
 
     def _own_layout(self):
         """The layout in which all state can be taken out now."""
-        return self._file_layouts()[0] if self._waiting is None else self._waiting.layout
+        return (
+            self._file_layouts()[0] if self._waiting is None else self._waiting.layout
+        )
 
     def _keep_until_built(self, arrays, layouts, *, is_file):
         """Set what has a variable, and keep the slots; return whether a layout fits.
@@ -204,7 +208,9 @@ class Stored:
         if len(arrays) == len(whole[0]):
             checks.assign_all(whole[0], arrays)  # which says what does not fit
 
-        self._tell_skipped(f"It has {len(arrays)} variables instead of {len(whole[0])}.")
+        self._tell_skipped(
+            f"It has {len(arrays)} variables instead of {len(whole[0])}."
+        )
 
     def _tell_skipped(self, reason):
         logging.warning(
