@@ -198,7 +198,8 @@ class Stored:
                 checks.assign_all(variables, arrays)
                 return
         for layout in layouts:
-            heads = sum(self._heads(layout), [])
+            first, last = self._heads(layout)
+            heads = [*first, *last]
             if _fits(arrays, heads):
                 if int(checks.numpy(self._counter())) == 0:
                     checks.assign_all(heads, arrays)
