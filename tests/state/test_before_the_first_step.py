@@ -143,7 +143,7 @@ def test_what_waits_is_saved(family, inner, api, how, tmp_path):
 
 def test_what_waits_is_in_the_list_of_weights(family):
     program = Program(family)
-    made, (model, optimizer) = _loaded(program)
+    made, (_, optimizer) = _loaded(program)
     weights = optimizer.get_weights()
     again = program.make(built=True)[1]
     again.set_weights(weights)
@@ -153,7 +153,7 @@ def test_what_waits_is_in_the_list_of_weights(family):
 
 def test_a_checkpoint_with_what_waits_restores_into_a_built_optimizer(family, tmp_path):
     program = Program(family)
-    made, (model, optimizer) = _loaded(program)
+    made, (_, optimizer) = _loaded(program)
     path = tf.train.Checkpoint(optimizer=optimizer).save(tmp_path / "c")
     other = program.make(built=True)
     tf.train.Checkpoint(optimizer=other[1]).restore(path)
