@@ -6,7 +6,8 @@ around the optimizers of Keras 3 and tf_keras, correct under `tf.distribute`.
 
 Importing this package patches nothing and imports neither TensorFlow nor Keras: each
 name is loaded when it is first used, so that `tf-lso check` needs no TensorFlow and
-`tf-lso run` leaves the program to set its environment first.
+`tf-lso run` leaves the program to set its environment first. Keras gets to know the names
+that its files have for tf_lso's optimizers.
 """
 
 import importlib as _importlib
@@ -46,3 +47,6 @@ def __getattr__(name):
 
 def __dir__():
     return sorted({*globals(), *__all__})
+
+
+_load("registration").register()

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -92,6 +94,42 @@ def test_to_keras(version, case, name, tmp_path):
     if name != "ckpt-1":
         assert model.loss == "mse" or model.loss.name == "mean_squared_error"
     goes_on(version, case, name, model, opt)
+
+
+_PLAIN = """
+import sys
+import warnings
+
+warnings.simplefilter("error")
+import keras
+
+for path in sys.argv[1:]:
+    opt = keras.models.load_model(path).optimizer
+    assert type(opt) is keras.optimizers.LossScaleOptimizer
+    counts = int(opt.iterations), int(opt.step_counter.numpy())
+    print(*counts, float(opt.dynamic_scale.numpy()))
+assert not any(name.startswith("tf_lso") for name in sys.modules)
+"""
+
+
+def test_to_keras_that_knows_no_tf_lso(tmp_path):
+    found = [s for s in SOURCES if s[2] == "ckpt-1"]
+    lines, paths = [], []
+    for version, case, name in found:
+        paths.append(str(tmp_path / f"{version}.keras"))
+        more = options(version, case, name, tmp_path)
+        checkpoints.convert(file_of(version, case, name), paths[-1], "keras", **more)
+        before = expected(version, case, name)["after5"]
+        counts = before["iterations"], before["counter"]
+        lines.append(f"{counts[0]} {counts[1]} {float(before['loss_scale'])}")
+    done = subprocess.run(
+        [sys.executable, "-c", _PLAIN, *paths],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == lines
 
 
 @pytest.mark.parametrize(("version", "case", "name"), SOURCES, ids=IDS)

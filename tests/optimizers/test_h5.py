@@ -101,7 +101,7 @@ class TestSetWeights:
         model = trained(tf_lso.LossScaleOptimizer(keras.optimizers.Adam()))
         optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.Adam())
         optimizer.set_weights(model.optimizer.get_weights())
-        with pytest.raises(ValueError, match="arrays"):
+        with pytest.raises(ValueError, match=r"8 slots, but .* has 4"):
             optimizer.build(model.trainable_variables[:2])
 
 

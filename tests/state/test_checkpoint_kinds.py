@@ -83,15 +83,15 @@ def test_restores_into(kind, other, inner, built, tmp_path):
 
 
 @_KERAS3
-def test_a_keras_file_of_keras_s_own_wrapper_of_nadam_is_refused(tmp_path):
+def test_a_keras_file_of_keras_s_own_wrapper_of_nadam_is_left_out(tmp_path, caplog):
     """It lacks `_u_product`."""
     model = programs.make_model("keras3", 1)
     model.compile(keras.optimizers.LossScaleOptimizer(INNER["nadam"]()), "mse")
     model.fit(np.ones([8, 3]), np.ones([8, 1]), verbose=0)
     model.save_weights(tmp_path / "m.weights.h5")
     other, optimizer = Program("keras3", "nadam").make(built=True)
-    with pytest.raises(ValueError, match="in the file has"):
-        other.load_weights(tmp_path / "m.weights.h5")
+    other.load_weights(tmp_path / "m.weights.h5")
+    assert "does not fit" in caplog.text
     assert int(optimizer.iterations.value) == 0
 
 

@@ -47,10 +47,9 @@ print(json.dumps(ends))
 
 _LOAD = """
 import sys
-import tf_lso
-from tests.state import programs
-model = programs.MODULES[sys.argv[1]].models.load_model(sys.argv[2])
-model.optimizer.build(model.trainable_variables)  # as the first step does
+import {first}
+import {second}
+model = {keras}.models.load_model(sys.argv[1])
 scale = model.optimizer.loss_scale
 print(type(model.optimizer).__module__, float(scale), int(model.optimizer.iterations))
 """
@@ -88,8 +87,19 @@ print(float(made[1].loss_scale), int(made[1].iterations))
 """
 
 
+@pytest.mark.parametrize("tf_lso_first", [True, False])
 @pytest.mark.parametrize("family", ["keras3", "legacy", "new"])
-def test_a_keras_file_loads_in_a_process_that_only_imports_tf_lso(family, tmp_path):
+def test_a_keras_file_loads_in_a_process_that_only_imports_tf_lso(
+    family, tf_lso_first, tmp_path
+):
     path = tmp_path / "m.keras"
     saved = run(_SAVE, family, path)
-    assert run(_LOAD, family, path).split(" ", 1)[1] == saved
+    module = "keras" if family == "keras3" else "tf_keras"
+    first, second = ("tf_lso", module) if tf_lso_first else (module, "tf_lso")
+    code = _LOAD.format(first=first, second=second, keras=module)
+    assert run(code, path) == f"tf_lso.optimizers {saved}"
+
+
+def test_importing_tf_lso_imports_no_keras():
+    code = "import sys, tf_lso; print({'keras', 'tensorflow'} & sys.modules.keys())"
+    assert run(code) == "set()"

@@ -35,7 +35,8 @@ class ImportHook(importlib.abc.MetaPathFinder):
         load = loader.exec_module
 
         def exec_module(module):
-            del loader.exec_module  # the class's own again
+            # The class's own again; another hook for this module has done it, too.
+            vars(loader).pop("exec_module", None)
             if self._before is not None:
                 self._before()
             load(module)

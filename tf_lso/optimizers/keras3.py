@@ -108,6 +108,35 @@ def _build_under(optimizer, strategy):
         part.__dict__["_distribution_strategy"] = strategy
 
 
+class _View(keras.Variable):
+    """A TensorFlow variable as one of Keras 3's own, which share its value.
+
+    So whatever Keras 3 does with `optimizer.variables` works. Keras has no public way to
+    make a variable of an existing one.
+    """
+
+    def __init__(self, variable, name):
+        self.__dict__["_viewed"] = variable
+        dtype = variable.dtype.name
+        super().__init__(0, shape=(), dtype=dtype, trainable=False, name=name)
+        self._autocast = False
+
+    def _initialize(self, value):
+        self._value = self._viewed
+        self._shape = tuple(self._viewed.shape)
+
+
+# What Keras 3's own wrapper calls the variables of a dynamic scale, in its order.
+_NAMES = {"good_steps": "step_counter", "current_loss_scale": "dynamic_scale"}
+
+
+def _views(loss_scale):
+    """Return {Keras 3's name: its variable} for the variables of a loss scale."""
+    named = dict(loss_scale.named_variables())
+    names = [*(n for n in _NAMES if n in named), *(n for n in named if n not in _NAMES)]
+    return {_NAMES.get(n, n): _View(named[n], _NAMES.get(n, n)) for n in names}
+
+
 def _known_variables(optimizer):
     return optimizer._trainable_variables_indices, optimizer._var_key
 
@@ -175,8 +204,8 @@ class Keras3Face(
         # As Keras's own wrapper: otherwise the gradients would be divided by it too.
         inner.loss_scale_factor = None
         self._take_over_parts()
-        for name, variable in self.loss_scale_state.named_variables():
-            variable.path = f"{self.name}/{name}"  # by which Keras 3 knows variables
+        with tf.init_scope(), keras.name_scope(self.name):
+            self.__dict__["_scale_views"] = _views(self.loss_scale_state)
         if inner.built:
             self._note_built()
 
@@ -267,7 +296,8 @@ class Keras3Face(
         with checks.building:
             if not self.inner_optimizer.built:
                 strategy = checks.strategy_of(var_list)
-                with tf.init_scope(), checks.scope_of(strategy):
+                names = keras.name_scope(self.name)  # of Keras's own wrapper
+                with tf.init_scope(), checks.scope_of(strategy), names:
                     _build_under(self.inner_optimizer, strategy)
                     self.inner_optimizer.build(var_list)
                     _build_under(self.inner_optimizer, strategy)  # parts made just now
@@ -278,18 +308,7 @@ class Keras3Face(
         # Not by assignment, by which Keras would count them among its own variables.
         self.__dict__["_trainable_variables"] = list(self._built_variables())
         self.built = True
-        self._set_pending()
-
-    def _set_complete(self, weights):
-        own = len(self._scale_variables())
-        complete = (len(self.variables), len(self.weights) + own)
-        if len(weights) not in complete:
-            raise ValueError(
-                f"'weights', which set_weights() got before the optimizer was built, has "
-                f"{len(weights)} arrays, but now there are {complete[0]} variables. Build "
-                "the optimizer before, on the same variables."
-            )
-        self.set_weights(weights)
+        self._set_waiting()
 
     def set_weights(self, weights):
         """Set all state from a list of arrays.
@@ -306,14 +325,17 @@ class Keras3Face(
             return
         weights = checks.as_list("weights", weights)
         variables = list(self.variables)
-        own = len(self._scale_variables())
-        if len(weights) == len(variables):
-            checks.assign_all(variables, weights)
-        elif self.inner_optimizer.built or len(weights) <= len(self.weights) + own:
-            super().set_weights(weights)
-        else:
-            # Copies, since the file that they come from may be closed by then.
-            self._keep_until_built("_set_complete", [np.array(w) for w in weights])
+        if self.inner_optimizer.built:
+            if len(weights) == len(variables):
+                checks.assign_all(variables, weights)
+            else:
+                super().set_weights(weights)
+            return
+        # Copies, since the file that they come from may be closed by then.
+        weights = [np.array(w) for w in weights]
+        layouts = ["variables", "weights", "weights alone"]
+        if not self._keep_until_built(weights, layouts, is_file=False):
+            super().set_weights(weights)  # says what does not fit
 
     def _built_variables(self):
         return getattr(self.inner_optimizer, "_trainable_variables", [])
@@ -362,6 +384,14 @@ class Keras3Face(
     def _counter(self):
         return _iteration_variable(self.inner_optimizer)
 
+    def _head_variables(self):
+        inner = self.inner_optimizer
+        counters = [_iteration_variable(part) for part in _parts(inner)]
+        rates = _learning_rates(inner)
+        rates = [v for v in inner.variables if id(v) in rates]
+        own = [*self.__dict__["_scale_views"].values(), *self._scale_variables()]
+        return [*self._variables, *own, *counters, *rates]
+
     # --- The rest of the surface.
 
     @attributes.Attributes.learning_rate.getter
@@ -377,7 +407,7 @@ class Keras3Face(
     @property
     def variables(self):
         """All variables in the order of Keras 3, a list that can also be called."""
-        own = [self.step_counter, self.dynamic_scale] if self.dynamic else []
+        own = self.__dict__["_scale_views"].values()
         return checks.CallableList(
             [*self._variables, *own, *self.inner_optimizer.variables]
         )
@@ -402,13 +432,13 @@ class Keras3Face(
 
     @property
     def step_counter(self):
-        """Keras 3's name of `dynamic_counter`."""
-        return self.dynamic_counter
+        """Keras 3's variable of `dynamic_counter`; None if the scale is fixed."""
+        return self.__dict__["_scale_views"].get("step_counter")
 
     @property
     def dynamic_scale(self):
-        """The variable that holds the loss scale; None if it is fixed."""
-        return getattr(self.loss_scale_state, "_current_loss_scale", None)
+        """Keras 3's variable that holds the loss scale; None if it is fixed."""
+        return self.__dict__["_scale_views"].get("dynamic_scale")
 
     def _set_iterations(self, value):
         steps = self.inner_optimizer.gradient_accumulation_steps or 1

@@ -39,53 +39,77 @@ class Files:
 
     # --- .keras and .weights.h5 files.
 
+    def save_own_variables(self, store):
+        """Put all state into a mapping of "0", "1", ... to arrays.
+
+        Raises:
+          ValueError: if slots wait that were set by slot, as `get_weights` lists them,
+            and the scale is fixed: no file could tell that order from its own.
+        """
+        layout = self._own_layout()
+        if layout not in self._file_layouts():
+            raise ValueError(
+                "set_weights() was called before the optimizer was built, whose files "
+                "have another order. Build it before saving: "
+                "optimizer.build(model.trainable_variables)."
+            )
+        for index, array in enumerate(self._arrays(layout)):
+            store[str(index)] = array
+
     def load_own_variables(self, store):
         """Set all state from a .keras or .weights.h5 file, now or once there is a place.
 
         Args:
           store: mapping of "0", "1", ... to the values of `variables`, or to those of
-            the inner optimizer alone, which leave the loss scale as it is.
-
-        Raises:
-          ValueError: if the file's optimizer had other variables.
+            the inner optimizer alone, which leave the loss scale as it is. If the file's
+            optimizer had other variables, a warning says that this one keeps its own
+            state.
         """
         if state_follows.is_on:
             return
         arrays = [np.array(store[str(i)]) for i in range(len(store.keys()))]
-        if not arrays:
-            super().load_own_variables(store)  # says that the file has no state
-        elif self.inner_optimizer.built:
-            self._set_variables(arrays)
+        if arrays:
+            self._load(arrays)
         else:
-            self._keep_until_built("_set_variables", arrays)
+            super().load_own_variables(store)  # says that the file has no state
 
-    def _set_variables(self, arrays):
+    def _file_layouts(self):
+        # With a fixed scale nothing tells the order of "weights" from the others.
+        by_slot = ["weights"] if self._own_variables() else []
+        return ["variables", "unscaled", *by_slot, "inner"]
+
+    def _layouts(self):
         inner = self.inner_optimizer.variables
-        for variables in (self.variables, inner):
-            if len(arrays) == len(variables):
-                checks.assign_all(variables, arrays)
-                return
-        raise ValueError(
-            f"The optimizer in the file has {len(arrays)} variables, but "
-            f"{type(self).__name__} has {len(self.variables)} "
-            f"({len(inner)} without the loss scale). Make it as it was when the file was "
-            "written: the same inner optimizer and model, and `dynamic` the same."
-        )
+        return {
+            "variables": (self.variables, []),
+            # Of Keras 3's own wrapper before it is built, and of a fixed scale.
+            "unscaled": ([*self._variables, *inner], []),
+            "weights": (self.weights, self._own_variables()),
+            "weights alone": (self.weights, []),
+            "inner": (inner, []),
+        }
 
     # --- `tf.train.Checkpoint`. Private names of TensorFlow, which has no public ones.
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         if save_type != "checkpoint":
-            return super()._trackable_children(save_type, **kwargs)
+            # Neither is an attribute that Keras has seen set.
+            return {
+                **super()._trackable_children(save_type, **kwargs),
+                "inner_optimizer": self.inner_optimizer,
+                "loss_scale": self.loss_scale_state,
+            }
         names = self.inner_optimizer._trackable_children(save_type, **kwargs)
         for name in _OF_EACH_OPTIMIZER:
             if name in names:
                 names[name] = self._second_name(name, names[name])
-        return {
-            **names,
-            "inner_optimizer": self.inner_optimizer,
-            "loss_scale": self.loss_scale_state,
-        }
+        return self._with_waiting(
+            {
+                **names,
+                "inner_optimizer": self.inner_optimizer,
+                "loss_scale": self.loss_scale_state,
+            }
+        )
 
     def _second_name(self, name, variable):
         # In files of other wrappers these names have values that mean nothing. They are
@@ -99,9 +123,12 @@ class Files:
     def _lookup_dependency(self, name, cached_dependencies=None):
         if "_inner" not in self.__dict__:  # the family's constructor is at work
             return super()._lookup_dependency(name, cached_dependencies)
+        waiting = self._restored(name)
+        if waiting is not None:
+            return waiting
         # The names that Keras 3's own wrapper gives the scale and the count.
         if name in ("step_counter", "dynamic_scale") and self.dynamic:
-            return getattr(self, name)
+            return checks.raw(getattr(self, name))
         found = (cached_dependencies or self._trackable_children()).get(name)
         if found is None and name in _OF_EACH_OPTIMIZER:
             return self.__dict__.get(name)  # the inner optimizer has a schedule

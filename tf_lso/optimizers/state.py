@@ -2,9 +2,7 @@
 
 import copy
 
-import tensorflow as tf
-
-from tf_lso.optimizers import checks
+from tf_lso.optimizers import checks, stored
 
 
 def unpickled(cls, state):
@@ -21,22 +19,23 @@ def unpickled(cls, state):
     optimizer._start(
         inner, lambda: scale_class.from_config(scale_config), state["name"]
     )
-    checks.assign_all(optimizer._scale_variables(), state["scale_values"])
-    checks.assign_all([optimizer._counter()], [state["iterations"]])
-    if state["weights"] is not None:
-        optimizer._keep_until_built(*state["weights"])
+    layout, arrays = state["arrays"]
+    optimizer._keep_until_built(arrays, [layout], is_file=False)
     return optimizer
 
 
-class State:
+class State(stored.Stored):
     """The methods that hand out state, on every face."""
 
     def get_weights(self):
         """Return all state as a list of arrays.
 
         The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15, then
-        the loss scale and its count, which those versions left out.
+        the loss scale and its count, which those versions left out. Slots that were
+        loaded and wait for the build are among them.
         """
+        if self._waiting is not None:
+            return self._arrays(self._waiting.layout)
         return [checks.numpy(v) for v in (*self.weights, *self._own_variables())]
 
     def set_weights(self, weights):
@@ -88,6 +87,9 @@ class State:
         if variables:
             copied.build(variables)
             copied.set_weights(self.get_weights())
+        else:
+            layout = self._own_layout()
+            copied._keep_until_built(self._arrays(layout), [layout], is_file=False)
         return copied
 
     def __reduce_ex__(self, protocol):
@@ -102,33 +104,11 @@ class State:
         state = {
             "inner": (type(inner), inner.get_config()),
             "scale": (type(scale), scale.get_config()),
-            "scale_values": [checks.numpy(v) for v in self._scale_variables()],
             "name": self.__dict__.get("_own_name"),
-            "iterations": checks.numpy(self._counter()),
-            "weights": self._weights_to_pickle(),
+            "arrays": (self._own_layout(), self._arrays(self._own_layout())),
         }
         cls = type(self)
         return unpickled, (vars(cls).get("_unbound", cls), state)
-
-    def _weights_to_pickle(self):
-        pending = self.__dict__.get("_pending")
-        if pending is not None:
-            return pending
-        if not self._built_variables():
-            return None
-        return "set_weights", self.get_weights()
-
-    # --- State that arrives before the optimizer is built.
-
-    def _keep_until_built(self, method, value):
-        """Call the method with the value as soon as there are variables for it."""
-        self.__dict__["_pending"] = (method, value)
-
-    def _set_pending(self):
-        method, value = self.__dict__.pop("_pending", (None, None))
-        if method is not None:
-            with tf.init_scope():  # now, and not in each step that is being traced
-                getattr(self, method)(value)
 
     def get_config(self):
         """Return a dict from which `from_config` makes an equal optimizer.

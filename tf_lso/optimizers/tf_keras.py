@@ -102,7 +102,7 @@ class _TFKerasFace(
             self._build_inner(var_list)
             self._initialize_in_sessions()
         self.__dict__["_build_list"] = var_list
-        self._set_pending()
+        self._set_waiting()
 
     def _initialize_in_sessions(self):
         """Let sessions of tf_keras, in graphs of TensorFlow 1, initialize all variables.

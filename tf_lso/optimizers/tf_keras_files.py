@@ -18,7 +18,7 @@ class Files:
 
     def save_own_variables(self, store):
         """Put all state into a mapping of "0", "1", ... to arrays."""
-        for index, array in enumerate(self.get_weights()):
+        for index, array in enumerate(self._arrays("weights")):
             store[str(index)] = array
 
     def load_own_variables(self, store):
@@ -27,10 +27,8 @@ class Files:
         Args:
           store: mapping of "0", "1", ... to arrays: what `save_own_variables` put there,
             or of files of tf_keras itself the inner optimizer's variables, which leave
-            the loss scale as it is.
-
-        Raises:
-          ValueError: if the file's optimizer had other variables.
+            the loss scale as it is. If the file's optimizer had other variables, a
+            warning says that this one keeps its own state.
         """
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         if not arrays:
@@ -39,13 +37,32 @@ class Files:
                 "legacy ones, and tf_lso does while it is installed). It starts anew."
             )
             return
-        if self._built_variables():
-            if len(arrays) == len(self.weights) and self._scale_variables():
-                log.logger().warning(
-                    "The file has no loss scale for the optimizer (tf_keras does not "
-                    "save it, and tf_lso does while it is installed). It starts at %s.",
-                    self.initial_scale,
-                )
-            self.set_weights(arrays)
-        else:
-            self._keep_until_built("set_weights", arrays)
+        if len(arrays) == len(self.weights) and self._scale_variables():
+            log.logger().warning(
+                "The file has no loss scale for the optimizer (tf_keras does not save "
+                "it, and tf_lso does while it is installed). It starts at %s.",
+                self.initial_scale,
+            )
+        self._load(arrays)
+
+    def _file_layouts(self):
+        return ["weights", "weights alone"]
+
+    def _layouts(self):
+        self._counter()  # which an OptimizerV2 makes when it is first asked for
+        return {
+            "weights": (self.weights, self._own_variables()),
+            "weights alone": (self.weights, []),
+        }
+
+    def _head_variables(self):
+        return [self._counter(), *self._scale_variables()]
+
+    # --- `tf.train.Checkpoint`, for which an optimizer stands where its inner one does.
+
+    def _trackable_children(self, *args, **kwargs):
+        children = super()._trackable_children(*args, **kwargs)
+        return self._with_waiting(children)
+
+    def _lookup_dependency(self, name, *args, **kwargs):
+        return self._restored(name) or super()._lookup_dependency(name, *args, **kwargs)

@@ -245,6 +245,12 @@ class DynamicLossScale(LossScale):
         self._rule32 = arguments.in_float32(self._rule)
         self._times_stuck = _unsaved_variable(0, "times_stuck", tf.int64)
 
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        children = super()._trackable_children(save_type, **kwargs)
+        if save_type == "savedmodel":  # whose traced steps use it
+            children = {**children, "times_stuck": self._times_stuck}
+        return children
+
     @property
     def initial_loss_scale(self):
         """The loss scale at the start, a Python float."""

@@ -1,0 +1,94 @@
+"""`tf.saved_model.save` of a program's own module with an optimizer and a traced step."""
+
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES, STYLES
+
+_LOAD = """
+import sys
+import tensorflow as tf
+
+for path in sys.argv[1:]:
+    module, ends = tf.saved_model.load(path), []
+    for factor in (1.0, float("nan"), 1.0, 1.0):
+        x, scale, iterations = module.step(tf.constant(factor))
+        ends.append((float(x), float(scale), int(iterations)))
+    print(ends)
+assert not any(name.startswith("tf_lso") for name in sys.modules)
+"""
+
+
+class _Module(tf.Module):
+    def __init__(self, family, dynamic, style):
+        super().__init__()
+        self.x = tf.Variable(1.0)
+        self.optimizer = tf_lso.LossScaleOptimizer(
+            FAMILIES[family].SGD(0.25, momentum=0.5),
+            dynamic=dynamic,
+            initial_scale=8.0,
+            **({"dynamic_growth_steps": 2} if dynamic else {}),
+        )
+        self._style = STYLES[style]
+
+    @tf.function(input_signature=[tf.TensorSpec([])])
+    def step(self, factor):
+        self._style(self.optimizer, lambda: self.x * factor, [self.x])
+        return (
+            tf.identity(self.x),
+            tf.identity(self.optimizer.loss_scale),
+            tf.convert_to_tensor(self.optimizer.iterations),
+        )
+
+
+@pytest.mark.slow
+def test_a_loaded_step_trains_skips_and_moves_the_scale(tmp_path):
+    cases = [
+        (family, dynamic, style)
+        for family in FAMILIES
+        for dynamic in (True, False)
+        for style in STYLES
+    ]
+    paths = []
+    for case in cases:
+        module = _Module(*case)
+        module.step(1.0)
+        paths.append(str(tmp_path / "-".join(map(str, case))))
+        tf.saved_model.save(module, paths[-1])
+    done = subprocess.run(
+        [sys.executable, "-c", _LOAD, *paths],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    for (_, dynamic, _), line in zip(cases, done.stdout.splitlines(), strict=True):
+        if dynamic:  # grows by the second good step, shrinks, and grows by two more
+            assert line == str(
+                [
+                    (0.375, 16.0, 2),
+                    (0.375, 8.0, 3),
+                    (-0.0625, 8.0, 4),
+                    (-0.53125, 16.0, 5),
+                ]
+            )
+        else:
+            assert line.startswith("[(0.375, 8.0, 2), (nan, 8.0, 3)")
+
+
+def test_a_module_is_saved_before_its_first_step(family, tmp_path):
+    tf.saved_model.save(_Module(family, True, "legacy"), tmp_path / "m")
+    loaded = tf.saved_model.load(tmp_path / "m")
+    x, scale, iterations = loaded.step(1.0)
+    assert (float(x), float(scale), int(iterations)) == (0.75, 8.0, 1)
+
+
+def test_checkpoints_do_not_hold_what_only_saved_models_need(family, tmp_path):
+    module = _Module(family, True, "legacy")
+    module.step(1.0)
+    path = tf.train.Checkpoint(module=module).save(tmp_path / "c")
+    assert not [n for n, _ in tf.train.list_variables(path) if "stuck" in n]
