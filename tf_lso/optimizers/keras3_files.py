@@ -98,6 +98,7 @@ class Files:
                 **super()._trackable_children(save_type, **kwargs),
                 "inner_optimizer": self.inner_optimizer,
                 "loss_scale": self.loss_scale_state,
+                **self._used_by_traced_steps(),
             }
         names = self.inner_optimizer._trackable_children(save_type, **kwargs)
         for name in _OF_EACH_OPTIMIZER:

@@ -223,6 +223,11 @@ class Stored:
 
     # --- `tf.train.Checkpoint`.
 
+    def _used_by_traced_steps(self):
+        """Children of a SavedModel beside those of a checkpoint, a dict."""
+        in_flight = self._protocol.in_flight
+        return {} if in_flight is None else {"scale_in_flight": in_flight.variable}
+
     def _with_waiting(self, children):
         """Return the children of a checkpoint with that of the slots that wait."""
         if self._waiting is None:

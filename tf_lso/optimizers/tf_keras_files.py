@@ -60,8 +60,10 @@ class Files:
 
     # --- `tf.train.Checkpoint`, for which an optimizer stands where its inner one does.
 
-    def _trackable_children(self, *args, **kwargs):
-        children = super()._trackable_children(*args, **kwargs)
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        children = super()._trackable_children(save_type, **kwargs)
+        if save_type != "checkpoint":
+            return {**children, **self._used_by_traced_steps()}
         return self._with_waiting(children)
 
     def _lookup_dependency(self, name, *args, **kwargs):
