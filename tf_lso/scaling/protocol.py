@@ -199,8 +199,12 @@ class Protocol:
             step.ended = True
             raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
         if step.before is None:
+            if tf.executing_eagerly():
+                there = self._elsewhere()
+                if there.is_open:
+                    self._refuse_others(step, there, lambda step: step.divisor)
             step.before = returned_lib.held(self.in_flight.read())
-        self.in_flight.open(scale, step.must_unscale)
+        self.in_flight.add(scale, step.must_unscale)
 
     # --- Unscaling.
 
@@ -223,7 +227,7 @@ class Protocol:
         divisor = getattr(self._thread, "divisor", None)
         if divisor is not None:
             return divisor
-        step = self._source(lambda step: step.scale)
+        step = self._source(lambda step: (step.scale, step.must_unscale))
         if step.is_elsewhere and not tf.executing_eagerly():
             return self.in_flight.scale(otherwise=loss_scale)
         return loss_scale if step.scale is None else step.scale()
@@ -331,40 +335,50 @@ class Protocol:
                 # Its gradients can only be applied by others.
                 self._refuse_others(here, step, what)
         if here.is_open and here.scales_differ:
-            here.ended = True
-            raise RuntimeError(_AMBIGUOUS.format("losses had different scales"))
+            self._refuse(here)
         if not kinds or self.in_flight is None:
             return here if here.is_open else own
         there = self._elsewhere()
-        if not here.is_open:
-            return own if own.in_use and there.applied else there
-        if there.is_open:
+        if there.is_open and here.is_open:
             self._refuse_others(here, there, what)
-        return here
+        if here.is_open:
+            return here
+        if there.is_open and there.scales_differ:
+            self._refuse(there)
+        return own if own.in_use and there.applied else there
 
     def _refuse_others(self, here, there, what):
-        if _number(what(here)) != _number(what(there)):
-            here.ended = there.ended = True
-            raise RuntimeError(
-                _AMBIGUOUS.format("two losses were scaled and not applied yet")
-            )
+        """Refuse steps that wait together unless the same is to be done with both."""
+        equal = _number(what(here)) == _number(what(there))
+        if not equal or here.scales_differ or there.scales_differ:
+            self._refuse(here, there)
+
+    def _refuse(self, *steps):
+        for step in steps:
+            step.ended = True
+            if step.is_elsewhere:
+                self.in_flight.close()
+        raise RuntimeError(
+            _AMBIGUOUS.format("losses of different scales or protocols wait")
+        )
 
     def _elsewhere(self):
         """The step of another function, as the variable has it."""
-        numbers = self.in_flight.read()
         if not tf.executing_eagerly():
             return _Step(
                 scaled_by=KERAS3,
                 scale=returned_lib.held(self.in_flight.divisor()),
                 is_elsewhere=True,
             )
-        scale, is_open = numbers.numpy()
-        step = _Step(is_elsewhere=True, applied=int(not is_open))
-        if scale:
-            step.scaled_by = KERAS3 if scale > 0 else LEGACY
-            step.unscaled = scale < 0
+        pending = self.in_flight.pending()
+        step = _Step(is_elsewhere=True, applied=int(not pending.is_open))
+        if pending.is_mixed:
+            step.scales_differ = True
+        if pending.scale or pending.is_mixed:
+            step.scaled_by = KERAS3 if pending.scale > 0 else LEGACY
+            step.unscaled = pending.scale < 0
             step.losses = 1
-            step.scale = returned_lib.held(tf.abs(numbers[0]))
+            step.scale = returned_lib.held(tf.constant(abs(pending.scale)))
         return step
 
     def _others_matter(self):
@@ -386,7 +400,7 @@ class Protocol:
                     self._refuse_others(step, there, lambda step: step.divisor)
                 elif step.is_open or not there.in_use:
                     step.before = returned_lib.held(self.in_flight.read())
-                    self.in_flight.open(step.scale(), step.must_unscale)
+                    self.in_flight.add(step.scale(), step.must_unscale)
         self._passes_on = True
 
     def forgotten(self):
@@ -476,7 +490,9 @@ class Protocol:
 
 
 def _number(value):
-    """A comparable number of a tensor, of a callable that returns it, or of None."""
+    """What can be compared of a tensor, of a callable that returns it, or of None."""
+    if isinstance(value, tuple):
+        return tuple(map(_number, value))
     value = value() if callable(value) else value
     return 1.0 if value is None else float(value)
 
