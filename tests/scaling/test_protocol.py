@@ -503,11 +503,11 @@ class TestTheRecord:
             return divisor
 
         assert float(step(SCALE)) == 8.0
-        assert len(record._graphs) == 1
+        assert len(record._steps._graphs) == 1
         assert len(record.unscaled_gradients._entries) == 1
         del step
         gc.collect()
-        assert len(record._graphs) == 0
+        assert len(record._steps._graphs) == 0
         assert len(record.unscaled_gradients._entries) == 0
 
     def test_a_second_loss_after_an_apply_is_a_new_step(self):
@@ -526,7 +526,7 @@ class TestTheRecord:
             )
             thread.start()
             thread.join()
-        assert len(record._of_threads) < 100
+        assert len(record._steps._of_threads) < 100
 
 
 class TestAFunctionThatOnlyApplies:

@@ -16,17 +16,14 @@ Where two of them answer differently, the step is refused.
 """
 
 import contextlib
-import dataclasses
 import threading
-import weakref
 
 import tensorflow as tf
 
-from tf_lso.scaling import in_flight, replica
+from tf_lso.scaling import in_flight
 from tf_lso.scaling import returned as returned_lib
-
-LEGACY = "get_scaled_loss"
-KERAS3 = "scale_loss"
+from tf_lso.scaling import steps as steps_lib
+from tf_lso.scaling.steps import KERAS3, LEGACY
 
 _EXAMPLE = """
     with tf.GradientTape() as tape:
@@ -42,8 +39,6 @@ _FORGOTTEN = {
     (True, False): "get_scaled_loss() was called but get_unscaled_gradients() was not",
 }
 
-_THREADS = 64  # eager steps of threads that ended without an apply: the last of them
-
 _AMBIGUOUS = (
     "apply_gradients() cannot know whether, or by which scale, these gradients are still "
     "scaled: {}. Scale, unscale and apply in one function, or call "
@@ -51,53 +46,11 @@ _AMBIGUOUS = (
 )
 
 
-@dataclasses.dataclass
-class _Step:
-    """What one step has done so far, in one graph or one thread of eager code."""
-
-    scaled_by: str | None = None
-    scale: object = None  # callable that returns the scale of the loss
-    unscaled: bool = False
-    loss: object = None  # callable that returns the loss before it was scaled
-    losses: int = 0  # scaled so far
-    applied: int = 0  # times that gradients were applied
-    ended: bool = False  # by a refusal: the next scaling call begins a new step
-    scales_differ: bool = False  # of the losses
-    before: object = None  # callable: what was in flight before the step
-    is_elsewhere: bool = False  # known only by what is in flight
-    previous: object = None  # the step before, in the same place
-    replica: int | None = None
-    thread: object = None  # of eager code
-    order: int = 0  # of the last scaling call, among all of the optimizer
-
-    @property
-    def in_use(self):
-        return self.scaled_by is not None or self.unscaled
-
-    @property
-    def is_open(self):
-        """Whether gradients of a scaled loss have not been applied yet."""
-        waits = self.applied < max(self.losses, 1)
-        return self.in_use and waits and not self.ended
-
-    @property
-    def must_unscale(self):
-        return self.scaled_by == KERAS3 and not self.unscaled
-
-    @property
-    def divisor(self):
-        """What the apply must divide by, a float32 scalar tensor or None."""
-        return self.scale() if self.must_unscale else None
-
-
 class Protocol:
     """The record of the scaling calls of one optimizer."""
 
     def __init__(self):
-        self._graphs = weakref.WeakKeyDictionary()  # graph -> {replica id: _Step}
-        self._eager = threading.local()
-        self._of_threads = []  # eager steps: replicas have threads of their own
-        self._calls = 0
+        self._steps = steps_lib.Steps()
         self._thread = threading.local()  # what `counted_as` and `dividing_by` say
         self._ever_scaled = False
         self._ever_unscaled = False
@@ -137,17 +90,17 @@ class Protocol:
     @property
     def calls(self):
         """How many scaling and unscaling calls were noted so far."""
-        return self._calls
+        return self._steps.calls
 
     @property
     def loss(self):
         """The loss that the step at hand has scaled, as it was, or None."""
-        loss = self._own_step().loss
+        loss = self._steps.own().loss
         return None if loss is None else loss()
 
     @loss.setter
     def loss(self, value):
-        self._own_step().loss = returned_lib.held(value)
+        self._steps.own().loss = returned_lib.held(value)
 
     def refuse_scaled(self, loss):
         """Raise RuntimeError if this optimizer has returned `loss` as scaled."""
@@ -169,7 +122,7 @@ class Protocol:
           RuntimeError: if the other method has scaled a loss in this step.
         """
         method = getattr(self._thread, "counted_as", None) or method
-        step = self._begin()
+        step = self._steps.begin(self._was_applied_elsewhere)
         if step.scaled_by not in (None, method):
             step.ended = True
             raise RuntimeError(
@@ -194,7 +147,7 @@ class Protocol:
             return
         if tf.executing_eagerly() and not self._passes_on:
             return  # no function asks
-        other = (not step.must_unscale) in self._kinds_left_open()
+        other = (not step.must_unscale) in self._steps.kinds_left_open()
         if self._passes_on and other and not tf.executing_eagerly():
             step.ended = True
             raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
@@ -241,7 +194,7 @@ class Protocol:
           scale: float32 scalar tensor that they were divided by.
         """
         self.unscaled_gradients.note(gradients, sources, scale)
-        step = self._begin()
+        step = self._steps.begin(self._was_applied_elsewhere)
         is_told = step.before is not None and step.must_unscale
         step.unscaled = True
         self._ever_unscaled = True
@@ -278,15 +231,15 @@ class Protocol:
         elif step.is_elsewhere or step.scaled_by is None:
             if step.is_elsewhere and tf.executing_eagerly():
                 # A second apply of the same gradients finds it here.
-                self._here()[replica.replica_id()] = step
+                self._steps.keep(step)
             if self._others_matter():
                 self.in_flight.close()
         return divisor
 
     def _step_to_apply(self, gradients):
         if gradients and self.unscaled_gradients.all_of(gradients):
-            own = self._own_step()
-            return _Step(unscaled=True) if own.must_unscale else own
+            own = self._steps.own()
+            return steps_lib.Step(unscaled=True) if own.must_unscale else own
         return self._source(lambda step: step.divisor)
 
     # --- Which step gradients belong to.
@@ -303,16 +256,16 @@ class Protocol:
         return self._traced_source()
 
     def _traced_source(self):
-        own = self._own_step()
+        own = self._steps.own()
         if own.is_open or self.in_flight is None:
             return own
-        inner = self._left_open_within()
+        inner = self._steps.left_open_within()
         if own.in_use and not inner:
             return own
         kinds = {step.must_unscale for step in inner}
         if not inner:
-            eager = [step for step in self._of_threads if step.is_open]
-            kinds = self._kinds_left_open() | {step.must_unscale for step in eager}
+            eager = self._steps.eager_and_open()
+            kinds = self._steps.kinds_left_open() | {s.must_unscale for s in eager}
         if len(kinds) == 2:
             raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
         if not inner:
@@ -321,14 +274,14 @@ class Protocol:
         return self._elsewhere()
 
     def _eager_source(self, what):
-        own = self._own_step()
-        kinds = self._kinds_left_open()
+        own = self._steps.own()
+        kinds = self._steps.kinds_left_open()
         if not own.is_open and len(kinds) == 2:
             raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
         here = own
         if own.previous and own.previous.is_open and not own.is_open:
             self._refuse_others(own, own.previous, what)
-        for step in self._open_in_other_threads():
+        for step in self._steps.open_in_other_threads():
             if not here.is_open:
                 here = step
             elif not step.thread.is_alive():
@@ -365,13 +318,13 @@ class Protocol:
     def _elsewhere(self):
         """The step of another function, as the variable has it."""
         if not tf.executing_eagerly():
-            return _Step(
+            return steps_lib.Step(
                 scaled_by=KERAS3,
                 scale=returned_lib.held(self.in_flight.divisor()),
                 is_elsewhere=True,
             )
         pending = self.in_flight.pending()
-        step = _Step(is_elsewhere=True, applied=int(not pending.is_open))
+        step = steps_lib.Step(is_elsewhere=True, applied=int(not pending.is_open))
         if pending.is_mixed:
             step.scales_differ = True
         if pending.scale or pending.is_mixed:
@@ -387,12 +340,11 @@ class Protocol:
             return False
         if not tf.executing_eagerly():
             return True
-        return self._passes_on or bool(self._kinds_left_open())
+        return self._passes_on or bool(self._steps.kinds_left_open())
 
     def _tell_of_eager_step(self):
         """Let a function being traced know what eager code has scaled so far."""
-        steps = sorted(self._of_threads, key=lambda step: (step.is_open, step.order))
-        step = steps[-1] if steps else _Step()
+        step = self._steps.newest_eager()
         if not self._passes_on and step.scaled_by is not None:
             with tf.init_scope():
                 there = self._elsewhere()
@@ -402,6 +354,15 @@ class Protocol:
                     step.before = returned_lib.held(self.in_flight.read())
                     self.in_flight.add(step.scale(), step.must_unscale)
         self._passes_on = True
+
+    def _was_applied_elsewhere(self, step):
+        """Whether a traced function has applied what an eager step has scaled."""
+        if step.before is None or not tf.executing_eagerly() or not self._passes_on:
+            return False
+        if not self._elsewhere().applied:
+            return False
+        step.applied = step.losses
+        return True
 
     def forgotten(self):
         """Return the warning that this use of the optimizer deserves, or None.
@@ -417,77 +378,6 @@ class Protocol:
             f"be and the model will likely be worse. Call each once:{_EXAMPLE}"
         )
 
-    # --- Steps.
-
-    def _here(self):
-        """The steps of the graph being built, or of this thread's eager code."""
-        if tf.executing_eagerly():
-            return self._eager.__dict__
-        return self._graphs.setdefault(tf.compat.v1.get_default_graph(), {})
-
-    def _begin(self):
-        """The step that a scaling call belongs to: a new one after an apply."""
-        steps, number = self._here(), replica.replica_id()
-        step = steps.get(number, _Step(ended=True))
-        if step.applied or step.ended or self._was_applied_elsewhere(step):
-            steps[number] = _Step(replica=number, previous=step)
-            step.previous = None
-            if tf.executing_eagerly():
-                steps[number].thread = threading.current_thread()
-                kept = [step for step in self._of_threads if step.is_open]
-                self._of_threads = [*kept[-_THREADS:], steps[number]]
-        self._calls += 1
-        steps[number].order = self._calls
-        return steps[number]
-
-    def _was_applied_elsewhere(self, step):
-        """Whether a traced function has applied what an eager step has scaled."""
-        if step.before is None or not tf.executing_eagerly() or not self._passes_on:
-            return False
-        if not self._elsewhere().applied:
-            return False
-        step.applied = step.losses
-        return True
-
-    def _own_step(self):
-        """The step of this thread, or of the graph being built or one around it."""
-        number = replica.replica_id()
-        if tf.executing_eagerly():
-            return self._eager.__dict__.get(number, _Step())
-        for graph in _graph_and_outer(tf.compat.v1.get_default_graph()):
-            step = self._graphs.get(graph, {}).get(number)
-            if step is not None and step.in_use:
-                return step
-        return _Step()
-
-    def _open_in_other_threads(self):
-        """Open eager steps of other threads, the newest first; of this replica if any."""
-        number, thread = replica.replica_id(), threading.current_thread()
-        steps = [s for s in self._of_threads if s.is_open and s.thread is not thread]
-        own = [step for step in steps if step.replica == number]
-        return (own or steps)[::-1]
-
-    def _kinds_left_open(self):
-        """Whether gradients must be unscaled that traced functions hand out, a set."""
-        return {
-            step.must_unscale
-            for graph, steps in list(self._graphs.items())
-            if _is_complete(graph)
-            for step in steps.values()
-            if step.is_open
-        }
-
-    def _left_open_within(self):
-        """Open steps of the branches and loops in the graph being built."""
-        here = tf.compat.v1.get_default_graph()
-        return [
-            step
-            for graph, steps in list(self._graphs.items())
-            if graph is not here and here in _graph_and_outer(graph)
-            for step in steps.values()
-            if step.is_open
-        ]
-
 
 def _number(value):
     """What can be compared of a tensor, of a callable that returns it, or of None."""
@@ -495,21 +385,3 @@ def _number(value):
         return tuple(map(_number, value))
     value = value() if callable(value) else value
     return 1.0 if value is None else float(value)
-
-
-def _is_complete(graph):
-    """Whether the function of a graph was traced to its end.
-
-    One that failed hands out nothing. A function that scales has operations that must
-    run: those that tell what is in flight.
-    """
-    return bool(getattr(graph, "control_outputs", True))
-
-
-def _graph_and_outer(graph):
-    """`graph` and those it is a branch, a loop's body or a function of."""
-    graphs = []
-    while graph is not None:
-        graphs.append(graph)
-        graph = getattr(graph, "outer_graph", None)
-    return graphs
