@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from tests.families import FAMILIES, wrapped
-from tf_lso.installation import loading
+from tf_lso.keras_patches import loading
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],

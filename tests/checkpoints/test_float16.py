@@ -9,7 +9,7 @@ import tf_lso
 from tests.families import FAMILIES, numpy
 from tests.programs_in_processes import run
 from tf_lso import checkpoints
-from tf_lso.installation import wrapping
+from tf_lso.keras_patches import wrapping
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tests.contract.cases import CASES
 from tests.contract.setting import Setting
-from tf_lso.optimizers import keras3
+from tf_lso.optimizers.faces import keras3
 from tf_lso.scaling import finite, gradients
 from tf_lso.scaling import loss_scale as loss_scale_lib
 

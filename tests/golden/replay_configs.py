@@ -10,9 +10,9 @@ import tf_keras
 import tf_lso
 from tests.families import FAMILIES
 from tests.golden import harness, replays
-from tf_lso.installation import loading
 from tf_lso.keras.mixed_precision import experimental
-from tf_lso.optimizers import configs
+from tf_lso.keras_patches import loading
+from tf_lso.optimizers.configs import wrappers as configs
 
 STABLE = tf_lso.LossScaleOptimizer
 EXPERIMENTAL = experimental.LossScaleOptimizer

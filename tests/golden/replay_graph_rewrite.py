@@ -12,7 +12,7 @@ import tf_lso
 from tests.families import FAMILIES
 from tests.golden import extract_behaviour, replays
 from tf_lso import policies
-from tf_lso.installation import wrapping
+from tf_lso.keras_patches import wrapping
 
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer

@@ -11,7 +11,7 @@ import tf_lso
 from tests import families
 from tests.golden import extract_behaviour, replays
 from tf_lso import policies
-from tf_lso.installation import wrapping
+from tf_lso.keras_patches import wrapping
 
 _KERAS = {"keras3": ("keras", keras)}
 _TF_KERAS = ("tf_keras", tf_keras)

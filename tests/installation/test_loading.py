@@ -16,7 +16,7 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES
-from tf_lso.installation import loading, loading_models
+from tf_lso.keras_patches import loading, loading_models
 from tf_lso.optimizers import experimental
 
 KERASES = {"keras3": keras, "tf_keras": tf_keras}

@@ -9,8 +9,8 @@ import tf_keras
 import tf_lso
 from tests.families import FAMILIES
 from tf_lso import policies
-from tf_lso.installation import wrapping
 from tf_lso.keras.mixed_precision import experimental
+from tf_lso.keras_patches import wrapping
 
 KERASES = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
 X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
@@ -120,7 +120,7 @@ class TestWrap:
 
 def wrapper_of(module):
     """The Keras's own LossScaleOptimizer, whose public name is tf_lso's just now."""
-    from tf_lso.optimizers import keras3
+    from tf_lso.optimizers.faces import keras3
 
     if module is keras:
         return keras3.Keras3Face.__mro__[

@@ -17,7 +17,9 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES, legacy_step
-from tf_lso.optimizers import configs, conversion, experimental
+from tf_lso.optimizers import experimental
+from tf_lso.optimizers.configs import conversion
+from tf_lso.optimizers.configs import wrappers as configs
 
 _RECORD = pathlib.Path(__file__).parent / "record" / "configs.json.gz"
 RECORD = json.loads(gzip.decompress(_RECORD.read_bytes()))

@@ -11,7 +11,7 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES
-from tf_lso.optimizers import hyperparameters
+from tf_lso.optimizers.surface import hyperparameters
 
 LEGACY = list(hyperparameters.LEGACY)
 NEWER = {"keras3": ("AdamW", "Lion", "Lamb", "Adafactor"), "new": ("AdamW", "Lion")}

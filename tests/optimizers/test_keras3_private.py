@@ -1,6 +1,6 @@
 """What of Keras 3's private parts tf_lso relies on: these fail clearly if Keras moves it.
 
-Each name has one place in tf_lso/optimizers/keras3.py.
+Each name has one place in tf_lso/optimizers/faces/keras3.py.
 """
 
 import inspect
@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tests.families import numpy, raw
-from tf_lso.optimizers import keras3
+from tf_lso.optimizers.faces import keras3
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES, STYLES, copies
-from tf_lso.optimizers import LossScaleOptimizer
+from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
 LEGACY_METHODS = (
     "get_scaled_loss",

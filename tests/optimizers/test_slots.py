@@ -10,7 +10,7 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES, copies, raw
-from tf_lso.optimizers import slots
+from tf_lso.optimizers.surface import slots
 
 # What a class must be told to make all its slots.
 ARGUMENTS = {

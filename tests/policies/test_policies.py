@@ -10,7 +10,7 @@ import tf_keras
 
 import tf_lso
 from tf_lso import policies
-from tf_lso.installation import wrapping
+from tf_lso.keras_patches import wrapping
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
 FAMILIES = {"keras": keras, "tf_keras": tf_keras}

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.families import wrapped
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling import joined
+from tf_lso.scaling.fast import joined
 from tools.benchmarks import counting
 
 NAN, INF = float("nan"), float("inf")

@@ -5,7 +5,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from tf_lso.scaling import packed
+from tf_lso.scaling.fast import packed
 
 
 def sums(tensors, factor):

@@ -4,7 +4,7 @@ import keras
 import pytest
 import tf_keras
 
-from tf_lso.installation import loading
+from tf_lso.keras_patches import loading
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import Slot
-from tf_lso.optimizers import slots as slots_lib
+from tf_lso.optimizers.surface import slots as slots_lib
 
 
 def by_slot(state, optimizer, targets, count):

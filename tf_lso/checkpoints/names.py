@@ -8,7 +8,7 @@
 """
 
 from tf_lso.checkpoints import layouts
-from tf_lso.optimizers import slots as slots_lib
+from tf_lso.optimizers.surface import slots as slots_lib
 
 
 def plain(name):

@@ -16,7 +16,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tf_lso.checkpoints import layouts, names
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
-from tf_lso.optimizers import slots as slots_lib
+from tf_lso.optimizers.surface import slots as slots_lib
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 

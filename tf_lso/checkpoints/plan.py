@@ -11,7 +11,7 @@ import numpy as np
 from tf_lso.checkpoints import listed, matching
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
-from tf_lso.optimizers import slots as slots_lib
+from tf_lso.optimizers.surface import slots as slots_lib
 
 # Hyperparameters that today's optimizers do not have, and the value that means nothing.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}

@@ -6,7 +6,7 @@ import threading
 
 from tf_lso import environment
 from tf_lso.installation import hooks
-from tf_lso.installation import ledger as ledger_lib
+from tf_lso.keras_patches import ledger as ledger_lib
 
 _lock = threading.RLock()
 _installed = None  # the ledger of what is in force
@@ -91,13 +91,8 @@ def _apply(ledger, usage):
     # The mirrors first: they take hold of what is replaced.
     from tf_lso import compat, mixed_precision, train  # noqa: F401
     from tf_lso import keras as keras_mirror  # noqa: F401
-    from tf_lso.installation import (
-        attributes,
-        callbacks,
-        namespaces,
-        restoring,
-        spellings,
-    )
+    from tf_lso.installation import attributes, callbacks, namespaces, spellings
+    from tf_lso.keras_patches import restoring
 
     spellings.apply(ledger, ("tensorflow", "keras"))
     if usage is not None:
@@ -123,8 +118,9 @@ def _when_installed(ledger):
 
 def _apply_to_tf_keras(ledger):
     # These take hold of what is replaced.
-    from tf_lso import optimizers, policies
+    from tf_lso import policies
     from tf_lso.installation import spellings
+    from tf_lso.optimizers import loss_scale_optimizer as optimizers
 
     policies.of("tf_keras")
     optimizers.prepare_for_tf_keras()
@@ -137,7 +133,7 @@ def _apply_to_tf_keras(ledger):
 
 def _help(ledger, keras):
     """Let `compile` of a Keras wrap by tf_lso, and its loading read old configs."""
-    from tf_lso.installation import loading, wrapping
+    from tf_lso.keras_patches import loading, wrapping
 
     for room in (wrapping, loading):
         if room.enable(keras):

@@ -4,8 +4,9 @@ import inspect
 
 import keras
 
-from tf_lso import optimizers
-from tf_lso.optimizers import attributes, configs
+from tf_lso.optimizers import loss_scale_optimizer as optimizers
+from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers.surface import attributes
 from tf_lso.scaling import identifiers
 
 

@@ -110,7 +110,7 @@ class PolicyApi:
         _check(policy)
         family.tell_of_device(policy.name)
         # Here, since it needs the policies.
-        from tf_lso.installation import wrapping
+        from tf_lso.keras_patches import wrapping
 
         wrapping.enable(family.MODULE)
         family.set_global(policy)

@@ -7,7 +7,7 @@ import numbers
 
 import tensorflow as tf
 
-from tf_lso.scaling import branches
+from tf_lso.scaling.fast import branches
 
 
 def after(operations, value):

@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from tf_lso.scaling import branches, joined, packed
 from tf_lso.scaling import gradients as gradients_lib
+from tf_lso.scaling.fast import branches, joined, packed
 
 _FEW = 2**14  # numbers, of which the exact verdict takes less time than a conditional
 

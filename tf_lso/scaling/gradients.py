@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tf_lso.scaling import joined, packed
+from tf_lso.scaling.fast import joined, packed
 
 # Dtypes that a gradient is divided in as it is.
 WIDE = (tf.float32, tf.float64)

@@ -1,8 +1,8 @@
 """Mirror of the private `keras.mixed_precision.loss_scale_optimizer`."""
 
 from tf_lso import unknown as _unknown
-from tf_lso.optimizers import LossScaleOptimizer
 from tf_lso.optimizers.experimental import LossScaleOptimizer as LossScaleOptimizerV1
+from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
 BaseLossScaleOptimizer = LossScaleOptimizerV3 = LossScaleOptimizer
 

@@ -1,7 +1,7 @@
 """Mirror of `tf.train.experimental`, as far as it had loss scaling."""
 
 from tf_lso import unknown as _unknown
-from tf_lso.graph_rewrite import (
+from tf_lso.policies.graph_rewrite import (
     disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite,
 )

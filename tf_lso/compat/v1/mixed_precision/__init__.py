@@ -2,7 +2,7 @@
 
 from tf_lso import unknown as _unknown
 from tf_lso.compat.v1.mixed_precision import experimental
-from tf_lso.graph_rewrite import (
+from tf_lso.policies.graph_rewrite import (
     MixedPrecisionLossScaleOptimizer,
     disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite,

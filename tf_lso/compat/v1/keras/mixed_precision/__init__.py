@@ -2,7 +2,7 @@
 
 from tf_lso import unknown as _unknown
 from tf_lso.compat.v1.keras.mixed_precision import experimental
-from tf_lso.optimizers import LossScaleOptimizer
+from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.policies import (
     DTypePolicy,
     Policy,

@@ -12,9 +12,11 @@ import h5py
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import log, optimizers
-from tf_lso.installation import loading_models
-from tf_lso.optimizers import checks, configs, experimental
+from tf_lso import log
+from tf_lso.keras_patches import loading_models
+from tf_lso.optimizers import checks, experimental
+from tf_lso.optimizers import loss_scale_optimizer as optimizers
+from tf_lso.optimizers.configs import wrappers as configs
 
 _GROUP = "tf_lso_loss_scale"  # in .h5 files
 

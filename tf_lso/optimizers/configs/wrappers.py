@@ -8,7 +8,8 @@
 """
 
 from tf_lso.optimizers import arguments as arguments_lib
-from tf_lso.optimizers import conversion, inner_configs
+from tf_lso.optimizers.configs import conversion
+from tf_lso.optimizers.configs import inner as inner_configs
 from tf_lso.scaling import identifiers
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
@@ -36,8 +37,8 @@ DYNAMIC = {
 
 
 def _classes():
-    from tf_lso import optimizers
     from tf_lso.optimizers import experimental
+    from tf_lso.optimizers import loss_scale_optimizer as optimizers
 
     return optimizers.LossScaleOptimizer, experimental.LossScaleOptimizer
 

@@ -5,14 +5,10 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import environment, thread_switch
-from tf_lso.optimizers import (
-    attributes,
-    checks,
-    keras3_files,
-    scheduled,
-    slots,
-    surface,
-)
+from tf_lso.optimizers import checks
+from tf_lso.optimizers.faces import keras3_files
+from tf_lso.optimizers.surface import attributes, scheduled, slots
+from tf_lso.optimizers.surface import legacy as surface
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import replica
 

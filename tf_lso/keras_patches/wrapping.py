@@ -12,7 +12,7 @@ import threading
 import weakref
 
 from tf_lso import log
-from tf_lso.installation import ledger as ledger_lib
+from tf_lso.keras_patches import ledger as ledger_lib
 from tf_lso.scaling import report
 
 _lock = threading.RLock()
@@ -59,8 +59,8 @@ def wrap(optimizer, model):
     Source: an addition. `compile` of TensorFlow 2.1-2.15 did it for models whose own
     policy was mixed_float16.
     """
-    from tf_lso import optimizers
     from tf_lso.optimizers import arguments, experimental
+    from tf_lso.optimizers import loss_scale_optimizer as optimizers
 
     optimizers.face_of(optimizer)  # raises TypeError
     loss_scale = loss_scale_of(model)
@@ -170,7 +170,7 @@ def tell_one(optimizer, model, name):
 
 def _optimizers_in(model):
     """Yield the optimizers among a model's attributes, each with its name."""
-    from tf_lso import optimizers
+    from tf_lso.optimizers import loss_scale_optimizer as optimizers
 
     seen = set()
     for name, value in list(vars(model).items()):

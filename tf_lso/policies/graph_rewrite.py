@@ -3,7 +3,8 @@
 import tensorflow as tf
 
 from tf_lso import log, policies
-from tf_lso.optimizers import LossScaleOptimizer, experimental
+from tf_lso.optimizers import experimental
+from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import identifiers
 from tf_lso.scaling import loss_scale as loss_scale_lib

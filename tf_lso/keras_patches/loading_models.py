@@ -14,8 +14,9 @@ import zipfile
 
 import h5py
 
-from tf_lso import checkpoints, log, optimizers, thread_switch
-from tf_lso.optimizers import keras3_files
+from tf_lso import checkpoints, log, thread_switch
+from tf_lso.optimizers import loss_scale_optimizer as optimizers
+from tf_lso.optimizers.faces import keras3_files
 
 # The classes of dtype policies in models of TensorFlow 2.1-2.15, by the names they were
 # saved by; that of 2.4-2.8's experimental module is the second.

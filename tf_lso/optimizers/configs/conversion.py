@@ -2,7 +2,7 @@
 
 import inspect
 
-from tf_lso.optimizers import inner_configs
+from tf_lso.optimizers.configs import inner as inner_configs
 
 ANY = "any value"
 

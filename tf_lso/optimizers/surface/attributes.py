@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from tf_lso.optimizers import checks, hyperparameters
+from tf_lso.optimizers import checks
+from tf_lso.optimizers.surface import hyperparameters
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 

@@ -1,7 +1,7 @@
 """Keras loads optimizers and models whose configs another generation wrote.
 
 What `keras.optimizers.deserialize`, `keras.optimizers.get` and `load_model` read goes
-through `tf_lso.optimizers.configs` where Keras itself would refuse it or make its own
+through `tf_lso.optimizers.configs.wrappers` where Keras itself would refuse it or make its own
 LossScaleOptimizer of it; all other configs go to Keras as before.
 """
 
@@ -9,9 +9,10 @@ import functools
 import threading
 
 from tf_lso import log
-from tf_lso.installation import ledger as ledger_lib
-from tf_lso.installation import loading_models, loading_tf_keras
-from tf_lso.optimizers import configs, inner_configs
+from tf_lso.keras_patches import ledger as ledger_lib
+from tf_lso.keras_patches import loading_models, loading_tf_keras
+from tf_lso.optimizers.configs import inner as inner_configs
+from tf_lso.optimizers.configs import wrappers as configs
 
 _lock = threading.RLock()
 _enabled = {}  # module name of a Keras -> the ledger of its patches

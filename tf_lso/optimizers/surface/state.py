@@ -2,7 +2,8 @@
 
 import copy
 
-from tf_lso.optimizers import checks, stored
+from tf_lso.optimizers import checks
+from tf_lso.optimizers.surface import stored
 
 
 def unpickled(cls, state):

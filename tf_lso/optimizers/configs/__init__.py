@@ -1,0 +1,1 @@
+"""Optimizers made of configs of any generation."""

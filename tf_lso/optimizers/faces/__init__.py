@@ -1,0 +1,1 @@
+"""What differs between the optimizer families; read `face.py` first."""

@@ -1,0 +1,1 @@
+"""What programs call and read on an optimizer, on every face."""

@@ -1,0 +1,1 @@
+"""What only speed needs."""
