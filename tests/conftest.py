@@ -7,10 +7,8 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 import pytest
 import tensorflow as tf
-import tf_keras
 
-from tests.families import FAMILIES, wrapped
-from tf_lso.keras_patches import loading
+from tests.families import FAMILIES
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
@@ -26,17 +24,6 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("slow") or item.get_closest_marker("multiworker")
     }
     items.sort(key=lambda item: item.path not in long)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_help_to_save():
-    """Take back what the first wrapped tf_keras optimizer of a process turns on.
-
-    So that the order of the tests does not matter; tests/state/test_without_install.py
-    is about it.
-    """
-    wrapped("legacy")
-    loading.disable(tf_keras)
 
 
 @pytest.fixture(params=FAMILIES)

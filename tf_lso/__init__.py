@@ -19,9 +19,10 @@ _NAMES = {
     "DynamicLossScale": "scaling.loss_scale",
     "FixedLossScale": "scaling.loss_scale",
     "LossScale": "scaling.loss_scale",
-    "LossScaleOptimizer": "optimizers",
+    "LossScaleOptimizer": "assembly",
     "install": "installation",
-    "wrap": "installation.wrapping",
+    "uninstall": "installation",
+    "wrap": "assembly",
 }
 # The mirrors: take the old dotted name and write `tf_lso` for `tf`.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")

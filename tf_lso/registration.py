@@ -11,7 +11,7 @@ from tf_lso.installation import hooks
 
 # Name that files have -> the module of the class, which registers itself in its turn.
 _MODULES = {
-    "tf_lso>LossScaleOptimizer": "tf_lso.optimizers",
+    "tf_lso>LossScaleOptimizer": "tf_lso.optimizers.loss_scale_optimizer",
     "tf_lso>ExperimentalLossScaleOptimizer": "tf_lso.optimizers.experimental",
 }
 

@@ -8,8 +8,7 @@ import tf_keras
 import tf_lso
 from tests.families import FAMILIES, numpy
 from tests.programs_in_processes import run
-from tf_lso import checkpoints
-from tf_lso.keras_patches import wrapping
+from tf_lso import checkpoints, wrapping
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])

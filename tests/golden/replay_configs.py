@@ -10,8 +10,8 @@ import tf_keras
 import tf_lso
 from tests.families import FAMILIES
 from tests.golden import harness, replays
+from tf_lso import keras_patches
 from tf_lso.keras.mixed_precision import experimental
-from tf_lso.keras_patches import loading
 from tf_lso.optimizers.configs import wrappers as configs
 
 STABLE = tf_lso.LossScaleOptimizer
@@ -80,12 +80,12 @@ def handmade(case, family):
 
 def _get(name, of_keras):
     module = keras if of_keras == "keras3" else tf_keras
-    enabled = loading.enable(module)
+    enabled = keras_patches.enable(keras_patches.LOADING, module)
     try:
         return module.optimizers.get(name)
     finally:
         if enabled:
-            loading.disable(module)
+            keras_patches.disable(keras_patches.LOADING, module)
 
 
 def _told(optimizer):

@@ -11,8 +11,7 @@ import tf_keras
 import tf_lso
 from tests.families import FAMILIES
 from tests.golden import extract_behaviour, replays
-from tf_lso import policies
-from tf_lso.keras_patches import wrapping
+from tf_lso import keras_patches, policies
 
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
@@ -191,8 +190,8 @@ def _restored(api):
         if tf.__internal__.train.is_mixed_precision_graph_rewrite_enabled():
             _MODULES["v1"].disable_mixed_precision_graph_rewrite()
         api.set_global_policy(None)
-        wrapping.disable(keras)
-        wrapping.disable(tf_keras)
+        keras_patches.disable(keras_patches.COMPILING, keras)
+        keras_patches.disable(keras_patches.COMPILING, tf_keras)
 
 
 def replay(family, case):

@@ -10,8 +10,7 @@ import tf_keras
 import tf_lso
 from tests import families
 from tests.golden import extract_behaviour, replays
-from tf_lso import policies
-from tf_lso.keras_patches import wrapping
+from tf_lso import keras_patches, policies
 
 _KERAS = {"keras3": ("keras", keras)}
 _TF_KERAS = ("tf_keras", tf_keras)
@@ -71,7 +70,7 @@ class Api:
     def reset(self):
         """The policy and `compile` are as at first."""
         self.all.set_global_policy(None)
-        wrapping.disable(self.keras)
+        keras_patches.disable(keras_patches.COMPILING, self.keras)
 
 
 # --- What is recorded of a policy and a layer.

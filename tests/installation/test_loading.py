@@ -16,6 +16,7 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES
+from tf_lso import keras_patches
 from tf_lso.keras_patches import loading, loading_models
 from tf_lso.optimizers import experimental
 
@@ -27,11 +28,11 @@ Y = np.float32([[1.0], [2.0], [3.0]])
 
 @contextlib.contextmanager
 def enabled(module):
-    assert loading.enable(module)
+    keras_patches.enable(keras_patches.LOADING, module)
     try:
         yield
     finally:
-        loading.disable(module)
+        keras_patches.disable(keras_patches.LOADING, module)
 
 
 @pytest.fixture
@@ -573,9 +574,9 @@ def test_all_is_restored(family):
 def test_enabling_twice_is_once():
     original = keras.optimizers.deserialize
     with enabled(keras):
-        assert loading.enable(keras) is False
+        assert keras_patches.enable(keras_patches.LOADING, keras) is False
     assert keras.optimizers.deserialize is original
-    loading.disable(keras)
+    keras_patches.disable(keras_patches.LOADING, keras)
     assert keras.optimizers.deserialize is original
 
 

@@ -8,9 +8,8 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES
-from tf_lso import policies
+from tf_lso import policies, wrapping
 from tf_lso.keras.mixed_precision import experimental
-from tf_lso.keras_patches import wrapping
 
 KERASES = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
 X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")

@@ -9,8 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 import tf_lso
-from tf_lso import policies
-from tf_lso.keras_patches import wrapping
+from tf_lso import keras_patches, policies, wrapping
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
 FAMILIES = {"keras": keras, "tf_keras": tf_keras}
@@ -22,7 +21,7 @@ def keras_of(request):
     api = policies.of(request.param)
     yield request.param, FAMILIES[request.param], api
     api.set_global_policy(None)
-    wrapping.disable(FAMILIES[request.param])
+    keras_patches.disable(keras_patches.COMPILING, FAMILIES[request.param])
 
 
 @pytest.fixture
@@ -161,7 +160,7 @@ class TestTheGlobalPolicy:
             assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
         finally:
             api.set_global_policy(None)
-            wrapping.disable(tf_keras)
+            keras_patches.disable(keras_patches.COMPILING, tf_keras)
 
     @pytest.mark.parametrize(
         ("policy", "error"),
@@ -293,7 +292,7 @@ def test_keras3_may_be_told_not_to_wrap():
         assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
     finally:
         api.set_global_policy(None)
-        wrapping.disable(keras)
+        keras_patches.disable(keras_patches.COMPILING, keras)
 
 
 def test_the_device_check_tells_once(monkeypatch, caplog):

@@ -4,13 +4,13 @@ import keras
 import pytest
 import tf_keras
 
-from tf_lso.keras_patches import loading
+from tf_lso import keras_patches
 
 
 @pytest.fixture
 def installed():
     for module in (keras, tf_keras):
-        assert loading.enable(module)
+        keras_patches.enable(keras_patches.LOADING, module)
     yield
     for module in (keras, tf_keras):
-        loading.disable(module)
+        keras_patches.disable(keras_patches.LOADING, module)

@@ -9,9 +9,9 @@ import keras
 import tensorflow as tf
 
 import tf_lso
+from tf_lso import wrapping
 from tf_lso.checkpoints import blueprint, opening, restoring
 from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.keras_patches import wrapping
 from tf_lso.scaling import loss_scale
 
 # Format -> how the name of such a file ends.

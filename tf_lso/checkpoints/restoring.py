@@ -2,11 +2,11 @@
 
 import contextlib
 
+from tf_lso import wrapping
 from tf_lso.checkpoints import opening, plan
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
-from tf_lso.keras_patches import wrapping
 
 
 def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=None):

@@ -1,5 +1,6 @@
 """Mirror of `tf.compat`, as far as it had loss scaling."""
 
+from tf_lso import assembly as _assembly  # noqa: F401
 from tf_lso import unknown as _unknown
 from tf_lso.compat import v1, v2
 

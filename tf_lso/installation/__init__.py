@@ -76,6 +76,25 @@ def install(*, usage=None):
         return Handle(installed_here=True)
 
 
+def uninstall():
+    """Leave TensorFlow and Keras as they were before tf_lso changed them.
+
+    Takes back what `install` has done, and what is changed without it: files of tf_keras
+    hold all state once one of its optimizers is wrapped, and `compile` wraps by tf_lso
+    once a policy of tf_lso is set. The next such optimizer or policy does it again.
+
+    Example:
+
+    >>> import tf_lso
+    >>> handle = tf_lso.install()
+    >>> tf_lso.uninstall()
+    """
+    from tf_lso import keras_patches
+
+    _uninstall()
+    keras_patches.disable_all()
+
+
 def _uninstall():
     global _installed
     with _lock:
@@ -133,8 +152,8 @@ def _apply_to_tf_keras(ledger):
 
 def _help(ledger, keras):
     """Let `compile` of a Keras wrap by tf_lso, and its loading read old configs."""
-    from tf_lso.keras_patches import loading, wrapping
+    from tf_lso import keras_patches
 
-    for room in (wrapping, loading):
-        if room.enable(keras):
-            ledger.on_undo(functools.partial(room.disable, keras))
+    for what in (keras_patches.COMPILING, keras_patches.LOADING):
+        if keras_patches.enable(what, keras):
+            ledger.on_undo(functools.partial(keras_patches.disable, what, keras))

@@ -15,6 +15,7 @@ class Ledger:
 
     def __init__(self):
         self._undo = []
+        self.is_open = True  # until it is taken back
 
     def set_attribute(self, owner, name, value):
         """Set an attribute of a module or class."""
@@ -44,6 +45,7 @@ class Ledger:
 
     def undo(self):
         """Take all back, the last first."""
+        self.is_open = False
         while self._undo:
             self._undo.pop()()
 

@@ -6,16 +6,10 @@ LossScaleOptimizer of it; all other configs go to Keras as before.
 """
 
 import functools
-import threading
 
-from tf_lso import log
-from tf_lso.keras_patches import ledger as ledger_lib
 from tf_lso.keras_patches import loading_models, loading_tf_keras
 from tf_lso.optimizers.configs import inner as inner_configs
 from tf_lso.optimizers.configs import wrappers as configs
-
-_lock = threading.RLock()
-_enabled = {}  # module name of a Keras -> the ledger of its patches
 
 
 def is_foreign(config, family):
@@ -41,13 +35,13 @@ def is_foreign(config, family):
     )
 
 
-def _deserializer(keras, original, family):
+def _deserializer(ledger, original, family):
     """`deserialize` of a Keras for configs of all generations."""
 
     @functools.wraps(original)
     def deserialize(config, custom_objects=None, *args, **kwargs):
         # The name may have been copied while this was enabled.
-        if keras.__name__ in _enabled and is_foreign(config, family):
+        if ledger.is_open and is_foreign(config, family):
             return configs.deserialize(config, custom_objects, family)
         config = inner_configs.plain(config)  # which Keras changes
         return original(config, custom_objects, *args, **kwargs)
@@ -57,7 +51,7 @@ def _deserializer(keras, original, family):
 
 def _patch_deserialize(keras, ledger, family):
     original = keras.optimizers.deserialize
-    loading_models.replace(ledger, original, _deserializer(keras, original, family))
+    loading_models.replace(ledger, original, _deserializer(ledger, original, family))
 
 
 _DEFAULTS = [(k, None) for k in ("steps_per_execution", "run_eagerly", "jit_compile")]
@@ -84,33 +78,16 @@ def _patch_compile_from_config(keras, ledger, family):
     ledger.set_attribute(owner, "compile_from_config", compile_from_config)
 
 
-def enable(keras):
-    """Let a Keras load configs and models of all generations; once is enough.
-
-    Args:
-      keras: the module `keras` or `tf_keras`.
-
-    Returns:
-      Whether this call did it.
-    """
-    family = "keras3" if keras.__name__ == "keras" else "tf_keras"
-    with _lock:
-        if keras.__name__ in _enabled:
-            return False
-        ledger = ledger_lib.Ledger()
-        _patch_deserialize(keras, ledger, family)
-        _patch_compile_from_config(keras, ledger, family)
-        files = loading_models if family == "keras3" else loading_tf_keras
-        for patch in files.PATCHES:
-            patch(keras, ledger)
-        _enabled[keras.__name__] = ledger
-        log.logger().debug("tf_lso helps %s to load optimizers", keras.__name__)
-        return True
+def _patches(family, files):
+    """The patches of one Keras: those that configs need, and those of its files."""
+    return (
+        functools.partial(_patch_deserialize, family=family),
+        functools.partial(_patch_compile_from_config, family=family),
+        *files.PATCHES,
+    )
 
 
-def disable(keras):
-    """Let a Keras load as it did."""
-    with _lock:
-        ledger = _enabled.pop(keras.__name__, None)
-        if ledger is not None:
-            ledger.undo()
+PATCHES = {
+    "keras": _patches("keras3", loading_models),
+    "tf_keras": _patches("tf_keras", loading_tf_keras),
+}

@@ -1,5 +1,6 @@
 """Mirror of `tf.mixed_precision`."""
 
+from tf_lso import assembly as _assembly  # noqa: F401
 from tf_lso import unknown as _unknown
 from tf_lso.mixed_precision import experimental
 

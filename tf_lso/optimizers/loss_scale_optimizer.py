@@ -1,11 +1,10 @@
 """The one optimizer class, and which face serves which optimizer family."""
 
-import functools
 import inspect
 import sys
 import types
 
-from tf_lso import environment
+from tf_lso import environment, events
 
 environment.require_tensorflow()  # before Keras is asked for what it may not have
 
@@ -98,21 +97,8 @@ def _bound(cls, optimizer):
         )
         if face is keras3.Keras3Face:
             keras3.register(cls, bound)
-        else:
-            _help_tf_keras_to_save()
         _bound_classes[cls, face] = bound
     return _bound_classes[cls, face]
-
-
-@functools.cache
-def _help_tf_keras_to_save():
-    """Let tf_keras save and load all state, from its first wrapped optimizer on.
-
-    Its files would leave some out without a word; those of Keras 3 do not.
-    """
-    from tf_lso.keras_patches import loading
-
-    loading.enable(sys.modules["tf_keras"])
 
 
 def _the_inner(optimizer, inner_optimizer):
@@ -236,6 +222,8 @@ class LossScaleOptimizer(surface.Surface):
             self.name = name
         self._wrap_inner()
         inner.__dict__[arguments.MARK] = True
+        keras_name = "keras" if self._family == "keras3" else "tf_keras"
+        events.optimizer_wrapped.happened(sys.modules[keras_name])
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tf_lso import events
 from tf_lso.policies import experimental
 
 
@@ -109,10 +110,7 @@ class PolicyApi:
             policy = cls(policy)
         _check(policy)
         family.tell_of_device(policy.name)
-        # Here, since it needs the policies.
-        from tf_lso.keras_patches import wrapping
-
-        wrapping.enable(family.MODULE)
+        events.policy_set.happened(family.MODULE)
         family.set_global(policy)
 
 

@@ -1,5 +1,6 @@
 """Mirror of `tf.train`, as far as it had loss scaling."""
 
+from tf_lso import assembly as _assembly  # noqa: F401
 from tf_lso import unknown as _unknown
 from tf_lso.train import experimental
 

@@ -1,0 +1,127 @@
+"""Which optimizers need a loss scale, and which one: as the model's layers say.
+
+Keras 3 and tf_keras wrap the optimizer of a model whose own policy is mixed_float16.
+Neither looks at the layers' policies, nor knows the loss scale of an experimental one.
+"""
+
+from tf_lso.optimizers import arguments, experimental, loss_scale_optimizer
+from tf_lso.scaling import report
+
+_once = report.Once()
+
+DEFAULT = "default"  # a loss scale that no policy names
+
+
+def wrap(optimizer, model):
+    """Wrap an optimizer where a model needs a loss scale.
+
+    `compile` does it for the one optimizer it is given. This is for programs that keep
+    their optimizers themselves: custom training loops, models that override `compile`,
+    models with several optimizers.
+
+    Args:
+      optimizer: an optimizer of Keras 3 or tf_keras, also a LossScaleOptimizer.
+      model: the model or layer whose variables the optimizer updates. What counts is in
+        which dtype it and the layers in it compute, and the loss scale of an
+        experimental policy of theirs.
+
+    Returns:
+      A `LossScaleOptimizer` around `optimizer` where any layer computes in float16;
+      with the policy's loss scale where the policy has one. `optimizer` itself where no
+      layer does, where the policy's loss scale is None, and where it is wrapped already.
+
+    Raises:
+      TypeError: if `optimizer` is no optimizer, or `model` no model or layer.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, dtype="mixed_float16")])
+    >>> opt = tf_lso.wrap(tf.keras.optimizers.SGD(0.1), model)
+    >>> type(opt).__name__, tf_lso.wrap(opt, model) is opt
+    ('LossScaleOptimizer', True)
+
+    Source: an addition. `compile` of TensorFlow 2.1-2.15 did it for models whose own
+    policy was mixed_float16.
+    """
+    loss_scale_optimizer.face_of(optimizer)  # raises TypeError
+    loss_scale = loss_scale_of(model)
+    if arguments.scales_the_loss(optimizer):
+        if loss_scale not in (None, DEFAULT):
+            _tell_of_two(optimizer, loss_scale)
+        return optimizer
+    if loss_scale is None:
+        return optimizer
+    # The mark of an earlier wrapper. A model may be compiled again with one optimizer,
+    # as in Keras 3; each wrapper scales and unscales its own steps.
+    vars(optimizer).pop(arguments.MARK, None)
+    if loss_scale is DEFAULT:
+        return loss_scale_optimizer.LossScaleOptimizer(optimizer)
+    return experimental.LossScaleOptimizer(optimizer, loss_scale)
+
+
+def loss_scale_of(model):
+    """Return the loss scale that a model trains with.
+
+    Args:
+      model: a model or layer of Keras 3 or tf_keras.
+
+    Returns:
+      None for none, `DEFAULT` for a dynamic one, or the `LossScale` of a policy.
+    """
+    policies = [layer.dtype_policy for layer in float16_layers(model)]
+    own = model.dtype_policy
+    if getattr(own, "loss_scale", None) is not None or (
+        own in policies and hasattr(own, "loss_scale")
+    ):
+        return own.loss_scale
+    scales = [getattr(policy, "loss_scale", DEFAULT) for policy in policies]
+    carried = [scale for scale in scales if scale not in (None, DEFAULT)]
+    return next(iter(carried), DEFAULT if DEFAULT in scales else None)
+
+
+def float16_layers(model):
+    """Return the layers of a model that compute in float16, it among them, a list."""
+    # Private, since Keras has no public walk over the layers within layers.
+    # TestPrivate of tests/installation/test_wrapping.py fails when it moves.
+    if not hasattr(model, "_flatten_layers"):
+        raise TypeError(
+            f"'model' must be a model or layer of Keras, but got: {model!r}."
+        )
+    return [
+        layer for layer in model._flatten_layers() if layer.compute_dtype == "float16"
+    ]
+
+
+def _tell_of_two(optimizer, loss_scale):
+    own = getattr(optimizer, "loss_scale_state", None)
+    if own is loss_scale or repr(own) == repr(loss_scale):
+        return
+    _once.warn(
+        f"The optimizer given to compile() has the loss scale {own!r}, which is used, but "
+        f"its model's policy has {loss_scale!r}. Give only one of them: an optimizer that "
+        "is not wrapped, or a policy with loss_scale=None."
+    )
+
+
+def tell_one(optimizer, model, name):
+    """Warn if an optimizer scales no loss though its model needs it.
+
+    Args:
+      optimizer: any optimizer.
+      model: the model it trains.
+      name: str, what the message calls the optimizer.
+    """
+    if loss_scale_of(model) is None or arguments.scales_the_loss(optimizer):
+        return
+    if getattr(optimizer, "loss_scale_factor", None):  # Keras 3's fixed scale
+        return
+    layers = [layer.name for layer in float16_layers(model) if layer is not model]
+    shown = ", ".join(layers[:3]) + (", ..." if len(layers) > 3 else "")
+    _once.warn(
+        f"{name} ({type(optimizer).__name__}) scales no loss, but layers that it trains "
+        f"may compute in float16 ({shown}), where small gradients become 0. Wrap it: "
+        "tf_lso.wrap(optimizer, model), and scale the loss: optimizer.get_scaled_loss, "
+        "then get_unscaled_gradients."
+    )
