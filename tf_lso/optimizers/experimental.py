@@ -92,3 +92,5 @@ LossScaleOptimizer.__signature__ = inspect.Signature(
         inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, default=None),
     ]
 )
+
+configs.register("experimental", LossScaleOptimizer)

@@ -259,3 +259,5 @@ LossScaleOptimizer.__signature__ = inspect.Signature(
         if parameter.name not in ("self", "inner_optimizer", "keras3_arguments")
     ]
 )
+
+configs.register("stable", LossScaleOptimizer)

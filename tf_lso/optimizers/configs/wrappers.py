@@ -36,11 +36,21 @@ DYNAMIC = {
 }
 
 
-def _classes():
-    from tf_lso.optimizers import experimental
-    from tf_lso.optimizers import loss_scale_optimizer as optimizers
+_registered = {}  # "stable" and "experimental" -> the class
 
-    return optimizers.LossScaleOptimizer, experimental.LossScaleOptimizer
+
+def register(generation, cls):
+    """Note the class that configs of a generation make.
+
+    Args:
+      generation: "stable" or "experimental".
+      cls: the class, which is above this module.
+    """
+    _registered[generation] = cls
+
+
+def _classes():
+    return _registered["stable"], _registered["experimental"]
 
 
 def is_wrapper(config):
@@ -72,7 +82,8 @@ def deserialize(config, custom_objects=None, family=None):
 
     Example:
 
-    >>> from tf_lso.optimizers import configs
+    >>> from tf_lso import assembly
+    >>> from tf_lso.optimizers.configs import wrappers as configs
     >>> inner = {"class_name": "SGD", "config": {"lr": 0.5, "decay": 0.0}}
     >>> scale = {"class_name": "FixedLossScale", "config": {"loss_scale_value": 8.0}}
     >>> opt = configs.deserialize({"class_name": "LossScaleOptimizer",
