@@ -102,7 +102,8 @@ def test_convert_wraps(family, written, tmp_path):
     path, iterations, scale, _ = written[family]
     dest = tmp_path / "new.keras"
     assert checkpoints.convert(path, dest, "keras").complete
-    optimizer = keras.models.load_model(dest).optimizer
+    with tf_lso.install():
+        optimizer = keras.models.load_model(dest).optimizer
     assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
     assert int(numpy(optimizer.iterations)) == iterations
     if family == "keras3":

@@ -139,6 +139,16 @@ class TestCompile:
         made.fit(X, Y, verbose=0)
         assert number(made.optimizer.iterations) == 1
 
+    def test_variables_of_float16_are_left_bare_as_in_legacy_and_told_of(
+        self, kinds, caplog
+    ):
+        module, optimizers = kinds
+        made = model(module, "float16")
+        made.compile(optimizers.SGD(0.1), "mse")
+        assert not isinstance(made.optimizer, tf_lso.LossScaleOptimizer)
+        made.fit(X, Y, verbose=0)
+        assert "scales no loss" in caplog.text
+
     def test_a_second_time_with_the_same_optimizer(self, kinds):
         module, optimizers = kinds
         made, inner = model(module), optimizers.Adam(0.1)

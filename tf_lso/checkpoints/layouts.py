@@ -1,5 +1,15 @@
 """The layouts in which optimizers with loss scales were saved, as tables."""
 
+# Layout of a `tf.train.Checkpoint` -> what wrote it. `compat_docs/checkpoints.md` has
+# the same table.
+LAYOUTS = {
+    "2.0-2.2": "tf.train.Checkpoint of TensorFlow 2.0-2.2, with a loss scale",
+    "v2": "tf.train.Checkpoint of an OptimizerV2: TensorFlow 2.0-2.15, tf_keras",
+    "new": "tf.train.Checkpoint of the newer optimizers: TensorFlow 2.9-2.15, tf_keras",
+    "keras3": "tf.train.Checkpoint of Keras 3 or tf_lso",
+    "model": "tf.train.Checkpoint without an optimizer",
+}
+
 # Where the optimizer itself stands below its wrapper: in TensorFlow 2.0-2.2; in Keras 3.
 INNER = ("base_optimizer", "inner_optimizer")
 

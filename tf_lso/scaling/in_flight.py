@@ -103,6 +103,5 @@ class InFlight:
         return tf.where(scale <= 0, 1.0, scale)
 
     def scale(self, otherwise):
-        """Return what the loss was multiplied by, or `otherwise` if none was."""
-        scale = tf.abs(self._scale())
-        return tf.where(tf.equal(scale, 0), otherwise, scale)
+        """Return what the loss was multiplied by, or `otherwise` if none waits."""
+        return tf.where(self.read()[2] > 0, tf.abs(self._scale()), otherwise)

@@ -102,6 +102,16 @@ class Protocol:
     def loss(self, value):
         self._steps.own().loss = returned_lib.held(value)
 
+    @property
+    def scale(self):
+        """The scale of the step at hand, a float32 scalar tensor or None."""
+        scale = self._steps.own().scale
+        return None if scale is None else scale()
+
+    @scale.setter
+    def scale(self, value):
+        self._steps.own().scale = returned_lib.held(value)
+
     def refuse_scaled(self, loss):
         """Raise RuntimeError if this optimizer has returned `loss` as scaled."""
         if self._losses.any_of([loss]):

@@ -55,7 +55,13 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         self._protocol.refuse_scaled(loss)
         scale = self._loss_scale()
         if callable(loss) and not hasattr(loss, "dtype"):
-            scaled = lambda: self._scaled(loss(), scale)  # noqa: E731
+
+            def scaled():
+                # As legacy, by the scale that is there when it is called.
+                scale = self._loss_scale()
+                self._protocol.scale = scale
+                return self._scaled(loss(), scale)
+
         else:
             scaled = self._scaled(loss, scale)
         self._protocol.scaled(protocol_lib.LEGACY, scale, scaled)
