@@ -1,8 +1,8 @@
-"""Loss scales named by numbers, texts and configs."""
+"""Make loss scales from numbers, strings and configs."""
 
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# The classes that a config may name. Users' own come by `custom_objects`.
+# The classes that a config may name. Users pass their own in `custom_objects`.
 CLASSES = {
     cls.__name__: cls
     for cls in (loss_scale_lib.FixedLossScale, loss_scale_lib.DynamicLossScale)
@@ -16,6 +16,9 @@ def get(identifier, custom_objects=None):
       identifier: a `LossScale`, which is returned as it is; an int or float for a fixed
         one; "dynamic"; a config, as `serialize` returns; or None, which is returned.
       custom_objects: dict of names and further `LossScale` classes for a config.
+
+    Returns:
+      A `LossScale`, or None for None.
 
     Raises:
       ValueError: for anything else, or a number below 1.
@@ -54,7 +57,11 @@ def serialize(loss_scale):
 
 
 def deserialize(config, custom_objects=None):
-    """Return the loss scale that `serialize` made `config` of; `config` stays.
+    """Return the loss scale of a config that `serialize` returned.
+
+    Args:
+      config: dict, which is not changed.
+      custom_objects: dict of names and further `LossScale` classes.
 
     Raises:
       ValueError: if it names no known class, or is no config.

@@ -1,6 +1,6 @@
-"""What gradients that pass from one function to another must still be divided by.
+"""The scale of gradients that pass from one function to another.
 
-No Python runs in a traced function, so what it has scaled is told by a variable.
+No Python runs in a traced function, so a variable tells other functions what it scaled.
 """
 
 import tensorflow as tf
@@ -9,15 +9,15 @@ import tensorflow as tf
 class InFlight:
     """The scale of gradients that were not applied where their loss was scaled.
 
-    Two float32 numbers. The first is the scale: positive where `scale_loss` has scaled
-    the loss and the apply must divide, negative where `get_scaled_loss` has, or the
-    program has divided, and 0 at the start. The second is 1 from the scaling of a loss
-    to its apply, then 0.
+    Two float32 numbers. The first is the scale. It is positive if `scale_loss` scaled
+    the loss, so that the apply must unscale. It is negative if `get_scaled_loss` did, or
+    if the program has unscaled the gradients. It is 0 at the start. The second number is
+    1 from the scaling of a loss to its apply, then 0.
     """
 
     def __init__(self):
         with tf.init_scope():
-            # Each replica has its own, and none is summed.
+            # Each replica has its own value, and the values are never aggregated.
             self.variable = tf.Variable(
                 [0.0, 0.0],
                 name="scale_in_flight",
@@ -39,12 +39,12 @@ class InFlight:
 
         Args:
           scale: float32 scalar tensor.
-          by_apply: whether the apply must divide its gradients.
+          by_apply: whether the apply must unscale its gradients.
         """
         self.set(tf.stack([scale if by_apply else -scale, 1.0]))
 
     def unscaled(self):
-        """Note that the program has divided the gradients."""
+        """Note that the program has unscaled the gradients."""
         scale, is_open = tf.unstack(self.read())
         self.set(tf.stack([-tf.abs(scale), is_open]))
 

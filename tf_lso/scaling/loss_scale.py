@@ -1,4 +1,4 @@
-"""Loss scales: the variables, calling `rule.py`."""
+"""The loss scales: their variables, which the rule of `rule.py` moves."""
 
 import abc
 
@@ -27,7 +27,7 @@ def _where(condition, if_true, if_false):
 
 
 def _local_variable(initial_value, name, dtype):
-    """A variable of the step as a whole: the same on every replica, never aggregated."""
+    """Make a variable that is the same on every replica and is never aggregated."""
     with tf.init_scope():
         return tf.Variable(
             initial_value,
@@ -39,12 +39,12 @@ def _local_variable(initial_value, name, dtype):
 
 
 def _unsaved_variable(initial_value, name, dtype):
-    """Such a variable that no checkpoint holds, `tf.compat.v1.train.Saver`'s neither."""
+    """Make such a variable, and keep it out of all checkpoints."""
     variable = _local_variable(initial_value, name, dtype)
     with tf.init_scope():
         if not tf.executing_eagerly():
-            # A graph of TensorFlow 1, whose Saver takes all variables of this list and
-            # fails where an old checkpoint lacks one.
+            # In a graph of TensorFlow 1 the `tf.compat.v1.train.Saver` takes all
+            # variables of this list, and fails if an old checkpoint lacks one.
             saved = tf.compat.v1.get_collection_ref(
                 tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
             )
@@ -53,7 +53,10 @@ def _unsaved_variable(initial_value, name, dtype):
 
 
 def _or_zero(variable):
-    """Its value, or 0 where no list of its graph had it to be initialized by."""
+    """Return the value of an `_unsaved_variable`, 0 if it was never initialized.
+
+    A graph of TensorFlow 1 initializes only the variables in its lists.
+    """
     with tf.init_scope():
         is_initialized = tf.executing_eagerly()
     if is_initialized:
@@ -70,12 +73,12 @@ class LossScale(
 ):
     """Base class of the loss scales.
 
-    A loss scale is a factor for the loss, by which gradients are divided again, so
-    that small float16 gradients do not become zero on the way. Calling an instance
-    returns the factor; `update` moves it after each step.
+    A loss scale is a factor. The loss is multiplied by it and the gradients are divided
+    by it, so that small float16 gradients do not become zero in between. Calling an
+    instance returns the factor; `update` moves it after each step.
 
-    Subclasses define `__call__`, `update` and `get_config`. An instance may also stand
-    where a float32 scalar tensor does, for the value it has then.
+    Subclasses define `__call__`, `update` and `get_config`. An instance also serves as a
+    float32 scalar tensor of its current value.
 
     Source: `tf.mixed_precision.experimental.LossScale` of TensorFlow 2.0-2.3.
     """
@@ -83,8 +86,8 @@ class LossScale(
     def _add_weight(self, name, initial_value, dtype=None):
         """Add a variable that checkpoints store as `name`."""
         variable = _local_variable(initial_value, name, dtype)
-        # Trackable has no public way to name a dependency otherwise than the attribute;
-        # the names are those of the checkpoints of TensorFlow 2.0-2.15.
+        # Trackable has no public way to give a dependency another name than that of its
+        # attribute. Checkpoints of TensorFlow 2.0-2.15 have these names.
         self._track_trackable(variable, name)
         return variable
 
@@ -107,8 +110,8 @@ class LossScale(
             per-replica values); None is ignored.
 
         Returns:
-          update_op: in a graph an op that moves the scale, in eager mode no more
-            than None or a tensor.
+          update_op: an op that moves the scale in a graph; None or a tensor in eager
+            mode.
           should_apply_gradients: scalar bool tensor or Python bool. If False, the
             step must be skipped.
         """
@@ -117,7 +120,7 @@ class LossScale(
     judges_scaled = False
 
     def update_aggregated(self, grads):
-        """`update` for gradients that are the same on every replica.
+        """Do what `update` does, for gradients that are the same on every replica.
 
         Subclasses may save the communication that `update` needs. The default calls
         `update`.
@@ -130,7 +133,7 @@ class LossScale(
 
     @classmethod
     def from_config(cls, config):
-        """Make a loss scale of the arguments in `config`, which is not changed."""
+        """Make a loss scale from the arguments in `config`, which is not changed."""
         return cls(**config)
 
 
@@ -170,7 +173,7 @@ class FixedLossScale(LossScale):
 
     @classmethod
     def of(cls, value):
-        """A fixed scale of any size: the optimizers of 2.4-2.15 took less than 1."""
+        """Return a fixed scale of any size; optimizers of 2.4-2.15 took less than 1."""
         scale = cls(1)
         scale._loss_scale_value = value
         return scale
@@ -196,14 +199,28 @@ class FixedLossScale(LossScale):
 class DynamicLossScale(LossScale):
     """A loss scale that grows while gradients are finite and shrinks when not.
 
+    After each step:
+
+        if scale is not positive and finite:        # a damaged checkpoint
+            scale, count = initial_loss_scale, 0
+        elif all gradients are finite:              # the step is applied
+            count += 1
+            if count == increment_period:
+                count = 0
+                if scale * multiplier <= max_loss_scale:
+                    scale *= multiplier
+        else:                                       # the step is skipped
+            scale, count = max(scale / multiplier, min_loss_scale), 0
+
     Args:
-      initial_loss_scale: Python float. Better too high than too low: it shrinks at
-        every step that overflows, and grows once in `increment_period` steps.
-      increment_period: Python int, consecutive finite steps before it grows.
-      multiplier: Python float by which it grows and shrinks.
-      min_loss_scale: Python float below which it does not shrink (keyword only, an
-        addition; the real class has 1).
-      max_loss_scale: Python float above which it does not grow, or None for the
+      initial_loss_scale: Python float. Choose it too high rather than too low: the scale
+        shrinks at every step that overflows, but grows only once in `increment_period`
+        steps.
+      increment_period: Python int, consecutive finite steps before the scale grows.
+      multiplier: Python float by which the scale grows and shrinks.
+      min_loss_scale: Python float, the scale does not shrink below it (keyword only, an
+        addition; TensorFlow's class has 1).
+      max_loss_scale: Python float, the scale does not grow above it, or None for the
         largest float32 (keyword only, an addition).
 
     Raises:
@@ -247,7 +264,7 @@ class DynamicLossScale(LossScale):
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         children = super()._trackable_children(save_type, **kwargs)
-        if save_type == "savedmodel":  # whose traced steps use it
+        if save_type == "savedmodel":  # its traced steps use the variable
             children = {**children, "times_stuck": self._times_stuck}
         return children
 
@@ -268,12 +285,12 @@ class DynamicLossScale(LossScale):
 
     @property
     def min_loss_scale(self):
-        """The floor of the scale, a Python float."""
+        """The smallest scale, a Python float."""
         return self._rule.min_scale
 
     @property
     def max_loss_scale(self):
-        """The cap of the scale, a Python float, or None where only float32 caps it."""
+        """The largest scale, a Python float, or None if only float32 limits it."""
         cap = self._rule.max_scale
         return None if cap == rule_lib.FLOAT32_MAX else cap
 
@@ -283,7 +300,7 @@ class DynamicLossScale(LossScale):
 
     @tf.autograph.experimental.do_not_convert
     def update(self, grads):
-        """Move the scale by whether the gradients of all replicas are finite.
+        """Move the scale, depending on whether all replicas have finite gradients.
 
         May be called in replica and in cross-replica context.
 
@@ -302,10 +319,13 @@ class DynamicLossScale(LossScale):
         )
 
     def update_aggregated(self, grads):
-        """`update` for gradients that are the same on every replica.
+        """Do what `update` does, for gradients that are the same on every replica.
 
         Args:
           grads: list of unscaled gradients.
+
+        Returns:
+          As `update`.
         """
         if not self.judges_scaled:
             return self.update(grads)
@@ -313,15 +333,18 @@ class DynamicLossScale(LossScale):
 
     @property
     def judges_scaled(self):
-        """Whether `update_scaled` may stand for `update`: no subclass has its own."""
+        """Whether `update_scaled` may replace `update`: not if a subclass has its own."""
         return type(self).update is DynamicLossScale.update
 
     def update_scaled(self, tensors, scale):
-        """`update` for one replica's dense gradients, given before they are unscaled.
+        """Do what `update` does, for one replica's dense gradients, still scaled.
 
         Args:
           tensors: list of float32 and float64 tensors.
           scale: the float32 scalar tensor by which they are still multiplied.
+
+        Returns:
+          As `update`.
         """
         return self._advance(finite_lib.unscaled_are_finite(tensors, scale))
 
@@ -332,7 +355,7 @@ class DynamicLossScale(LossScale):
         )
 
         def count_on():
-            # An increment, so that threads which share the scale lose no step.
+            # Incremented in place, so that threads that share the scale lose no step.
             return apply_lib.after([count.assign_add(1)], True)
 
         def move(moved):
@@ -340,7 +363,7 @@ class DynamicLossScale(LossScale):
             return apply_lib.after([scale.assign(moved), count.assign(0)], False)
 
         if tf.executing_eagerly():
-            # In numbers, since each operation on tensors costs more.
+            # With NumPy numbers, since each operation on tensors costs more.
             numbers = rule_lib.ScaleState(*(tensor.numpy() for tensor in before))
             with np.errstate(over="ignore", invalid="ignore"):
                 after = rule_lib.next_state(self._rule32, numbers, bool(finite))
@@ -359,7 +382,7 @@ class DynamicLossScale(LossScale):
         return moved.op, finite
 
     def _report(self, before, finite):
-        """Tell of a scale that cannot shrink any more, and of one that is no number."""
+        """Warn of a scale that cannot shrink any more, or that is not usable."""
         usable = rule_lib.is_usable(before.scale)
         stuck = ~finite & usable & (before.scale <= self._rule.min_scale)
         # A count of 0 says that the step before was not finite either.
@@ -374,7 +397,7 @@ class DynamicLossScale(LossScale):
                 before.scale,
             ),
             (
-                # 1, 10, 100, ... so that a run that is lost does not fill the log.
+                # At 1, 10, 100, ... so that a lost run does not fill the log.
                 tf.reduce_any(tf.equal(times, [10**power for power in range(19)])),
                 "The gradients were not finite although the loss scale is at its "
                 "minimum, {} (steps in a row: {}). Scaling cannot help: look for NaN "
@@ -401,8 +424,8 @@ class DynamicLossScale(LossScale):
     def get_config(self):
         """Return the arguments that make an equal loss scale, a dict.
 
-        The two limits appear only where they were set, so that the real classes of
-        TensorFlow read the config too.
+        The two limits appear only if they were set, so that TensorFlow's own classes
+        can read the config too.
         """
         config = {
             "initial_loss_scale": self.initial_loss_scale,

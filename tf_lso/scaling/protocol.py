@@ -1,18 +1,18 @@
-"""By what the gradients of a step must still be divided.
+"""Find out whether the gradients of a step must still be unscaled, and by what.
 
-Legacy programs call `get_scaled_loss` and `get_unscaled_gradients`, Keras 3 programs
-`scale_loss` and nothing more: their gradients are unscaled by `apply`. One object
-serves both, so it must know what the step at hand has done, and by which scale.
+Legacy programs call `get_scaled_loss` and `get_unscaled_gradients`. Keras 3 programs call
+`scale_loss` only, and `apply` unscales their gradients. One object serves both, so it
+must know what the current step has done, and with which scale.
 
 Three sources tell it, the surest first:
 
 1. Tensors that `get_unscaled_gradients` has returned are known by identity.
-2. A record of the calls, one for each thread of eager code and for each graph. It is
-   written while Python runs, which in a traced step means once, and holds the very
+2. A record of the calls, one for each thread of eager code and for each graph. Python
+   writes it, so a traced step writes it once, while it is traced. It holds the very
    scale that the loss was multiplied by.
-3. Where one function scales and another applies, a variable (`in_flight.InFlight`).
+3. If one function scales and another applies: a variable (`in_flight.InFlight`).
 
-Where two of them answer differently, the step is refused.
+If two of them disagree, the step is refused.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ _FORGOTTEN = {
     (True, False): "get_scaled_loss() was called but get_unscaled_gradients() was not",
 }
 
-_THREADS = 64  # eager steps of threads that ended without an apply: the last of them
+_THREADS = 64  # open eager steps of all threads that are remembered, the newest
 
 _AMBIGUOUS = (
     "apply_gradients() cannot know whether, or by which scale, these gradients are still "
@@ -61,14 +61,14 @@ class _Step:
     loss: object = None  # callable that returns the loss before it was scaled
     losses: int = 0  # scaled so far
     applied: int = 0  # times that gradients were applied
-    ended: bool = False  # by a refusal: the next scaling call begins a new step
-    scales_differ: bool = False  # of the losses
-    before: object = None  # callable: what was in flight before the step
-    is_elsewhere: bool = False  # known only by what is in flight
+    ended: bool = False  # refused; the next scaling call begins a new step
+    scales_differ: bool = False  # whether its losses had different scales
+    before: object = None  # callable that returns what was in flight before the step
+    is_elsewhere: bool = False  # known only from what is in flight
     previous: object = None  # the step before, in the same place
     replica: int | None = None
     thread: object = None  # of eager code
-    order: int = 0  # of the last scaling call, among all of the optimizer
+    order: int = 0  # number of its last scaling call among all of the optimizer
 
     @property
     def in_use(self):
@@ -96,15 +96,15 @@ class Protocol:
     def __init__(self):
         self._graphs = weakref.WeakKeyDictionary()  # graph -> {replica id: _Step}
         self._eager = threading.local()
-        self._of_threads = []  # eager steps: replicas have threads of their own
+        self._of_threads = []  # eager steps of all threads; each replica has its own
         self._calls = 0
-        self._thread = threading.local()  # what `counted_as` and `dividing_by` say
+        self._thread = threading.local()  # set by `counted_as` and `dividing_by`
         self._ever_scaled = False
         self._ever_unscaled = False
         self._passes_on = False  # whether a traced function reads what is in flight
         self._losses = returned_lib.Returned()
         self.unscaled_gradients = returned_lib.Returned()
-        # In a graph of TensorFlow 1 all is known while Python runs.
+        # In a graph of TensorFlow 1 Python sees all calls, so no variable is needed.
         with tf.init_scope():
             self.in_flight = in_flight.InFlight() if tf.executing_eagerly() else None
 
@@ -118,7 +118,7 @@ class Protocol:
 
     @contextlib.contextmanager
     def counted_as(self, method):
-        """Count the scaling calls within as calls of `method`."""
+        """Count scaling calls in this block as calls of `method`."""
         self._thread.counted_as = method
         try:
             yield
@@ -127,7 +127,7 @@ class Protocol:
 
     @contextlib.contextmanager
     def dividing_by(self, divisor):
-        """Let the unscaling calls within divide by `divisor`."""
+        """Make unscaling calls in this block divide by `divisor`."""
         self._thread.divisor = divisor
         try:
             yield
@@ -141,7 +141,7 @@ class Protocol:
 
     @property
     def loss(self):
-        """The loss that the step at hand has scaled, as it was, or None."""
+        """The loss of the current step before it was scaled, or None."""
         loss = self._own_step().loss
         return None if loss is None else loss()
 
@@ -162,11 +162,12 @@ class Protocol:
 
         Args:
           method: `LEGACY` or `KERAS3`.
-          scale: float32 scalar tensor, by which it was multiplied.
+          scale: float32 scalar tensor that the loss was multiplied by.
           result: what the method returns.
 
         Raises:
-          RuntimeError: if the other method has scaled a loss in this step.
+          RuntimeError: if the other method has scaled a loss in this step, or in another
+            function whose gradients have not been applied.
         """
         method = getattr(self._thread, "counted_as", None) or method
         step = self._begin()
@@ -189,11 +190,11 @@ class Protocol:
         self._losses.note([result], [None], scale)
 
     def _tell_others(self, step, scale):
-        """Let functions that only apply know what a step has scaled."""
+        """Tell functions that only apply what a step has scaled."""
         if self.in_flight is None:
             return
         if tf.executing_eagerly() and not self._passes_on:
-            return  # no function asks
+            return  # no function reads it
         other = (not step.must_unscale) in self._kinds_left_open()
         if self._passes_on and other and not tf.executing_eagerly():
             step.ended = True
@@ -205,7 +206,7 @@ class Protocol:
     # --- Unscaling.
 
     def scale_of_gradients(self, gradients, loss_scale):
-        """Return what a loss was multiplied by whose gradients are to be unscaled.
+        """Return the scale by which to unscale gradients: that of their own loss.
 
         Args:
           gradients: list of gradients.
@@ -262,7 +263,7 @@ class Protocol:
         return self._step_to_apply(gradients).divisor
 
     def apply(self, gradients):
-        """`divisor`, and note that the gradients are applied."""
+        """Return the `divisor`, and note that the gradients are applied."""
         step = self._step_to_apply(gradients)
         divisor = step.divisor
         step.applied += 1
@@ -288,11 +289,11 @@ class Protocol:
     # --- Which step gradients belong to.
 
     def _source(self, what):
-        """The step that gradients belong to.
+        """Return the step that gradients belong to.
 
         Args:
-          what: callable that gives what matters of a step: a tensor, a callable that
-            returns one, or None.
+          what: callable that takes a step and returns what matters of it: a tensor, a
+            callable that returns one, or None.
         """
         if tf.executing_eagerly():
             return self._eager_source(what)
@@ -328,7 +329,7 @@ class Protocol:
             if not here.is_open:
                 here = step
             elif not step.thread.is_alive():
-                # Its gradients can only be applied by others.
+                # Its thread has ended, so only another thread can apply its gradients.
                 self._refuse_others(here, step, what)
         if here.is_open and here.scales_differ:
             here.ended = True
@@ -350,7 +351,7 @@ class Protocol:
             )
 
     def _elsewhere(self):
-        """The step of another function, as the variable has it."""
+        """Return the step of another function, as the variable describes it."""
         numbers = self.in_flight.read()
         if not tf.executing_eagerly():
             return _Step(
@@ -376,7 +377,7 @@ class Protocol:
         return self._passes_on or bool(self._kinds_left_open())
 
     def _tell_of_eager_step(self):
-        """Let a function being traced know what eager code has scaled so far."""
+        """Tell a function that is being traced what eager code has scaled so far."""
         steps = sorted(self._of_threads, key=lambda step: (step.is_open, step.order))
         step = steps[-1] if steps else _Step()
         if not self._passes_on and step.scaled_by is not None:
@@ -390,10 +391,10 @@ class Protocol:
         self._passes_on = True
 
     def forgotten(self):
-        """Return the warning that this use of the optimizer deserves, or None.
+        """Return a warning if scaling or unscaling was forgotten, else None.
 
         As in TensorFlow 2.2-2.15 this looks at all calls so far, since scaling,
-        unscaling and applying may stand in different functions.
+        unscaling and applying may happen in different functions.
         """
         what = _FORGOTTEN.get((self._ever_scaled, self._ever_unscaled))
         if what is None:
@@ -406,13 +407,13 @@ class Protocol:
     # --- Steps.
 
     def _here(self):
-        """The steps of the graph being built, or of this thread's eager code."""
+        """Return the steps of the graph being built, or of this thread's eager code."""
         if tf.executing_eagerly():
             return self._eager.__dict__
         return self._graphs.setdefault(tf.compat.v1.get_default_graph(), {})
 
     def _begin(self):
-        """The step that a scaling call belongs to: a new one after an apply."""
+        """Return the step that a scaling call belongs to; after an apply it is a new one."""
         steps, number = self._here(), replica.replica_id()
         step = steps.get(number, _Step(ended=True))
         if step.applied or step.ended or self._was_applied_elsewhere(step):
@@ -436,7 +437,7 @@ class Protocol:
         return True
 
     def _own_step(self):
-        """The step of this thread, or of the graph being built or one around it."""
+        """Return the step of this thread, or of the graph being built or one around it."""
         number = replica.replica_id()
         if tf.executing_eagerly():
             return self._eager.__dict__.get(number, _Step())
@@ -447,14 +448,14 @@ class Protocol:
         return _Step()
 
     def _open_in_other_threads(self):
-        """Open eager steps of other threads, the newest first; of this replica if any."""
+        """Return open eager steps of other threads, newest first; this replica's if any."""
         number, thread = replica.replica_id(), threading.current_thread()
         steps = [s for s in self._of_threads if s.is_open and s.thread is not thread]
         own = [step for step in steps if step.replica == number]
         return (own or steps)[::-1]
 
     def _kinds_left_open(self):
-        """Whether gradients must be unscaled that traced functions hand out, a set."""
+        """Return the `must_unscale` of all open steps in traced functions, a set."""
         return {
             step.must_unscale
             for graph, steps in list(self._graphs.items())
@@ -464,7 +465,7 @@ class Protocol:
         }
 
     def _left_open_within(self):
-        """Open steps of the branches and loops in the graph being built."""
+        """Return open steps of the branches and loops in the graph being built."""
         here = tf.compat.v1.get_default_graph()
         return [
             step
@@ -476,7 +477,7 @@ class Protocol:
 
 
 def _number(value):
-    """A comparable number of a tensor, of a callable that returns it, or of None."""
+    """Return a tensor, a callable that returns one, or None as a comparable number."""
     value = value() if callable(value) else value
     return 1.0 if value is None else float(value)
 
@@ -484,14 +485,14 @@ def _number(value):
 def _is_complete(graph):
     """Whether the function of a graph was traced to its end.
 
-    One that failed hands out nothing. A function that scales has operations that must
-    run: those that tell what is in flight.
+    A trace that failed hands out nothing. A function that scales always has control
+    outputs: the operations that set what is in flight.
     """
     return bool(getattr(graph, "control_outputs", True))
 
 
 def _graph_and_outer(graph):
-    """`graph` and those it is a branch, a loop's body or a function of."""
+    """Return `graph`, then the graphs that it is a branch, a loop or a function of."""
     graphs = []
     while graph is not None:
         graphs.append(graph)
