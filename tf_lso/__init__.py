@@ -5,9 +5,9 @@ The loss-scaling API of tf.keras 2.0-2.15 (`get_scaled_loss`,
 around the optimizers of Keras 3 and tf_keras, correct under `tf.distribute`.
 
 Importing this package patches nothing and imports neither TensorFlow nor Keras: each
-name is loaded when it is first used, so that `tf-lso check` needs no TensorFlow and
-`tf-lso run` leaves the program to set its environment first. Keras gets to know the names
-that its files have for tf_lso's optimizers.
+name is loaded when it is first used. So `tf-lso check` needs no TensorFlow, and under
+`tf-lso run` a program can set its environment first. The only effect is that Keras, once
+it is imported, finds tf_lso's optimizers in files.
 """
 
 import importlib as _importlib
@@ -31,7 +31,7 @@ __all__ = sorted(("__version__", *_PACKAGES, *_NAMES))
 
 
 def _load(module):
-    # Not by `from tf_lso import ...`, which asks `__getattr__` before it imports.
+    # `from tf_lso import ...` would call `__getattr__` before it imports.
     return _importlib.import_module(f"tf_lso.{module}")
 
 

@@ -1,7 +1,7 @@
-"""Lets Keras 3 find tf_lso's optimizers in files, also before they are imported.
+"""Makes Keras 3 find tf_lso's optimizers in files, even before they are imported.
 
-Keras 3 imports no module that a file names, so a class must be registered with it. What
-is registered here imports the class when a file asks for it.
+Keras 3 does not import the modules that a file names, so classes must be registered. What
+is registered here imports the class when a file needs it.
 """
 
 import importlib
@@ -9,7 +9,7 @@ import sys
 
 from tf_lso.installation import hooks
 
-# Name that files have -> the module of the class, which registers itself in its turn.
+# Name in files -> module of the class. Its import registers the class itself.
 _MODULES = {
     "tf_lso>LossScaleOptimizer": "tf_lso.optimizers",
     "tf_lso>ExperimentalLossScaleOptimizer": "tf_lso.optimizers.experimental",
@@ -17,13 +17,13 @@ _MODULES = {
 
 
 class _Later:
-    """Stands for the class until it is imported."""
+    """A placeholder for the class until it is imported."""
 
     def __init__(self, module):
         self._module = module
 
     def from_config(self, config):
-        """Return the optimizer that the config describes."""
+        """Import the class and make the optimizer that the config describes."""
         return importlib.import_module(self._module).LossScaleOptimizer.from_config(
             config
         )

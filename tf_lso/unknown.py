@@ -1,4 +1,4 @@
-"""What the mirrors answer for a name that they do not have."""
+"""What the mirrors do if they are asked for a name that they do not have."""
 
 import difflib
 import importlib
@@ -7,7 +7,7 @@ from tf_lso import names
 
 
 def attribute_error(module, name, known):
-    """Return the AttributeError for `name` of `module`, which names the nearest known.
+    """Return the AttributeError for `name` of `module`, with the nearest known name.
 
     Args:
       module: the module's name.
@@ -23,14 +23,14 @@ def attribute_error(module, name, known):
         message += f" Did you mean {near[0]!r}?"
     elif known:
         message += f" It has: {', '.join(sorted(known))}."
-    # By the fields Python itself would make a suggestion, which would repeat this one.
+    # Without `name=` and `obj=`, from which Python would make the same suggestion again.
     return AttributeError(message)
 
 
 def of_mirror(module, known):
     """Return the `__getattr__` of the mirror `module`, which has the names `known`.
 
-    The private modules within it are loaded when they are first asked for.
+    It loads the private modules in the mirror when they are first used.
     """
 
     def __getattr__(name):

@@ -1,4 +1,4 @@
-"""The one optimizer class, and which face serves which optimizer family."""
+"""The optimizer class, and the face that serves each optimizer family."""
 
 import functools
 import inspect
@@ -7,7 +7,7 @@ import types
 
 from tf_lso import environment
 
-environment.require_tensorflow()  # before Keras is asked for what it may not have
+environment.require_tensorflow()  # before an old Keras fails with another error
 
 # ruff: noqa: E402
 import keras
@@ -28,7 +28,7 @@ _bound_classes = {}
 
 
 def prepare_for_tf_keras():
-    """Return the module of the faces for tf_keras, which imports tf_keras."""
+    """Import tf_keras and return the module with its faces."""
     from tf_lso.optimizers import tf_keras as tf_keras_faces
 
     return tf_keras_faces
@@ -54,7 +54,7 @@ def _face_of(value):
 def face_of(optimizer):
     """Return the class of the face that serves `optimizer`.
 
-    tf_keras is not imported here: as long as the program has not, there is no optimizer
+    This does not import tf_keras: a program that has not imported it has no optimizer
     of it.
 
     Raises:
@@ -76,7 +76,7 @@ def face_of(optimizer):
 
 
 def _bound(cls, optimizer):
-    """Return the class of a wrapper of `optimizer`: `cls` and its face, made once."""
+    """Return the class that wraps `optimizer`: `cls` with the face of its family."""
     face = face_of(optimizer)
     if issubclass(cls, face):
         return cls
@@ -94,7 +94,7 @@ def _bound(cls, optimizer):
             "__module__": cls.__module__,
             "__qualname__": cls.__qualname__,
             "__doc__": cls.__doc__,
-            "_unbound": cls,  # which pickle finds by its name
+            "_unbound": cls,  # pickle finds this class by its name
         }
         bound = types.new_class(
             cls.__name__, (cls, face), exec_body=lambda body: body.update(namespace)
@@ -109,9 +109,9 @@ def _bound(cls, optimizer):
 
 @functools.cache
 def _help_tf_keras_to_save():
-    """Let tf_keras save and load all state, from its first wrapped optimizer on.
+    """Make tf_keras save and load all state of wrapped optimizers, from now on.
 
-    Its files would leave some out without a word; those of Keras 3 do not.
+    Otherwise its files would silently leave some out; those of Keras 3 do not.
     """
     from tf_lso.installation import loading
 
@@ -133,32 +133,40 @@ class LossScaleOptimizer(surface.Surface):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
 
     Wraps an optimizer of Keras 3 or tf_keras. The loss is multiplied by the loss scale,
-    gradients are divided by it; a step whose gradients are not finite is skipped on all
-    replicas and the scale halved; after `dynamic_growth_steps` good steps the scale is
-    doubled.
+    and the gradients are divided by it. If a gradient is not finite, the step is skipped
+    on all replicas and the scale is halved. After `dynamic_growth_steps` finite steps the
+    scale is doubled.
 
     The result is an instance of this class, of the optimizer base class of the inner
     optimizer's family, and of that family's own LossScaleOptimizer. Its hyperparameters
     (`learning_rate`, `lr`, `beta_1`, ...) are those of the inner optimizer.
 
     Args:
-      optimizer: the optimizer to wrap, also accepted as `inner_optimizer=`.
+      optimizer: the optimizer to wrap. The keyword `inner_optimizer`, as in Keras 3, is
+        accepted too.
       dynamic: bool, whether the scale moves. If False it stays at `initial_scale` and
         no step is skipped.
-      initial_scale: number, the first loss scale. Defaults to 2**15 where the scale is
-        dynamic, and must be given where it is fixed.
+      initial_scale: number, the first loss scale. Defaults to 2**15 if the scale is
+        dynamic; a fixed scale must be given.
       dynamic_growth_steps: int, finite steps in a row before the scale doubles.
-        Defaults to 2000; only where the scale is dynamic.
-      name: str, the optimizer's name. Defaults to the one Keras 3 chooses, and around
-        tf_keras optimizers to the inner optimizer's.
+        Defaults to 2000. Only for a dynamic scale.
+      inner_optimizer: Keras 3's name for `optimizer`; pass one of the two.
+      name: str, the optimizer's name. Defaults to the name that Keras 3 chooses, or
+        around tf_keras optimizers to the inner optimizer's name.
       min_scale: number, the scale does not shrink below it (an addition).
       max_scale: number, the scale does not grow above it, or None (an addition).
+      **keras3_arguments: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`,
+        `use_ema`, `ema_momentum`, `ema_overwrite_frequency`, `loss_scale_factor` and
+        `gradient_accumulation_steps`, which configs of Keras 3 carry. Only their
+        defaults are accepted: set them on the inner optimizer.
 
     Raises:
-      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, or `dynamic`
-        is no bool.
+      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, if both or
+        neither of `optimizer` and `inner_optimizer` are given, if `dynamic` is no bool,
+        or if a keyword is unknown.
       ValueError: if another wrapper holds the optimizer, the strategy in scope is not
-        supported, or a number is not positive and finite.
+        supported, a number is not positive and finite, or a keyword of Keras 3 has
+        another value than its default.
 
     Example:
 
@@ -210,7 +218,7 @@ class LossScaleOptimizer(surface.Surface):
         )
 
     def _start(self, inner, make_loss_scale, name):
-        """Wrap `inner`, with the loss scale that the callable makes once all is well."""
+        """Wrap `inner`. The loss scale is made last, after all checks have passed."""
         checks.check_strategy()
         arguments.check_free(inner)
         self._check_inner(inner)
@@ -225,8 +233,8 @@ class LossScaleOptimizer(surface.Surface):
             "_delegated": hyperparameters.delegated_names(inner),
             "_inner": inner,
         }
-        # Not through attribute assignment, which every family's base class tracks or
-        # delegates in a way of its own.
+        # Attribute assignment would not do: the base class of each family tracks or
+        # delegates it in its own way.
         self.__dict__.update(state)
         dead = checks.dead_overrides(inner)
         if dead and not self._returns_operations:
@@ -242,18 +250,18 @@ class LossScaleOptimizer(surface.Surface):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        """Make an optimizer from what `get_config` returned.
+        """Make an optimizer from a config that `get_config` returned.
 
         Args:
-          config: dict, which is not changed. Those of Keras 3's, tf_keras's and
-            TensorFlow 2.0-2.15's own LossScaleOptimizers are read too. A dynamic scale
-            of 2.0-2.3 with another multiplier than 2, or a loss scale of a class of
-            your own, makes an experimental optimizer, a subclass of this one.
+          config: dict, which is not changed. Configs of Keras 3's, tf_keras's and
+            TensorFlow 2.0-2.15's own LossScaleOptimizers are read too. If the loss scale
+            is of a class of your own, or has another multiplier than 2, the result is an
+            experimental optimizer, a subclass of this one.
           custom_objects: dict of names and classes of your own: optimizers, learning
             rate schedules, loss scales.
 
         Returns:
-          A new optimizer, its loss scale at the start.
+          A new optimizer. Its loss scale starts at `initial_scale`.
 
         Raises:
           TypeError: if `config` is no dict, or a value is of the wrong type.

@@ -7,11 +7,11 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
 def _of_inner(name, what):
-    """A property that reads and sets `name` on the inner optimizer."""
+    """Return a property that reads and sets `name` on the inner optimizer."""
 
     def read(self):
         inner = self.__dict__.get("_inner")
-        # Without one the family's constructor is at work, which sets and reads its own.
+        # Without it the family's constructor is running, and uses its own attribute.
         return getattr(inner, name) if inner is not None else self.__dict__.get(name)
 
     def write(self, value):
@@ -31,7 +31,7 @@ def _of_inner(name, what):
 
 
 def _method_of_inner(name):
-    """A property that is a method of the inner optimizer, where that has it."""
+    """Return a property that returns a method of the inner optimizer."""
     return property(
         lambda self: getattr(self.inner_optimizer, name),
         doc=f"`{name}` of the inner optimizer.",
@@ -104,7 +104,7 @@ class Attributes:
         "ema_overwrite_frequency", "Steps between overwriting weights by averages"
     )
 
-    # Methods of the families' base classes, which would change the wrapper alone.
+    # Methods of the families' base classes; those would change only the wrapper.
     add_optimizer_variables = _method_of_inner("add_optimizer_variables")
     add_variable = _method_of_inner("add_variable")
     add_variable_from_reference = _method_of_inner("add_variable_from_reference")
@@ -131,7 +131,7 @@ class Attributes:
     def lr(self):
         """The learning rate, as the TensorFlow variable that old programs expect.
 
-        What `tf.keras.backend.set_value` takes; Keras 3's own variables it does not.
+        `tf.keras.backend.set_value` takes it; it does not take variables of Keras 3.
         """
         return checks.raw(self.learning_rate)
 
@@ -151,7 +151,7 @@ class Attributes:
 
     @property
     def name(self):
-        """The name given at construction; else as the class's documentation says."""
+        """The name given to the constructor, or its default."""
         own = self.__dict__.get("_own_name")
         if own is None and "_inner" in self.__dict__:
             own = getattr(self._inner, "_name", None) or self._inner.name
@@ -167,7 +167,7 @@ class Attributes:
         return list(checks.called(self.inner_optimizer.variables))
 
     def __getattr__(self, name):
-        # Reached only where ordinary lookup has failed.
+        # Called only after ordinary lookup has failed.
         inner = self.__dict__.get("_inner")
         if inner is not None and name in self._delegated:
             return self._get_hyperparameter(hyperparameters.ALIASES.get(name, name))
@@ -190,7 +190,7 @@ class Attributes:
 
     def _get_hyperparameter(self, name):
         if name == "decay" and not hasattr(self.inner_optimizer, name):
-            return 0.0  # what the legacy optimizers had; those since 2.11 have none
+            return 0.0  # the default of legacy optimizers; those since 2.11 have none
         return getattr(self.inner_optimizer, name)
 
     def _set_hyperparameter(self, name, value):

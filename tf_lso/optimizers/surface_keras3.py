@@ -15,17 +15,20 @@ class SurfaceKeras3:
     def scale_loss(self, loss):
         """Multiply the loss by the loss scale, in float32 or wider.
 
-        Gradients of the result go to `apply_gradients` or `apply` as they are, which
-        unscale them. Keras 3's `fit` does this.
+        Pass the gradients of the result to `apply_gradients` or `apply`, which unscale
+        them. Keras 3's `fit` does this.
 
         Args:
           loss: tensor of any shape and float dtype, or a number.
 
         Returns:
-          A tensor of the loss's shape, float32 where the loss is narrower.
+          A tensor of the loss's shape, and of its dtype or float32 if that is wider.
 
         Raises:
-          RuntimeError: if `get_scaled_loss` was called in the same step.
+          TypeError: if `loss` is None.
+          RuntimeError: if the loss is scaled already, if `get_scaled_loss` was called in
+            the same step, or, while a function is traced, if other functions have scaled
+            losses by `get_scaled_loss` that were not applied.
 
         Source: Keras 3.
         """
@@ -55,7 +58,10 @@ class SurfaceKeras3:
           trainable_variables: list of variables, or None for those of `build`.
 
         Raises:
-          ValueError: if the lengths differ, and as `apply_gradients`.
+          TypeError: as `apply_gradients`, or if an argument is no list.
+          ValueError: as `apply_gradients`, if the lengths differ, or if the optimizer is
+            not built and no variables are given.
+          RuntimeError: as `apply_gradients`.
 
         Source: Keras 3.
         """
@@ -92,6 +98,14 @@ class SurfaceKeras3:
     def stateless_apply(self, optimizer_variables, grads, trainable_variables):
         """Raise ValueError: TensorFlow optimizers hold their state in variables.
 
+        Args:
+          optimizer_variables: ignored.
+          grads: ignored.
+          trainable_variables: ignored.
+
+        Raises:
+          ValueError: always.
+
         Source: Keras 3, whose TensorFlow optimizers raise the same.
         """
         raise ValueError(
@@ -100,7 +114,7 @@ class SurfaceKeras3:
         )
 
     def finalize_variable_values(self, var_list):
-        """Overwrite variables by their averages where the inner optimizer has them.
+        """Overwrite variables by their averages, if the inner optimizer keeps averages.
 
         Args:
           var_list: list of model variables.

@@ -6,10 +6,10 @@ from tf_lso.policies import experimental
 
 
 class PolicyApi:
-    """The functions and classes that one Keras's mixed_precision modules have.
+    """The functions and classes in the mixed_precision modules of one Keras.
 
     Args:
-      family: module of this package that says what to use of that Keras.
+      family: module of this package with what that Keras has: `keras3` or `tf_keras`.
     """
 
     def __init__(self, family):
@@ -31,13 +31,13 @@ class PolicyApi:
             """Set the dtype policy that new layers get.
 
             From then on `compile` wraps the optimizer of a mixed_float16 model by
-            tf_lso, in place of Keras's own wrapper.
+            tf_lso instead of Keras's own wrapper.
 
             Args:
-              policy: a policy, its name, or None for the default dtype's.
+              policy: a policy, its name, or None for the policy of the default dtype.
 
             Raises:
-              TypeError: if it is neither.
+              TypeError: if it is none of these.
               ValueError: if no policy has the name, it does not compute in floating
                 point, or the mixed precision graph rewrite is on.
 
@@ -55,18 +55,19 @@ class PolicyApi:
         def set_policy(policy):
             """Set the dtype policy that new layers get, with its loss scale.
 
-            From then on `compile` wraps the optimizer of a model with that policy by
-            its loss scale.
+            From then on `compile` wraps the optimizer of a model with that policy,
+            with the policy's loss scale.
 
             Args:
-              policy: a policy, its name, or None for the default dtype's.
+              policy: a policy, its name, or None for the policy of the default dtype.
 
             Raises:
-              TypeError, ValueError: as `set_global_policy`.
+              TypeError: as `set_global_policy`.
+              ValueError: as `set_global_policy`.
 
             Source: TensorFlow 2.0-2.8.
             """
-            # "infer" was the default of TensorFlow 2.0-2.2, and its name.
+            # "infer" was the name of the default policy in TensorFlow 2.0-2.2.
             unset = isinstance(policy, str) and policy in ("infer", "_infer")
             self._set(None if unset else policy, self.ExperimentalPolicy)
 
@@ -77,7 +78,7 @@ class PolicyApi:
               layer: a layer of Keras.
 
             Raises:
-              ValueError: if it is none.
+              ValueError: if it is no layer.
 
             Source: TensorFlow 2.2-2.8.
             """
@@ -95,7 +96,7 @@ class PolicyApi:
         self.get_layer_policy = get_layer_policy
 
     def _with_loss_scale(self, policy):
-        """The policy itself where it can carry a loss scale, else one like it."""
+        """Return the policy itself if it has a loss scale, else one like it that has."""
         if hasattr(policy, "loss_scale") or not hasattr(policy, "compute_dtype"):
             return policy
         return self.ExperimentalPolicy(policy.name)
@@ -109,7 +110,7 @@ class PolicyApi:
             policy = cls(policy)
         _check(policy)
         family.tell_of_device(policy.name)
-        # Here, since it needs the policies.
+        # Imported here, since it needs the policies.
         from tf_lso.installation import wrapping
 
         wrapping.enable(family.MODULE)
@@ -117,7 +118,7 @@ class PolicyApi:
 
 
 def _check(policy):
-    if policy.compute_dtype is None:  # "_infer" of tf_keras: that of the first input
+    if policy.compute_dtype is None:  # "_infer" of tf_keras: the first input decides
         return
     if not tf.as_dtype(policy.compute_dtype).is_floating:
         raise ValueError(
