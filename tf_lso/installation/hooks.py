@@ -1,4 +1,4 @@
-"""Do something once a module has been imported."""
+"""Run code when a module has been imported."""
 
 import importlib.abc
 import importlib.util
@@ -23,7 +23,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name, path=None, target=None):
-        """Return the module's own spec, with a loader that calls the functions."""
+        """Return the spec of the module, with a loader that calls the functions."""
         del path, target
         if name != self._name:
             return None
@@ -35,7 +35,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
         load = loader.exec_module
 
         def exec_module(module):
-            # The class's own again; another hook for this module has done it, too.
+            # Back to the class's own. Another hook for this module may have done it already.
             vars(loader).pop("exec_module", None)
             if self._before is not None:
                 self._before()
@@ -46,16 +46,16 @@ class ImportHook(importlib.abc.MetaPathFinder):
         return spec
 
     def remove(self):
-        """Look for the module no more."""
+        """Stop waiting for the module."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
 
 def after_import_of_frameworks(function):
-    """Call `function` once, when TensorFlow or a Keras has been imported in full.
+    """Call `function` once, when TensorFlow or a Keras has been imported completely.
 
-    They import one another: the first that is done may stand inside another's import,
-    and then it is too early.
+    They import one another. The first that is done may be part of another one's import,
+    which would be too early.
     """
     at_work = []
     hooks = []

@@ -1,8 +1,8 @@
-"""Keras loads optimizers and models whose configs another generation wrote.
+"""Make Keras load optimizers and models whose configs another generation wrote.
 
-What `keras.optimizers.deserialize`, `keras.optimizers.get` and `load_model` read goes
-through `tf_lso.optimizers.configs` where Keras itself would refuse it or make its own
-LossScaleOptimizer of it; all other configs go to Keras as before.
+`keras.optimizers.deserialize`, `keras.optimizers.get` and `load_model` use
+`tf_lso.optimizers.configs` for configs that Keras itself would refuse, or make its own
+LossScaleOptimizer from. All other configs go to Keras as before.
 """
 
 import functools
@@ -21,7 +21,7 @@ def is_foreign(config, family):
     """Whether a Keras needs help with the config of an optimizer.
 
     Args:
-      config: what was given to the Keras, of any type.
+      config: what the Keras was asked to load, of any type.
       family: "keras3" or "tf_keras".
     """
     if not isinstance(config, dict) or not isinstance(config.get("class_name"), str):
@@ -33,7 +33,7 @@ def is_foreign(config, family):
     by_keras3 = inner_configs.written_by_keras3(config)
     if family == "keras3":
         return not by_keras3
-    # A class of the user's own, without Keras 3's keys, is for tf_keras to find.
+    # tf_keras itself finds a user's class whose config has no keys of Keras 3.
     has_its_keys = inner_configs.KEYS_OF_KERAS3 & config["config"].keys()
     return by_keras3 and bool(
         has_its_keys or config.get("module") == "keras.optimizers"
@@ -41,14 +41,14 @@ def is_foreign(config, family):
 
 
 def _deserializer(keras, original, family):
-    """`deserialize` of a Keras for configs of all generations."""
+    """Return a `deserialize` for configs of all generations."""
 
     @functools.wraps(original)
     def deserialize(config, custom_objects=None, *args, **kwargs):
-        # The name may have been copied while this was enabled.
+        # A program may have copied this function and call it after `disable`.
         if keras.__name__ in _enabled and is_foreign(config, family):
             return configs.deserialize(config, custom_objects, family)
-        config = inner_configs.plain(config)  # which Keras changes
+        config = inner_configs.plain(config)  # a copy, since Keras changes it
         return original(config, custom_objects, *args, **kwargs)
 
     return deserialize
@@ -84,13 +84,13 @@ def _patch_compile_from_config(keras, ledger, family):
 
 
 def enable(keras):
-    """Let a Keras load configs and models of all generations; once is enough.
+    """Make a Keras load configs and models of all generations.
 
     Args:
       keras: the module `keras` or `tf_keras`.
 
     Returns:
-      Whether this call did it.
+      False if this was enabled already.
     """
     family = "keras3" if keras.__name__ == "keras" else "tf_keras"
     with _lock:
@@ -108,7 +108,7 @@ def enable(keras):
 
 
 def disable(keras):
-    """Let a Keras load as it did."""
+    """Make a Keras load as it did before `enable`."""
     with _lock:
         ledger = _enabled.pop(keras.__name__, None)
         if ledger is not None:

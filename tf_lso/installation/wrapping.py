@@ -1,8 +1,8 @@
-"""`compile` wraps optimizers by tf_lso, in place of Keras's own wrapping.
+"""Make `compile` wrap optimizers by tf_lso instead of Keras's own wrapper.
 
 Keras 3 and tf_keras wrap the optimizer of a model whose own policy is mixed_float16 by
-their own LossScaleOptimizer, of which Keras 3's is wrong under distribution. Neither
-looks at the layers' policies, nor knows the loss scale of an experimental one.
+their own LossScaleOptimizer. Keras 3's is wrong under distribution. Neither looks at the
+policies of the layers, and neither knows the loss scale of an experimental policy.
 """
 
 import functools
@@ -20,32 +20,34 @@ _enabled = {}  # module name of a Keras -> the ledger of its patches
 
 _once = report.Once()
 
-# Optimizers that programs asked to leave as they are.
+# Optimizers that programs asked not to wrap.
 _left_bare = weakref.WeakSet()
 
 _DEFAULT = "default"
 
 
 def wrap(optimizer, model):
-    """Wrap an optimizer where a model needs a loss scale.
+    """Wrap an optimizer if a model needs a loss scale.
 
-    `compile` does it for the one optimizer it is given. This is for programs that keep
-    their optimizers themselves: custom training loops, models that override `compile`,
-    models with several optimizers.
+    `compile` does this for the one optimizer that it gets. This function is for programs
+    that keep their optimizers themselves: custom training loops, models that override
+    `compile`, models with several optimizers.
 
     Args:
-      optimizer: an optimizer of Keras 3 or tf_keras, also a LossScaleOptimizer.
-      model: the model or layer whose variables the optimizer updates. What counts is in
-        which dtype it and the layers in it compute, and the loss scale of an
-        experimental policy of theirs.
+      optimizer: an optimizer of Keras 3 or tf_keras, or a LossScaleOptimizer.
+      model: the model or layer whose variables the optimizer updates. The result depends
+        on the dtypes in which it and its layers compute, and on the loss scales of their
+        experimental policies.
 
     Returns:
-      A `LossScaleOptimizer` around `optimizer` where any layer computes in float16;
-      with the policy's loss scale where the policy has one. `optimizer` itself where no
-      layer does, where the policy's loss scale is None, and where it is wrapped already.
+      A `LossScaleOptimizer` around `optimizer` if any layer computes in float16. It has
+      the policy's loss scale if the policy has one. Otherwise `optimizer` itself: if no
+      layer computes in float16, if the policy's loss scale is None, or if `optimizer` is
+      wrapped already.
 
     Raises:
-      TypeError: if `optimizer` is no optimizer, or `model` no model or layer.
+      TypeError: if `optimizer` is no optimizer, or `model` is no model or layer.
+      ValueError: if the strategy in scope is not supported.
 
     Example:
 
@@ -56,7 +58,7 @@ def wrap(optimizer, model):
     >>> type(opt).__name__, tf_lso.wrap(opt, model) is opt
     ('LossScaleOptimizer', True)
 
-    Source: an addition. `compile` of TensorFlow 2.1-2.15 did it for models whose own
+    Source: an addition. `compile` of TensorFlow 2.1-2.15 did this for models whose own
     policy was mixed_float16.
     """
     from tf_lso import optimizers
@@ -70,8 +72,8 @@ def wrap(optimizer, model):
         return optimizer
     if loss_scale is None:
         return optimizer
-    # The mark of an earlier wrapper. A model may be compiled again with one optimizer,
-    # as in Keras 3; each wrapper scales and unscales its own steps.
+    # Remove the mark of an earlier wrapper. As in Keras 3, a model may be compiled again
+    # with the same optimizer; each wrapper scales and unscales its own steps.
     vars(optimizer).pop(arguments.MARK, None)
     if loss_scale is _DEFAULT:
         return optimizers.LossScaleOptimizer(optimizer)
@@ -85,7 +87,7 @@ def loss_scale_of(model):
       model: a model or layer of Keras 3 or tf_keras.
 
     Returns:
-      None for none, `_DEFAULT` for a dynamic one, or the `LossScale` of a policy.
+      None for no loss scale, `_DEFAULT` for a dynamic one, or that of a policy.
     """
     policies = [layer.dtype_policy for layer in float16_layers(model)]
     own = model.dtype_policy
@@ -99,9 +101,9 @@ def loss_scale_of(model):
 
 
 def float16_layers(model):
-    """Return the layers of a model that compute in float16, it among them, a list."""
-    # Private, since Keras has no public walk over the layers within layers.
-    # TestPrivate of tests/installation/test_wrapping.py fails when it moves.
+    """Return the layers that compute in float16, possibly the model itself, a list."""
+    # Private, since Keras has no public way to walk through nested layers. TestPrivate of
+    # tests/installation/test_wrapping.py fails when it moves.
     if not hasattr(model, "_flatten_layers"):
         raise TypeError(
             f"'model' must be a model or layer of Keras, but got: {model!r}."
@@ -123,7 +125,7 @@ def _tell_of_two(optimizer, loss_scale):
 
 
 def _compiled(optimizer, model, automatic=True):
-    """The optimizer that a model is to be compiled with; remembers what is left bare."""
+    """Return the optimizer to compile a model with; remember those left unwrapped."""
     loss_scale = loss_scale_of(model)
     if loss_scale is None or (loss_scale is _DEFAULT and not automatic):
         _left_bare.add(optimizer)
@@ -132,7 +134,7 @@ def _compiled(optimizer, model, automatic=True):
 
 
 def tell_of_unscaled(model):
-    """Warn of optimizers that a model holds, and that train float16 without a scale.
+    """Warn of optimizers in a model that train float16 layers without a loss scale.
 
     Args:
       model: a model that is about to be trained.
@@ -145,12 +147,12 @@ def tell_of_unscaled(model):
 
 
 def tell_one(optimizer, model, name):
-    """Warn if an optimizer scales no loss though its model needs it.
+    """Warn if an optimizer does not scale the loss although its model needs it.
 
     Args:
       optimizer: any optimizer.
       model: the model it trains.
-      name: str, what the message calls the optimizer.
+      name: str, the optimizer's name in the message.
     """
     from tf_lso.optimizers import arguments
 
@@ -169,7 +171,7 @@ def tell_one(optimizer, model, name):
 
 
 def _optimizers_in(model):
-    """Yield the optimizers among a model's attributes, each with its name."""
+    """Yield (attribute name, optimizer) for the optimizers that a model holds."""
     from tf_lso import optimizers
 
     seen = set()
@@ -207,7 +209,7 @@ def _patch_keras3(keras, ledger):
 
 
 def _patch_tf_keras(tf_keras, ledger):
-    # Private, since `compile` wraps there whatever it was given. TestCompile of
+    # Private, since the public `compile` would wrap again what it gets. TestCompile of
     # tests/policies/test_policies.py fails when it moves.
     import tensorflow as tf
 
@@ -223,8 +225,8 @@ def _patch_tf_keras(tf_keras, ledger):
     def get_optimizer(self, optimizer):
         return chosen(self, optimizer)
 
-    # What models are made of without eager execution, private as well;
-    # tests/optimizers/test_tensorflow_1.py is about it.
+    # Models are of this class without eager execution. It is private too.
+    # tests/optimizers/test_tensorflow_1.py fails when it moves.
     owner_v1 = importlib.import_module(f"{owner.__module__}_v1").Model
     original_v1 = vars(owner_v1)["_set_optimizer"]
 
@@ -237,7 +239,7 @@ def _patch_tf_keras(tf_keras, ledger):
 
 
 def _patch_training(keras, ledger):
-    """Let training begin with a look at the optimizers."""
+    """Make training check the optimizers when it begins."""
     (owner,) = [c for c in keras.Model.__mro__ if "make_train_function" in vars(c)][:1]
     original = vars(owner)["make_train_function"]
 
@@ -254,13 +256,13 @@ _PATCHES = {"keras": _patch_keras3, "tf_keras": _patch_tf_keras}
 
 
 def enable(keras):
-    """Let `compile` of a Keras wrap by tf_lso; once is enough.
+    """Make `compile` of a Keras wrap by tf_lso.
 
     Args:
       keras: the module `keras` or `tf_keras`.
 
     Returns:
-      Whether this call did it.
+      False if this was enabled already.
     """
     with _lock:
         if keras.__name__ in _enabled:
@@ -276,7 +278,7 @@ def enable(keras):
 
 
 def disable(keras):
-    """Leave `compile` of a Keras as it was."""
+    """Make `compile` of a Keras work as before `enable`."""
     with _lock:
         ledger = _enabled.pop(keras.__name__, None)
         if ledger is not None:
