@@ -1,9 +1,9 @@
 """Reads what legacy programs saved, and converts it.
 
-`opening` finds out what a path is and makes a `source.Source` of it; `plan` holds that
-against the variables of a model and an optimizer; `restoring` writes, or refuses.
-`converting` builds the model that a file describes (`blueprint`), restores into it, and
-has Keras save it. What is known of the layouts stands in `layouts`.
+`opening` finds out what a path is and makes a `source.Source` from it. `plan` compares the
+source with the variables of a model and an optimizer. `restoring` writes the values, or
+refuses. `converting` builds the model that a file describes (`blueprint`), restores the
+file into it, and lets Keras save it. `layouts` has what is known of the layouts of files.
 """
 
 import importlib as _importlib

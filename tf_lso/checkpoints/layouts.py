@@ -1,13 +1,24 @@
 """The layouts in which optimizers with loss scales were saved, as tables."""
 
-# Where the optimizer itself stands below its wrapper: in TensorFlow 2.0-2.2; in Keras 3.
+# Layout -> what wrote it. compat_docs/checkpoints.md has the same table.
+LAYOUTS = {
+    "2.0-2.2": "tf.train.Checkpoint of TensorFlow 2.0-2.2, with a loss scale",
+    "v2": "tf.train.Checkpoint of an OptimizerV2: TensorFlow 2.0-2.15, tf_keras",
+    "new": "tf.train.Checkpoint of the newer optimizers: TensorFlow 2.9-2.15, tf_keras",
+    "keras3": "tf.train.Checkpoint of Keras 3 or tf_lso",
+    "model": "tf.train.Checkpoint without an optimizer",
+    "h5": "an .h5 file of Keras 2",
+    "keras": "a .keras or .weights.h5 file",
+}
+
+# Attribute of a wrapper that holds the optimizer: in TensorFlow 2.0-2.2, in Keras 3.
 INNER = ("base_optimizer", "inner_optimizer")
 
-# The step counter: of OptimizerV2, of all others.
+# Attribute with the step counter: in OptimizerV2, in all others.
 ITERATIONS = ("iter", "_iterations")
 
-# The variables of the loss scale, below the optimizer -> what they are. The second pair
-# is that of Keras 3's own LossScaleOptimizer.
+# Attributes that lead from the optimizer to a variable of the loss scale -> what it is.
+# The last two are those of Keras 3's own LossScaleOptimizer.
 LOSS_SCALE = {
     ("loss_scale", "current_loss_scale"): "scale",
     ("loss_scale", "good_steps"): "count",
@@ -15,7 +26,7 @@ LOSS_SCALE = {
     ("step_counter",): "count",
 }
 
-# Hyperparameters that are variables in a checkpoint, by the name there.
+# Name in a checkpoint of a hyperparameter that is a variable -> the hyperparameter.
 HYPERPARAMETERS = {
     name: name.removeprefix("_")
     for name in (
@@ -33,15 +44,14 @@ HYPERPARAMETERS = {
     )
 }
 
-# Variables that are neither slots nor hyperparameters, by the name in the file. The last
-# is in .h5 files of OptimizerV2.
+# Name in a file of variables that are neither slots nor hyperparameters -> what they are.
 SCALARS = {
     "momentum_cache": "momentum_cache",
     "_u_product": "momentum_cache",
 }
 
-# What the newer optimizers of Keras 2 call the slots in the names of their variables,
-# where that is another name than OptimizerV2's; "" stands for all classes.
+# Class -> {name of a slot in variables of the newer optimizers of Keras 2: its name in
+# OptimizerV2}, if the names differ. The class "" means all classes.
 VARIABLE_NAMES = {
     "": {"average": "average"},
     "SGD": {"m": "momentum", "momentum": "momentum"},
@@ -53,8 +63,8 @@ VARIABLE_NAMES = {
     },
 }
 
-# The order in which the newer optimizers of Keras 2 make their slots: groups, one after
-# the other, of slots that are made together for each variable.
+# The order in which the newer optimizers of Keras 2 make their slots. They make the slots
+# of the first group for each variable, then those of the next group.
 ORDER = {
     "SGD": (("momentum",),),
     "RMSprop": (("rms",), ("momentum",), ("mg",)),
