@@ -30,7 +30,6 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):
         or no loss scale.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> opt = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer(
@@ -121,7 +120,6 @@ def enable_mixed_precision_graph_rewrite(opt, loss_scale="dynamic"):
         turned on.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> experimental = tf_lso.train.experimental

@@ -70,7 +70,6 @@ def check(paths: Iterable[str]) -> Outcome:
     """Return what is found in the files and directories, in the order given.
 
     Example:
-
     >>> from tf_lso import check
     >>> check.check(["no/such/file.py"]).exit_code
     2

@@ -42,7 +42,6 @@ def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=N
       TypeError: if `optimizer` is no optimizer.
 
     Example:
-
     >>> import tempfile
     >>> import tensorflow as tf
     >>> import tf_lso

@@ -53,7 +53,6 @@ def install(*, usage=None):
       ImportError: if TensorFlow or Keras is of a version that tf_lso does not support.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> with tf_lso.install():

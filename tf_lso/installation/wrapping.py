@@ -50,7 +50,6 @@ def wrap(optimizer, model):
       ValueError: if the strategy in scope is not supported.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, dtype="mixed_float16")])

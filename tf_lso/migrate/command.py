@@ -133,7 +133,6 @@ def migrate(
       An `Outcome`.
 
     Example:
-
     >>> from tf_lso import migrate
     >>> migrate.migrate(["no/such/file.py"]).exit_code(check=False)
     2

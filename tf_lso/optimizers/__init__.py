@@ -169,7 +169,6 @@ class LossScaleOptimizer(surface.Surface):
         another value than its default.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
@@ -189,6 +188,7 @@ class LossScaleOptimizer(surface.Surface):
     """
 
     def __new__(cls, optimizer=_MISSING, *args, inner_optimizer=_MISSING, **kwargs):
+        """Make an instance of the class that serves the family of the optimizer."""
         del args, kwargs
         inner = _the_inner(optimizer, inner_optimizer)
         return super().__new__(_bound(cls, inner))

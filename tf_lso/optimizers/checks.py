@@ -19,6 +19,7 @@ class CallableList(list):
     """A list that may also be called, as `variables()` was in TensorFlow 2.0-2.10."""
 
     def __call__(self):
+        """Return the list itself."""
         return self
 
 

@@ -70,7 +70,6 @@ def deserialize(config, custom_objects=None, family=None):
         be kept.
 
     Example:
-
     >>> from tf_lso.optimizers import configs
     >>> inner = {"class_name": "SGD", "config": {"lr": 0.5, "decay": 0.0}}
     >>> scale = {"class_name": "FixedLossScale", "config": {"loss_scale_value": 8.0}}

@@ -29,7 +29,6 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         optimizer, or the strategy in scope is not supported.
 
     Example:
-
     >>> import tensorflow as tf
     >>> from tf_lso.keras.mixed_precision import experimental as mixed_precision
     >>> opt = mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), 128)

@@ -42,7 +42,6 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             losses by `scale_loss` that were not applied.
 
         Example:
-
         >>> import tensorflow as tf
         >>> import tf_lso
         >>> opt = tf_lso.LossScaleOptimizer(
@@ -100,7 +99,6 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             not applied, so that the scale cannot be known.
 
         Example:
-
         >>> import tensorflow as tf
         >>> import tf_lso
         >>> opt = tf_lso.LossScaleOptimizer(
@@ -269,7 +267,6 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             `apply_gradients`.
 
         Example:
-
         >>> import tensorflow as tf
         >>> import tf_lso
         >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))

@@ -50,7 +50,6 @@ class LossScalePolicy:
       ValueError: if it names no policy, or `loss_scale` is no loss scale.
 
     Example:
-
     >>> from tf_lso.keras.mixed_precision import experimental as mixed_precision
     >>> policy = mixed_precision.Policy("mixed_float16", loss_scale=128)
     >>> policy.compute_dtype, policy.variable_dtype, float(policy.loss_scale())

@@ -24,7 +24,6 @@ def get(identifier, custom_objects=None):
       ValueError: for anything else, or a number below 1.
 
     Example:
-
     >>> from tf_lso.scaling import identifiers
     >>> identifiers.get(128)
     FixedLossScale(128.0)

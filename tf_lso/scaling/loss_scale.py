@@ -147,7 +147,6 @@ class FixedLossScale(LossScale):
       ValueError: if it is no Python number, less than 1, or not finite.
 
     Example:
-
     >>> import tf_lso
     >>> scale = tf_lso.FixedLossScale(128)
     >>> float(scale())
@@ -227,7 +226,6 @@ class DynamicLossScale(LossScale):
       ValueError: if an argument is not positive and finite.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> scale = tf_lso.DynamicLossScale(8., increment_period=2)
