@@ -1,5 +1,7 @@
 """The layouts in which optimizers with loss scales were saved, as tables."""
 
+from tf_lso.optimizers import table
+
 # Where the optimizer itself stands below its wrapper: in TensorFlow 2.0-2.2; in Keras 3.
 INNER = ("base_optimizer", "inner_optimizer")
 
@@ -17,20 +19,8 @@ LOSS_SCALE = {
 
 # Hyperparameters that are variables in a checkpoint, by the name there.
 HYPERPARAMETERS = {
-    name: name.removeprefix("_")
-    for name in (
-        "learning_rate",
-        "_learning_rate",
-        "decay",
-        "beta_1",
-        "beta_2",
-        "momentum",
-        "rho",
-        "beta",
-        "learning_rate_power",
-        "l1_regularization_strength",
-        "l2_regularization_strength",
-    )
+    "_learning_rate": "learning_rate",
+    **{n: n for facts in table.OPTIMIZERS.values() for n in facts.hyperparameters},
 }
 
 # Variables that are neither slots nor hyperparameters, by the name in the file. The last
@@ -38,32 +28,4 @@ HYPERPARAMETERS = {
 SCALARS = {
     "momentum_cache": "momentum_cache",
     "_u_product": "momentum_cache",
-}
-
-# What the newer optimizers of Keras 2 call the slots in the names of their variables,
-# where that is another name than OptimizerV2's; "" stands for all classes.
-VARIABLE_NAMES = {
-    "": {"average": "average"},
-    "SGD": {"m": "momentum", "momentum": "momentum"},
-    "RMSprop": {"velocity": "rms", "average_gradient": "mg"},
-    "Adamax": {"u": "v"},
-    "Adadelta": {
-        "accumulated_grad": "accum_grad",
-        "accumulated_delta_var": "accum_var",
-    },
-}
-
-# The order in which the newer optimizers of Keras 2 make their slots: groups, one after
-# the other, of slots that are made together for each variable.
-ORDER = {
-    "SGD": (("momentum",),),
-    "RMSprop": (("rms",), ("momentum",), ("mg",)),
-    "Adam": (("m", "v"), ("vhat",)),
-    "AdamW": (("m", "v"), ("vhat",)),
-    "Adamax": (("m", "v"),),
-    "Nadam": (("m", "v"),),
-    "Adagrad": (("accumulator",),),
-    "Adadelta": (("accum_grad", "accum_var"),),
-    "Ftrl": (("accumulator", "linear"),),
-    "Lion": (("m",),),
 }
