@@ -12,6 +12,7 @@ from tf_lso.check.values import Values, optimizer_of
 from tf_lso.migrate.chains import chain_of
 from tf_lso.migrate.paths import New, decide
 from tf_lso.names import beyond
+from tf_lso.optimizers import table
 
 _OPTIMIZER = re.compile(r"(^|_)(opt|optim|optimizer|inner)s?\d*$", re.IGNORECASE)
 _FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
@@ -125,7 +126,7 @@ class _Search:
         call = site.node
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         given = {keyword.arg for keyword in call.keywords}
-        if name in beyond.OPTIMIZER_CLASSES:
+        if name in table.OLD:
             for argument in sorted(given.intersection(beyond.ARGUMENTS)):
                 yield f"the argument `{argument}` of an optimizer"
         if name == "apply_gradients" and isinstance(call.func, ast.Attribute):
@@ -151,7 +152,7 @@ class _Search:
             return bool(_OPTIMIZER.search(node.attr))
         if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            return name in beyond.OPTIMIZER_CLASSES
+            return name in table.OLD
         if isinstance(node, ast.IfExp):
             return any(
                 self._is_optimizer(part, scope, depth - 1)
