@@ -1,5 +1,7 @@
 """The layouts in which optimizers with loss scales were saved, as tables."""
 
+from tf_lso.optimizers import table
+
 # Layout -> what wrote it. compat_docs/checkpoints.md has the same table.
 LAYOUTS = {
     "2.0-2.2": "tf.train.Checkpoint of TensorFlow 2.0-2.2, with a loss scale",
@@ -28,52 +30,12 @@ LOSS_SCALE = {
 
 # Name in a checkpoint of a hyperparameter that is a variable -> the hyperparameter.
 HYPERPARAMETERS = {
-    name: name.removeprefix("_")
-    for name in (
-        "learning_rate",
-        "_learning_rate",
-        "decay",
-        "beta_1",
-        "beta_2",
-        "momentum",
-        "rho",
-        "beta",
-        "learning_rate_power",
-        "l1_regularization_strength",
-        "l2_regularization_strength",
-    )
+    "_learning_rate": "learning_rate",
+    **{n: n for facts in table.OPTIMIZERS.values() for n in facts.hyperparameters},
 }
 
 # Name in a file of variables that are neither slots nor hyperparameters -> what they are.
 SCALARS = {
     "momentum_cache": "momentum_cache",
     "_u_product": "momentum_cache",
-}
-
-# Class -> {name of a slot in variables of the newer optimizers of Keras 2: its name in
-# OptimizerV2}, if the names differ. The class "" means all classes.
-VARIABLE_NAMES = {
-    "": {"average": "average"},
-    "SGD": {"m": "momentum", "momentum": "momentum"},
-    "RMSprop": {"velocity": "rms", "average_gradient": "mg"},
-    "Adamax": {"u": "v"},
-    "Adadelta": {
-        "accumulated_grad": "accum_grad",
-        "accumulated_delta_var": "accum_var",
-    },
-}
-
-# The order in which the newer optimizers of Keras 2 make their slots. They make the slots
-# of the first group for each variable, then those of the next group.
-ORDER = {
-    "SGD": (("momentum",),),
-    "RMSprop": (("rms",), ("momentum",), ("mg",)),
-    "Adam": (("m", "v"), ("vhat",)),
-    "AdamW": (("m", "v"), ("vhat",)),
-    "Adamax": (("m", "v"),),
-    "Nadam": (("m", "v"),),
-    "Adagrad": (("accumulator",),),
-    "Adadelta": (("accum_grad", "accum_var"),),
-    "Ftrl": (("accumulator", "linear"),),
-    "Lion": (("m",),),
 }

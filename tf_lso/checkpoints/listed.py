@@ -1,8 +1,7 @@
 """Slots of files that list them without names, by their order only."""
 
-from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import Slot
-from tf_lso.optimizers import slots as slots_lib
+from tf_lso.optimizers import table
 
 
 def by_slot(state, optimizer, targets, count):
@@ -32,10 +31,7 @@ def _of_the_order(entries, optimizer, targets, count):
 def _names(entries, optimizer, targets, count):
     """Return the slot's name for each entry; an empty list if their number is wrong."""
     present = {slot for slot, _ in targets}
-    groups = next(
-        (layouts.ORDER[c] for c in optimizer.class_names if c in layouts.ORDER), ()
-    )
-    groups = (tuple(slots_lib.AVERAGE), *groups)
+    groups = (tuple(table.AVERAGE), *table.of(optimizer.class_names).order)
     names = []
     for group in groups:
         made = [slot for slot in group if slot in present]

@@ -7,8 +7,7 @@
 | newer, since 2.11 | `dense/kernel` | `m/dense/kernel` |
 """
 
-from tf_lso.checkpoints import layouts
-from tf_lso.optimizers import slots as slots_lib
+from tf_lso.optimizers import table
 
 
 def plain(name):
@@ -46,14 +45,13 @@ def slot_of(name, class_name):
       name: str, such as "Adam/m/dense/kernel:0" or "Adam/dense/kernel/m:0".
       class_name: str, the class of the optimizer.
     """
-    table = slots_lib.SLOTS.get(class_name, {})
+    facts = table.of([class_name])
     parts = plain(name).split("/")
-    if parts[-1] in table:  # OptimizerV2
+    if parts[-1] in facts.slots:  # OptimizerV2
         return parts[-1]
     known = {
-        **{slot: slot for slot in table},
-        **layouts.VARIABLE_NAMES[""],
-        **layouts.VARIABLE_NAMES.get(class_name, {}),
+        **{slot: slot for slot in (*facts.slots, *table.AVERAGE)},
+        **facts.variable_names,
     }
     # At most the name of the class comes before it.
     return next((known[part] for part in parts[:2] if part in known), None)
@@ -67,5 +65,5 @@ def optimizer_class(state):
     """
     entries = [slot.entry for slots in state.slots.values() for slot in slots]
     first = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
-    known = [name for name in slots_lib.SLOTS if name in first]
+    known = [name for name in table.OPTIMIZERS if name in first]
     return known[0] if len(known) == 1 else None

@@ -16,7 +16,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tf_lso.checkpoints import layouts, names
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
-from tf_lso.optimizers import slots as slots_lib
+from tf_lso.optimizers import table
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
@@ -39,8 +39,8 @@ _OF_A_MODEL = ("layer-", "layer_with_weights-", "_functional", "_operations")
 
 _SLOT_LISTS = {
     attribute
-    for table in (*slots_lib.SLOTS.values(), slots_lib.AVERAGE)
-    for attributes in table.values()
+    for slots in (*(f.slots for f in table.OPTIMIZERS.values()), table.AVERAGE)
+    for attributes in slots.values()
     for attribute in attributes.split("|")
 }
 

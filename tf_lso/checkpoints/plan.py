@@ -11,7 +11,7 @@ import numpy as np
 from tf_lso.checkpoints import listed, matching
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
-from tf_lso.optimizers import slots as slots_lib
+from tf_lso.optimizers import table
 
 # Hyperparameters that today's optimizers lack -> the value that has no effect.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}
@@ -153,9 +153,9 @@ def check_class(source, optimizer):
     """Raise if the file is from a class of optimizer whose slots mean something else."""
     state = source.optimizer
     name = None if state is None else state.class_name
-    if name not in slots_lib.SLOTS or name in optimizer.class_names:
+    if name not in table.OPTIMIZERS or name in optimizer.class_names:
         return
-    if slots_lib.SLOTS[name] | slots_lib.AVERAGE != optimizer.table:
+    if table.of([name]).slots | table.AVERAGE != optimizer.table:
         raise CheckpointError(
             f"{source.path}: the optimizer in the file is of the class {name}, but "
             f"'optimizer' is of {optimizer.class_names[0]}. Pass an optimizer of the "

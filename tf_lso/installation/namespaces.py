@@ -11,33 +11,12 @@ import keras
 import tensorflow as tf
 
 from tf_lso import environment
+from tf_lso.optimizers import table
 
 # Names in each. Those that this Keras 3 lacks are left out.
 NAMESPACES = {
-    "legacy": (
-        "Adadelta",
-        "Adagrad",
-        "Adam",
-        "Adamax",
-        "Ftrl",
-        "Nadam",
-        "Optimizer",
-        "RMSprop",
-        "SGD",
-    ),
-    "experimental": (
-        "Adadelta",
-        "Adafactor",
-        "Adagrad",
-        "Adam",
-        "AdamW",
-        "Adamax",
-        "Ftrl",
-        "Nadam",
-        "Optimizer",
-        "RMSprop",
-        "SGD",
-    ),
+    namespace: (*table.in_namespace(namespace), "Optimizer")
+    for namespace in ("legacy", "experimental")
 }
 
 

@@ -44,17 +44,3 @@ SCHEDULE = "LearningRateSchedule"
 # Callbacks that used to log the learning rate under the name LOGGED.
 CALLBACKS = ("LearningRateScheduler", "ReduceLROnPlateau")
 LOGGED = "lr"
-
-OPTIMIZER_CLASSES = (
-    "Adadelta",
-    "Adafactor",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "Ftrl",
-    "Lion",
-    "Nadam",
-    "RMSprop",
-    "SGD",
-)

@@ -1,0 +1,290 @@
+"""The one optimizer class, and the face that serves each optimizer family."""
+
+import functools
+import inspect
+import sys
+import types
+
+from tf_lso import environment
+
+environment.require_tensorflow()  # before an old Keras fails with another error
+
+# ruff: noqa: E402
+import keras
+
+from tf_lso.optimizers import (
+    arguments,
+    checks,
+    configs,
+    hyperparameters,
+    keras3,
+    surface,
+)
+from tf_lso.scaling import protocol, report
+
+_MISSING = object()
+
+_bound_classes = {}
+
+
+def prepare_for_tf_keras():
+    """Import tf_keras and return the module with its faces."""
+    from tf_lso.optimizers import tf_keras as tf_keras_faces
+
+    return tf_keras_faces
+
+
+def is_optimizer(value):
+    """Whether `value` is an optimizer of Keras 3 or tf_keras, wrapped or not."""
+    return _face_of(value) is not None
+
+
+def _face_of(value):
+    if isinstance(value, keras3.OPTIMIZER):
+        return keras3.Keras3Face
+    if "tf_keras" in sys.modules:
+        tf_keras_faces = prepare_for_tf_keras()
+        if isinstance(value, tf_keras_faces.LEGACY_OPTIMIZER):
+            return tf_keras_faces.LegacyFace
+        if isinstance(value, tf_keras_faces.OPTIMIZER):
+            return tf_keras_faces.NewFace
+    return None
+
+
+def face_of(optimizer):
+    """Return the class of the face that serves `optimizer`.
+
+    This does not import tf_keras: a program that has not imported it has no optimizer
+    of it.
+
+    Raises:
+      TypeError: if `optimizer` is no optimizer.
+    """
+    face = _face_of(optimizer)
+    if face is not None:
+        return face
+    got = optimizer if inspect.isclass(optimizer) else type(optimizer)
+    remedy = (
+        f"Pass an instance: {got.__name__}(...)."
+        if inspect.isclass(optimizer)
+        else "Pass for instance tf.keras.optimizers.SGD(0.1)."
+    )
+    raise TypeError(
+        "'optimizer' must be an instance of a Keras 3 or tf_keras optimizer, but got "
+        f"{optimizer!r} of type {got.__module__}.{got.__qualname__}. {remedy}"
+    )
+
+
+def _bound(cls, optimizer):
+    """Return the class that wraps `optimizer`: `cls` with the face of its family."""
+    face = face_of(optimizer)
+    if issubclass(cls, face):
+        return cls
+    other = next(
+        (base for base in cls.__mro__ if "aggregate_inner" in vars(base)), None
+    )
+    if other is not None:
+        raise TypeError(
+            f"'optimizer' must be of the family that this class was made for, but got "
+            f"{optimizer!r} of type {type(optimizer).__module__}."
+            f"{type(optimizer).__qualname__}. Call tf_lso.LossScaleOptimizer instead."
+        )
+    if (cls, face) not in _bound_classes:
+        namespace = {
+            "__module__": cls.__module__,
+            "__qualname__": cls.__qualname__,
+            "__doc__": cls.__doc__,
+            "_unbound": cls,  # pickle finds this class by its name
+        }
+        bound = types.new_class(
+            cls.__name__, (cls, face), exec_body=lambda body: body.update(namespace)
+        )
+        if face is keras3.Keras3Face:
+            keras3.register(cls, bound)
+        else:
+            _help_tf_keras_to_save()
+        _bound_classes[cls, face] = bound
+    return _bound_classes[cls, face]
+
+
+@functools.cache
+def _help_tf_keras_to_save():
+    """Make tf_keras save and load all state of wrapped optimizers, from now on.
+
+    Otherwise its files would silently leave some out; those of Keras 3 do not.
+    """
+    from tf_lso.installation import loading
+
+    loading.enable(sys.modules["tf_keras"])
+
+
+def _the_inner(optimizer, inner_optimizer):
+    given = [o for o in (optimizer, inner_optimizer) if o is not _MISSING]
+    if len(given) != 1:
+        raise TypeError(
+            "LossScaleOptimizer takes one optimizer, as its first argument 'optimizer' "
+            f"or as 'inner_optimizer', but got {len(given)}."
+        )
+    return given[0]
+
+
+@keras.saving.register_keras_serializable("tf_lso")  # `load_model` finds it by this
+class LossScaleOptimizer(surface.Surface):
+    """An optimizer that scales the loss so that float16 gradients do not vanish.
+
+    Wraps an optimizer of Keras 3 or tf_keras. The loss is multiplied by the loss scale,
+    and the gradients are divided by it. If a gradient is not finite, the step is skipped
+    on all replicas and the scale is halved. After `dynamic_growth_steps` finite steps the
+    scale is doubled.
+
+    The result is an instance of this class, of the optimizer base class of the inner
+    optimizer's family, and of that family's own LossScaleOptimizer. Its hyperparameters
+    (`learning_rate`, `lr`, `beta_1`, ...) are those of the inner optimizer.
+
+    Args:
+      optimizer: the optimizer to wrap. The keyword `inner_optimizer`, as in Keras 3, is
+        accepted too.
+      dynamic: bool, whether the scale moves. If False it stays at `initial_scale` and
+        no step is skipped.
+      initial_scale: number, the first loss scale. Defaults to 2**15 if the scale is
+        dynamic; a fixed scale must be given.
+      dynamic_growth_steps: int, finite steps in a row before the scale doubles.
+        Defaults to 2000. Only for a dynamic scale.
+      inner_optimizer: Keras 3's name for `optimizer`; pass one of the two.
+      name: str, the optimizer's name. Defaults to the name that Keras 3 chooses, or
+        around tf_keras optimizers to the inner optimizer's name.
+      min_scale: number, the scale does not shrink below it (an addition).
+      max_scale: number, the scale does not grow above it, or None (an addition).
+      **keras3_arguments: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`,
+        `use_ema`, `ema_momentum`, `ema_overwrite_frequency`, `loss_scale_factor` and
+        `gradient_accumulation_steps`, which configs of Keras 3 carry. Only their
+        defaults are accepted: set them on the inner optimizer.
+
+    Raises:
+      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, if both or
+        neither of `optimizer` and `inner_optimizer` are given, if `dynamic` is no bool,
+        or if a keyword is unknown.
+      ValueError: if another wrapper holds the optimizer, the strategy in scope is not
+        supported, a number is not positive and finite, or a keyword of Keras 3 has
+        another value than its default.
+
+    Example:
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
+    >>> x = tf.Variable(1.0)
+    >>> with tf.GradientTape() as tape:
+    ...     loss = x ** 2
+    ...     scaled_loss = opt.get_scaled_loss(loss)
+    >>> scaled_grads = tape.gradient(scaled_loss, [x])
+    >>> grads = opt.get_unscaled_gradients(scaled_grads)
+    >>> opt.apply_gradients(zip(grads, [x]))
+    >>> float(x), float(opt.loss_scale)
+    (0.5, 32768.0)
+
+    Source: `tf.keras.mixed_precision.LossScaleOptimizer` of TensorFlow 2.4-2.15 and
+    `keras.optimizers.LossScaleOptimizer` of Keras 3. The technique: Micikevicius et
+    al., "Mixed Precision Training", 2018, https://arxiv.org/abs/1710.03740.
+    """
+
+    # By which files and pickles find the class.
+    __module__ = "tf_lso.optimizers"
+
+    def __new__(cls, optimizer=_MISSING, *args, inner_optimizer=_MISSING, **kwargs):
+        """Make an instance of the class that serves the family of the optimizer."""
+        del args, kwargs
+        inner = _the_inner(optimizer, inner_optimizer)
+        return super().__new__(_bound(cls, inner))
+
+    def __init__(
+        self,
+        optimizer=_MISSING,
+        dynamic=True,
+        initial_scale=None,
+        dynamic_growth_steps=None,
+        *,
+        inner_optimizer=_MISSING,
+        name=None,
+        min_scale=1.0,
+        max_scale=None,
+        **keras3_arguments,
+    ):
+        inner = _the_inner(optimizer, inner_optimizer)
+        arguments.check_dynamic(dynamic)
+        arguments.check_keras3_arguments(keras3_arguments)
+        self._start(
+            inner,
+            lambda: arguments.make_loss_scale(
+                dynamic, initial_scale, dynamic_growth_steps, min_scale, max_scale
+            ),
+            name,
+        )
+
+    def _start(self, inner, make_loss_scale, name):
+        """Wrap `inner`. The loss scale is made last, after all checks have passed."""
+        checks.check_strategy()
+        arguments.check_free(inner)
+        self._check_inner(inner)
+        loss_scale = make_loss_scale()
+        self._initialize_family(name)
+        state = {
+            "_loss_scale": loss_scale,
+            "_protocol": protocol.Protocol(),
+            "_once": report.Once(),
+            "_traced": False,
+            "_checked": {},
+            "_delegated": hyperparameters.delegated_names(inner),
+            "_inner": inner,
+        }
+        # Attribute assignment would not do: the base class of each family tracks or
+        # delegates it in its own way.
+        self.__dict__.update(state)
+        dead = checks.dead_overrides(inner)
+        if dead and not self._returns_operations:
+            self._once.warn(
+                f"{type(inner).__name__} overrides {', '.join(dead)}, which optimizers "
+                "since TensorFlow 2.11 never call. Override update_step() instead, or "
+                "derive the class from tf_keras.optimizers.legacy."
+            )
+        if name is not None:
+            self.name = name
+        self._wrap_inner()
+        inner.__dict__[arguments.MARK] = True
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Make an optimizer from a config that `get_config` returned.
+
+        Args:
+          config: dict, which is not changed. Configs of Keras 3's, tf_keras's and
+            TensorFlow 2.0-2.15's own LossScaleOptimizers are read too. If the loss scale
+            is of a class of your own, or has another multiplier than 2, the result is an
+            experimental optimizer, a subclass of this one.
+          custom_objects: dict of names and classes of your own: optimizers, learning
+            rate schedules, loss scales.
+
+        Returns:
+          A new optimizer. Its loss scale starts at `initial_scale`.
+
+        Raises:
+          TypeError: if `config` is no dict, or a value is of the wrong type.
+          ValueError: if a class is not known, a key is missing, or the inner
+            optimizer's Keras cannot do what a key of its config says.
+        """
+        return configs.from_config(cls, config, custom_objects)
+
+
+LossScaleOptimizer.__signature__ = inspect.Signature(
+    [
+        parameter.replace(default=inspect.Parameter.empty)
+        if parameter.name == "optimizer"
+        else parameter
+        for parameter in inspect.signature(
+            LossScaleOptimizer.__init__
+        ).parameters.values()
+        if parameter.name not in ("self", "inner_optimizer", "keras3_arguments")
+    ]
+)
+
+# Else doctest takes the class for another module's.
+__test__ = {"LossScaleOptimizer": LossScaleOptimizer}
