@@ -11,6 +11,22 @@ it is imported, finds tf_lso's optimizers in files.
 """
 
 import importlib as _importlib
+import typing as _typing
+
+if _typing.TYPE_CHECKING:  # type checkers do not see `__getattr__`'s names
+    from tf_lso import checkpoints as checkpoints
+    from tf_lso import compat as compat
+    from tf_lso import keras as keras
+    from tf_lso import mixed_precision as mixed_precision
+    from tf_lso import train as train
+    from tf_lso.installation import install as install
+    from tf_lso.installation.wrapping import wrap as wrap
+    from tf_lso.optimizers.loss_scale_optimizer import (
+        LossScaleOptimizer as LossScaleOptimizer,
+    )
+    from tf_lso.scaling.loss_scale import DynamicLossScale as DynamicLossScale
+    from tf_lso.scaling.loss_scale import FixedLossScale as FixedLossScale
+    from tf_lso.scaling.loss_scale import LossScale as LossScale
 
 __version__ = "0.1.0"
 
@@ -30,12 +46,12 @@ _PACKAGES = ("checkpoints", *_MIRRORS)
 __all__ = sorted(("__version__", *_PACKAGES, *_NAMES))
 
 
-def _load(module):
+def _load(module: str) -> _typing.Any:
     # `from tf_lso import ...` would call `__getattr__` before it imports.
     return _importlib.import_module(f"tf_lso.{module}")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _typing.Any:
     if name not in __all__:
         raise _load("unknown").attribute_error(__name__, name, __all__)
     if name in _PACKAGES:
@@ -45,7 +61,7 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 

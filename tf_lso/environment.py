@@ -61,7 +61,7 @@ def tensorflow_uses_tf_keras() -> bool:
             f'`pip install "tf-keras=={minor}.*"`, or leave TF_USE_LEGACY_KERAS out.',
             name="tf_keras",
         )
-    return tf.keras.Model is not keras.Model
+    return bool(tf.keras.Model is not keras.Model)
 
 
 def check_version(framework: str, version: str) -> None:

@@ -1,5 +1,7 @@
 """TensorFlow's graph rewrite to float16, with loss scaling, for any optimizer."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from tf_lso import log, policies
@@ -99,7 +101,7 @@ def _wrap(opt, loss_scale):
         ) from error
 
 
-def enable_mixed_precision_graph_rewrite(opt, loss_scale="dynamic"):
+def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
     """Turn on TensorFlow's rewrite of graphs to float16, and scale the loss for it.
 
     The rewrite changes what `tf.function` and `fit` trace from then on. Eager steps stay
@@ -164,7 +166,7 @@ def _is_of_use(record):
     return "FixedLossScale" not in record.getMessage()
 
 
-def disable_mixed_precision_graph_rewrite():
+def disable_mixed_precision_graph_rewrite() -> None:
     """Turn off TensorFlow's rewrite of graphs to float16.
 
     Wrapped optimizers still scale the loss.

@@ -3,11 +3,12 @@
 import logging
 
 
-def logger():
+def logger() -> logging.Logger:
     """Return TensorFlow's logger. This imports TensorFlow."""
     import tensorflow as tf
 
-    return tf.get_logger()
+    found: logging.Logger = tf.get_logger()
+    return found
 
 
 def warns() -> bool:

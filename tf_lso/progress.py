@@ -1,9 +1,15 @@
 """The progress bar of the command line."""
 
 import sys
+from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def bar(items, title, unit, total=None):
+def bar(
+    items: Iterable[T], title: str, unit: str, total: int | None = None
+) -> Iterable[T]:
     """Return `items`, with a progress bar if a person may be waiting.
 
     There is no bar if tqdm is not installed or stderr is no terminal. A bar appears only
@@ -21,4 +27,5 @@ def bar(items, title, unit, total=None):
         import tqdm
     except ImportError:
         return items
-    return tqdm.tqdm(items, title, total, unit=unit, leave=False, delay=1)
+    shown: Iterable[T] = tqdm.tqdm(items, title, total, unit=unit, leave=False, delay=1)
+    return shown

@@ -6,6 +6,7 @@ is registered here imports the class when a file needs it.
 
 import importlib
 import sys
+from typing import Any
 
 from tf_lso.installation import hooks
 
@@ -19,23 +20,23 @@ _MODULES = {
 class _Later:
     """A placeholder for the class until it is imported."""
 
-    def __init__(self, module):
+    def __init__(self, module: str) -> None:
         self._module = module
 
-    def from_config(self, config):
+    def from_config(self, config: dict[str, Any]) -> Any:
         """Import the class and make the optimizer that the config describes."""
         return importlib.import_module(self._module).LossScaleOptimizer.from_config(
             config
         )
 
 
-def _register():
+def _register() -> None:
     registered = sys.modules["keras"].saving.get_custom_objects()
     for name, module in _MODULES.items():
         registered.setdefault(name, _Later(module))
 
 
-def register():
+def register() -> None:
     """Register the names with Keras 3, as soon as the program imports it."""
     if hasattr(sys.modules.get("keras"), "saving"):
         _register()

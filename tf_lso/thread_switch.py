@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections.abc import Iterator
 
 
 class ThreadSwitch(threading.local):
@@ -10,7 +11,7 @@ class ThreadSwitch(threading.local):
     is_on = False
 
     @contextlib.contextmanager
-    def on(self):
+    def on(self) -> Iterator[None]:
         """Switch on for the block, then back to the state before."""
         before = self.is_on
         self.is_on = True

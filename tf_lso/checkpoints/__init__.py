@@ -7,6 +7,13 @@ file into it, and lets Keras save it. `layouts` has what is known of the layouts
 """
 
 import importlib as _importlib
+import typing as _typing
+
+if _typing.TYPE_CHECKING:  # type checkers do not see `__getattr__`'s names
+    from tf_lso.checkpoints.converting import convert as convert
+    from tf_lso.checkpoints.errors import CheckpointError as CheckpointError
+    from tf_lso.checkpoints.report import Report as Report
+    from tf_lso.checkpoints.restoring import restore as restore
 
 # Public name -> the module that has it. Loaded when first used: the command line asks
 # for the module `command` alone, which needs no TensorFlow.
@@ -20,7 +27,7 @@ _NAMES = {
 __all__ = sorted(_NAMES)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _typing.Any:
     if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _importlib.import_module(f"{__name__}.{_NAMES[name]}")

@@ -4,6 +4,8 @@ import contextlib
 import os
 import pathlib
 import tempfile
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -11,6 +13,7 @@ import tensorflow as tf
 import tf_lso
 from tf_lso.checkpoints import blueprint, opening, restoring
 from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.report import Report
 from tf_lso.installation import wrapping
 from tf_lso.scaling import loss_scale
 
@@ -22,18 +25,18 @@ _OF_KERAS = {"initial_loss_scale", "increment_period", "multiplier"}
 
 
 def convert(
-    source,
-    dest,
-    format,
+    source: str | os.PathLike[str],
+    dest: str | os.PathLike[str],
+    format: str,
     *,
-    model=None,
-    optimizer=None,
-    partial=False,
-    mapping=None,
-    names=None,
-    force=False,
-    progress=iter,
-):
+    model: str | None = None,
+    optimizer: str | None = None,
+    partial: bool = False,
+    mapping: dict[str, str] | None = None,
+    names: dict[str, str] | None = None,
+    force: bool = False,
+    progress: Callable[[list[Any]], Iterable[Any]] = iter,
+) -> Report:
     """Convert a file of any generation into one that Keras 3 reads by itself.
 
     This builds the model and the optimizer, restores the file into them, and lets Keras

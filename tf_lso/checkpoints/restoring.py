@@ -1,15 +1,26 @@
 """`restore`: read what legacy programs saved into today's model and optimizer."""
 
 import contextlib
+import os
+from typing import Any
 
 from tf_lso.checkpoints import opening, plan
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
+from tf_lso.checkpoints.report import Report
 from tf_lso.installation import wrapping
 
 
-def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=None):
+def restore(
+    path: str | os.PathLike[str],
+    *,
+    model: Any,
+    optimizer: Any = None,
+    partial: bool = False,
+    mapping: dict[str, str] | None = None,
+    names: dict[str, str] | None = None,
+) -> Report:
     """Restore a file of any generation into a model and its optimizer.
 
     Reads checkpoints of `tf.train.Checkpoint` and `model.save_weights`, SavedModels, and

@@ -3,13 +3,14 @@
 import functools
 import sys
 import threading
+from typing import Any
 
 from tf_lso import environment
 from tf_lso.installation import hooks
 from tf_lso.installation import ledger as ledger_lib
 
 _lock = threading.RLock()
-_installed = None  # the ledger of the current installation
+_installed: ledger_lib.Ledger | None = None  # the ledger of the current installation
 
 
 class Handle:
@@ -19,22 +20,22 @@ class Handle:
     installed before the block.
     """
 
-    def __init__(self, installed_here):
+    def __init__(self, installed_here: bool) -> None:
         self._installed_here = installed_here
 
-    def uninstall(self):
+    def uninstall(self) -> None:
         """Restore TensorFlow and Keras as before `install`. A second call does nothing."""
         _uninstall()
 
-    def __enter__(self):
+    def __enter__(self) -> "Handle":
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         if self._installed_here:
             self.uninstall()
 
 
-def install(*, usage=None):
+def install(*, usage: Any = None) -> Handle:
     """Make every old spelling of the loss-scaling API lead to tf_lso.
 
     This covers `tf.keras.mixed_precision.experimental`, `tf.train.experimental`,

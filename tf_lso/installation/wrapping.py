@@ -10,23 +10,24 @@ import importlib
 import inspect
 import threading
 import weakref
+from typing import Any
 
 from tf_lso import log
 from tf_lso.installation import ledger as ledger_lib
 from tf_lso.scaling import report
 
 _lock = threading.RLock()
-_enabled = {}  # module name of a Keras -> the ledger of its patches
+_enabled: dict[str, ledger_lib.Ledger] = {}  # name of a Keras -> its patches
 
 _once = report.Once()
 
 # Optimizers that programs asked not to wrap.
-_left_bare = weakref.WeakSet()
+_left_bare: weakref.WeakSet[Any] = weakref.WeakSet()
 
 _DEFAULT = "default"
 
 
-def wrap(optimizer, model):
+def wrap(optimizer: Any, model: Any) -> Any:
     """Wrap an optimizer if a model needs a loss scale.
 
     `compile` does this for the one optimizer that it gets. This function is for programs

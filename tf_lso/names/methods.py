@@ -26,7 +26,7 @@ class Method:
     current: str = ""
 
 
-def _gone(name, does, seen=KNOWN, current=""):
+def _gone(name: str, does: str, seen: str = KNOWN, current: str = "") -> Method:
     return Method(
         f"AttributeError: Keras 3's LossScaleOptimizer has no {name}.",
         does,

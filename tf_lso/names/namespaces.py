@@ -1,6 +1,7 @@
 """The old dotted names of the symbols, and the versions that had them."""
 
 import dataclasses
+from collections.abc import Iterable
 
 from tf_lso.names.symbols import CHANGED, MISSING, SAME
 
@@ -27,7 +28,9 @@ _REWRITES = (
 )
 
 
-def _each(symbols, versions, today=MISSING):
+def _each(
+    symbols: Iterable[str], versions: str, today: str = MISSING
+) -> dict[str, Use]:
     return {symbol: Use(symbol, versions, today) for symbol in symbols}
 
 
@@ -130,7 +133,7 @@ PRIVATE = {
 PRIVATE_MODULES = tuple(_PRIVATE_STABLE)
 
 
-def mirror_names(namespace):
+def mirror_names(namespace: str) -> dict[str, Use]:
     """Return the names of a mirror, public or private: name -> `Use`.
 
     The result is empty for a package that contains only modules.

@@ -1,5 +1,7 @@
 """Every spelling by which programs import the old modules."""
 
+from collections.abc import Iterator
+
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE_MODULES
 
 # Prefix of a Keras as programs of 2.0-2.15 imported it -> the same in tf_lso.
@@ -26,7 +28,7 @@ TF_KERAS_PREFIXES = {
 _WITH_PRIVATE = ("keras", "keras.src", "tensorflow.python.keras", "tf_keras.src")
 
 
-def _keras_modules(prefixes):
+def _keras_modules(prefixes: dict[str, str]) -> Iterator[tuple[str, str]]:
     for prefix, keras in prefixes.items():
         stable = f"{keras}.mixed_precision"
         yield f"{prefix}.mixed_precision", stable

@@ -1,5 +1,7 @@
 """The attributes that every face shares, and the delegation of hyperparameters."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from tf_lso.optimizers import checks, hyperparameters
@@ -44,17 +46,17 @@ class Attributes:
     # --- Attributes of loss scaling.
 
     @property
-    def dynamic(self):
+    def dynamic(self) -> bool:
         """Whether the loss scale moves, a bool."""
         return not isinstance(self.loss_scale_state, loss_scale_lib.FixedLossScale)
 
     @property
-    def loss_scale(self):
+    def loss_scale(self) -> Any:
         """The current loss scale, a float32 scalar tensor read at this call."""
         return tf.convert_to_tensor(self.loss_scale_state())
 
     @loss_scale.setter
-    def loss_scale(self, value):
+    def loss_scale(self, value: Any) -> None:
         raise AttributeError(
             f"'loss_scale' cannot be set, but got: {value!r}. Say it when the optimizer is "
             "made: tf_lso.LossScaleOptimizer(optimizer, initial_scale=...) for where a "
@@ -62,29 +64,29 @@ class Attributes:
         )
 
     @property
-    def dynamic_counter(self):
+    def dynamic_counter(self) -> tf.Variable | None:
         """Finite steps since the scale last moved: int64 variable, None if fixed."""
         return getattr(self.loss_scale_state, "_num_good_steps", None)
 
     @property
-    def initial_scale(self):
+    def initial_scale(self) -> float:
         """The loss scale at the start, a float."""
         if self.dynamic:
             return self.loss_scale_state.initial_loss_scale
         return self.loss_scale_state.get_config()["loss_scale_value"]
 
     @property
-    def dynamic_growth_steps(self):
+    def dynamic_growth_steps(self) -> int | None:
         """Consecutive finite steps before the scale doubles: int, None if fixed."""
         return self.loss_scale_state.increment_period if self.dynamic else None
 
     @property
-    def loss_scale_state(self):
+    def loss_scale_state(self) -> loss_scale_lib.LossScale:
         """The `tf_lso.LossScale` that holds the scale and moves it."""
         return self.__dict__["_loss_scale"]
 
     @property
-    def inner_optimizer(self):
+    def inner_optimizer(self) -> Any:
         """The wrapped optimizer."""
         return self.__dict__["_inner"]
 
@@ -115,12 +117,12 @@ class Attributes:
     update_step = _method_of_inner("update_step")
 
     @property
-    def learning_rate(self):
+    def learning_rate(self) -> Any:
         """The learning rate of the inner optimizer; may be set."""
         return self.inner_optimizer.learning_rate
 
     @learning_rate.setter
-    def learning_rate(self, value):
+    def learning_rate(self, value: Any) -> None:
         inner = self.__dict__.get("_inner")
         if inner is not None:
             if callable(value):
@@ -128,7 +130,7 @@ class Attributes:
             inner.learning_rate = value
 
     @property
-    def lr(self):
+    def lr(self) -> Any:
         """The learning rate, as the TensorFlow variable that old programs expect.
 
         `tf.keras.backend.set_value` takes it; it does not take variables of Keras 3.
@@ -136,21 +138,21 @@ class Attributes:
         return checks.raw(self.learning_rate)
 
     @lr.setter
-    def lr(self, value):
+    def lr(self, value: Any) -> None:
         self.learning_rate = value
 
     @property
-    def iterations(self):
+    def iterations(self) -> Any:
         """Steps so far, skipped ones included: int64 variable; may be set."""
         return self.inner_optimizer.iterations
 
     @iterations.setter
-    def iterations(self, value):
+    def iterations(self, value: Any) -> None:
         if "_inner" in self.__dict__:
             self._set_iterations(value)
 
     @property
-    def name(self):
+    def name(self) -> Any:
         """The name given to the constructor, or its default."""
         own = self.__dict__.get("_own_name")
         if own is None and "_inner" in self.__dict__:
@@ -158,15 +160,15 @@ class Attributes:
         return own
 
     @name.setter
-    def name(self, value):
+    def name(self, value: Any) -> None:
         self.__dict__["_own_name"] = value
 
     @property
-    def weights(self):
+    def weights(self) -> list[Any]:
         """The variables of the inner optimizer, a list."""
         return list(checks.called(self.inner_optimizer.variables))
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         # Called only after ordinary lookup has failed.
         inner = self.__dict__.get("_inner")
         if inner is not None and name in self._delegated:

@@ -3,13 +3,24 @@
 import contextlib
 import sys
 import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
-# AutoGraph would rewrite this package in every tf.function that calls it. That takes time
-# and converts nothing.
-not_converted = tf.autograph.experimental.do_not_convert
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def not_converted(function: _Function) -> _Function:
+    """Keep AutoGraph away from a function.
+
+    It would rewrite it in every tf.function that calls it, and find nothing to convert.
+    """
+    # With the type of the function, which TensorFlow's decorator does not keep.
+    decorated: _Function = tf.autograph.experimental.do_not_convert(function)
+    return decorated
+
 
 # Held while optimizer variables are made: two threads may run the first step at once.
 building = threading.RLock()

@@ -1,6 +1,7 @@
 """The experimental LossScaleOptimizer of TensorFlow 2.0-2.8, which takes a loss scale."""
 
 import inspect
+from typing import Any
 
 import keras
 
@@ -39,19 +40,21 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     2.0-2.8.
     """
 
-    def __init__(self, optimizer, loss_scale, *, name=None):
+    def __init__(
+        self, optimizer: Any, loss_scale: Any, *, name: str | None = None
+    ) -> None:
         if loss_scale is None:
             raise ValueError(
                 "'loss_scale' cannot be None. Pass 'dynamic', a number, or a LossScale."
             )
         self._start(optimizer, lambda: identifiers.get(loss_scale), name)
 
-    @attributes.Attributes.loss_scale.getter
+    @attributes.Attributes.loss_scale.getter  # type: ignore[attr-defined]
     def loss_scale(self):
         """The `LossScale`, which can be called, and also used as a float32 tensor."""
         return self.loss_scale_state
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return a dict from which `from_config` makes an equal optimizer.
 
         It holds no state: the loss scale of the new optimizer starts anew.
@@ -65,7 +68,9 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         return config
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> Any:
         """Make an experimental optimizer from a config of any version.
 
         Args:

@@ -4,6 +4,7 @@ import functools
 import inspect
 import sys
 import types
+from typing import Any
 
 from tf_lso import environment
 
@@ -22,9 +23,9 @@ from tf_lso.optimizers import (
 )
 from tf_lso.scaling import protocol, report
 
-_MISSING = object()
+_MISSING: Any = object()
 
-_bound_classes = {}
+_bound_classes: dict[tuple[type, type], type] = {}
 
 
 def prepare_for_tf_keras():
@@ -198,17 +199,17 @@ class LossScaleOptimizer(surface.Surface):
 
     def __init__(
         self,
-        optimizer=_MISSING,
-        dynamic=True,
-        initial_scale=None,
-        dynamic_growth_steps=None,
+        optimizer: Any = _MISSING,
+        dynamic: bool = True,
+        initial_scale: float | None = None,
+        dynamic_growth_steps: int | None = None,
         *,
-        inner_optimizer=_MISSING,
-        name=None,
-        min_scale=1.0,
-        max_scale=None,
-        **keras3_arguments,
-    ):
+        inner_optimizer: Any = _MISSING,
+        name: str | None = None,
+        min_scale: float = 1.0,
+        max_scale: float | None = None,
+        **keras3_arguments: Any,
+    ) -> None:
         inner = _the_inner(optimizer, inner_optimizer)
         arguments.check_dynamic(dynamic)
         arguments.check_keras3_arguments(keras3_arguments)
@@ -252,7 +253,9 @@ class LossScaleOptimizer(surface.Surface):
         inner.__dict__[arguments.MARK] = True
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> Any:
         """Make an optimizer from a config that `get_config` returned.
 
         Args:
@@ -274,7 +277,7 @@ class LossScaleOptimizer(surface.Surface):
         return configs.from_config(cls, config, custom_objects)
 
 
-LossScaleOptimizer.__signature__ = inspect.Signature(
+LossScaleOptimizer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [
         parameter.replace(default=inspect.Parameter.empty)
         if parameter.name == "optimizer"

@@ -1,6 +1,10 @@
 """Get and set the state and configuration of a loss-scaled optimizer."""
 
 import copy
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 
 from tf_lso.optimizers import checks, stored
 
@@ -27,7 +31,7 @@ def unpickled(cls, state):
 class State(stored.Stored):
     """The methods that get and set state, on every face."""
 
-    def get_weights(self):
+    def get_weights(self) -> list[np.ndarray]:
         """Return all state as a list of arrays.
 
         The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15. The
@@ -38,7 +42,7 @@ class State(stored.Stored):
             return self._arrays(self._waiting.layout)
         return [checks.numpy(v) for v in (*self.weights, *self._own_variables())]
 
-    def set_weights(self, weights):
+    def set_weights(self, weights: Iterable[Any]) -> None:
         """Set all state from what `get_weights` returned.
 
         Args:
@@ -111,7 +115,7 @@ class State(stored.Stored):
         cls = type(self)
         return unpickled, (vars(cls).get("_unbound", cls), state)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return a dict from which `from_config` makes an equal optimizer.
 
         It holds no state: the loss scale starts at `initial_scale` again.

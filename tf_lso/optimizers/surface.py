@@ -4,6 +4,9 @@ A face adds what differs between the families: how to build, aggregate, apply an
 and the methods that the family's own optimizers lack.
 """
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import tensorflow as tf
 
 from tf_lso.optimizers import attributes, checks, overrides, state, surface_keras3
@@ -20,7 +23,9 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
     # --- Scaling and unscaling.
 
     @checks.not_converted
-    def get_scaled_loss(self, loss):
+    def get_scaled_loss(
+        self, loss: tf.Tensor | Callable[[], tf.Tensor]
+    ) -> tf.Tensor | Callable[[], tf.Tensor]:
         """Multiply the loss by the loss scale.
 
         Call it inside the `tf.GradientTape`, and pass the gradients of the result to
@@ -82,7 +87,9 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         return scaled
 
     @checks.not_converted
-    def get_unscaled_gradients(self, grads):
+    def get_unscaled_gradients(
+        self, grads: Iterable[gradients_lib.Gradient]
+    ) -> list[gradients_lib.Gradient]:
         """Divide gradients by the loss scale.
 
         Args:
@@ -134,7 +141,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
     _calls_apply = False
 
     # The methods that a user's subclass overrides.
-    _overridden = frozenset()
+    _overridden: frozenset[str] = frozenset()
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -146,11 +153,11 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
     @checks.not_converted
     def apply_gradients(
         self,
-        grads_and_vars,
-        name=None,
-        experimental_aggregate_gradients=True,
-        skip_gradients_aggregation=False,
-    ):
+        grads_and_vars: Iterable[tuple[gradients_lib.Gradient, Any]],
+        name: str | None = None,
+        experimental_aggregate_gradients: bool = True,
+        skip_gradients_aggregation: bool = False,
+    ) -> tf.Tensor | tf.Operation | None:
         """Apply gradients, or skip the step if they are not finite.
 
         Unscales the gradients if `scale_loss` scaled their loss, and aggregates them
@@ -246,7 +253,14 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             for g, d, v in zip(grads, divided, variables)
         ]
 
-    def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
+    def minimize(
+        self,
+        loss: tf.Tensor | Callable[[], tf.Tensor],
+        var_list: Any,
+        grad_loss: tf.Tensor | None = None,
+        name: str | None = None,
+        tape: tf.GradientTape | None = None,
+    ) -> tf.Tensor | tf.Operation | None:
         """Compute gradients of the loss and apply them.
 
         Args:
@@ -280,7 +294,12 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         pairs = self._compute_gradients(loss, var_list, grad_loss=grad_loss, tape=tape)
         return self.apply_gradients(pairs, name=name)
 
-    def compute_gradients(self, loss, var_list, tape=None):
+    def compute_gradients(
+        self,
+        loss: tf.Tensor | Callable[[], tf.Tensor],
+        var_list: Any,
+        tape: tf.GradientTape | None = None,
+    ) -> list[tuple[gradients_lib.Gradient, Any]]:
         """Compute unscaled gradients of the loss: the first half of `minimize`.
 
         Args:
@@ -326,7 +345,9 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         grads = tape.gradient(loss, [checks.raw(v) for v in variables], grad_loss)
         return list(zip(grads, variables))
 
-    def get_gradients(self, loss, params):
+    def get_gradients(
+        self, loss: tf.Tensor, params: Any
+    ) -> list[gradients_lib.Gradient]:
         """Return unscaled gradients of `loss`. For graphs only.
 
         Args:
@@ -354,7 +375,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
                 )
         return self.get_unscaled_gradients(grads)
 
-    def get_updates(self, loss, params):
+    def get_updates(self, loss: tf.Tensor, params: Any) -> list[tf.Operation]:
         """Return a list with the op that minimizes `loss`. For graphs only.
 
         Args:

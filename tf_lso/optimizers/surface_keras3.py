@@ -1,5 +1,8 @@
 """The methods of Keras 3's own LossScaleOptimizer, on every face."""
 
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
 import tensorflow as tf
 
 from tf_lso.optimizers import checks
@@ -9,10 +12,10 @@ from tf_lso.scaling import protocol as protocol_lib
 
 
 class SurfaceKeras3:
-    """What Keras 3's `fit` and custom loops of Keras 3 call."""
+    """The methods that `fit` and custom loops of Keras 3 call."""
 
     @checks.not_converted
-    def scale_loss(self, loss):
+    def scale_loss(self, loss: tf.Tensor | float) -> tf.Tensor:
         """Multiply the loss by the loss scale, in float32 or wider.
 
         Pass the gradients of the result to `apply_gradients` or `apply`, which unscale
@@ -50,7 +53,11 @@ class SurfaceKeras3:
         return scaled
 
     @checks.not_converted
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self,
+        grads: Iterable[gradients_lib.Gradient],
+        trainable_variables: Iterable[Any] | None = None,
+    ) -> None:
         """Apply a list of gradients, as `apply_gradients` does.
 
         Args:
@@ -82,7 +89,7 @@ class SurfaceKeras3:
         self._apply(grads, variables, aggregate=True)
 
     @checks.not_converted
-    def check_finite(self, grads):
+    def check_finite(self, grads: Iterable[gradients_lib.Gradient]) -> tf.Tensor:
         """Return whether all of this replica's gradients are finite.
 
         Args:
@@ -95,7 +102,9 @@ class SurfaceKeras3:
         """
         return finite_lib.all_finite(list(grads))
 
-    def stateless_apply(self, optimizer_variables, grads, trainable_variables):
+    def stateless_apply(
+        self, optimizer_variables: Any, grads: Any, trainable_variables: Any
+    ) -> NoReturn:
         """Raise ValueError: TensorFlow optimizers hold their state in variables.
 
         Args:
@@ -113,7 +122,7 @@ class SurfaceKeras3:
             "optimizers hold their state in variables. Use apply() or apply_gradients()."
         )
 
-    def finalize_variable_values(self, var_list):
+    def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
         """Overwrite variables by their averages, if the inner optimizer keeps averages.
 
         Args:

@@ -4,10 +4,10 @@ from tf_lso import environment
 from tf_lso.policies.api import PolicyApi
 from tf_lso.policies.device import log_device_compatibility_check
 
-_apis = {}
+_apis: dict[str, PolicyApi] = {}
 
 
-def of(family):
+def of(family: str) -> PolicyApi:
     """Return the policy functions and classes of one Keras.
 
     Args:
@@ -20,12 +20,12 @@ def of(family):
         if family == "keras":
             from tf_lso.policies import keras3 as module
         else:
-            from tf_lso.policies import tf_keras as module
+            from tf_lso.policies import tf_keras as module  # type: ignore[no-redef]
         _apis[family] = PolicyApi(module)
     return _apis[family]
 
 
-def of_tensorflow():
+def of_tensorflow() -> PolicyApi:
     """Return `of` the Keras that `tf.keras` is, which TF_USE_LEGACY_KERAS decides."""
     return of("tf_keras" if environment.tensorflow_uses_tf_keras() else "keras")
 

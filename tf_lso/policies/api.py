@@ -1,5 +1,7 @@
 """The policy functions of TensorFlow 2.0-2.15, for one Keras."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from tf_lso.policies import experimental
@@ -20,14 +22,14 @@ class PolicyApi:
         )
 
         # Functions, not methods: their signatures and names are those of the real ones.
-        def global_policy():
+        def global_policy() -> Any:
             """Return the dtype policy that new layers get.
 
             Source: TensorFlow 2.4-2.15.
             """
             return family.get_global()
 
-        def set_global_policy(policy):
+        def set_global_policy(policy: Any) -> None:
             """Set the dtype policy that new layers get.
 
             From then on `compile` wraps the optimizer of a mixed_float16 model by
@@ -45,14 +47,14 @@ class PolicyApi:
             """
             self._set(policy, family.Policy)
 
-        def experimental_global_policy():
+        def experimental_global_policy() -> Any:
             """Return the dtype policy that new layers get, with its loss scale.
 
             Source: TensorFlow 2.0-2.8.
             """
             return self._with_loss_scale(family.get_global())
 
-        def set_policy(policy):
+        def set_policy(policy: Any) -> None:
             """Set the dtype policy that new layers get, with its loss scale.
 
             From then on `compile` wraps the optimizer of a model with that policy,
@@ -71,7 +73,7 @@ class PolicyApi:
             unset = isinstance(policy, str) and policy in ("infer", "_infer")
             self._set(None if unset else policy, self.ExperimentalPolicy)
 
-        def get_layer_policy(layer):
+        def get_layer_policy(layer: Any) -> Any:
             """Return the dtype policy of a layer, with its loss scale.
 
             Args:

@@ -9,7 +9,7 @@ _FAST = (7, 0)  # compute capability of the first GPUs with float16 matrix units
 _once = report.Once()
 
 
-def log_device_compatibility_check(policy_name):
+def log_device_compatibility_check(policy_name: str) -> None:
     """Warn, once in a process, if a float16 policy may be slow on this machine.
 
     Args:

@@ -1,8 +1,13 @@
 """Scale a loss; unscale gradients, dense, sparse or missing."""
 
+from typing import TypeAlias
+
 import tensorflow as tf
 
 from tf_lso.scaling import joined, packed
+
+# What optimizers accept as a gradient.
+Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
 
 # Gradients of these dtypes are divided in their own dtype.
 WIDE = (tf.float32, tf.float64)

@@ -1,5 +1,7 @@
 """Make loss scales from numbers, strings and configs."""
 
+from typing import Any
+
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 # The classes that a config may name. Users pass their own in `custom_objects`.
@@ -9,7 +11,9 @@ CLASSES = {
 }
 
 
-def get(identifier, custom_objects=None):
+def get(
+    identifier: Any, custom_objects: dict[str, Any] | None = None
+) -> loss_scale_lib.LossScale | None:
     """Return the loss scale that `identifier` stands for.
 
     Args:
@@ -45,7 +49,7 @@ def get(identifier, custom_objects=None):
     )
 
 
-def serialize(loss_scale):
+def serialize(loss_scale: loss_scale_lib.LossScale | None) -> dict[str, Any] | None:
     """Return the config of a loss scale, a dict, or None for None."""
     if loss_scale is None:
         return None
@@ -55,7 +59,9 @@ def serialize(loss_scale):
     }
 
 
-def deserialize(config, custom_objects=None):
+def deserialize(
+    config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+) -> loss_scale_lib.LossScale:
     """Return the loss scale of a config that `serialize` returned.
 
     Args:

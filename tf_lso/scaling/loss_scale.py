@@ -1,6 +1,7 @@
 """The loss scales: their variables, which the rule of `rule.py` moves."""
 
 import abc
+from typing import Any
 
 from tf_lso import environment
 
@@ -91,16 +92,16 @@ class LossScale(
         self._track_trackable(variable, name)
         return variable
 
-    def named_variables(self):
+    def named_variables(self) -> list[tuple[str, tf.Variable]]:
         """Return the (checkpoint name, variable) pairs of the state, a list."""
         return [(name, v) for name, v in sorted(self._trackable_children().items())]
 
     @abc.abstractmethod
-    def __call__(self):
+    def __call__(self) -> tf.Tensor:
         """Return the current loss scale, a float32 scalar tensor."""
 
     @abc.abstractmethod
-    def update(self, grads):
+    def update(self, grads: Any) -> tuple[Any, Any]:
         """Move the loss scale after a step.
 
         May be called in replica and in cross-replica context.
@@ -128,11 +129,11 @@ class LossScale(
         return self.update(grads)
 
     @abc.abstractmethod
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal loss scale, a dict."""
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "LossScale":
         """Make a loss scale from the arguments in `config`, which is not changed."""
         return cls(**config)
 
@@ -155,7 +156,7 @@ class FixedLossScale(LossScale):
     Source: `tf.mixed_precision.experimental.FixedLossScale` of TensorFlow 2.0-2.3.
     """
 
-    def __init__(self, loss_scale_value):
+    def __init__(self, loss_scale_value: float) -> None:
         super().__init__()
         if not isinstance(loss_scale_value, (int, float)):
             raise ValueError(
@@ -177,12 +178,12 @@ class FixedLossScale(LossScale):
         scale._loss_scale_value = value
         return scale
 
-    def __call__(self):
+    def __call__(self) -> tf.Tensor:
         """Return the loss scale, a float32 scalar tensor."""
         # Made at each call: a tensor of the constructor could belong to another graph.
         return tf.constant(self._loss_scale_value, tf.float32)
 
-    def update(self, grads):
+    def update(self, grads: Any) -> tuple[Any, Any]:
         """Return `(no-op, True)`: nothing moves and no step is skipped."""
         del grads
         return tf.no_op(), True
@@ -190,7 +191,7 @@ class FixedLossScale(LossScale):
     def __repr__(self):
         return f"{type(self).__name__}({self._loss_scale_value})"
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal loss scale, a dict."""
         return {"loss_scale_value": self._loss_scale_value}
 
@@ -238,13 +239,13 @@ class DynamicLossScale(LossScale):
 
     def __init__(
         self,
-        initial_loss_scale=2**15,
-        increment_period=2000,
-        multiplier=2.0,
+        initial_loss_scale: float = 2**15,
+        increment_period: int = 2000,
+        multiplier: float = 2.0,
         *,
-        min_loss_scale=1.0,
-        max_loss_scale=None,
-    ):
+        min_loss_scale: float = 1.0,
+        max_loss_scale: float | None = None,
+    ) -> None:
         super().__init__()
         self._rule = arguments.checked_rule(
             initial_scale=("initial_loss_scale", initial_loss_scale),
@@ -267,37 +268,37 @@ class DynamicLossScale(LossScale):
         return children
 
     @property
-    def initial_loss_scale(self):
+    def initial_loss_scale(self) -> float:
         """The loss scale at the start, a Python float."""
         return self._rule.initial_scale
 
     @property
-    def increment_period(self):
+    def increment_period(self) -> int:
         """Consecutive finite steps before the scale grows, a Python int."""
         return self._rule.growth_steps
 
     @property
-    def multiplier(self):
+    def multiplier(self) -> float:
         """The factor by which the scale grows and shrinks, a Python float."""
         return self._rule.factor
 
     @property
-    def min_loss_scale(self):
+    def min_loss_scale(self) -> float:
         """The smallest scale, a Python float."""
         return self._rule.min_scale
 
     @property
-    def max_loss_scale(self):
+    def max_loss_scale(self) -> float | None:
         """The largest scale, a Python float, or None if only float32 limits it."""
         cap = self._rule.max_scale
         return None if cap == rule_lib.FLOAT32_MAX else cap
 
-    def __call__(self):
+    def __call__(self) -> tf.Tensor:
         """Return the current loss scale, a float32 scalar tensor, read at this call."""
         return tf.convert_to_tensor(self._current_loss_scale)
 
     @tf.autograph.experimental.do_not_convert
-    def update(self, grads):
+    def update(self, grads: Any) -> tuple[Any, Any]:
         """Move the scale, depending on whether all replicas have finite gradients.
 
         May be called in replica and in cross-replica context.
@@ -419,7 +420,7 @@ class DynamicLossScale(LossScale):
             f"increment_period={self.increment_period}, multiplier={self.multiplier})"
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal loss scale, a dict.
 
         The two limits appear only if they were set, so that TensorFlow's own classes

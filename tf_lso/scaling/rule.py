@@ -6,7 +6,8 @@ two tensors. A graph almost never runs `moved_scale`.
 """
 
 import dataclasses
-import typing
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 FLOAT32_MAX = float.fromhex("0x1.fffffep+127")
 FLOAT32_TINY = float.fromhex("0x1p-126")  # the smallest normal number
@@ -32,7 +33,7 @@ class ScaleRule:
     max_scale: float = FLOAT32_MAX
 
 
-class ScaleState(typing.NamedTuple):
+class ScaleState(NamedTuple):
     """The state of a dynamic loss scale.
 
     Attributes:
@@ -41,26 +42,28 @@ class ScaleState(typing.NamedTuple):
         an int64 scalar.
     """
 
-    scale: typing.Any
-    count: typing.Any
+    scale: Any
+    count: Any
 
 
-def select(condition, if_true, if_false):
+def select(condition: Any, if_true: Any, if_false: Any) -> Any:
     """Return one of two values, as `where` does for Python and NumPy scalars."""
     return if_true if condition else if_false
 
 
-def is_usable(scale):
+def is_usable(scale: Any) -> Any:
     """Whether `scale` can scale a loss: it is positive and finite, so not NaN."""
     return (scale > 0) & (scale <= FLOAT32_MAX)
 
 
-def only_counts(rule: ScaleRule, state: ScaleState, finite):
+def only_counts(rule: ScaleRule, state: ScaleState, finite: Any) -> Any:
     """Whether a step keeps the scale and adds 1 to the count, as nearly all do."""
     return finite & is_usable(state.scale) & (state.count + 1 < rule.growth_steps)
 
 
-def moved_scale(rule: ScaleRule, scale, finite, where=select):
+def moved_scale(
+    rule: ScaleRule, scale: Any, finite: Any, where: Callable[..., Any] = select
+) -> Any:
     """Return the next scale, for a step that does not only count."""
     larger = scale * rule.factor
     grown = where(larger <= rule.max_scale, larger, scale)
@@ -72,7 +75,7 @@ def moved_scale(rule: ScaleRule, scale, finite, where=select):
     return where(is_usable(scale), moved, rule.initial_scale)
 
 
-def next_state(rule: ScaleRule, state: ScaleState, finite) -> ScaleState:
+def next_state(rule: ScaleRule, state: ScaleState, finite: bool) -> ScaleState:
     """Return the state after a step.
 
     A finite step adds 1 to the count. The `growth_steps`-th finite step in a row
