@@ -145,7 +145,7 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
     _turn_on()
     log.logger().info(
         "The mixed precision graph rewrite is on: functions traced from now on compute "
-        "in float16 where TensorFlow finds it safe. Eager steps do not."
+        "in float16 if TensorFlow finds it safe. Eager steps do not."
     )
     return wrapped
 

@@ -76,7 +76,7 @@ class TestTheClass:
         assert str(inspect.signature(tf_lso.LossScaleOptimizer)) == (
             "(optimizer: Any, dynamic: bool = True, initial_scale: float | None = None, "
             "dynamic_growth_steps: int | None = None, *, name: str | None = None, "
-            "min_scale: float = 1.0, max_scale: float | None = None) -> None"
+            "min_scale: float = 1.0, max_scale: float | None = None)"
         )
         assert parameters["optimizer"].default is inspect.Parameter.empty
 

@@ -141,5 +141,5 @@ def _refusal(report):
     return (
         f"{report.path} does not fit, and nothing was changed. {report.summary()}.{shown}"
         f"{more}\nPass partial=True to restore what fits, or mapping={{name in the file: "
-        "name in the model} where layers are named or ordered differently."
+        "name in the model} if layers are named or ordered differently."
     )

@@ -58,9 +58,9 @@ class Attributes:
     @loss_scale.setter
     def loss_scale(self, value: Any) -> None:
         raise AttributeError(
-            f"'loss_scale' cannot be set, but got: {value!r}. Say it when the optimizer is "
-            "made: tf_lso.LossScaleOptimizer(optimizer, initial_scale=...) for where a "
-            "scale that moves starts, with dynamic=False for one that stays."
+            f"'loss_scale' cannot be set, but got: {value!r}. Pass it to the constructor: "
+            "tf_lso.LossScaleOptimizer(optimizer, initial_scale=...) for the start of a "
+            "dynamic scale, and also dynamic=False for a fixed one."
         )
 
     @property

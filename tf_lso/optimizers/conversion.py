@@ -146,8 +146,8 @@ def _decayed(cls, family, takes, config):
     if not isinstance(rate, (int, float)) or not isinstance(decay, (int, float)):
         raise ValueError(
             f"The config of {cls.__name__} has 'decay': {decay!r} beside 'learning_rate': "
-            f"{rate!r}. Only where both are numbers, {family.title} has a schedule that "
-            "does the same. Write a LearningRateSchedule of both."
+            f"{rate!r}. {family.title} has a schedule that does the same only if both are "
+            "numbers. Write a LearningRateSchedule that combines them."
         )
     schedules = family.keras.optimizers.schedules
     return schedules.InverseTimeDecay(float(rate), 1, float(decay))

@@ -80,8 +80,8 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             or tf.reduce_any(tf.abs(tf.cast(loss, tf.float32)) * scale > _FLOAT16_MAX)
         ):
             self._once.warn(
-                "A float16 loss was scaled, and stays float16: where it exceeds 65504 "
-                "after scaling it becomes inf and the step is skipped. Cast the loss to "
+                "A float16 loss was scaled, and stays float16: if it exceeds 65504 after "
+                "scaling, it becomes inf and the step is skipped. Cast the loss to "
                 "float32 before get_scaled_loss()."
             )
         return scaled

@@ -84,7 +84,7 @@ class SurfaceKeras3:
         if len(grads) != len(variables):
             raise ValueError(
                 f"'grads' has {len(grads)} elements but there are {len(variables)} "
-                "variables. Pass one gradient a variable, None where there is none."
+                "variables. Pass one gradient for each variable, or None for one without."
             )
         self._apply(grads, variables, aggregate=True)
 

@@ -1,7 +1,7 @@
-"""What is known of each class of optimizer: one row a class, and no TensorFlow here.
+"""What is known of each class of optimizer, one row for each. Without TensorFlow.
 
-To support one more optimizer of Keras 3, add its row. `slots` alone is enough for one
-that TensorFlow 2.0-2.15 did not have; tests/optimizers/test_slots.py then builds it.
+To support one more optimizer of Keras 3, add its row. If TensorFlow 2.0-2.15 did not have
+it, `slots` is enough. tests/optimizers/test_slots.py then builds it.
 """
 
 import dataclasses
@@ -13,15 +13,15 @@ class Facts:
 
     Attributes:
       slots: slot name of TensorFlow 2.0-2.15 -> attribute of the optimizers since 2.11
-        that holds the list of variables; `a|b` where Keras 3 has `a` and tf_keras `b`.
-      hyperparameters: what the OptimizerV2 of that name passed to `_set_hyper`; empty
-        where there was none.
-      namespaces: where TensorFlow 2.0-2.15 had the class below `tf.keras.optimizers`; ""
-        is that module itself.
-      order: how the newer optimizers of Keras 2 made their slots: groups, one after the
-        other, of slots that were made together for each variable.
-      variable_names: what those called a slot in the names of its variables -> the
-        slot, where it is another name than OptimizerV2's.
+        that holds the list of variables; `a|b` if Keras 3 has `a` and tf_keras `b`.
+      hyperparameters: the names that the OptimizerV2 of that class passed to
+        `_set_hyper`; empty if there was no such class.
+      namespaces: the modules below `tf.keras.optimizers` of TensorFlow 2.0-2.15 that had
+        the class; "" is that module itself.
+      order: the order in which the newer optimizers of Keras 2 made their slots. They
+        made the slots of the first group for each variable, then those of the next.
+      variable_names: name of a slot in variables of the newer optimizers of Keras 2 ->
+        its name in OptimizerV2, if the names differ.
     """
 
     slots: dict[str, str]
@@ -129,5 +129,5 @@ def of(classes: list[str]) -> Facts:
 
 
 def in_namespace(namespace: str) -> tuple[str, ...]:
-    """Return the classes that stood in a namespace of TensorFlow 2.9-2.15."""
+    """Return the classes in a namespace of TensorFlow 2.9-2.15."""
     return tuple(name for name in OLD if namespace in OPTIMIZERS[name].namespaces)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 class InFlight:
-    """The scale of gradients that were not applied where their loss was scaled.
+    """The scale of gradients whose loss another function has scaled.
 
     Two float32 numbers. The first is the scale. It is positive if `scale_loss` scaled
     the loss, so that the apply must unscale. It is negative if `get_scaled_loss` did, or

@@ -255,7 +255,7 @@ class Protocol:
           gradients: list of gradients, without None.
 
         Returns:
-          A float32 scalar tensor, or None where they are unscaled.
+          A float32 scalar tensor, or None if they are unscaled.
 
         Raises:
           RuntimeError: if that cannot be known.

@@ -18,8 +18,7 @@ class ScaleRule:
     """How a dynamic loss scale moves.
 
     Attributes:
-      initial_scale: the scale at the start, and where it returns when the stored
-        one is no usable number.
+      initial_scale: the scale at the start. A scale that is not usable returns to it.
       growth_steps: consecutive finite steps before the scale grows.
       factor: the scale is multiplied by it to grow and divided by it to shrink.
       min_scale: the scale does not shrink below it.
