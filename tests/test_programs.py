@@ -18,6 +18,8 @@ import sys
 
 import pytest
 
+from tests.processes import HANGS_AFTER
+
 ROOT = pathlib.Path(__file__).parents[1]
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
@@ -60,7 +62,7 @@ def run(command, cwd, **variables):
         },
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_AFTER,
         check=False,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
