@@ -49,7 +49,7 @@ CORE = {
     "contract/test_contract.py": "(?!)",  # marks its own: cases by pairs
     "golden/test_trajectories.py": (
         r"^test_(scale_and_counts|variables_and_slots)\["
-        r"stable-(v2-3-Adam-.*-(legacy|keras3)|new-3-Adam-.*-new)\]$"
+        r"(v2-Adam-eager-(legacy|keras3)|new-Adam-eager-new)\]$"
     ),
     "mirrors/test_api_table.py": "",
     "optimizers/test_refusals.py": "",
