@@ -17,6 +17,7 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES, legacy_step
+from tests.processes import HANGS_AFTER
 from tf_lso.optimizers import configs, conversion, experimental
 
 _RECORD = pathlib.Path(__file__).parent / "record" / "configs.json.gz"
@@ -692,7 +693,7 @@ def test_a_program_gets_optimizers_of_the_keras_it_uses(arguments, env, expected
         input=json.dumps(list(WRITTEN.values())),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_AFTER,
         check=False,
     )
     assert result.returncode == 0, result.stderr[-2000:]
