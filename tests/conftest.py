@@ -1,23 +1,95 @@
-"""Logical devices, before TensorFlow starts, and the strategies that tests share."""
+"""Which tests are the core, logical devices, and the strategies that tests share.
 
+Nothing here imports TensorFlow: where no test file does, the run needs none.
+"""
+
+import importlib.abc
+import importlib.util
 import os
+import pathlib
+import re
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 import pytest
-import tensorflow as tf
-
-from tests.families import FAMILIES
-
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * 4,
-)
 
 
+class _WithDevices(importlib.abc.MetaPathFinder):
+    """Makes four logical CPUs when TensorFlow is imported, before anything starts it."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+
+        def load_and_configure(module):
+            load(module)
+            module.config.set_logical_device_configuration(
+                module.config.list_physical_devices("CPU")[0],
+                [module.config.LogicalDeviceConfiguration()] * 4,
+            )
+
+        spec.loader.exec_module = load_and_configure
+        return spec
+
+
+if "tensorflow" not in sys.modules:
+    sys.meta_path.insert(0, _WithDevices())
+
+HERE = pathlib.Path(__file__).parent
+
+# The core: file or folder -> pattern that is searched in the name of the test with its
+# parameters. `tools/test --core` runs these tests; the other files are not even read.
+CORE = {
+    "check": "",
+    "contract/test_contract.py": "(?!)",  # marks its own: cases by pairs
+    "golden/test_trajectories.py": (
+        r"^test_(scale_and_counts|variables_and_slots)\["
+        r"(v2-Adam-eager-(legacy|keras3)|new-Adam-eager-new)\]$"
+    ),
+    "mirrors/test_api_table.py": "",
+    "optimizers/test_refusals.py": "",
+    "scaling/test_finite.py": "",
+    "scaling/test_gradients.py": "",
+    "scaling/test_rule.py": "",
+    "scaling/test_step.py": "",
+    "test_core.py": "",
+}
+
+
+def in_core(path):
+    """The pattern of the core for a file or a folder above one, or None."""
+    path = path.relative_to(HERE).as_posix() if path.is_relative_to(HERE) else ""
+    for name, pattern in CORE.items():
+        if f"{path}/".startswith(f"{name}/"):
+            return pattern
+    return None
+
+
+def _holds_core(folder):
+    return any((HERE / name).is_relative_to(folder) for name in CORE)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Read the files of the core only, where only the core is asked for."""
+    if config.option.markexpr != "core":
+        return None
+    if in_core(collection_path) is not None or _holds_core(collection_path):
+        return None
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Begin with the files of long tests, so that at the end no process waits."""
+    """Mark the core. Begin with the files of long tests, so that no process waits."""
+    for item in items:
+        pattern = in_core(item.path)
+        if pattern is not None and re.search(pattern, item.name):
+            item.add_marker("core")
     long = {
         item.path
         for item in items
@@ -26,7 +98,7 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path not in long)
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=["keras3", "legacy", "new"])
 def family(request):
     """The name of each optimizer family in turn."""
     return request.param
@@ -39,4 +111,6 @@ def mirrored2():
     Strategies of one process share collective keys, and abort each other where they
     reduce different dtypes; four replicas run in a process of their own.
     """
+    import tensorflow as tf
+
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

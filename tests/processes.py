@@ -19,6 +19,10 @@ from typing import NamedTuple
 
 _POLL_SECONDS = 0.05
 
+# After this a process counts as hanging. A slow machine must not come near it; below
+# the `timeout` of setup.cfg, which ends the whole test process.
+HANGS_AFTER = 600
+
 
 class WorkerResult(NamedTuple):
     """How one worker ended.

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 
+from tests.processes import HANGS_AFTER
+
 ROOT = pathlib.Path(__file__).parents[1]
 
 
@@ -27,7 +29,7 @@ def start(arguments, **environment):
         },
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_AFTER,
         check=False,
     )
 

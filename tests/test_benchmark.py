@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.processes import HANGS_AFTER
 from tools.benchmarks import __main__ as command
 from tools.benchmarks import candidates, counting, one_process, plan, report, workloads
 
@@ -27,7 +28,11 @@ def run_tool(folder, *arguments):
     """What the tool prints, called as a user does, and the figures in its file."""
     command = [sys.executable, "-m", "tools.benchmarks", "--out", str(folder)]
     done = subprocess.run(
-        [*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=600
+        [*command, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((folder / "benchmark.json").read_text())

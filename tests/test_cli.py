@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests.processes import HANGS_AFTER
 from tests.programs_in_processes import ROOT, hiding, start
 from tf_lso import cli
 
@@ -224,7 +225,7 @@ def test_a_signal_ends_the_program(script):
         assert process.stdout.readline() == b"up\n"
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) in (-signal.SIGINT, 128 + signal.SIGINT)
+        assert process.wait(HANGS_AFTER) in (-signal.SIGINT, 128 + signal.SIGINT)
     finally:
         process.kill()
         process.stdout.close()

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.processes import assert_succeeded, run_workers
+from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", *(f"compat_docs/{p.name}" for p in ROOT.glob("compat_docs/*.md"))]
@@ -39,7 +39,6 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _MARKS = (None, "own process", "own process, 2 workers", "does not run today")
-_SECONDS = 120
 
 
 class Block(NamedTuple):
@@ -139,7 +138,7 @@ def test_code_runs_and_prints_what_stands_below_it(page, number, workers):
     results = run_workers(
         [*argv, str(number)],
         workers,
-        _SECONDS,
+        HANGS_AFTER,
         {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
         cwd=ROOT,
     )

@@ -60,7 +60,7 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
         ("benchmark", {"matplotlib", "tf-keras", "tqdm"}),
         ("demo", {"matplotlib", "scikit-learn", "tqdm"}),
         ("migrate", {"libcst", "tqdm"}),
-        ("test", {"hypothesis", "libcst", "pytest", "ruff"}),
+        ("test", {"hypothesis", "libcst", "mypy", "pytest", "ruff"}),
     ],
 )
 def test_extras(config, extra, distributions):

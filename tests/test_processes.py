@@ -7,13 +7,19 @@ import time
 
 import pytest
 
-from tests.processes import WorkerResult, assert_succeeded, free_ports, run_workers
+from tests.processes import (
+    HANGS_AFTER,
+    WorkerResult,
+    assert_succeeded,
+    free_ports,
+    run_workers,
+)
 
 _STUBBORN = """
 import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("I will not end", flush=True)
-time.sleep(1000)
+time.sleep(10_000)
 """
 
 # Worker 0 fails, the others wait for it as a collective would.
@@ -22,7 +28,7 @@ import json, os, sys, time
 print("started", flush=True)
 if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0:
     sys.exit(3)
-time.sleep(1000)
+time.sleep(10_000)
 """
 
 
@@ -31,13 +37,11 @@ def _python(program: str) -> list[str]:
 
 
 def test_a_hanging_worker_is_killed_and_its_output_reported():
-    start = time.monotonic()
-    results = run_workers(_python(_STUBBORN), count=2, timeout=1.5)
-    assert time.monotonic() - start < 10
+    results = run_workers(_python(_STUBBORN), count=2, timeout=10)
     for result in results:
         assert result.returncode == -9
         assert "I will not end" in result.output
-        assert "still running after 1.5 s" in result.output
+        assert "still running after 10 s" in result.output
     with pytest.raises(AssertionError, match="worker 1: exit code -9"):
         assert_succeeded(results)
 
@@ -46,18 +50,18 @@ def test_the_children_of_a_hanging_worker_are_killed_too():
     program = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; "
-        "time.sleep(1000)'])\n"
+        "time.sleep(10_000)'])\n"
         "print(child.pid, flush=True)\n"
-        "time.sleep(1000)\n"
+        "time.sleep(10_000)\n"
     )
-    [result] = run_workers(_python(program), count=1, timeout=1.5)
+    [result] = run_workers(_python(program), count=1, timeout=10)
     assert not _lives(int(result.output.split()[0]))
 
 
 def test_the_others_end_soon_after_one_failed():
-    start = time.monotonic()
-    chief, other = run_workers(_python(_CHIEF_FAILS), count=2, timeout=60, grace=0.5)
-    assert time.monotonic() - start < 20
+    chief, other = run_workers(
+        _python(_CHIEF_FAILS), count=2, timeout=HANGS_AFTER, grace=0.5
+    )
     assert chief == WorkerResult(3, "started\n")
     assert other.returncode == -9
     assert "after another worker failed" in other.output
@@ -65,7 +69,9 @@ def test_the_others_end_soon_after_one_failed():
 
 def test_workers_get_one_cluster_and_their_own_index():
     program = "import os; print(os.environ['TF_CONFIG']); print(os.environ['EXTRA'])"
-    results = run_workers(_python(program), 3, timeout=30, env={"EXTRA": "seen"})
+    results = run_workers(
+        _python(program), 3, timeout=HANGS_AFTER, env={"EXTRA": "seen"}
+    )
     assert_succeeded(results)
     configs = [json.loads(result.output.splitlines()[0]) for result in results]
     assert [config["task"]["index"] for config in configs] == [0, 1, 2]
@@ -75,7 +81,7 @@ def test_workers_get_one_cluster_and_their_own_index():
 
 
 def test_much_output_does_not_block_a_worker():
-    [result] = run_workers(_python("print('x' * 5_000_000)"), 1, timeout=30)
+    [result] = run_workers(_python("print('x' * 5_000_000)"), 1, timeout=HANGS_AFTER)
     assert result == WorkerResult(0, "x" * 5_000_000 + "\n")
 
 

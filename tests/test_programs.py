@@ -7,6 +7,7 @@ the idioms around loss scaling that public code is full of.
 
 import concurrent.futures
 import decimal
+import functools
 import importlib.util
 import json
 import math
@@ -16,13 +17,17 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from tests.processes import HANGS_AFTER
 
 ROOT = pathlib.Path(__file__).parents[1]
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 # "program arguments" -> its version, what it printed, and its exit code if not 0; and
 # "only", the one Keras that it can run on today, where it needs what the other lacks.
+# "where the rewrite computes in float16": what a processor that can do so changes.
 EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
 
 # A process costs some seconds, so the quick suite has one program of each kind.
@@ -60,7 +65,7 @@ def run(command, cwd, **variables):
         },
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_AFTER,
         check=False,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
@@ -106,7 +111,29 @@ def check(name, printed, code, errors):
     assert printed is not None, errors[-4000:]
     # "differs": what is other on purpose, each a row of compat_docs/differences.md.
     wanted = {**expected["printed"], **expected.get("differs", {})}
+    if "where the rewrite computes in float16" in expected and rewrite_uses_float16():
+        wanted |= expected["where the rewrite computes in float16"]
     assert not differences(wanted, printed), printed
+
+
+_PROBE = """
+import json
+import tensorflow as tf
+tf.config.optimizer.set_experimental_options({"auto_mixed_precision": True})
+product = tf.function(tf.matmul)(tf.fill([8, 8], 1e3), tf.fill([8, 8], 1e3))
+print("RESULT", json.dumps(bool(tf.reduce_all(tf.math.is_inf(product)))))
+"""
+
+
+@functools.cache
+def rewrite_uses_float16():
+    """Whether TensorFlow's graph rewrite computes in float16 on this processor.
+
+    8e6 is then infinite. It does on CPUs with AVX512-FP16, and on GPUs.
+    """
+    printed, code, errors = run(["-c", _PROBE], None)
+    assert code == 0, errors[-4000:]
+    return printed
 
 
 def cases(keras, quick):
@@ -199,6 +226,36 @@ def test_every_program_is_run():
     there = {path.stem for path in PROGRAMS.glob("*.py")}
     assert there - run_ == {"garden_performance", "conftest"}  # no programs
     assert set(QUICK) <= set(EXPECTED)
+
+
+def test_the_rewrite_in_float16_skips_the_first_step():
+    """The program again, in NumPy: a scale of 2**15 overflows float16, 2**14 does not."""
+    rows = np.random.RandomState(0).rand(16, 3).astype("float32")
+    batches = [rows[:8], rows[8:]] * 2
+
+    def last_loss(skipped):
+        kernel, bias, losses = np.ones(3, "float32"), np.float32(0), []
+        for number, batch in enumerate(batches):
+            outputs = batch @ kernel + bias
+            losses.append(np.mean(outputs**2))
+            if number >= skipped:
+                slopes = 2 * outputs / len(batch)
+                kernel, bias = (
+                    kernel - 0.05 * slopes @ batch,
+                    bias - 0.05 * slopes.sum(),
+                )
+        return float(np.mean(losses[2:]))
+
+    def overflows(scale):
+        slopes = 2 * (rows[:8] @ np.ones(3, "float32")) / 8
+        products = (slopes * scale) @ rows[:8]
+        return bool((np.abs(products) > np.finfo(np.float16).max).any())
+
+    assert (overflows(2.0**15), overflows(2.0**14)) == (True, False)
+    expected = EXPECTED["wild_05_graph_rewrite"]
+    assert close(expected["printed"]["loss"], last_loss(0))
+    in_float16 = expected["where the rewrite computes in float16"]
+    assert close(in_float16["loss"], last_loss(1))
 
 
 class TestTheComparison:

@@ -5,12 +5,28 @@ The loss-scaling API of tf.keras 2.0-2.15 (`get_scaled_loss`,
 around the optimizers of Keras 3 and tf_keras, correct under `tf.distribute`.
 
 Importing this package patches nothing and imports neither TensorFlow nor Keras: each
-name is loaded when it is first used, so that `tf-lso check` needs no TensorFlow and
-`tf-lso run` leaves the program to set its environment first. Keras gets to know the names
-that its files have for tf_lso's optimizers.
+name is loaded when it is first used. So `tf-lso check` needs no TensorFlow, and under
+`tf-lso run` a program can set its environment first. The only effect is that Keras, once
+it is imported, finds tf_lso's optimizers in files.
 """
 
 import importlib as _importlib
+import typing as _typing
+
+if _typing.TYPE_CHECKING:  # type checkers do not see `__getattr__`'s names
+    from tf_lso import checkpoints as checkpoints
+    from tf_lso import compat as compat
+    from tf_lso import keras as keras
+    from tf_lso import mixed_precision as mixed_precision
+    from tf_lso import train as train
+    from tf_lso.installation import install as install
+    from tf_lso.keras_patches.wrapping import wrap as wrap
+    from tf_lso.optimizers.loss_scale_optimizer import (
+        LossScaleOptimizer as LossScaleOptimizer,
+    )
+    from tf_lso.scaling.loss_scale import DynamicLossScale as DynamicLossScale
+    from tf_lso.scaling.loss_scale import FixedLossScale as FixedLossScale
+    from tf_lso.scaling.loss_scale import LossScale as LossScale
 
 __version__ = "0.1.0"
 
@@ -31,12 +47,12 @@ _PACKAGES = ("checkpoints", *_MIRRORS)
 __all__ = sorted(("__version__", *_PACKAGES, *_NAMES))
 
 
-def _load(module):
-    # Not by `from tf_lso import ...`, which asks `__getattr__` before it imports.
+def _load(module: str) -> _typing.Any:
+    # `from tf_lso import ...` would call `__getattr__` before it imports.
     return _importlib.import_module(f"tf_lso.{module}")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _typing.Any:
     if name not in __all__:
         raise _load("unknown").attribute_error(__name__, name, __all__)
     if name in _PACKAGES:
@@ -46,7 +62,7 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 

@@ -28,7 +28,7 @@ The exit code is the program's.
 
 
 def _run(args):
-    from tf_lso import program
+    from tf_lso.running import program
 
     if args.module is not None:
         if not args.module:

@@ -1,4 +1,4 @@
-"""What tf_lso needs from the machine: the one room for versions of the frameworks."""
+"""What tf_lso needs from the machine, and which framework versions it supports."""
 
 import importlib.metadata
 import importlib.util
@@ -6,14 +6,14 @@ import os
 
 from tf_lso import log
 
-# Framework -> the oldest version that is supported, and the first that is not.
+# Framework -> the oldest supported version, and the first that is too new.
 SUPPORTED = {
     "tensorflow": ((2, 16), (2, 22)),
     "keras": ((3, 0), (4, 0)),
     "tf_keras": ((2, 16), (2, 22)),
 }
 
-# Set to 1 to try a version outside the range, at one's own risk.
+# Environment variable: set it to 1 to try versions outside the range.
 OVERRIDE = "TF_LSO_ANY_VERSION"
 
 _INSTALL = (
@@ -27,8 +27,11 @@ MISSING = f"tf_lso needs TensorFlow, which is not installed. {_INSTALL}"
 def require_tensorflow() -> None:
     """Raise a clear ImportError unless supported TensorFlow and Keras can be imported.
 
-    TensorFlow is no hard requirement of the package, since several distributions
-    provide it and a requirement on one of them would overwrite the user's.
+    The package does not require TensorFlow, since several distributions provide it. To
+    require one of them could overwrite the user's.
+
+    Raises:
+      ImportError: if TensorFlow is missing, or a version is not supported.
     """
     if importlib.util.find_spec("tensorflow") is None:
         raise ImportError(MISSING, name="tensorflow")
@@ -41,10 +44,10 @@ def require_tensorflow() -> None:
 
 
 def tensorflow_uses_tf_keras() -> bool:
-    """Whether `tf.keras` is tf_keras: TF_USE_LEGACY_KERAS in the environment decides.
+    """Whether `tf.keras` is tf_keras, which TF_USE_LEGACY_KERAS decides.
 
     Raises:
-      ImportError: if it is to be, and tf_keras is not installed.
+      ImportError: if it should be tf_keras, but tf_keras is not installed.
     """
     import keras
     import tensorflow as tf
@@ -58,7 +61,7 @@ def tensorflow_uses_tf_keras() -> bool:
             f'`pip install "tf-keras=={minor}.*"`, or leave TF_USE_LEGACY_KERAS out.',
             name="tf_keras",
         )
-    return tf.keras.Model is not keras.Model
+    return bool(tf.keras.Model is not keras.Model)
 
 
 def check_version(framework: str, version: str) -> None:
@@ -66,7 +69,10 @@ def check_version(framework: str, version: str) -> None:
 
     Args:
       framework: a key of `SUPPORTED`.
-      version: its version, as `__version__` gives it.
+      version: its `__version__`.
+
+    Raises:
+      ImportError: if the version is outside the range.
     """
     oldest, beyond = SUPPORTED[framework]
     major, minor = version.split(".")[:2]
@@ -85,13 +91,13 @@ def check_version(framework: str, version: str) -> None:
 
 
 def supported_range(framework: str) -> str:
-    """Return the versions of a framework that are supported, as pip writes them."""
+    """Return the supported versions of a framework in the notation of pip."""
     oldest, beyond = (".".join(map(str, end)) for end in SUPPORTED[framework])
     return f">={oldest}, <{beyond}"
 
 
 def require_tensorflow_backend() -> None:
-    """Raise a clear error unless Keras 3 computes with TensorFlow."""
+    """Raise RuntimeError unless TensorFlow is the backend of Keras 3."""
     import keras
 
     backend = keras.backend.backend()

@@ -1,15 +1,16 @@
-"""Log where TensorFlow does, so that `tf.get_logger().setLevel(...)` is obeyed."""
+"""Log by TensorFlow's logger, so that `tf.get_logger().setLevel(...)` works."""
 
 import logging
 
 
-def logger():
-    """Return TensorFlow's logger, which imports TensorFlow if nobody has."""
+def logger() -> logging.Logger:
+    """Return TensorFlow's logger. This imports TensorFlow."""
     import tensorflow as tf
 
-    return tf.get_logger()
+    found: logging.Logger = tf.get_logger()
+    return found
 
 
 def warns() -> bool:
-    """Whether a warning would be seen."""
+    """Whether the logger shows warnings."""
     return logger().isEnabledFor(logging.WARNING)

@@ -1,19 +1,25 @@
 """The progress bar of the command line."""
 
 import sys
+from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def bar(items, title, unit, total=None):
-    """Return `items` under a progress bar, where somebody may be waiting for them.
+def bar(
+    items: Iterable[T], title: str, unit: str, total: int | None = None
+) -> Iterable[T]:
+    """Return `items`, with a progress bar if a person may be waiting.
 
-    There is none where tqdm is not installed, where stderr is no terminal, and in the
-    first second.
+    There is no bar if tqdm is not installed or stderr is no terminal. A bar appears only
+    after one second.
 
     Args:
       items: iterable.
-      title: str, what stands before the bar.
+      title: str, the text before the bar.
       unit: str, what an item is called.
-      total: int, how many there are, where `items` has no length.
+      total: int, the number of items; needed if `items` has no length.
     """
     if not sys.stderr.isatty():
         return items
@@ -21,4 +27,5 @@ def bar(items, title, unit, total=None):
         import tqdm
     except ImportError:
         return items
-    return tqdm.tqdm(items, title, total, unit=unit, leave=False, delay=1)
+    shown: Iterable[T] = tqdm.tqdm(items, title, total, unit=unit, leave=False, delay=1)
+    return shown

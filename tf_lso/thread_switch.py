@@ -1,17 +1,18 @@
-"""A switch for what a call further down must do otherwise, in this thread alone."""
+"""A switch that changes what code called from a block does, in this thread only."""
 
 import contextlib
 import threading
+from collections.abc import Iterator
 
 
 class ThreadSwitch(threading.local):
-    """Off, but within `with switch.on():` of the same thread. Such blocks nest."""
+    """Is on inside `with switch.on():` of the same thread. Such blocks can be nested."""
 
     is_on = False
 
     @contextlib.contextmanager
-    def on(self):
-        """Switch on, and at the end back to what was before."""
+    def on(self) -> Iterator[None]:
+        """Switch on for the block, then back to the state before."""
         before = self.is_on
         self.is_on = True
         try:

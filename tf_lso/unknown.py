@@ -1,18 +1,20 @@
-"""What the mirrors answer for a name that they do not have."""
+"""What the mirrors do if they are asked for a name that they do not have."""
 
 import difflib
 import importlib
+from collections.abc import Callable, Collection
+from typing import Any
 
 from tf_lso import names
 
 
-def attribute_error(module, name, known):
-    """Return the AttributeError for `name` of `module`, which names the nearest known.
+def attribute_error(module: str, name: str, known: Collection[str]) -> AttributeError:
+    """Return the AttributeError for `name` of `module`, with the nearest known name.
 
     Args:
       module: the module's name.
       name: the name asked for.
-      known: iterable of the names that it has.
+      known: collection of the names that it has.
     """
     message = f"module {module!r} has no attribute {name!r}."
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
@@ -23,17 +25,17 @@ def attribute_error(module, name, known):
         message += f" Did you mean {near[0]!r}?"
     elif known:
         message += f" It has: {', '.join(sorted(known))}."
-    # By the fields Python itself would make a suggestion, which would repeat this one.
+    # Without `name=` and `obj=`, from which Python would make the same suggestion again.
     return AttributeError(message)
 
 
-def of_mirror(module, known):
+def of_mirror(module: str, known: Collection[str]) -> Callable[[str], Any]:
     """Return the `__getattr__` of the mirror `module`, which has the names `known`.
 
-    The private modules within it are loaded when they are first asked for.
+    It loads the private modules in the mirror when they are first used.
     """
 
-    def __getattr__(name):
+    def __getattr__(name: str) -> Any:
         inside = f"{module}.{name}"
         if inside.removeprefix("tf_lso.") in names.PRIVATE:
             return importlib.import_module(inside)

@@ -34,7 +34,6 @@ def wrap(optimizer, model):
       TypeError: if `optimizer` is no optimizer, or `model` no model or layer.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, dtype="mixed_float16")])

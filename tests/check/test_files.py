@@ -6,7 +6,8 @@ import re
 import pytest
 
 from tests.check.programs import notebook, outcome_of, run
-from tf_lso.check import check, files
+from tf_lso.check import check
+from tf_lso.programs import files
 
 BREAKS = "import tensorflow.contrib.mixed_precision\n"
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.check.programs import outcome_of, rows
 from tf_lso import names
-from tf_lso.check import lookup
+from tf_lso.programs import lookup
 
 EXPERIMENTAL = "tf.keras.mixed_precision.experimental"
 STABLE = "tf.keras.mixed_precision"

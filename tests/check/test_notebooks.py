@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.check.programs import notebook, outcome_of
-from tf_lso.check import notebooks
+from tf_lso.programs import notebooks
 
 POLICY = "tf.keras.mixed_precision.experimental.Policy"
 USE = "tf.keras.mixed_precision.experimental.Policy('mixed_float16')"

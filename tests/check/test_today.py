@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tf_lso import names
-from tf_lso.check import lookup
 from tf_lso.check.findings import BREAKS
+from tf_lso.programs import lookup
 
 NAMES = [
     (module, name)

@@ -13,6 +13,7 @@ import tf_keras
 
 import tf_lso
 from tests.checkpoints import artifacts
+from tests.processes import HANGS_AFTER
 from tests.programs_in_processes import start
 from tf_lso import checkpoints, cli
 from tf_lso.checkpoints import converting
@@ -126,7 +127,7 @@ def test_to_keras_that_knows_no_tf_lso(tmp_path):
         [sys.executable, "-c", _PLAIN, *paths],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS_AFTER,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == lines

@@ -38,6 +38,11 @@ def main():
     parser.add_argument(
         "--only", default="", help="run cases whose name has this in it"
     )
+    parser.add_argument(
+        "--pairwise",
+        action="store_true",
+        help="one protocol a case and family; test_contract.py has the full product",
+    )
     options = parser.parse_args()
     strategy = _strategy(options.strategy)
 
@@ -47,7 +52,9 @@ def main():
 
     passed = failed = 0
     modes = options.modes.split(",")
-    for name, family, style, mode in combinations(FAMILIES, strategy, modes):
+    for name, family, style, mode in combinations(
+        FAMILIES, strategy, modes, options.pairwise
+    ):
         if options.only not in name:
             continue
         label = f"{name}-{family}-{style}-{mode}-{options.strategy}"

@@ -28,13 +28,26 @@ def case(styles=("legacy", "keras3"), modes=("eager", "function", "jit"), only=N
     return register
 
 
-def combinations(families_, strategy, modes=("eager", "function", "jit")):
-    """Yield (case name, family, style, mode) of all that can run under `strategy`."""
-    for name, function in CASES.items():
-        for family in families_:
+def combinations(
+    families_, strategy, modes=("eager", "function", "jit"), pairwise=False
+):
+    """Yield (case name, family, style, mode) of all that can run under `strategy`.
+
+    Args:
+      families_: names of optimizer families.
+      strategy: a strategy or its name, or None for none at all.
+      modes: those of "eager", "function" and "jit" that are wanted.
+      pairwise: whether one protocol a case and family is enough. The protocols take
+        turns, so that each meets each family, and each case meets both.
+    """
+    for number, (name, function) in enumerate(CASES.items()):
+        for turn, family in enumerate(families_, number):
             if function.only is not None and family not in function.only:
                 continue
-            for style in function.styles:
+            styles = function.styles
+            if pairwise:
+                styles = (styles[turn % len(styles)],)
+            for style in styles:
                 for mode in function.modes:
                     if mode not in modes or (mode == "jit" and strategy):
                         continue  # TensorFlow cannot compile collectives on CPUs

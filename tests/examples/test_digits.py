@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 import tf_lso
-from tests.processes import assert_succeeded, run_workers
+from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 from tf_lso.check import check
 
 _ROOT = Path(__file__).parents[2]
 _EXAMPLE = [sys.executable, "-m", "tf_lso", "run", "tf_lso/examples/digits.py"]
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-_SECONDS = 90
 
 
 def _installed_digits():
@@ -36,7 +35,7 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=_SECONDS,
+        timeout=HANGS_AFTER,
     )
 
 
@@ -86,7 +85,7 @@ def test_the_same_program_trains_on_a_cluster(tmp_path):
     results = run_workers(
         [*_EXAMPLE, "--output", str(plot)],
         count=2,
-        timeout=_SECONDS,
+        timeout=HANGS_AFTER,
         env=_QUIET,
         cwd=_ROOT,
     )

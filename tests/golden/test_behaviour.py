@@ -11,6 +11,7 @@ import re
 import pytest
 
 from tests.golden import (
+    collecting,
     differences_errors,
     differences_hyperparameters,
     harness,
@@ -99,7 +100,9 @@ def _assert_clear(actual, recorded, case, section):
         assert messages.is_as_clear(actual["message"], recorded["message"])
 
 
-@pytest.mark.parametrize(("section", "case", "results", "family"), _parameters())
+@collecting.each(
+    _parameters(), by=lambda section, case, results, family: f"{section}-{family}"
+)
 def test_equals_every_version(section, case, results, family):
     actual = _actual(section, family, case)
     for entry in results:

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from tests.golden import harness, replay_configs, replays
-from tf_lso.optimizers.configs import conversion
+from tests.golden import collecting, harness, replay_configs, replays
+from tf_lso.optimizers.configs.wrappers import conversion
 
 FAMILIES = {"v2": ["legacy", "keras3"], "new": ["new", "keras3"]}
 OLD_LAYOUT = ("2.4.4", "2.8.4")
@@ -49,9 +49,9 @@ HANDMADE = [
 # fmt: on
 
 
-@pytest.mark.parametrize(
-    ("case", "results", "family"),
+@collecting.each(
     [p for p in PARAMETERS if "api" not in p.values[0]],
+    by=lambda case, results, family: family,
 )
 def test_made_by_hand(case, results, family):
     actual = replay_configs.handmade(case["case"], family)
@@ -164,9 +164,9 @@ def _expected(case, recorded):
     return recorded
 
 
-@pytest.mark.parametrize(
-    ("case", "results", "family"),
+@collecting.each(
     [p for p in PARAMETERS if "api" in p.values[0]],
+    by=lambda case, results, family: f"{case['case']}-{family}",
 )
 def test_of_an_optimizer(case, results, family):
     for entry in results:

@@ -6,7 +6,7 @@ in this folder tell nothing of tf_lso.
 
 import pytest
 
-from tests.golden import harness, replays
+from tests.golden import collecting, harness, replays
 
 pytestmark = pytest.mark.skipif(
     not harness.SAME_KERNELS, reason="other kernels than those recorded"
@@ -22,10 +22,11 @@ def _parameters(sections):
                 yield pytest.param(section, case, result, id=name)
 
 
-@pytest.mark.parametrize(
-    ("section", "case", "recorded"),
-    list(_parameters(["trajectories", "schedules_and_clipping"])),
-)
+def _group(section, case, recorded):
+    return f"{section}-{case['family']}"
+
+
+@collecting.each(list(_parameters(["trajectories", "schedules_and_clipping"])), _group)
 def test_trajectories(section, case, recorded):
     del section
     if "error" in recorded:  # of the inner optimizer
@@ -37,9 +38,7 @@ def test_trajectories(section, case, recorded):
     assert replays.equal(states, replays.recorded(steps))
 
 
-@pytest.mark.parametrize(
-    ("section", "case", "recorded"), list(_parameters(replays.REPLAYS))
-)
+@collecting.each(list(_parameters(replays.REPLAYS)), _group)
 def test_replays(section, case, recorded):
     family = harness.TF_KERAS_FAMILY[case["family"]]
     actual = replays.REPLAYS[section](harness.reference, family, case)

@@ -5,7 +5,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from tests.golden import differences, harness, replays
+from tests.golden import collecting, differences, harness, replays
 
 # Family in the record -> the families here whose optimizers compute the same. Those of
 # Keras 3 are the `new` ones of 2.11; what needs no inner arithmetic is played once.
@@ -37,7 +37,10 @@ def _recorded(section, result):
     return result
 
 
-@pytest.mark.parametrize(("section", "case", "results", "family"), list(_parameters()))
+@collecting.each(
+    list(_parameters()),
+    by=lambda section, case, results, family: f"{section}-{family}",
+)
 def test_equals_every_version(section, case, results, family):
     actual = replays.REPLAYS[section](harness.ours, family, case)
 

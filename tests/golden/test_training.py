@@ -8,6 +8,7 @@ the rows of compat_docs/differences.md, which `test_differences.py` looks for.
 import pytest
 
 from tests.golden import (
+    collecting,
     comparing,
     differences_distribution,
     differences_extras,
@@ -90,7 +91,10 @@ def _parameters():
             yield pytest.param(section, case, results, family, marks=marks, id=name)
 
 
-@pytest.mark.parametrize(("section", "case", "results", "family"), list(_parameters()))
+@collecting.each(
+    list(_parameters()),
+    by=lambda section, case, results, family: f"{section.name}-{family}",
+)
 def test_equals_every_version(section, case, results, family):
     section.check(case, results, family)
 

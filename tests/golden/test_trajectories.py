@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.golden import harness, replays
+from tests.golden import collecting, harness, replays
 
 SECTIONS = ("trajectories", "schedules_and_clipping")
 
@@ -72,6 +72,12 @@ def _parameters():
 PARAMETERS = list(_parameters())
 
 
+def _group(case, results, family):
+    """The cases of one optimizer of the record, eager or not, on one family here."""
+    mode = case.get("mode", "eager")
+    return f"{case['family']}-{case['inner']}-{mode}-{family}"
+
+
 def _found(table, case, family, version):
     return any(
         case["family"] == of
@@ -90,7 +96,7 @@ def _steps(results):
                 yield version, replays.recorded(entry["result"]["ok"]["steps"])
 
 
-@pytest.mark.parametrize(("case", "results", "family"), PARAMETERS)
+@collecting.each(PARAMETERS, by=_group)
 def test_scale_and_counts(case, results, family):
     states, _ = _states(case, family)
     for version, steps in _steps(results):
@@ -102,7 +108,7 @@ def test_scale_and_counts(case, results, family):
             harness.assert_counts(state, step, what)
 
 
-@pytest.mark.parametrize(("case", "results", "family"), PARAMETERS)
+@collecting.each(PARAMETERS, by=_group)
 def test_variables_and_slots(case, results, family):
     states, _ = _states(case, family)
     for version, steps in _steps(results):
@@ -174,7 +180,7 @@ def _assert_close(actual, recorded, tolerance, what):
     )
 
 
-@pytest.mark.parametrize(("case", "results", "family"), PARAMETERS)
+@collecting.each(PARAMETERS, by=_group)
 def test_returns(case, results, family):
     # Eager steps return None, as recorded. In a function OptimizerV2's wrapper returned
     # an op, which a function cannot return; a tensor serves wherever the op did.

@@ -135,7 +135,7 @@ TRACES = """
         ("import tf_keras", ""),
         (
             "import tensorflow.keras.mixed_precision",
-            "usage=__import__('tf_lso.installation.usage').installation.usage.Usage()",
+            "usage=__import__('tf_lso.running.usage').running.usage.Usage()",
         ),
     ],
 )

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from tests.migrate.files import NEW, OLD, git, write
+from tests.processes import HANGS_AFTER
 from tests.programs_in_processes import ROOT
 from tf_lso import cli
 from tf_lso.migrate import notebooks, one_file, parallel
@@ -43,7 +44,7 @@ class TestWhatIsNoFile:
         paths = ("a.py", "b.py", os.devnull)
         with process("--write", *paths, stdout=subprocess.PIPE) as running:
             try:
-                printed, _ = running.communicate(timeout=60)
+                printed, _ = running.communicate(timeout=HANGS_AFTER)
             finally:
                 running.kill()  # where it waits for ever
         assert running.returncode == 2 and good.read_text() == NEW
@@ -118,12 +119,12 @@ class TestMeanwhile:
         running = process(
             "--write", ".", stdout=subprocess.PIPE, start_new_session=True
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANGS_AFTER
         first = pathlib.Path("f0.py")
         while first.read_text().startswith(OLD) and time.monotonic() < deadline:
             time.sleep(0.01)
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does: workers too
-        _, errors = running.communicate(timeout=60)
+        _, errors = running.communicate(timeout=HANGS_AFTER)
         assert running.returncode in (0, 130)  # 0: it was faster
         assert "Traceback" not in errors
         assert {path.suffix for path in pathlib.Path().iterdir()} == {".py"}

@@ -74,8 +74,9 @@ class TestTheClass:
     def test_signature(self):
         parameters = inspect.signature(tf_lso.LossScaleOptimizer).parameters
         assert str(inspect.signature(tf_lso.LossScaleOptimizer)) == (
-            "(optimizer, dynamic=True, initial_scale=None, dynamic_growth_steps=None, "
-            "*, name=None, min_scale=1.0, max_scale=None)"
+            "(optimizer: Any, dynamic: bool = True, initial_scale: float | None = None, "
+            "dynamic_growth_steps: int | None = None, *, name: str | None = None, "
+            "min_scale: float = 1.0, max_scale: float | None = None)"
         )
         assert parameters["optimizer"].default is inspect.Parameter.empty
 

@@ -17,9 +17,10 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES, legacy_step
+from tests.processes import HANGS_AFTER
 from tf_lso.optimizers import experimental
-from tf_lso.optimizers.configs import conversion
-from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers.configs.wrappers import conversion
+from tf_lso.optimizers.configs.wrappers import wrappers as configs
 
 _RECORD = pathlib.Path(__file__).parent / "record" / "configs.json.gz"
 RECORD = json.loads(gzip.decompress(_RECORD.read_bytes()))
@@ -694,7 +695,7 @@ def test_a_program_gets_optimizers_of_the_keras_it_uses(arguments, env, expected
         input=json.dumps(list(WRITTEN.values())),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_AFTER,
         check=False,
     )
     assert result.returncode == 0, result.stderr[-2000:]

@@ -10,6 +10,7 @@ import tf_lso
 from tests import families
 from tests.contract.setting import check_state
 from tests.families import FAMILIES, STYLES, numpy, wrapped
+from tests.processes import HANGS_AFTER
 
 THREADS, STEPS = 4, 50
 
@@ -20,7 +21,7 @@ def _run_in_threads(work):
 
     def guarded():
         try:
-            start.wait(60)
+            start.wait(HANGS_AFTER)
             work()
         except Exception as error:  # raised below, in the main thread
             errors.append(error)
@@ -29,7 +30,7 @@ def _run_in_threads(work):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(HANGS_AFTER)
         assert not thread.is_alive()
     if errors:
         raise errors[0]

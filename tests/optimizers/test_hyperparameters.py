@@ -11,9 +11,15 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES
-from tf_lso.optimizers.surface import hyperparameters
+from tf_lso.optimizers import table
+from tf_lso.optimizers.surface.legacy import hyperparameters
 
-LEGACY = list(hyperparameters.LEGACY)
+OPTIMIZER_V2 = {
+    name: facts.hyperparameters
+    for name, facts in table.OPTIMIZERS.items()
+    if facts.hyperparameters
+}
+LEGACY = list(OPTIMIZER_V2)
 NEWER = {"keras3": ("AdamW", "Lion", "Lamb", "Adafactor"), "new": ("AdamW", "Lion")}
 
 # A value that no optimizer has by default.
@@ -43,7 +49,7 @@ class TestTheTable:
     @pytest.mark.parametrize("name", LEGACY)
     def test_is_what_the_legacy_optimizers_themselves_say(self, name):
         inner = getattr(tf_keras.optimizers.legacy, name)()
-        assert set(hyperparameters.LEGACY[name]) == set(inner._hyper)
+        assert set(OPTIMIZER_V2[name]) == set(inner._hyper)
 
     def test_has_every_legacy_optimizer(self):
         classes = {
@@ -51,7 +57,7 @@ class TestTheTable:
             for name, cls in vars(tf_keras.optimizers.legacy).items()
             if inspect.isclass(cls) and name != "Optimizer"
         }
-        assert classes == set(hyperparameters.LEGACY)
+        assert classes == set(OPTIMIZER_V2)
 
     @pytest.mark.parametrize("name", LEGACY)
     def test_gives_the_same_names_for_every_family(self, name):
@@ -59,14 +65,14 @@ class TestTheTable:
             family: hyperparameters.delegated_names(getattr(module, name)())
             for family, module in FAMILIES.items()
         }
-        expected = {*hyperparameters.LEGACY[name], "lr"}
+        expected = {*OPTIMIZER_V2[name], "lr"}
         assert names == dict.fromkeys(FAMILIES, expected)
 
 
 def effective(family, name):
     """The hyperparameters of the table that the family's class really has."""
     inner = getattr(FAMILIES[family], name)()
-    return [n for n in hyperparameters.LEGACY[name] if hasattr(inner, n)]
+    return [n for n in OPTIMIZER_V2[name] if hasattr(inner, n)]
 
 
 PAIRS = [

@@ -1,7 +1,4 @@
-"""What of Keras 3's private parts tf_lso relies on: these fail clearly if Keras moves it.
-
-Each name has one place in tf_lso/optimizers/faces/keras3.py.
-"""
+"""The private parts of Keras 3 that tf_lso uses: these tests fail if Keras moves one."""
 
 import inspect
 

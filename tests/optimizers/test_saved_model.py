@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, STYLES
+from tests.processes import HANGS_AFTER
 
 _LOAD = """
 import sys
@@ -63,7 +64,7 @@ def test_a_loaded_step_trains_skips_and_moves_the_scale(tmp_path):
         [sys.executable, "-c", _LOAD, *paths],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_AFTER,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     for (_, dynamic, _), line in zip(cases, done.stdout.splitlines(), strict=True):

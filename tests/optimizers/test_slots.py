@@ -10,7 +10,7 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES, copies, raw
-from tf_lso.optimizers.surface import slots
+from tf_lso.optimizers import table
 
 # What a class must be told to make all its slots.
 ARGUMENTS = {
@@ -19,8 +19,9 @@ ARGUMENTS = {
     "Adam": {"amsgrad": True},
     "AdamW": {"amsgrad": True},
 }
-LEGACY = [name for name in slots.SLOTS if hasattr(tf_keras.optimizers.legacy, name)]
-SLOT_PAIRS = [(name, slot) for name in slots.SLOTS for slot in slots.SLOTS[name]]
+SLOTS = {name: facts.slots for name, facts in table.OPTIMIZERS.items()}
+LEGACY = [name for name in SLOTS if hasattr(tf_keras.optimizers.legacy, name)]
+SLOT_PAIRS = [(name, slot) for name in SLOTS for slot in SLOTS[name]]
 
 
 def wrap(family, name, *variables, **arguments):
@@ -39,7 +40,7 @@ def variables():
 
 def attribute_of(inner, name, slot):
     """The one name of the table that the family's optimizer uses."""
-    (attribute,) = [n for n in slots.SLOTS[name][slot].split("|") if hasattr(inner, n)]
+    (attribute,) = [n for n in SLOTS[name][slot].split("|") if hasattr(inner, n)]
     return attribute
 
 
@@ -63,7 +64,7 @@ class TestTheTable:
         arguments = dict(ARGUMENTS.get(name, {}))
         inner = getattr(tf_keras.optimizers.legacy, name)(0.1, **arguments)
         inner._create_all_weights(variables)
-        assert set(slots.SLOTS[name]) == set(inner.get_slot_names())
+        assert set(SLOTS[name]) == set(inner.get_slot_names())
 
 
 @pytest.mark.parametrize("name", LEGACY)
@@ -71,12 +72,12 @@ class TestEveryFamily:
     def test_has_the_slot_names_of_tensorflow(self, family, name, variables):
         optimizer = wrap(family, name, *variables)
         assert isinstance(optimizer.get_slot_names(), list)
-        assert set(optimizer.get_slot_names()) == set(slots.SLOTS[name])
+        assert set(optimizer.get_slot_names()) == set(SLOTS[name])
 
     def test_gives_the_slot_of_each_variable(self, family, name, variables):
         optimizer = wrap(family, name, *variables)
         seen = []
-        for variable, slot in itertools.product(variables, slots.SLOTS[name]):
+        for variable, slot in itertools.product(variables, SLOTS[name]):
             found = optimizer.get_slot(variable, slot)
             assert found.shape == variable.shape
             assert any(raw(found) is raw(w) for w in optimizer.weights)

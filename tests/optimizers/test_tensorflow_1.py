@@ -11,6 +11,8 @@ import sys
 import numpy as np
 import pytest
 
+from tests.processes import HANGS_AFTER
+
 _PROGRAM = """
 import json, os, sys
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
@@ -64,7 +66,7 @@ def _run(body, setup, wrap="", family="legacy.", folder=None):
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_AFTER,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
     )

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.families import FAMILIES
-from tests.processes import assert_succeeded, run_workers
+from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 from tests.state import formats
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
@@ -113,12 +113,11 @@ for family in FAMILIES:
 
 @pytest.mark.multiworker
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_on_two_workers_that_each_save(tmp_path):
     results = run_workers(
         [sys.executable, "-c", _WORKER, str(tmp_path)],
         2,
-        timeout=240,
+        timeout=HANGS_AFTER,
         env={"PYTHONPATH": ".", "CUDA_VISIBLE_DEVICES": "-1"},
         cwd=pathlib.Path(__file__).parents[2],
     )

@@ -11,6 +11,8 @@ import sys
 import keras
 import pytest
 
+from tests.processes import HANGS_AFTER
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
@@ -60,7 +62,7 @@ def run(code, *arguments):
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS_AFTER,
         cwd=pathlib.Path(__file__).parents[2],
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -3,11 +3,12 @@
 import ast
 import dataclasses
 
-from tf_lso.check import branches
-from tf_lso.check.findings import FAILURES, UNSURE, Verdict
-from tf_lso.check.guards import Branch, Caught, asked_for
-from tf_lso.check.scopes import FUNCTION, Program, Site
-from tf_lso.check.values import Value, Values
+from tf_lso.check.findings import FAILURES
+from tf_lso.programs import branches
+from tf_lso.programs.guards import Branch, Caught, asked_for
+from tf_lso.programs.scopes import FUNCTION, Program, Site
+from tf_lso.programs.values import Value, Values
+from tf_lso.programs.verdict import UNSURE, Verdict
 
 _INSTALL = "tf_lso.install"
 

@@ -7,8 +7,10 @@ import warnings
 from collections.abc import Iterable
 
 from tf_lso import progress
-from tf_lso.check import files, report, sources
-from tf_lso.check.findings import Outcome, Unreadable
+from tf_lso.check import one_file, report
+from tf_lso.check.findings import Outcome
+from tf_lso.programs import files, sources
+from tf_lso.programs.sources import Unreadable
 
 SUMMARY = "list the uses of the legacy loss-scaling API, and which of them break"
 DESCRIPTION = """\
@@ -70,7 +72,6 @@ def check(paths: Iterable[str]) -> Outcome:
     """Return what is found in the files and directories, in the order given.
 
     Example:
-
     >>> from tf_lso import check
     >>> check.check(["no/such/file.py"]).exit_code
     2
@@ -79,8 +80,8 @@ def check(paths: Iterable[str]) -> Outcome:
     listed: dict[str, None] = {}
 
     def failed(path: str, error: Exception) -> None:
-        reason = getattr(error, "strerror", None) or str(error)
-        outcome.unreadable.append(Unreadable(path, None, None, reason))
+        why = sources.reason(error)
+        outcome.unreadable.append(Unreadable(path, None, None, why))
 
     for path in paths:
         listed.update(dict.fromkeys(files.find(path, failed)))
@@ -92,7 +93,7 @@ def check(paths: Iterable[str]) -> Outcome:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what compiling says of the programs
             for path in progress.bar(list(listed), "tf-lso check", "file"):
-                findings, unreadable = sources.check(path)
+                findings, unreadable = one_file.check(path)
                 outcome.files += 1
                 outcome.findings += findings
                 outcome.unreadable += unreadable

@@ -1,35 +1,11 @@
-"""What the check reports: a use of the old API, and a source that cannot be read."""
+"""What the check reports."""
 
 import dataclasses
 
-WRONG = "wrong"  # goes on without a word, and computes something else
-BREAKS = "breaks"  # fails, or does something else, on today's TensorFlow
-WORKS = "works"  # listed for completeness
-UNSURE = "unsure"  # depends on what only a run can tell
+from tf_lso.programs.sources import Unreadable
+from tf_lso.programs.verdict import BREAKS, WRONG, Verdict
+
 FAILURES = (WRONG, BREAKS)
-
-
-@dataclasses.dataclass(frozen=True)
-class Verdict:
-    """What is to be said of one old name, wherever it is used.
-
-    Attributes:
-      name: dotted old name, as the public API spelled it.
-      status: WRONG, BREAKS, WORKS or UNSURE.
-      today: what happens on today's TensorFlow.
-      tf_lso: what tf_lso does about it.
-      error: name of the exception that the very place of use raises, or "".
-      current: what today's own API has instead, or "".
-      replacement: dotted name in tf_lso, or None.
-    """
-
-    name: str
-    status: str
-    today: str
-    tf_lso: str
-    error: str = ""
-    current: str = ""
-    replacement: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,16 +36,6 @@ class Finding:
     def fails(self) -> bool:
         """Whether this alone makes the check exit with 1."""
         return self.verdict.status in FAILURES and not self.guarded
-
-
-@dataclasses.dataclass(frozen=True)
-class Unreadable:
-    """A file or cell that could not be checked, and why."""
-
-    file: str
-    cell: int | None
-    line: int | None
-    reason: str
 
 
 @dataclasses.dataclass

@@ -4,12 +4,13 @@ import ast
 import dataclasses
 
 from tf_lso import names
-from tf_lso.check import lookup
-from tf_lso.check.findings import BREAKS, UNSURE, WORKS, Verdict
-from tf_lso.check.scopes import CLASS, FUNCTION, Program, Scope
-from tf_lso.check.values import Value, optimizer_of
+from tf_lso.programs import lookup
+from tf_lso.programs.scopes import CLASS, FUNCTION, Program, Scope
+from tf_lso.programs.syntax import last_name
+from tf_lso.programs.values import Value, optimizer_of
+from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, Verdict
 
-_TENSORFLOW = {"tensorflow", "keras", "tf_keras", "tf_lso", "tensorflow_addons"}
+_TENSORFLOW = lookup.FRAMEWORKS | {"tf_lso", "tensorflow_addons"}
 # A file that imports one of these and no TensorFlow has another library's optimizers.
 _OTHERS = {
     "torch",
@@ -88,7 +89,7 @@ def of_access(
         return None  # one of the program's own objects, and nothing lost if not
     if seen == names.ANYWHERE or (seen == names.CALLED and called):
         return _of_stranger(name, seen, program, legacy)
-    if name == "loss_scale" and _last(node.value) in _OPTIMIZER_NAMES:
+    if name == "loss_scale" and last_name(node.value) in _OPTIMIZER_NAMES:
         if program.packages & _TENSORFLOW and name not in program.stored:
             return _unsure(name, "What this object is cannot be seen.")
     return None
@@ -120,7 +121,3 @@ def _is_own(node, scope):
         and node.value.id in ("self", "cls")
         and node.attr in function.parent.names
     )
-
-
-def _last(node):
-    return getattr(node, "attr", None) or getattr(node, "id", None) or ""

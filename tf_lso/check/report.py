@@ -1,12 +1,20 @@
 """The outcome of a check as text for people and as JSON for programs."""
 
-import json
-import os
-import textwrap
-from collections.abc import Callable
+import dataclasses
 from typing import Any, TextIO
 
-from tf_lso.check.findings import BREAKS, UNSURE, WORKS, WRONG, Finding, Outcome
+from tf_lso.check.findings import Finding, Outcome
+from tf_lso.programs.printing import (
+    has_colours,
+    paint,
+    paragraph,
+    place,
+    plural,
+    unreadable,
+    write_json,
+    writer,
+)
+from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, WRONG
 
 _COLOURS = {WRONG: "31", BREAKS: "31", WORKS: "32", UNSURE: "33"}
 _LABELS = {WRONG: "trains wrong, silently"}
@@ -15,36 +23,6 @@ _ADVICE = (
     "To run it unmodified: tf-lso run SCRIPT. Or put `import tf_lso; tf_lso.install()` "
     "before its imports."
 )
-
-
-def plural(count: int, word: str) -> str:
-    """Return a number of things in words."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def paint(text: str, colour: str, colours: bool) -> str:
-    """Return the text, in colour where `colours` is true."""
-    return f"\033[{colour}m{text}\033[0m" if colours else text
-
-
-def place(item: Any) -> str:
-    """Return where a finding is, as `file:cell 3:line:column`, as far as known."""
-    parts = [item.file, f"cell {item.cell}" if item.cell else "", item.line]
-    parts.append(getattr(item, "column", None))
-    return ":".join(str(part) for part in parts if part)
-
-
-def paragraph(label: str, text: str) -> str:
-    """Return an indented paragraph that begins with a label."""
-    wrapped = textwrap.fill(
-        text,
-        88,
-        initial_indent=f"    {label + ':':<8}",
-        subsequent_indent=" " * 12,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return f"{wrapped}\n"
 
 
 def _shown(finding: Finding, first: int | None, colours):
@@ -82,17 +60,14 @@ def _summary(outcome: Outcome) -> dict[str, int]:
 
 def text(outcome: Outcome, stream: TextIO) -> None:
     """Writes the outcome for people: finding by finding, then a summary."""
-    colours = stream.isatty() and not os.environ.get("NO_COLOR")
+    colours = has_colours(stream)
     write = writer(stream)
     said: dict[tuple, int] = {}
     for finding in outcome.findings:
         same = (finding.file, finding.cell, finding.verdict)
         write(_shown(finding, said.get(same), colours) + "\n")
         said.setdefault(same, finding.line)
-    for item in outcome.unreadable:
-        write(f"{place(item)}: {paint('unreadable', '31', colours)}  {item.reason}\n")
-    if outcome.unreadable:
-        write("\n")
+    write(unreadable(outcome.unreadable, "unreadable", colours))
     count = _summary(outcome)
     write(f"{plural(count['files'], 'file')} read: ")
     if not outcome.findings:
@@ -109,17 +84,6 @@ def text(outcome: Outcome, stream: TextIO) -> None:
     write(".\n")
     if count["wrong"] or count["breaks"]:
         write(f"{_ADVICE}\n")
-
-
-def writer(stream: TextIO) -> Callable[[str], None]:
-    """Return a write that takes file names of any bytes."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-
-    def write(string):
-        encoded = string.encode(encoding, "backslashreplace")
-        stream.write(encoded.decode(encoding))
-
-    return write
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:
@@ -146,19 +110,10 @@ def as_json(outcome: Outcome, stream: TextIO) -> None:
     document = {
         "version": 1,
         "findings": [_as_json(finding) for finding in outcome.findings],
-        "unreadable": [
-            {
-                "file": item.file,
-                "cell": item.cell,
-                "line": item.line,
-                "reason": item.reason,
-            }
-            for item in outcome.unreadable
-        ],
+        "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
         "summary": {**_summary(outcome), "exit_code": outcome.exit_code},
     }
-    json.dump(document, stream, indent=2, allow_nan=False)
-    stream.write("\n")
+    write_json(document, stream)
 
 
 FORMATS = {"text": text, "json": as_json}

@@ -5,11 +5,20 @@ import dataclasses
 from typing import NamedTuple
 
 from tf_lso import names
-from tf_lso.check import constructors, lookup, methods, silent
+from tf_lso.check import methods, silent
 from tf_lso.check.care import Care
-from tf_lso.check.findings import BREAKS, UNSURE, WORKS, WRONG, Verdict
-from tf_lso.check.scopes import Program, Site
-from tf_lso.check.values import GETATTR, HASATTR, IMPORTS, Values, imported
+from tf_lso.programs import constructors, lookup
+from tf_lso.programs.scopes import Program, Site
+from tf_lso.programs.syntax import (
+    GETATTR,
+    HASATTR,
+    IMPORTS,
+    chain_of,
+    imported,
+    last_name,
+)
+from tf_lso.programs.values import Values
+from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, WRONG, Verdict
 
 IMPORT, ATTRIBUTE, CONSTRUCTOR, METHOD, NOTE = (
     "import",
@@ -122,16 +131,8 @@ class _Rules:
 
     # --- Attributes.
 
-    def _chain(self, node):
-        """Returns the attribute nodes of a chain, from its base outwards."""
-        chain = []
-        while isinstance(node, ast.Attribute):
-            chain.append(node)
-            node = node.value
-        return chain[::-1]
-
     def _attribute(self, site):
-        chain = self._chain(site.node)
+        chain = chain_of(site.node)
         if not self.values.of(chain[0].value, site.scope):
             return
         for node in chain:
@@ -162,7 +163,7 @@ class _Rules:
         yield self._use(site, node, ATTRIBUTE, verdict, value)
 
     def _methods(self, site):
-        for node in self._chain(site.node):
+        for node in chain_of(site.node):
             if node.attr not in names.METHODS or not isinstance(node.ctx, ast.Load):
                 continue
             receivers = self.values.of(node.value, site.scope)
@@ -218,7 +219,7 @@ class _Rules:
                     yield from self._computed(site, value)
             return
         self.quiet.add(id(owner))
-        for value in self.values.attribute(owners, str(name.value)):
+        for value in self.values.attributes(owners, [str(name.value)]):
             verdict = lookup.of_path(value.path)
             if verdict:
                 yield self._use(
@@ -281,7 +282,7 @@ class _Rules:
 
     def _custom_objects(self, site):
         call = site.node
-        function = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        function = last_name(call.func)
         given = [k.value for k in call.keywords if k.arg == "custom_objects"]
         if function in _SCOPES:
             given += call.args

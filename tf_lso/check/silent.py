@@ -9,11 +9,11 @@ import ast
 import dataclasses
 
 from tf_lso import names
-from tf_lso.check import lookup
-from tf_lso.check.findings import WRONG, Verdict
-from tf_lso.check.guards import Branch, Caught, types_asked_for
-from tf_lso.check.scopes import CLASS, FUNCTION, Program, Scope, Site
-from tf_lso.check.values import Values
+from tf_lso.programs import lookup
+from tf_lso.programs.guards import Branch, Caught, types_asked_for
+from tf_lso.programs.scopes import CLASS, FUNCTION, Program, Scope, Site
+from tf_lso.programs.values import Values
+from tf_lso.programs.verdict import WRONG, Verdict
 
 _LOSS, _GRADIENTS = names.SCALING
 _SCALE_LOSS = "scale_loss"

@@ -1,4 +1,4 @@
-"""The model and the optimizer that a file describes, made anew."""
+"""Make the model and the optimizer that a file describes."""
 
 import importlib.util
 import json
@@ -12,8 +12,8 @@ import tf_lso
 from tf_lso.checkpoints import opening
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.keras_patches import loading_models
-from tf_lso.optimizers.configs import inner as inner_configs
-from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers.configs.wrappers import inner as inner_configs
+from tf_lso.optimizers.configs.wrappers import wrappers as configs
 
 _HELP = (
     "Give what built it by --model: a file that has it (.h5, .keras, a SavedModel, or "
@@ -32,8 +32,8 @@ class Blueprint:
 
     Args:
       path: str, for messages.
-      config: the config of the model, a dict; or a function that returns it built.
-      training: the config it was compiled with, a dict or None.
+      config: the config of the model, a dict; or a function that returns the built model.
+      training: the config with which it was compiled, a dict or None.
     """
 
     def __init__(self, path, config, training=None):
@@ -49,12 +49,12 @@ class Blueprint:
         return self._made("the optimizer", configs.deserialize, given, family="keras3")
 
     def with_optimizer(self, text, state):
-        """Return a copy with the optimizer that the option --optimizer means.
+        """Return a copy with the optimizer of the option --optimizer.
 
         Args:
           text: str, the name of a class, or a .json file with a config.
-          state: the `OptimizerState` of the file, or None; if it has a loss scale, an
-            optimizer without one is wrapped.
+          state: the `OptimizerState` of the file, or None. If it has a loss scale, the
+            optimizer is wrapped.
         """
         if text.endswith(".json"):
             config = _json(text)
@@ -81,7 +81,7 @@ class Blueprint:
             if config.get("module") is not None:
                 text = json.dumps(config)
                 return self._made("the model", keras.models.model_from_json, text)
-            # Of .h5 files and SavedModels, which name the class alone.
+            # Configs of .h5 files and SavedModels have only the name of the class.
             cls = _MODELS.get(config.get("class_name"))
             if cls is None:
                 raise CheckpointError(
@@ -93,7 +93,7 @@ class Blueprint:
                 return self._made("the model", cls.from_config, inside)
 
     def compile(self, model, optimizer):
-        """Compile the model as it was, with `optimizer`."""
+        """Compile the model as it was compiled, with `optimizer`."""
         arguments = {}
         with tf_lso.install():
             for name, namespace in (
@@ -120,16 +120,16 @@ class Blueprint:
 
 
 def of(source):
-    """Return the `Blueprint` of an opened file, or None if it does not describe one."""
+    """Return the `Blueprint` of an open file, None if it does not describe a model."""
     config, training = source.architecture()
     return None if config is None else Blueprint(source.path, config, training)
 
 
 def named(text):
-    """Return the `Blueprint` that the option --model means.
+    """Return the `Blueprint` of the option --model.
 
     Raises:
-      CheckpointError: if there is none.
+      CheckpointError: if it describes no model.
     """
     path, _, function = text.rpartition(":")
     if path.endswith(".py") or (path and not os.path.exists(text)):
@@ -181,14 +181,14 @@ def _function(path, name):
 
 
 def _without_class(value):
-    """Losses and metrics without the wrapper's name that .keras files put around."""
+    """Return losses or metrics, None if .keras files have a wrapper instead."""
     if isinstance(value, dict) and value.get("class_name") == "CompileMetrics":
         return None
     return value
 
 
 def _each(value, namespace):
-    """Make what a config of losses or metrics describes, however it is nested."""
+    """Make the losses or metrics of a config, which may be nested."""
     if isinstance(value, (list, tuple)):
         return [_each(element, namespace) for element in value]
     if isinstance(value, dict):

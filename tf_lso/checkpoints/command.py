@@ -32,10 +32,10 @@ A checkpoint holds values and does not say what the model is; --model does, and 
 for it. A program that builds its model needs no conversion: there
 tf_lso.checkpoints.restore reads the original directly.
 
-The model is built, restored and saved. Beside what TensorFlow needs that takes memory of
-about three times SOURCE, for the format keras five times.
+The model is built, restored and saved. In addition to what TensorFlow needs, this takes
+memory of about three times the size of SOURCE, or five times for the format keras.
 
-The exit code is 0, or 2 where the file cannot be read or does not fit; then nothing is
+The exit code is 0, or 2 if the file cannot be read or does not fit. Then nothing is
 written.
 """
 
@@ -78,11 +78,11 @@ def add_arguments(parser):
         action="append",
         default=[],
         metavar="ROLE=NAME",
-        help="what the checkpoint calls the `model` and the `optimizer`, where it has "
+        help="the names of the `model` and the `optimizer` in a checkpoint that has "
         "several",
     )
     parser.add_argument(
-        "--partial", action="store_true", help="convert what fits where not all does"
+        "--partial", action="store_true", help="convert what fits if not all does"
     )
     parser.add_argument(
         "--force", action="store_true", help="replace DEST if it exists"

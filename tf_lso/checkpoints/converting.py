@@ -1,9 +1,11 @@
-"""`convert`: what legacy programs saved, into a file of Keras 3."""
+"""`convert`: make a file of Keras 3 from what legacy programs saved."""
 
 import contextlib
 import os
 import pathlib
 import tempfile
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -12,48 +14,49 @@ import tf_lso
 from tf_lso import wrapping
 from tf_lso.checkpoints import blueprint, opening, restoring
 from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.report import Report
 from tf_lso.scaling import loss_scale
 
-# Format -> how the name of such a file ends.
+# Format -> ending of the file name.
 FORMATS = {"keras": ".keras", "checkpoint": "", "weights.h5": ".weights.h5"}
 
-# What the config of a dynamic scale has where nothing is set that Keras 3 cannot do.
+# Keys in the config of a dynamic scale that Keras 3 has too.
 _OF_KERAS = {"initial_loss_scale", "increment_period", "multiplier"}
 
 
 def convert(
-    source,
-    dest,
-    format,
+    source: str | os.PathLike[str],
+    dest: str | os.PathLike[str],
+    format: str,
     *,
-    model=None,
-    optimizer=None,
-    partial=False,
-    mapping=None,
-    names=None,
-    force=False,
-    progress=iter,
-):
+    model: str | None = None,
+    optimizer: str | None = None,
+    partial: bool = False,
+    mapping: dict[str, str] | None = None,
+    names: dict[str, str] | None = None,
+    force: bool = False,
+    progress: Callable[[list[Any]], Iterable[Any]] = iter,
+) -> Report:
     """Convert a file of any generation into one that Keras 3 reads by itself.
 
-    Builds the model and the optimizer, restores the file into them, and has Keras save
-    them. So the memory must hold the model with its optimizer, and their values once
-    more while they are read.
+    This builds the model and the optimizer, restores the file into them, and lets Keras
+    save them. The memory must hold the model with its optimizer, and their values a
+    second time while they are read.
 
     Args:
-      source: str or path, as of `restore`.
-      dest: str or path of the new file; of a checkpoint, without ".index".
+      source: str or path, as for `restore`.
+      dest: str or path of the new file; for a checkpoint, without ".index".
       format: "keras", a whole model with its optimizer; "weights.h5", for
         `model.load_weights`; or "checkpoint", for `tf.train.Checkpoint(model=...,
         optimizer=...)`.
-      model: str, where the file itself does not describe the model, as no checkpoint
-        does: a file that does, or "FILE.py:FUNCTION" or "MODULE:FUNCTION", which
-        returns it built.
-      optimizer: str, where the file does not describe the optimizer: the name of its
+      model: str, needed if the file does not describe the model, as is the case with
+        checkpoints: a file that describes it, or "FILE.py:FUNCTION" or
+        "MODULE:FUNCTION", which returns the built model.
+      optimizer: str, needed if the file does not describe the optimizer: the name of its
         class, or a .json file with its config.
-      partial: bool, whether to convert what fits where not all does.
-      mapping: dict, as of `restore`.
-      names: dict, as of `restore`.
+      partial: bool, whether to convert what fits if not everything fits.
+      mapping: dict, as for `restore`.
+      names: dict, as for `restore`.
       force: bool, whether to replace `dest` if it exists.
       progress: function that gets the list of tensors to read and returns an iterable
         of them, as `tqdm.tqdm` does.
@@ -79,7 +82,7 @@ def convert(
             plans = plans.with_optimizer(optimizer, state)
         made, inside = plans.model(), plans.optimizer()
         if inside is not None:
-            # Files of models that `compile` wrapped the optimizer of do not say so.
+            # Files do not say that `compile` wrapped the optimizer of the model.
             inside = wrapping.wrap(inside, made)
         if state is not None and inside is None and not partial:
             raise CheckpointError(
@@ -113,10 +116,10 @@ def _check_dest(dest, format, force):
 
 
 def _of_keras(optimizer):
-    """Return what Keras 3 itself has for a LossScaleOptimizer, with its state.
+    """Return what Keras 3 itself has for a LossScaleOptimizer, with the same state.
 
-    A fixed scale is an argument of its optimizers. A scale with limits or with another
-    multiplier than 2 is only tf_lso's.
+    In Keras 3 a fixed scale is an argument of the optimizers. Only tf_lso has scales with
+    limits or with another multiplier than 2.
     """
     if not isinstance(optimizer, tf_lso.LossScaleOptimizer):
         return optimizer
@@ -137,7 +140,7 @@ def _of_keras(optimizer):
 
 
 def _saved(model, optimizer, format, folder):
-    """Save the model in a folder; return the path, of a checkpoint its prefix."""
+    """Save the model in a folder; return the path, or the prefix of a checkpoint."""
     path = str(pathlib.Path(folder) / f"new{FORMATS[format]}")
     if format == "weights.h5":
         model.save_weights(path)
@@ -152,7 +155,7 @@ def _saved(model, optimizer, format, folder):
 
 
 def _files(prefix):
-    """The files of a checkpoint, its index last: without it there is no checkpoint."""
+    """Return the files of a checkpoint. The index is last: it makes it a checkpoint."""
     folder, name = os.path.split(prefix)
     found = [
         os.path.join(folder, entry)
@@ -163,10 +166,10 @@ def _files(prefix):
 
 
 def _publish(path, dest):
-    """Move a file, or a checkpoint by its prefix, to its place.
+    """Move a file, or the checkpoint with this prefix, to its destination.
 
-    What stood there is replaced. A crash between leaves the old file or none, and no
-    half of one.
+    It replaces what was there. After a crash there is the new file, the old file or no
+    file, but never a part of one.
     """
     if os.path.isfile(path):
         os.replace(path, dest)

@@ -4,5 +4,5 @@
 class CheckpointError(ValueError):
     """A file cannot be read, or what is in it does not fit.
 
-    The message names the file and, where there is one, the key in it.
+    The message names the file, and the key in it if there is one.
     """

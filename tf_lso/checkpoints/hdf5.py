@@ -16,7 +16,7 @@ from tf_lso.checkpoints import probe as probe_lib
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
 
-# What is raised of damaged files, also where they are in an archive.
+# What reading damaged files may raise, also in archives.
 UNREADABLE = (
     EOFError,
     KeyError,
@@ -29,23 +29,23 @@ UNREADABLE = (
     zlib.error,
 )
 
-# Seconds that reading the names in a file may take, and seconds for each GB more.
+# Time limit to read the names in a file, and the addition for each GB.
 SECONDS, SECONDS_A_GB = 20, 20
 
-# The step that means the weights of a layer in Keras's order, by their number.
+# Step of a path to a weight of a layer: its number in the order of Keras follows.
 WEIGHT = "#"
 
-# The step that means a layer with weights, by its number among them; as in checkpoints.
+# Step of a path to a layer, as in checkpoints: its number among layers with weights follows.
 LAYER = "layer_with_weights-"
 
-# A group beside the layers', for weights that the model itself has (since 2.6).
+# The group for weights that the model itself has (since TensorFlow 2.6).
 _OF_THE_MODEL = "top_level_model_weights"
 
 
 def probe(path):
-    """Raise CheckpointError if the HDF5 library does not come back from a file.
+    """Raise CheckpointError if the HDF5 library hangs or crashes on a file.
 
-    Of damaged files it may loop forever or end the process, so that another one tries.
+    With a damaged file it may loop forever or end the process, so another process tries.
     """
     if not sys.executable:
         return
@@ -63,7 +63,7 @@ def probe(path):
         ending = "it reads forever"
     else:
         if done.returncode >= 0:
-            return  # an error of Python comes again here, with its text
+            return  # a Python error will be raised here again
         ending = f"it ended with signal {-done.returncode}"
     raise CheckpointError(
         f"{path}: the HDF5 library cannot read this file ({ending}). It is damaged."
@@ -72,7 +72,7 @@ def probe(path):
 
 @contextlib.contextmanager
 def readable(path):
-    """Turn what is raised of a damaged file into a CheckpointError that names it."""
+    """Turn errors of a damaged file into a CheckpointError that names it."""
     try:
         yield
     except CheckpointError:
@@ -85,7 +85,7 @@ def opened(path, file=None):
     """Return an open `h5py.File`, or raise CheckpointError.
 
     Args:
-      path: str, for messages, and to open where `file` is None.
+      path: str, for messages, and to open if `file` is None.
       file: a file object to read instead.
     """
     try:
@@ -97,7 +97,7 @@ def opened(path, file=None):
 
 
 class Reader:
-    """The datasets of an open file, without what could lead out of it."""
+    """The datasets of an open file; links to other files are refused."""
 
     def __init__(self, path, file):
         self.path = path
@@ -150,7 +150,7 @@ class Reader:
     def attribute(self, group, name):
         """Return an attribute of a group, None if there is none.
 
-        Lists of more than 64 kB are in parts, called name0, name1, and so on.
+        Keras stores lists of more than 64 kB in parts: name0, name1, and so on.
         """
         try:
             if name in group.attrs:
@@ -247,7 +247,7 @@ def _variables(reader, root):
 
 
 def _weights(reader, group):
-    """The (key, name) pairs of the weights that a group lists."""
+    """Return the (key, name) pairs of the weights that a group lists."""
     texts = reader.texts(group, "weight_names")
     prefix = group.name.strip("/")
     return [
@@ -275,9 +275,9 @@ def _optimizer(reader, group, variables, class_name):
 
 
 def class_name(config):
-    """Return the class of the optimizer in a compile config, or None.
+    """Return the class name of the optimizer in a compile config, or None.
 
-    That of the one inside where it is a LossScaleOptimizer.
+    For a LossScaleOptimizer it is the class of the inner optimizer.
     """
     config = config or {}
     optimizer = config.get("optimizer_config", config.get("optimizer"))

@@ -9,8 +9,8 @@ from tf_lso.checkpoints.source import ModelVariable, OptimizerState, Source
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 
-# The group with the variables of one object, in the order in which it made them; as a
-# step of a path it stands before their number.
+# The group with the variables of one object, in the order in which it made them. It is
+# also a step of paths, where the number of the variable follows.
 VARS = "vars"
 
 _OPTIMIZER = ("optimizer",)
@@ -83,14 +83,14 @@ def _optimizer(groups, config):
     if not (outer or inner):
         return None
     state = OptimizerState(class_name=hdf5.class_name(config.get("compile_config")))
-    # Keras 3 saves the count and the scale in the wrapper: alone at first, and later
-    # behind two scalars that mean nothing and before the inner optimizer's again. Keras 2
-    # saves only those.
+    # Keras 3 saves the count and the scale with the wrapper. Old versions save only these
+    # two. Newer ones save two meaningless scalars before them, and the variables of the
+    # inner optimizer a second time after them. Keras 2 saves only the inner variables.
     own = outer[:4] if len(outer) == len(inner) + 4 else outer
     if inner and [entry.shape for entry in own[-2:]] == [(), ()] and len(own) in (2, 4):
         state.count, state.scale = own[-2:]
     state.iterations, *rest = inner or outer
-    if rest and rest[0].shape == ():  # which Keras 2 does not save
+    if rest and rest[0].shape == ():  # Keras 2 does not save it
         state.hyperparameters["learning_rate"] = rest.pop(0)
     state.listed = rest
     return state

@@ -1,18 +1,17 @@
-"""Slots of files that say no more of them than their order."""
+"""Slots of files that list them without names, by their order only."""
 
-from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import Slot
-from tf_lso.optimizers.surface import slots as slots_lib
+from tf_lso.optimizers import table
 
 
 def by_slot(state, optimizer, targets, count):
-    """Return {slot: list of `Slot`} of a file, by the slots' names in OptimizerV2.
+    """Return {name of a slot in OptimizerV2: list of `Slot`} of a file.
 
     Args:
       state: `OptimizerState`.
       optimizer: `OptimizerTargets` of the same class.
       targets: {(slot, variable): Target}, the slots of `optimizer`.
-      count: int, how many variables the optimizer updates.
+      count: int, the number of variables that the optimizer updates.
     """
     slots_of = {a: s for s, names in optimizer.table.items() for a in names.split("|")}
     found = {slots_of.get(name, name): slots for name, slots in state.slots.items()}
@@ -30,12 +29,9 @@ def _of_the_order(entries, optimizer, targets, count):
 
 
 def _names(entries, optimizer, targets, count):
-    """The slot's name for each entry; none where their number does not fit."""
+    """Return the slot's name for each entry; an empty list if their number is wrong."""
     present = {slot for slot, _ in targets}
-    groups = next(
-        (layouts.ORDER[c] for c in optimizer.class_names if c in layouts.ORDER), ()
-    )
-    groups = (tuple(slots_lib.AVERAGE), *groups)
+    groups = (tuple(table.AVERAGE), *table.of(optimizer.class_names).order)
     names = []
     for group in groups:
         made = [slot for slot in group if slot in present]

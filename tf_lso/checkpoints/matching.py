@@ -1,4 +1,4 @@
-"""Which variable of a file is which of a model."""
+"""Match the variables of a file with those of a model."""
 
 import collections
 
@@ -7,11 +7,11 @@ from tf_lso.checkpoints.errors import CheckpointError
 
 
 def match(source, targets, mapping=None):
-    """Return {index in `source.variables`: Target} for all that have a counterpart.
+    """Return {index in `source.variables`: Target} for all variables with a match.
 
-    A variable is known by its way through the model (the second layer's kernel) or by
-    its name and that of its layer. Where both tell of all variables, and not the same,
-    nobody but the user knows which is right.
+    A variable is found by its path in the model (the kernel of the second layer), or by
+    its name and the name of its layer. If both find all variables, but not the same
+    ones, only the user knows which is right.
 
     Args:
       source: `Source`.
@@ -19,7 +19,7 @@ def match(source, targets, mapping=None):
       mapping: dict of names in the file and names in the model, of layers or variables.
 
     Raises:
-      CheckpointError: if a name of `mapping` is unknown, or if the ways and the names
+      CheckpointError: if a name of `mapping` is unknown, or if the paths and the names
         contradict each other.
     """
     mapped = _mapped(source, targets, mapping or {})
@@ -50,7 +50,7 @@ def match(source, targets, mapping=None):
 
 
 def _unique(found, taken):
-    """Those of {index: Target or None} whose target nothing else claims."""
+    """Return the items of {index: Target or None} with a target of their own."""
     claims = collections.Counter(id(target) for target in found.values())
     return {
         index: target
@@ -68,7 +68,7 @@ def _by_way(variable, targets):
 
 
 def _short(name):
-    """The name of the layer and of the variable, without the models around them."""
+    """Return the names of the layer and the variable, without outer models."""
     return tuple(names.plain(name).split("/")[-2:])
 
 
@@ -120,13 +120,13 @@ def _mapped(source, targets, mapping):
 
 
 def _names(variable):
-    """What a variable of a file may be called: by its name, and by its ways."""
+    """Return what users may call a variable of a file: its name and its paths."""
     ways = ["/".join(path) for path in variable.paths]
     return [name for name in (names.plain(variable.entry.name), *ways) if name]
 
 
 def _rest(name, mapping):
-    """The key of `mapping` that stands in a name, the longest, and what follows it."""
+    """Return the longest key of `mapping` in a name, and what follows it."""
     keys = [key for key in mapping if f"/{key}/" in f"/{name}/"]
     if not keys:
         return None

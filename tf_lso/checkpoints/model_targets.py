@@ -1,4 +1,4 @@
-"""The variables of a model that a file is restored into, and the ways to them."""
+"""The variables of a model that a file is restored into, and their paths."""
 
 import collections
 import dataclasses
@@ -14,7 +14,7 @@ from tf_lso.optimizers import checks
 # The attribute with the layers in .keras files of TensorFlow 2.12.
 _ALIASES = {"_layer_checkpoint_dependencies": "layers"}
 
-# Weights that Keras 3 calls otherwise: that of DepthwiseConv1D and 2D.
+# Weights that Keras 3 has renamed, in DepthwiseConv1D and DepthwiseConv2D.
 _RENAMED = {"depthwise_kernel": "kernel"}
 
 _VARIABLE = (tf.Variable, tf.distribute.DistributedValues, keras.Variable)
@@ -22,10 +22,10 @@ _VARIABLE = (tf.Variable, tf.distribute.DistributedValues, keras.Variable)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Target:
-    """A variable that a value of the file is for.
+    """A variable to restore a value of the file into.
 
     Attributes:
-      name: str, what messages call it.
+      name: str, its name in messages.
       variable: the variable.
     """
 
@@ -49,7 +49,7 @@ def is_variable(value):
 
 
 class ModelTargets:
-    """The variables of `model`, by their ways and by their names.
+    """The variables of `model`, by their paths and by their names.
 
     Args:
       model: a built model of Keras 3 or tf_keras.
@@ -99,7 +99,7 @@ def _name(variable):
 
 
 def _child(parent, step):
-    """What a step of a path leads to, None if nothing."""
+    """Return the object that a step of a path leads to, or None."""
     if step.startswith(hdf5.LAYER):
         number = step.removeprefix(hdf5.LAYER)
         layers = [layer for layer in _layers(parent) if layer.weights]
@@ -115,7 +115,7 @@ def _child(parent, step):
 
 
 def _by_class(layers):
-    """The layers of a list by what .keras files call them: dense, dense_1, ..."""
+    """Return {name in .keras files: layer} for a list of layers: dense, dense_1, ..."""
     found, counts = {}, collections.Counter()
     for layer in layers:
         name = _snake_case(type(layer).__name__)
@@ -135,7 +135,7 @@ def _layers(model):
 
 
 def _attribute(parent, name):
-    """An attribute, also where today's layers have it with an underscore before it."""
+    """Return an attribute, which may have an underscore before it today, or None."""
     for spelling in (name, f"_{name}"):
         try:
             return getattr(parent, spelling)
@@ -145,7 +145,7 @@ def _attribute(parent, name):
 
 
 def _own_variable(owner, step):
-    """The variable that a step names among those of a layer, a list or a dict."""
+    """Return the variable that a step names in a layer, a list or a dict, or None."""
     if step.startswith(hdf5.WEIGHT):
         weights = weights_of(owner)
         number = int(step.removeprefix(hdf5.WEIGHT))
@@ -163,7 +163,7 @@ def _own_variable(owner, step):
 
 
 def _made_by(layer):
-    """The variables that a layer itself made, a list."""
+    """Return the variables that a layer itself made, a list."""
     return [
         variable
         for name in (
@@ -178,9 +178,9 @@ def _made_by(layer):
 
 
 def weights_of(layer):
-    """The weights of a layer in the order of .h5 files of Keras 2, a list.
+    """Return the weights of a layer in the order of .h5 files of Keras 2, a list.
 
-    Of a model these are the ones that it made itself.
+    For a model these are the weights that it made itself.
     """
     if _layers(layer) and layer.weights:
         inside = {id(w) for part in _layers(layer) for w in part.weights}

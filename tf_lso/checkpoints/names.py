@@ -1,4 +1,4 @@
-"""What the names of optimizer variables tell of the variables that they belong to.
+"""What the names of optimizer variables tell about the variables they belong to.
 
 | program | variable | its slot "m" |
 |---|---|---|
@@ -7,8 +7,7 @@
 | newer, since 2.11 | `dense/kernel` | `m/dense/kernel` |
 """
 
-from tf_lso.checkpoints import layouts
-from tf_lso.optimizers.surface import slots as slots_lib
+from tf_lso.optimizers import table
 
 
 def plain(name):
@@ -22,10 +21,10 @@ def owner(name, variables, slot=None):
     Args:
       name: str, the name of the optimizer variable.
       variables: list of `ModelVariable`.
-      slot: str, the slot's name, which OptimizerV2 put behind the variable's.
+      slot: str, the slot's name, which OptimizerV2 puts after the variable's name.
 
     Returns:
-      int, or None where no variable of that name exists, or more than one.
+      int, or None if there is no variable of that name, or more than one.
     """
     name = plain(name)
     if slot is not None:
@@ -40,32 +39,31 @@ def owner(name, variables, slot=None):
 
 
 def slot_of(name, class_name):
-    """Return the slot's name that stands in the name of an optimizer variable, or None.
+    """Return the name of the slot in the name of an optimizer variable, or None.
 
     Args:
       name: str, such as "Adam/m/dense/kernel:0" or "Adam/dense/kernel/m:0".
       class_name: str, the class of the optimizer.
     """
-    table = slots_lib.SLOTS.get(class_name, {})
+    facts = table.of([class_name])
     parts = plain(name).split("/")
-    if parts[-1] in table:  # OptimizerV2
+    if parts[-1] in facts.slots:  # OptimizerV2
         return parts[-1]
     known = {
-        **{slot: slot for slot in table},
-        **layouts.VARIABLE_NAMES[""],
-        **layouts.VARIABLE_NAMES.get(class_name, {}),
+        **{slot: slot for slot in (*facts.slots, *table.AVERAGE)},
+        **facts.variable_names,
     }
-    # Behind at most the name of the class.
+    # At most the name of the class comes before it.
     return next((known[part] for part in parts[:2] if part in known), None)
 
 
 def optimizer_class(state):
-    """Return the class of optimizer that the names of its variables tell, or None.
+    """Return the class name that the names of an optimizer's variables tell, or None.
 
-    A name of the user's own tells nothing, nor do those of TensorFlow 2.11-2.15's newer
-    optimizers.
+    If the user named the optimizer, they do not tell it. Nor do the names of the newer
+    optimizers of TensorFlow 2.11-2.15.
     """
     entries = [slot.entry for slots in state.slots.values() for slot in slots]
     first = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
-    known = [name for name in slots_lib.SLOTS if name in first]
+    known = [name for name in table.OPTIMIZERS if name in first]
     return known[0] if len(known) == 1 else None

@@ -1,8 +1,8 @@
 """Reads checkpoints of `tf.train.Checkpoint`, and the variables of SavedModels.
 
-Such a file holds tensors by keys, and a graph of the objects that were saved: which
-attribute of which object led to which tensor. Keys differ between versions; the graph
-tells what they are.
+Such a file holds tensors by keys, and a graph of the saved objects: which attribute of
+which object led to which tensor. The keys differ between versions, but the graph tells
+what they mean.
 """
 
 import collections
@@ -16,11 +16,11 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tf_lso.checkpoints import layouts, names
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
-from tf_lso.optimizers.surface import slots as slots_lib
+from tf_lso.optimizers import table
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
-# What TensorFlow raises of damaged files.
+# What TensorFlow may raise for damaged files.
 _UNREADABLE = (
     tf.errors.OpError,
     IndexError,
@@ -31,16 +31,16 @@ _UNREADABLE = (
     ValueError,
 )
 
-# Ways to one variable that are kept: layers are children by several names.
+# So many paths to one variable are kept: layers are children under several names.
 _MOST_PATHS = 6
 
-# What says that a node is a Keras model, and not an object that holds some.
+# Children of Keras models, which other objects that hold models do not have.
 _OF_A_MODEL = ("layer-", "layer_with_weights-", "_functional", "_operations")
 
 _SLOT_LISTS = {
     attribute
-    for table in (*slots_lib.SLOTS.values(), slots_lib.AVERAGE)
-    for attributes in table.values()
+    for slots in (*(f.slots for f in table.OPTIMIZERS.values()), table.AVERAGE)
+    for attributes in slots.values()
     for attribute in attributes.split("|")
 }
 
@@ -82,7 +82,7 @@ class ObjectGraph:
         self._nodes = proto.nodes
 
     def _check(self, proto):
-        """Refuse a graph that points at objects or tensors that it does not have."""
+        """Raise if the graph refers to objects that it does not have."""
         count = len(proto.nodes)
         if not count:
             raise CheckpointError(
@@ -124,7 +124,7 @@ class ObjectGraph:
         ]
 
     def entry(self, node):
-        """Return the `Entry` of a node that is a variable, None of any other."""
+        """Return the `Entry` of a node, None if the node is no variable."""
         for attribute in self._nodes[node].attributes:
             if attribute.name == "VARIABLE_VALUE":
                 key = attribute.checkpoint_key
@@ -135,11 +135,11 @@ class ObjectGraph:
         return None
 
     def walk(self, start, but=()):
-        """Yield each node below `start` once, and all ways to it.
+        """Yield each node below `start` once, with the paths to it.
 
         Args:
           start: a node.
-          but: nodes that are left out.
+          but: nodes to leave out.
 
         Yields:
           (node, list of paths), nearest first.
@@ -152,14 +152,14 @@ class ObjectGraph:
             yield node, paths[node]
             for name, child in self.children(node):
                 ways = [(*path, name) for path in paths[node][:_MOST_PATHS]]
-                # A node that was passed has told its children already.
+                # A child that was visited already has passed its paths on.
                 paths[child] = (paths[child] + ways)[:_MOST_PATHS]
                 if child not in seen:
                     seen.add(child)
                     queue.append(child)
 
     def inner(self, node):
-        """Return the optimizer of a node: itself or the one it wraps; or None."""
+        """Return the node of the optimizer: this one or the one it wraps, or None."""
         below = dict(self.children(node))
         for name in layouts.INNER:
             if name in below and _iterations(dict(self.children(below[name]))):
@@ -167,7 +167,7 @@ class ObjectGraph:
         return node if _iterations(below) else None
 
     def optimizers(self):
-        """Return {path: node} of the optimizers, the outermost of those that wrap."""
+        """Return {path: node} of the optimizers; of a wrapper and its inner, the wrapper."""
         found, inside = {}, set()
         for node, paths in self.walk(0):
             if node in inside:
@@ -178,7 +178,7 @@ class ObjectGraph:
         return found
 
     def models(self, optimizers):
-        """Return {path: node} of what may be the model, the likeliest first."""
+        """Return {path: node} of the nodes that may be the model, likeliest first."""
         root = self.children(0)
         if any(name.startswith(_OF_A_MODEL) for name, _ in root):
             return {"": 0}
@@ -188,7 +188,7 @@ class ObjectGraph:
             if node not in optimizers and self.entry(node) is None
         }
         found = {name: node for name, node in found.items() if self._variables(node)}
-        return {**found, "": 0}  # or a model of a class of one's own, saved by itself
+        return {**found, "": 0}  # the root may be a model of a user's class
 
     def _variables(self, start, but=()):
         """Return {node: (entry, paths)} of the variables below a node."""
@@ -202,7 +202,7 @@ class ObjectGraph:
         """Return the `Source` of a model and an optimizer, given by nodes or None."""
         optimizers = set(self.optimizers().values())
         found = {} if model is None else self._variables(model, optimizers)
-        if model == 0:  # tf.train.Checkpoint's own
+        if model == 0:  # the root also has the counter of tf.train.Checkpoint
             found = {n: (e, p) for n, (e, p) in found.items() if e.name != SAVE_COUNTER}
         index = {node: i for i, node in enumerate(found)}
         variables = [ModelVariable(entry, paths) for entry, paths in found.values()]
@@ -261,12 +261,12 @@ class ObjectGraph:
         return node
 
     def layout(self, node):
-        """Return the row of `layouts.LAYOUTS` that the optimizer at a node has."""
+        """Return the layout of the optimizer at a node, a key of `layouts.LAYOUTS`."""
         inner = self.inner(node)
         below = dict(self.children(inner))
         if "iter" in below:
             return "v2" if inner == node else "2.0-2.2"
-        # Keras 3's optimizers list the model variables too; tf_lso's have them inside.
+        # Optimizers of Keras 3 also list the model variables; in tf_lso's the inner one does.
         return "keras3" if "_trainable_variables" in below else "new"
 
 
@@ -274,7 +274,7 @@ SAVE_COUNTER = "save_counter"
 
 
 def _iterations(below):
-    """The node of the step counter among children, or None."""
+    """Return the node of the step counter among children, or None."""
     return next((below[n] for n in layouts.ITERATIONS if n in below), None)
 
 

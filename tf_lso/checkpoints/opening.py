@@ -1,4 +1,4 @@
-"""Finds out what a path holds, and opens it."""
+"""Find out what a path is, and open it."""
 
 import functools
 import os
@@ -14,15 +14,15 @@ _H5 = (".h5", ".hdf5", ".hdf")
 
 
 def sources(path, names=None):
-    """Return functions that make the `Source`s which a path may mean, likeliest first.
+    """Return functions that make the possible `Source`s of a path, likeliest first.
 
     A checkpoint of several models or optimizers has one for each pair of them.
 
     Args:
       path: str or path: a checkpoint (with or without ".index"), a directory of
-        checkpoints, whose latest is meant, a SavedModel, an .h5, .keras or .weights.h5
-        file.
-      names: dict, "model" and "optimizer" -> how the checkpoint calls them.
+        checkpoints, which means the latest one, a SavedModel, or an .h5, .keras or
+        .weights.h5 file.
+      names: dict of "model" and "optimizer", and their names in the checkpoint.
 
     Raises:
       CheckpointError: if there is no such file, or it cannot be read.
@@ -47,7 +47,7 @@ def sources(path, names=None):
 
 
 def _prefix(path):
-    """The checkpoint that a path means, without ".index"."""
+    """Return the checkpoint that a path means, without ".index"."""
     if os.path.isdir(path):
         latest = tf.train.latest_checkpoint(path)
         if latest is None:

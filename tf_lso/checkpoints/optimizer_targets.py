@@ -9,12 +9,12 @@ from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import Target
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers.faces import keras3
-from tf_lso.optimizers.surface import slots
+from tf_lso.optimizers.surface.legacy import slots
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
 class OptimizerTargets:
-    """The state of `optimizer`, which is built on the model's variables.
+    """The variables of `optimizer`.
 
     Args:
       optimizer: a tf_lso.LossScaleOptimizer, or an optimizer of Keras 3 or tf_keras.
@@ -39,7 +39,7 @@ class OptimizerTargets:
 
     @property
     def class_names(self):
-        """The names of the classes of the inner optimizer, the nearest first."""
+        """The class names of the inner optimizer, its own class first."""
         return [cls.__name__ for cls in type(self.inner).__mro__]
 
     @property
@@ -48,7 +48,7 @@ class OptimizerTargets:
         return self._face._family
 
     def build(self, variables):
-        """Make the variables of the optimizer, if it has none yet."""
+        """Create the variables of the optimizer if it has none yet."""
         if self.is_wrapper:
             self.optimizer.build(variables)
         elif self.family == "legacy":
@@ -69,7 +69,7 @@ class OptimizerTargets:
 
     @property
     def order(self):
-        """The model variables in the order that the optimizer was built on, or None."""
+        """The model variables in the order of the build, None if that is unknown."""
         if self.family == "keras3":
             return list(self.inner._trainable_variables)
         return None
@@ -113,7 +113,7 @@ class OptimizerTargets:
 
     @property
     def scalars(self):
-        """Return {name: Target} of variables that are neither slots nor counters."""
+        """{name: Target} of variables that are neither slots nor counters."""
         for name in ("_u_product", "_m_cache"):
             variable = getattr(self.inner, name, None)
             if variable is not None:
@@ -122,7 +122,7 @@ class OptimizerTargets:
 
     @property
     def loss_scale(self):
-        """Return {"scale": Target, "count": Target}; nothing where it is fixed."""
+        """{"scale": Target, "count": Target}; empty if the scale is fixed."""
         state = self.optimizer.loss_scale_state if self.is_wrapper else None
         if not isinstance(state, loss_scale_lib.DynamicLossScale):
             return {}
@@ -148,7 +148,7 @@ class OptimizerTargets:
             return None
 
     def decays_by(self, rate):
-        """Whether the learning rate is that of OptimizerV2 with this `decay`."""
+        """Whether the learning rate is what OptimizerV2 computed with this `decay`."""
         schedule = self.inner._learning_rate
         return (
             type(schedule).__name__ == "InverseTimeDecay"

@@ -1,6 +1,6 @@
-"""Plans a restore: what goes where, before anything is written.
+"""Plan a restore: what goes where, before anything is written.
 
-`make` asks a `Source` and the targets, and returns a `Plan`; `Plan.apply` writes.
+`make` compares a `Source` with the targets and returns a `Plan`. `Plan.apply` writes.
 """
 
 import dataclasses
@@ -11,9 +11,9 @@ import numpy as np
 from tf_lso.checkpoints import listed, matching
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
-from tf_lso.optimizers.surface import slots as slots_lib
+from tf_lso.optimizers import table
 
-# Hyperparameters that today's optimizers do not have, and the value that means nothing.
+# Hyperparameters that today's optimizers lack -> the value that has no effect.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}
 
 
@@ -30,7 +30,7 @@ class Step:
     target: object
 
     def value(self, source):
-        """Return the value, an array of the shape and dtype of the target."""
+        """Read the value, an array of the shape and dtype of the target."""
         value = np.asarray(source.read(self.entry))
         if value.shape != self.target.shape:
             raise CheckpointError(
@@ -48,7 +48,7 @@ class Plan:
       source: the `Source`.
       report: the `Report`.
       steps: list of `Step`.
-      settings: list of functions without arguments, which set hyperparameters.
+      settings: list of functions without arguments that set hyperparameters.
     """
 
     source: object
@@ -57,7 +57,7 @@ class Plan:
     settings: list = dataclasses.field(default_factory=list)
 
     def apply(self, progress=iter):
-        """Read all, and only then write all: a damaged file changes nothing."""
+        """Read all values before writing any, so that a damaged file changes nothing."""
         values = [step.value(self.source) for step in progress(self.steps)]
         for step, value in zip(self.steps, values):
             step.target.variable.assign(value)
@@ -106,7 +106,7 @@ def _problem(entry, target):
 
 
 def make(source, model, optimizer, mapping=None):
-    """Return the `Plan` for a file.
+    """Return the `Plan` to restore a file.
 
     Args:
       source: `Source`.
@@ -115,8 +115,8 @@ def make(source, model, optimizer, mapping=None):
       mapping: dict, see `matching.match`.
 
     Raises:
-      CheckpointError: if the file is of another optimizer, or a number in it is damaged,
-        or names and places contradict each other.
+      CheckpointError: if the file is from another optimizer class, a number in it is
+        damaged, or names and paths contradict each other.
     """
     plan = Plan(source, Report(source.path, source.layout))
     matched = matching.match(source, model, mapping)
@@ -150,12 +150,12 @@ def _plan_optimizer(plan, source, model, optimizer, matched):
 
 
 def check_class(source, optimizer):
-    """Refuse a file of another class of optimizer, whose slots mean something else."""
+    """Raise if the file is from a class of optimizer whose slots mean something else."""
     state = source.optimizer
     name = None if state is None else state.class_name
-    if name not in slots_lib.SLOTS or name in optimizer.class_names:
+    if name not in table.OPTIMIZERS or name in optimizer.class_names:
         return
-    if slots_lib.SLOTS[name] | slots_lib.AVERAGE != optimizer.table:
+    if table.of([name]).slots | table.AVERAGE != optimizer.table:
         raise CheckpointError(
             f"{source.path}: the optimizer in the file is of the class {name}, but "
             f"'optimizer' is of {optimizer.class_names[0]}. Pass an optimizer of the "
@@ -183,7 +183,7 @@ def _plan_slots(plan, state, model, optimizer, matched):
         if key in found:
             plan.move(found[key], target)
         elif key[0] == "momentum" and optimizer.hyperparameter("momentum") == 0:
-            # tf_keras makes it all the same; TensorFlow 2.9 and 2.10 did not.
+            # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
             plan.report.kept.append((target.name, "the momentum is 0"))
         else:
             plan.report.missing.append(target.name)
@@ -209,14 +209,14 @@ def _plan_hyperparameters(plan, state, optimizer):
         elif now is None and name == "decay" and optimizer.decays_by(value):
             plan.report.restored.append((entry.key, target))
         elif now is None and name == "decay" and "Nadam" in optimizer.class_names:
-            # Not of the learning rate, but of the momentum.
+            # This decay is not of the learning rate, but of the momentum.
             plan.report.kept.append((target, "today's Nadam has a schedule of its own"))
         elif now is None:
             plan.report.wrong.append((entry.key, target, _no_such(name, value)))
         elif np.float32(now) == np.float32(value):
             plan.report.restored.append((entry.key, target))
         else:
-            # The shortest number that is this float32: 0.9 and not 0.8999999762.
+            # The shortest number with this float32 value: 0.9 instead of 0.8999999762.
             number = float(str(np.float32(value)))
             plan.settings.append(
                 lambda name=name, number=number: optimizer.set_hyperparameter(

@@ -1,7 +1,7 @@
-"""Reads all names and attributes of an HDF5 file, in a process of its own.
+"""Reads all names and attributes of an HDF5 file, as a separate process.
 
-Run by its path, with the path of an .h5 or .keras file. HDF5 keeps no sums: of a damaged
-file the library may never come back, or end the process.
+Run this file with the path of an .h5 or .keras file. HDF5 has no checksums: with a damaged
+file the library may hang, or end the process.
 """
 
 import sys
@@ -11,7 +11,7 @@ import h5py
 
 
 def read(file):
-    """Read what says where the values are, and not the values."""
+    """Read what says where the values are, but not the values."""
 
     def visit(_, item):
         for name in item.attrs:
@@ -24,7 +24,7 @@ def read(file):
 
 
 def main(path):
-    """Read the HDF5 file at `path`, or that within the .keras file there."""
+    """Read the HDF5 file at `path`, or the one in the .keras file there."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             with archive.open("model.weights.h5") as inside, h5py.File(inside) as file:

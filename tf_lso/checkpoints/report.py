@@ -11,14 +11,14 @@ class Report:
 
     Attributes:
       path: str, the file.
-      layout: str, how it was written: a row of compat_docs/checkpoints.md.
+      layout: str, how it was written: a key of `layouts.LAYOUTS`.
       restored: list of (key in the file, name of the variable).
       converted: list of (key in the file, name of the variable, how).
-      kept: list of (name of the variable, why): what the file does not store, by its
-        nature, and what therefore stays as it was.
-      missing: list of names of variables that the file should have and has not.
+      kept: list of (name of the variable, why) of variables that such a file does not
+        store, so that they keep their values.
+      missing: list of names of variables that the file should have but lacks.
       wrong: list of (key in the file, name of the variable, what does not fit).
-      unused: list of keys in the file that nothing asked for.
+      unused: list of keys in the file that were not used.
     """
 
     path: str
@@ -32,7 +32,7 @@ class Report:
 
     @property
     def complete(self):
-        """Whether nothing is missing and nothing does not fit, a bool."""
+        """Whether nothing is missing or wrong, a bool."""
         return not self.missing and not self.wrong
 
     def __str__(self):

@@ -1,38 +1,49 @@
-"""`restore`: what legacy programs saved, into a model and an optimizer of today."""
+"""`restore`: read what legacy programs saved into today's model and optimizer."""
 
 import contextlib
+import os
+from typing import Any
 
 from tf_lso import wrapping
 from tf_lso.checkpoints import opening, plan
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
+from tf_lso.checkpoints.report import Report
 
 
-def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=None):
+def restore(
+    path: str | os.PathLike[str],
+    *,
+    model: Any,
+    optimizer: Any = None,
+    partial: bool = False,
+    mapping: dict[str, str] | None = None,
+    names: dict[str, str] | None = None,
+) -> Report:
     """Restore a file of any generation into a model and its optimizer.
 
     Reads checkpoints of `tf.train.Checkpoint` and `model.save_weights`, SavedModels, and
     .h5 and .keras files, written by TensorFlow 2.0-2.15, by tf_keras or by Keras 3, with
-    or without a loss scale: weights, slots, the step counter, hyperparameters, the loss
-    scale and its count. All is planned before anything is written: where something is
-    missing or does not fit, nothing changes.
+    or without a loss scale. Restores weights, slots, the step counter, hyperparameters,
+    the loss scale and its count. If something is missing or does not fit, nothing
+    changes.
 
     Args:
       path: str or path: a checkpoint, with or without ".index"; a directory of
-        checkpoints, of which the latest is taken; a SavedModel; an .h5, .keras or
-        .weights.h5 file.
+        checkpoints, whose latest is read; a SavedModel; or an .h5, .keras or .weights.h5
+        file.
       model: a built model of Keras 3 or tf_keras, of the architecture that was saved.
       optimizer: a `tf_lso.LossScaleOptimizer`, or an optimizer of Keras 3 or tf_keras,
-        of the class that was saved. It is built if it was not. None restores the model
+        of the class that was saved. It is built if necessary. None restores the model
         alone.
-      partial: bool, whether to restore what fits where not all does.
-      mapping: dict of names of layers or variables in the file and the names of those
-        that take their place, where layers are named or ordered differently:
-        {"dense_7": "head", "embed/table": "embedding/embeddings"}. In the file also the
-        way to a layer serves ("layer_with_weights-0").
-      names: dict, what the checkpoint calls the two where it has several:
-        {"model": "generator", "optimizer": "generator_optimizer"}.
+      partial: bool, whether to restore what fits if not everything fits.
+      mapping: dict of names in the file and names in the model, of layers or variables
+        that are named or ordered differently:
+        {"dense_7": "head", "embed/table": "embedding/embeddings"}. For the file, paths to
+        layers can be used too ("layer_with_weights-0").
+      names: dict, the names of the model and the optimizer in a checkpoint that has
+        several: {"model": "generator", "optimizer": "generator_optimizer"}.
 
     Returns:
       A `Report`, which names every key and variable.
@@ -42,7 +53,6 @@ def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=N
       TypeError: if `optimizer` is no optimizer.
 
     Example:
-
     >>> import tempfile
     >>> import tensorflow as tf
     >>> import tf_lso
@@ -57,8 +67,8 @@ def restore(path, *, model, optimizer=None, partial=False, mapping=None, names=N
     >>> report.complete, report.layout
     (True, 'keras3')
 
-    Source: what `tf.train.Checkpoint.restore` did in TensorFlow 2.0-2.15 for the
-    programs of the same version.
+    Source: in TensorFlow 2.0-2.15 `tf.train.Checkpoint.restore` did this for checkpoints
+    of the same version.
     """
     with contextlib.ExitStack() as stack:
         sources = [stack.enter_context(s()) for s in opening.sources(path, names)]
@@ -73,8 +83,14 @@ def fill(sources, model, optimizer, partial=False, mapping=None, progress=iter):
 
     Args:
       sources: list of `Source`, of one file.
-      model, optimizer, partial, mapping: as of `restore`.
+      model: as for `restore`.
+      optimizer: as for `restore`.
+      partial: as for `restore`.
+      mapping: as for `restore`.
       progress: function that gets the list of tensors and returns an iterable of them.
+
+    Raises:
+      CheckpointError: if no source fits, and `partial` is false.
     """
     targets = ModelTargets(model)
     wanted = None if optimizer is None else OptimizerTargets(optimizer)
@@ -104,7 +120,7 @@ def _likeliest(sources, targets, optimizer, mapping):
         raise errors[0]
     best = min(tuple(rank) for *rank, _ in plans)
     found = [made for *rank, made in plans if tuple(rank) == best]
-    # The same tensors into the same variables, by other ways, are no other plan.
+    # Plans that move the same tensors to the same variables are the same plan.
     if len({made.moves() for made in found}) > 1 and best[0] == 0:
         raise CheckpointError(
             f"{found[0].source.path}: has several models or optimizers that fit. Say "
@@ -125,5 +141,5 @@ def _refusal(report):
     return (
         f"{report.path} does not fit, and nothing was changed. {report.summary()}.{shown}"
         f"{more}\nPass partial=True to restore what fits, or mapping={{name in the file: "
-        "name in the model} where layers are named or ordered differently."
+        "name in the model} if layers are named or ordered differently."
     )

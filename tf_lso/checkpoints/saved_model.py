@@ -1,4 +1,4 @@
-"""Reads what a SavedModel of Keras 2 says of the model that it was made of."""
+"""Reads the configs in a SavedModel of Keras 2."""
 
 import json
 import os
@@ -14,9 +14,9 @@ _MODELS = ("_tf_keras_model", "_tf_keras_network", "_tf_keras_sequential")
 
 
 def architecture(path):
-    """Return the config of the model in a SavedModel, and what it was compiled with.
+    """Return the config of the model in a SavedModel, and its compile config.
 
-    Both are dicts, or None if it has none. Nothing of the SavedModel is run.
+    Each is a dict, or None if the SavedModel has none. No code in it is run.
     """
     found = _of_metadata(path) if _has(path, _METADATA) else _of_graph(path)
     for identifier, text in found:
@@ -32,7 +32,7 @@ def architecture(path):
 
 
 def _with_tuples(value):
-    """Decode what the metadata have in place of a tuple or a shape."""
+    """Decode tuples and shapes in the metadata."""
     if value.get("class_name") in ("__tuple__", "TensorShape") and "items" in value:
         return tuple(value["items"])
     return value
@@ -67,9 +67,9 @@ def _of_metadata(path):
 
 
 def _saved_metadata():
-    """An empty message of the kind in keras_metadata.pb.
+    """Return an empty message of the type in keras_metadata.pb.
 
-    Only Keras 2 has the class of it; what is read here are two of its fields.
+    Only Keras 2 has its class. Here the class has only the two fields that are read.
     """
     file = descriptor_pb2.FileDescriptorProto(
         name="tf_lso/keras_metadata.proto", package="tf_lso.keras_metadata"

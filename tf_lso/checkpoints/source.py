@@ -1,7 +1,7 @@
-"""What a file holds, told the same way for every layout.
+"""What a file holds, in the same form for every layout.
 
-A reader makes a `Source` of a file; `plan` asks nothing else. A tensor is read when
-`Source.read` is called with its entry, and not before.
+Each reader makes a `Source` from a file, and `plan` uses only that. Tensors are read when
+`Source.read` is called with their entries, and not before.
 """
 
 import dataclasses
@@ -13,8 +13,8 @@ class Entry:
     """One tensor of a file.
 
     Attributes:
-      key: str, where it stands in the file.
-      name: str, what the variable was called in the program that wrote it, or "".
+      key: str, its key in the file.
+      name: str, the name of the variable in the program that wrote the file, or "".
       shape: tuple of int.
       dtype: str, such as "float32".
     """
@@ -32,7 +32,7 @@ class ModelVariable:
     Attributes:
       entry: its `Entry`.
       paths: tuple of paths, each a tuple of the steps that lead to it from the model:
-        attributes, and the steps of `layouts`.
+        attributes, `hdf5.LAYER`, `hdf5.WEIGHT` and `keras_archive.VARS` with a number.
     """
 
     entry: Entry
@@ -46,8 +46,8 @@ class Slot:
     Attributes:
       entry: its `Entry`.
       variable: int, the index in `Source.variables` of the variable that it belongs to,
-        or None where the file does not say.
-      position: int, its place among the slots of its kind.
+        or None if the file does not say it.
+      position: int, its position among the slots of the same name.
     """
 
     entry: Entry
@@ -60,13 +60,13 @@ class OptimizerState:
     """The optimizer in a file.
 
     Attributes:
-      class_name: str, or None where the file does not say.
+      class_name: str, or None if the file does not say it.
       iterations: the `Entry` of the step counter, or None.
-      hyperparameters: dict of name and `Entry`, as OptimizerV2 called them.
-      slots: dict of a slot's name, as the file has it, and list of `Slot`.
+      hyperparameters: dict of name in OptimizerV2 and `Entry`.
+      slots: dict of slot name in the file and list of `Slot`.
       scalars: dict of name and `Entry`, such as Nadam's "momentum_cache".
-      listed: list of `Entry` in the order in which the newer optimizers make their
-        variables, the counter apart, where the file says no more than that.
+      listed: list of `Entry` without names, in the order in which the newer optimizers
+        make their variables, without the counter.
       scale: the `Entry` of the loss scale, or None.
       count: the `Entry` of the count of finite steps, or None.
     """
@@ -83,18 +83,18 @@ class OptimizerState:
 
 @dataclasses.dataclass
 class Source:
-    """A file that was opened.
+    """An open file.
 
     Attributes:
       path: str.
-      layout: str, a row of the table in compat_docs/checkpoints.md.
+      layout: str, a key of `layouts.LAYOUTS`.
       variables: list of `ModelVariable`, in the order in which they were made.
       optimizer: `OptimizerState`, or None if the file has none.
       keys: list of str, all tensors of the file.
       read: function of an `Entry` that returns its value, a NumPy array.
       close: function that closes the file.
-      architecture: function that returns the config of the model and what it was compiled
-        with, two dicts, or None for what the file does not say.
+      architecture: function that returns the config of the model and its compile config,
+        each a dict, or None if the file does not have it.
     """
 
     path: str

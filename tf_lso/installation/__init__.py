@@ -1,50 +1,51 @@
-"""Put tf_lso where old programs look for the old names, and take it away again."""
+"""Make the old names lead to tf_lso, and undo it."""
 
 import functools
 import sys
 import threading
+from typing import Any
 
 from tf_lso import environment
 from tf_lso.installation import hooks
 from tf_lso.keras_patches import ledger as ledger_lib
 
 _lock = threading.RLock()
-_installed = None  # the ledger of what is in force
+_installed: ledger_lib.Ledger | None = None  # the ledger of the current installation
 
 
 class Handle:
-    """What `install` returns: takes back what was installed.
+    """What `install` returns: it can undo the installation.
 
-    As a context manager it does so at the end of the block, unless it was installed
-    before the block already.
+    As a context manager it does so at the end of the block, unless tf_lso was already
+    installed before the block.
     """
 
-    def __init__(self, installed_here):
+    def __init__(self, installed_here: bool) -> None:
         self._installed_here = installed_here
 
-    def uninstall(self):
-        """Leave TensorFlow and Keras as they were before `install`; once is enough."""
+    def uninstall(self) -> None:
+        """Restore TensorFlow and Keras as before `install`. A second call does nothing."""
         _uninstall()
 
-    def __enter__(self):
+    def __enter__(self) -> "Handle":
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         if self._installed_here:
             self.uninstall()
 
 
-def install(*, usage=None):
-    """Make every old spelling of the loss-scaling API resolve to tf_lso.
+def install(*, usage: Any = None) -> Handle:
+    """Make every old spelling of the loss-scaling API lead to tf_lso.
 
-    `tf.keras.mixed_precision.experimental`, `tf.train.experimental`,
+    This covers `tf.keras.mixed_precision.experimental`, `tf.train.experimental`,
     `from tensorflow.keras.mixed_precision import experimental` and all the others, also
-    for modules that were imported before. `compile` wraps the optimizers of
-    mixed_float16 models by tf_lso, and Keras 3's optimizers answer to their old
-    attributes (`lr`, ...). Calling it again changes nothing.
+    in modules that were imported before. `compile` wraps the optimizers of
+    mixed_float16 models by tf_lso, and Keras 3's optimizers have their old attributes
+    (`lr`, ...). A second call changes nothing.
 
     Args:
-      usage: a `Usage` that is to note which old names the program uses, or None.
+      usage: a `Usage` that notes which old names the program uses, or None.
 
     Returns:
       A `Handle` with `uninstall()`, also a context manager.
@@ -53,7 +54,6 @@ def install(*, usage=None):
       ImportError: if TensorFlow or Keras is of a version that tf_lso does not support.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> with tf_lso.install():
@@ -84,7 +84,6 @@ def uninstall():
     once a policy of tf_lso is set. The next such optimizer or policy does it again.
 
     Example:
-
     >>> import tf_lso
     >>> handle = tf_lso.install()
     >>> tf_lso.uninstall()
@@ -107,7 +106,7 @@ def _apply(ledger, usage):
     environment.require_tensorflow()
     import keras
 
-    # The mirrors first: they take hold of what is replaced.
+    # The mirrors come first: they keep the originals of what is replaced.
     from tf_lso import compat, mixed_precision, train  # noqa: F401
     from tf_lso import keras as keras_mirror  # noqa: F401
     from tf_lso.installation import attributes, callbacks, namespaces, spellings

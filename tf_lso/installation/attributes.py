@@ -1,7 +1,7 @@
-"""Attributes and arguments of old that Keras 3's optimizers get.
+"""Old attributes and arguments for Keras 3's optimizers.
 
-Programs read them through a wrapper (`opt.inner_optimizer.lr`) or where a switch leaves
-the wrapper out (`if use_float16: opt = LossScaleOptimizer(opt)`).
+Programs use them through a wrapper (`opt.inner_optimizer.lr`), or on an optimizer that
+they did not wrap (`if use_float16: opt = LossScaleOptimizer(opt)`).
 """
 
 import functools
@@ -9,19 +9,19 @@ import functools
 import keras
 import tensorflow as tf
 
-# Private: `import tensorflow.keras.backend` makes a copy of the public module, from this.
+# Private: `import tensorflow.keras.backend` copies the public module from this one.
 from keras.src.legacy import backend as legacy_backend
 
 from tf_lso.optimizers import checks
 from tf_lso.optimizers.faces import keras3 as keras3_face
-from tf_lso.optimizers.surface import scheduled
+from tf_lso.optimizers.surface.legacy import scheduled
 from tf_lso.scaling import as_tensor
 
 _OWNER = keras.optimizers.Optimizer
 
 
 def _learning_rate(self):
-    """The learning rate, a TensorFlow variable, by its name of TensorFlow 2.0-2.10."""
+    """The learning rate as a TensorFlow variable, as in TensorFlow 2.0-2.10."""
     return checks.raw(self.learning_rate)
 
 
@@ -64,15 +64,15 @@ def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
 
 
 def _create_all_weights(self, var_list):
-    """Create the variables of the optimizer for those model variables, once."""
+    """Create the variables of the optimizer for these model variables, once."""
     self.build(list(var_list))
 
 
 def _create_hypers(self):
-    """Do nothing: hyperparameters are there from the start."""
+    """Do nothing: hyperparameters exist from the start."""
 
 
-# Name -> what stands for it, where the class has none of its own.
+# Name -> attribute that the class gets if it has none of that name.
 ATTRIBUTES = {
     "lr": property(_learning_rate, _set_learning_rate),
     "_decayed_lr": _decayed_lr,
@@ -89,7 +89,7 @@ def apply(ledger):
     """Give Keras 3's optimizers the old attributes and arguments.
 
     Args:
-      ledger: `Ledger` to change by.
+      ledger: the `Ledger` that makes the changes.
     """
     for name, value in ATTRIBUTES.items():
         if not hasattr(_OWNER, name):
@@ -105,7 +105,7 @@ def apply(ledger):
         if hasattr(module, "set_value"):
             ledger.set_attribute(module, "set_value", _set_value)
             ledger.set_attribute(module, "get_value", _get_value(module.get_value))
-    # Of the class that all have in common; none is made, which would start TensorFlow.
+    # The class that all variables have in common. An instance would start TensorFlow.
     of_keras = [c for c in keras.Variable.__mro__ if c.__module__.startswith("keras.")]
     variable = of_keras[-1]
     for name, number in (("__int__", int), ("__float__", float)):
@@ -114,7 +114,7 @@ def apply(ledger):
 
 
 def _as_schedule(keras_learning_rate):
-    """Hands out a rate that also answers as its schedule, where there is one."""
+    """Return a property whose rate also serves as its schedule, if there is one."""
 
     def learning_rate(self):
         return scheduled.of(self, keras_learning_rate.fget(self))
@@ -129,7 +129,7 @@ def _as_number(number):
 
 
 def _get_value(keras_get_value):
-    """Reads a loss scale too, which Keras takes for no tensor."""
+    """Return a `get_value` that also reads loss scales, which Keras would refuse."""
 
     @functools.wraps(keras_get_value)
     def get_value(x):
@@ -140,17 +140,17 @@ def _get_value(keras_get_value):
     return get_value
 
 
-# --- Methods of Keras 3's optimizers that do something more. Private ones, since Keras
-# has no public way between the learning rate and the update; tests/installation/
-# test_attributes.py fails when they move.
+# --- Methods of Keras 3's optimizers that are replaced. Some are private, since Keras has
+# no public access between the learning rate and the update.
+# tests/installation/test_attributes.py fails when they move.
 
 
-# Arguments of TensorFlow 2.9-2.15 that say nothing of the updates.
+# Arguments of TensorFlow 2.9-2.15 that do not change the updates.
 _WITHOUT_EFFECT = ("jit_compile", "is_legacy_optimizer")
 
 
 def _init(keras_init):
-    """Takes `lr` and `decay`, as the optimizers of TensorFlow 2.0-2.10 did."""
+    """Return an `__init__` that takes `lr` and `decay`, as in TensorFlow 2.0-2.10."""
 
     def __init__(self, *args, **kwargs):
         decay = kwargs.pop("decay", None)
@@ -170,9 +170,9 @@ def _init(keras_init):
 
 
 def _apply_gradients(keras_apply_gradients):
-    """Takes the further arguments that `apply_gradients` had until Keras 3.
+    """Return an `apply_gradients` that takes all arguments it had before Keras 3.
 
-    Optimizers of users that override it pass them on to this one.
+    Users' optimizers that override the method pass them on.
     """
 
     def apply_gradients(
@@ -194,7 +194,7 @@ def _apply_gradients(keras_apply_gradients):
 
 
 def _update_step(keras_update_step):
-    """Divides the learning rate by `1 + decay * iterations`, the legacy formula."""
+    """Return an update whose learning rate is divided by `1 + decay * iterations`."""
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
         return keras_update_step(
@@ -217,15 +217,15 @@ def _decayed(optimizer, learning_rate):
 
 
 def _current_learning_rate(keras_current):
-    """Calls schedules with a float32 step, as the optimizers of 2.0-2.10 did.
+    """Return a method that calls schedules with a float32 step, as in 2.0-2.10.
 
-    Schedules of users take roots of it, which TensorFlow has for floats only.
+    Users' schedules take roots of the step, and TensorFlow's roots need floats.
     """
 
     def _get_current_learning_rate(self):
         rate = self._learning_rate
         if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
-            # As Keras 3 does it: under gradient accumulation this counts micro-steps.
+            # As in Keras 3: with gradient accumulation this counts micro-steps.
             steps = keras3_face._iteration_variable(self)
             return rate(tf.cast(checks.raw(steps), tf.float32))
         return keras_current(self)
@@ -234,7 +234,7 @@ def _current_learning_rate(keras_current):
 
 
 def _config(keras_config):
-    """Adds `decay`, which `from_config` hands to the constructor again."""
+    """Return a `get_config` that adds `decay` for `from_config`."""
 
     def get_config(self):
         config = keras_config(self)
@@ -257,6 +257,6 @@ _REPLACED = {
 def _set_value(x, value):
     """Set a variable of TensorFlow or Keras to an array, a number or a tensor.
 
-    Keras 3's own fails for Keras 3's variables, such as `optimizer.learning_rate`.
+    Keras 3's own function fails for its variables, such as `optimizer.learning_rate`.
     """
     x.assign(tf.cast(tf.convert_to_tensor(value), checks.raw(x).dtype))

@@ -1,6 +1,6 @@
-"""Attributes and arguments of old that tf_keras's newer optimizers get.
+"""Old attributes and arguments for tf_keras's newer optimizers.
 
-They are what `tf.keras.optimizers` has with TF_USE_LEGACY_KERAS=1, also for programs
+With TF_USE_LEGACY_KERAS=1 `tf.keras.optimizers` has these optimizers, also for programs
 that were written before TensorFlow 2.11 made them the default.
 """
 
@@ -19,7 +19,7 @@ _at_step = threading.local()
 
 
 def _decayed(optimizer, rate):
-    """A learning rate by the formula of `decay`, 0 where there is none."""
+    """Return a learning rate reduced by the formula of `decay`."""
     decay = optimizer.__dict__.get("decay", 0.0)
     if not decay:
         return rate
@@ -29,7 +29,7 @@ def _decayed(optimizer, rate):
 
 
 def _scheduled(optimizer, schedule):
-    """What a schedule gives for the next step, which it gets as a float32."""
+    """Return a schedule's rate for the next step, which it gets as a float32."""
     return tf.convert_to_tensor(schedule(tf.cast(optimizer.iterations, tf.float32)))
 
 
@@ -68,7 +68,7 @@ def apply(ledger):
     """Give tf_keras's newer optimizers the old attributes and arguments.
 
     Args:
-      ledger: `Ledger` to change by.
+      ledger: the `Ledger` that makes the changes.
     """
     for name, value in ATTRIBUTES.items():
         if not hasattr(_OWNER, name):
@@ -81,12 +81,12 @@ def apply(ledger):
     ledger.set_attribute(_OWNER, "learning_rate", _learning_rate(_OWNER.learning_rate))
 
 
-# --- Private methods, since the class refuses these arguments before any public one;
-# tests/installation/test_attributes.py fails when they move.
+# --- Private methods, since the class refuses these arguments before any public method
+# runs. tests/installation/test_attributes.py fails when they move.
 
 
 def _process_kwargs(original):
-    """Keeps `lr`, which tf_keras only warns of, and `decay`, which it refuses."""
+    """Keep `lr`, which tf_keras only warns about, and `decay`, which it refuses."""
 
     def _process_kwargs(self, kwargs):
         self.__dict__["_old_lr"] = kwargs.pop("lr", None)
@@ -99,7 +99,7 @@ def _process_kwargs(original):
 
 
 def _build_learning_rate(original):
-    """Takes that `lr`, and calls a schedule with a float32 step."""
+    """Use that `lr`, and call a schedule with a float32 step."""
 
     def _build_learning_rate(self, learning_rate):
         lr = self.__dict__.pop("_old_lr", None)
@@ -118,7 +118,7 @@ def _build_learning_rate(original):
 
 
 def _compute_current_learning_rate(original):
-    """The same at each step."""
+    """Call the schedule in the same way at each step."""
 
     def _compute_current_learning_rate(self):
         if _is_schedule(self._learning_rate) and hasattr(
@@ -132,7 +132,7 @@ def _compute_current_learning_rate(original):
 
 
 def _update_step(original):
-    """Lets the update read the decayed learning rate, which others must not."""
+    """Make the update, and nothing else, read the decayed learning rate."""
 
     def _update_step(self, gradient, variable):
         _at_step.now = True
@@ -153,7 +153,7 @@ def _learning_rate(original):
 
 
 def _config(original):
-    """Adds `decay`, which `from_config` hands to the constructor again."""
+    """Return a `get_config` that adds `decay` for `from_config`."""
 
     def get_config(self):
         config = original(self)

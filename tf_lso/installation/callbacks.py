@@ -1,10 +1,10 @@
-"""The name that callbacks of old logged the learning rate by."""
+"""The name under which callbacks used to log the learning rate."""
 
 import functools
 
 import keras
 
-# Since Keras 3 they log it as "learning_rate".
+# Keras 3 logs it as "learning_rate".
 CALLBACKS = (
     keras.callbacks.LearningRateScheduler,
     keras.callbacks.ReduceLROnPlateau,
@@ -12,10 +12,10 @@ CALLBACKS = (
 
 
 def apply(ledger):
-    """Let Keras 3's callbacks log `lr` too, which programs read in the history.
+    """Make Keras 3's callbacks also log `lr`, which programs read from the history.
 
     Args:
-      ledger: `Ledger` to change by.
+      ledger: the `Ledger` that makes the changes.
     """
     for callback in CALLBACKS:
         ledger.set_attribute(callback, "on_epoch_end", _logging(callback.on_epoch_end))

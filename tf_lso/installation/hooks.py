@@ -1,8 +1,11 @@
-"""Do something once a module has been imported."""
+"""Run code when a module has been imported."""
 
 import importlib.abc
 import importlib.util
 import sys
+import types
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
 
 _FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
 
@@ -16,14 +19,24 @@ class ImportHook(importlib.abc.MetaPathFinder):
       before: function without arguments, or None.
     """
 
-    def __init__(self, name, after, before=None):
+    def __init__(
+        self,
+        name: str,
+        after: Callable[[], object],
+        before: Callable[[], object] | None = None,
+    ) -> None:
         self._name = name
         self._before = before
         self._after = after
         sys.meta_path.insert(0, self)
 
-    def find_spec(self, name, path=None, target=None):
-        """Return the module's own spec, with a loader that calls the functions."""
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,
+        target: types.ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """Return the spec of the module, with a loader that calls the functions."""
         del path, target
         if name != self._name:
             return None
@@ -34,33 +47,33 @@ class ImportHook(importlib.abc.MetaPathFinder):
         loader = spec.loader
         load = loader.exec_module
 
-        def exec_module(module):
-            # The class's own again; another hook for this module has done it, too.
+        def exec_module(module: types.ModuleType) -> None:
+            # Back to the class's own. Another hook for this module may have done it already.
             vars(loader).pop("exec_module", None)
             if self._before is not None:
                 self._before()
             load(module)
             self._after()
 
-        loader.exec_module = exec_module
+        vars(loader)["exec_module"] = exec_module
         return spec
 
-    def remove(self):
-        """Look for the module no more."""
+    def remove(self) -> None:
+        """Stop waiting for the module."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
 
-def after_import_of_frameworks(function):
-    """Call `function` once, when TensorFlow or a Keras has been imported in full.
+def after_import_of_frameworks(function: Callable[[], object]) -> None:
+    """Call `function` once, when TensorFlow or a Keras has been imported completely.
 
-    They import one another: the first that is done may stand inside another's import,
-    and then it is too early.
+    They import one another. The first that is done may be part of another one's import,
+    which would be too early.
     """
-    at_work = []
-    hooks = []
+    at_work: list[bool] = []
+    hooks: list[ImportHook] = []
 
-    def done():
+    def done() -> None:
         at_work.pop()
         if not at_work and hooks:
             for hook in hooks:

@@ -1,7 +1,7 @@
-"""The further namespaces of optimizers that programs of TensorFlow 2.9-2.15 used.
+"""Namespaces of optimizers that existed only in TensorFlow 2.9-2.15.
 
 `legacy` had the older optimizers in 2.11-2.15, `experimental` the newer ones in 2.9-2.15.
-Keras 3 has one kind, which stands for both.
+Keras 3 has only one kind of optimizers, which takes the place of both.
 """
 
 import sys
@@ -11,41 +11,20 @@ import keras
 import tensorflow as tf
 
 from tf_lso import environment
+from tf_lso.optimizers import table
 
-# What each had; of it what this Keras 3 has.
+# Names in each. Those that this Keras 3 lacks are left out.
 NAMESPACES = {
-    "legacy": (
-        "Adadelta",
-        "Adagrad",
-        "Adam",
-        "Adamax",
-        "Ftrl",
-        "Nadam",
-        "Optimizer",
-        "RMSprop",
-        "SGD",
-    ),
-    "experimental": (
-        "Adadelta",
-        "Adafactor",
-        "Adagrad",
-        "Adam",
-        "AdamW",
-        "Adamax",
-        "Ftrl",
-        "Nadam",
-        "Optimizer",
-        "RMSprop",
-        "SGD",
-    ),
+    namespace: (*table.in_namespace(namespace), "Optimizer")
+    for namespace in ("legacy", "experimental")
 }
 
 
 def apply(ledger):
-    """Put the namespaces beside Keras 3's optimizers, by attribute and by import.
+    """Add the namespaces to Keras 3's optimizers, as attributes and for imports.
 
     Args:
-      ledger: `Ledger` to change by.
+      ledger: the `Ledger` that makes the changes.
     """
     for namespace, names in NAMESPACES.items():
         module = types.ModuleType(f"keras.optimizers.{namespace}", __doc__)

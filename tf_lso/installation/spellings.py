@@ -1,7 +1,7 @@
-"""Which modules get which mirror: the patch list, as data.
+"""Tables of which module gets which mirror, and the code that applies them.
 
-Today's modules keep their objects and get the old names set on them; names that no
-module of today has are put into `sys.modules`.
+Modules that exist today keep their objects and get the old names as attributes. Modules
+that no longer exist are put into `sys.modules`.
 """
 
 import functools
@@ -11,7 +11,7 @@ import types
 
 from tf_lso import names
 
-# Spelled module of today -> the way to it by attributes. Programs reach it by import
+# Module that exists today -> the attributes that lead to it. Programs reach it by import
 # and by attribute, so it is changed in place.
 _IN_PLACE = {
     "keras.mixed_precision": ("keras", "mixed_precision"),
@@ -34,11 +34,11 @@ _IN_PLACE = {
     ),
 }
 
-# Modules of TensorFlow's own, whose parts hold on to them: programs get a copy.
+# TensorFlow itself uses these private modules, so programs get a changed copy.
 _OVERLAID = "tensorflow.python."
 
-# Packages that were on the way to a module and are gone -> the Keras that stands for
-# them, by its first name; or None for an empty one.
+# Packages above such modules that no longer exist -> first name of the Keras that takes
+# their place, or None for an empty package.
 _PACKAGES = {
     "keras.api": None,
     "keras.api._v1": None,
@@ -49,10 +49,10 @@ _PACKAGES = {
     "tensorflow.compat.v2.keras": "tensorflow",
 }
 
-# Packages that an import would copy, so that changes in place were not seen there.
+# An import would copy these packages, and the copy would miss changes in place.
 _COPIED = ("compat", "compat.v1", "compat.v2")
 
-# Attributes that lead to a module which is gone: (module, attribute) -> namespace.
+# Attributes that led to a module that no longer exists -> its namespace.
 _PATHS = {
     ("tensorflow", "mixed_precision"): "mixed_precision",
     ("tensorflow.compat.v2", "mixed_precision"): "compat.v2.mixed_precision",
@@ -65,7 +65,7 @@ def apply(ledger, roots):
     """Make every spelling of the old modules lead to tf_lso.
 
     Args:
-      ledger: `Ledger` to change by.
+      ledger: the `Ledger` that makes the changes.
       roots: iterable of the first names of spellings: "tensorflow", "keras" and, once
         it has been imported, "tf_keras".
     """
@@ -80,7 +80,7 @@ def apply(ledger, roots):
 
 
 def modules():
-    """Yield what stands for the spellings just now, each with its namespace."""
+    """Yield the modules that the spellings lead to now, each with its namespace."""
     for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
         if spelled in sys.modules and not spelled.startswith(names.LEFT_ALONE):
             yield sys.modules[spelled], namespace
@@ -141,7 +141,7 @@ def _set_all(ledger, owner, contents):
             ledger.set_attribute(owner, name, value)
 
 
-# --- What is put there.
+# --- The contents of the modules.
 
 
 def _mirror(namespace):
@@ -149,14 +149,14 @@ def _mirror(namespace):
 
 
 def _policies(spelled):
-    """The policies of the Keras that a spelling leads to."""
+    """Return the policies of the Keras that a spelling leads to."""
     from tf_lso import policies
 
     root = spelled.split(".")[0]
     return policies.of_tensorflow() if root == "tensorflow" else policies.of(root)
 
 
-# Symbol of the table -> the same in a `PolicyApi`.
+# Symbol -> attribute of `PolicyApi`.
 _OF_POLICIES = {
     "Policy": "Policy",
     "DTypePolicy": "Policy",
@@ -173,7 +173,7 @@ _OF_POLICIES = {
 
 
 def _contents(spelled, namespace):
-    """What a module in the place of `spelled` has: name -> object."""
+    """Return {name: object} for the module that takes the place of `spelled`."""
     mirror = _mirror(namespace)
     contents = {}
     for name, use in names.mirror_names(namespace).items():
@@ -191,10 +191,10 @@ def _contents(spelled, namespace):
 
 
 def module_for(namespace, spelled):
-    """Return the module that stands for a spelling of `namespace` which is gone.
+    """Return the module for a spelling of `namespace` that no longer exists.
 
-    It is tf_lso's mirror, or one like it where the spelling leads to a Keras that
-    `tf.keras` is not.
+    It is tf_lso's mirror, or a copy with other policies if the spelling leads to another
+    Keras than `tf.keras`.
     """
     from tf_lso import policies
 

@@ -67,6 +67,7 @@ def _optimizers_in(model):
 
 
 def patch_keras3(keras, ledger):
+    """Make `compile` of Keras 3 wrap by tf_lso."""
     (owner,) = [cls for cls in keras.Model.__mro__ if "compile" in vars(cls)][-1:]
     keras_compile = vars(owner)["compile"]
 
@@ -87,6 +88,8 @@ def patch_keras3(keras, ledger):
 
 
 def patch_tf_keras(tf_keras, ledger):
+    """Make `compile` of tf_keras wrap by tf_lso."""
+
     # Private, since `compile` wraps there whatever it was given. TestCompile of
     # tests/policies/test_policies.py fails when it moves.
     def chosen(model, optimizer):

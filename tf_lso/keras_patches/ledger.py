@@ -1,4 +1,4 @@
-"""Changes to modules and classes of others, each written down so that it can be undone."""
+"""Change modules and classes of others such that every change can be undone."""
 
 import sys
 
@@ -11,7 +11,7 @@ def _is_wrapper(owner):
 
 
 class Ledger:
-    """What was changed, in order; `undo` takes it back."""
+    """The changes so far, in order. `undo` undoes them."""
 
     def __init__(self):
         self._undo = []
@@ -40,11 +40,11 @@ class Ledger:
         sys.modules[name] = module
 
     def on_undo(self, function):
-        """Call `function` in its turn when all is undone."""
+        """Call `function` on undo, in its place in the order."""
         self._undo.append(function)
 
     def undo(self):
-        """Take all back, the last first."""
+        """Undo all changes, the last one first."""
         self.is_open = False
         while self._undo:
             self._undo.pop()()
@@ -63,7 +63,7 @@ def _restorer_of_wrapper(owner, name):
     listed = list(owner.__all__)
 
     def undo():
-        # Setting refreshes the cache that the wrapper is read from.
+        # `setattr` also refreshes the cache that reading from the wrapper uses.
         if attributes[wrapped] is not _ABSENT:
             setattr(owner, name, attributes[wrapped])
         elif name in vars(owner):

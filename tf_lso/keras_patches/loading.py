@@ -1,4 +1,4 @@
-"""Keras loads optimizers and models whose configs another generation wrote.
+"""Make Keras load optimizers and models whose configs another generation wrote.
 
 What `keras.optimizers.deserialize`, `keras.optimizers.get` and `load_model` read goes
 through `tf_lso.optimizers.configs.wrappers` where Keras itself would refuse it or make its own
@@ -8,15 +8,15 @@ LossScaleOptimizer of it; all other configs go to Keras as before.
 import functools
 
 from tf_lso.keras_patches import loading_models, loading_tf_keras
-from tf_lso.optimizers.configs import inner as inner_configs
-from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers.configs.wrappers import inner as inner_configs
+from tf_lso.optimizers.configs.wrappers import wrappers as configs
 
 
 def is_foreign(config, family):
     """Whether a Keras needs help with the config of an optimizer.
 
     Args:
-      config: what was given to the Keras, of any type.
+      config: what the Keras was asked to load, of any type.
       family: "keras3" or "tf_keras".
     """
     if not isinstance(config, dict) or not isinstance(config.get("class_name"), str):
@@ -28,7 +28,7 @@ def is_foreign(config, family):
     by_keras3 = inner_configs.written_by_keras3(config)
     if family == "keras3":
         return not by_keras3
-    # A class of the user's own, without Keras 3's keys, is for tf_keras to find.
+    # tf_keras itself finds a user's class whose config has no keys of Keras 3.
     has_its_keys = inner_configs.KEYS_OF_KERAS3 & config["config"].keys()
     return by_keras3 and bool(
         has_its_keys or config.get("module") == "keras.optimizers"
@@ -43,7 +43,7 @@ def _deserializer(ledger, original, family):
         # The name may have been copied while this was enabled.
         if ledger.is_open and is_foreign(config, family):
             return configs.deserialize(config, custom_objects, family)
-        config = inner_configs.plain(config)  # which Keras changes
+        config = inner_configs.plain(config)  # a copy, since Keras changes it
         return original(config, custom_objects, *args, **kwargs)
 
     return deserialize

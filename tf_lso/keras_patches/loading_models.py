@@ -1,7 +1,7 @@
-"""Keras 3 loads models that TensorFlow 2.0-2.15 saved, optimizers apart.
+"""Make Keras 3 load models that TensorFlow 2.0-2.15 saved.
 
-Each patch takes (keras, ledger) and mends one thing that such files hold and Keras 3, up
-to 3.15 at least, refuses or misreads.
+Each patch takes (keras, ledger) and handles one thing in such files that Keras 3, at
+least up to 3.15, refuses or misreads.
 """
 
 import contextlib
@@ -18,17 +18,17 @@ from tf_lso import checkpoints, log, thread_switch
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers.faces import keras3_files
 
-# The classes of dtype policies in models of TensorFlow 2.1-2.15, by the names they were
-# saved by; that of 2.4-2.8's experimental module is the second.
+# Class names of dtype policies in models of TensorFlow 2.1-2.15. The second is that of the
+# experimental policy in 2.4-2.8.
 POLICIES = ("Policy", "PolicyV1")
 
 
 def replace(ledger, original, patched):
-    """Put `patched` wherever a Keras has the function `original`.
+    """Replace the function `original` in all modules of Keras by `patched`.
 
-    Private: `get` and `load_model` look functions up in the modules that define them,
-    and `tf.keras` has one more name for each. TestPrivate of test_loading.py fails when
-    that is other.
+    This changes private modules: `get` and `load_model` look functions up in the modules
+    that define them, and `tf.keras` has another name for each. TestPrivate of
+    test_loading.py fails when this moves.
     """
     for name, module in sorted(sys.modules.items()):
         if name.split(".")[0] in ("keras", "tf_keras") and (
@@ -38,9 +38,9 @@ def replace(ledger, original, patched):
 
 
 def patch_functions(keras, ledger):
-    """Let Keras 3 take losses and metrics by the names that .h5 files have."""
-    # The names of functions in .h5 files: of a loss ("mse"), which Keras 3.15 refuses,
-    # and within a metric ("accuracy"), which it then calls.
+    """Make Keras 3 accept losses and metrics by the names in .h5 files."""
+    # .h5 files have names of functions. Keras 3.15 refuses the name of a loss ("mse"), and
+    # tries to call the name in a metric ("accuracy").
     for namespace in (keras.losses, keras.metrics):
         original, get = namespace.deserialize, namespace.get
 
@@ -66,11 +66,11 @@ def _with_function(keras, config):
 
 
 class _LegacyPolicy:
-    """Where Keras 3 finds the dtype policies of TensorFlow 2.1-2.15."""
+    """Makes the dtype policies of TensorFlow 2.1-2.15 for Keras 3."""
 
     @classmethod
     def from_config(cls, config):
-        """Return Keras 3's policy, or tf_lso's, which carries the loss scale."""
+        """Return a policy of Keras 3, or one of tf_lso if it has a loss scale."""
         from tf_lso import policies
 
         api = policies.of("keras")
@@ -82,13 +82,13 @@ class _LegacyPolicy:
 
 
 def patch_policies(keras, ledger):
-    """Let Keras 3 find the dtype policies of TensorFlow 2.1-2.15."""
+    """Make Keras 3 find the dtype policies of TensorFlow 2.1-2.15."""
     registered = keras.saving.get_custom_objects()
     for name in POLICIES:
         if name not in registered:
             registered[name] = _LegacyPolicy
             ledger.on_undo(functools.partial(registered.pop, name, None))
-    # TensorFlow 2.12-2.15 wrote a module beside the name, which goes before.
+    # TensorFlow 2.12-2.15 also wrote a module, which Keras 3 would prefer to the name.
     original = getattr(keras.dtype_policies, "deserialize", None)
     if original is None:
         return  # in Keras 3.0
@@ -102,12 +102,12 @@ def patch_policies(keras, ledger):
     replace(ledger, original, deserialize)
 
 
-# On while layers are made of configs as .h5 files have them, before Keras 3 changed.
+# On while layers are made from configs of .h5 files.
 layers_of_h5 = thread_switch.ThreadSwitch()
 
 
 def patch_load_model(keras, ledger):
-    """Let `load_model` take whole models of Keras 2, and the state of their optimizers."""
+    """Make `load_model` load models of Keras 2 with the state of their optimizers."""
     original = keras.models.load_model
 
     @functools.wraps(original)
@@ -135,7 +135,7 @@ def _is_h5(path):
 
 
 def _is_of_keras2(path):
-    """Whether it is a file of TensorFlow 2.0-2.15 or of tf_keras."""
+    """Whether TensorFlow 2.0-2.15 or tf_keras wrote a file."""
     if not isinstance(path, (str, os.PathLike)):
         return False  # reading an open file would move its position
     try:
@@ -151,7 +151,7 @@ def _is_of_keras2(path):
 
 
 def _restore_optimizer(model, path):
-    # The state has other names, places and orders than Keras 3 expects.
+    # Keras 3 expects other names, places and orders of the state.
     optimizer = getattr(model, "optimizer", None)
     if not isinstance(optimizer, optimizers.LossScaleOptimizer) or not model.built:
         return
@@ -175,7 +175,7 @@ def _scope(keras, custom_objects):
 
 
 def _build_optimizer(model):
-    """Undo that Keras 3 built the optimizer of a model in layers on no variables."""
+    """Build an optimizer that Keras 3 has built on no variables."""
     optimizer = getattr(model, "optimizer", None)
     for part in (optimizer, getattr(optimizer, "inner_optimizer", None)):
         if getattr(part, "built", False) and not part._trainable_variables:
@@ -183,16 +183,16 @@ def _build_optimizer(model):
     if optimizer is not None and model.built and not optimizer.built:
         try:
             optimizer.build(model.trainable_variables)
-        except ValueError as error:  # of the state in the file; the optimizer is built
+        except ValueError as error:  # the state does not fit; the optimizer is built
             log.logger().warning(
                 "The optimizer starts without the state saved: %s", error
             )
 
 
 def patch_layers(keras, ledger):
-    """Let layers take the shapes of the batch that Keras 2 saved."""
-    # The first layer of a Sequential of TensorFlow 2.0-2.15 has `batch_input_shape`. In
-    # .keras files Keras 3 refuses it: the InputLayer beside says the same. In .h5 files
+    """Make layers accept the batch shapes that Keras 2 saved."""
+    # The first layer of a Sequential of TensorFlow 2.0-2.15 has `batch_input_shape`. Keras
+    # 3 refuses it in .keras files, where the InputLayer has the shape anyway. In .h5 files
     # Keras 3 takes it for the shape without the batch.
     (owner,) = [c for c in keras.layers.Layer.__mro__ if "from_config" in vars(c)][-1:]
     original = vars(owner)["from_config"]

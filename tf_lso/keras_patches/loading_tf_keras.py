@@ -1,7 +1,8 @@
-"""tf_keras saves and loads all state of a wrapped optimizer in files of whole models.
+"""Make tf_keras save and load all state of wrapped optimizers with whole models.
 
-Its own .h5 files, .keras files of legacy optimizers and SavedModels leave state out. Each
-patch takes (keras, ledger) and mends one format; files of tf_keras itself load as before.
+Without these patches .h5 files, SavedModels, and .keras files with legacy optimizers lack
+some state. Each patch takes (keras, ledger) and handles one format. Files that tf_keras
+wrote without them load as before.
 """
 
 import functools
@@ -16,7 +17,7 @@ from tf_lso import log
 from tf_lso.keras_patches import loading_models
 from tf_lso.optimizers import checks, experimental
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers.configs.wrappers import wrappers as configs
 
 _GROUP = "tf_lso_loss_scale"  # in .h5 files
 
@@ -26,9 +27,9 @@ def _is_ours(optimizer):
 
 
 def patch_keras_files(keras, ledger):
-    """Let .keras and .weights.h5 files hold legacy optimizers that are wrapped."""
-    # .keras and .weights.h5 files, deepcopy and pickle of models. Only what this function
-    # knows is saved, and legacy optimizers it does not.
+    """Make .keras and .weights.h5 files hold wrapped legacy optimizers."""
+    # This is for .keras and .weights.h5 files, and for deepcopy and pickle of models. They
+    # save only objects that this function knows. It does not know legacy optimizers.
     from tf_keras.src.saving import saving_lib
 
     original = saving_lib._is_keras_trackable
@@ -41,14 +42,14 @@ def patch_keras_files(keras, ledger):
 
 
 def build_optimizer(model):
-    """Build the optimizer of a model that was loaded: tf_keras leaves out legacy ones."""
+    """Build the optimizer of a loaded model; tf_keras does not build legacy ones."""
     optimizer = getattr(model, "optimizer", None)
     if _is_ours(optimizer) and model.built and not optimizer._built_variables():
         optimizer.build(model.trainable_variables)
 
 
 def patch_h5(keras, ledger):
-    """Let .h5 files hold the loss scale and its count."""
+    """Make .h5 files hold the loss scale and its count."""
     from tf_keras.src.saving.legacy import hdf5_format
 
     save = hdf5_format.save_optimizer_weights_to_hdf5_group
@@ -72,7 +73,7 @@ def patch_h5(keras, ledger):
                 _load_own(filepath, optimizer, filepath.filename)
             else:
                 with h5py.File(filepath, "r") as file:
-                    # `load_model` gives a GFile.
+                    # `load_model` passes a GFile.
                     _load_own(file, optimizer, getattr(filepath, "name", filepath))
         return model
 
@@ -95,9 +96,9 @@ def _load_own(file, optimizer, name):
 
 
 def patch_metadata(keras, ledger):
-    """Let .h5 files and SavedModels say that an optimizer is an experimental one."""
-    # By the class's name they do not: it is that of the stable one, by which tf_keras
-    # alone reads such files too.
+    """Make .h5 files and SavedModels say that an optimizer is experimental."""
+    # The class name does not say it. It is the name of the stable class, so that tf_keras
+    # without tf_lso can read the files too.
     from tf_keras.src.saving.legacy import saving_utils
 
     original = saving_utils.model_metadata
@@ -114,7 +115,7 @@ def patch_metadata(keras, ledger):
 
 
 def patch_saved_model(keras, ledger):
-    """Let SavedModels restore the optimizer's slots, the loss scale and its count."""
+    """Make SavedModels restore the optimizer's slots, the loss scale and its count."""
     from tf_keras.src.saving.legacy.saved_model import load as loader
 
     original = loader.load
@@ -125,7 +126,7 @@ def patch_saved_model(keras, ledger):
         if _is_ours(getattr(model, "optimizer", None)):
             build_optimizer(model)
             variables = os.path.join(path, "variables", "variables")
-            # With the model, since slots are found by their variables.
+            # With the model, since TensorFlow finds slots by their variables.
             status = tf.train.Checkpoint(model).read(variables)
             if int(checks.numpy(model.optimizer._counter())):
                 # A model that was saved before its first step has no slots.
@@ -133,14 +134,14 @@ def patch_saved_model(keras, ledger):
             status.expect_partial()
         return model
 
-    # Not by name, since many modules have another `load`.
+    # Only in this module: others have different functions named `load`.
     ledger.set_attribute(loader, "load", load)
 
 
 def patch_compile_in_graphs(keras, ledger):
-    """Let `compile` in a graph of TensorFlow 1 take a wrapped optimizer as it is.
+    """Make `compile` in a graph of TensorFlow 1 accept a wrapped optimizer as it is.
 
-    tf_keras itself knows there only its first wrapper's class, and wraps ours again.
+    tf_keras knows only its own first wrapper class there, and would wrap ours again.
     """
     module = importlib.import_module(f"{keras.Model.__module__}_v1")
     original = vars(module.Model)["_set_optimizer"]
@@ -156,7 +157,7 @@ def patch_compile_in_graphs(keras, ledger):
 
 
 def patch_conversion(keras, ledger):
-    """Let tf_keras make wrapped legacy optimizers of wrapped newer ones."""
+    """Make tf_keras convert wrapped newer optimizers to wrapped legacy ones."""
     original = keras.__internal__.optimizers.convert_to_legacy_optimizer
 
     @functools.wraps(original)

@@ -1,8 +1,8 @@
-"""`tf.train.Checkpoint` restores what another generation's optimizer wrote.
+"""Make `tf.train.Checkpoint` restore what optimizers of other generations wrote.
 
-TensorFlow finds variables by the ways that lead to them, which are others in each
-family. Of a checkpoint of TensorFlow 2.0-2.15 it restores into Keras 3 the loss scale
-alone, without a word.
+TensorFlow finds variables by the attributes that lead to them, and these differ between
+families. From a checkpoint of TensorFlow 2.0-2.15 it would silently restore nothing but
+the loss scale into a Keras 3 optimizer.
 """
 
 import functools
@@ -13,21 +13,21 @@ import tensorflow as tf
 from tf_lso import checkpoints, log
 from tf_lso.checkpoints import layouts, object_graph
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.configs import inner as inner_configs
+from tf_lso.optimizers.configs.wrappers import inner as inner_configs
 
-# Family of an optimizer -> the layouts that TensorFlow restores whole into it.
+# Family of an optimizer -> the layouts that TensorFlow restores into it completely.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
 
 _COUNTER = object_graph.SAVE_COUNTER
 
 
 def apply(ledger):
-    """Let `tf.train.Checkpoint` restore old checkpoints whole, or say what it leaves.
+    """Make `tf.train.Checkpoint` restore old checkpoints completely, or warn.
 
     Args:
-      ledger: `Ledger` to change by.
+      ledger: the `Ledger` that makes the changes.
     """
-    owner = tf.train.Checkpoint  # whose `restore`, and CheckpointManager, call `read`
+    owner = tf.train.Checkpoint  # its `restore` and CheckpointManager call `read`
     ledger.set_attribute(owner, "read", _read(owner.read))
 
 
@@ -47,7 +47,7 @@ def _read(original):
             )
             return original(self, save_path, options)
         log.logger().info("tf_lso restored %s: %s", save_path, report.summary())
-        # The rest by TensorFlow, which would give the optimizer values of others.
+        # TensorFlow restores the rest. It would give the optimizer wrong values.
         rest = tf.train.Checkpoint(**others)
         rest._track_trackable(self.save_counter, _COUNTER)
         return original(rest, save_path, options).expect_partial()
@@ -56,7 +56,7 @@ def _read(original):
 
 
 def _children(checkpoint):
-    """The objects that a checkpoint was made of, by their names."""
+    """Return the objects of a checkpoint by their names."""
     children = checkpoint._trackable_children()
     return {name: child for name, child in children.items() if name != _COUNTER}
 
@@ -73,21 +73,21 @@ def _sorted(children):
 
 
 def _foreign_layout(children, path):
-    """The layout of a file that TensorFlow restores in part only, or None."""
+    """Return the layout of a file that TensorFlow restores only in part, or None."""
     models, optimizers_, _ = _sorted(children)
     if not (models or optimizers_) or not tf.executing_eagerly():
         return None
     try:
         graph = object_graph.ObjectGraph(str(path))
     except checkpoints.CheckpointError:
-        return None  # TensorFlow says what is wrong
+        return None  # TensorFlow reports what is wrong
     in_file = graph.optimizers()
     for name, optimizer in optimizers_.items():
         if name in in_file:
             layout = graph.layout(in_file[name])
             if layout not in _OWN[optimizers.face_of(optimizer)._family]:
                 return layout
-    # Without an optimizer the model's own ways tell.
+    # Without an optimizer the attributes of the model tell it.
     below = dict(graph.children(0))
     for name, model in models.items():
         if isinstance(model, keras.Model) and name in below:

@@ -2,34 +2,34 @@
 
 import ast
 
-from tf_lso.check import constructors, lookup
-from tf_lso.check.values import IMPORTS, Value, imported
 from tf_lso.migrate import left
+from tf_lso.migrate.certain import Found, Ref
 from tf_lso.migrate.paths import New, decide
-from tf_lso.migrate.resolve import Found, Ref
+from tf_lso.programs import constructors, lookup
+from tf_lso.programs.syntax import GETATTR, HASATTR, IMPORTS, imported
+from tf_lso.programs.values import Value
 
 # Prefixes of which any attribute may be asked for: nearly always another one.
 _ROOTS = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
-_ASKS = ("getattr", "hasattr")
 
 
 def plan(plan, site):
     """Plans a call: `getattr`, `hasattr`, `import_module`, or a constructor."""
     node = site.node
-    name = getattr(node.func, "id", "")
-    if name in _ASKS and site.scope.find(name) is None and len(node.args) > 1:
-        _asked(plan, site)
-    elif function := plan.resolver.importer(node, site.scope):
+    function = plan.resolver.function(node, site.scope)
+    if function in (GETATTR, HASATTR) and len(node.args) > 1:
+        _asked(plan, site, function)
+    elif function in IMPORTS:
         _import(plan, site, function)
     else:
         _constructor(plan, site)
 
 
-def _asked(plan, site):
+def _asked(plan, site, function):
     owner, name = site.node.args[:2]
     found = plan.resolver.of(owner, site.scope)
     if isinstance(name, ast.Constant) and isinstance(name.value, str):
-        _literal(plan, site, owner, found, name.value)
+        _literal(plan, site, function, found, name.value)
         return
     for ref in found.refs:
         inside = lookup.MODULES.get(f"{ref.path}.mixed_precision")
@@ -40,18 +40,19 @@ def _asked(plan, site):
             return
 
 
-def _literal(plan, site, owner, found, name):
+def _literal(plan, site, function, found, name):
     """Plans `getattr(tf.keras, "mixed_precision")`: another owner, the same name."""
     if all(ref.moved for ref in found.refs):
         return
+    owner = site.node.args[0]
     steps = [name]
     path = f"{found.refs[0].path}.{name}"
     if isinstance(decide(path, plan.settings), New | type(None)):
         new = plan.decided(site, site.node, found, steps)
     else:
-        new = (
-            None if site.node.func.id == "hasattr" else _stay(plan, site, found, steps)
-        )
+        if function == GETATTR:
+            plan.decided(site, site.node, found, steps)  # says why it stays
+        return
     if new is None:
         return
     ref = next(r for r in found.refs if not r.moved)
@@ -63,10 +64,6 @@ def _literal(plan, site, owner, found, name):
     plan.read.add(id(owner))
     plan.edit(site.cell, text.start(owner), text.end(owner), plan.rooted(module))
     plan.need(site.scope, found.refs)
-
-
-def _stay(plan, site, found, steps):
-    plan.decided(site, site.node, found, steps)  # says why
 
 
 def _import(plan, site, function):

@@ -3,11 +3,11 @@
 import ast
 import re
 
-from tf_lso.check import lookup
-from tf_lso.check.scopes import Imported, Program
+from tf_lso.migrate.certain import Ref
 from tf_lso.migrate.paths import New
-from tf_lso.migrate.resolve import Ref
-from tf_lso.migrate.texts import Edit, Text
+from tf_lso.programs import lookup
+from tf_lso.programs.scopes import Imported, Program
+from tf_lso.programs.texts import Edit, Text
 
 
 def free_name(program: Program) -> str:
@@ -20,15 +20,6 @@ def free_name(program: Program) -> str:
     ):
         name += "_"
     return name
-
-
-def chain_of(node: ast.Attribute) -> list[ast.Attribute]:
-    """Return the attribute nodes of a chain, from its base outwards."""
-    chain = []
-    while isinstance(node, ast.Attribute):
-        chain.append(node)
-        node = node.value
-    return chain[::-1]
 
 
 _SPACE = re.compile(r"\\?\s")
@@ -61,14 +52,13 @@ _TELLING = re.compile(
     r"set_global_policy)\b|(^|\.)keras\.mixed_precision\b|"
     r"\.((Dynamic|Fixed)LossScale|enable_mixed_precision_graph_rewrite)$"
 )
-_TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 
 
 def is_telling(steps: list[str], base: ast.AST, program: Program) -> bool:
     """Whether a chain looks like an old name, though what it begins with is not seen."""
     usual = getattr(base, "id", "") in ("tf", "tensorflow", "keras")
-    named = any(part.value in _TENSORFLOW for part in constants(base))
-    if not (usual or named or program.packages & _TENSORFLOW):
+    named = any(part.value in lookup.FRAMEWORKS for part in constants(base))
+    if not (usual or named or program.packages & lookup.FRAMEWORKS):
         return False
     spelled = ".".join([getattr(base, "id", ""), *steps])
     return bool(_TELLING.search(spelled))

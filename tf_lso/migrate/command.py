@@ -7,10 +7,11 @@ import signal
 import sys
 from collections.abc import Iterable
 
-from tf_lso.check.findings import Unreadable
 from tf_lso.migrate import find, parallel, report
 from tf_lso.migrate.paths import KERAS, TF_LSO, Options
 from tf_lso.migrate.report import Outcome
+from tf_lso.programs import sources
+from tf_lso.programs.sources import Unreadable
 
 SUMMARY = "rewrite programs from the old loss-scaling names to those of tf_lso"
 DESCRIPTION = """\
@@ -133,7 +134,6 @@ def migrate(
       An `Outcome`.
 
     Example:
-
     >>> from tf_lso import migrate
     >>> migrate.migrate(["no/such/file.py"]).exit_code(check=False)
     2
@@ -142,8 +142,8 @@ def migrate(
     listed: dict[str, tuple[str, bool]] = {}  # absolute path -> as given, if named
 
     def failed(path: str, error: Exception) -> None:
-        reason = getattr(error, "strerror", None) or str(error)
-        outcome.unreadable.append(Unreadable(path, None, None, reason))
+        why = sources.reason(error)
+        outcome.unreadable.append(Unreadable(path, None, None, why))
 
     for path in paths:
         found = find.find(path, failed)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from tf_lso.check import files
+from tf_lso.programs import files
 
 # Variables by which git, when it calls a hook, names a repository that may be another.
 _OTHERS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")

@@ -2,10 +2,10 @@
 
 import ast
 
-from tf_lso.check import lookup
-from tf_lso.check.scopes import Site
 from tf_lso.migrate import left
 from tf_lso.migrate.paths import New, Stays, decide
+from tf_lso.programs import lookup
+from tf_lso.programs.scopes import Site
 
 
 def plan(plan, site: Site) -> None:

@@ -4,7 +4,7 @@ import ast
 import bisect
 import re
 
-from tf_lso.check.scopes import CLASS, Imported, Scope
+from tf_lso.programs.scopes import CLASS, Imported, Scope
 
 
 class Inserts:

@@ -5,16 +5,18 @@ import re
 from collections.abc import Iterator
 
 from tf_lso import names
-from tf_lso.check import findings, lookup, rules
-from tf_lso.check.guards import Branch, types_asked_for
-from tf_lso.check.scopes import Site
-from tf_lso.check.values import Values, optimizer_of
-from tf_lso.migrate.chains import chain_of
+from tf_lso.check import rules
 from tf_lso.migrate.paths import New, decide
 from tf_lso.names import beyond
+from tf_lso.optimizers import table
+from tf_lso.programs import lookup
+from tf_lso.programs.guards import Branch, types_asked_for
+from tf_lso.programs.scopes import Site
+from tf_lso.programs.syntax import chain_of, imported_paths, last_name
+from tf_lso.programs.values import Values, optimizer_of
+from tf_lso.programs.verdict import WRONG
 
 _OPTIMIZER = re.compile(r"(^|_)(opt|optim|optimizer|inner)s?\d*$", re.IGNORECASE)
-_FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
 _KERAS = ("keras.", "tensorflow.keras.")
 
 
@@ -47,7 +49,7 @@ def guards(plan) -> list[tuple[Site, ast.AST, str]]:
         return []
     found = []
     for use in rules.uses(plan.program):
-        if use.verdict.status == findings.WRONG and not use.guarded:
+        if use.verdict.status == WRONG and not use.guarded:
             node = ast.Name("", lineno=use.line, col_offset=use.offset)
             site = Site(node, plan.program.module, (), use.cell)
             found.append((site, node, use.verdict.name.rpartition(".")[2]))
@@ -91,7 +93,7 @@ class _Search:
             for what in self._call(site):
                 yield site, node, what
             return
-        for path in self._paths(site):
+        for path in self.plan.resolver.paths(site):
             for space in beyond.OPTIMIZER_NAMESPACES:
                 if f"{path}.".startswith(tuple(f"{k}{space}." for k in _KERAS)):
                     yield site, node, f"`{space}`"
@@ -105,14 +107,6 @@ class _Search:
                     if self._is_optimizer(part.value, site.scope):
                         yield site, node, f"`{part.attr}` of an optimizer"
 
-    def _paths(self, site):
-        node = site.node
-        if isinstance(node, ast.ImportFrom):
-            return [f"{node.module}.{alias.name}" for alias in node.names]
-        if isinstance(node, ast.Import):
-            return [alias.name for alias in node.names]
-        return [ref.path for ref in self.plan.resolver.of(node, site.scope).refs]
-
     def _kept(self, site):
         """The modules that an import statement imports, once names have moved."""
         _, moves = self.plan.imports.get(id(site.node), (site, {}))
@@ -123,9 +117,9 @@ class _Search:
 
     def _call(self, site):
         call = site.node
-        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        name = last_name(call.func)
         given = {keyword.arg for keyword in call.keywords}
-        if name in beyond.OPTIMIZER_CLASSES:
+        if name in table.OLD:
             for argument in sorted(given.intersection(beyond.ARGUMENTS)):
                 yield f"the argument `{argument}` of an optimizer"
         if name == "apply_gradients" and isinstance(call.func, ast.Attribute):
@@ -150,8 +144,8 @@ class _Search:
         if isinstance(node, ast.Attribute):
             return bool(_OPTIMIZER.search(node.attr))
         if isinstance(node, ast.Call):
-            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            return name in beyond.OPTIMIZER_CLASSES
+            name = last_name(node.func)
+            return name in table.OLD
         if isinstance(node, ast.IfExp):
             return any(
                 self._is_optimizer(part, scope, depth - 1)
@@ -174,7 +168,7 @@ def _schedules(plan, cell, tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             for base in node.bases:
-                last = getattr(base, "attr", getattr(base, "id", ""))
+                last = last_name(base)
                 if last == beyond.SCHEDULE:
                     site = Site(node, plan.program.module, (), cell)
                     yield site, base, "a learning rate schedule of its own"
@@ -183,7 +177,7 @@ def _schedules(plan, cell, tree):
 def _logged(plan, cell, tree):
     """`history["lr"]`, where a callback logs it."""
     nodes = list(ast.walk(tree))
-    used = {getattr(n, "attr", getattr(n, "id", "")) for n in nodes}
+    used = set(map(last_name, nodes))
     if not used.intersection(beyond.CALLBACKS):
         return
     for node in nodes:
@@ -213,10 +207,10 @@ def _imports_framework(node):
     if isinstance(node, ast.ImportFrom):
         paths = [node.module or ""] if not node.level else []
     elif isinstance(node, ast.Import):
-        paths = [alias.name for alias in node.names]
+        paths = imported_paths(node)
     else:
         return False
-    return any(path.split(".")[0] in _FRAMEWORKS for path in paths)
+    return any(path.split(".")[0] in lookup.FRAMEWORKS for path in paths)
 
 
 def is_installed(plan) -> bool:

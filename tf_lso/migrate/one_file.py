@@ -10,14 +10,14 @@ import stat
 import tempfile
 
 from tf_lso import names
-from tf_lso.check import notebooks as cells
-from tf_lso.check.findings import Unreadable
-from tf_lso.check.sources import unreadable_source
 from tf_lso.migrate import notebooks
 from tf_lso.migrate.left import Left
 from tf_lso.migrate.paths import Options
 from tf_lso.migrate.rewrite import NoPython, Rewritten, rewrite
-from tf_lso.migrate.texts import decoded
+from tf_lso.programs import notebooks as cells
+from tf_lso.programs import sources
+from tf_lso.programs.sources import Failure, Unreadable
+from tf_lso.programs.texts import decoded
 
 # A file without all of these has nothing to migrate, and is not parsed.
 TOKENS = (
@@ -65,16 +65,16 @@ def migrate(path: str, options: Options, write: bool, named: bool) -> Migrated:
         with open(path, "rb") as file:
             data = file.read()
     except (OSError, ValueError) as error:
-        return alone(path, f"cannot be opened: {_words(error)}")
+        return alone(path, f"cannot be opened: {sources.reason(error)}")
     if not named and not any(token in data for token in TOKENS):
         return Migrated(path)
     try:
         new, outcome = _rewritten(path, data, options)
     except NoPython as error:
-        unreadable = unreadable_source(path, error.cell, error.cause, error.source)
-        return Migrated(path, unreadable=unreadable)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return Migrated(path, unreadable=unreadable_source(path, None, error, data))
+        return Migrated(path, unreadable=sources.unreadable(path, error.failure))
+    except sources.ERRORS as error:
+        failure = Failure(None, error, data)
+        return Migrated(path, unreadable=sources.unreadable(path, failure))
     done = Migrated(path, left=outcome.left)
     if os.path.islink(path) and (new != data or named):
         return alone(path, "is a link: migrate the file that it leads to")
@@ -86,7 +86,7 @@ def migrate(path: str, options: Options, write: bool, named: bool) -> Migrated:
         try:
             replace(path, data, new)
         except OSError as error:
-            return alone(path, f"cannot be written: {_words(error)}")
+            return alone(path, f"cannot be written: {sources.reason(error)}")
     done.diff = diff(path, data, new)
     done.changes, done.installs = outcome.changes, outcome.installs
     return done
@@ -95,10 +95,6 @@ def migrate(path: str, options: Options, write: bool, named: bool) -> Migrated:
 def alone(path: str, reason: str) -> Migrated:
     """Return that a file is left alone, and why."""
     return Migrated(path, unreadable=Unreadable(path, None, None, reason))
-
-
-def _words(error):
-    return getattr(error, "strerror", None) or str(error)
 
 
 def _rewritten(path, data, options) -> tuple[bytes, Rewritten]:
@@ -113,12 +109,14 @@ def _rewritten(path, data, options) -> tuple[bytes, Rewritten]:
     return new.encode(encoding), outcome
 
 
-def _hold(sources, options):
+def _hold(texts, options):
     """Raises ValueError where a result does not parse, or would change again."""
     try:
-        again = rewrite(sources, options, keeps_imports=True)
+        again = rewrite(texts, options, keeps_imports=True)
     except NoPython as error:
-        raise ValueError(f"its migration would not parse: {error.cause}") from error
+        raise ValueError(
+            f"its migration would not parse: {error.failure.error}"
+        ) from error
     if again.texts:
         raise ValueError("its migration would need a second one")
 

@@ -4,8 +4,8 @@ import dataclasses
 from typing import NamedTuple
 
 from tf_lso import names
-from tf_lso.check import lookup
 from tf_lso.migrate import left
+from tf_lso.programs import lookup
 
 TF_LSO, KERAS = "tf_lso", "keras"
 

@@ -3,13 +3,14 @@
 import ast
 import dataclasses
 
-from tf_lso.check.scopes import Program, Scope, Site
 from tf_lso.migrate import calls, imports, left, strings
-from tf_lso.migrate.chains import chain_of, free_name, guess, is_telling, replaced
+from tf_lso.migrate.certain import Certain, Found, Ref
+from tf_lso.migrate.chains import free_name, guess, is_telling, replaced
 from tf_lso.migrate.left import Left
 from tf_lso.migrate.paths import New, Settings, Stays, decide
-from tf_lso.migrate.resolve import Found, Ref, Resolver
-from tf_lso.migrate.texts import Edit, Text
+from tf_lso.programs.scopes import Program, Scope, Site
+from tf_lso.programs.syntax import chain_of
+from tf_lso.programs.texts import Edit, Text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Plan:
         self.trees: dict[int | None, ast.Module] = trees
         self.texts: dict[int | None, Text] = texts
         self.settings = settings
-        self.resolver = Resolver(program, settings)
+        self.resolver = Certain(program, settings)
         self.root = free_name(program)
         self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
         self.imports: dict[int, tuple[Site, dict]] = {}

@@ -1,14 +1,21 @@
 """The outcome of a migration as text for people and as JSON for programs."""
 
 import dataclasses
-import json
-import os
 from typing import Any, TextIO
 
-from tf_lso.check.findings import Unreadable
-from tf_lso.check.report import paint, paragraph, place, plural, writer
 from tf_lso.migrate.left import Left
 from tf_lso.migrate.one_file import Migrated
+from tf_lso.programs.printing import (
+    has_colours,
+    paint,
+    paragraph,
+    place,
+    plural,
+    unreadable,
+    write_json,
+    writer,
+)
+from tf_lso.programs.sources import Unreadable
 
 
 @dataclasses.dataclass
@@ -47,7 +54,7 @@ class _Place:
 
 def text(outcome: Outcome, stream: TextIO) -> None:
     """Writes the diffs, then what is left, then a summary."""
-    colours = stream.isatty() and not os.environ.get("NO_COLOR")
+    colours = has_colours(stream)
     write = writer(stream)
     for file in outcome.changed:
         write(_coloured(file.diff) if colours else file.diff)
@@ -63,10 +70,7 @@ def text(outcome: Outcome, stream: TextIO) -> None:
         if file.installs:
             write(f"{file.path}: tf_lso.install() is added, for:\n")
             write(f"    {', '.join(file.installs)}\n\n")
-    for item in outcome.unreadable:
-        write(f"{place(item)}: {paint('left alone', '31', colours)}  {item.reason}\n")
-    if outcome.unreadable:
-        write("\n")
+    write(unreadable(outcome.unreadable, "left alone", colours))
     write(_in_words(outcome))
 
 
@@ -141,8 +145,7 @@ def as_json(outcome: Outcome, stream: TextIO) -> None:
         "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
         "summary": _summary(outcome),
     }
-    json.dump(document, stream, indent=2, allow_nan=False)
-    stream.write("\n")
+    write_json(document, stream)
 
 
 FORMATS = {"text": text, "json": as_json}

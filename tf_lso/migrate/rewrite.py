@@ -1,20 +1,18 @@
 """One program, a file's or a notebook's, from its old text to its new one."""
 
-import ast
 import dataclasses
 import re
 
-from tf_lso.check import lookup, notebooks
-from tf_lso.check.scopes import Program
-from tf_lso.check.walk import walk
 from tf_lso.migrate import left, needs
+from tf_lso.migrate.certain import Certain
 from tf_lso.migrate.inserts import Inserts
 from tf_lso.migrate.left import Left
 from tf_lso.migrate.paths import Options, Settings
 from tf_lso.migrate.plan import Plan
-from tf_lso.migrate.resolve import Resolver
-from tf_lso.migrate.texts import Text, applied
 from tf_lso.migrate.written_for import is_for_keras_3
+from tf_lso.programs import lookup
+from tf_lso.programs.sources import Failure, parsed
+from tf_lso.programs.texts import Text, applied
 
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 _GENERATED = re.compile(
@@ -46,17 +44,11 @@ class Rewritten:
 
 
 class NoPython(Exception):
-    """A text that does not parse.
+    """A text does not parse."""
 
-    Args:
-      cell: its cell, or None.
-      cause: what the parser raised.
-      source: its bytes.
-    """
-
-    def __init__(self, cell: int | None, cause: BaseException, source: bytes) -> None:
-        super().__init__(cell, cause)
-        self.cell, self.cause, self.source = cell, cause, source
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.cell, failure.error)
+        self.failure = failure
 
 
 def rewrite(sources: dict, options: Options, keeps_imports: bool = False) -> Rewritten:
@@ -70,28 +62,17 @@ def rewrite(sources: dict, options: Options, keeps_imports: bool = False) -> Rew
     Raises:
       NoPython: if a text does not parse.
     """
-    program = Program()
-    texts: dict[int | None, Text] = {}
-    foreign: dict[int | None, Text] = {}
-    trees: dict[int | None, ast.Module] = {}
-    for cell, source in sources.items():
-        tree = _tree(cell, source)
-        if tree is None:
-            foreign[cell] = Text(source)
-        else:
-            program.cell = cell
-            walk(program, tree)
-            texts[cell], trees[cell] = Text(source), tree
-    program.finish()
-    try:
-        settings = _settings(program, texts, options)
-        plan = Plan(program, trees, texts, settings)
+    read = parsed(sources.items())
+    if read.failed:
+        raise NoPython(read.failed[0])
+    with read.program() as program:
+        settings = _settings(program, read.texts, options)
+        plan = Plan(program, read.trees, read.texts, settings)
         outcome = _outcome(plan, options, keeps_imports)
-    finally:
-        program.release()
+    foreign = {cell: Text(text) for cell, text in read.foreign.items()}
     magics = [
         magic
-        for pattern, found in ((_MAGIC, texts), (_ELSEWHERE, foreign))
+        for pattern, found in ((_MAGIC, read.texts), (_ELSEWHERE, foreign))
         for cell, text in found.items()
         for magic in _magics(cell, text, pattern)
     ]
@@ -99,22 +80,12 @@ def rewrite(sources: dict, options: Options, keeps_imports: bool = False) -> Rew
     return outcome
 
 
-def _tree(cell, source):
-    try:
-        if cell is not None:
-            return notebooks.parse(source)
-        return compile(source, "", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        encoded = source.encode("utf-8", "surrogatepass")
-        raise NoPython(cell, error, encoded) from error
-
-
 def _settings(program, texts, options):
     settings = Settings(options)
     return dataclasses.replace(
         settings,
         legacy_keras=any(_LEGACY_KERAS in text.text for text in texts.values()),
-        keras3=is_for_keras_3(program, Resolver(program, settings)),
+        keras3=is_for_keras_3(program, Certain(program, settings)),
     )
 
 

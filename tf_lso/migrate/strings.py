@@ -3,10 +3,11 @@
 import ast
 import re
 
-from tf_lso.check.scopes import Site
 from tf_lso.migrate import left
 from tf_lso.migrate.paths import New, decide
-from tf_lso.migrate.texts import Text, applied
+from tf_lso.programs.scopes import Site
+from tf_lso.programs.syntax import last_name
+from tf_lso.programs.texts import Text, applied
 
 # A string is code, for one who reads it, where it imports, calls or reaches an old name.
 _CODE = re.compile(
@@ -59,7 +60,7 @@ def annotations_of(tree: ast.AST) -> set[int]:
 def _strings(annotation):
     if isinstance(annotation, ast.Subscript):
         name = annotation.value
-        if getattr(name, "attr", getattr(name, "id", "")) == "Literal":
+        if last_name(name) == "Literal":
             return
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         yield annotation

@@ -6,11 +6,11 @@
 import ast
 
 from tf_lso import names
-from tf_lso.check import lookup
-from tf_lso.check.scopes import Program
 from tf_lso.migrate.calls import form_of
-from tf_lso.migrate.chains import chain_of
-from tf_lso.migrate.resolve import Resolver
+from tf_lso.migrate.certain import Certain
+from tf_lso.programs import lookup
+from tf_lso.programs.scopes import Program
+from tf_lso.programs.syntax import chain_of
 
 _KERAS_3 = tuple(
     f"{keras}.{path}"
@@ -20,11 +20,12 @@ _KERAS_3 = tuple(
 _CLASS = "LossScaleOptimizer"
 
 
-def is_for_keras_3(program: Program, resolver: Resolver) -> bool:
+def is_for_keras_3(program: Program, resolver: Certain) -> bool:
     """Whether a program uses what only Keras 3 has, and nothing of the old API."""
     keras3 = False
     for site in program.sites:
-        for path in _paths(site, resolver):
+        is_call = isinstance(site.node, ast.Call)
+        for path in () if is_call else resolver.paths(site):
             if _is_gone(path):
                 return False
             keras3 |= path.startswith(_KERAS_3) and _is_whole(path)
@@ -35,7 +36,7 @@ def is_for_keras_3(program: Program, resolver: Resolver) -> bool:
                 keras3 |= node.attr in names.KERAS_3_METHODS and (
                     id(node) in program.calls
                 )
-        elif isinstance(site.node, ast.Call):
+        elif is_call:
             form = _form(site, resolver)
             if form is False:
                 return False
@@ -45,17 +46,6 @@ def is_for_keras_3(program: Program, resolver: Resolver) -> bool:
 
 def _is_whole(path):
     return any(path == known or path.startswith(f"{known}.") for known in _KERAS_3)
-
-
-def _paths(site, resolver):
-    node = site.node
-    if isinstance(node, ast.ImportFrom):
-        return [f"{node.module}.{alias.name}" for alias in node.names]
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.Attribute):
-        return [ref.path for ref in resolver.of(node, site.scope).refs]
-    return []
 
 
 def _is_gone(path):

@@ -1,9 +1,9 @@
-"""The old names: where they stood, what became of them, what tf_lso puts there.
+"""The old names: where they were, what became of them, and what tf_lso has instead.
 
-The one table that the mirrors' test, `install`, the reports of `tf-lso run` and
-`tf-lso check`, and compat_docs/api.md are made from. Nothing here imports TensorFlow.
+The mirrors' test, `install`, `tf-lso run`, `tf-lso check`, `tf-lso migrate` and
+compat_docs/api.md all use these tables. Nothing here imports TensorFlow.
 
-One rule leads from an old dotted name to the new one: write `tf_lso` for `tf`.
+To get from an old dotted name to the new one, write `tf_lso` for `tf`.
 """
 
 from tf_lso.names.methods import (

@@ -1,12 +1,12 @@
 """What `install()` does beyond the names of the loss-scaling API.
 
-A program that relies on one of these needs `install()` even where it spells the new
-names. `tf_lso.installation` does these things; its tests hold this table against it.
+A program that relies on one of these needs `install()` even if it uses the new names.
+`tf_lso.installation` does these things, and its tests compare it with this table.
 """
 
 from tf_lso.names.today import BY_ATTRIBUTE_TODAY
 
-# Arguments that the optimizers of TensorFlow 2.0-2.15 took, and today's do not.
+# Arguments that the optimizers of TensorFlow 2.0-2.15 took, but today's do not.
 ARGUMENTS = ("lr", "decay", "jit_compile", "is_legacy_optimizer")
 # The same for `apply_gradients`.
 APPLY_ARGUMENTS = (
@@ -25,9 +25,9 @@ ATTRIBUTES = (
     "_create_slots",
     "_create_hypers",
 )
-# Namespaces of optimizers that are gone.
+# Namespaces of optimizers that no longer exist.
 OPTIMIZER_NAMESPACES = ("optimizers.legacy", "optimizers.experimental")
-# Packages that cannot be imported any more.
+# Packages that can no longer be imported.
 PACKAGES = (*BY_ATTRIBUTE_TODAY, "keras.api")
 # Functions that read configs which older versions wrote.
 LOADING = (
@@ -37,24 +37,10 @@ LOADING = (
     "optimizers.deserialize",
     "optimizers.get",
 )
-# Functions of the backend that refuse what they took.
+# Functions of the backend that now refuse what they used to take.
 BACKEND = ("backend.set_value",)
-# A base class: today its instances are called with an integer step.
+# A base class. Today optimizers call its instances with an integer step.
 SCHEDULE = "LearningRateSchedule"
-# Callbacks that logged the learning rate as LOGGED.
+# Callbacks that used to log the learning rate under the name LOGGED.
 CALLBACKS = ("LearningRateScheduler", "ReduceLROnPlateau")
 LOGGED = "lr"
-
-OPTIMIZER_CLASSES = (
-    "Adadelta",
-    "Adafactor",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "Ftrl",
-    "Lion",
-    "Nadam",
-    "RMSprop",
-    "SGD",
-)

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-ANYWHERE = "anywhere"  # no other object has a name like this
-CALLED = "called"  # others have it too, but not as a method
-KNOWN = "known"  # a use only where the object is seen to be a LossScaleOptimizer
-KNOWN_CALLED = "known, called"  # the same, and only a call of it breaks
+ANYWHERE = "anywhere"  # no other object has an attribute of this name
+CALLED = "called"  # other objects have it too, but not as a method
+KNOWN = "known"  # a use only if the object is known to be a LossScaleOptimizer
+KNOWN_CALLED = "known, called"  # the same, and only calling it breaks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,11 +13,11 @@ class Method:
     """A method or property of the old LossScaleOptimizer.
 
     Attributes:
-      breaks: what happens on today's Keras 3, for people; "" where nothing breaks.
-      does: what tf_lso's optimizer has under the name, for people.
-      seen: ANYWHERE, CALLED, KNOWN or KNOWN_CALLED: what makes an attribute of this
-        name a use of the old API.
-      current: what Keras 3 has instead, or "".
+      breaks: what happens on today's Keras 3, for people; "" if nothing breaks.
+      does: what tf_lso's optimizer has under this name, for people.
+      seen: ANYWHERE, CALLED, KNOWN or KNOWN_CALLED: when an attribute of this name
+        counts as a use of the old API.
+      current: what Keras 3 has instead, or "" for nothing.
     """
 
     breaks: str
@@ -26,7 +26,7 @@ class Method:
     current: str = ""
 
 
-def _gone(name, does, seen=KNOWN, current=""):
+def _gone(name: str, does: str, seen: str = KNOWN, current: str = "") -> Method:
     return Method(
         f"AttributeError: Keras 3's LossScaleOptimizer has no {name}.",
         does,
@@ -100,10 +100,10 @@ METHODS = {
     },
 }
 
-# What a step scales the loss by, and unscales its gradients by.
+# The methods that scale the loss and unscale the gradients.
 SCALING = ("get_scaled_loss", "get_unscaled_gradients")
 
-# Symbols whose calls return a LossScaleOptimizer.
+# Symbols that return a LossScaleOptimizer when called.
 OPTIMIZERS = (
     "LossScaleOptimizer",
     "experimental.LossScaleOptimizer",

@@ -1,6 +1,7 @@
-"""Under which old dotted names the symbols stood, and in which versions."""
+"""The old dotted names of the symbols, and the versions that had them."""
 
 import dataclasses
+from collections.abc import Iterable
 
 from tf_lso.names.symbols import CHANGED, MISSING, SAME
 
@@ -11,7 +12,7 @@ class Use:
 
     Attributes:
       symbol: key of `symbols.SYMBOLS`.
-      versions: TensorFlow versions that had the name, as text.
+      versions: the TensorFlow versions that had the name, a str such as "2.0-2.8".
       today: MISSING, CHANGED or SAME.
     """
 
@@ -27,7 +28,9 @@ _REWRITES = (
 )
 
 
-def _each(symbols, versions, today=MISSING):
+def _each(
+    symbols: Iterable[str], versions: str, today: str = MISSING
+) -> dict[str, Use]:
     return {symbol: Use(symbol, versions, today) for symbol in symbols}
 
 
@@ -66,7 +69,7 @@ _V2 = {
 # Old public namespace, without its leading `tf.` -> name -> use.
 NAMESPACES = {
     **_V2,
-    # Until today's Keras only the optimizer was there.
+    # In 2.4-2.15 only the optimizer was here.
     "compat.v1.keras.mixed_precision": {
         **_STABLE,
         **_each(("Policy", "global_policy", "set_global_policy"), "2.16-", SAME),
@@ -86,7 +89,7 @@ NAMESPACES = {
     **{f"compat.v2.{namespace}": names for namespace, names in _V2.items()},
 }
 
-# Private modules that programs imported all the same. Each has a mirror too.
+# Private modules that programs imported nevertheless. Each has a mirror too.
 _PRIVATE_STABLE = {
     "loss_scale_optimizer": {
         "LossScaleOptimizer": Use("LossScaleOptimizer", "2.4-2.15"),
@@ -126,13 +129,13 @@ PRIVATE = {
 }
 
 
-# The same modules stood beside the stable and the experimental names.
+# The stable and the experimental package had modules of the same names.
 PRIVATE_MODULES = tuple(_PRIVATE_STABLE)
 
 
-def mirror_names(namespace):
+def mirror_names(namespace: str) -> dict[str, Use]:
     """Return the names of a mirror, public or private: name -> `Use`.
 
-    A package that has only modules has none.
+    The result is empty for a package that contains only modules.
     """
     return {**NAMESPACES, **PRIVATE}.get(namespace, {})

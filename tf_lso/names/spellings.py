@@ -1,8 +1,10 @@
-"""Every spelling of the old modules, as they are imported."""
+"""Every spelling by which programs import the old modules."""
+
+from collections.abc import Iterator
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE_MODULES
 
-# Prefix of a Keras that programs of 2.0-2.15 imported -> the same in tf_lso.
+# Prefix of a Keras as programs of 2.0-2.15 imported it -> the same in tf_lso.
 KERAS_PREFIXES = {
     "tensorflow.keras": "keras",
     "tensorflow.compat.v2.keras": "compat.v2.keras",
@@ -22,11 +24,11 @@ TF_KERAS_PREFIXES = {
 }
 
 
-# Those whose private modules could be imported.
+# Prefixes whose private modules could be imported.
 _WITH_PRIVATE = ("keras", "keras.src", "tensorflow.python.keras", "tf_keras.src")
 
 
-def _keras_modules(prefixes):
+def _keras_modules(prefixes: dict[str, str]) -> Iterator[tuple[str, str]]:
     for prefix, keras in prefixes.items():
         stable = f"{keras}.mixed_precision"
         yield f"{prefix}.mixed_precision", stable
@@ -57,10 +59,10 @@ MODULES = {
 }
 TF_KERAS_MODULES = dict(_keras_modules(TF_KERAS_PREFIXES))
 
-# tf_keras's own modules, which it uses itself: `install` leaves them as they are.
+# `install` does not change tf_keras's own modules, which tf_keras itself uses.
 LEFT_ALONE = "tf_keras.src."
 
-# Gone since TensorFlow 2.0; nothing can stand for it: name -> what to use.
+# Removed in TensorFlow 2.0, without a mirror: name -> what to use instead.
 CONTRIB = {
     "tensorflow.contrib.mixed_precision.LossScaleOptimizer": (
         "tf.keras.mixed_precision.LossScaleOptimizer"

@@ -1,23 +1,23 @@
-"""What each class and function of the old API is, and what tf_lso makes of it."""
+"""What each class and function of the old API does in tf_lso and today."""
 
 import dataclasses
 
 # --- What today's TensorFlow (2.16 and later, with Keras 3) has under an old name.
 
 MISSING = "missing"  # no such name: AttributeError or ImportError
-CHANGED = "changed"  # a name of today that does something else
-SAME = "same"  # works as it did
+CHANGED = "changed"  # the name exists, but does something else
+SAME = "same"  # the name works as before
 
 
 @dataclasses.dataclass(frozen=True)
 class Symbol:
-    """One class or function of the old API, under whatever names it stood.
+    """One class or function of the old API, under all its names.
 
     Attributes:
-      does: what tf_lso's one does, for people.
-      breaks: what happens on today's TensorFlow where the name is still there but
-        does something else, for people.
-      current: what today's own API has instead, or "" where it has nothing.
+      does: what the one of tf_lso does, for people.
+      breaks: what goes wrong on today's TensorFlow if the name still exists but does
+        something else, for people.
+      current: what today's own API has instead, or "" for nothing.
     """
 
     does: str
@@ -130,5 +130,5 @@ SYMBOLS = {
     ),
 }
 
-# Those that are about dtype policies, of which each Keras has its own.
+# Symbols about dtype policies. Each Keras has its own policies.
 POLICIES = tuple(symbol for symbol in SYMBOLS if "policy" in symbol.lower())

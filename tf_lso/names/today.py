@@ -1,12 +1,12 @@
-"""What today's TensorFlow has of the old spellings, as it was seen in 2.16-2.21."""
+"""Which old spellings today's TensorFlow still has, as seen in 2.16-2.21."""
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Namespaces that hold more than loss scaling: their other names are none of ours.
+# Namespaces that hold more than loss scaling. We ignore their other names.
 SHARED = ("train.experimental", "compat.v1.train.experimental")
 
-# These can be reached as attributes, and not be imported: `tf.compat.v1.keras` is an
-# object that loads Keras when it is used, and no module.
+# These are attributes that cannot be imported: `tf.compat.v1.keras` is not a module, but
+# an object that loads Keras when it is used.
 BY_ATTRIBUTE_TODAY = ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras")
 
 # A copy of Keras 2.6 that TensorFlow keeps for itself.
@@ -16,12 +16,12 @@ KERAS_COPY_BREAKS = (
     "tf.keras's optimizers, and its policies do not reach tf.keras's layers."
 )
 
-# Packages that are there, without the old modules that were in them.
+# Packages that still exist, but without the old modules in them.
 PACKAGES_TODAY = ("keras.src",)
 
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
-# Full module name as imported -> the old names that it has today. A module that is not
-# here is gone.
+# Full module name as imported -> the old names that it has today. Modules that are not
+# listed no longer exist.
 MODULES_TODAY = {
     **{
         f"{keras}.mixed_precision": tuple(NAMESPACES["keras.mixed_precision"])
@@ -65,8 +65,8 @@ MODULES_TODAY = {
     ),
 }
 
-# What only Keras 3 has, as seen from `keras` or `tf.keras`: a program that uses one of
-# these was written for it.
+# Names in `keras` or `tf.keras` that only Keras 3 has. A program that uses one of them was
+# written for Keras 3.
 KERAS_3_ONLY = (
     "config",
     "distribution",

@@ -1,9 +1,9 @@
-"""The constructor's arguments: accepted, or refused with the remedy."""
+"""Check the constructor's arguments; errors name the remedy."""
 
 from tf_lso.scaling import arguments as scaling_arguments
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# Arguments of Keras 3's base class that configs carry, with their defaults.
+# Arguments of Keras 3's base class that its configs carry, with their defaults.
 _KERAS3_DEFAULTS = {
     "weight_decay": None,
     "clipnorm": None,
@@ -18,7 +18,7 @@ _KERAS3_DEFAULTS = {
 
 
 def check_dynamic(dynamic):
-    """Refuse a `dynamic` that is no bool, with the way to write what was meant."""
+    """Raise TypeError if `dynamic` is no bool; the message says what to write."""
     if isinstance(dynamic, bool):
         return
     if isinstance(dynamic, str) and dynamic == "dynamic":
@@ -35,7 +35,7 @@ def check_dynamic(dynamic):
 
 
 def check_keras3_arguments(arguments):
-    """Refuse what Keras 3's base class takes but a wrapper has no use for."""
+    """Raise unless the arguments of Keras 3's base class have their defaults."""
     for name, value in arguments.items():
         if name == "loss_scale":
             raise TypeError(
@@ -55,18 +55,18 @@ def check_keras3_arguments(arguments):
             )
 
 
-# Set on an optimizer that a wrapper holds: the mark that tf_keras's own sets too.
+# Marks an optimizer that a wrapper holds. tf_keras's own wrapper sets it too.
 MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 
 def scales_the_loss(optimizer):
     """Whether an optimizer is a LossScaleOptimizer: Keras 3's, tf_keras's or tf_lso's."""
-    # All of them say so in a class name.
+    # All of them have it in a class name.
     return any("LossScaleOptimizer" in cls.__name__ for cls in type(optimizer).__mro__)
 
 
 def check_free(inner):
-    """Refuse an optimizer that scales the loss itself, or whose wrapper does."""
+    """Raise if an optimizer scales the loss itself, or is wrapped already."""
     if scales_the_loss(inner):
         raise TypeError(
             "'optimizer' must not be a LossScaleOptimizer, since the loss would be scaled "

@@ -1,17 +1,28 @@
-"""What the faces ask of variables, pairs and strategies, and what they refuse."""
+"""What all faces check and look up: pairs, variables and strategies."""
 
 import contextlib
 import sys
 import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
-# AutoGraph would rewrite this package in every tf.function that calls it, which takes
-# time and finds nothing to convert.
-not_converted = tf.autograph.experimental.do_not_convert
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# Held while optimizer variables are made: threads may take the first step together.
+
+def not_converted(function: _Function) -> _Function:
+    """Keep AutoGraph away from a function.
+
+    It would rewrite it in every tf.function that calls it, and find nothing to convert.
+    """
+    # With the type of the function, which TensorFlow's decorator does not keep.
+    decorated: _Function = tf.autograph.experimental.do_not_convert(function)
+    return decorated
+
+
+# Held while optimizer variables are made: two threads may run the first step at once.
 building = threading.RLock()
 
 
@@ -19,11 +30,12 @@ class CallableList(list):
     """A list that may also be called, as `variables()` was in TensorFlow 2.0-2.10."""
 
     def __call__(self):
+        """Return the list itself."""
         return self
 
 
 def in_graph_of_tensorflow_1():
-    """Whether a graph of sessions is being built, and no function."""
+    """Whether a graph of TensorFlow 1 is being built, rather than a function."""
     if tf.executing_eagerly():
         return False
     return not tf.compat.v1.get_default_graph().building_function
@@ -58,8 +70,8 @@ def unzip(grads_and_vars):
 def check_strategy():
     """Raise ValueError under a strategy that loss scaling cannot serve.
 
-    Supported are those with one replica, or with a copy of each variable on each
-    replica: elsewhere each replica would unscale what is applied to one variable.
+    Strategies are supported if they have one replica, or if each replica has a copy of
+    each variable.
     """
     if not tf.distribute.has_strategy():
         return
@@ -83,9 +95,9 @@ def check_strategy():
 
 
 def own_aggregation(optimizer, base):
-    """Return the method of a user's subclass that sums gradients its own way, or None.
+    """Return a user's own method that aggregates gradients, or None.
 
-    Horovod's optimizers have one, called as that of OptimizerV2 was.
+    Horovod's optimizers have one, under the name of OptimizerV2's.
     """
     for name in ("_aggregate_gradients", "aggregate_gradients"):
         method = getattr(type(optimizer), name, None)
@@ -95,24 +107,24 @@ def own_aggregation(optimizer, base):
 
 
 def dead_overrides(optimizer):
-    """Return the methods of a user's class that only OptimizerV2 called, a list."""
+    """Return the names of a user's methods that only OptimizerV2 called, a list."""
     names = ("_resource_apply_dense", "_resource_apply_sparse")
     return [name for name in names if hasattr(type(optimizer), name)]
 
 
 def called(variables):
-    """The list itself, also where the family made `variables` a method."""
+    """Return `variables`, which is a method in some families, as a list."""
     return variables() if callable(variables) else variables
 
 
 def raw(variable):
-    """The TensorFlow variable of a Keras 3 variable, and any other as it is."""
+    """Return the TensorFlow variable of a Keras 3 variable; other variables as is."""
     value = getattr(variable, "value", None)
     return variable if value is None or callable(value) else value
 
 
 def numpy(variable):
-    """The value of a variable of any kind as an array, on the first local replica."""
+    """Return the value of any variable on the first local replica, an array."""
     variable = copies(variable)[0]
     if in_graph_of_tensorflow_1():
         return _session_of_keras().get_value(variable)
@@ -120,12 +132,12 @@ def numpy(variable):
 
 
 def _session_of_keras():
-    """What reads and sets variables in a session: only tf_keras has sessions."""
+    """Return what reads and sets variables in sessions; only tf_keras has them."""
     return sys.modules["tf_keras"].backend
 
 
 def copies(variable):
-    """The TensorFlow variables that hold a variable's value, one a local replica."""
+    """Return the TensorFlow variables behind a variable, one for each local replica."""
     variable = raw(variable)
     if isinstance(variable, tf.distribute.DistributedValues):
         return list(variable.values)
@@ -133,7 +145,7 @@ def copies(variable):
 
 
 def name_of(variable):
-    """Return what a message calls `variable`: its path, its name, or what it is."""
+    """Return what messages call `variable`: its path, its name, or its repr."""
     return (
         getattr(variable, "path", None)
         or getattr(variable, "name", None)
@@ -157,14 +169,14 @@ def _array_for(variable, array):
 
 
 def assign_all(variables, arrays):
-    """Assign each array to the variable of its place, or none if one does not fit.
+    """Assign each array to the variable at its place. If one does not fit, assign none.
 
     Raises:
       TypeError: if an array holds no numbers.
       ValueError: if its shape is another.
     """
     arrays = [_array_for(v, array) for v, array in zip(variables, arrays)]
-    # One by one, which is right in the thread of a replica too.
+    # One by one: this also works in the thread of a replica.
     pairs = [(c, array) for v, array in zip(variables, arrays) for c in copies(v)]
     if in_graph_of_tensorflow_1():
         _session_of_keras().batch_set_value(pairs)
@@ -185,7 +197,7 @@ def refuse_nongradients(gradients):
 
 
 def refuse_unknown(names):
-    """Raise ValueError if `names` of variables the optimizer was not built for exist."""
+    """Raise ValueError if there are `names` of variables that the optimizer lacks."""
     if names:
         raise ValueError(
             f"Unknown variables: {names}. The optimizer was built for other variables; "
@@ -214,7 +226,7 @@ def outside_scope(variables):
 
 
 def strategy_of(variables):
-    """Return the strategy that model variables were created under."""
+    """Return the strategy under which model variables were created."""
     for variable in variables:
         strategy = getattr(raw(variable), "distribute_strategy", None)
         if strategy is not None:
@@ -223,7 +235,7 @@ def strategy_of(variables):
 
 
 def scope_of(strategy):
-    """Return the strategy's scope, or nothing where it is entered already."""
+    """Return the strategy's scope, or a null context if it is entered already."""
     if strategy is tf.distribute.get_strategy():
         return contextlib.nullcontext()
     return strategy.scope()

@@ -1,12 +1,13 @@
 """The experimental LossScaleOptimizer of TensorFlow 2.0-2.8, which takes a loss scale."""
 
 import inspect
+from typing import Any
 
 import keras
 
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.configs import wrappers as configs
-from tf_lso.optimizers.surface import attributes
+from tf_lso.optimizers.configs.wrappers import wrappers as configs
+from tf_lso.optimizers.surface.legacy import attributes
 from tf_lso.scaling import identifiers
 
 
@@ -14,14 +15,14 @@ from tf_lso.scaling import identifiers
 class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     """An optimizer that scales the loss by a loss scale object.
 
-    A subclass of `tf_lso.LossScaleOptimizer`, whose documentation says what it does;
-    only how the scale is given and read differs.
+    A subclass of `tf_lso.LossScaleOptimizer`. Only the way to give and read the scale
+    differs.
 
     Args:
       optimizer: the optimizer of Keras 3 or tf_keras to wrap.
       loss_scale: "dynamic"; a Python int or float of at least 1 for a fixed scale; or
-        a `LossScale`, also of a class of your own. An object is used as it is, not
-        copied: its state moves with the optimizer's steps.
+        a `LossScale`, also of a class of your own. The object is not copied: the
+        optimizer's steps move its state.
       name: str, the optimizer's name (an addition).
 
     Raises:
@@ -30,7 +31,6 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         optimizer, or the strategy in scope is not supported.
 
     Example:
-
     >>> import tensorflow as tf
     >>> from tf_lso.keras.mixed_precision import experimental as mixed_precision
     >>> opt = mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), 128)
@@ -41,22 +41,24 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     2.0-2.8.
     """
 
-    def __init__(self, optimizer, loss_scale, *, name=None):
+    def __init__(
+        self, optimizer: Any, loss_scale: Any, *, name: str | None = None
+    ) -> None:
         if loss_scale is None:
             raise ValueError(
                 "'loss_scale' cannot be None. Pass 'dynamic', a number, or a LossScale."
             )
         self._start(optimizer, lambda: identifiers.get(loss_scale), name)
 
-    @attributes.Attributes.loss_scale.getter
+    @attributes.Attributes.loss_scale.getter  # type: ignore[attr-defined]
     def loss_scale(self):
-        """The `LossScale`: to be called, or used as the float32 tensor of its value."""
+        """The `LossScale`, which can be called, and also used as a float32 tensor."""
         return self.loss_scale_state
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return a dict from which `from_config` makes an equal optimizer.
 
-        It holds no state: the loss scale starts at its beginning again.
+        It holds no state: the loss scale of the new optimizer starts anew.
         """
         config = {
             "optimizer": self._serialize_inner(),
@@ -67,20 +69,24 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         return config
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
-        """Make an experimental optimizer of a config of any version.
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> Any:
+        """Make an experimental optimizer from a config of any version.
 
         Args:
-          config: dict as `get_config` of this class, of the stable one, or of one of
-            Keras 3, tf_keras and TensorFlow 2.0-2.15 returned; it is not changed.
+          config: dict that `get_config` of this class or the stable class returned, or
+            of a LossScaleOptimizer of Keras 3, tf_keras or TensorFlow 2.0-2.15. It is
+            not changed.
           custom_objects: dict of names and classes of your own: optimizers, learning
             rate schedules, loss scales.
 
         Returns:
-          A new optimizer, its loss scale at the start.
+          A new optimizer. Its loss scale starts anew.
 
         Raises:
-          TypeError, ValueError: as `from_config` of the stable class.
+          TypeError: as `from_config` of the stable class.
+          ValueError: as `from_config` of the stable class.
         """
         return configs.from_config(cls, config, custom_objects)
 

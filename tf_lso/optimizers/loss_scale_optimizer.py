@@ -1,30 +1,31 @@
-"""The one optimizer class, and which face serves which optimizer family."""
+"""The one optimizer class, and the face that serves each optimizer family."""
 
 import inspect
 import sys
 import types
+from typing import Any
 
 from tf_lso import environment, events
 
-environment.require_tensorflow()  # before Keras is asked for what it may not have
+environment.require_tensorflow()  # before an old Keras fails with another error
 
 # ruff: noqa: E402
 import keras
 
 from tf_lso.optimizers import arguments, checks
-from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers.configs.wrappers import wrappers as configs
 from tf_lso.optimizers.faces import keras3
-from tf_lso.optimizers.surface import hyperparameters
-from tf_lso.optimizers.surface import legacy as surface
+from tf_lso.optimizers.surface.legacy import hyperparameters
+from tf_lso.optimizers.surface.legacy import legacy as surface
 from tf_lso.scaling import protocol, report
 
-_MISSING = object()
+_MISSING: Any = object()
 
-_bound_classes = {}
+_bound_classes: dict[tuple[type, type], type] = {}
 
 
 def prepare_for_tf_keras():
-    """Return the module of the faces for tf_keras, which imports tf_keras."""
+    """Import tf_keras and return the module with its faces."""
     from tf_lso.optimizers.faces import tf_keras as tf_keras_faces
 
     return tf_keras_faces
@@ -50,7 +51,7 @@ def _face_of(value):
 def face_of(optimizer):
     """Return the class of the face that serves `optimizer`.
 
-    tf_keras is not imported here: as long as the program has not, there is no optimizer
+    This does not import tf_keras: a program that has not imported it has no optimizer
     of it.
 
     Raises:
@@ -72,7 +73,7 @@ def face_of(optimizer):
 
 
 def _bound(cls, optimizer):
-    """Return the class of a wrapper of `optimizer`: `cls` and its face, made once."""
+    """Return the class that wraps `optimizer`: `cls` with the face of its family."""
     face = face_of(optimizer)
     if issubclass(cls, face):
         return cls
@@ -90,7 +91,7 @@ def _bound(cls, optimizer):
             "__module__": cls.__module__,
             "__qualname__": cls.__qualname__,
             "__doc__": cls.__doc__,
-            "_unbound": cls,  # which pickle finds by its name
+            "_unbound": cls,  # pickle finds this class by its name
         }
         bound = types.new_class(
             cls.__name__, (cls, face), exec_body=lambda body: body.update(namespace)
@@ -116,35 +117,42 @@ class LossScaleOptimizer(surface.Surface):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
 
     Wraps an optimizer of Keras 3 or tf_keras. The loss is multiplied by the loss scale,
-    gradients are divided by it; a step whose gradients are not finite is skipped on all
-    replicas and the scale halved; after `dynamic_growth_steps` good steps the scale is
-    doubled.
+    and the gradients are divided by it. If a gradient is not finite, the step is skipped
+    on all replicas and the scale is halved. After `dynamic_growth_steps` finite steps the
+    scale is doubled.
 
     The result is an instance of this class, of the optimizer base class of the inner
     optimizer's family, and of that family's own LossScaleOptimizer. Its hyperparameters
     (`learning_rate`, `lr`, `beta_1`, ...) are those of the inner optimizer.
 
     Args:
-      optimizer: the optimizer to wrap, also accepted as `inner_optimizer=`.
+      optimizer: the optimizer to wrap. The keyword `inner_optimizer`, as in Keras 3, is
+        accepted too.
       dynamic: bool, whether the scale moves. If False it stays at `initial_scale` and
         no step is skipped.
-      initial_scale: number, the first loss scale. Defaults to 2**15 where the scale is
-        dynamic, and must be given where it is fixed.
+      initial_scale: number, the first loss scale. Defaults to 2**15 if the scale is
+        dynamic; a fixed scale must be given.
       dynamic_growth_steps: int, finite steps in a row before the scale doubles.
-        Defaults to 2000; only where the scale is dynamic.
-      name: str, the optimizer's name. Defaults to the one Keras 3 chooses, and around
-        tf_keras optimizers to the inner optimizer's.
+        Defaults to 2000. Only for a dynamic scale.
+      inner_optimizer: Keras 3's name for `optimizer`; pass one of the two.
+      name: str, the optimizer's name. Defaults to the name that Keras 3 chooses, or
+        around tf_keras optimizers to the inner optimizer's name.
       min_scale: number, the scale does not shrink below it (an addition).
       max_scale: number, the scale does not grow above it, or None (an addition).
+      **keras3_arguments: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`,
+        `use_ema`, `ema_momentum`, `ema_overwrite_frequency`, `loss_scale_factor` and
+        `gradient_accumulation_steps`, which configs of Keras 3 carry. Only their
+        defaults are accepted: set them on the inner optimizer.
 
     Raises:
-      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, or `dynamic`
-        is no bool.
+      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, if both or
+        neither of `optimizer` and `inner_optimizer` are given, if `dynamic` is no bool,
+        or if a keyword is unknown.
       ValueError: if another wrapper holds the optimizer, the strategy in scope is not
-        supported, or a number is not positive and finite.
+        supported, a number is not positive and finite, or a keyword of Keras 3 has
+        another value than its default.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
@@ -164,23 +172,24 @@ class LossScaleOptimizer(surface.Surface):
     """
 
     def __new__(cls, optimizer=_MISSING, *args, inner_optimizer=_MISSING, **kwargs):
+        """Make an instance of the class that serves the family of the optimizer."""
         del args, kwargs
         inner = _the_inner(optimizer, inner_optimizer)
         return super().__new__(_bound(cls, inner))
 
     def __init__(
         self,
-        optimizer=_MISSING,
-        dynamic=True,
-        initial_scale=None,
-        dynamic_growth_steps=None,
+        optimizer: Any = _MISSING,
+        dynamic: bool = True,
+        initial_scale: float | None = None,
+        dynamic_growth_steps: int | None = None,
         *,
-        inner_optimizer=_MISSING,
-        name=None,
-        min_scale=1.0,
-        max_scale=None,
-        **keras3_arguments,
-    ):
+        inner_optimizer: Any = _MISSING,
+        name: str | None = None,
+        min_scale: float = 1.0,
+        max_scale: float | None = None,
+        **keras3_arguments: Any,
+    ) -> None:
         inner = _the_inner(optimizer, inner_optimizer)
         arguments.check_dynamic(dynamic)
         arguments.check_keras3_arguments(keras3_arguments)
@@ -193,7 +202,7 @@ class LossScaleOptimizer(surface.Surface):
         )
 
     def _start(self, inner, make_loss_scale, name):
-        """Wrap `inner`, with the loss scale that the callable makes once all is well."""
+        """Wrap `inner`. The loss scale is made last, after all checks have passed."""
         checks.check_strategy()
         arguments.check_free(inner)
         self._check_inner(inner)
@@ -208,8 +217,8 @@ class LossScaleOptimizer(surface.Surface):
             "_delegated": hyperparameters.delegated_names(inner),
             "_inner": inner,
         }
-        # Not through attribute assignment, which every family's base class tracks or
-        # delegates in a way of its own.
+        # Attribute assignment would not do: the base class of each family tracks or
+        # delegates it in its own way.
         self.__dict__.update(state)
         dead = checks.dead_overrides(inner)
         if dead and not self._returns_operations:
@@ -226,19 +235,21 @@ class LossScaleOptimizer(surface.Surface):
         events.optimizer_wrapped.happened(sys.modules[keras_name])
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
-        """Make an optimizer from what `get_config` returned.
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> Any:
+        """Make an optimizer from a config that `get_config` returned.
 
         Args:
-          config: dict, which is not changed. Those of Keras 3's, tf_keras's and
-            TensorFlow 2.0-2.15's own LossScaleOptimizers are read too. A dynamic scale
-            of 2.0-2.3 with another multiplier than 2, or a loss scale of a class of
-            your own, makes an experimental optimizer, a subclass of this one.
+          config: dict, which is not changed. Configs of Keras 3's, tf_keras's and
+            TensorFlow 2.0-2.15's own LossScaleOptimizers are read too. If the loss scale
+            is of a class of your own, or has another multiplier than 2, the result is an
+            experimental optimizer, a subclass of this one.
           custom_objects: dict of names and classes of your own: optimizers, learning
             rate schedules, loss scales.
 
         Returns:
-          A new optimizer, its loss scale at the start.
+          A new optimizer. Its loss scale starts at `initial_scale`.
 
         Raises:
           TypeError: if `config` is no dict, or a value is of the wrong type.
@@ -248,7 +259,7 @@ class LossScaleOptimizer(surface.Surface):
         return configs.from_config(cls, config, custom_objects)
 
 
-LossScaleOptimizer.__signature__ = inspect.Signature(
+LossScaleOptimizer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [
         parameter.replace(default=inspect.Parameter.empty)
         if parameter.name == "optimizer"

@@ -1,9 +1,9 @@
-"""A subclass's own methods, called where TensorFlow 2.4-2.15 called them.
+"""Call a subclass's own methods where TensorFlow 2.4-2.15 called them.
 
-`fit` of those versions called `minimize`, which called the others. That of Keras 3 calls
-`scale_loss`, takes the gradients itself, and calls `apply_gradients`. Here `scale_loss`
-calls an overridden `get_scaled_loss`, and an overridden `apply_gradients` gets unscaled
-gradients, by way of the overridden methods that come before it.
+`fit` of those versions called `minimize`, which called the others. `fit` of Keras 3 calls
+`scale_loss`, computes the gradients itself, and calls `apply_gradients`. So `scale_loss`
+calls an overridden `get_scaled_loss`. An overridden `apply_gradients` gets unscaled
+gradients; the overridden methods that come before it are called first.
 """
 
 import functools
@@ -24,7 +24,7 @@ NAMES = (
 
 
 class TakenGradients:
-    """Stands for a tape whose gradients have been taken already."""
+    """Replaces a tape whose gradients have been computed already."""
 
     def __init__(self, gradients, variables):
         self._gradients = {id(checks.raw(v)): g for g, v in zip(gradients, variables)}
@@ -36,19 +36,19 @@ class TakenGradients:
         pass
 
     def watch(self, tensor):
-        """Do nothing: the gradients are there."""
+        """Do nothing: the gradients are known."""
 
     def gradient(self, target, sources, *args, **kwargs):
-        """Return the gradients of `sources`, a list; None where there is none."""
+        """Return the gradients of `sources`, a list with None for missing ones."""
         del target, args, kwargs
         return [self._gradients.get(id(checks.raw(v))) for v in sources]
 
 
 def prepare(cls):
-    """Let the methods that a subclass overrides be called as above.
+    """Make sure that the methods which a subclass overrides are called as above.
 
     Args:
-      cls: the class, just defined.
+      cls: the class that was just defined.
     """
     cls._overridden = frozenset(
         name for name in NAMES if not _is_of_tf_lso(getattr(cls, name, prepare))
@@ -123,7 +123,7 @@ def _takes_a_tape(optimizer):
 
 
 def unscaled(optimizer, grads, variables):
-    """Return gradients that `get_unscaled_gradients` of a subclass has unscaled."""
+    """Return the gradients, unscaled by the subclass's `get_unscaled_gradients`."""
     scaled = gradients_lib.scaled_of(grads, variables)
     divisor = optimizer._protocol.divisor([g for g in grads if g is not None])
     with optimizer._protocol.dividing_by(divisor):

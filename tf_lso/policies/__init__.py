@@ -1,14 +1,14 @@
-"""Dtype policies of TensorFlow 2.0-2.15, over those of the Keras that `tf.keras` is."""
+"""Dtype policies of TensorFlow 2.0-2.15, made from those of today's `tf.keras`."""
 
 from tf_lso import environment
 from tf_lso.policies.api import PolicyApi
 from tf_lso.policies.device import log_device_compatibility_check
 
-_apis = {}
+_apis: dict[str, PolicyApi] = {}
 
 
-def of(family):
-    """Return the policy functions and classes of one Keras, made once.
+def of(family: str) -> PolicyApi:
+    """Return the policy functions and classes of one Keras.
 
     Args:
       family: "keras" for Keras 3 or "tf_keras".
@@ -20,13 +20,13 @@ def of(family):
         if family == "keras":
             from tf_lso.policies import keras3 as module
         else:
-            from tf_lso.policies import tf_keras as module
+            from tf_lso.policies import tf_keras as module  # type: ignore[no-redef]
         _apis[family] = PolicyApi(module)
     return _apis[family]
 
 
-def of_tensorflow():
-    """Return the one of the Keras that `tf.keras` is: TF_USE_LEGACY_KERAS decides."""
+def of_tensorflow() -> PolicyApi:
+    """Return `of` the Keras that `tf.keras` is, which TF_USE_LEGACY_KERAS decides."""
     return of("tf_keras" if environment.tensorflow_uses_tf_keras() else "keras")
 
 
@@ -41,7 +41,7 @@ experimental_global_policy = _api.experimental_global_policy
 set_policy = _api.set_policy
 get_layer_policy = _api.get_layer_policy
 
-# Keras 3's names of the same.
+# Keras 3's names for the same things.
 DTypePolicy = Policy
 dtype_policy = global_policy
 set_dtype_policy = set_global_policy

@@ -1,5 +1,7 @@
 """The policy functions of TensorFlow 2.0-2.15, for one Keras."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from tf_lso import events
@@ -7,10 +9,10 @@ from tf_lso.policies import experimental
 
 
 class PolicyApi:
-    """The functions and classes that one Keras's mixed_precision modules have.
+    """The functions and classes in the mixed_precision modules of one Keras.
 
     Args:
-      family: module of this package that says what to use of that Keras.
+      family: module of this package with what that Keras has: `keras3` or `tf_keras`.
     """
 
     def __init__(self, family):
@@ -21,24 +23,24 @@ class PolicyApi:
         )
 
         # Functions, not methods: their signatures and names are those of the real ones.
-        def global_policy():
+        def global_policy() -> Any:
             """Return the dtype policy that new layers get.
 
             Source: TensorFlow 2.4-2.15.
             """
             return family.get_global()
 
-        def set_global_policy(policy):
+        def set_global_policy(policy: Any) -> None:
             """Set the dtype policy that new layers get.
 
             From then on `compile` wraps the optimizer of a mixed_float16 model by
-            tf_lso, in place of Keras's own wrapper.
+            tf_lso instead of Keras's own wrapper.
 
             Args:
-              policy: a policy, its name, or None for the default dtype's.
+              policy: a policy, its name, or None for the policy of the default dtype.
 
             Raises:
-              TypeError: if it is neither.
+              TypeError: if it is none of these.
               ValueError: if no policy has the name, it does not compute in floating
                 point, or the mixed precision graph rewrite is on.
 
@@ -46,39 +48,40 @@ class PolicyApi:
             """
             self._set(policy, family.Policy)
 
-        def experimental_global_policy():
+        def experimental_global_policy() -> Any:
             """Return the dtype policy that new layers get, with its loss scale.
 
             Source: TensorFlow 2.0-2.8.
             """
             return self._with_loss_scale(family.get_global())
 
-        def set_policy(policy):
+        def set_policy(policy: Any) -> None:
             """Set the dtype policy that new layers get, with its loss scale.
 
-            From then on `compile` wraps the optimizer of a model with that policy by
-            its loss scale.
+            From then on `compile` wraps the optimizer of a model with that policy,
+            with the policy's loss scale.
 
             Args:
-              policy: a policy, its name, or None for the default dtype's.
+              policy: a policy, its name, or None for the policy of the default dtype.
 
             Raises:
-              TypeError, ValueError: as `set_global_policy`.
+              TypeError: as `set_global_policy`.
+              ValueError: as `set_global_policy`.
 
             Source: TensorFlow 2.0-2.8.
             """
-            # "infer" was the default of TensorFlow 2.0-2.2, and its name.
+            # "infer" was the name of the default policy in TensorFlow 2.0-2.2.
             unset = isinstance(policy, str) and policy in ("infer", "_infer")
             self._set(None if unset else policy, self.ExperimentalPolicy)
 
-        def get_layer_policy(layer):
+        def get_layer_policy(layer: Any) -> Any:
             """Return the dtype policy of a layer, with its loss scale.
 
             Args:
               layer: a layer of Keras.
 
             Raises:
-              ValueError: if it is none.
+              ValueError: if it is no layer.
 
             Source: TensorFlow 2.2-2.8.
             """
@@ -96,7 +99,7 @@ class PolicyApi:
         self.get_layer_policy = get_layer_policy
 
     def _with_loss_scale(self, policy):
-        """The policy itself where it can carry a loss scale, else one like it."""
+        """Return the policy itself if it has a loss scale, else one like it that has."""
         if hasattr(policy, "loss_scale") or not hasattr(policy, "compute_dtype"):
             return policy
         return self.ExperimentalPolicy(policy.name)
@@ -115,7 +118,7 @@ class PolicyApi:
 
 
 def _check(policy):
-    if policy.compute_dtype is None:  # "_infer" of tf_keras: that of the first input
+    if policy.compute_dtype is None:  # "_infer" of tf_keras: the first input decides
         return
     if not tf.as_dtype(policy.compute_dtype).is_floating:
         raise ValueError(

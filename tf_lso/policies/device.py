@@ -9,8 +9,8 @@ _FAST = (7, 0)  # compute capability of the first GPUs with float16 matrix units
 _once = report.Once()
 
 
-def log_device_compatibility_check(policy_name):
-    """Log, once a process, whether float16 is fast here, if the policy computes in it.
+def log_device_compatibility_check(policy_name: str) -> None:
+    """Warn, once in a process, if a float16 policy may be slow on this machine.
 
     Args:
       policy_name: str, the name of a dtype policy.
@@ -23,7 +23,7 @@ def log_device_compatibility_check(policy_name):
     if not gpus:
         _once.warn(
             "The dtype policy mixed_float16 may run slowly, because this machine has no "
-            "GPU: CPUs gain nothing from float16. Other workers' GPUs are not looked at."
+            "GPU: CPUs gain nothing from float16. The GPUs of other workers are not checked."
         )
         return
     capabilities = [

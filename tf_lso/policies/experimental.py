@@ -14,7 +14,7 @@ _once = report.Once()
 
 
 def check_name(name):
-    """Refuse what is no policy's name, as TensorFlow 2.0-2.15 did."""
+    """Raise unless `name` may be the name of a policy, as TensorFlow 2.0-2.15 did."""
     if isinstance(name, tf.DType):
         raise TypeError(
             f"'name' must be a string, not a DType: pass {name.name!r}. Got: {name!r}."
@@ -35,21 +35,21 @@ def _is_default(loss_scale):
 class LossScalePolicy:
     """A dtype policy that carries a loss scale.
 
-    A layer with it computes in `compute_dtype` and keeps its variables in
-    `variable_dtype`; a model compiled under it gets its optimizer wrapped with its
-    loss scale.
+    A layer with this policy computes in `compute_dtype` and keeps its variables in
+    `variable_dtype`. If a model has it, `compile` wraps the optimizer, with this loss
+    scale.
 
     Args:
       name: str, "mixed_float16", "mixed_bfloat16", or the name of a dtype.
       loss_scale: a `LossScale`, a Python int or float of at least 1 for a fixed one,
-        "dynamic", or None for none. By default dynamic for "mixed_float16", else none.
+        "dynamic", or None for no loss scale. The default is dynamic for
+        "mixed_float16" and None for other policies.
 
     Raises:
       TypeError: if `name` is no str.
       ValueError: if it names no policy, or `loss_scale` is no loss scale.
 
     Example:
-
     >>> from tf_lso.keras.mixed_precision import experimental as mixed_precision
     >>> policy = mixed_precision.Policy("mixed_float16", loss_scale=128)
     >>> policy.compute_dtype, policy.variable_dtype, float(policy.loss_scale())
@@ -71,7 +71,7 @@ class LossScalePolicy:
             self._loss_scale_is_default = False
             if loss_scale is not None and name not in ("mixed_float16", "float16"):
                 _once.warn(
-                    "A policy's loss scale is of use only where it computes in float16, "
+                    "A policy's loss scale is of use only if it computes in float16, "
                     f"but loss_scale={loss_scale!r} was given to the policy {name!r}. "
                     "Leave it out."
                 )
@@ -96,7 +96,7 @@ class LossScalePolicy:
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        """Make a policy of what `get_config` returned, which is not changed."""
+        """Make a policy from a config that `get_config` returned."""
         config = dict(config)
         if isinstance(config.get("loss_scale"), dict):
             config["loss_scale"] = identifiers.deserialize(
@@ -105,7 +105,7 @@ class LossScalePolicy:
         return cls(**config)
 
     def __hash__(self):
-        # Keras 3 compares policies by their names, and has left hashing out.
+        # Keras 3 compares policies by name, but does not define a hash.
         return hash(self.name)
 
     def __repr__(self):
@@ -114,18 +114,18 @@ class LossScalePolicy:
 
 @functools.cache
 def policy_class(base, tell_of_device):
-    """Return the experimental policy over a Keras's own policy class.
+    """Return the experimental policy class, based on a Keras's own policy class.
 
     Args:
-      base: the class.
-      tell_of_device: function of a policy's name that logs whether it is fast here.
+      base: the policy class of the Keras.
+      tell_of_device: function that gets a policy's name and warns if it may be slow.
     """
 
     class Policy(LossScalePolicy, base):
         __doc__ = LossScalePolicy.__doc__
         _tell_of_device = staticmethod(tell_of_device)
 
-    # By which Keras finds the class again when it loads a model.
+    # Keras finds the class by these names when it loads a model.
     Policy.__module__ = "tf_lso.keras.mixed_precision.experimental"
     Policy.__qualname__ = "Policy"
     return Policy

@@ -1,5 +1,7 @@
 """TensorFlow's graph rewrite to float16, with loss scaling, for any optimizer."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from tf_lso import log, policies
@@ -9,7 +11,7 @@ from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import identifiers
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# Taken before `install` puts tf_lso's in their place.
+# Taken before `install` replaces them by tf_lso's.
 _tf_enable = tf.compat.v1.mixed_precision.enable_mixed_precision_graph_rewrite
 _tf_disable = tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite
 _TFWrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
@@ -18,19 +20,19 @@ _TFWrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 class MixedPrecisionLossScaleOptimizer(_TFWrapper):
     """Loss scaling around an optimizer of `tf.compat.v1.train`.
 
-    A step whose gradients are not finite is skipped, and `global_step` does not count
-    it.
+    A step with gradients that are not finite is skipped, and `global_step` does not
+    count it.
 
     Args:
       opt: the `tf.compat.v1.train.Optimizer` to wrap.
       loss_scale: "dynamic", a Python int or float of at least 1, or a `LossScale`.
 
     Raises:
-      ValueError: if `opt` is none or scales the loss already, or `loss_scale` is None
+      ValueError: if `opt` is no such optimizer or scales the loss already, or
+        `loss_scale` is None
         or no loss scale.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> opt = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer(
@@ -59,7 +61,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):
             raise ValueError(
                 "'loss_scale' cannot be None. Pass 'dynamic', a number, or a LossScale."
             )
-        # Skips the constructor of TensorFlow's, which takes no loss scale but its own.
+        # Skips the constructor of TensorFlow's class, which takes only TensorFlow's scales.
         tf.compat.v1.train.Optimizer.__init__(
             self, getattr(opt, "_use_locking", False), opt.get_name()
         )
@@ -68,7 +70,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):
         self._track_trackable(opt, "base_optimizer")
         self._track_trackable(self._loss_scale, "loss_scale")
 
-    # What TensorFlow's wrapper asks itself; tests/test_graph_rewrite.py runs it all.
+    # Methods that TensorFlow's wrapper calls; tests/test_graph_rewrite.py runs them all.
 
     def _doing_dynamic_loss_scaling(self):
         return not isinstance(self._loss_scale, loss_scale_lib.FixedLossScale)
@@ -83,7 +85,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):
 
 
 def _wrap(opt, loss_scale):
-    """Return `opt` wrapped; refuses what the real function refused."""
+    """Return `opt` wrapped; refuse what TensorFlow's function refused."""
     if isinstance(opt, (LossScaleOptimizer, _TFWrapper)):
         raise ValueError(
             f"'opt' must not be a {type(opt).__name__}, but got: {opt!r}. "
@@ -100,11 +102,13 @@ def _wrap(opt, loss_scale):
         ) from error
 
 
-def enable_mixed_precision_graph_rewrite(opt, loss_scale="dynamic"):
-    """Turn TensorFlow's rewrite of graphs to float16 on, and scale the loss for it.
+def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
+    """Turn on TensorFlow's rewrite of graphs to float16, and scale the loss for it.
 
-    The rewrite changes what `tf.function` and `fit` compile from then on, on GPUs;
-    eager steps stay as they are.
+    The rewrite changes what `tf.function` and `fit` trace from then on. Eager steps stay
+    as they are. It changes operations on GPUs, and on CPUs that compute in float16
+    (AVX512-FP16): there too a first step may overflow and be skipped. On other CPUs it
+    changes nothing.
 
     Args:
       opt: an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`.
@@ -115,10 +119,10 @@ def enable_mixed_precision_graph_rewrite(opt, loss_scale="dynamic"):
 
     Raises:
       ValueError: if `opt` is no optimizer or scales the loss already, `loss_scale` is no
-        loss scale, or a mixed precision policy is in force. Nothing is turned on then.
+        loss scale, or the global policy is a mixed precision policy. Then nothing is
+        turned on.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> experimental = tf_lso.train.experimental
@@ -142,15 +146,15 @@ def enable_mixed_precision_graph_rewrite(opt, loss_scale="dynamic"):
     _turn_on()
     log.logger().info(
         "The mixed precision graph rewrite is on: functions traced from now on compute "
-        "in float16 where TensorFlow finds it safe. Eager steps do not."
+        "in float16 if TensorFlow finds it safe. Eager steps do not."
     )
     return wrapped
 
 
 def _turn_on():
-    # TensorFlow has the switch, and what policies ask about it, only behind its own
-    # function, which wants an optimizer of its own, and warns that the loss scale of that
-    # is deprecated.
+    # TensorFlow has no other access to the switch, and to the flag that policies check,
+    # than this function. It requires one of TensorFlow's own optimizers, and warns that
+    # their loss scale is deprecated.
     logger = tf.get_logger()
     logger.addFilter(_is_of_use)
     try:
@@ -163,10 +167,10 @@ def _is_of_use(record):
     return "FixedLossScale" not in record.getMessage()
 
 
-def disable_mixed_precision_graph_rewrite():
-    """Turn TensorFlow's rewrite of graphs to float16 off.
+def disable_mixed_precision_graph_rewrite() -> None:
+    """Turn off TensorFlow's rewrite of graphs to float16.
 
-    Wrapped optimizers go on scaling the loss.
+    Wrapped optimizers still scale the loss.
 
     Source: `tf.train.experimental.disable_mixed_precision_graph_rewrite` of TensorFlow
     2.0-2.5, in `tf.compat.v1` until today.

@@ -1,4 +1,4 @@
-"""What policies need of Keras 3."""
+"""What policies need from Keras 3."""
 
 import keras
 
@@ -8,7 +8,7 @@ MODULE = keras
 Policy = keras.DTypePolicy
 Layer = keras.layers.Layer
 
-# Functions that `install` puts nothing in the place of.
+# `install` does not replace these functions.
 get_global = keras.config.dtype_policy
 set_global = keras.config.set_dtype_policy
 floatx = keras.config.floatx
@@ -17,5 +17,5 @@ tell_of_device = device.log_device_compatibility_check
 
 
 def register(cls):
-    """Let Keras load layers and models that were saved with policies of `cls`."""
+    """Make Keras load layers and models that were saved with policies of `cls`."""
     return keras.saving.register_keras_serializable("tf_lso", "Policy")(cls)

@@ -11,10 +11,11 @@ from tf_lso.scaling.fast import branches
 
 
 def after(operations, value):
-    """Return `value` as a tensor that in a graph exists only once `operations` have run.
+    """Return `value` as a tensor that depends on `operations`.
 
-    Functions run what has effects by themselves; TensorFlow 1 graphs, and conditionals
-    in them, run only what a result depends on.
+    In a graph the tensor exists only after they have run. Functions run operations with
+    effects by themselves. TensorFlow 1 graphs, and conditionals in them, run only what a
+    result depends on.
     """
     if tf.executing_eagerly():
         return tf.constant(value)
@@ -25,7 +26,7 @@ def after(operations, value):
 
 
 def _result(update, applied):
-    """What a step returns: see `apply_or_skip`."""
+    """Return what a step returns, see `apply_or_skip`."""
     if tf.executing_eagerly():
         return None
     with tf.control_dependencies([] if update is None else [update]):
@@ -35,30 +36,29 @@ def _result(update, applied):
 
 
 def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
-    """Run `apply_fn` on every replica where the verdict is good, `skip_fn` otherwise.
+    """Run `apply_fn` on every replica if the verdict is good, else `skip_fn` once.
 
-    A conditional whose branch merges replicas must stand in cross-replica context,
-    and the update of an optimizer merges; so the verdict is taken there, once, and
-    every replica follows it. Where the strategy needs no merging, replica context is
-    right.
+    The update of an optimizer merges the replicas, and a conditional with such a branch
+    must run in cross-replica context. So the verdict is taken there, once, and every
+    replica follows it. Strategies that need no merging stay in replica context.
 
     Args:
       verdict: callable, gradients -> (update op of the loss scale or None,
-        should_apply). `should_apply` is a scalar bool tensor, or a Python bool where
-        it is known: always True where steps are never skipped.
+        should_apply). `should_apply` is a scalar bool tensor, or a Python bool if it
+        is known in advance: a fixed scale always gives True.
       gradients: this replica's gradients, without None.
-      apply_fn: callable, gradients -> an op or anything else; updates the variables in
-        replica context.
-      skip_fn: callable without arguments -> list of ops; runs once instead.
+      apply_fn: callable that takes the gradients and updates the variables, in replica
+        context. It may return an op.
+      skip_fn: callable without arguments that returns a list of ops.
 
     Returns:
-      In eager mode None; in a function a scalar bool tensor, whether the step was
-      applied; in a TensorFlow 1 graph an op that does it all.
+      None in eager mode. In a function a scalar bool tensor: whether the step was
+      applied. In a TensorFlow 1 graph an op that runs the whole step.
     """
 
     def decide(gradients, apply_branch):
         update, should_apply = verdict(gradients)
-        if isinstance(should_apply, numbers.Integral):  # bool is one, and 0 and 1 are
+        if isinstance(should_apply, numbers.Integral):  # also a bool
             return _result(update, apply_branch() if should_apply else skip_branch())
         applied = branches.either(should_apply, apply_branch, skip_branch, of=gradients)
         return _result(update, applied)

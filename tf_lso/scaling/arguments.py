@@ -1,4 +1,4 @@
-"""Numbers that a loss scale is made of: accepted, or refused by name."""
+"""Check the numbers that a loss scale is made of."""
 
 import dataclasses
 import math
@@ -13,8 +13,8 @@ def positive_number(name, value):
 
     Args:
       name: the argument's name, for the message.
-      value: a number, also a NumPy or TensorFlow scalar or a numeric string, which
-        the real classes took too.
+      value: a number, a NumPy or TensorFlow scalar, or a numeric string. TensorFlow's
+        own classes took all of these.
 
     Raises:
       TypeError: if it cannot be a number.
@@ -41,6 +41,10 @@ def positive_integer(name, value):
     Args:
       name: the argument's name, for the message.
       value: as for `positive_number`.
+
+    Raises:
+      TypeError: if it cannot be a number.
+      ValueError: if it is no whole number in that range.
     """
     refusal = f"{name!r} must be a positive whole number (int64), but got: {value!r}."
     try:
@@ -56,7 +60,9 @@ def positive_integer(name, value):
 
 
 def checked_rule(*, initial_scale, growth_steps, factor, min_scale, max_scale):
-    """Return the `ScaleRule` of arguments given as (name, value), for the messages.
+    """Return the `ScaleRule` of arguments given as (name, value) pairs.
+
+    The names are for the messages.
 
     Raises:
       TypeError, ValueError: if a value is refused; the message has its name.
@@ -80,7 +86,7 @@ def checked_rule(*, initial_scale, growth_steps, factor, min_scale, max_scale):
 
 
 def in_float32(rule):
-    """Return a `ScaleRule` whose scales are float32, as they are in a graph."""
+    """Return a `ScaleRule` with float32 scales, as graphs have them."""
     names = ("initial_scale", "factor", "min_scale", "max_scale")
     return dataclasses.replace(
         rule, **{name: np.float32(getattr(rule, name)) for name in names}

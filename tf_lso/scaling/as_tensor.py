@@ -1,7 +1,7 @@
-"""A loss scale in the place of its value.
+"""Let an object such as a loss scale also serve as the tensor of its value.
 
-`optimizer.loss_scale` was an object to call in TensorFlow 2.0-2.3 and a float32 tensor
-in 2.4-2.15. An object that also answers as a tensor serves programs of both.
+`optimizer.loss_scale` was a callable object in TensorFlow 2.0-2.3 and a float32 tensor
+in 2.4-2.15. An object that is both serves programs of both.
 """
 
 import operator
@@ -25,14 +25,14 @@ _BINARY = (
 
 
 class AsTensor:
-    """What a float32 scalar tensor answers to, from the value of `self()`."""
+    """The operators and attributes of a scalar tensor, on the value of `self()`."""
 
     # NumPy must leave `array * scale` to the methods below.
     __array_priority__ = 1000
 
     @property
     def dtype(self):
-        """The dtype of the value: of a loss scale `tf.float32`."""
+        """The dtype of the value; `tf.float32` for a loss scale."""
         return self().dtype
 
     @property
@@ -41,7 +41,7 @@ class AsTensor:
         return tf.TensorShape(())
 
     def numpy(self):
-        """Return the loss scale as a NumPy float32, in eager mode."""
+        """Return the value as a NumPy number, in eager mode."""
         return tf.convert_to_tensor(self()).numpy()
 
     def __array__(self, dtype=None, copy=None):
@@ -70,9 +70,9 @@ class AsTensor:
     def __eq__(self, other):
         if isinstance(other, (bool, int, float, np.ndarray, np.number, tf.Tensor)):
             return tf.equal(self(), tf.cast(other, self.dtype))
-        return NotImplemented  # by identity, as in TensorFlow 2.0-2.3
+        return NotImplemented  # Python compares identity, as in TensorFlow 2.0-2.3
 
-    # Two scales are equal where they are the same object, by which sets find them.
+    # Sets and dicts find a scale by identity.
     __hash__ = object.__hash__
 
 

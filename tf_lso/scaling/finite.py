@@ -5,11 +5,11 @@ import tensorflow as tf
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling.fast import branches, joined, packed
 
-_FEW = 2**14  # numbers, of which the exact verdict takes less time than a conditional
+_FEW = 2**14  # the exact verdict on so many numbers is faster than a conditional
 
 
 def _is_finite(values):
-    """The exact verdict on one tensor. It writes a bool for each number."""
+    """Return the exact verdict on one tensor. This writes a bool for each number."""
     if values.dtype.is_integer:
         return tf.constant(True)
     if values.dtype.is_complex:
@@ -18,12 +18,13 @@ def _is_finite(values):
 
 
 def _total(tensors):
-    """A float32 that is finite only if all numbers are; it may be infinite if they are.
+    """Return the sum of all numbers: if it is finite, all numbers are.
 
-    A sum reads the tensors once and writes nothing, and no NaN or infinity leaves one.
+    The sum may overflow although all numbers are finite. It reads the tensors once and
+    writes nothing.
     """
     sums = [tf.cast(tf.reduce_sum(values), tf.float32) for values in tensors]
-    # No AddN, which in a graph stands for a reduction over replicas.
+    # Not AddN: in a graph that stands for a reduction over replicas.
     return tf.reduce_sum(tf.stack(sums)) if len(sums) > 1 else sums[0]
 
 
@@ -38,8 +39,8 @@ def _exact(tensors):
 
 @packed.packed
 def _proof(tensors):
-    """True only if all are finite; False also where the sums of wide ones overflow."""
-    # The sums of 16 bits would overflow too soon.
+    """Return True only if all are finite. False may also mean that a sum overflowed."""
+    # Sums in 16 bits would overflow too soon.
     wide = [values for values in tensors if values.dtype in gradients_lib.WIDE]
     others = [values for values in tensors if values.dtype not in gradients_lib.WIDE]
     sums_are_finite = [tf.math.is_finite(_total(wide))] if wide else []
@@ -47,10 +48,10 @@ def _proof(tensors):
 
 
 def _need_no_proof(tensors):
-    """Whether the exact verdict takes no longer: on narrow numbers, or on few."""
+    """Whether the exact verdict is as fast: for narrow dtypes and for few numbers."""
     wide = [values for values in tensors if values.dtype in gradients_lib.WIDE]
     if wide and tf.executing_eagerly():
-        return False  # to ask for the shape of each would take longer
+        return False  # asking each tensor for its shape would take longer
     sizes = [gradients_lib.at_most(values) for values in wide]
     return None not in sizes and sum(sizes) <= _FEW
 
@@ -60,7 +61,7 @@ def all_finite(gradients, summed=False):
 
     Args:
       gradients: list of tensors, `tf.IndexedSlices` and None, which is ignored.
-      summed: whether the rows of each index of slices have been added up already.
+      summed: whether the rows of slices have been added up already.
 
     Returns:
       A scalar bool tensor, True for an empty list.
@@ -80,7 +81,9 @@ def all_finite(gradients, summed=False):
 
 
 def unscaled_are_finite(tensors, scale):
-    """`all_finite` of dense tensors divided by `scale`, mostly without dividing them.
+    """Return whether dense tensors divided by `scale` are finite.
+
+    The tensors are rarely divided for it.
 
     Args:
       tensors: list of float32 and float64 tensors, still scaled.
@@ -93,7 +96,7 @@ def unscaled_are_finite(tensors, scale):
 
     if _need_no_proof(tensors):
         return exact()
-    # Divided by 1 or more, what is finite remains it.
+    # A finite number divided by 1 or more stays finite.
     proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
     return branches.either(proved, lambda: tf.constant(True), exact, of=tensors)
 
@@ -118,10 +121,11 @@ def merging_is_needed():
 
 
 def agreed(gradients):
-    """Return whether the gradients of all replicas are finite, the same on each.
+    """Return whether the gradients of all replicas are finite.
 
-    Costs one scalar all-reduce where there are several replicas. In cross-replica
-    context, without a strategy, or where `merging_is_needed()` is false.
+    Every replica gets the same answer. This costs one scalar all-reduce if there are
+    several replicas. It may be called in cross-replica context, and in replica context
+    if `merging_is_needed()` is false.
 
     Args:
       gradients: list of tensors or of per-replica values; None is ignored.
@@ -140,7 +144,7 @@ def agreed(gradients):
 
 
 def _first_here(values):
-    """Return what a structure of values is on the first replica of this process."""
+    """Return a structure of per-replica values as the first local replica has it."""
     if not tf.distribute.in_cross_replica_context():
         return values
     local = tf.distribute.get_strategy().experimental_local_results
@@ -151,7 +155,7 @@ def of_aggregated(gradients):
     """Return whether aggregated gradients are finite, with no communication.
 
     After aggregation every replica holds the same sum, so the first replica's copy
-    speaks for all. The rows of slices must have been added up.
+    speaks for all. The rows of slices must have been added up already.
 
     Args:
       gradients: list of tensors or of per-replica values; None is ignored.

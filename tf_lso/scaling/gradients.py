@@ -1,15 +1,20 @@
 """Scale a loss; unscale gradients, dense, sparse or missing."""
 
+from typing import TypeAlias
+
 import tensorflow as tf
 
 from tf_lso.scaling.fast import joined, packed
 
-# Dtypes that a gradient is divided in as it is.
+# What optimizers accept as a gradient.
+Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
+
+# Gradients of these dtypes are divided in their own dtype.
 WIDE = (tf.float32, tf.float64)
 
 
 def _wide(dtype):
-    """The dtype to divide in: float32, or wider where the gradient is."""
+    """Return the dtype to divide in: float32, or the gradient's if that is wider."""
     return tf.float32 if dtype in (tf.float16, tf.bfloat16) else dtype
 
 
@@ -61,20 +66,21 @@ def _with_values(gradient, values):
 
 
 def overwrites(variable):
-    """Whether the "gradient" of `variable` is its next value, which no loss has scaled.
+    """Whether the "gradient" of `variable` is in fact its next value.
 
-    Keras 3's float8 layers have such variables; Keras marks them.
+    Such a value is never scaled. Keras 3's float8 layers have such variables, and Keras
+    marks them.
     """
     return getattr(variable, "overwrite_with_gradient", False)
 
 
 def scaled_of(gradients, variables):
-    """Return the gradients that a loss has scaled, and None in the place of others."""
+    """Return the gradients, with None in place of those that are next values."""
     return [None if overwrites(v) else g for g, v in zip(gradients, variables)]
 
 
 def values_of(gradients):
-    """Return the tensor of each gradient; of slices, that of their rows."""
+    """Return the tensor of each gradient; for slices, the tensor of their rows."""
     return [
         gradient
         if isinstance(gradient, tf.Tensor)
@@ -86,7 +92,7 @@ def values_of(gradients):
 
 
 def _in_tensors(slices):
-    """`slices` with tensors, where a caller may have put a list, a tuple or an array."""
+    """Return `slices` with tensors inside; callers may pass lists, tuples or arrays."""
 
     def tensor(value, hint):
         return None if value is None else tf.convert_to_tensor(value, dtype_hint=hint)
@@ -119,13 +125,13 @@ def with_dense_shape(gradient, variable):
 
 @packed.packed
 def _summed_rows(tensors):
-    """Of rows and their indices, one after the other, the sums and their indices."""
+    """Add up rows of equal indices: [rows, indices, ...] -> [sums, indices, ...]."""
     results = []
     for rows, indices in zip(tensors[::2], tensors[1::2]):
         if indices.shape.rank != 1:
             indices = tf.reshape(indices, [-1])
-        # The first index a second time: an optimizer adds up rows by `tf.unique` too,
-        # and XLA cannot compile that of the result of another with room for one.
+        # The first index is repeated: the optimizer calls `tf.unique` on the result
+        # again, and XLA cannot compile that if the result has room for one index only.
         unique = tf.unique(tf.concat([indices, indices[:1]], axis=0))
         sums = tf.math.unsorted_segment_sum(
             rows, unique.idx[: tf.size(indices)], tf.size(unique.y)
@@ -137,16 +143,16 @@ def _summed_rows(tensors):
 
 
 def at_most(tensor):
-    """How many numbers a tensor of a graph can hold; None where that is not known."""
+    """Return how many numbers a tensor can hold at most, None if that is unknown."""
     return getattr(tensor, "_tf_lso_at_most", tensor.shape.num_elements())
 
 
 def with_summed_rows(gradients):
-    """Return a list of the gradients; of slices, the rows of one index are added up.
+    """Return a list of the gradients, with rows of equal indices of slices added up.
 
-    They reach the variable as their sum, so it is the sum that may overflow, and that
-    Adam squares. The result has a row per different index, never the shape of the
-    whole variable.
+    The variable gets the sum of these rows. So the sum is what may overflow, and what
+    Adam squares. The result has one row for each different index, and never the shape
+    of the whole variable.
     """
     sparse = [_in_tensors(g) for g in gradients if isinstance(g, tf.IndexedSlices)]
     tensors = [tensor for g in sparse for tensor in (g.values, g.indices)]

@@ -1,15 +1,19 @@
-"""Loss scales named by numbers, texts and configs."""
+"""Make loss scales from numbers, strings and configs."""
+
+from typing import Any
 
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# The classes that a config may name. Users' own come by `custom_objects`.
+# The classes that a config may name. Users pass their own in `custom_objects`.
 CLASSES = {
     cls.__name__: cls
     for cls in (loss_scale_lib.FixedLossScale, loss_scale_lib.DynamicLossScale)
 }
 
 
-def get(identifier, custom_objects=None):
+def get(
+    identifier: Any, custom_objects: dict[str, Any] | None = None
+) -> loss_scale_lib.LossScale | None:
     """Return the loss scale that `identifier` stands for.
 
     Args:
@@ -17,11 +21,13 @@ def get(identifier, custom_objects=None):
         one; "dynamic"; a config, as `serialize` returns; or None, which is returned.
       custom_objects: dict of names and further `LossScale` classes for a config.
 
+    Returns:
+      A `LossScale`, or None for None.
+
     Raises:
       ValueError: for anything else, or a number below 1.
 
     Example:
-
     >>> from tf_lso.scaling import identifiers
     >>> identifiers.get(128)
     FixedLossScale(128.0)
@@ -43,7 +49,7 @@ def get(identifier, custom_objects=None):
     )
 
 
-def serialize(loss_scale):
+def serialize(loss_scale: loss_scale_lib.LossScale | None) -> dict[str, Any] | None:
     """Return the config of a loss scale, a dict, or None for None."""
     if loss_scale is None:
         return None
@@ -53,8 +59,14 @@ def serialize(loss_scale):
     }
 
 
-def deserialize(config, custom_objects=None):
-    """Return the loss scale that `serialize` made `config` of; `config` stays.
+def deserialize(
+    config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+) -> loss_scale_lib.LossScale:
+    """Return the loss scale of a config that `serialize` returned.
+
+    Args:
+      config: dict, which is not changed.
+      custom_objects: dict of names and further `LossScale` classes.
 
     Raises:
       ValueError: if it names no known class, or is no config.

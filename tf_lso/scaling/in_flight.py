@@ -1,6 +1,6 @@
-"""What gradients that pass from one function to another must still be divided by.
+"""The scale of gradients that pass from one function to another.
 
-No Python runs in a traced function, so what it has scaled is told by a variable.
+No Python runs in a traced function, so a variable tells other functions what it scaled.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ class Pending:
 
 
 class InFlight:
-    """The scale of gradients that were not applied where their loss was scaled.
+    """The scale of gradients whose loss another function has scaled.
 
     The scale of a loss counts as positive where `scale_loss` has scaled it and the apply
     must divide, and as negative where `get_scaled_loss` has, or the program has divided.
@@ -43,7 +43,7 @@ class InFlight:
 
     def __init__(self):
         with tf.init_scope():
-            # Each replica has its own, and none is summed.
+            # Each replica has its own value, and the values are never aggregated.
             self.variable = tf.Variable(
                 [0.0, 0.0, 0.0, 0.0],
                 name="scales_in_flight",
@@ -65,7 +65,7 @@ class InFlight:
 
         Args:
           scale: float32 scalar tensor.
-          by_apply: whether the apply must divide its gradients.
+          by_apply: whether the apply must unscale its gradients.
         """
         scale = scale if by_apply else -scale
         self.variable.assign_add(tf.stack([scale, scale * scale, 1.0, 0.0]))

@@ -1,6 +1,7 @@
-"""Loss scales: the variables, calling `rule.py`."""
+"""The loss scales: their variables, which the rule of `rule.py` moves."""
 
 import abc
+from typing import Any
 
 from tf_lso import environment
 
@@ -27,7 +28,7 @@ def _where(condition, if_true, if_false):
 
 
 def _local_variable(initial_value, name, dtype):
-    """A variable of the step as a whole: the same on every replica, never aggregated."""
+    """Make a variable that is the same on every replica and is never aggregated."""
     with tf.init_scope():
         return tf.Variable(
             initial_value,
@@ -39,12 +40,12 @@ def _local_variable(initial_value, name, dtype):
 
 
 def _unsaved_variable(initial_value, name, dtype):
-    """Such a variable that no checkpoint holds, `tf.compat.v1.train.Saver`'s neither."""
+    """Make such a variable, and keep it out of all checkpoints."""
     variable = _local_variable(initial_value, name, dtype)
     with tf.init_scope():
         if not tf.executing_eagerly():
-            # A graph of TensorFlow 1, whose Saver takes all variables of this list and
-            # fails where an old checkpoint lacks one.
+            # In a graph of TensorFlow 1 the `tf.compat.v1.train.Saver` takes all
+            # variables of this list, and fails if an old checkpoint lacks one.
             saved = tf.compat.v1.get_collection_ref(
                 tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
             )
@@ -53,7 +54,10 @@ def _unsaved_variable(initial_value, name, dtype):
 
 
 def _or_zero(variable):
-    """Its value, or 0 where no list of its graph had it to be initialized by."""
+    """Return the value of an `_unsaved_variable`, 0 if it was never initialized.
+
+    A graph of TensorFlow 1 initializes only the variables in its lists.
+    """
     with tf.init_scope():
         is_initialized = tf.executing_eagerly()
     if is_initialized:
@@ -70,12 +74,12 @@ class LossScale(
 ):
     """Base class of the loss scales.
 
-    A loss scale is a factor for the loss, by which gradients are divided again, so
-    that small float16 gradients do not become zero on the way. Calling an instance
-    returns the factor; `update` moves it after each step.
+    A loss scale is a factor. The loss is multiplied by it and the gradients are divided
+    by it, so that small float16 gradients do not become zero in between. Calling an
+    instance returns the factor; `update` moves it after each step.
 
-    Subclasses define `__call__`, `update` and `get_config`. An instance may also stand
-    where a float32 scalar tensor does, for the value it has then.
+    Subclasses define `__call__`, `update` and `get_config`. An instance also serves as a
+    float32 scalar tensor of its current value.
 
     Source: `tf.mixed_precision.experimental.LossScale` of TensorFlow 2.0-2.3.
     """
@@ -83,21 +87,21 @@ class LossScale(
     def _add_weight(self, name, initial_value, dtype=None):
         """Add a variable that checkpoints store as `name`."""
         variable = _local_variable(initial_value, name, dtype)
-        # Trackable has no public way to name a dependency otherwise than the attribute;
-        # the names are those of the checkpoints of TensorFlow 2.0-2.15.
+        # Trackable has no public way to give a dependency another name than that of its
+        # attribute. Checkpoints of TensorFlow 2.0-2.15 have these names.
         self._track_trackable(variable, name)
         return variable
 
-    def named_variables(self):
+    def named_variables(self) -> list[tuple[str, tf.Variable]]:
         """Return the (checkpoint name, variable) pairs of the state, a list."""
         return [(name, v) for name, v in sorted(self._trackable_children().items())]
 
     @abc.abstractmethod
-    def __call__(self):
+    def __call__(self) -> tf.Tensor:
         """Return the current loss scale, a float32 scalar tensor."""
 
     @abc.abstractmethod
-    def update(self, grads):
+    def update(self, grads: Any) -> tuple[Any, Any]:
         """Move the loss scale after a step.
 
         May be called in replica and in cross-replica context.
@@ -107,8 +111,8 @@ class LossScale(
             per-replica values); None is ignored.
 
         Returns:
-          update_op: in a graph an op that moves the scale, in eager mode no more
-            than None or a tensor.
+          update_op: an op that moves the scale in a graph; None or a tensor in eager
+            mode.
           should_apply_gradients: scalar bool tensor or Python bool. If False, the
             step must be skipped.
         """
@@ -117,7 +121,7 @@ class LossScale(
     judges_scaled = False
 
     def update_aggregated(self, grads):
-        """`update` for gradients that are the same on every replica.
+        """Do what `update` does, for gradients that are the same on every replica.
 
         Subclasses may save the communication that `update` needs. The default calls
         `update`.
@@ -125,12 +129,12 @@ class LossScale(
         return self.update(grads)
 
     @abc.abstractmethod
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal loss scale, a dict."""
 
     @classmethod
-    def from_config(cls, config):
-        """Make a loss scale of the arguments in `config`, which is not changed."""
+    def from_config(cls, config: dict[str, Any]) -> "LossScale":
+        """Make a loss scale from the arguments in `config`, which is not changed."""
         return cls(**config)
 
 
@@ -144,7 +148,6 @@ class FixedLossScale(LossScale):
       ValueError: if it is no Python number, less than 1, or not finite.
 
     Example:
-
     >>> import tf_lso
     >>> scale = tf_lso.FixedLossScale(128)
     >>> float(scale())
@@ -153,7 +156,7 @@ class FixedLossScale(LossScale):
     Source: `tf.mixed_precision.experimental.FixedLossScale` of TensorFlow 2.0-2.3.
     """
 
-    def __init__(self, loss_scale_value):
+    def __init__(self, loss_scale_value: float) -> None:
         super().__init__()
         if not isinstance(loss_scale_value, (int, float)):
             raise ValueError(
@@ -170,17 +173,17 @@ class FixedLossScale(LossScale):
 
     @classmethod
     def of(cls, value):
-        """A fixed scale of any size: the optimizers of 2.4-2.15 took less than 1."""
+        """Return a fixed scale of any size; optimizers of 2.4-2.15 took less than 1."""
         scale = cls(1)
         scale._loss_scale_value = value
         return scale
 
-    def __call__(self):
+    def __call__(self) -> tf.Tensor:
         """Return the loss scale, a float32 scalar tensor."""
         # Made at each call: a tensor of the constructor could belong to another graph.
         return tf.constant(self._loss_scale_value, tf.float32)
 
-    def update(self, grads):
+    def update(self, grads: Any) -> tuple[Any, Any]:
         """Return `(no-op, True)`: nothing moves and no step is skipped."""
         del grads
         return tf.no_op(), True
@@ -188,7 +191,7 @@ class FixedLossScale(LossScale):
     def __repr__(self):
         return f"{type(self).__name__}({self._loss_scale_value})"
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal loss scale, a dict."""
         return {"loss_scale_value": self._loss_scale_value}
 
@@ -196,21 +199,34 @@ class FixedLossScale(LossScale):
 class DynamicLossScale(LossScale):
     """A loss scale that grows while gradients are finite and shrinks when not.
 
+    After each step:
+
+        if scale is not positive and finite:        # a damaged checkpoint
+            scale, count = initial_loss_scale, 0
+        elif all gradients are finite:              # the step is applied
+            count += 1
+            if count == increment_period:
+                count = 0
+                if scale * multiplier <= max_loss_scale:
+                    scale *= multiplier
+        else:                                       # the step is skipped
+            scale, count = max(scale / multiplier, min_loss_scale), 0
+
     Args:
-      initial_loss_scale: Python float. Better too high than too low: it shrinks at
-        every step that overflows, and grows once in `increment_period` steps.
-      increment_period: Python int, consecutive finite steps before it grows.
-      multiplier: Python float by which it grows and shrinks.
-      min_loss_scale: Python float below which it does not shrink (keyword only, an
-        addition; the real class has 1).
-      max_loss_scale: Python float above which it does not grow, or None for the
+      initial_loss_scale: Python float. Choose it too high rather than too low: the scale
+        shrinks at every step that overflows, but grows only once in `increment_period`
+        steps.
+      increment_period: Python int, consecutive finite steps before the scale grows.
+      multiplier: Python float by which the scale grows and shrinks.
+      min_loss_scale: Python float, the scale does not shrink below it (keyword only, an
+        addition; TensorFlow's class has 1).
+      max_loss_scale: Python float, the scale does not grow above it, or None for the
         largest float32 (keyword only, an addition).
 
     Raises:
       ValueError: if an argument is not positive and finite.
 
     Example:
-
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> scale = tf_lso.DynamicLossScale(8., increment_period=2)
@@ -223,13 +239,13 @@ class DynamicLossScale(LossScale):
 
     def __init__(
         self,
-        initial_loss_scale=2**15,
-        increment_period=2000,
-        multiplier=2.0,
+        initial_loss_scale: float = 2**15,
+        increment_period: int = 2000,
+        multiplier: float = 2.0,
         *,
-        min_loss_scale=1.0,
-        max_loss_scale=None,
-    ):
+        min_loss_scale: float = 1.0,
+        max_loss_scale: float | None = None,
+    ) -> None:
         super().__init__()
         self._rule = arguments.checked_rule(
             initial_scale=("initial_loss_scale", initial_loss_scale),
@@ -247,43 +263,43 @@ class DynamicLossScale(LossScale):
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         children = super()._trackable_children(save_type, **kwargs)
-        if save_type == "savedmodel":  # whose traced steps use it
+        if save_type == "savedmodel":  # its traced steps use the variable
             children = {**children, "times_stuck": self._times_stuck}
         return children
 
     @property
-    def initial_loss_scale(self):
+    def initial_loss_scale(self) -> float:
         """The loss scale at the start, a Python float."""
         return self._rule.initial_scale
 
     @property
-    def increment_period(self):
+    def increment_period(self) -> int:
         """Consecutive finite steps before the scale grows, a Python int."""
         return self._rule.growth_steps
 
     @property
-    def multiplier(self):
+    def multiplier(self) -> float:
         """The factor by which the scale grows and shrinks, a Python float."""
         return self._rule.factor
 
     @property
-    def min_loss_scale(self):
-        """The floor of the scale, a Python float."""
+    def min_loss_scale(self) -> float:
+        """The smallest scale, a Python float."""
         return self._rule.min_scale
 
     @property
-    def max_loss_scale(self):
-        """The cap of the scale, a Python float, or None where only float32 caps it."""
+    def max_loss_scale(self) -> float | None:
+        """The largest scale, a Python float, or None if only float32 limits it."""
         cap = self._rule.max_scale
         return None if cap == rule_lib.FLOAT32_MAX else cap
 
-    def __call__(self):
+    def __call__(self) -> tf.Tensor:
         """Return the current loss scale, a float32 scalar tensor, read at this call."""
         return tf.convert_to_tensor(self._current_loss_scale)
 
     @tf.autograph.experimental.do_not_convert
-    def update(self, grads):
-        """Move the scale by whether the gradients of all replicas are finite.
+    def update(self, grads: Any) -> tuple[Any, Any]:
+        """Move the scale, depending on whether all replicas have finite gradients.
 
         May be called in replica and in cross-replica context.
 
@@ -302,10 +318,13 @@ class DynamicLossScale(LossScale):
         )
 
     def update_aggregated(self, grads):
-        """`update` for gradients that are the same on every replica.
+        """Do what `update` does, for gradients that are the same on every replica.
 
         Args:
           grads: list of unscaled gradients.
+
+        Returns:
+          As `update`.
         """
         if not self.judges_scaled:
             return self.update(grads)
@@ -313,15 +332,18 @@ class DynamicLossScale(LossScale):
 
     @property
     def judges_scaled(self):
-        """Whether `update_scaled` may stand for `update`: no subclass has its own."""
+        """Whether `update_scaled` may replace `update`: not if a subclass has its own."""
         return type(self).update is DynamicLossScale.update
 
     def update_scaled(self, tensors, scale):
-        """`update` for one replica's dense gradients, given before they are unscaled.
+        """Do what `update` does, for one replica's dense gradients, still scaled.
 
         Args:
           tensors: list of float32 and float64 tensors.
           scale: the float32 scalar tensor by which they are still multiplied.
+
+        Returns:
+          As `update`.
         """
         return self._advance(finite_lib.unscaled_are_finite(tensors, scale))
 
@@ -332,7 +354,7 @@ class DynamicLossScale(LossScale):
         )
 
         def count_on():
-            # An increment, so that threads which share the scale lose no step.
+            # Incremented in place, so that threads that share the scale lose no step.
             return apply_lib.after([count.assign_add(1)], True)
 
         def move(moved):
@@ -340,7 +362,7 @@ class DynamicLossScale(LossScale):
             return apply_lib.after([scale.assign(moved), count.assign(0)], False)
 
         if tf.executing_eagerly():
-            # In numbers, since each operation on tensors costs more.
+            # With NumPy numbers, since each operation on tensors costs more.
             numbers = rule_lib.ScaleState(*(tensor.numpy() for tensor in before))
             with np.errstate(over="ignore", invalid="ignore"):
                 after = rule_lib.next_state(self._rule32, numbers, bool(finite))
@@ -359,7 +381,7 @@ class DynamicLossScale(LossScale):
         return moved.op, finite
 
     def _report(self, before, finite):
-        """Tell of a scale that cannot shrink any more, and of one that is no number."""
+        """Warn of a scale that cannot shrink any more, or that is not usable."""
         usable = rule_lib.is_usable(before.scale)
         stuck = ~finite & usable & (before.scale <= self._rule.min_scale)
         # A count of 0 says that the step before was not finite either.
@@ -374,7 +396,7 @@ class DynamicLossScale(LossScale):
                 before.scale,
             ),
             (
-                # 1, 10, 100, ... so that a run that is lost does not fill the log.
+                # At 1, 10, 100, ... so that a lost run does not fill the log.
                 tf.reduce_any(tf.equal(times, [10**power for power in range(19)])),
                 "The gradients were not finite although the loss scale is at its "
                 "minimum, {} (steps in a row: {}). Scaling cannot help: look for NaN "
@@ -398,11 +420,11 @@ class DynamicLossScale(LossScale):
             f"increment_period={self.increment_period}, multiplier={self.multiplier})"
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal loss scale, a dict.
 
-        The two limits appear only where they were set, so that the real classes of
-        TensorFlow read the config too.
+        The two limits appear only if they were set, so that TensorFlow's own classes
+        can read the config too.
         """
         config = {
             "initial_loss_scale": self.initial_loss_scale,

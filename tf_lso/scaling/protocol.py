@@ -1,18 +1,18 @@
-"""By what the gradients of a step must still be divided.
+"""Find out whether the gradients of a step must still be unscaled, and by what.
 
-Legacy programs call `get_scaled_loss` and `get_unscaled_gradients`, Keras 3 programs
-`scale_loss` and nothing more: their gradients are unscaled by `apply`. One object
-serves both, so it must know what the step at hand has done, and by which scale.
+Legacy programs call `get_scaled_loss` and `get_unscaled_gradients`. Keras 3 programs call
+`scale_loss` only, and `apply` unscales their gradients. One object serves both, so it
+must know what the current step has done, and with which scale.
 
 Three sources tell it, the surest first:
 
 1. Tensors that `get_unscaled_gradients` has returned are known by identity.
-2. A record of the calls, one for each thread of eager code and for each graph. It is
-   written while Python runs, which in a traced step means once, and holds the very
+2. A record of the calls, one for each thread of eager code and for each graph. Python
+   writes it, so a traced step writes it once, while it is traced. It holds the very
    scale that the loss was multiplied by.
-3. Where one function scales and another applies, a variable (`in_flight.InFlight`).
+3. If one function scales and another applies: a variable (`in_flight.InFlight`).
 
-Where two of them answer differently, the step is refused.
+If two of them disagree, the step is refused.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ class Protocol:
         self._passes_on = False  # whether a traced function reads what is in flight
         self._losses = returned_lib.Returned()
         self.unscaled_gradients = returned_lib.Returned()
-        # In a graph of TensorFlow 1 all is known while Python runs.
+        # In a graph of TensorFlow 1 Python sees all calls, so no variable is needed.
         with tf.init_scope():
             self.in_flight = in_flight.InFlight() if tf.executing_eagerly() else None
 
@@ -71,7 +71,7 @@ class Protocol:
 
     @contextlib.contextmanager
     def counted_as(self, method):
-        """Count the scaling calls within as calls of `method`."""
+        """Count scaling calls in this block as calls of `method`."""
         self._thread.counted_as = method
         try:
             yield
@@ -80,7 +80,7 @@ class Protocol:
 
     @contextlib.contextmanager
     def dividing_by(self, divisor):
-        """Let the unscaling calls within divide by `divisor`."""
+        """Make unscaling calls in this block divide by `divisor`."""
         self._thread.divisor = divisor
         try:
             yield
@@ -125,11 +125,12 @@ class Protocol:
 
         Args:
           method: `LEGACY` or `KERAS3`.
-          scale: float32 scalar tensor, by which it was multiplied.
+          scale: float32 scalar tensor that the loss was multiplied by.
           result: what the method returns.
 
         Raises:
-          RuntimeError: if the other method has scaled a loss in this step.
+          RuntimeError: if the other method has scaled a loss in this step, or in another
+            function whose gradients have not been applied.
         """
         method = getattr(self._thread, "counted_as", None) or method
         step = self._steps.begin(self._was_applied_elsewhere)
@@ -152,7 +153,7 @@ class Protocol:
         self._losses.note([result], [None], scale)
 
     def _tell_others(self, step, scale):
-        """Let functions that only apply know what a step has scaled."""
+        """Tell functions that only apply what a step has scaled."""
         if self.in_flight is None:
             return
         if tf.executing_eagerly() and not self._passes_on:
@@ -172,7 +173,7 @@ class Protocol:
     # --- Unscaling.
 
     def scale_of_gradients(self, gradients, loss_scale):
-        """Return what a loss was multiplied by whose gradients are to be unscaled.
+        """Return the scale by which to unscale gradients: that of their own loss.
 
         Args:
           gradients: list of gradients.
@@ -221,7 +222,7 @@ class Protocol:
           gradients: list of gradients, without None.
 
         Returns:
-          A float32 scalar tensor, or None where they are unscaled.
+          A float32 scalar tensor, or None if they are unscaled.
 
         Raises:
           RuntimeError: if that cannot be known.
@@ -229,7 +230,7 @@ class Protocol:
         return self._step_to_apply(gradients).divisor
 
     def apply(self, gradients):
-        """`divisor`, and note that the gradients are applied."""
+        """Return the `divisor`, and note that the gradients are applied."""
         step = self._step_to_apply(gradients)
         divisor = step.divisor
         step.applied += 1
@@ -255,11 +256,11 @@ class Protocol:
     # --- Which step gradients belong to.
 
     def _source(self, what):
-        """The step that gradients belong to.
+        """Return the step that gradients belong to.
 
         Args:
-          what: callable that gives what matters of a step: a tensor, a callable that
-            returns one, or None.
+          what: callable that takes a step and returns what matters of it: a tensor, a
+            callable that returns one, or None.
         """
         if tf.executing_eagerly():
             return self._eager_source(what)
@@ -295,7 +296,7 @@ class Protocol:
             if not here.is_open:
                 here = step
             elif not step.thread.is_alive():
-                # Its gradients can only be applied by others.
+                # Its thread has ended, so only another thread can apply its gradients.
                 self._refuse_others(here, step, what)
         if here.is_open and here.scales_differ:
             self._refuse(here)
@@ -375,10 +376,10 @@ class Protocol:
         return True
 
     def forgotten(self):
-        """Return the warning that this use of the optimizer deserves, or None.
+        """Return a warning if scaling or unscaling was forgotten, else None.
 
         As in TensorFlow 2.2-2.15 this looks at all calls so far, since scaling,
-        unscaling and applying may stand in different functions.
+        unscaling and applying may happen in different functions.
         """
         what = _FORGOTTEN.get((self._ever_scaled, self._ever_unscaled))
         if what is None:

@@ -1,10 +1,10 @@
-"""Which replica is at work."""
+"""Which replica is running."""
 
 import tensorflow as tf
 
 
 def replica_id():
-    """Return the id of the replica at work as an int, None outside replica context."""
+    """Return the id of the running replica as an int, None outside replica context."""
     context = tf.distribute.get_replica_context()
     if context is None:
         return None
@@ -15,7 +15,7 @@ def replica_id():
 
 
 def is_alone():
-    """Whether there is but one replica, with nothing to sum over."""
+    """Whether there is only one replica, so that nothing needs to be aggregated."""
     return tf.distribute.get_strategy().num_replicas_in_sync == 1
 
 

@@ -1,11 +1,11 @@
-"""Tell the user, once, what silently spoils a training run."""
+"""Warn of what would silently spoil a training run."""
 
 import sys
 
 import tensorflow as tf
 
-# No public API tells whether the function being traced is compiled by XLA, in which
-# printing is not possible. tests/scaling/test_report.py fails when this moves.
+# No public API tells whether XLA compiles the function being traced. XLA cannot print.
+# tests/scaling/test_report.py fails when this moves.
 from tensorflow.python.ops import control_flow_util
 
 from tf_lso import log
@@ -19,12 +19,11 @@ def in_xla():
 
 
 def first_of(*reports):
-    """Report in the running step the first of `reports` whose condition holds.
+    """Report the first of `reports` whose condition holds when the step runs.
 
-    Eager steps log a warning, traced ones print to standard error from within the
-    graph, without a word of Python, unless the level of TensorFlow's logger is above
-    warnings when they are traced; inside XLA nothing can be printed. Meant for a branch
-    that is seldom taken.
+    Eager steps log a warning. Traced steps print to standard error, unless TensorFlow's
+    logger hides warnings when they are traced. Steps compiled by XLA cannot print. Call
+    this in a branch that is rarely taken.
 
     Args:
       *reports: tuples of a scalar bool tensor, the text with a `{}` for each value, and
@@ -40,15 +39,12 @@ def first_of(*reports):
         for condition, text, *values in reversed(reports):
             line = tf.strings.format(text + "\n", values)
             said = tf.where(condition, line, said)
-        # Nothing is printed of "". A conditional would take more memory in each trace.
+        # Printing "" prints nothing. A conditional would take more memory per trace.
         tf.print(said, output_stream=sys.stderr, end="")
 
 
 class Once:
-    """Warnings that an object logs at most once each.
-
-    Copies of it start afresh.
-    """
+    """Logs each warning at most once."""
 
     def __init__(self):
         self._said = set()

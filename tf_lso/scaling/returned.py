@@ -1,7 +1,7 @@
-"""Which tensors an optimizer has returned, known by identity.
+"""Remember which tensors an optimizer has returned, by identity.
 
-Nothing is marked on a tensor: a clipped, summed or copied one is another tensor, and is
-not known here.
+Tensors carry no mark. A clipped, summed or copied tensor is a new tensor, which is not
+known here.
 """
 
 import functools
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 def held(value):
-    """Return a callable that gives `value` back, and keeps no graph alive.
+    """Return a callable that returns `value` and keeps no graph alive.
 
     A tensor of a graph lives as long as its graph.
     """
@@ -31,26 +31,26 @@ def _forget(entries, key, reference):
 
 
 class Returned:
-    """Tensors that were returned, and of what and by which scale each was made.
+    """The returned tensors, each with its source and its scale.
 
-    Entries go with their tensors.
+    An entry is dropped together with its tensor.
     """
 
     def __init__(self):
         self._entries = {}  # id -> (weak reference, (source, scale)), both callables
 
     def note(self, results, sources, scale):
-        """Note that each result was made of the source in its place.
+        """Note what was returned, and what each result was made from.
 
         Args:
           results: list of tensors, slices, callables or None.
-          sources: list of the like; None where the result is not the source divided
-            by the scale and nothing else.
+          sources: list of the tensor or slices that each result is, divided by the
+            scale; None if the result is anything else.
           scale: float32 scalar tensor.
         """
         scale, entries = held(scale), self._entries
         if tf.executing_eagerly():
-            sources = [None] * len(results)  # which nobody asks for
+            sources = [None] * len(results)  # eager steps never ask for them
         for result, source in zip(results, sources):
             if result is None:
                 continue
@@ -74,7 +74,7 @@ class Returned:
         return found
 
     def any_of(self, tensors):
-        """Return whether one of `tensors`, without None, was returned here."""
+        """Return whether any of `tensors` was returned here; None is ignored."""
         return any(self.sources([t for t in tensors if t is not None]))
 
     def all_of(self, tensors):

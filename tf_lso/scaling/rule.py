@@ -1,15 +1,16 @@
 """The loss-scale rule: pure functions, used by every face, mode and test.
 
-Nothing here imports TensorFlow. The numbers may be Python or NumPy floats; those of
-`only_counts` and `moved_scale`, of which a graph runs the second seldom, tensors too,
-where `where` selects between two of them.
+Nothing here imports TensorFlow. The numbers are Python or NumPy scalars. `only_counts`
+and `moved_scale` also take tensors; then `where` must be a function that selects between
+two tensors. A graph almost never runs `moved_scale`.
 """
 
 import dataclasses
-import typing
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 FLOAT32_MAX = float.fromhex("0x1.fffffep+127")
-FLOAT32_TINY = float.fromhex("0x1p-126")  # the smallest that is not denormal
+FLOAT32_TINY = float.fromhex("0x1p-126")  # the smallest normal number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,8 +18,7 @@ class ScaleRule:
     """How a dynamic loss scale moves.
 
     Attributes:
-      initial_scale: the scale at the start, and where it returns when the stored
-        one is no usable number.
+      initial_scale: the scale at the start. A scale that is not usable returns to it.
       growth_steps: consecutive finite steps before the scale grows.
       factor: the scale is multiplied by it to grow and divided by it to shrink.
       min_scale: the scale does not shrink below it.
@@ -32,7 +32,7 @@ class ScaleRule:
     max_scale: float = FLOAT32_MAX
 
 
-class ScaleState(typing.NamedTuple):
+class ScaleState(NamedTuple):
     """The state of a dynamic loss scale.
 
     Attributes:
@@ -41,27 +41,29 @@ class ScaleState(typing.NamedTuple):
         an int64 scalar.
     """
 
-    scale: typing.Any
-    count: typing.Any
+    scale: Any
+    count: Any
 
 
-def select(condition, if_true, if_false):
-    """`where` for Python and NumPy scalars."""
+def select(condition: Any, if_true: Any, if_false: Any) -> Any:
+    """Return one of two values, as `where` does for Python and NumPy scalars."""
     return if_true if condition else if_false
 
 
-def is_usable(scale):
-    """Whether a loss can be scaled by `scale`: positive and finite, so not NaN."""
+def is_usable(scale: Any) -> Any:
+    """Whether `scale` can scale a loss: it is positive and finite, so not NaN."""
     return (scale > 0) & (scale <= FLOAT32_MAX)
 
 
-def only_counts(rule: ScaleRule, state: ScaleState, finite):
-    """Whether a step leaves the scale and adds 1 to the count, as nearly all do."""
+def only_counts(rule: ScaleRule, state: ScaleState, finite: Any) -> Any:
+    """Whether a step keeps the scale and adds 1 to the count, as nearly all do."""
     return finite & is_usable(state.scale) & (state.count + 1 < rule.growth_steps)
 
 
-def moved_scale(rule: ScaleRule, scale, finite, where=select):
-    """Return the next scale in a step of which `only_counts` is false."""
+def moved_scale(
+    rule: ScaleRule, scale: Any, finite: Any, where: Callable[..., Any] = select
+) -> Any:
+    """Return the next scale, for a step that does not only count."""
     larger = scale * rule.factor
     grown = where(larger <= rule.max_scale, larger, scale)
     smaller = scale / rule.factor
@@ -72,14 +74,19 @@ def moved_scale(rule: ScaleRule, scale, finite, where=select):
     return where(is_usable(scale), moved, rule.initial_scale)
 
 
-def next_state(rule: ScaleRule, state: ScaleState, finite) -> ScaleState:
-    """Return the state after a step whose gradients were all finite, or were not.
+def next_state(rule: ScaleRule, state: ScaleState, finite: bool) -> ScaleState:
+    """Return the state after a step.
 
-    A finite step counts; the `growth_steps`-th in a row multiplies the scale by
-    `factor`, unless the result is above `max_scale` or no finite float32, and the
-    count starts again. A nonfinite step divides the scale by `factor`, down to
-    `min_scale`, and the count starts again. A scale that is no usable number (a
-    damaged checkpoint) returns to `initial_scale`.
+    A finite step adds 1 to the count. The `growth_steps`-th finite step in a row
+    multiplies the scale by `factor`, unless the result would be above `max_scale`, and
+    the count starts again. A nonfinite step divides the scale by `factor`, down to
+    `min_scale`, and the count starts again. A scale that is not usable (from a damaged
+    checkpoint) returns to `initial_scale`.
+
+    Args:
+      rule: how the scale moves.
+      state: the state before the step.
+      finite: bool, whether all gradients of the step were finite.
 
     Source: `DynamicLossScale.update` of TensorFlow 2.0-2.15; `max_scale`, `min_scale`
     other than 1, and the recovery are additions.

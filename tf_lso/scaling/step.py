@@ -8,12 +8,11 @@ from tf_lso.scaling import replica
 
 
 def _still_scaled(face, gradients):
-    """The gradients before they were unscaled, and the scale, if that can wait.
+    """Return the gradients before unscaling and the scale, if unscaling can wait.
 
-    In a traced function gradients may be unscaled after the verdict, next to their
-    update. That is one reading of all gradients less: what has just been divided is
-    still in the processor's cache when the variable is updated, and XLA does both in
-    one loop.
+    A traced function can unscale after the verdict, next to the update. This saves one
+    pass over all gradients: a gradient that was just divided is still in the processor's
+    cache when its variable is updated, and XLA does both in one loop.
     """
     in_function = (
         not tf.executing_eagerly()
@@ -41,9 +40,9 @@ def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
         `skip_inner`.
       gradients: this replica's gradients, without None.
       variables: the variable of each gradient.
-      divisor: what the gradients are to be divided by, a float32 scalar tensor, or
-        None where they are unscaled.
-      aggregate: whether to sum the gradients over the replicas; False where the
+      divisor: float32 scalar tensor by which to unscale the gradients, or None if they
+        are unscaled.
+      aggregate: whether to aggregate the gradients over the replicas; False if the
         caller has done it.
       name: name for the operations of the inner optimizer, or None.
 
@@ -59,7 +58,7 @@ def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
     scaled = replica.is_alone() and _still_scaled(face, gradients)
     if scaled:
         return _apply_scaled(face, *scaled, variables, name)
-    # What tf_lso did not sum itself may differ between replicas; they must agree.
+    # What tf_lso did not aggregate may differ between replicas, so they must agree.
     overwritten = any(gradients_lib.overwrites(v) for v in variables)
     equal = aggregate and face.aggregates_in_full and not overwritten
     return apply_lib.apply_or_skip(

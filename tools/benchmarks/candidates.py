@@ -33,7 +33,8 @@ def make(name, family, momentum, variables, mode, gradients):
 
     Args:
       name: one of `plan.candidates_of(family)`.
-      family, mode: names.
+      family: name of the optimizer's family.
+      mode: name of the mode of execution.
       momentum: that of the inner SGD.
       variables: the variables to update.
       gradients: such as will be applied, for the floor to try its checks on.

@@ -1,13 +1,13 @@
-"""Optimizers made of configs of another generation, as tables of what differs."""
+"""Make optimizers from configs of other generations: tables of what differs."""
 
 import inspect
 
-from tf_lso.optimizers.configs import inner as inner_configs
+from tf_lso.optimizers.configs.wrappers import inner as inner_configs
 
 ANY = "any value"
 
-# Keys that an optimizer class may lack, and the values that say no more than what the
-# class does anyway: these are dropped, all others refused.
+# Keys that an optimizer class may lack, and the values that mean what the class does
+# anyway. These values are dropped; all others are refused.
 NEUTRAL = {
     "jit_compile": ANY,  # how steps are compiled, not what they compute
     "is_legacy_optimizer": ANY,  # which of two classes of one name it was
@@ -18,26 +18,26 @@ NEUTRAL = {
     "clipvalue": (None,),
     "global_clipnorm": (None,),
     "use_ema": (False,),
-    "ema_momentum": ANY,  # these two are read where use_ema is True only
+    "ema_momentum": ANY,  # these two matter only if use_ema is True
     "ema_overwrite_frequency": ANY,
     "loss_scale_factor": (None,),
     "gradient_accumulation_steps": (None,),
 }
 
-# OptimizerV2's Nadam wrote its constant momentum schedule as `decay`, and ignored what
-# it read; the later ones have another constant.
+# OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, and ignored
+# what it read. Later Nadams have another constant.
 NADAM_DECAY = ("decay", "schedule_decay"), (0, 0.004)
 
-FUNCTIONS = ("function", "__lambda__")  # what Keras 3 saves of a callable
+FUNCTIONS = ("function", "__lambda__")  # class names that Keras 3 gives callables
 
-# Arguments for which None meant the default, in optimizers and schedules of Keras 2.
+# In optimizers and schedules of Keras 2, None meant the default of these arguments.
 DEFAULT_IF_NONE = ("epsilon", "name")
 
 RENAMED = {"lr": "learning_rate"}
 
 
 def accepted(cls, keywords=()):
-    """Return the arguments that a class takes, and their defaults, a dict."""
+    """Return {argument: default} of the arguments that a class takes."""
     found = dict.fromkeys(keywords)
     for base in cls.__mro__:
         if "__init__" not in vars(base):
@@ -93,7 +93,7 @@ def converted(cls, family, config, custom_objects):
 
 
 def _as_default(cls, key, value, default):
-    """The value, of the type that the argument has, or a TypeError."""
+    """Return the value in the type of the argument's default, or raise TypeError."""
     if not isinstance(default, float) or callable(value) or value is None:
         return value
     if key == "learning_rate" and isinstance(value, dict):
@@ -134,27 +134,27 @@ def _drop_nadam_decay(cls, takes, config):
 
 
 def is_neutral(key, value):
-    """Whether an argument that a class lacks says no more than what it does anyway."""
+    """Whether an argument that a class lacks means what the class does anyway."""
     values = NEUTRAL.get(key, ())
     return values is ANY or value in values
 
 
 def _decayed(cls, family, takes, config):
-    """The schedule that is what `decay` was."""
+    """Return the schedule that computes what `decay` did."""
     decay = config.pop("decay")
     rate = config.get("learning_rate", takes.get("learning_rate"))
     if not isinstance(rate, (int, float)) or not isinstance(decay, (int, float)):
         raise ValueError(
             f"The config of {cls.__name__} has 'decay': {decay!r} beside 'learning_rate': "
-            f"{rate!r}. Only where both are numbers, {family.title} has a schedule that "
-            "does the same. Write a LearningRateSchedule of both."
+            f"{rate!r}. {family.title} has a schedule that does the same only if both are "
+            "numbers. Write a LearningRateSchedule that combines them."
         )
     schedules = family.keras.optimizers.schedules
     return schedules.InverseTimeDecay(float(rate), 1, float(decay))
 
 
 def _schedule(config, family, custom_objects):
-    """The learning rate schedule that a config describes."""
+    """Return the learning rate schedule that a config describes."""
     config = inner_configs.checked(config, "The config of a 'learning_rate'")
     schedules = family.keras.optimizers.schedules
     name = config["class_name"]
@@ -188,7 +188,8 @@ def make(config, custom_objects=None, name=None):
       name: the family that it must become, as for `inner_configs.find`.
 
     Raises:
-      TypeError, ValueError: if the class is not known, or a key does not fit it.
+      TypeError: if a value has the wrong type.
+      ValueError: if the class is not known, or a key does not fit it.
     """
     cls, family = inner_configs.find(config, custom_objects, name)
     arguments = converted(cls, family, config["config"], custom_objects)

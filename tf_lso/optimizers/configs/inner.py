@@ -1,7 +1,7 @@
-"""Which class the config of an optimizer means: of which family, or the user's.
+"""Find the class that the config of an optimizer means: of a family, or the user's.
 
-A config is what `serialize` of TensorFlow 2.0-2.15, of tf_keras or of Keras 3 returned:
-{"class_name": ..., "config": {...}}, since TensorFlow 2.12 also "module" and
+`serialize` of TensorFlow 2.0-2.15, tf_keras or Keras 3 returned the config:
+{"class_name": ..., "config": {...}}. Since TensorFlow 2.12 it also has "module" and
 "registered_name".
 """
 
@@ -18,13 +18,13 @@ import tensorflow as tf
 
 from tf_lso import environment
 
-# By which configs are told apart that do not say who wrote them.
+# These keys tell who wrote a config that does not say it.
 KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
 KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
 KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *KEYS_OF_KERAS3}
 MODULES_OF_KERAS2 = ("keras.optimizers.legacy", "keras.optimizers.experimental")
 
-# Arguments that are taken by the name, but stand in no signature.
+# Arguments that are accepted by name, although no signature has them.
 LEGACY_KEYWORDS = ("lr", "decay", "clipnorm", "clipvalue", "global_clipnorm")
 
 
@@ -37,7 +37,7 @@ class Family:
       keras: the module `keras` or `tf_keras`.
       classes: dict of lower-case names and the optimizer classes.
       base: the base class.
-      keywords: arguments of the classes beside those in their signatures.
+      keywords: further arguments of the classes, which no signature has.
     """
 
     title: str
@@ -80,7 +80,7 @@ def family_of(name):
 
 
 def plain(value):
-    """Return a copy of a config with Python numbers for those of NumPy and tensors."""
+    """Return a copy of a config with Python numbers instead of arrays and tensors."""
     if isinstance(value, dict):
         if value.get("class_name") in ("__numpy__", "__tensor__"):  # TensorFlow 2.12+
             return plain(value["config"]["value"])
@@ -94,7 +94,7 @@ def plain(value):
 
 
 def checked(config, what="The config of an optimizer"):
-    """Return a copy of a serialized object as `plain` makes it, or say what it lacks."""
+    """Return a `plain` copy of a serialized object; raise if it is incomplete."""
     if not isinstance(config, dict):
         raise TypeError(
             f"{what} must be a dict, but got {config!r} of type {type(config).__name__}."
@@ -122,8 +122,8 @@ def is_of_a_keras(cls):
 def custom_class(config, custom_objects, kerases):
     """Return the class that the user gave for a config, or None.
 
-    Looked for in `custom_objects`, then where each Keras of `kerases` registers classes
-    and holds those of `custom_object_scope`.
+    It may be in `custom_objects`, registered with a Keras of `kerases`, or in a
+    `custom_object_scope`.
     """
     names = [config.get("registered_name"), config["class_name"]]
     names = [name for name in names if isinstance(name, str)]
@@ -134,19 +134,19 @@ def custom_class(config, custom_objects, kerases):
     for name in names:
         for module in kerases:
             found = module.saving.get_registered_object(name)
-            # tf_keras registers some of its own, by names that any family had.
+            # tf_keras registers some classes of its own, under names of all families.
             if inspect.isclass(found) and not is_of_a_keras(found):
                 return found
     return None
 
 
 def kerases():
-    """Return the Kerases that this program has: Keras 3, and tf_keras if imported."""
+    """Return the Keras modules of this program: Keras 3, and tf_keras if imported."""
     return [keras, *([sys.modules["tf_keras"]] if "tf_keras" in sys.modules else [])]
 
 
 def written_by_keras3(config):
-    """Whether the config of an optimizer is one that Keras 3 wrote."""
+    """Whether Keras 3 wrote the config of an optimizer."""
     keys = config["config"].keys()
     return bool(KEYS_OF_KERAS3 & keys) or (
         "registered_name" in config
@@ -156,20 +156,20 @@ def written_by_keras3(config):
 
 
 def family_written(config):
-    """Return the name of the family that a config without further hints becomes."""
+    """Return the name of the family to use if only the config decides."""
     if str(config.get("module")).startswith("tf_keras"):
         return "tf_keras" if importlib.util.find_spec("tf_keras") else "keras3"
     if written_by_keras3(config):
         return "keras3"
-    # TensorFlow 2.12-2.15 and tf_keras wrote the same. A program that has tf_keras gets
-    # its own optimizers back; others, and older configs, get what `tf.keras` is now.
+    # TensorFlow 2.12-2.15 and tf_keras wrote the same configs. A program that has tf_keras
+    # gets optimizers of tf_keras. Others, and older configs, get what `tf.keras` is now.
     if "registered_name" in config and "tf_keras" in sys.modules:
         return "tf_keras"
     return "tf_keras" if environment.tensorflow_uses_tf_keras() else "keras3"
 
 
 def _is_new(config):
-    """Whether it was an optimizer of the class that TensorFlow 2.11 made the default."""
+    """Whether it was one of the newer optimizers, the default since TensorFlow 2.11."""
     keys, module = config["config"], config.get("module")
     if "is_legacy_optimizer" in keys:
         return not keys["is_legacy_optimizer"]
@@ -184,10 +184,11 @@ def find(config, custom_objects, name):
     Args:
       config: dict as `checked` returns.
       custom_objects: dict of names and classes.
-      name: the family that it must be of, "keras3", "legacy", "new" or "tf_keras"
-        (either of the two); by default the config decides.
+      name: the family that it must belong to: "keras3", "legacy", "new", or "tf_keras"
+        for either of the last two. If None, the config decides.
 
     Raises:
+      TypeError: if the class in `custom_objects` is no optimizer class.
       ValueError: if the class is not known.
     """
     in_family = {None: kerases(), "keras3": [keras]}.get(name) or kerases()[1:]

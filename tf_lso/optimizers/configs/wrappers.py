@@ -1,4 +1,4 @@
-"""LossScaleOptimizers made of configs of any generation.
+"""Make LossScaleOptimizers from configs of any generation.
 
 | written by | keys |
 |---|---|
@@ -8,13 +8,13 @@
 """
 
 from tf_lso.optimizers import arguments as arguments_lib
-from tf_lso.optimizers.configs import conversion
-from tf_lso.optimizers.configs import inner as inner_configs
+from tf_lso.optimizers.configs.wrappers import conversion
+from tf_lso.optimizers.configs.wrappers import inner as inner_configs
 from tf_lso.scaling import identifiers
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# The names that a LossScaleOptimizer was saved by, lower-case and without a package:
-# that of tf_lso's experimental one, and all that mean the stable one.
+# The names under which LossScaleOptimizers were saved, in lower case and without a
+# package. The first is tf_lso's experimental class.
 EXPERIMENTAL = "experimentallossscaleoptimizer"
 WRAPPERS = (
     EXPERIMENTAL,
@@ -24,10 +24,10 @@ WRAPPERS = (
     "baselossscaleoptimizer",
 )
 
-# Beside the class's name in .h5 files and SavedModels of tf_keras, which does not read it.
+# tf_lso writes this beside the class name in .h5 files and SavedModels of tf_keras.
 IS_EXPERIMENTAL = {"tf_lso": "experimental"}
 
-# The argument of the stable class -> that of DynamicLossScale.
+# Argument of the stable class -> argument of DynamicLossScale.
 DYNAMIC = {
     "initial_scale": "initial_loss_scale",
     "dynamic_growth_steps": "increment_period",
@@ -59,18 +59,18 @@ def is_wrapper(config):
 
 
 def deserialize(config, custom_objects=None, family=None):
-    """Return the optimizer or LossScaleOptimizer that a config of any generation names.
+    """Return the optimizer or LossScaleOptimizer of a config of any generation.
 
     Args:
-      config: dict {"class_name": ..., "config": {...}}, which is not changed. Where it
-        names a LossScaleOptimizer of any version, also Keras 3's and tf_keras's own,
-        tf_lso's is made.
+      config: dict {"class_name": ..., "config": {...}}, which is not changed. If it
+        names a LossScaleOptimizer of any version, including Keras 3's and tf_keras's
+        own, tf_lso's class is made.
       custom_objects: dict of names and classes of your own: optimizers, schedules, loss
         scales. Those of `custom_object_scope` and registered ones are found too.
-      family: "keras3" or "tf_keras", which Keras's optimizers to make. By default those
-        that wrote it: of a class of your own its family's, and of TensorFlow 2.0-2.15
-        what `tf.keras` is now, but tf_keras's of a config that a program with tf_keras
-        could have written.
+      family: "keras3" or "tf_keras", the Keras to make the optimizer of. By default the
+        Keras that wrote the config; a class of your own decides by its base class. For
+        configs of TensorFlow 2.0-2.15 it is what `tf.keras` is now, or tf_keras if the
+        program has imported it and could have written the config.
 
     Returns:
       A new optimizer, without state.
@@ -81,7 +81,6 @@ def deserialize(config, custom_objects=None, family=None):
         be kept.
 
     Example:
-
     >>> from tf_lso import assembly
     >>> from tf_lso.optimizers.configs import wrappers as configs
     >>> inner = {"class_name": "SGD", "config": {"lr": 0.5, "decay": 0.0}}
@@ -109,7 +108,7 @@ def deserialize(config, custom_objects=None, family=None):
 
 
 def unbound(cls):
-    """Return the class that `cls` was made of for one family, or itself."""
+    """Return the class without a family that `cls` was made from, or itself."""
     base = cls.__bases__[0]
     is_bound = (cls.__module__, cls.__qualname__) == (
         base.__module__,
@@ -119,22 +118,22 @@ def unbound(cls):
 
 
 def _given_class(config, custom_objects):
-    """The class that the user gave by a config's own name."""
+    """Return the class that the user gave for a config's own name, or None."""
     cls = inner_configs.custom_class(config, custom_objects, [])
     if cls is not None:
         return cls
-    # Registered may be the class for one family of it.
+    # The registered class may be one that was bound to a family.
     cls = inner_configs.custom_class(config, None, inner_configs.kerases())
     return None if cls is None else unbound(cls)
 
 
 def _wrapper_class(config, custom_objects):
-    """The tf_lso class that a config means, None where it means another optimizer."""
+    """Return the tf_lso class that a config means, None if it is no wrapper."""
     stable, experimental = _classes()
     name = config["class_name"].split(">")[-1].lower()
     cls = _given_class(config, custom_objects)
     if cls is None and is_wrapper(config) and name != EXPERIMENTAL:
-        # Programs gave the class by the one name that was public.
+        # Programs passed the class under its one public name.
         cls = _given_class({"class_name": "LossScaleOptimizer"}, custom_objects)
     if cls is not None and issubclass(cls, stable):
         return cls
@@ -150,13 +149,21 @@ def _wrapper_class(config, custom_objects):
 
 
 def from_config(cls, config, custom_objects=None, family=None):
-    """Return an instance of a LossScaleOptimizer class of a config of any layout.
+    """Make a LossScaleOptimizer from a config of any layout.
 
     Args:
-      cls: `tf_lso.LossScaleOptimizer` or a subclass. Where the config is one of 2.0-2.3
-        that the stable class cannot express, it gives an experimental one.
-      config: dict as `get_config` returned, not changed.
-      custom_objects, family: as for `deserialize`.
+      cls: `tf_lso.LossScaleOptimizer` or a subclass. For a loss scale that the stable
+        class cannot express, the result is an experimental optimizer.
+      config: dict that `get_config` returned; it is not changed.
+      custom_objects: as for `deserialize`.
+      family: as for `deserialize`.
+
+    Returns:
+      A new optimizer.
+
+    Raises:
+      TypeError: if `config` is no dict, or a value is of the wrong type.
+      ValueError: if a class is not known, or a key is missing or cannot be kept.
     """
     if not isinstance(config, dict):
         raise TypeError(
@@ -185,12 +192,12 @@ def from_config(cls, config, custom_objects=None, family=None):
 
 
 def _family_of(cls):
-    """The family that a class was made for, or None."""
+    """Return the family that a class was made for, or None."""
     return getattr(cls, "_family", None)
 
 
 def _the_inner(config):
-    """Take the inner optimizer's config out of `config`, of either layout."""
+    """Remove the inner optimizer's config from `config`, of either layout."""
     old = "optimizer" in config or "loss_scale" in config
     key = "optimizer" if old else "inner_optimizer"
     both = old and "inner_optimizer" in config
@@ -219,7 +226,7 @@ def _loss_scale(config, custom_objects):
 
 
 def _stable_arguments(loss_scale):
-    """The stable class's arguments that mean this loss scale, or None."""
+    """Return the stable class's arguments for this loss scale, or None."""
     config = loss_scale.get_config()
     if type(loss_scale) is loss_scale_lib.FixedLossScale:
         return {"dynamic": False, "initial_scale": config["loss_scale_value"]}
@@ -242,7 +249,7 @@ def _experimental_instead(cls, loss_scale):
 
 
 def _experimental_arguments(config):
-    """The loss scale that a config of the stable layout means, and what is left."""
+    """Return the loss scale of a config of the stable layout, and its other keys."""
     config = dict(config)
     dynamic = config.pop("dynamic", True)
     arguments_lib.check_dynamic(dynamic)

@@ -7,8 +7,8 @@ import tensorflow as tf
 from tf_lso import environment, thread_switch
 from tf_lso.optimizers import checks
 from tf_lso.optimizers.faces import keras3_files
-from tf_lso.optimizers.surface import attributes, scheduled, slots
-from tf_lso.optimizers.surface import legacy as surface
+from tf_lso.optimizers.surface.legacy import attributes, scheduled, slots
+from tf_lso.optimizers.surface.legacy import legacy as surface
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import replica
 
@@ -18,35 +18,36 @@ _summed = thread_switch.ThreadSwitch()
 
 
 def _parts(optimizer):
-    """The optimizers that update variables: itself, and those it combines."""
+    """Return the optimizers that update variables: itself, and those it combines."""
     return [optimizer, *getattr(optimizer, "optimizers", ())]
 
 
-# --- What Keras 3 offers no public way to change. Each works on one instance only, and
-# tests/optimizers/test_keras3_private.py fails clearly when Keras moves it.
+# --- Private names of Keras 3, for what has no public name. Each function changes one
+# instance only. tests/optimizers/test_keras3_private.py fails when Keras moves a name.
 
 
 def _iteration_variable(optimizer):
-    """The step counter; `iterations` is a quotient of it under gradient accumulation."""
+    """Return the step counter; with gradient accumulation `iterations` is a quotient."""
     if hasattr(optimizer, "_iterations"):
         return optimizer._iterations
     return optimizer.iterations  # Keras 3.0
 
 
 def _learning_rates(optimizer):
-    """The ids of the variables that hold learning rates."""
+    """Return the ids of the variables that hold learning rates."""
     return {id(getattr(part, "_learning_rate", None)) for part in _parts(optimizer)}
 
 
 def sum_gradients_only_once(optimizer):
-    """Let the caller switch off the summation over replicas in the update step.
+    """Allow to switch off the aggregation over replicas in the update step.
 
-    Keras 3 sums inside its update step, after clipping. Loss scaling must sum before,
-    to judge the sum, and clip after, as TensorFlow 2.4-2.15 did.
+    Keras 3 aggregates inside its update step, after clipping. Loss scaling must aggregate
+    before that: it takes its verdict on the sum, and clipping comes last, as in
+    TensorFlow 2.4-2.15.
     """
     keras_sum = getattr(optimizer, "_all_reduce_sum_gradients", None)
     if keras_sum is None:
-        return  # Keras 3.0 did not sum at all
+        return  # Keras 3.0 does not aggregate
 
     def sum_gradients(grads_and_vars):
         return list(grads_and_vars) if _summed.is_on else keras_sum(grads_and_vars)
@@ -55,15 +56,15 @@ def sum_gradients_only_once(optimizer):
 
 
 def already_summed():
-    """Return a context in which optimizers take gradients as summed over replicas."""
+    """Return a context in which optimizers take gradients as aggregated already."""
     return _summed.on()
 
 
 def _count_steps_once(optimizer):
     """Make the step counter exact with threads, and outside a strategy's scope.
 
-    Keras 3 reads the counter and then assigns it, so that threads lose steps, and a
-    counter that is not mirrored is advanced by every replica.
+    Keras 3 reads the counter and then assigns it, so threads lose steps. And if the
+    counter is not mirrored, every replica adds 1 to it.
     """
     variable = _iteration_variable(optimizer)
     keras_assign = variable.assign
@@ -85,9 +86,9 @@ def _count_steps_once(optimizer):
 
 
 def _tolerate_no_gradients(part):
-    """Let a part of a MultiOptimizer take gradients that are all None, and do nothing.
+    """Make a part of a MultiOptimizer ignore gradients that are all None.
 
-    Keras 3 raises there, after other parts have updated their variables.
+    Keras 3 raises an error, after other parts have already updated their variables.
     """
     keras_apply = part.apply
 
@@ -105,10 +106,10 @@ def _build_under(optimizer, strategy):
 
 
 class _View(keras.Variable):
-    """A TensorFlow variable as one of Keras 3's own, which share its value.
+    """A variable of Keras 3 that shares the value of a TensorFlow variable.
 
-    So whatever Keras 3 does with `optimizer.variables` works. Keras has no public way to
-    make a variable of an existing one.
+    With it everything that Keras 3 does with `optimizer.variables` works. Keras has no
+    public way to make a variable from an existing one.
     """
 
     def __init__(self, variable, name):
@@ -122,12 +123,12 @@ class _View(keras.Variable):
         self._shape = tuple(self._viewed.shape)
 
 
-# What Keras 3's own wrapper calls the variables of a dynamic scale, in its order.
+# Names that Keras 3's own wrapper gives the variables of a dynamic scale, in its order.
 _NAMES = {"good_steps": "step_counter", "current_loss_scale": "dynamic_scale"}
 
 
 def _views(loss_scale):
-    """Return {Keras 3's name: its variable} for the variables of a loss scale."""
+    """Return {Keras 3's name: `_View`} for the variables of a loss scale."""
     named = dict(loss_scale.named_variables())
     names = [*(n for n in _NAMES if n in named), *(n for n in named if n not in _NAMES)]
     return {_NAMES.get(n, n): _View(named[n], _NAMES.get(n, n)) for n in names}
@@ -138,7 +139,7 @@ def _known_variables(optimizer):
 
 
 def _refuse_on_replicas(optimizer):
-    """Raise ValueError for what Keras 3 itself cannot do under several replicas."""
+    """Raise ValueError for what Keras 3 itself cannot do with several replicas."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     if optimizer.gradient_accumulation_steps and replicas > 1:
         raise ValueError(
@@ -160,7 +161,7 @@ def _refuse_on_replicas(optimizer):
 
 
 def register(cls, bound):
-    """Let Keras 3 save instances of `bound` under the name that it loads `cls` by."""
+    """Make Keras 3 save instances of `bound` under the name by which it loads `cls`."""
     name = keras.saving.get_registered_name(cls)
     if ">" in name:
         package, name = name.split(">")
@@ -184,8 +185,8 @@ class Keras3Face(
         return checks.own_aggregation(self.inner_optimizer, OPTIMIZER) is None
 
     def _initialize_family(self, name):
-        # Skips the constructor of Keras's own LossScaleOptimizer, whose arguments and
-        # attributes are others.
+        # Skips the constructor of Keras's own LossScaleOptimizer, which has other
+        # arguments and sets other attributes.
         super(keras.optimizers.LossScaleOptimizer, self).__init__(
             learning_rate=0.0, name=name
         )
@@ -197,7 +198,7 @@ class Keras3Face(
 
     def _wrap_inner(self):
         inner = self.inner_optimizer
-        # As Keras's own wrapper: otherwise the gradients would be divided by it too.
+        # As Keras's own wrapper does. Else the gradients would be divided by it too.
         inner.loss_scale_factor = None
         self._take_over_parts()
         with tf.init_scope(), keras.name_scope(self.name):
@@ -206,9 +207,9 @@ class Keras3Face(
             self._note_built()
 
     def _take_over_parts(self):
-        """Change what must be changed of each optimizer, once.
+        """Change each inner optimizer as it must be changed, once.
 
-        A MultiOptimizer that was given a function has parts only once it is built.
+        A MultiOptimizer that was made with a function gets its parts when it is built.
         """
         for part in _parts(self.inner_optimizer):
             if not part.__dict__.get("_taken_over_by_tf_lso"):
@@ -221,18 +222,18 @@ class Keras3Face(
     # --- The flow.
 
     def aggregate_inner(self, gradients, variables):
-        """Return the gradients summed over all replicas, and their variables.
+        """Return the gradients aggregated over all replicas, and their variables.
 
-        Of variables that are overwritten each replica keeps its own next value, as
-        with the bare optimizer.
+        Next values of variables are not aggregated: each replica keeps its own, as with
+        the bare optimizer.
         """
         aggregate = checks.own_aggregation(self.inner_optimizer, OPTIMIZER)
         if aggregate is not None:
             return checks.unzip(aggregate(list(zip(gradients, variables))))
         if replica.is_alone():
             return gradients, variables
-        # A gradient that no operation of this replica made may have no device, which
-        # the reduction goes by.
+        # A gradient that no operation of this replica made may have no device. The
+        # reduction needs one.
         to_sum = [
             g
             if g.device
@@ -248,7 +249,7 @@ class Keras3Face(
         ], variables
 
     def apply_inner(self, gradients, variables, name):
-        """Let the inner optimizer update the variables, in replica context."""
+        """Update the variables by the inner optimizer, in replica context."""
         del name
         pairs = list(zip(gradients, variables))
         if len(_parts(self.inner_optimizer)) > 1:
@@ -257,16 +258,16 @@ class Keras3Face(
             return self.inner_optimizer.apply_gradients(pairs)
 
     def _without_gradient(self, variables):
-        """A pair for each variable not in the list, which a MultiOptimizer asks for."""
+        """Return (None, variable) for all other variables, as a MultiOptimizer needs."""
         _, key = _known_variables(self.inner_optimizer)
         given = {key(variable) for variable in variables}
         return [(None, v) for v in self._built_variables() if key(v) not in given]
 
     def skip_inner(self):
-        """Count a step that is not applied.
+        """Count a skipped step.
 
-        With gradient accumulation the counter counts micro-steps, and a skipped one
-        adds nothing to the sum: it is left out of the count.
+        With gradient accumulation the counter counts micro-steps. A skipped micro-step
+        adds nothing to the sum, so it is not counted.
         """
         counters = [
             _iteration_variable(part)
@@ -280,19 +281,19 @@ class Keras3Face(
     def build(self, var_list):
         """Create the variables of the inner optimizer, once.
 
-        Works in and outside the scope of the strategy that the variables belong to,
-        and in a traced function.
+        This works inside and outside the scope of the variables' strategy, and in a
+        traced function.
 
         Args:
           var_list: list of model variables.
         """
         var_list = list(var_list)
         if not var_list:
-            return  # Keras 3 builds the optimizer of an .h5 file so, before it knows any
+            return  # Keras 3 does this for .h5 files, before it knows the variables
         with checks.building:
             if not self.inner_optimizer.built:
                 strategy = checks.strategy_of(var_list)
-                names = keras.name_scope(self.name)  # of Keras's own wrapper
+                names = keras.name_scope(self.name)  # as in Keras's own wrapper
                 with tf.init_scope(), checks.scope_of(strategy), names:
                     _build_under(self.inner_optimizer, strategy)
                     self.inner_optimizer.build(var_list)
@@ -301,7 +302,7 @@ class Keras3Face(
             self._note_built()
 
     def _note_built(self):
-        # Not by assignment, by which Keras would count them among its own variables.
+        # Attribute assignment would do more: Keras would track them as its own variables.
         self.__dict__["_trainable_variables"] = list(self._built_variables())
         self.built = True
         self._set_waiting()
@@ -311,11 +312,12 @@ class Keras3Face(
 
         Args:
           weights: what `get_weights` returned, with or without the loss scale and its
-            count; or the values of `variables`, which Keras 3 keeps in .h5 files.
-            Before the optimizer is built they are kept until then.
+            count; or the values of `variables`, which Keras 3 keeps in .h5 files. If the
+            optimizer is not built yet, slots are kept until the build.
 
         Raises:
-          ValueError: if the number of arrays or a shape does not fit; nothing is set.
+          TypeError: if `weights` is no list, or an array holds no numbers.
+          ValueError: if the number of arrays or a shape does not fit. Nothing is set.
         """
         if keras3_files.state_follows.is_on:
             return
@@ -327,11 +329,11 @@ class Keras3Face(
             else:
                 super().set_weights(weights)
             return
-        # Copies, since the file that they come from may be closed by then.
+        # Copies, since the file that holds the arrays may be closed by then.
         weights = [np.array(w) for w in weights]
         layouts = ["variables", "weights", "weights alone"]
         if not self._keep_until_built(weights, layouts, is_file=False):
-            super().set_weights(weights)  # says what does not fit
+            super().set_weights(weights)  # raises, and says what does not fit
 
     def _built_variables(self):
         return getattr(self.inner_optimizer, "_trainable_variables", [])
@@ -348,14 +350,14 @@ class Keras3Face(
             _refuse_on_replicas(part)
 
     def _build_for(self, variables, unchecked):
-        # Also if it says that it is built: another thread may be at it just now.
+        # Also if it claims to be built: another thread may be building it.
         if tf.__internal__.distribute.strategy_supports_no_merge_call():
             self.build(variables)
         else:
             tf.distribute.get_replica_context().merge_call(
                 lambda _: self.build(variables)
             )
-        self._refuse_on_replicas()  # what parts made just now cannot do
+        self._refuse_on_replicas()  # also for parts that were made just now
         known, key = _known_variables(self.inner_optimizer)
         checks.refuse_unknown(
             [checks.name_of(v) for v in unchecked if key(v) not in known]
@@ -364,7 +366,7 @@ class Keras3Face(
         self._note_checked(variables)
 
     def _check_own_variables(self):
-        """Refuse slots that a strategy would update once for each replica."""
+        """Raise if a strategy would update slots once for each replica."""
         inner = self.inner_optimizer
         counters = {id(_iteration_variable(part)) for part in _parts(inner)}
         counters |= _learning_rates(inner)
@@ -394,15 +396,15 @@ class Keras3Face(
     def learning_rate(self):
         """The learning rate of the inner optimizer; may be set.
 
-        With a schedule the rate of the next step, a float32 scalar, which can be called
-        with a step and looked at as the schedule too.
+        With a schedule this is the rate of the next step, a float32 scalar that also
+        serves as the schedule, see `scheduled`.
         """
         inner = self.inner_optimizer
         return scheduled.of(inner, inner.learning_rate)
 
     @property
     def variables(self):
-        """All variables in the order of Keras 3, a list that can also be called."""
+        """All variables in Keras 3's order, a list that can also be called."""
         own = self.__dict__["_scale_views"].values()
         return checks.CallableList(
             [*self._variables, *own, *self.inner_optimizer.variables]
@@ -410,9 +412,9 @@ class Keras3Face(
 
     @property
     def weights(self):
-        """The variables that `weights` of an OptimizerV2 had, in its order, a list.
+        """The variables that an OptimizerV2 has in `weights`, in its order, a list.
 
-        The step counter, then slot by slot; the learning rate is a hyperparameter.
+        The step counter, then slot by slot. The learning rate is not one of them.
         """
         inner = self.inner_optimizer
         rates = _learning_rates(inner)
@@ -420,7 +422,7 @@ class Keras3Face(
         return slots.by_slot(inner, kept)
 
     def aggregate_gradients(self, grads_and_vars):
-        """Return the pairs with gradients summed over the replicas; None stays None."""
+        """Return the pairs with aggregated gradients; None stays None."""
         pairs = list(zip(*checks.unzip(grads_and_vars)))
         given = [pair for pair in pairs if pair[0] is not None]
         summed = iter(self.aggregate_inner(*checks.unzip(given))[0])
@@ -428,12 +430,12 @@ class Keras3Face(
 
     @property
     def step_counter(self):
-        """Keras 3's variable of `dynamic_counter`; None if the scale is fixed."""
+        """`dynamic_counter` as a variable of Keras 3; None if the scale is fixed."""
         return self.__dict__["_scale_views"].get("step_counter")
 
     @property
     def dynamic_scale(self):
-        """Keras 3's variable that holds the loss scale; None if it is fixed."""
+        """The loss scale as a variable of Keras 3; None if it is fixed."""
         return self.__dict__["_scale_views"].get("dynamic_scale")
 
     def _set_iterations(self, value):
@@ -461,7 +463,7 @@ class Keras3Face(
           shape: tuple of int.
           dtype: dtype, defaults to float32.
           initializer: a Keras initializer or its name.
-          **kwargs: `trainable` and the like of TensorFlow 2.0-2.15, without effect.
+          **kwargs: further arguments of TensorFlow 2.0-2.15, which are ignored.
         """
         del kwargs
         dtype = None if dtype is None else tf.as_dtype(dtype).name
@@ -472,7 +474,7 @@ class Keras3Face(
     def get_config(self):
         """Return a dict from which `from_config` makes an equal optimizer.
 
-        Keras 3's own LossScaleOptimizer reads it too where the scale is dynamic and
+        Keras 3's own LossScaleOptimizer can read it too, if the scale is dynamic and
         has no limits.
         """
         return {"name": self.name, **super().get_config()}

@@ -1,4 +1,4 @@
-"""What Keras 3's files and `tf.train.Checkpoint` see of a wrapped Keras 3 optimizer."""
+"""What files and checkpoints hold of a wrapped Keras 3 optimizer."""
 
 import numpy as np
 import tensorflow as tf
@@ -6,17 +6,17 @@ import tensorflow as tf
 from tf_lso import thread_switch
 from tf_lso.optimizers import checks
 
-# Variables that each optimizer of Keras 3 has, a wrapper too: those of Keras 3's own
-# wrapper, and of tf_lso's before it had the layout below, are never used.
+# Every optimizer of Keras 3 has these variables. A wrapper has them too, but they are
+# never used.
 _OF_EACH_OPTIMIZER = ("_iterations", "_learning_rate")
 
-# On while Keras 3 loads a file of another generation: it would look for the state in
-# the wrong places. `loading_models` restores it afterwards.
+# On while Keras 3 loads a file of another generation. Keras would look for the state in
+# the wrong places, so `loading_models` restores it afterwards.
 state_follows = thread_switch.ThreadSwitch()
 
 
 class _SecondName(tf.__internal__.tracking.Trackable):
-    """A variable under another name, with a place of its own in the checkpoint."""
+    """A second name for a variable, with its own entry in the checkpoint."""
 
     def __init__(self, variable):
         self._variable = variable
@@ -30,11 +30,11 @@ class _SecondName(tf.__internal__.tracking.Trackable):
 
 
 class Files:
-    """The methods by which Keras 3 and `tf.train.Checkpoint` save and restore.
+    """The methods that Keras 3 and `tf.train.Checkpoint` call to save and restore.
 
-    A checkpoint has the names of a plain optimizer, and beside them "inner_optimizer"
-    and "loss_scale". So a checkpoint of a plain optimizer restores into a wrapped one,
-    and the reverse, as in TensorFlow 2.3-2.15.
+    A checkpoint has the names of a plain optimizer, and also "inner_optimizer" and
+    "loss_scale". So a checkpoint of a plain optimizer can be restored into a wrapped one
+    and the other way round, as in TensorFlow 2.3-2.15.
     """
 
     # --- .keras and .weights.h5 files.
@@ -42,9 +42,12 @@ class Files:
     def save_own_variables(self, store):
         """Put all state into a mapping of "0", "1", ... to arrays.
 
+        Args:
+          store: the mapping.
+
         Raises:
-          ValueError: if slots wait that were set by slot, as `get_weights` lists them,
-            and the scale is fixed: no file could tell that order from its own.
+          ValueError: if the scale is fixed and slots wait that `set_weights` got, in the
+            order of `get_weights`. A reader could not tell that order from the file's.
         """
         layout = self._own_layout()
         if layout not in self._file_layouts():
@@ -57,11 +60,11 @@ class Files:
             store[str(index)] = array
 
     def load_own_variables(self, store):
-        """Set all state from a .keras or .weights.h5 file, now or once there is a place.
+        """Set all state from a .keras or .weights.h5 file; slots at the latest when built.
 
         Args:
-          store: mapping of "0", "1", ... to the values of `variables`, or to those of
-            the inner optimizer alone, which leave the loss scale as it is. If the file's
+          store: mapping of "0", "1", ... to the values of `variables`. If it has only
+            the inner optimizer's variables, the loss scale stays as it is. If the file's
             optimizer had other variables, a warning says that this one keeps its own
             state.
         """
@@ -71,10 +74,10 @@ class Files:
         if arrays:
             self._load(arrays)
         else:
-            super().load_own_variables(store)  # says that the file has no state
+            super().load_own_variables(store)  # warns that the file has no state
 
     def _file_layouts(self):
-        # With a fixed scale nothing tells the order of "weights" from the others.
+        # With a fixed scale nothing distinguishes the order of "weights" from the others.
         by_slot = ["weights"] if self._own_variables() else []
         return ["variables", "unscaled", *by_slot, "inner"]
 
@@ -82,18 +85,18 @@ class Files:
         inner = self.inner_optimizer.variables
         return {
             "variables": (self.variables, []),
-            # Of Keras 3's own wrapper before it is built, and of a fixed scale.
+            # Keras 3's own wrapper writes this before it is built, or with a fixed scale.
             "unscaled": ([*self._variables, *inner], []),
             "weights": (self.weights, self._own_variables()),
             "weights alone": (self.weights, []),
             "inner": (inner, []),
         }
 
-    # --- `tf.train.Checkpoint`. Private names of TensorFlow, which has no public ones.
+    # --- `tf.train.Checkpoint`: private methods of TensorFlow, which has no public ones.
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         if save_type != "checkpoint":
-            # Neither is an attribute that Keras has seen set.
+            # Keras did not see these two attributes being set, so it does not list them.
             return {
                 **super()._trackable_children(save_type, **kwargs),
                 "inner_optimizer": self.inner_optimizer,
@@ -113,16 +116,16 @@ class Files:
         )
 
     def _second_name(self, name, variable):
-        # In files of other wrappers these names have values that mean nothing. They are
-        # restored in alphabetic order, so that those of "inner_optimizer" follow; and
-        # they follow only if it is not one object with two names.
+        # In files of other wrappers these names have meaningless values. Names are
+        # restored in alphabetic order, so the right values of "inner_optimizer" come
+        # later. But they come only if this is not one object with two names.
         names = self.__dict__.setdefault("_second_names", {})
         if name not in names:
             names[name] = _SecondName(variable)
         return names[name]
 
     def _lookup_dependency(self, name, cached_dependencies=None):
-        if "_inner" not in self.__dict__:  # the family's constructor is at work
+        if "_inner" not in self.__dict__:  # the family's constructor is running
             return super()._lookup_dependency(name, cached_dependencies)
         waiting = self._restored(name)
         if waiting is not None:
@@ -137,6 +140,6 @@ class Files:
 
     @property
     def _deferred_dependencies(self):
-        # By which the inner optimizer gets what arrives before it has the variables.
+        # So the inner optimizer gets values that arrive before it has the variables.
         inner = self.__dict__.get("_inner")
         return (super() if inner is None else inner)._deferred_dependencies

@@ -1,6 +1,6 @@
 """The faces for tf_keras optimizers: OptimizerV2 (legacy) and the newer Optimizer.
 
-Imported only where tf_keras has been imported by the program.
+Imported only if the program has imported tf_keras.
 """
 
 import inspect
@@ -12,8 +12,8 @@ import tf_keras
 from tf_lso import environment
 from tf_lso.optimizers import checks
 from tf_lso.optimizers.faces import tf_keras_files
-from tf_lso.optimizers.surface import legacy as surface
-from tf_lso.optimizers.surface import slots
+from tf_lso.optimizers.surface.legacy import legacy as surface
+from tf_lso.optimizers.surface.legacy import slots
 from tf_lso.scaling import replica
 
 environment.check_version("tf_keras", tf_keras.__version__)
@@ -29,13 +29,13 @@ class _TFKerasFace(
     tf.__internal__.tracking.DelegatingTrackableMixin,
     surface.Surface,
 ):
-    """What both tf_keras families share.
+    """What the faces of both tf_keras families share.
 
     Checkpoints have the layout of tf_keras's own wrapper: the inner optimizer's
     dependencies and the loss scale.
     """
 
-    _aggregation_off = None  # keyword arguments that do it, each with its value
+    _aggregation_off = None  # {keyword that switches it off: value}
 
     def _initialize_family(self, name):
         del name
@@ -44,7 +44,7 @@ class _TFKerasFace(
         self._keywords(inner)
 
     def _keywords(self, inner, name=None):
-        """What its apply_gradients takes: the name, and what leaves summing to us."""
+        """Return keyword arguments for its apply_gradients: name, and no aggregation."""
         parameters = inspect.signature(inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         named = {"name": name} if takes_any or "name" in parameters else {}
@@ -59,11 +59,11 @@ class _TFKerasFace(
         )
 
     def _wrap_inner(self):
-        # What DelegatingTrackableMixin's constructor sets; by assignment the newer
-        # optimizers would track it, which needs it set.
+        # The constructor of DelegatingTrackableMixin sets this. Attribute assignment would
+        # not do: the newer optimizers track it, for which it must be set already.
         self.__dict__["_trackable"] = self.inner_optimizer
         if self.dynamic:
-            # In place of an earlier wrapper's: `compile` wraps anew each time.
+            # This replaces that of an earlier wrapper, since each `compile` wraps anew.
             self._track_trackable(self.loss_scale_state, "loss_scale", overwrite=True)
         self._initialize_in_sessions()
 
@@ -75,19 +75,19 @@ class _TFKerasFace(
         return super()._lookup_dependency(name, *args, **kwargs)
 
     def apply_inner(self, gradients, variables, name):
-        """Let the inner optimizer update the variables, in replica context."""
+        """Update the variables by the inner optimizer, in replica context."""
         return self.inner_optimizer.apply_gradients(
             list(zip(gradients, variables)),
             **self._keywords(self.inner_optimizer, name),
         )
 
     def skip_inner(self):
-        """Count a step that is not applied."""
+        """Count a skipped step."""
         return [self.inner_optimizer.iterations.assign_add(1)]
 
     def _set_iterations(self, value):
         if isinstance(value, tf.Variable):
-            self.inner_optimizer.iterations = value  # in place of the optimizer's own
+            self.inner_optimizer.iterations = value  # replaces the optimizer's own
         else:
             self.inner_optimizer.iterations.assign(tf.cast(value, tf.int64))
 
@@ -108,9 +108,9 @@ class _TFKerasFace(
         self._set_waiting()
 
     def _initialize_in_sessions(self):
-        """Let sessions of tf_keras, in graphs of TensorFlow 1, initialize all variables.
+        """Make sessions of tf_keras, in graphs of TensorFlow 1, initialize all variables.
 
-        There is no public way; tests/optimizers/test_tensorflow_1.py fails if it moves.
+        There is no public way. tests/optimizers/test_tensorflow_1.py fails if it moves.
         """
         track = sys.modules[tf_keras.backend.get_value.__module__].track_variable
         listed = (*self.weights, *self._own_variables())
@@ -132,11 +132,11 @@ class _TFKerasFace(
 
 
 class _Below(tf.__internal__.tracking.Trackable):
-    """Takes what checkpoints of TensorFlow 2.0-2.2 have below `base_optimizer`.
+    """Restores what checkpoints of TensorFlow 2.0-2.2 have below `base_optimizer`.
 
-    There the inner optimizer was an object beside the wrapper. Now the wrapper stands for
-    it, and TensorFlow restores an object from one place only. No checkpoint is saved of
-    this.
+    In those versions checkpoints had the inner optimizer as an object of its own. Now the
+    wrapper takes its place, and TensorFlow restores an object from one place only. This
+    object is only restored, never saved.
     """
 
     def __init__(self, wrapper):
@@ -154,7 +154,7 @@ class _Below(tf.__internal__.tracking.Trackable):
 
 
 class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
-    """Wraps an OptimizerV2."""
+    """The face for legacy optimizers of tf_keras, which are OptimizerV2."""
 
     _HAS_AGGREGATE_GRAD = True
     _returns_operations = True
@@ -162,7 +162,7 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
     _aggregation_off = {"experimental_aggregate_gradients": False}  # noqa: RUF012
 
     def aggregate_inner(self, gradients, variables):
-        """Return the gradients summed over all replicas, and their variables."""
+        """Return the gradients aggregated over all replicas, and their variables."""
         inner = self.inner_optimizer
         pairs = inner._transform_unaggregated_gradients(list(zip(gradients, variables)))
         if self.aggregates_in_full and replica.is_alone():
@@ -179,20 +179,20 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
         )
 
     def _prepare(self, variables, used):
-        # As the real one, which made no slots for variables without a gradient.
+        # As TensorFlow's class, which made no slots for variables without a gradient.
         if self._unchecked(used):
             self.build(used)
             self._note_checked(used)
 
     def _build_inner(self, variables):
-        # Under the name that the optimizer's own apply_gradients gives its variables.
+        # The optimizer's own apply_gradients uses this name scope for its variables.
         with tf.name_scope(self.inner_optimizer._name):
             self.inner_optimizer._create_all_weights(variables)
         self._order_weights(variables)
 
     def _order_weights(self, variables):
-        # A checkpoint that is restored first makes the slots before the step counter,
-        # and variable by variable; lists of weights go by the order of a first step.
+        # If a checkpoint is restored first, the slots are made before the step counter,
+        # variable by variable. Lists of weights need the order of a first step.
         inner = self.inner_optimizer
         if not inner._weights or inner._weights[0] is inner.iterations:
             return
@@ -267,17 +267,17 @@ class LegacyFace(_TFKerasFace, LEGACY_OPTIMIZER, _FAMILY_WRAPPER):
 
 
 class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
-    """Wraps an optimizer of the class that TensorFlow 2.11 made the default."""
+    """The face for the newer optimizers of tf_keras, the default since 2.11."""
 
     _family = "new"
-    # The second is what subclasses took over from OptimizerV2; this class takes both.
+    # This class takes both; subclasses may have taken over the second from OptimizerV2.
     _aggregation_off = {  # noqa: RUF012
         "skip_gradients_aggregation": True,
         "experimental_aggregate_gradients": False,
     }
 
     def aggregate_inner(self, gradients, variables):
-        """Return the gradients summed over all replicas, and their variables."""
+        """Return the gradients aggregated over all replicas, and their variables."""
         aggregate = checks.own_aggregation(self.inner_optimizer, OPTIMIZER)
         if aggregate is None and replica.is_alone():
             return gradients, variables
@@ -301,7 +301,7 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
         ]
 
     def _prepare(self, variables, used):
-        del used  # these build on all variables, also those without a gradient
+        del used  # these optimizers are built on all variables, also without a gradient
         unchecked = self._unchecked(variables)
         if not unchecked:
             return
@@ -323,7 +323,7 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
         return self.inner_optimizer.compute_gradients(loss, var_list, tape=tape)
 
     def aggregate_gradients(self, grads_and_vars):
-        """Return the pairs with gradients summed over the replicas."""
+        """Return the pairs with aggregated gradients."""
         return self.inner_optimizer.aggregate_gradients(grads_and_vars)
 
     @property
@@ -342,7 +342,7 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
         return tf.cast(rate, var_dtype)
 
     def _create_or_restore_slot_variable(self, *args, **kwargs):
-        # Called for each slot of an OptimizerV2 in a checkpoint.
+        # TensorFlow calls this for each slot of an OptimizerV2 in a checkpoint.
         name = type(self.inner_optimizer).__name__
         raise ValueError(
             "The checkpoint was written by an optimizer of TensorFlow 2.0-2.10 or of "
@@ -369,7 +369,7 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
           shape: tuple of int.
           dtype: dtype, defaults to float32.
           initializer: a tf_keras initializer or its name.
-          **kwargs: `trainable` and the like of TensorFlow 2.0-2.15, without effect.
+          **kwargs: further arguments of TensorFlow 2.0-2.15, which are ignored.
         """
         del kwargs
         return self.inner_optimizer.add_variable(
@@ -378,7 +378,7 @@ class NewFace(slots.ListedSlots, _TFKerasFace, OPTIMIZER, _FAMILY_WRAPPER):
 
 
 def _slot_key(variable):
-    """The key of a variable in an OptimizerV2's table of slots."""
+    """Return the key of a variable in an OptimizerV2's table of slots."""
     variable = getattr(variable, "_distributed_container", lambda: variable)()
     return variable._unique_id
 

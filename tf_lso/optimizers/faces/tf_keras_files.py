@@ -1,19 +1,19 @@
-"""What tf_keras's files hold of a wrapped tf_keras optimizer."""
+"""What files of tf_keras hold of a wrapped tf_keras optimizer."""
 
 import numpy as np
 
 from tf_lso import log
 
-# Variables that an optimizer of tf_keras has and does not list: of Nadam.
+# Variables that an optimizer of tf_keras does not list. Nadam has one.
 HIDDEN = ("_u_product",)
 
 
 class Files:
-    """The methods by which .keras and .weights.h5 files are saved and loaded.
+    """The methods that save and load .keras and .weights.h5 files.
 
-    They hold the variables of the inner optimizer, as files of tf_keras do, then what
-    tf_keras leaves out. tf_keras asks only optimizers of the newer kind; with
-    the patches of `loading_tf_keras.py` it asks legacy ones too.
+    The files hold the variables of the inner optimizer, as files of tf_keras do, then
+    what tf_keras leaves out. tf_keras calls these methods for the newer optimizers only.
+    With the patches of `loading_tf_keras.py` it calls them for legacy ones too.
     """
 
     def save_own_variables(self, store):
@@ -22,13 +22,13 @@ class Files:
             store[str(index)] = array
 
     def load_own_variables(self, store):
-        """Set all state from a file, now or once there are variables for it.
+        """Set all state from a file; slots at the latest when the optimizer is built.
 
         Args:
-          store: mapping of "0", "1", ... to arrays: what `save_own_variables` put there,
-            or of files of tf_keras itself the inner optimizer's variables, which leave
-            the loss scale as it is. If the file's optimizer had other variables, a
-            warning says that this one keeps its own state.
+          store: mapping of "0", "1", ... to the arrays that `save_own_variables` put
+            there. Files of tf_keras itself have only the inner optimizer's variables;
+            then the loss scale stays as it is. If the file's optimizer had other
+            variables, a warning says that this one keeps its own state.
         """
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         if not arrays:
@@ -49,7 +49,7 @@ class Files:
         return ["weights", "weights alone"]
 
     def _layouts(self):
-        self._counter()  # which an OptimizerV2 makes when it is first asked for
+        self._counter()  # an OptimizerV2 makes it when it is first asked for
         return {
             "weights": (self.weights, self._own_variables()),
             "weights alone": (self.weights, []),
@@ -58,7 +58,7 @@ class Files:
     def _head_variables(self):
         return [self._counter(), *self._scale_variables()]
 
-    # --- `tf.train.Checkpoint`, for which an optimizer stands where its inner one does.
+    # --- `tf.train.Checkpoint`: the wrapper takes the place of the inner optimizer.
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         children = super()._trackable_children(save_type, **kwargs)

@@ -1,18 +1,20 @@
 """The attributes that every face shares, and the delegation of hyperparameters."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from tf_lso.optimizers import checks
-from tf_lso.optimizers.surface import hyperparameters
+from tf_lso.optimizers.surface.legacy import hyperparameters
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
 def _of_inner(name, what):
-    """A property that reads and sets `name` on the inner optimizer."""
+    """Return a property that reads and sets `name` on the inner optimizer."""
 
     def read(self):
         inner = self.__dict__.get("_inner")
-        # Without one the family's constructor is at work, which sets and reads its own.
+        # Without it the family's constructor is running, and uses its own attribute.
         return getattr(inner, name) if inner is not None else self.__dict__.get(name)
 
     def write(self, value):
@@ -32,7 +34,7 @@ def _of_inner(name, what):
 
 
 def _method_of_inner(name):
-    """A property that is a method of the inner optimizer, where that has it."""
+    """Return a property that returns a method of the inner optimizer."""
     return property(
         lambda self: getattr(self.inner_optimizer, name),
         doc=f"`{name}` of the inner optimizer.",
@@ -45,47 +47,47 @@ class Attributes:
     # --- Attributes of loss scaling.
 
     @property
-    def dynamic(self):
+    def dynamic(self) -> bool:
         """Whether the loss scale moves, a bool."""
         return not isinstance(self.loss_scale_state, loss_scale_lib.FixedLossScale)
 
     @property
-    def loss_scale(self):
+    def loss_scale(self) -> Any:
         """The current loss scale, a float32 scalar tensor read at this call."""
         return tf.convert_to_tensor(self.loss_scale_state())
 
     @loss_scale.setter
-    def loss_scale(self, value):
+    def loss_scale(self, value: Any) -> None:
         raise AttributeError(
-            f"'loss_scale' cannot be set, but got: {value!r}. Say it when the optimizer is "
-            "made: tf_lso.LossScaleOptimizer(optimizer, initial_scale=...) for where a "
-            "scale that moves starts, with dynamic=False for one that stays."
+            f"'loss_scale' cannot be set, but got: {value!r}. Pass it to the constructor: "
+            "tf_lso.LossScaleOptimizer(optimizer, initial_scale=...) for the start of a "
+            "dynamic scale, and also dynamic=False for a fixed one."
         )
 
     @property
-    def dynamic_counter(self):
+    def dynamic_counter(self) -> tf.Variable | None:
         """Finite steps since the scale last moved: int64 variable, None if fixed."""
         return getattr(self.loss_scale_state, "_num_good_steps", None)
 
     @property
-    def initial_scale(self):
+    def initial_scale(self) -> float:
         """The loss scale at the start, a float."""
         if self.dynamic:
             return self.loss_scale_state.initial_loss_scale
         return self.loss_scale_state.get_config()["loss_scale_value"]
 
     @property
-    def dynamic_growth_steps(self):
+    def dynamic_growth_steps(self) -> int | None:
         """Consecutive finite steps before the scale doubles: int, None if fixed."""
         return self.loss_scale_state.increment_period if self.dynamic else None
 
     @property
-    def loss_scale_state(self):
+    def loss_scale_state(self) -> loss_scale_lib.LossScale:
         """The `tf_lso.LossScale` that holds the scale and moves it."""
         return self.__dict__["_loss_scale"]
 
     @property
-    def inner_optimizer(self):
+    def inner_optimizer(self) -> Any:
         """The wrapped optimizer."""
         return self.__dict__["_inner"]
 
@@ -105,7 +107,7 @@ class Attributes:
         "ema_overwrite_frequency", "Steps between overwriting weights by averages"
     )
 
-    # Methods of the families' base classes, which would change the wrapper alone.
+    # Methods of the families' base classes; those would change only the wrapper.
     add_optimizer_variables = _method_of_inner("add_optimizer_variables")
     add_variable = _method_of_inner("add_variable")
     add_variable_from_reference = _method_of_inner("add_variable_from_reference")
@@ -116,12 +118,12 @@ class Attributes:
     update_step = _method_of_inner("update_step")
 
     @property
-    def learning_rate(self):
+    def learning_rate(self) -> Any:
         """The learning rate of the inner optimizer; may be set."""
         return self.inner_optimizer.learning_rate
 
     @learning_rate.setter
-    def learning_rate(self, value):
+    def learning_rate(self, value: Any) -> None:
         inner = self.__dict__.get("_inner")
         if inner is not None:
             if callable(value):
@@ -129,46 +131,46 @@ class Attributes:
             inner.learning_rate = value
 
     @property
-    def lr(self):
+    def lr(self) -> Any:
         """The learning rate, as the TensorFlow variable that old programs expect.
 
-        What `tf.keras.backend.set_value` takes; Keras 3's own variables it does not.
+        `tf.keras.backend.set_value` takes it; it does not take variables of Keras 3.
         """
         return checks.raw(self.learning_rate)
 
     @lr.setter
-    def lr(self, value):
+    def lr(self, value: Any) -> None:
         self.learning_rate = value
 
     @property
-    def iterations(self):
+    def iterations(self) -> Any:
         """Steps so far, skipped ones included: int64 variable; may be set."""
         return self.inner_optimizer.iterations
 
     @iterations.setter
-    def iterations(self, value):
+    def iterations(self, value: Any) -> None:
         if "_inner" in self.__dict__:
             self._set_iterations(value)
 
     @property
-    def name(self):
-        """The name given at construction; else as the class's documentation says."""
+    def name(self) -> Any:
+        """The name given to the constructor, or its default."""
         own = self.__dict__.get("_own_name")
         if own is None and "_inner" in self.__dict__:
             own = getattr(self._inner, "_name", None) or self._inner.name
         return own
 
     @name.setter
-    def name(self, value):
+    def name(self, value: Any) -> None:
         self.__dict__["_own_name"] = value
 
     @property
-    def weights(self):
+    def weights(self) -> list[Any]:
         """The variables of the inner optimizer, a list."""
         return list(checks.called(self.inner_optimizer.variables))
 
-    def __getattr__(self, name):
-        # Reached only where ordinary lookup has failed.
+    def __getattr__(self, name: str) -> Any:
+        # Called only after ordinary lookup has failed.
         inner = self.__dict__.get("_inner")
         if inner is not None and name in self._delegated:
             return self._get_hyperparameter(hyperparameters.ALIASES.get(name, name))
@@ -191,7 +193,7 @@ class Attributes:
 
     def _get_hyperparameter(self, name):
         if name == "decay" and not hasattr(self.inner_optimizer, name):
-            return 0.0  # what the legacy optimizers had; those since 2.11 have none
+            return 0.0  # the default of legacy optimizers; those since 2.11 have none
         return getattr(self.inner_optimizer, name)
 
     def _set_hyperparameter(self, name, value):

@@ -7,26 +7,9 @@ A wrapper of TensorFlow 2.4-2.15 answered for the hyperparameters of its inner o
 import inspect
 import numbers
 
-ALIASES = {"lr": "learning_rate"}
+from tf_lso.optimizers import table
 
-# The names each OptimizerV2 class passed to `_set_hyper`, TensorFlow 2.0-2.15.
-LEGACY = {
-    "SGD": ("learning_rate", "decay", "momentum"),
-    "RMSprop": ("learning_rate", "decay", "rho", "momentum"),
-    "Adam": ("learning_rate", "decay", "beta_1", "beta_2"),
-    "Adamax": ("learning_rate", "decay", "beta_1", "beta_2"),
-    "Nadam": ("learning_rate", "decay", "beta_1", "beta_2"),
-    "Adagrad": ("learning_rate", "decay"),
-    "Adadelta": ("learning_rate", "decay", "rho"),
-    "Ftrl": (
-        "learning_rate",
-        "decay",
-        "beta",
-        "learning_rate_power",
-        "l1_regularization_strength",
-        "l2_regularization_strength",
-    ),
-}
+ALIASES = {"lr": "learning_rate"}
 
 # Constructor arguments that the wrapper answers for by properties of its own.
 COMMON = frozenset(
@@ -76,8 +59,9 @@ def delegated_names(optimizer):
         names.update(optimizer._hyper)
     else:
         for cls in type(optimizer).__mro__:
-            if _is_framework(cls) and cls.__name__ in LEGACY:
-                names.update(LEGACY[cls.__name__])
+            legacy = table.of([cls.__name__]).hyperparameters
+            if _is_framework(cls) and legacy:
+                names.update(legacy)
                 break
             if cls.__name__ in ("Optimizer", "TFOptimizer", "BaseOptimizer"):
                 break

@@ -1,5 +1,8 @@
 """The methods of Keras 3's own LossScaleOptimizer, on every face."""
 
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
 import tensorflow as tf
 
 from tf_lso.optimizers import checks
@@ -9,23 +12,26 @@ from tf_lso.scaling import protocol as protocol_lib
 
 
 class SurfaceKeras3:
-    """What Keras 3's `fit` and custom loops of Keras 3 call."""
+    """The methods that `fit` and custom loops of Keras 3 call."""
 
     @checks.not_converted
-    def scale_loss(self, loss):
+    def scale_loss(self, loss: tf.Tensor | float) -> tf.Tensor:
         """Multiply the loss by the loss scale, in float32 or wider.
 
-        Gradients of the result go to `apply_gradients` or `apply` as they are, which
-        unscale them. Keras 3's `fit` does this.
+        Pass the gradients of the result to `apply_gradients` or `apply`, which unscale
+        them. Keras 3's `fit` does this.
 
         Args:
           loss: tensor of any shape and float dtype, or a number.
 
         Returns:
-          A tensor of the loss's shape, float32 where the loss is narrower.
+          A tensor of the loss's shape, and of its dtype or float32 if that is wider.
 
         Raises:
-          RuntimeError: if `get_scaled_loss` was called in the same step.
+          TypeError: if `loss` is None.
+          RuntimeError: if the loss is scaled already, if `get_scaled_loss` was called in
+            the same step, or, while a function is traced, if other functions have scaled
+            losses by `get_scaled_loss` that were not applied.
 
         Source: Keras 3.
         """
@@ -47,7 +53,11 @@ class SurfaceKeras3:
         return scaled
 
     @checks.not_converted
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self,
+        grads: Iterable[gradients_lib.Gradient],
+        trainable_variables: Iterable[Any] | None = None,
+    ) -> None:
         """Apply a list of gradients, as `apply_gradients` does.
 
         Args:
@@ -55,7 +65,10 @@ class SurfaceKeras3:
           trainable_variables: list of variables, or None for those of `build`.
 
         Raises:
-          ValueError: if the lengths differ, and as `apply_gradients`.
+          TypeError: as `apply_gradients`, or if an argument is no list.
+          ValueError: as `apply_gradients`, if the lengths differ, or if the optimizer is
+            not built and no variables are given.
+          RuntimeError: as `apply_gradients`.
 
         Source: Keras 3.
         """
@@ -71,12 +84,12 @@ class SurfaceKeras3:
         if len(grads) != len(variables):
             raise ValueError(
                 f"'grads' has {len(grads)} elements but there are {len(variables)} "
-                "variables. Pass one gradient a variable, None where there is none."
+                "variables. Pass one gradient for each variable, or None for one without."
             )
         self._apply(grads, variables, aggregate=True)
 
     @checks.not_converted
-    def check_finite(self, grads):
+    def check_finite(self, grads: Iterable[gradients_lib.Gradient]) -> tf.Tensor:
         """Return whether all of this replica's gradients are finite.
 
         Args:
@@ -89,8 +102,18 @@ class SurfaceKeras3:
         """
         return finite_lib.all_finite(list(grads))
 
-    def stateless_apply(self, optimizer_variables, grads, trainable_variables):
+    def stateless_apply(
+        self, optimizer_variables: Any, grads: Any, trainable_variables: Any
+    ) -> NoReturn:
         """Raise ValueError: TensorFlow optimizers hold their state in variables.
+
+        Args:
+          optimizer_variables: ignored.
+          grads: ignored.
+          trainable_variables: ignored.
+
+        Raises:
+          ValueError: always.
 
         Source: Keras 3, whose TensorFlow optimizers raise the same.
         """
@@ -99,8 +122,8 @@ class SurfaceKeras3:
             "optimizers hold their state in variables. Use apply() or apply_gradients()."
         )
 
-    def finalize_variable_values(self, var_list):
-        """Overwrite variables by their averages where the inner optimizer has them.
+    def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
+        """Overwrite variables by their averages, if the inner optimizer keeps averages.
 
         Args:
           var_list: list of model variables.

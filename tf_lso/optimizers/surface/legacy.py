@@ -1,14 +1,17 @@
 """The methods of TensorFlow 2.0-2.15 that every face shares.
 
-A face adds what differs between optimizer families: how to build, aggregate, apply and
-count, and what of the surface the family's own optimizers lack.
+A face adds what differs between the families: how to build, aggregate, apply and count,
+and the methods that the family's own optimizers lack.
 """
+
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import tensorflow as tf
 
 from tf_lso.optimizers import checks, overrides
-from tf_lso.optimizers.surface import attributes, state
-from tf_lso.optimizers.surface import keras3 as surface_keras3
+from tf_lso.optimizers.surface.legacy import attributes, state
+from tf_lso.optimizers.surface.legacy import keras3 as surface_keras3
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import protocol as protocol_lib
 from tf_lso.scaling import step as step_lib
@@ -22,11 +25,13 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
     # --- Scaling and unscaling.
 
     @checks.not_converted
-    def get_scaled_loss(self, loss):
+    def get_scaled_loss(
+        self, loss: tf.Tensor | Callable[[], tf.Tensor]
+    ) -> tf.Tensor | Callable[[], tf.Tensor]:
         """Multiply the loss by the loss scale.
 
-        Call it inside the `tf.GradientTape`, and `get_unscaled_gradients` on the
-        gradients of what it returns. `minimize` does both.
+        Call it inside the `tf.GradientTape`, and pass the gradients of the result to
+        `get_unscaled_gradients`. `minimize` does both.
 
         Args:
           loss: tensor of any shape and float dtype, or a callable without arguments
@@ -34,15 +39,16 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
 
         Returns:
           A tensor of the loss's shape and dtype, or a callable that returns it. A
-          float16 loss overflows where the product exceeds 65504: cast it to float32
-          before.
+          float16 loss becomes inf if the product exceeds 65504, so cast it to float32
+          first.
 
         Raises:
           TypeError: if `loss` is neither a tensor nor callable.
-          RuntimeError: if `scale_loss` was called in the same step.
+          RuntimeError: if the loss is scaled already, if `scale_loss` was called in the
+            same step, or, while a function is traced, if other functions have scaled
+            losses by `scale_loss` that were not applied.
 
         Example:
-
         >>> import tensorflow as tf
         >>> import tf_lso
         >>> opt = tf_lso.LossScaleOptimizer(
@@ -82,14 +88,16 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             or tf.reduce_any(tf.abs(tf.cast(loss, tf.float32)) * scale > _FLOAT16_MAX)
         ):
             self._once.warn(
-                "A float16 loss was scaled, and stays float16: where it exceeds 65504 "
-                "after scaling it becomes inf and the step is skipped. Cast the loss to "
+                "A float16 loss was scaled, and stays float16: if it exceeds 65504 after "
+                "scaling, it becomes inf and the step is skipped. Cast the loss to "
                 "float32 before get_scaled_loss()."
             )
         return scaled
 
     @checks.not_converted
-    def get_unscaled_gradients(self, grads):
+    def get_unscaled_gradients(
+        self, grads: Iterable[gradients_lib.Gradient]
+    ) -> list[gradients_lib.Gradient]:
         """Divide gradients by the loss scale.
 
         Args:
@@ -99,8 +107,13 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
           A list of the same length, kinds and dtypes; None stays None. The division
           is done in float32 or wider.
 
-        Example:
+        Raises:
+          TypeError: if `grads` is not iterable, or an element is no gradient.
+          RuntimeError: if gradients are unscaled already, since this method has returned
+            them; or if two losses with different scales or protocols were scaled and
+            not applied, so that the scale cannot be known.
 
+        Example:
         >>> import tensorflow as tf
         >>> import tf_lso
         >>> opt = tf_lso.LossScaleOptimizer(
@@ -127,54 +140,58 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
 
     @property
     def unscaled_gradients(self):
-        """The gradients that were unscaled here, and what they were before."""
+        """The gradients that were unscaled here, each with the scaled gradient."""
         return self._protocol.unscaled_gradients
 
     # --- Steps.
 
-    # Whether `apply_gradients` goes through an overridden `apply`, as Keras 3's does.
+    # Whether `apply_gradients` calls an overridden `apply`, as Keras 3's does.
     _calls_apply = False
 
-    # The methods that the class of a user overrides.
-    _overridden = frozenset()
+    # The methods that a user's subclass overrides.
+    _overridden: frozenset[str] = frozenset()
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         overrides.prepare(cls)
 
-    # Whether the inner optimizer hands out what it did as operations of a graph.
+    # Whether the inner optimizer returns its updates as operations of a graph.
     _returns_operations = False
 
     @checks.not_converted
     def apply_gradients(
         self,
-        grads_and_vars,
-        name=None,
-        experimental_aggregate_gradients=True,
-        skip_gradients_aggregation=False,
-    ):
+        grads_and_vars: Iterable[tuple[gradients_lib.Gradient, Any]],
+        name: str | None = None,
+        experimental_aggregate_gradients: bool = True,
+        skip_gradients_aggregation: bool = False,
+    ) -> tf.Tensor | tf.Operation | None:
         """Apply gradients, or skip the step if they are not finite.
 
-        Sums the gradients over the replicas, then on one verdict for all replicas
-        lets the inner optimizer update the variables or leaves them, counts the step
-        and moves the loss scale. Gradients whose loss `scale_loss` scaled are unscaled
-        before.
+        Unscales the gradients if `scale_loss` scaled their loss, and aggregates them
+        over the replicas. Then one verdict holds for all replicas: if all gradients are
+        finite, the inner optimizer updates the variables, else the step is skipped.
+        Either way the step is counted and the loss scale moves.
 
         Args:
           grads_and_vars: iterable of (gradient, variable) pairs. A None gradient
             leaves its variable out; an empty iterable does nothing.
           name: name for the operations.
-          experimental_aggregate_gradients: whether to sum over the replicas. If False
-            the caller has done so.
+          experimental_aggregate_gradients: whether to aggregate over the replicas. If
+            False, the caller has done so.
           skip_gradients_aggregation: the opposite, as TensorFlow 2.11-2.15 named it.
 
         Returns:
-          In eager mode None; in a function a scalar bool tensor, whether the step was
-          applied; in a TensorFlow 1 graph an op that does the step.
+          None in eager mode. In a function a scalar bool tensor: whether the step was
+          applied. In a TensorFlow 1 graph an op that runs the step.
 
         Raises:
-          ValueError: in a cross-replica context, under an unsupported strategy, or if
-            no variable has a gradient.
+          TypeError: if a list holds something else than gradients or variables.
+          ValueError: if an element is no pair, if no variable has a gradient, if the
+            optimizer was built for other variables, if a variable belongs to another
+            strategy, in a cross-replica context, or under an unsupported strategy.
+          RuntimeError: if two losses with different scales or protocols were scaled and
+            not applied, so that nobody can know by what to unscale these gradients.
 
         Source: TensorFlow 2.0-2.15.
         """
@@ -227,14 +244,14 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             )
 
         if checks.in_graph_of_tensorflow_1() and not self._returns_operations:
-            # A function runs what has effects; such a graph only what is asked for.
+            # A function runs all operations with effects; such a graph runs only the result.
             return tf.function(step, autograph=False)(list(grads)).op
         return step(grads)
 
     def _with_next_values(self, grads, variables):
-        """`grads`, with next values of variables as they were before they were divided.
+        """Return `grads`, with next values of variables as they were before unscaling.
 
-        `get_unscaled_gradients` could not know them: it gets no variables.
+        `get_unscaled_gradients` gets no variables, so it unscales next values too.
         """
         if not any(map(gradients_lib.overwrites, variables)):
             return grads
@@ -244,22 +261,34 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             for g, d, v in zip(grads, divided, variables)
         ]
 
-    def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
+    def minimize(
+        self,
+        loss: tf.Tensor | Callable[[], tf.Tensor],
+        var_list: Any,
+        grad_loss: tf.Tensor | None = None,
+        name: str | None = None,
+        tape: tf.GradientTape | None = None,
+    ) -> tf.Tensor | tf.Operation | None:
         """Compute gradients of the loss and apply them.
 
         Args:
-          loss: callable without arguments that returns a scalar tensor, or the tensor,
-            with the tape that recorded it.
+          loss: callable without arguments that returns a scalar tensor, or the tensor
+            itself together with `tape`.
           var_list: list of variables, or a callable that returns it.
-          grad_loss: gradient of the loss, in place of ones.
+          grad_loss: gradient of the loss, by default ones.
           name: name for the operations.
           tape: `tf.GradientTape` that recorded `loss`, needed for a tensor.
 
         Returns:
           What `apply_gradients` returns.
 
-        Example:
+        Raises:
+          TypeError: as `get_scaled_loss` and `apply_gradients`.
+          ValueError: as `apply_gradients`, or if `loss` is a tensor without a tape.
+          RuntimeError: as `get_scaled_loss`, `get_unscaled_gradients` and
+            `apply_gradients`.
 
+        Example:
         >>> import tensorflow as tf
         >>> import tf_lso
         >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
@@ -273,14 +302,26 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         pairs = self._compute_gradients(loss, var_list, grad_loss=grad_loss, tape=tape)
         return self.apply_gradients(pairs, name=name)
 
-    def compute_gradients(self, loss, var_list, tape=None):
+    def compute_gradients(
+        self,
+        loss: tf.Tensor | Callable[[], tf.Tensor],
+        var_list: Any,
+        tape: tf.GradientTape | None = None,
+    ) -> list[tuple[gradients_lib.Gradient, Any]]:
         """Compute unscaled gradients of the loss: the first half of `minimize`.
 
         Args:
-          loss, var_list, tape: as for `minimize`.
+          loss: as for `minimize`.
+          var_list: as for `minimize`.
+          tape: as for `minimize`.
 
         Returns:
           A list of (gradient, variable) pairs.
+
+        Raises:
+          TypeError: as `get_scaled_loss`.
+          ValueError: if `loss` is a tensor without a tape, or in a cross-replica context.
+          RuntimeError: as `get_scaled_loss` and `get_unscaled_gradients`.
         """
         return self._compute_gradients(loss, var_list, tape=tape)
 
@@ -300,7 +341,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         return list(zip(self.get_unscaled_gradients(grads), variables))
 
     def _compute_inner(self, loss, var_list, grad_loss, tape):
-        """Gradients of a scaled loss, for inner optimizers that cannot compute them."""
+        """Compute gradients of a scaled loss, if the inner optimizer cannot do it."""
         if callable(loss):
             with tape:
                 if not callable(var_list):
@@ -312,8 +353,10 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         grads = tape.gradient(loss, [checks.raw(v) for v in variables], grad_loss)
         return list(zip(grads, variables))
 
-    def get_gradients(self, loss, params):
-        """Return unscaled gradients of `loss`, in a graph only.
+    def get_gradients(
+        self, loss: tf.Tensor, params: Any
+    ) -> list[gradients_lib.Gradient]:
+        """Return unscaled gradients of `loss`. For graphs only.
 
         Args:
           loss: scalar tensor of the graph.
@@ -324,7 +367,8 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
 
         Raises:
           ValueError: if a variable has no gradient.
-          RuntimeError: in eager mode, where there is no graph; use `compute_gradients`.
+          RuntimeError: in eager mode, where there is no graph (use `compute_gradients`
+            there), and as `get_scaled_loss`.
 
         Source: TensorFlow 2.0-2.15, for TensorFlow 1 graphs.
         """
@@ -339,16 +383,21 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
                 )
         return self.get_unscaled_gradients(grads)
 
-    def get_updates(self, loss, params):
-        """Return a list of the op that minimizes `loss`, in a graph only.
+    def get_updates(self, loss: tf.Tensor, params: Any) -> list[tf.Operation]:
+        """Return a list with the op that minimizes `loss`. For graphs only.
 
         Args:
-          loss, params: as for `get_gradients`.
+          loss: as for `get_gradients`.
+          params: as for `get_gradients`.
+
+        Raises:
+          ValueError: as `get_gradients` and `apply_gradients`.
+          RuntimeError: as `get_gradients` and `apply_gradients`.
         """
         grads = self.get_gradients(loss, params)
         return [self.apply_gradients(zip(grads, tf.nest.flatten(params)))]
 
-    # --- What programs of TensorFlow 2.3-2.10 call before `set_weights`.
+    # --- Programs of TensorFlow 2.3-2.10 call these before `set_weights`.
 
     def _create_all_weights(self, var_list):
         self.build(var_list)
@@ -361,7 +410,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
     # --- Checks.
 
     def _unchecked(self, variables):
-        """Those of `variables` that no step has had yet; refuses what is wrong."""
+        """Return the variables that are new to this optimizer; refuse wrong ones."""
         unchecked = [v for v in variables if id(v) not in self._checked]
         checks.refuse_nonvariables(unchecked)
         strays = checks.outside_scope(unchecked)

@@ -1,8 +1,8 @@
 """The learning rate of an optimizer of Keras 3 that has a schedule.
 
-An OptimizerV2 of TensorFlow 2.0-2.15 handed out the schedule, which programs call with a
-step and look at by `isinstance`; one of Keras 3 hands out the rate of the next step, a
-tensor. What is handed out here serves as both.
+`learning_rate` of an OptimizerV2 was the schedule itself. Programs call it with a step and
+check it by `isinstance`. `learning_rate` of a Keras 3 optimizer is the rate of the next
+step, a tensor. The object here serves as both.
 """
 
 import keras
@@ -14,29 +14,29 @@ _Schedule = keras.optimizers.schedules.LearningRateSchedule
 
 
 class ScheduledRate(as_tensor.AsTensor):
-    """The rate that a schedule gave, which also answers as the schedule.
+    """The current rate of a schedule, which also serves as the schedule.
 
     Args:
       schedule: the schedule.
-      rate: what it gave when the optimizer was asked, a scalar tensor.
+      rate: scalar tensor, the rate when the optimizer was asked.
     """
 
     def __init__(self, schedule, rate):
         self._schedule = schedule
         self._rate = tf.convert_to_tensor(rate)
 
-    is_tensor_like = True  # `tf.is_tensor` goes by it, and so does `tf.print`
+    is_tensor_like = True  # `tf.is_tensor` and `tf.print` check it
 
-    # By which `isinstance` and Keras's serialization take it for the schedule.
+    # This makes `isinstance` and Keras's serialization take it for the schedule.
     __class__ = property(lambda self: type(self._schedule))
 
     def __call__(self, step=None):
-        """Return what the schedule gives for a step; without one, the rate."""
+        """Return the schedule's rate for a step, or the current rate without a step."""
         return self._rate if step is None else self._schedule(step)
 
     def __getattr__(self, name):
-        # Reached only where ordinary lookup has failed. Special methods are the class's
-        # own: the tensor's would make copies of it tensors.
+        # Called only after ordinary lookup has failed. Special methods are not forwarded:
+        # with the tensor's own, a copy would be a tensor.
         if name in ("_schedule", "_rate") or name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no {name!r}")
         owner = self._schedule if hasattr(self._schedule, name) else self._rate
@@ -63,26 +63,26 @@ def _same(schedule):
 
 
 def of(optimizer, rate):
-    """Return what an optimizer of Keras 3 hands out as its learning rate.
+    """Return what `learning_rate` of a Keras 3 optimizer should be.
 
     Args:
       optimizer: the optimizer.
       rate: its own learning rate.
     """
-    # Keras has no public way to the schedule but the config, a copy of it.
+    # Keras has no public access to the schedule, only to a copy by the config.
     schedule = vars(optimizer).get("_learning_rate")
     if is_one(schedule):
-        schedule = schedule._schedule  # another optimizer's was given to this one
+        schedule = schedule._schedule  # the rate of another optimizer was set here
     if not isinstance(schedule, _Schedule) or is_one(rate):
         return rate
     return ScheduledRate(schedule, rate)
 
 
 def is_one(rate):
-    """Whether it is a rate that also answers as a schedule."""
+    """Whether a learning rate is a `ScheduledRate`; `isinstance` cannot tell."""
     return issubclass(type(rate), ScheduledRate)
 
 
 def plain(rate):
-    """Return a learning rate as Keras 3 hands it out."""
+    """Return a learning rate as Keras 3 itself returns it."""
     return rate() if is_one(rate) else rate

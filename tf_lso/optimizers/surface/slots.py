@@ -4,36 +4,13 @@ The optimizers of Keras 3, and the newer ones of tf_keras, keep their variables 
 lists with one entry a model variable.
 """
 
-# Optimizer class -> slot name of TensorFlow 2.0-2.15 -> attribute since 2.11.
-SLOTS = {
-    "SGD": {"momentum": "momentums"},
-    "RMSprop": {
-        "rms": "_velocities",
-        "momentum": "_momentums",
-        "mg": "_average_gradients",
-    },
-    "Adam": {"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
-    "AdamW": {"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
-    "Adamax": {"m": "_m", "v": "_u"},
-    "Nadam": {"m": "_momentums", "v": "_velocities"},
-    "Adagrad": {"accumulator": "_accumulators"},
-    "Adadelta": {
-        "accum_grad": "_accumulated_grads",
-        "accum_var": "_accumulated_delta_vars",
-    },
-    "Ftrl": {"accumulator": "_accumulators", "linear": "_linears"},
-    "Lion": {"m": "_momentums|momentums"},  # in Keras 3 | in tf_keras
-    "Lamb": {"m": "_momentums", "v": "_velocities"},
-    "Adafactor": {"r": "_r", "c": "_c", "v": "_v"},
-}
-
-AVERAGE = {"average": "_model_variables_moving_average"}
+from tf_lso.optimizers import table
 
 
 def table_of(optimizer):
     """Return {slot name: attribute} of the class of `optimizer`, nearest to it."""
     names = [cls.__name__ for cls in type(optimizer).__mro__]
-    return next((SLOTS[name] for name in names if name in SLOTS), {}) | AVERAGE
+    return table.of(names).slots | table.AVERAGE
 
 
 def slot_lists(optimizer):

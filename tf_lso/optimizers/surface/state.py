@@ -1,17 +1,21 @@
-"""State and configuration of a loss-scaled optimizer, taken out and put back."""
+"""Get and set the state and configuration of a loss-scaled optimizer."""
 
 import copy
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 
 from tf_lso.optimizers import checks
-from tf_lso.optimizers.surface import stored
+from tf_lso.optimizers.surface.legacy import stored
 
 
 def unpickled(cls, state):
-    """Return the optimizer that `State.__reduce_ex__` took apart.
+    """Return the optimizer that `State.__reduce_ex__` described.
 
     Args:
-      cls: the class that was called to make it.
-      state: dict that the method made.
+      cls: the class to make.
+      state: dict that `__reduce_ex__` made.
     """
     inner_class, inner_config = state["inner"]
     scale_class, scale_config = state["scale"]
@@ -26,28 +30,29 @@ def unpickled(cls, state):
 
 
 class State(stored.Stored):
-    """The methods that hand out state, on every face."""
+    """The methods that get and set state, on every face."""
 
-    def get_weights(self):
+    def get_weights(self) -> list[np.ndarray]:
         """Return all state as a list of arrays.
 
-        The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15, then
-        the loss scale and its count, which those versions left out. Slots that were
-        loaded and wait for the build are among them.
+        The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15. The
+        loss scale and its count follow, which those versions left out. Slots that were
+        loaded before the build are included.
         """
         if self._waiting is not None:
             return self._arrays(self._waiting.layout)
         return [checks.numpy(v) for v in (*self.weights, *self._own_variables())]
 
-    def set_weights(self, weights):
+    def set_weights(self, weights: Iterable[Any]) -> None:
         """Set all state from what `get_weights` returned.
 
         Args:
-          weights: list of arrays; a list without the loss scale and its count, as
-            TensorFlow 2.4-2.15 returned, leaves these two as they are.
+          weights: list of arrays. A list without the loss scale and its count, as
+            TensorFlow 2.4-2.15 returned, leaves these two unchanged.
 
         Raises:
-          ValueError: if the number of arrays or a shape does not fit; nothing is set.
+          TypeError: if `weights` is no list, or an array holds no numbers.
+          ValueError: if the number of arrays or a shape does not fit. Nothing is set.
         """
         weights = checks.as_list("weights", weights)
         own = self._own_variables()
@@ -61,20 +66,20 @@ class State(stored.Stored):
         checks.assign_all(variables, weights)
 
     def _own_variables(self):
-        """What `weights` of TensorFlow 2.4-2.15 left out, in the order of files."""
+        """Return the variables that `weights` leaves out, in the order of files."""
         return [*self._hidden_variables(), *self._scale_variables()]
 
     def _hidden_variables(self):
-        """State of the inner optimizer that it does not list among its variables."""
+        """Return the variables that the inner optimizer has but does not list."""
         return []
 
     def _scale_variables(self):
         return [variable for _, variable in self.loss_scale_state.named_variables()]
 
     def __deepcopy__(self, memo):
-        """Return an optimizer of its own with an equal configuration and state.
+        """Return an independent optimizer with an equal configuration and state.
 
-        Where this one has slots, the copy has equal ones for the same model variables.
+        If this one has slots, the copy has equal slots for the same model variables.
         """
         inner = self.inner_optimizer
         inner = type(inner).from_config(inner.get_config())
@@ -94,10 +99,10 @@ class State(stored.Stored):
         return copied
 
     def __reduce_ex__(self, protocol):
-        """Return what `pickle` makes an equal optimizer of, with the state it has now.
+        """Return what `pickle` needs to make an equal optimizer with the same state.
 
-        It is built by its first step or by `build`, and gets the values of its slots
-        then: a pickle of an optimizer alone does not hold the model's variables.
+        A pickle of an optimizer does not hold the model's variables. So the new optimizer
+        gets the values of its slots when its first step or `build` makes them.
         """
         del protocol
         inner = self.inner_optimizer
@@ -111,7 +116,7 @@ class State(stored.Stored):
         cls = type(self)
         return unpickled, (vars(cls).get("_unbound", cls), state)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Return a dict from which `from_config` makes an equal optimizer.
 
         It holds no state: the loss scale starts at `initial_scale` again.

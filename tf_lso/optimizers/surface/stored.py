@@ -1,10 +1,9 @@
-"""State as a list of arrays, put back at once or as far as there are variables.
+"""State as a list of arrays, which may be loaded before the optimizer is built.
 
-Files, pickles and `get_weights` hold the same state in different orders. In each of them
-the slots stand between variables that exist from construction on: the step counter, the
-loss scale and its count. What is loaded before the optimizer is built sets these at
-once. The slots wait until the optimizer is built, and whatever is saved before that
-holds them.
+Files, pickles and `get_weights` hold the same state in different orders. In each order
+the slots are between variables that exist from construction on: the step counter, the
+loss scale and its count. If state is loaded before the build, these variables are set at
+once. The slots wait until the build. What is saved in the meantime contains them.
 """
 
 import dataclasses
@@ -16,10 +15,10 @@ import tensorflow as tf
 from tf_lso import log
 from tf_lso.optimizers import checks
 
-# The child of checkpoints that holds the slots that wait, where some do.
+# The child of a checkpoint that holds waiting slots, if there are any.
 WAITING = "slots_that_wait"
 
-# Layouts that lack the loss scale -> those that hold the same slots and the scale.
+# Layout without the loss scale -> layout with the same slots and the scale.
 _WITH_SCALE = {
     "unscaled": "variables",
     "inner": "variables",
@@ -29,15 +28,15 @@ _WITH_SCALE = {
 
 @dataclasses.dataclass
 class Waiting:
-    """Slots that have been loaded before the optimizer has variables for them.
+    """Slots that were loaded before the optimizer has variables for them.
 
     Attributes:
-      layout: name of the layout that the slots are in the order of.
+      layout: name of the layout that gives the order of the slots.
       slots: list of arrays.
-      first: how many variables of the layout stand before the slots.
-      last: how many stand after them.
-      undo: list of (variable, value before, value loaded) where slots that do not fit
-        are told and left out, as Keras does with files; None where they are refused.
+      first: number of variables before the slots in the layout.
+      last: number of variables after them.
+      undo: list of (variable, value before, value loaded) if slots that do not fit are
+        left out with a warning, as Keras does for files. None if they are refused.
     """
 
     layout: str
@@ -48,7 +47,7 @@ class Waiting:
 
 
 def _fits(arrays, variables):
-    """Whether the arrays have the shapes of the variables, and integers where they do."""
+    """Whether the arrays have the shapes of the variables, and integer or not alike."""
     return len(arrays) == len(variables) and all(
         np.shape(array) == tuple(variable.shape)
         and (np.asarray(array).dtype.kind in "iub")
@@ -58,7 +57,7 @@ def _fits(arrays, variables):
 
 
 class _Checkpointed(tf.train.experimental.PythonState):
-    """The slots that wait, as one value of a `tf.train.Checkpoint`."""
+    """The waiting slots, as one value of a `tf.train.Checkpoint`."""
 
     def __init__(self, optimizer):
         self._optimizer = optimizer
@@ -66,7 +65,7 @@ class _Checkpointed(tf.train.experimental.PythonState):
     def serialize(self):
         waiting = self._optimizer._waiting
         if waiting is None:
-            return b""  # TensorFlow asks before it restores, too
+            return b""  # TensorFlow also asks before it restores
         # NumPy's format has no bfloat16.
         slots = [
             s.astype("float32") if s.dtype.kind == "V" else s for s in waiting.slots
@@ -82,12 +81,13 @@ class _Checkpointed(tf.train.experimental.PythonState):
 
 
 class Stored:
-    """The methods that take arrays out and put them back, on every face.
+    """The methods that get and set lists of arrays, on every face.
 
-    A face adds `_layouts()`, {name: (variables before the slots, variables after)} with
-    the slots among the former once they are built; `_file_layouts()`, the names of those
-    that its files may have, its own first; `_head_variables()`, those that exist
-    from construction on; and `_built_variables()`.
+    A face adds four methods. `_layouts()` returns {name: (variables before the slots,
+    variables after)}; once slots are built, they are part of the former.
+    `_file_layouts()` returns the names of the layouts that its files may have, its own
+    first. `_head_variables()` returns the variables that exist from construction on.
+    `_built_variables()` returns the model variables that it was built for.
     """
 
     @property
@@ -95,26 +95,29 @@ class Stored:
         return self.__dict__.get("_waiting_slots")
 
     def _arrays(self, layout):
-        """All state as a list of arrays, with the slots that wait."""
+        """Return all state as a list of arrays, including waiting slots."""
         first, last = self._layouts()[layout]
         slots = self._waiting.slots if self._waiting is not None else []
         values = [checks.numpy(v) for v in (*first, *last)]
         return [*values[: len(first)], *slots, *values[len(first) :]]
 
     def _own_layout(self):
-        """The layout in which all state can be taken out now."""
+        """Return the layout that can hold all state now."""
         return (
             self._file_layouts()[0] if self._waiting is None else self._waiting.layout
         )
 
     def _keep_until_built(self, arrays, layouts, *, is_file):
-        """Set what has a variable, and keep the slots; return whether a layout fits.
+        """Set the variables that exist, and keep the slots until the build.
 
         Args:
           arrays: list of arrays, which are kept.
           layouts: names of the layouts that they may have.
-          is_file: whether slots that do not fit are told and left out when the optimizer
-            is built; otherwise they are refused then.
+          is_file: whether slots that do not fit are left out with a warning when the
+            optimizer is built. Otherwise they are refused then.
+
+        Returns:
+          Whether a layout fits.
         """
         for layout in layouts:
             first, last = self._layouts()[layout]
@@ -133,11 +136,11 @@ class Stored:
         layout = _WITH_SCALE.get(layout, layout)
         first, last = self._layouts()[layout]
         waiting = Waiting(layout, slots, len(first), len(last), undo)
-        # Not by assignment, which the families track.
+        # Attribute assignment would not do: the families track it.
         self.__dict__["_waiting_slots"] = waiting if slots else None
 
     def _take_slots(self, layout, slots):
-        """Set slots that waited when a checkpoint was written, now or when built."""
+        """Set slots that were waiting when a checkpoint was written, now or when built."""
         if self._built_variables():
             self._set_slots(
                 Waiting(layout, slots, *map(len, self._heads(layout)), None)
@@ -146,11 +149,11 @@ class Stored:
             self._wait(layout, slots, None)
 
     def _set_waiting(self):
-        """Set the slots that wait: the optimizer has been built."""
+        """Set the waiting slots, since the optimizer has just been built."""
         waiting = self.__dict__.pop("_waiting_slots", None)
         if waiting is None:
             return
-        with tf.init_scope():  # now, and not in each step that is being traced
+        with tf.init_scope():  # now, and not in each run of the step being traced
             try:
                 self._set_slots(waiting)
             except ValueError as error:
@@ -178,14 +181,14 @@ class Stored:
         checks.assign_all(slots, waiting.slots)
 
     def _heads(self, layout):
-        """The variables of a layout that exist from construction on, once built."""
+        """Return the variables of a layout that exist from construction on."""
         heads = {id(v) for v in self._head_variables()}
         return [[v for v in part if id(v) in heads] for part in self._layouts()[layout]]
 
     def _load(self, arrays):
-        """Set all state from a file, or say that the optimizer keeps its own.
+        """Set all state from a file, or warn that the optimizer keeps its own.
 
-        Keras too warns, and loads nothing, where a file's optimizer had other variables.
+        If a file's optimizer had other variables, Keras also warns and loads nothing.
         """
         layouts = self._file_layouts()
         if not self._built_variables():
@@ -207,7 +210,7 @@ class Stored:
                     self._tell_skipped("It was saved before the optimizer was built.")
                 return
         if len(arrays) == len(whole[0]):
-            checks.assign_all(whole[0], arrays)  # which says what does not fit
+            checks.assign_all(whole[0], arrays)  # raises, and says what does not fit
 
         self._tell_skipped(
             f"It has {len(arrays)} variables instead of {len(whole[0])}."
@@ -224,24 +227,24 @@ class Stored:
     # --- `tf.train.Checkpoint`.
 
     def _used_by_traced_steps(self):
-        """Children of a SavedModel beside those of a checkpoint, a dict."""
+        """Return what a SavedModel has in addition to a checkpoint's children, a dict."""
         in_flight = self._protocol.in_flight
         return {} if in_flight is None else {"scale_in_flight": in_flight.variable}
 
     def _with_waiting(self, children):
-        """Return the children of a checkpoint with that of the slots that wait."""
+        """Return the children of a checkpoint, including that of waiting slots."""
         if self._waiting is None:
             return children
         return {**children, WAITING: self._checkpointed()}
 
     def _restored(self, name):
-        """Return the child to restore `name` into if it is that of the slots that wait.
+        """Return the child for waiting slots if that is `name`, else None.
 
-        Slots that wait are dropped, since those of the checkpoint are newer.
+        Slots that wait now are dropped, since those of the checkpoint are newer.
         """
         self.__dict__["_waiting_slots"] = None
         return self._checkpointed() if name == WAITING else None
 
     def _checkpointed(self):
-        # One object, by which TensorFlow knows it.
+        # Always the same object, since TensorFlow knows children by identity.
         return self.__dict__.setdefault("_checkpointed_slots", _Checkpointed(self))

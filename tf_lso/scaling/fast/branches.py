@@ -1,4 +1,4 @@
-"""A conditional that runs one of its branches in every mode."""
+"""A conditional that runs only one branch, in every mode."""
 
 import tensorflow as tf
 
@@ -12,18 +12,21 @@ def _shape_is_known(tensor):
 
 
 def either(condition, true_fn, false_fn, of):
-    """`tf.cond`, for branches that work on whole gradients or variables.
+    """Run one of two branches that work on whole gradients or variables.
 
-    XLA turns a `tf.cond` into both branches and a selection from their results, which
-    for the update of an optimizer costs a copy of the variables. A `tf.switch_case` it
-    leaves as it is; but a tensor whose shape is not known before it runs, as that of
-    the different rows of slices, cannot go into one.
+    Outside XLA this is `tf.cond`. XLA would run both branches of a `tf.cond` and select
+    from their results, which copies all variables of an optimizer. XLA keeps a
+    `tf.switch_case` as it is. But a `tf.switch_case` cannot take a tensor whose shape is
+    unknown before the step runs, such as the summed rows of slices.
 
     Args:
       condition: scalar bool tensor.
       true_fn: callable without arguments that returns tensors.
-      false_fn: another one that returns the like.
+      false_fn: callable without arguments that returns tensors of the same dtypes.
       of: list of the tensors and `tf.IndexedSlices` that the branches work on.
+
+    Returns:
+      What the branch that ran returned.
     """
     if report.in_xla() and all(map(_shape_is_known, of)):
         return tf.switch_case(tf.cast(condition, tf.int32), [false_fn, true_fn])

@@ -1,23 +1,23 @@
-"""Many small tensors of a graph, computed on as one.
+"""Join small tensors of a graph into one, so that fewer operations are launched.
 
-The executor takes about a microsecond to launch an operation, in which it could have
-read a thousand numbers. XLA joins operations itself.
+The executor takes about a microsecond to launch an operation. In that time it could have
+read a thousand numbers. XLA joins operations by itself.
 """
 
 import tensorflow as tf
 
 from tf_lso.scaling import report
 
-SMALL = 4096  # numbers; copying them takes less than what it saves
+SMALL = 4096  # copying so few numbers takes less time than it saves
 
 
 def _groups(tensors):
-    """Lists of positions: small tensors of one dtype together, others alone."""
+    """Return lists of positions: small tensors of one dtype together, others alone."""
     groups = {}
     for position, tensor in enumerate(tensors):
         size = tensor.shape.num_elements()
         small = size is not None and size <= SMALL
-        # The name, since a dtype is equal to its number, which is a position too.
+        # The name, since a dtype equals its number, which may also be a position.
         key = tensor.dtype.name if small else position
         groups.setdefault(key, []).append(position)
     return groups.values()
@@ -28,12 +28,12 @@ def _flat(tensors):
 
 
 def _launches_each():
-    """Whether each operation of the code being traced will be launched by itself."""
+    """Whether TensorFlow will launch each operation of the traced code by itself."""
     return not tf.executing_eagerly() and not report.in_xla()
 
 
 def joined(tensors):
-    """Return tensors that hold the same numbers, in a traced function fewer ones."""
+    """Return tensors with the same numbers; in a traced function they are fewer."""
     if not _launches_each():
         return tensors
     members = [[tensors[i] for i in group] for group in _groups(tensors)]
@@ -41,10 +41,10 @@ def joined(tensors):
 
 
 def mapped(function, tensors):
-    """Return `function` of each tensor.
+    """Return the result of `function` for each tensor.
 
     Args:
-      function: works on each number alone and keeps the shape.
+      function: callable that maps a tensor number by number and keeps its shape.
       tensors: list of tensors.
     """
     if not _launches_each():

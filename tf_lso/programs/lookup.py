@@ -1,7 +1,7 @@
 """From a dotted path, as a program spells it, to what `tf_lso.names` knows of it."""
 
 from tf_lso import names, unknown
-from tf_lso.check.findings import BREAKS, UNSURE, WORKS, Verdict
+from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, Verdict
 
 _CONTRIB = "tensorflow.contrib.mixed_precision"
 MODULES = {
@@ -9,6 +9,8 @@ MODULES = {
     **names.TF_KERAS_MODULES,
     _CONTRIB: "contrib.mixed_precision",
 }
+# Packages that have, or had, the API.
+FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 # How a program reaches a path.
 ACCESS = "access"  # as an attribute
 IMPORT = "import"  # import path

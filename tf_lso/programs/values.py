@@ -1,13 +1,14 @@
 """What the names and expressions of a program stand for, as dotted paths."""
 
 import ast
-import importlib.util
 from typing import NamedTuple
 
 from tf_lso import names
-from tf_lso.check import branches, lookup
-from tf_lso.check.guards import Branch, Caught, Fallback
-from tf_lso.check.scopes import Binding, Derived, Imported, Program, Scope
+from tf_lso.programs import branches, lookup
+from tf_lso.programs.guards import Branch, Caught, Fallback
+from tf_lso.programs.resolving import KINDS, Resolver
+from tf_lso.programs.scopes import Binding, Derived, Imported, Program, Scope
+from tf_lso.programs.syntax import GETATTR, IMPORTS, imported, imported_paths
 
 
 class Value(NamedTuple):
@@ -30,10 +31,6 @@ class Value(NamedTuple):
 
 NONE: frozenset[Value] = frozenset()
 
-# Functions whose calls the check looks into, where no name of the program hides them.
-GETATTR, HASATTR = "builtins.getattr", "builtins.hasattr"
-IMPORTS = ("builtins.__import__", "importlib.import_module")
-_HELPERS = {"getattr": GETATTR, "hasattr": HASATTR, "__import__": IMPORTS[0]}
 # Taken for TensorFlow where nothing in sight binds them, as after a `%run`.
 _USUAL = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras"}
 
@@ -54,7 +51,7 @@ def optimizer_of(value: Value) -> bool:
     return value.instance and lookup.symbol(value.path) in names.OPTIMIZERS
 
 
-class Values:
+class Values(Resolver):
     """The values of all names of a program: a fixed point over all its bindings."""
 
     def __init__(self, program: Program) -> None:
@@ -128,7 +125,7 @@ class Values:
         reached = []
         for node in (n for statement in fallback.body for n in ast.walk(statement)):
             if isinstance(node, ast.Import):
-                reached += [(alias.name, lookup.IMPORT) for alias in node.names]
+                reached += [(path, lookup.IMPORT) for path in imported_paths(node)]
             elif isinstance(node, ast.ImportFrom):
                 module = "" if node.level else node.module
                 reached += [(f"{module}.{a.name}", lookup.FROM) for a in node.names]
@@ -138,11 +135,7 @@ class Values:
         known = False
         for path, how in reached:
             top = path.partition(".")[0]
-            if (
-                how != lookup.ACCESS
-                and top not in _USUAL.values()
-                and top != "tf_keras"
-            ):
+            if how != lookup.ACCESS and top not in lookup.FRAMEWORKS:
                 return False  # another library, which may be missing
             if (
                 path in lookup.PREFIXES
@@ -179,103 +172,58 @@ class Values:
             )
         return self.of(value, binding.scope)
 
-    def of(self, node: ast.AST, scope: Scope) -> frozenset[Value]:
-        """Return what an expression in that scope may stand for."""
-        chain = []  # a loop, since chains of calls may be deeper than Python's stack
-        while isinstance(node, (ast.Attribute, ast.Call)):
-            chain.append(node)
-            node = node.value if isinstance(node, ast.Attribute) else node.func
-        method = _METHODS.get(type(node))
-        values = method(self, node, scope) if method else NONE
-        while chain and values:
-            step = chain.pop()
-            if isinstance(step, ast.Attribute):
-                values = self.attribute(values, step.attr)
-            else:
-                values = self._called(values, step, scope)
-        return values
+    unknown = NONE
 
-    def _name(self, node, scope):
-        owner = scope.find(node.id)
-        if owner is not None:
-            return self._table.get((owner, node.id), NONE)
-        if node.id in _HELPERS:
-            return frozenset({Value(_HELPERS[node.id])})
-        starred = (f"{module}.{node.id}" for module in self.program.stars)
+    def union(self, parts):
+        """Return all that the parts may stand for."""
+        return NONE.union(*parts)
+
+    def bound(self, owner, name):
+        """Return all that the name is ever bound to."""
+        return self._table.get((owner, name), NONE)
+
+    def helper(self, path):
+        """Return the function."""
+        return frozenset({Value(path)})
+
+    def unbound(self, name):
+        """Return what star imports may bring, else what is usual."""
+        starred = (f"{module}.{name}" for module in self.program.stars)
         found = frozenset(Value(path) for path in starred if _is_kept(path))
-        if not found and node.id in _USUAL:
-            return frozenset({Value(_USUAL[node.id], sure=False)})
+        if not found and name in _USUAL:
+            return frozenset({Value(_USUAL[name], sure=False)})
         return found
 
-    @staticmethod
-    def attribute(values: frozenset[Value], name: str) -> frozenset[Value]:
-        """Return what the attribute of that name of the values may stand for."""
-        found = (
-            v._replace(path=f"{v.path}.{name}")
-            for v in values
-            if not v.instance and not v.derived
-        )
-        return frozenset(v for v in found if _is_kept(v.path))
+    def attributes(self, found, names):
+        """Return what the attribute of the attribute … may stand for."""
+        for name in names:
+            found = frozenset(
+                value._replace(path=path)
+                for value in found
+                if not value.instance and not value.derived
+                if _is_kept(path := f"{value.path}.{name}")
+            )
+        return found
 
-    def _called(self, functions, node, scope):
-        found = set()
-        for value in functions:
-            if value.path == GETATTR and len(node.args) > 1:
-                owner, name = node.args[:2]
+    def called(self, found, call, scope):
+        """Return what calls of constructors and of HELPERS may return."""
+        returned = set()
+        for value in found:
+            if value.path == GETATTR and len(call.args) > 1:
+                owner, name = call.args[:2]
                 if isinstance(name, ast.Constant):
-                    found |= self.attribute(self.of(owner, scope), str(name.value))
+                    owners = self.of(owner, scope)
+                    returned |= self.attributes(owners, [str(name.value)])
             elif value.path in IMPORTS:
-                path = imported(node, value.path)
+                path = imported(call, value.path)
                 if path and _is_kept(path):
-                    found.add(Value(path))
+                    returned.add(Value(path))
             elif not value.instance and (
                 lookup.is_name(value.path) or value.path.startswith("tf_lso.")
             ):
-                found.add(value._replace(instance=True))
-        return frozenset(found)
-
-    def _either(self, node, scope):
-        return self.of(node.body, scope) | self.of(node.orelse, scope)
-
-    def _any(self, node, scope):
-        return NONE.union(*(self.of(value, scope) for value in node.values))
-
-    def _named(self, node, scope):
-        return self.of(node.value, scope)
-
-
-_METHODS = {
-    ast.Name: Values._name,
-    ast.IfExp: Values._either,
-    ast.BoolOp: Values._any,
-    ast.NamedExpr: Values._named,
-}
+                returned.add(value._replace(instance=True))
+        return frozenset(returned)
 
 
 # Bindings of other types lead nowhere.
-_LEADS = {Imported, Derived, ast.Attribute, ast.Call, *_METHODS}
-
-
-def imported(call: ast.Call, function: str, whole: bool = False) -> str:
-    """Return the path of the module that import_module or __import__ returns, or "".
-
-    Args:
-      call: the call.
-      function: one of IMPORTS.
-      whole: ask for the module that is named, which `__import__` imports and whose
-        first part it returns.
-    """
-    arguments = [*call.args, *(k.value for k in call.keywords if k.arg == "package")]
-    texts = [str(a.value) for a in arguments if isinstance(a, ast.Constant)]
-    if not arguments or not isinstance(arguments[0], ast.Constant):
-        return ""
-    path = texts[0]
-    if function == IMPORTS[0]:
-        fromlist = len(call.args) > 3 or any(k.arg == "fromlist" for k in call.keywords)
-        return path if whole or fromlist else path.partition(".")[0]
-    if path.startswith(".") and len(texts) > 1:
-        try:
-            return importlib.util.resolve_name(path, texts[1])
-        except (ImportError, TypeError, ValueError):
-            return ""
-    return path
+_LEADS = {Imported, Derived, *KINDS}

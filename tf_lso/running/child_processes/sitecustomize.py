@@ -1,7 +1,7 @@
 """Puts the old names in place in the Pythons that a program under `tf-lso run` starts.
 
-Python imports a module of this name when it starts. `tf_lso.program` puts this folder
-first in PYTHONPATH, which child processes inherit, however they are started.
+Python imports a module of this name when it starts. `tf_lso.running.program` puts this
+folder first in PYTHONPATH, which child processes inherit, however they are started.
 """
 
 import importlib.machinery
@@ -13,7 +13,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _install_when_imported():
-    root = os.path.dirname(os.path.dirname(_HERE))
+    root = os.path.abspath(os.path.join(_HERE, *[os.pardir] * 3))
     added = importlib.util.find_spec("tf_lso") is None
     if added:
         sys.path.append(root)

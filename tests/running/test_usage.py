@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import tf_lso
 from tf_lso import names
-from tf_lso.installation import usage as usage_lib
+from tf_lso.running import usage as usage_lib
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import builtins
 import dataclasses
 from typing import Any
 
+from tf_lso.programs.syntax import last_name
+
 # A test with one of these may depend on what TensorFlow has.
 _NAMES = {"hasattr", "isinstance", "TYPE_CHECKING"}
 _ATTRIBUTES = {"__version__", "VERSION", "TYPE_CHECKING", "hasattr"}
@@ -40,7 +42,7 @@ class Caught:
         found: set[str] = set()
         for item in items:
             call = item.context_expr
-            if isinstance(call, ast.Call) and _last(call.func) == "suppress":
+            if isinstance(call, ast.Call) and last_name(call.func) == "suppress":
                 for argument in call.args:
                     found |= _exceptions(argument)
         return cls(frozenset(found)) if found else None
@@ -56,17 +58,13 @@ def _exceptions(node):
     if node is None:
         return {"BaseException"}
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    kinds = {name: getattr(builtins, name, None) for name in map(_last, parts)}
+    kinds = {name: getattr(builtins, name, None) for name in map(last_name, parts)}
     return {
         name
         for name, kind in kinds.items()
         if isinstance(kind, type)
         and any(issubclass(getattr(builtins, error), kind) for error in _ERRORS)
     }
-
-
-def _last(node):
-    return getattr(node, "attr", None) or getattr(node, "id", None) or ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,5 +139,5 @@ def _true_calls(branch, function):
         elif isinstance(test, ast.BoolOp):
             if isinstance(test.op, ast.And) == holds:
                 stack.extend((value, holds) for value in test.values)
-        elif isinstance(test, ast.Call) and holds and _last(test.func) == function:
+        elif isinstance(test, ast.Call) and holds and last_name(test.func) == function:
             yield test

@@ -3,8 +3,8 @@
 import ast
 import dataclasses
 
-from tf_lso.check import lookup
-from tf_lso.check.findings import WORKS, Verdict
+from tf_lso.programs import lookup
+from tf_lso.programs.verdict import WORKS, Verdict
 
 _EXPERIMENTAL = "tf_lso.keras.mixed_precision.experimental"
 _NEVER = "No version of the stable class takes it: it is an error everywhere."

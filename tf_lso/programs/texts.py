@@ -32,7 +32,7 @@ class Text:
         start = self.starts[line - 1]
         text = self.text[start : start + column]
         if not text.isascii():
-            text = text.encode()[:column].decode()
+            text = text.encode()[:column].decode(errors="replace")
         return start + len(text)
 
     def start(self, node: ast.AST) -> int:
@@ -102,3 +102,14 @@ def decoded(data: bytes) -> tuple[str, str]:
     if text.encode(encoding) != data:
         raise ValueError(f"its {encoding} text cannot be written back as it is")
     return text, encoding
+
+
+def readable(source: str | bytes) -> str:
+    """Return the text as the parser decodes it, also where that is not quite possible."""
+    if isinstance(source, str):
+        return source
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        return source.decode(encoding, "replace")
+    except (SyntaxError, LookupError):
+        return source.decode(errors="replace")

@@ -7,8 +7,8 @@ with the scope and the guards that it stands in.
 import ast
 
 from tf_lso import names
-from tf_lso.check.guards import Branch, Caught, Fallback, ends_loudly, is_telling
-from tf_lso.check.scopes import (
+from tf_lso.programs.guards import Branch, Caught, Fallback, ends_loudly, is_telling
+from tf_lso.programs.scopes import (
     CLASS,
     COMPREHENSION,
     FUNCTION,

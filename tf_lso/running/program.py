@@ -26,7 +26,8 @@ def run(arguments, *, module=False, report=False):
       An int, as Python would exit with.
     """
     from tf_lso import installation
-    from tf_lso.installation import hooks, usage
+    from tf_lso.installation import hooks
+    from tf_lso.running import usage
 
     if not module and not os.path.exists(arguments[0]):
         print(f"tf-lso: can't open {arguments[0]!r}: no such file", file=sys.stderr)

@@ -8,7 +8,8 @@ import ast
 import operator
 import re
 
-from tf_lso.check import lookup
+from tf_lso.programs import lookup
+from tf_lso.programs.syntax import last_name
 
 # Whose `__version__` -> the versions that it may be.
 _VERSIONS = {
@@ -173,7 +174,7 @@ class _Test:
 
     def _call(self, node):
         function = node.func
-        name = getattr(function, "attr", None) or getattr(function, "id", "")
+        name = last_name(function)
         if name == "hasattr" and len(node.args) == 2:
             return self._hasattr(*node.args)
         if name in _PARSERS and len(node.args) == 1:

@@ -1,0 +1,44 @@
+"""The core of the suite: what the table of tests/conftest.py chooses is there."""
+
+import re
+import subprocess
+import sys
+
+from tests.conftest import CORE, HERE
+from tests.processes import HANGS_AFTER
+
+# Runs pytest, and fails if it passed only because TensorFlow was imported.
+_WITHOUT_TENSORFLOW = """
+import sys, pytest
+code = pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]])
+imported = {"tensorflow", "keras", "tf_keras"} & set(sys.modules)
+sys.exit(f"imported: {imported}" if imported else code)
+"""
+
+# Those of the core that read programs; the rest of `check` looks at today's TensorFlow.
+NEEDS_NO_TENSORFLOW = (
+    "check/test_files.py",
+    "check/test_guards.py",
+    "check/test_notebooks.py",
+    "check/test_report.py",
+    "check/test_silent.py",
+    "check/test_uses.py",
+)
+
+
+def test_tests_that_need_no_tensorflow_import_none():
+    paths = [str(HERE / name) for name in NEEDS_NO_TENSORFLOW]
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_TENSORFLOW, *paths],
+        cwd=HERE.parent,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_the_files_of_the_core_exist():
+    assert [name for name in CORE if not (HERE / name).exists()] == []

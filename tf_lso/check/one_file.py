@@ -1,0 +1,52 @@
+"""One file: read, and looked through for uses of the old API."""
+
+from tf_lso.check.findings import Finding
+from tf_lso.check.rules import uses
+from tf_lso.programs import lookup, notebooks, sources
+from tf_lso.programs.sources import Failure, Unreadable
+
+
+def check(path: str) -> tuple[list[Finding], list[Unreadable]]:
+    """Return what is found in one file, and what of it cannot be read.
+
+    Every file is parsed, so that one that is no Python is told of; only those with an
+    old name somewhere in their bytes are looked into.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except (OSError, ValueError) as error:
+        why = f"cannot be opened: {sources.reason(error)}"
+        return [], [Unreadable(path, None, None, why)]
+    try:
+        return _check(path, data)
+    except (RecursionError, MemoryError) as error:
+        return [], [sources.unreadable(path, Failure(None, error, data))]
+
+
+def _check(path, data):
+    is_notebook = path.lower().endswith(".ipynb")
+    try:
+        read = sources.parsed(notebooks.cells(data) if is_notebook else [(None, data)])
+    except ValueError as error:
+        return [], [sources.unreadable(path, Failure(None, error, data))]
+    unreadable = [sources.unreadable(path, failure) for failure in read.failed]
+    if not any(token in data for token in lookup.TOKENS):
+        return [], unreadable
+    with read.program() as program:
+        found = uses(program)
+    return [_finding(path, use, read.texts[use.cell]) for use in found], unreadable
+
+
+def _finding(path, use, text):
+    column = text.offset(use.line, use.offset) - text.starts[use.line - 1] + 1
+    return Finding(
+        path,
+        use.cell,
+        use.line,
+        column,
+        use.kind,
+        text.line(use.line),
+        use.guarded,
+        use.verdict,
+    )

@@ -1,0 +1,137 @@
+"""What an expression stands for, and whether that is certain.
+
+Stricter than `tf_lso.programs.values`, which says what is likely: a name is certain only
+where every binding of it is known.
+"""
+
+import ast
+from typing import NamedTuple
+
+from tf_lso.migrate import left
+from tf_lso.migrate.paths import New, Settings, decide
+from tf_lso.programs.resolving import Resolver
+from tf_lso.programs.scopes import CLASS, Imported, Program, Scope, Site
+from tf_lso.programs.syntax import GETATTR, IMPORTS, imported, imported_paths
+
+
+class Ref(NamedTuple):
+    """One thing that an expression stands for.
+
+    Attributes:
+      path: dotted path, as the program spells it.
+      moved: whether it is tf_lso's own once the file is migrated.
+      origin: the import that it comes from, or None.
+      scope: the scope in which that import stands, or None.
+    """
+
+    path: str
+    moved: bool
+    origin: ast.stmt | None = None
+    scope: Scope | None = None
+
+
+class Found(NamedTuple):
+    """All that an expression may stand for; `doubt` says why that may not be all."""
+
+    refs: tuple[Ref, ...] = ()
+    doubt: str = ""
+
+
+_NOTHING = Found()
+_HIDDEN = Found((), left.SHADOWED)
+
+
+class Certain(Resolver):
+    """Answers, with a `Found`, for the expressions of one program."""
+
+    unknown = _HIDDEN
+
+    def __init__(self, program: Program, settings: Settings) -> None:
+        self.program = program
+        self.settings = settings
+        self._names: dict[tuple[Scope, str], Found] = {}
+        self._open: set[tuple[Scope, str]] = set()
+
+    def paths(self, site: Site) -> list[str]:
+        """Return the paths that an import or a chain of attributes leads to."""
+        if isinstance(site.node, (ast.Import, ast.ImportFrom)):
+            return imported_paths(site.node)
+        return [ref.path for ref in self.of(site.node, site.scope).refs]
+
+    def function(self, call: ast.Call, scope: Scope) -> str:
+        """Return the path of the function that a call calls, or "" if not certain."""
+        return _the_one(self.of(call.func, scope))
+
+    def attributes(self, found, names):
+        """Return what the attribute of the attribute … of all of them stands for."""
+        steps = ".".join(names)
+        return Found(tuple(self._step(ref, steps) for ref in found.refs), found.doubt)
+
+    def _step(self, ref, steps):
+        path = f"{ref.path}.{steps}"
+        return ref._replace(path=path, moved=ref.moved or self._moves(path))
+
+    def _moves(self, path, imported=False):
+        return isinstance(decide(path, self.settings, imported), New)
+
+    def helper(self, path):
+        """Return the function."""
+        return Found((Ref(path, False),))
+
+    def unbound(self, name):
+        """Return why it is not known."""
+        return Found((), left.STAR if self.program.stars else left.UNBOUND)
+
+    def bound(self, owner, name):
+        """Return what all bindings of the name stand for."""
+        key = owner, name
+        if key in self._names:
+            return self._names[key]
+        if key in self._open:  # a name made from itself: what it was made from counts
+            outer = self.program.module
+            if owner.kind == CLASS and name in outer.names:
+                return self.bound(outer, name)  # `tf = tf`, as a class may say
+            return _NOTHING
+        self._open.add(key)
+        found = self.union(map(self._binding, owner.names[name]))
+        self._open.discard(key)
+        if not self._open:
+            self._names[key] = found
+        return found
+
+    def _binding(self, binding):
+        value = binding.value
+        if isinstance(value, Imported):
+            if not value.sure:
+                return Found((), left.ELSEWHERE)
+            moved = self._moves(value.path, True)
+            return Found((Ref(value.path, moved, value.node, binding.scope),))
+        if isinstance(value, ast.Constant) and value.value is None:
+            return _NOTHING  # `except ImportError: tf = None`
+        if isinstance(value, ast.expr):
+            return self.of(value, binding.scope)
+        return _HIDDEN
+
+    def called(self, found, call, scope):
+        """Return what `getattr` and the functions that import return."""
+        function = _the_one(found)
+        if function == GETATTR and len(call.args) > 1:
+            owner, asked = call.args[:2]
+            if not isinstance(asked, ast.Constant) or not isinstance(asked.value, str):
+                return Found((), left.DYNAMIC)
+            return self.attributes(self.of(owner, scope), [asked.value])
+        path = imported(call, function) if function in IMPORTS else ""
+        return Found((Ref(path, self._moves(path)),)) if path else _HIDDEN
+
+    def union(self, parts):
+        """Return all that the parts stand for, with the first doubt."""
+        refs, doubt = [], ""
+        for found in parts:
+            refs += [ref for ref in found.refs if ref not in refs]
+            doubt = doubt or found.doubt
+        return Found(tuple(refs), doubt)
+
+
+def _the_one(found):
+    paths = {ref.path for ref in found.refs}
+    return paths.pop() if len(paths) == 1 else ""

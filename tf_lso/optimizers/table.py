@@ -1,0 +1,133 @@
+"""What is known of each class of optimizer, one row for each. Without TensorFlow.
+
+To support one more optimizer of Keras 3, add its row. If TensorFlow 2.0-2.15 did not have
+it, `slots` is enough. tests/optimizers/test_slots.py then builds it.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """The row of one class.
+
+    Attributes:
+      slots: slot name of TensorFlow 2.0-2.15 -> attribute of the optimizers since 2.11
+        that holds the list of variables; `a|b` if Keras 3 has `a` and tf_keras `b`.
+      hyperparameters: the names that the OptimizerV2 of that class passed to
+        `_set_hyper`; empty if there was no such class.
+      namespaces: the modules below `tf.keras.optimizers` of TensorFlow 2.0-2.15 that had
+        the class; "" is that module itself.
+      order: the order in which the newer optimizers of Keras 2 made their slots. They
+        made the slots of the first group for each variable, then those of the next.
+      variable_names: name of a slot in variables of the newer optimizers of Keras 2 ->
+        its name in OptimizerV2, if the names differ.
+    """
+
+    slots: dict[str, str]
+    hyperparameters: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    order: tuple[tuple[str, ...], ...] = ()
+    variable_names: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+_ALL = ("", "legacy", "experimental")
+_NEWER = ("", "experimental")
+
+OPTIMIZERS = {
+    "SGD": Facts(
+        slots={"momentum": "momentums"},
+        hyperparameters=("learning_rate", "decay", "momentum"),
+        namespaces=_ALL,
+        order=(("momentum",),),
+        variable_names={"m": "momentum", "momentum": "momentum"},
+    ),
+    "RMSprop": Facts(
+        slots={
+            "rms": "_velocities",
+            "momentum": "_momentums",
+            "mg": "_average_gradients",
+        },
+        hyperparameters=("learning_rate", "decay", "rho", "momentum"),
+        namespaces=_ALL,
+        order=(("rms",), ("momentum",), ("mg",)),
+        variable_names={"velocity": "rms", "average_gradient": "mg"},
+    ),
+    "Adam": Facts(
+        slots={"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
+        hyperparameters=("learning_rate", "decay", "beta_1", "beta_2"),
+        namespaces=_ALL,
+        order=(("m", "v"), ("vhat",)),
+    ),
+    "AdamW": Facts(
+        slots={"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
+        namespaces=_NEWER,
+        order=(("m", "v"), ("vhat",)),
+    ),
+    "Adamax": Facts(
+        slots={"m": "_m", "v": "_u"},
+        hyperparameters=("learning_rate", "decay", "beta_1", "beta_2"),
+        namespaces=_ALL,
+        order=(("m", "v"),),
+        variable_names={"u": "v"},
+    ),
+    "Nadam": Facts(
+        slots={"m": "_momentums", "v": "_velocities"},
+        hyperparameters=("learning_rate", "decay", "beta_1", "beta_2"),
+        namespaces=_ALL,
+        order=(("m", "v"),),
+    ),
+    "Adagrad": Facts(
+        slots={"accumulator": "_accumulators"},
+        hyperparameters=("learning_rate", "decay"),
+        namespaces=_ALL,
+        order=(("accumulator",),),
+    ),
+    "Adadelta": Facts(
+        slots={
+            "accum_grad": "_accumulated_grads",
+            "accum_var": "_accumulated_delta_vars",
+        },
+        hyperparameters=("learning_rate", "decay", "rho"),
+        namespaces=_ALL,
+        order=(("accum_grad", "accum_var"),),
+        variable_names={
+            "accumulated_grad": "accum_grad",
+            "accumulated_delta_var": "accum_var",
+        },
+    ),
+    "Ftrl": Facts(
+        slots={"accumulator": "_accumulators", "linear": "_linears"},
+        hyperparameters=(
+            "learning_rate",
+            "decay",
+            "beta",
+            "learning_rate_power",
+            "l1_regularization_strength",
+            "l2_regularization_strength",
+        ),
+        namespaces=_ALL,
+        order=(("accumulator", "linear"),),
+    ),
+    "Lion": Facts(
+        slots={"m": "_momentums|momentums"}, namespaces=("",), order=(("m",),)
+    ),
+    "Lamb": Facts(slots={"m": "_momentums", "v": "_velocities"}),
+    "Adafactor": Facts(slots={"r": "_r", "c": "_c", "v": "_v"}, namespaces=_NEWER),
+}
+
+# The slot that every class has with `use_ema`, as in `Facts.slots`.
+AVERAGE = {"average": "_model_variables_moving_average"}
+
+# The classes that programs of TensorFlow 2.0-2.15 could use.
+OLD = tuple(name for name, facts in OPTIMIZERS.items() if facts.namespaces)
+
+
+def of(classes: list[str]) -> Facts:
+    """Return the row of the first of the classes that has one, else an empty one."""
+    return next((OPTIMIZERS[n] for n in classes if n in OPTIMIZERS), Facts({}))
+
+
+def in_namespace(namespace: str) -> tuple[str, ...]:
+    """Return the classes in a namespace of TensorFlow 2.9-2.15."""
+    return tuple(name for name in OLD if namespace in OPTIMIZERS[name].namespaces)

@@ -1,0 +1,139 @@
+"""From the texts of a program to its trees, or to why they cannot be read."""
+
+import ast
+import contextlib
+import dataclasses
+import functools
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+from tf_lso.programs import notebooks
+from tf_lso.programs.scopes import Program
+from tf_lso.programs.texts import Text, readable
+from tf_lso.programs.walk import walk
+
+_TOO_DEEP = "nested too deeply for Python's parser"
+_PYTHON_2 = re.compile(
+    r"Missing parentheses in call to '(print|exec)'"
+    r"|multiple exception types must be parenthesized"
+    r"|leading zeros in decimal integer"
+    r"|invalid octal"
+)
+_PYTHON_2_LINE = re.compile(
+    r"^\s*(print\s+[^=(\s].*|exec\s+\S.*|raise\s+\w+\s*,.*|except\s+\w+\s*,\s*\w+\s*:.*)$"
+    r"|<>|\b0[0-7]+\b"
+)
+# What the parser raises for a text that is no Python.
+ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unreadable:
+    """A file or cell that could not be read, and why."""
+
+    file: str
+    cell: int | None
+    line: int | None
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """A text that does not parse: its cell, what the parser raised, and itself."""
+
+    cell: int | None
+    error: BaseException
+    source: str | bytes
+
+
+@dataclasses.dataclass
+class Sources:
+    """The texts of a file or notebook, by cell; None stands for a file's own.
+
+    Attributes:
+      trees: cell -> its tree.
+      sources: cell -> the text of that tree.
+      foreign: cells of another language -> their texts.
+      failed: what does not parse.
+    """
+
+    trees: dict[int | None, ast.Module] = dataclasses.field(default_factory=dict)
+    sources: dict[int | None, str | bytes] = dataclasses.field(default_factory=dict)
+    foreign: dict[int | None, str | bytes] = dataclasses.field(default_factory=dict)
+    failed: list[Failure] = dataclasses.field(default_factory=list)
+
+    @functools.cached_property
+    def texts(self) -> dict[int | None, Text]:
+        """The texts of the trees, by cell."""
+        return {cell: Text(readable(text)) for cell, text in self.sources.items()}
+
+    @contextlib.contextmanager
+    def program(self) -> Iterator[Program]:
+        """Give the `Program` of the trees; it is released at the end of the block."""
+        program = Program()
+        for cell, tree in self.trees.items():
+            program.cell = cell
+            walk(program, tree)
+        program.finish()
+        try:
+            yield program
+        finally:
+            program.release()
+
+
+def parsed(cells: Iterable[tuple[int | None, str | bytes]]) -> Sources:
+    """Return the texts of a program, parsed.
+
+    Args:
+      cells: (number of the cell, or None for a file; its text) of each.
+    """
+    done = Sources()
+    for cell, source in cells:
+        try:
+            if cell is None:
+                # Not ast.parse, which is slower.
+                tree = compile(source, "", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+            else:
+                tree = notebooks.parse(source)
+        except ERRORS as error:
+            done.failed.append(Failure(cell, error, source))
+            continue
+        if tree is None:
+            done.foreign[cell] = source
+        else:
+            done.trees[cell], done.sources[cell] = tree, source
+    return done
+
+
+def reason(error: BaseException) -> str:
+    """Return what the operating system says of a path, or else the error."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+def unreadable(path: str, failure: Failure) -> Unreadable:
+    """Return why a text cannot be read, with the line where there is one."""
+    cell, error = failure.cell, failure.error
+    if isinstance(error, (RecursionError, MemoryError)):
+        return Unreadable(path, cell, None, _TOO_DEEP)
+    if isinstance(error, json.JSONDecodeError):
+        reason = f"not the JSON of a notebook: {error.msg}"
+        return Unreadable(path, cell, error.lineno, reason)
+    if isinstance(error, UnicodeDecodeError):
+        return Unreadable(path, cell, None, f"not text in {error.encoding}")
+    if not isinstance(error, SyntaxError):
+        return Unreadable(path, cell, None, str(error))
+    reason = f"does not parse: {error.msg}"
+    if _is_python_2(error, failure.source):
+        reason += " (this looks like Python 2: convert it to Python 3 first)"
+    return Unreadable(path, cell, error.lineno, reason)
+
+
+def _is_python_2(error, source):
+    if _PYTHON_2.search(error.msg or ""):
+        return True
+    text = Text(readable(source))
+    number = error.lineno or 0
+    return 0 < number <= len(text.starts) and bool(
+        _PYTHON_2_LINE.search(text.line(number))
+    )

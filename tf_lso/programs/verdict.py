@@ -1,0 +1,31 @@
+"""What is to be said of one old name."""
+
+import dataclasses
+
+WRONG = "wrong"  # goes on without a word, and computes something else
+BREAKS = "breaks"  # fails, or does something else, on today's TensorFlow
+WORKS = "works"  # listed for completeness
+UNSURE = "unsure"  # depends on what only a run can tell
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What is to be said of one old name, wherever it is used.
+
+    Attributes:
+      name: dotted old name, as the public API spelled it.
+      status: WRONG, BREAKS, WORKS or UNSURE.
+      today: what happens on today's TensorFlow.
+      tf_lso: what tf_lso does about it.
+      error: name of the exception that the very place of use raises, or "".
+      current: what today's own API has instead, or "".
+      replacement: dotted name in tf_lso, or None.
+    """
+
+    name: str
+    status: str
+    today: str
+    tf_lso: str
+    error: str = ""
+    current: str = ""
+    replacement: str | None = None

@@ -1,0 +1,1 @@
+"""`tf-lso run`: programs run as Python would, child processes included."""
