@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_lso
-from tf_lso.optimizers.configs.wrappers import wrappers as configs
+from tf_lso.optimizers.configs import wrappers as configs
 
 RECORD = pathlib.Path(__file__).parent / "record"
 VERSIONS = sorted(p.name.split(".tar")[0] for p in RECORD.glob("*[0-9s].tar.xz"))

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from tests.golden import collecting, harness, replay_configs, replays
-from tf_lso.optimizers.configs.wrappers import conversion
+from tf_lso.optimizers.configs import conversion
 
 FAMILIES = {"v2": ["legacy", "keras3"], "new": ["new", "keras3"]}
 OLD_LAYOUT = ("2.4.4", "2.8.4")

@@ -19,8 +19,8 @@ import tf_lso
 from tests.families import FAMILIES, legacy_step
 from tests.processes import HANGS_AFTER
 from tf_lso.optimizers import experimental
-from tf_lso.optimizers.configs.wrappers import conversion
-from tf_lso.optimizers.configs.wrappers import wrappers as configs
+from tf_lso.optimizers.configs import conversion
+from tf_lso.optimizers.configs import wrappers as configs
 
 _RECORD = pathlib.Path(__file__).parent / "record" / "configs.json.gz"
 RECORD = json.loads(gzip.decompress(_RECORD.read_bytes()))

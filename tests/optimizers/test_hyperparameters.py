@@ -12,7 +12,7 @@ import tf_keras
 import tf_lso
 from tests.families import FAMILIES
 from tf_lso.optimizers import table
-from tf_lso.optimizers.surface.legacy import hyperparameters
+from tf_lso.optimizers.surface import hyperparameters
 
 OPTIMIZER_V2 = {
     name: facts.hyperparameters

@@ -12,8 +12,8 @@ import tf_lso
 from tf_lso.checkpoints import opening
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.keras_patches import loading_models
-from tf_lso.optimizers.configs.wrappers import inner as inner_configs
-from tf_lso.optimizers.configs.wrappers import wrappers as configs
+from tf_lso.optimizers.configs import inner as inner_configs
+from tf_lso.optimizers.configs import wrappers as configs
 
 _HELP = (
     "Give what built it by --model: a file that has it (.h5, .keras, a SavedModel, or "

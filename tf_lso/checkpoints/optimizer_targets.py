@@ -9,7 +9,7 @@ from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import Target
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers.faces import keras3
-from tf_lso.optimizers.surface.legacy import slots
+from tf_lso.optimizers.surface import slots
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 

@@ -14,7 +14,7 @@ from keras.src.legacy import backend as legacy_backend
 
 from tf_lso.optimizers import checks
 from tf_lso.optimizers.faces import keras3 as keras3_face
-from tf_lso.optimizers.surface.legacy import scheduled
+from tf_lso.optimizers.surface import scheduled
 from tf_lso.scaling import as_tensor
 
 _OWNER = keras.optimizers.Optimizer

@@ -8,8 +8,8 @@ LossScaleOptimizer of it; all other configs go to Keras as before.
 import functools
 
 from tf_lso.keras_patches import loading_models, loading_tf_keras
-from tf_lso.optimizers.configs.wrappers import inner as inner_configs
-from tf_lso.optimizers.configs.wrappers import wrappers as configs
+from tf_lso.optimizers.configs import inner as inner_configs
+from tf_lso.optimizers.configs import wrappers as configs
 
 
 def is_foreign(config, family):

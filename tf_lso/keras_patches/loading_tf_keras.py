@@ -17,7 +17,7 @@ from tf_lso import log
 from tf_lso.keras_patches import loading_models
 from tf_lso.optimizers import checks, experimental
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.configs.wrappers import wrappers as configs
+from tf_lso.optimizers.configs import wrappers as configs
 
 _GROUP = "tf_lso_loss_scale"  # in .h5 files
 

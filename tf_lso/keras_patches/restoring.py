@@ -13,7 +13,7 @@ import tensorflow as tf
 from tf_lso import checkpoints, log
 from tf_lso.checkpoints import layouts, object_graph
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.configs.wrappers import inner as inner_configs
+from tf_lso.optimizers.configs import inner as inner_configs
 
 # Family of an optimizer -> the layouts that TensorFlow restores into it completely.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}

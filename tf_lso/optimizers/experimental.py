@@ -6,8 +6,8 @@ from typing import Any
 import keras
 
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.configs.wrappers import wrappers as configs
-from tf_lso.optimizers.surface.legacy import attributes
+from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers.surface import attributes
 from tf_lso.scaling import identifiers
 
 
@@ -91,7 +91,7 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         return configs.from_config(cls, config, custom_objects)
 
 
-LossScaleOptimizer.__signature__ = inspect.Signature(
+LossScaleOptimizer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [
         inspect.Parameter("optimizer", inspect.Parameter.POSITIONAL_OR_KEYWORD),
         inspect.Parameter("loss_scale", inspect.Parameter.POSITIONAL_OR_KEYWORD),

@@ -13,10 +13,10 @@ environment.require_tensorflow()  # before an old Keras fails with another error
 import keras
 
 from tf_lso.optimizers import arguments, checks
-from tf_lso.optimizers.configs.wrappers import wrappers as configs
+from tf_lso.optimizers.configs import wrappers as configs
 from tf_lso.optimizers.faces import keras3
-from tf_lso.optimizers.surface.legacy import hyperparameters
-from tf_lso.optimizers.surface.legacy import legacy as surface
+from tf_lso.optimizers.surface import hyperparameters
+from tf_lso.optimizers.surface import legacy as surface
 from tf_lso.scaling import protocol, report
 
 _MISSING: Any = object()

@@ -2,7 +2,7 @@
 
 import inspect
 
-from tf_lso.optimizers.configs.wrappers import inner as inner_configs
+from tf_lso.optimizers.configs import inner as inner_configs
 
 ANY = "any value"
 

@@ -8,8 +8,8 @@
 """
 
 from tf_lso.optimizers import arguments as arguments_lib
-from tf_lso.optimizers.configs.wrappers import conversion
-from tf_lso.optimizers.configs.wrappers import inner as inner_configs
+from tf_lso.optimizers.configs import conversion
+from tf_lso.optimizers.configs import inner as inner_configs
 from tf_lso.scaling import identifiers
 from tf_lso.scaling import loss_scale as loss_scale_lib
 

@@ -7,8 +7,8 @@ import tensorflow as tf
 from tf_lso import environment, thread_switch
 from tf_lso.optimizers import checks
 from tf_lso.optimizers.faces import keras3_files
-from tf_lso.optimizers.surface.legacy import attributes, scheduled, slots
-from tf_lso.optimizers.surface.legacy import legacy as surface
+from tf_lso.optimizers.surface import attributes, scheduled, slots
+from tf_lso.optimizers.surface import legacy as surface
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import replica
 

@@ -12,8 +12,8 @@ import tf_keras
 from tf_lso import environment
 from tf_lso.optimizers import checks
 from tf_lso.optimizers.faces import tf_keras_files
-from tf_lso.optimizers.surface.legacy import legacy as surface
-from tf_lso.optimizers.surface.legacy import slots
+from tf_lso.optimizers.surface import legacy as surface
+from tf_lso.optimizers.surface import slots
 from tf_lso.scaling import replica
 
 environment.check_version("tf_keras", tf_keras.__version__)

@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso.optimizers import checks
-from tf_lso.optimizers.surface.legacy import hyperparameters
+from tf_lso.optimizers.surface import hyperparameters
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 

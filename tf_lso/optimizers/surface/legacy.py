@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso.optimizers import checks, overrides
-from tf_lso.optimizers.surface.legacy import attributes, state
-from tf_lso.optimizers.surface.legacy import keras3 as surface_keras3
+from tf_lso.optimizers.surface import attributes, state
+from tf_lso.optimizers.surface import keras3 as surface_keras3
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import protocol as protocol_lib
 from tf_lso.scaling import step as step_lib

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tf_lso.optimizers import checks
-from tf_lso.optimizers.surface.legacy import stored
+from tf_lso.optimizers.surface import stored
 
 
 def unpickled(cls, state):
