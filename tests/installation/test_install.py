@@ -79,7 +79,8 @@ TRACES = """
     import keras
     {first}
     import tf_lso
-    from tf_lso import policies, graph_rewrite
+    from tf_lso import policies
+    from tf_lso.policies import graph_rewrite
     {touch}
     tf.keras.Model
     MADE_BY_READING = {{"__annotations__", "__warningregistry__"}}
@@ -140,9 +141,10 @@ TRACES = """
     ],
 )
 def test_uninstall_leaves_no_trace(first, usage, legacy):
-    touch = "from tf_lso.installation import attributes, spellings, wrapping"
+    touch = "from tf_lso.installation import attributes, spellings"
     if first == "import tf_keras" or legacy == "1":
-        touch += "; policies.of('tf_keras'); __import__('tf_lso.optimizers.tf_keras')"
+        faces = "tf_lso.optimizers.faces.tf_keras"
+        touch += f"; policies.of('tf_keras'); __import__('{faces}')"
     program = TRACES.format(first=first, usage=usage, touch=touch)
     lines = run(program, TF_USE_LEGACY_KERAS=legacy)
     assert lines == ["installed True", "uninstalled", "True True", "again"]

@@ -112,9 +112,12 @@ class Protocol:
     def scale(self, value):
         self._steps.own().scale = returned_lib.held(value)
 
-    def refuse_scaled(self, loss):
+    def refuse_scaled(self, loss, method):
         """Raise RuntimeError if this optimizer has returned `loss` as scaled."""
-        if self._losses.any_of([loss]):
+        step = self._steps.own()
+        by_other = step.scaled_by not in (None, method) and not step.applied
+        # Where the other method has scaled it, `scaled` has more to say.
+        if not by_other and self._losses.any_of([loss]):
             raise RuntimeError(
                 f"The loss {loss!r} is scaled already: get_scaled_loss() or scale_loss() "
                 "has returned it. Pass the loss of the model, and scale it once."

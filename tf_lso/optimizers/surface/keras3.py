@@ -37,7 +37,7 @@ class SurfaceKeras3:
         """
         if loss is None:
             raise TypeError("'loss' must be a tensor or a number, but got: None.")
-        self._protocol.refuse_scaled(loss)
+        self._protocol.refuse_scaled(loss, protocol_lib.KERAS3)
         loss = tf.convert_to_tensor(loss)
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)

@@ -58,7 +58,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
 
         Source: TensorFlow 2.0-2.15.
         """
-        self._protocol.refuse_scaled(loss)
+        self._protocol.refuse_scaled(loss, protocol_lib.LEGACY)
         scale = self._loss_scale()
         if callable(loss) and not hasattr(loss, "dtype"):
 
