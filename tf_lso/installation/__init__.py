@@ -6,8 +6,8 @@ import threading
 from typing import Any
 
 from tf_lso import environment
+from tf_lso import ledger as ledger_lib
 from tf_lso.installation import hooks
-from tf_lso.keras_patches import ledger as ledger_lib
 
 _lock = threading.RLock()
 _installed: ledger_lib.Ledger | None = None  # the ledger of the current installation

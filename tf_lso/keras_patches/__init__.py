@@ -7,9 +7,9 @@ tf_keras when its first optimizer is wrapped, and compiling for a Keras when a p
 
 import threading
 
+from tf_lso import ledger as ledger_lib
 from tf_lso import log
 from tf_lso.keras_patches import compiling, loading
-from tf_lso.keras_patches import ledger as ledger_lib
 
 COMPILING, LOADING = "compiling", "loading"
 
