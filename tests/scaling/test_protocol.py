@@ -650,7 +650,7 @@ class TestTwice:
         def step():
             getattr(optimizer, second)(getattr(optimizer, first)(2.0 * x))
 
-        with pytest.raises(RuntimeError, match="scaled already|scaling it twice"):
+        with pytest.raises(RuntimeError, match=r"scaled already|scaling it twice"):
             MODES[mode](step)()
 
     def test_scaling_a_callable_is_refused(self, optimizer, x, mode):
