@@ -57,7 +57,7 @@ FIRST_IMPORT = """
     from tf_lso import names
     for namespace in [*names.NAMESPACES, *names.PRIVATE]:
         importlib.import_module(f"tf_lso.{namespace}")
-    import tf_lso.cli, tf_lso.installation.wrapping
+    import tf_lso.cli, tf_lso.assembly, tf_lso.installation
     tf_lso.install
     report("mirrors", before)
 

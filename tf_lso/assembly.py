@@ -6,6 +6,11 @@ imports, `tf_lso` and the mirrors, imports this.
 
 import functools
 
+from tf_lso import environment
+
+environment.require_tensorflow()  # before Keras is asked for what it may not have
+
+# ruff: noqa: E402
 from tf_lso import events, keras_patches
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.wrapping import wrap

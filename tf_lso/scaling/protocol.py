@@ -218,6 +218,7 @@ class Protocol:
 
     # --- Applying.
 
+    @tf.autograph.experimental.do_not_convert
     def divisor(self, gradients):
         """Return what the gradients must still be divided by.
 
