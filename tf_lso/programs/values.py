@@ -175,19 +175,15 @@ class Values(Resolver):
     unknown = NONE
 
     def union(self, parts):
-        """Return all that the parts may stand for."""
         return NONE.union(*parts)
 
     def bound(self, owner, name):
-        """Return all that the name is ever bound to."""
         return self._table.get((owner, name), NONE)
 
     def helper(self, path):
-        """Return the function."""
         return frozenset({Value(path)})
 
     def unbound(self, name):
-        """Return what star imports may bring, else what is usual."""
         starred = (f"{module}.{name}" for module in self.program.stars)
         found = frozenset(Value(path) for path in starred if _is_kept(path))
         if not found and name in _USUAL:
@@ -195,7 +191,6 @@ class Values(Resolver):
         return found
 
     def attributes(self, found, names):
-        """Return what the attribute of the attribute … may stand for."""
         for name in names:
             found = frozenset(
                 value._replace(path=path)
@@ -206,7 +201,6 @@ class Values(Resolver):
         return found
 
     def called(self, found, call, scope):
-        """Return what calls of constructors and of HELPERS may return."""
         returned = set()
         for value in found:
             if value.path == GETATTR and len(call.args) > 1:
