@@ -137,6 +137,23 @@ def test_odd_file_names(tmp_path, form):
         }
 
 
+def test_is_the_same_in_every_run(tmp_path):
+    """Also of a name that may be two modules, which are kept in sets."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import keras\nfrom tensorflow import keras\n"
+        "keras.mixed_precision.experimental.Policy('mixed_float16')\n"
+    )
+    command = [sys.executable, "-m", "tf_lso", "check", str(path)]
+    reports = {
+        subprocess.run(
+            command, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in "1234"
+    }
+    assert len(reports) == 1
+
+
 def test_colours_on_a_terminal_only(program, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     from tf_lso.check import report
@@ -170,7 +187,8 @@ def test_help_teaches(capsys):
 
 def test_imports_nothing_heavy():
     command = (
-        "import sys; from tf_lso import check; check.check([]);"
+        "import sys; from tf_lso import check, migrate;"
+        "check.check([]); migrate.migrate([]);"
         "print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", command], capture_output=True)

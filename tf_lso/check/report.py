@@ -4,16 +4,7 @@ import dataclasses
 from typing import Any, TextIO
 
 from tf_lso.check.findings import Finding, Outcome
-from tf_lso.programs.printing import (
-    has_colours,
-    paint,
-    paragraph,
-    place,
-    plural,
-    unreadable,
-    write_json,
-    writer,
-)
+from tf_lso.programs import printing
 from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, WRONG
 
 _COLOURS = {WRONG: "31", BREAKS: "31", WORKS: "32", UNSURE: "33"}
@@ -29,18 +20,19 @@ def _shown(finding: Finding, first: int | None, colours):
     """Returns a finding as text; `first` is the line that said the same before."""
     verdict = finding.verdict
     label = _LABELS.get(verdict.status, verdict.status)
-    status = paint(label, _COLOURS[verdict.status], colours)
+    status = printing.paint(label, _COLOURS[verdict.status], colours)
     status += f" ({_GUARDED})" if finding.guarded else ""
-    text = f"{place(finding)}: {status}  {verdict.name}\n"
+    where = printing.place(finding.file, finding.cell, finding.line, finding.column)
+    text = f"{where}: {status}  {verdict.name}\n"
     if finding.code:
         text += f"    {finding.code}\n"
     if first:
         return text + f"    as in line {first}\n"
-    text += paragraph("today", verdict.today)
-    where = f"{verdict.replacement}: " if verdict.replacement else ""
-    text += paragraph("tf_lso", where + verdict.tf_lso)
+    text += printing.paragraph("today", verdict.today)
+    new = f"{verdict.replacement}: " if verdict.replacement else ""
+    text += printing.paragraph("tf_lso", new + verdict.tf_lso)
     if verdict.current not in ("", verdict.name):
-        text += paragraph("now", verdict.current)
+        text += printing.paragraph("now", verdict.current)
     return text
 
 
@@ -60,20 +52,20 @@ def _summary(outcome: Outcome) -> dict[str, int]:
 
 def text(outcome: Outcome, stream: TextIO) -> None:
     """Writes the outcome for people: finding by finding, then a summary."""
-    colours = has_colours(stream)
-    write = writer(stream)
+    colours = printing.has_colours(stream)
+    write = printing.writer(stream)
     said: dict[tuple, int] = {}
     for finding in outcome.findings:
         same = (finding.file, finding.cell, finding.verdict)
         write(_shown(finding, said.get(same), colours) + "\n")
         said.setdefault(same, finding.line)
-    write(unreadable(outcome.unreadable, "unreadable", colours))
+    write(printing.unreadable(outcome.unreadable, "unreadable", colours))
     count = _summary(outcome)
-    write(f"{plural(count['files'], 'file')} read: ")
+    write(f"{printing.plural(count['files'], 'file')} read: ")
     if not outcome.findings:
         write("no use of the legacy loss-scaling API found")
     else:
-        write(plural(count["findings"], "legacy use"))
+        write(printing.plural(count["findings"], "legacy use"))
         if count["wrong"]:
             write(f", {count['wrong']} would train wrong, silently")
         write(f", {count['breaks']} would break")
@@ -113,7 +105,7 @@ def as_json(outcome: Outcome, stream: TextIO) -> None:
         "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
         "summary": {**_summary(outcome), "exit_code": outcome.exit_code},
     }
-    write_json(document, stream)
+    printing.write_json(document, stream)
 
 
 FORMATS = {"text": text, "json": as_json}

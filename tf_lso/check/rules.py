@@ -15,18 +15,14 @@ from tf_lso.programs.syntax import (
     IMPORTS,
     chain_of,
     imported,
+    imported_paths,
     last_name,
 )
 from tf_lso.programs.values import Values
 from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, WRONG, Verdict
 
-IMPORT, ATTRIBUTE, CONSTRUCTOR, METHOD, NOTE = (
-    "import",
-    "attribute",
-    "constructor",
-    "method",
-    "note",
-)
+IMPORT, ATTRIBUTE, METHOD, NOTE = "import", "attribute", "method", "note"
+CONSTRUCTOR = "constructor"
 _SCOPES = ("custom_object_scope", "CustomObjectScope")
 
 
@@ -70,6 +66,7 @@ def _rank(use):
         statuses.index(verdict.status),
         -len(verdict.name),
         verdict.name,
+        verdict.today,  # else sets would decide, another way in each run
     )
 
 
@@ -96,10 +93,8 @@ class _Rules:
         found = []
         for site in by_type[ast.Call]:
             found += self._call(site)
-        for site in by_type[ast.Import]:
+        for site in (*by_type[ast.Import], *by_type[ast.ImportFrom]):
             found += self._import(site)
-        for site in by_type[ast.ImportFrom]:
-            found += self._import_from(site)
         for site in by_type[ast.Attribute]:
             found += self._attribute(site)
         self.legacy = any(
@@ -114,18 +109,12 @@ class _Rules:
     # --- Imports.
 
     def _import(self, site):
-        for alias in site.node.names:
-            verdict = lookup.of_path(alias.name, lookup.IMPORT)
-            if verdict:
-                yield self._use(site, alias, IMPORT, verdict)
-
-    def _import_from(self, site):
-        for alias in site.node.names:
+        how = lookup.IMPORT if isinstance(site.node, ast.Import) else lookup.FROM
+        for alias, path in zip(site.node.names, imported_paths(site.node)):
             if alias.name == "*":
                 verdict = lookup.star(site.node.module)
             else:
-                path = f"{site.node.module}.{alias.name}"
-                verdict = lookup.of_path(path, lookup.FROM)
+                verdict = lookup.of_path(path, how)
             if verdict:
                 yield self._use(site, alias, IMPORT, verdict)
 
@@ -149,10 +138,7 @@ class _Rules:
             return
         call = self.program.calls.get(id(node))
         if call is not None:
-            form = constructors.of_call(
-                verdict, value.path, call, lambda e: self.values.of(e, site.scope)
-            )
-            verdict = form or verdict
+            verdict = self._form(site, verdict, value, call) or verdict
         elif id(node) in self.program.type_tests and lookup.is_todays(value.path):
             verdict = dataclasses.replace(
                 verdict,
@@ -202,11 +188,14 @@ class _Rules:
         verdict = None if value.instance else lookup.of_path(value.path)
         if verdict is None or not lookup.is_name(value.path):
             return
-        form = constructors.of_call(
-            verdict, value.path, site.node, lambda e: self.values.of(e, site.scope)
-        )
+        form = self._form(site, verdict, value, site.node)
         if form and form.status == BREAKS:
             yield self._use(site, site.node, CONSTRUCTOR, form, value)
+
+    def _form(self, site, verdict, value, call):
+        return constructors.of_call(
+            verdict, value.path, call, lambda e: self.values.of(e, site.scope)
+        )
 
     def _getattr(self, site, function):
         owner, name = site.node.args[:2]

@@ -34,7 +34,7 @@ class Found(NamedTuple):
     """All that an expression may stand for; `doubt` says why that may not be all."""
 
     refs: tuple[Ref, ...] = ()
-    doubt: str = ""
+    doubt: left.Reason | None = None
 
 
 _NOTHING = Found()
@@ -63,7 +63,7 @@ class Certain(Resolver):
         return _the_one(self.of(call.func, scope))
 
     def attributes(self, found, names):
-        """Return what the attribute of the attribute … of all of them stands for."""
+        """Return what these attributes, one of the other, may be."""
         steps = ".".join(names)
         return Found(tuple(self._step(ref, steps) for ref in found.refs), found.doubt)
 
@@ -75,15 +75,15 @@ class Certain(Resolver):
         return isinstance(decide(path, self.settings, imported), New)
 
     def helper(self, path):
-        """Return the function."""
+        """Return what an imported helper is."""
         return Found((Ref(path, False),))
 
     def unbound(self, name):
-        """Return why it is not known."""
+        """Return what a name that nothing binds may be."""
         return Found((), left.STAR if self.program.stars else left.UNBOUND)
 
     def bound(self, owner, name):
-        """Return what all bindings of the name stand for."""
+        """Return what the owner binds to a name."""
         key = owner, name
         if key in self._names:
             return self._names[key]
@@ -113,7 +113,7 @@ class Certain(Resolver):
         return _HIDDEN
 
     def called(self, found, call, scope):
-        """Return what `getattr` and the functions that import return."""
+        """Return what a call of what was found may return."""
         function = _the_one(found)
         if function == GETATTR and len(call.args) > 1:
             owner, asked = call.args[:2]
@@ -124,8 +124,8 @@ class Certain(Resolver):
         return Found((Ref(path, self._moves(path)),)) if path else _HIDDEN
 
     def union(self, parts):
-        """Return all that the parts stand for, with the first doubt."""
-        refs, doubt = [], ""
+        """Return what is any of the parts."""
+        refs, doubt = [], None
         for found in parts:
             refs += [ref for ref in found.refs if ref not in refs]
             doubt = doubt or found.doubt

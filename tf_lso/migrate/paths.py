@@ -61,9 +61,9 @@ class New(NamedTuple):
 
 
 class Stays(NamedTuple):
-    """An old path that is left as it is: the key of `left.REASONS`, and words."""
+    """An old path that is left as it is."""
 
-    reason: str
+    reason: left.Reason
     name: str
     instead: str = ""
 

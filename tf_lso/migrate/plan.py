@@ -6,7 +6,7 @@ import dataclasses
 from tf_lso.migrate import calls, imports, left, strings
 from tf_lso.migrate.certain import Certain, Found, Ref
 from tf_lso.migrate.chains import free_name, guess, is_telling, replaced
-from tf_lso.migrate.left import Left
+from tf_lso.migrate.left import Left, Reason
 from tf_lso.migrate.paths import New, Settings, Stays, decide
 from tf_lso.programs.scopes import Program, Scope, Site
 from tf_lso.programs.syntax import chain_of
@@ -50,7 +50,7 @@ class Plan:
         by_type = {
             ast.Call: calls.plan,
             ast.Import: imports.plan,
-            ast.ImportFrom: imports.plan_from,
+            ast.ImportFrom: imports.plan,
         }
         for site in program.sites:  # calls first: they take their arguments with them
             if type(site.node) in by_type:
@@ -71,7 +71,7 @@ class Plan:
         self.needs.append(Need(scope, refs))
 
     def leave(
-        self, site: Site, node: ast.AST, name: str, reason: str, instead=""
+        self, site: Site, node: ast.AST, name: str, reason: Reason, instead=""
     ) -> None:
         """Notes that something at a node is left as it is; once per place."""
         text = self.texts[site.cell]
@@ -80,7 +80,7 @@ class Plan:
             return
         self._places.add(place)
         column = text.start(node) - text.starts[node.lineno - 1] + 1
-        why, do = left.words(reason, *filter(None, [instead]))
+        why, do = reason.words(instead)
         code = text.line(node.lineno)
         self.left.append(Left(site.cell, node.lineno, column, code, name, why, do))
 
@@ -149,7 +149,7 @@ class Plan:
             self.leave(site, node, stays[0].name, stays[0].reason, stays[0].instead)
         if not new:
             return None
-        doubt = found.doubt or (left.SEVERAL if certain else "")
+        doubt = found.doubt or (left.SEVERAL if certain else None)
         known = [way for way in ways.values() if not isinstance(way, Stays)]
         if len({way.symbol for way in new}) > 1 or len(new) < len(known):
             doubt = doubt or left.SEVERAL

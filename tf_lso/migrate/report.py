@@ -5,16 +5,7 @@ from typing import Any, TextIO
 
 from tf_lso.migrate.left import Left
 from tf_lso.migrate.one_file import Migrated
-from tf_lso.programs.printing import (
-    has_colours,
-    paint,
-    paragraph,
-    place,
-    plural,
-    unreadable,
-    write_json,
-    writer,
-)
+from tf_lso.programs import printing
 from tf_lso.programs.sources import Unreadable
 
 
@@ -44,18 +35,10 @@ class Outcome:
         return int(check and bool(self.changed))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Place:
-    file: str
-    cell: int | None
-    line: int
-    column: int
-
-
 def text(outcome: Outcome, stream: TextIO) -> None:
     """Writes the diffs, then what is left, then a summary."""
-    colours = has_colours(stream)
-    write = writer(stream)
+    colours = printing.has_colours(stream)
+    write = printing.writer(stream)
     for file in outcome.changed:
         write(_coloured(file.diff) if colours else file.diff)
     if outcome.changed:
@@ -70,7 +53,7 @@ def text(outcome: Outcome, stream: TextIO) -> None:
         if file.installs:
             write(f"{file.path}: tf_lso.install() is added, for:\n")
             write(f"    {', '.join(file.installs)}\n\n")
-    write(unreadable(outcome.unreadable, "left alone", colours))
+    write(printing.unreadable(outcome.unreadable, "left alone", colours))
     write(_in_words(outcome))
 
 
@@ -81,16 +64,18 @@ def _coloured(diff):
     done = []
     for line in diff.splitlines(keepends=True):
         colour = next((_LINES[mark] for mark in _LINES if line.startswith(mark)), None)
-        done.append(paint(line, colour, True) if colour else line)
+        done.append(printing.paint(line, colour, True) if colour else line)
     return "".join(done)
 
 
 def _shown(path, item: Left, first, colours):
-    where = place(_Place(path, item.cell, item.line, item.column))
-    shown = f"{where}: {paint('left', '33', colours)}  {item.name}\n    {item.code}\n"
+    where = printing.place(path, item.cell, item.line, item.column)
+    shown = f"{where}: {printing.paint('left', '33', colours)}  {item.name}\n    {item.code}\n"
     if first is not None:
         return shown + f"    as in line {first}\n"
-    return shown + paragraph("why", item.why) + paragraph("do", item.do)
+    return (
+        shown + printing.paragraph("why", item.why) + printing.paragraph("do", item.do)
+    )
 
 
 def _summary(outcome: Outcome) -> dict[str, int]:
@@ -106,15 +91,17 @@ def _summary(outcome: Outcome) -> dict[str, int]:
 def _in_words(outcome):
     count = _summary(outcome)
     does = "changed" if outcome.written else "would change"
-    said = f"{plural(count['files'], 'file')} read: "
+    said = f"{printing.plural(count['files'], 'file')} read: "
     if count["changed"]:
-        said += f"{count['changed']} {does}, in {plural(count['places'], 'place')}"
+        said += (
+            f"{count['changed']} {does}, in {printing.plural(count['places'], 'place')}"
+        )
     else:
         said += "nothing to change"
     if count["left"]:
-        said += f"; {plural(count['left'], 'place')} left"
+        said += f"; {printing.plural(count['left'], 'place')} left"
     if count["unreadable"]:
-        said += f"; {plural(count['unreadable'], 'file')} left alone"
+        said += f"; {printing.plural(count['unreadable'], 'file')} left alone"
     said += ".\n"
     if count["changed"] and not outcome.written:
         said += (
@@ -145,7 +132,7 @@ def as_json(outcome: Outcome, stream: TextIO) -> None:
         "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
         "summary": _summary(outcome),
     }
-    write_json(document, stream)
+    printing.write_json(document, stream)
 
 
 FORMATS = {"text": text, "json": as_json}

@@ -127,7 +127,7 @@ def _outcome(plan, options, keeps_imports):
 def _generated(texts):
     for cell, text in texts.items():
         if found := _GENERATED.search(text.text[:_HEAD]):
-            why, do = left.words(left.GENERATED)
+            why, do = left.GENERATED.words()
             return Left(cell, 1, 1, found.group().strip(), "", why, do)
     return None
 
@@ -139,7 +139,7 @@ def _order(item):
 def _magics(cell, text, pattern):
     if cell is None:
         return
-    why, do = left.words(left.MAGIC)
+    why, do = left.MAGIC.words()
     for number in range(1, len(text.starts) + 1):
         line = text.line(number)
         if pattern.search(line):

@@ -12,12 +12,14 @@ from tf_lso.programs import lookup
 from tf_lso.programs.syntax import last_name
 
 # Whose `__version__` -> the versions that it may be.
+_TENSORFLOW = tuple(f"2.{minor}.0" for minor in range(16, 22))
+_KERAS = tuple(f"3.{minor}.0" for minor in range(16))
 _VERSIONS = {
-    "tensorflow": tuple(f"2.{minor}.0" for minor in range(16, 22)),
-    "tensorflow.compat.v1": tuple(f"2.{minor}.0" for minor in range(16, 22)),
-    "tensorflow.compat.v2": tuple(f"2.{minor}.0" for minor in range(16, 22)),
-    "keras": tuple(f"3.{minor}.0" for minor in range(16)),
-    "tensorflow.keras": tuple(f"3.{minor}.0" for minor in range(16)),
+    "tensorflow": _TENSORFLOW,
+    "tensorflow.compat.v1": _TENSORFLOW,
+    "tensorflow.compat.v2": _TENSORFLOW,
+    "keras": _KERAS,
+    "tensorflow.keras": _KERAS,
 }
 _COMPARE = {
     ast.Lt: operator.lt,
@@ -29,14 +31,8 @@ _COMPARE = {
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
 }
-_PARSERS = {
-    "parse",
-    "parse_version",
-    "Version",
-    "LooseVersion",
-    "StrictVersion",
-    "NumpyVersion",
-}
+_PARSERS = {"parse", "parse_version", "Version"}
+_PARSERS |= {"LooseVersion", "StrictVersion", "NumpyVersion"}
 
 
 NOTHING = "nothing"  # the test has nothing to do with TensorFlow

@@ -24,10 +24,15 @@ def paint(text: str, colour: str, colours: bool) -> str:
     return f"\033[{colour}m{text}\033[0m" if colours else text
 
 
-def place(item: Any) -> str:
-    """Return where a finding is, as `file:cell 3:line:column`, as far as known."""
-    parts = [item.file, f"cell {item.cell}" if item.cell else "", item.line]
-    parts.append(getattr(item, "column", None))
+def place(file: str, *inside: Any) -> str:
+    """Return where something is, as `file:cell 3:line:column`, as far as known.
+
+    Args:
+      file: path of the file.
+      *inside: the cell, the line and the column, each an int or None.
+    """
+    cell, *others = inside
+    parts = [file, f"cell {cell}" if cell else None, *others]
     return ":".join(str(part) for part in parts if part)
 
 
@@ -47,7 +52,10 @@ def paragraph(label: str, text: str) -> str:
 def unreadable(items: list[Unreadable], label: str, colours: bool) -> str:
     """Return the lines on what could not be read."""
     label = paint(label, "31", colours)
-    lines = [f"{place(item)}: {label}  {item.reason}\n" for item in items]
+    lines = [
+        f"{place(item.file, item.cell, item.line)}: {label}  {item.reason}\n"
+        for item in items
+    ]
     return "".join([*lines, "\n"]) if lines else ""
 
 

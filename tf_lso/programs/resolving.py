@@ -4,9 +4,7 @@ There are two kinds of answers. `values.Values` says what is likely, for reports
 `tf_lso.migrate.certain` says what is certain, for edits.
 """
 
-import abc
 import ast
-from collections.abc import Iterable
 from typing import Any
 
 from tf_lso.programs.scopes import Scope
@@ -16,10 +14,18 @@ from tf_lso.programs.syntax import HELPERS
 KINDS = {ast.Attribute, ast.Call, ast.Name, ast.IfExp, ast.BoolOp, ast.NamedExpr}
 
 
-class Resolver(abc.ABC):
-    """Takes an expression apart, and puts the answers for its parts together."""
+class Resolver:
+    """Takes an expression apart, and puts the answers for its parts together.
 
-    unknown: Any  # the answer for an expression of another kind
+    A subclass gives the answers:
+      unknown: for an expression of another kind.
+      bound(owner, name): for a name that the scope `owner` binds.
+      unbound(name): for a name that nothing in sight binds.
+      helper(path): for one of the functions in HELPERS.
+      attributes(found, names): for `.a.b` of what `found` is the answer for.
+      called(found, call, scope): for a call of it.
+      union(parts): for one of several things.
+    """
 
     def of(self, node: ast.AST, scope: Scope) -> Any:
         """Return what an expression in that scope stands for."""
@@ -55,27 +61,3 @@ class Resolver(abc.ABC):
         if owner is not None:
             return self.bound(owner, name)
         return self.helper(HELPERS[name]) if name in HELPERS else self.unbound(name)
-
-    @abc.abstractmethod
-    def bound(self, owner: Scope, name: str) -> Any:
-        """Return what a name stands for in the scope that binds it."""
-
-    @abc.abstractmethod
-    def helper(self, path: str) -> Any:
-        """Return the answer for one of the functions in HELPERS."""
-
-    @abc.abstractmethod
-    def unbound(self, name: str) -> Any:
-        """Return what a name stands for that nothing in sight binds."""
-
-    @abc.abstractmethod
-    def attributes(self, found: Any, names: list[str]) -> Any:
-        """Return what `.a.b` of `found` stands for."""
-
-    @abc.abstractmethod
-    def called(self, found: Any, call: ast.Call, scope: Scope) -> Any:
-        """Return what a call of `found` returns."""
-
-    @abc.abstractmethod
-    def union(self, parts: Iterable[Any]) -> Any:
-        """Return the answer for what is one of several things."""

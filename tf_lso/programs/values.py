@@ -175,19 +175,19 @@ class Values(Resolver):
     unknown = NONE
 
     def union(self, parts):
-        """Return all that the parts may stand for."""
+        """Return what is any of the parts."""
         return NONE.union(*parts)
 
     def bound(self, owner, name):
-        """Return all that the name is ever bound to."""
+        """Return what the owner binds to a name."""
         return self._table.get((owner, name), NONE)
 
     def helper(self, path):
-        """Return the function."""
+        """Return what an imported helper is."""
         return frozenset({Value(path)})
 
     def unbound(self, name):
-        """Return what star imports may bring, else what is usual."""
+        """Return what a name that nothing binds may be."""
         starred = (f"{module}.{name}" for module in self.program.stars)
         found = frozenset(Value(path) for path in starred if _is_kept(path))
         if not found and name in _USUAL:
@@ -195,7 +195,7 @@ class Values(Resolver):
         return found
 
     def attributes(self, found, names):
-        """Return what the attribute of the attribute … may stand for."""
+        """Return what these attributes, one of the other, may be."""
         for name in names:
             found = frozenset(
                 value._replace(path=path)
@@ -206,7 +206,7 @@ class Values(Resolver):
         return found
 
     def called(self, found, call, scope):
-        """Return what calls of constructors and of HELPERS may return."""
+        """Return what a call of what was found may return."""
         returned = set()
         for value in found:
             if value.path == GETATTR and len(call.args) > 1:
