@@ -641,7 +641,6 @@ import json, sys
 if "tf_keras" in sys.argv[1:]:
     import tf_keras
 import tf_lso
-from tf_lso import assembly
 from tf_lso.optimizers.configs import wrappers as configs
 of = lambda c: type(configs.deserialize(c)).__module__.split(".")[0]
 print(json.dumps([of(c) for c in json.loads(sys.stdin.read())]))

@@ -98,5 +98,3 @@ LossScaleOptimizer.__signature__ = inspect.Signature(  # type: ignore[attr-defin
         inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, default=None),
     ]
 )
-
-configs.register("experimental", LossScaleOptimizer)

@@ -270,5 +270,3 @@ LossScaleOptimizer.__signature__ = inspect.Signature(  # type: ignore[attr-defin
         if parameter.name not in ("self", "inner_optimizer", "keras3_arguments")
     ]
 )
-
-configs.register("stable", LossScaleOptimizer)

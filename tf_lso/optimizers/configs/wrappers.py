@@ -36,21 +36,11 @@ DYNAMIC = {
 }
 
 
-_registered = {}  # "stable" and "experimental" -> the class
-
-
-def register(generation, cls):
-    """Note the class that configs of a generation make.
-
-    Args:
-      generation: "stable" or "experimental".
-      cls: the class, which is above this module.
-    """
-    _registered[generation] = cls
-
-
 def _classes():
-    return _registered["stable"], _registered["experimental"]
+    # Imported here, since the classes are above this module and use it.
+    from tf_lso.optimizers import experimental, loss_scale_optimizer
+
+    return loss_scale_optimizer.LossScaleOptimizer, experimental.LossScaleOptimizer
 
 
 def is_wrapper(config):
@@ -81,7 +71,6 @@ def deserialize(config, custom_objects=None, family=None):
         be kept.
 
     Example:
-    >>> from tf_lso import assembly
     >>> from tf_lso.optimizers.configs import wrappers as configs
     >>> inner = {"class_name": "SGD", "config": {"lr": 0.5, "decay": 0.0}}
     >>> scale = {"class_name": "FixedLossScale", "config": {"loss_scale_value": 8.0}}
