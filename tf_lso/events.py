@@ -1,5 +1,7 @@
 """What happens below and is answered above: `assembly` says by what."""
 
+import importlib
+
 
 class Event:
     """Calls the functions that were registered for it."""
@@ -13,6 +15,9 @@ class Event:
 
     def happened(self, *args):
         """Call the registered functions."""
+        if not self._functions:
+            # A file named a module, and Keras imported it alone.
+            importlib.import_module("tf_lso.assembly")
         for function in self._functions:
             function(*args)
 
