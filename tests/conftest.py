@@ -49,10 +49,11 @@ CORE = {
     "contract/test_contract.py": "(?!)",  # marks its own: cases by pairs
     "golden/test_trajectories.py": (
         r"^test_(scale_and_counts|variables_and_slots)\["
-        r"(v2-Adam-eager-(legacy|keras3)|new-Adam-eager-new)\]$"
+        r"(v2-RMSprop-eager-(legacy|keras3)|new-RMSprop-eager-new)\]$"
     ),
     "mirrors/test_api_table.py": "",
     "optimizers/test_refusals.py": "",
+    "programs": "",
     "scaling/test_finite.py": "",
     "scaling/test_gradients.py": "",
     "scaling/test_rule.py": "",

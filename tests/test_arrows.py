@@ -1,6 +1,10 @@
-"""Which rooms may know of which others: read from the imports, nothing is imported."""
+"""Which rooms may know of which others: read from the imports, nothing is imported.
+
+An import inside a function is an arrow like any other.
+"""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -14,18 +18,106 @@ ROOMS = {
     "check": {"names", "programs", "progress"},
     # Of `check`, the rules that know which guards train wrong.
     "migrate": {"names", "programs", "progress", "optimizers.table", "check.rules"},
+    "debugging": {
+        "environment",
+        "optimizers.arguments",
+        "scaling.gradients",
+        "tf_private",
+        "wrapping",
+    },
     "running": {"environment", "installation", "names"},
+    "scaling": {"environment", "log", "tf_private", "thread_switch"},
+    "optimizers": {
+        "environment",
+        "events",
+        "log",
+        "scaling",
+        "tf_private",
+        "thread_switch",
+    },
 }
+
+# Within `optimizers`, from the bottom up: a module may import what is in an earlier row,
+# or in its own.
+LEVELS = [
+    {"table", "variables"},
+    {"refusals", "arguments", "overrides"},
+    {"configs.inner", "configs.conversion", "configs.wrappers"},
+    {"surface"},
+    {"faces.face", "faces.keras3_private"},
+    {"faces"},
+    {"loss_scale_optimizer"},
+    {"experimental"},
+]
+
+# Circles of imports that remain, each as its modules, with the reason.
+CIRCLES: dict[frozenset[str], str] = {}
+
+
+def _is_for_types(node):
+    """Whether an `if` is `if TYPE_CHECKING:`, which never runs."""
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def _nodes(tree):
+    for node in ast.iter_child_nodes(tree):
+        if not _is_for_types(node):
+            yield node
+            yield from _nodes(node)
 
 
 def imported_by(path):
     """The parts of tf_lso that a file imports, as `room` and `room.module`."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == "tf_lso":
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module.startswith("tf_lso."):
             module = node.module.removeprefix("tf_lso.")
             yield from (f"{module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith("tf_lso."):
+                    yield alias.name.removeprefix("tf_lso.")
+        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+            for argument in node.args:
+                name = getattr(argument, "value", None)
+                if isinstance(name, str) and name.startswith("tf_lso."):
+                    yield name.removeprefix("tf_lso.")
+
+
+def _module_of(path):
+    parts = path.relative_to(_PACKAGE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+@functools.cache
+def _modules():
+    """{module of tf_lso: the modules that it imports}."""
+    files = {_module_of(path): path for path in _PACKAGE.rglob("*.py")}
+    return {
+        module: {
+            next(name for name in (part, part.rpartition(".")[0], "") if name in files)
+            for part in imported_by(path)
+        }
+        for module, path in files.items()
+    }
+
+
+def _reached(module, arrows, seen):
+    for part in arrows[module] - seen:
+        seen.add(part)
+        _reached(part, arrows, seen)
+    return seen
+
+
+def circles(arrows):
+    """The sets of modules that import one another, directly or through others."""
+    reached = {module: _reached(module, arrows, set()) for module in arrows}
+    return {
+        frozenset(other for other in reached[module] if module in reached[other])
+        for module in arrows
+        if module in reached[module]
+    }
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -35,3 +127,44 @@ def test_a_room_imports_only_what_lies_below_it(room):
         for part in imported_by(path):
             above = [part.split(".")[0], ".".join(part.split(".")[:2])]
             assert allowed.intersection(above), f"{path} imports {part}"
+
+
+def _level(module):
+    """The number of the row of a module, by its own name or by that of its room."""
+    for names in (module, module.split(".")[0]):
+        for number, row in enumerate(LEVELS):
+            if names in row:
+                return number
+    raise AssertionError(f"optimizers.{module} has no level")
+
+
+def test_no_arrow_within_optimizers_goes_up():
+    for module, imports in _modules().items():
+        own = module.removeprefix("optimizers.")
+        if own == module:
+            continue
+        if (_PACKAGE / module.replace(".", "/") / "__init__.py").exists():
+            continue  # a package's own file
+        for part in imports:
+            other = part.removeprefix("optimizers.")
+            if other != part:
+                assert _level(other) <= _level(own), f"{module} imports {part}"
+
+
+def test_no_modules_import_one_another():
+    assert circles(_modules()) == set(CIRCLES)
+
+
+def test_a_circle_is_found():
+    arrows = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": {"e"}}
+    assert circles(arrows) == {frozenset("abc"), frozenset("e")}
+
+
+def test_late_imports_are_arrows(tmp_path):
+    file = tmp_path / "one.py"
+    file.write_text(
+        "if typing.TYPE_CHECKING:\n    from tf_lso import cli\n"
+        "def late():\n    from tf_lso.optimizers import table\n    import tf_lso.log\n"
+        "    importlib.import_module('tf_lso.events')\n"
+    )
+    assert list(imported_by(file)) == ["optimizers.table", "log", "events"]

@@ -248,6 +248,71 @@ def test_a_reader_that_has_enough_ends_the_check_in_peace(script):
     assert done.stderr == ""
 
 
+INTERRUPTED = {
+    "check": ("tf_lso.check.one_file.check", ["check", __file__], ""),
+    "migrate": (
+        "tf_lso.migrate.parallel.each",
+        ["migrate", __file__],
+        "; no file is half written",
+    ),
+    "convert": (
+        "tf_lso.checkpoints.convert",
+        ["convert", "a.h5", "b.keras", "--format", "keras"],
+        "; no file is half written",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", INTERRUPTED)
+def test_an_interrupt_ends_a_command_with_one_line(monkeypatch, capsys, command):
+    function, arguments, adds = INTERRUPTED[command]
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(function, interrupted)
+    assert cli.main(arguments) == 130
+    assert capsys.readouterr() == ("", f"tf-lso {command}: interrupted{adds}\n")
+
+
+def test_an_interrupt_from_the_terminal_ends_the_check_with_one_line(tmp_path):
+    pipe = tmp_path / "a.py"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tf_lso", "check", str(pipe)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        with open(pipe, "w"):  # waits until the check reads it
+            process.send_signal(signal.SIGINT)
+            printed = process.communicate(timeout=HANGS_AFTER)
+        assert printed == ("", "tf-lso check: interrupted\n")
+        assert process.returncode == 130
+    finally:
+        process.kill()
+
+
+def test_convert_answers_in_one_line_without_tensorflows_log(tmp_path):
+    arguments = ["convert", tmp_path / "a.h5", tmp_path / "b.keras"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for name in ("TF_CPP_MIN_LOG_LEVEL", "CUDA_VISIBLE_DEVICES"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        [sys.executable, "-m", "tf_lso", *arguments, "--format", "keras"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("tf-lso convert: ") and "a.h5" in line
+
+
 class TestTheHelp:
     @pytest.mark.parametrize("command", [[], ["run"], ["check"]])
     def test_teaches(self, capsys, command):
@@ -258,6 +323,19 @@ class TestTheHelp:
         assert "tf-lso" in text
         if command:
             assert "example" in text
+
+    @pytest.mark.parametrize("command", ["run", "check", "migrate", "convert"])
+    @pytest.mark.parametrize("columns", [60, 120])
+    def test_is_as_wide_as_the_terminal(self, capsys, monkeypatch, command, columns):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with pytest.raises(SystemExit):
+            cli.main([command, "--help"])
+        text = capsys.readouterr().out
+        first = text.split("\n\n")[1]  # after the usage: the first paragraph
+        lines = first.splitlines()
+        assert max(map(len, lines)) <= columns
+        if columns > 100:
+            assert len(lines) == 1 or max(map(len, lines)) > 90
 
     @pytest.mark.parametrize("command", [[], ["bogus"], ["run"], ["run", "-m"]])
     def test_misuse_is_refused_with_the_usage(self, capsys, command):

@@ -15,14 +15,14 @@ imported = {"tensorflow", "keras", "tf_keras"} & set(sys.modules)
 sys.exit(f"imported: {imported}" if imported else code)
 """
 
-# Those of the core that read programs; the rest of `check` looks at today's TensorFlow.
+# Those that read programs; the rest looks at today's TensorFlow too.
 NEEDS_NO_TENSORFLOW = (
-    "check/test_files.py",
-    "check/test_guards.py",
-    "check/test_notebooks.py",
     "check/test_report.py",
     "check/test_silent.py",
     "check/test_uses.py",
+    "programs/test_files.py",
+    "programs/test_guards.py",
+    "programs/test_notebooks.py",
 )
 
 

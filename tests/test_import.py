@@ -92,19 +92,29 @@ WITHOUT_TENSORFLOW = hiding("tensorflow", "keras") + textwrap.dedent("""
     import tf_lso
     print(tf_lso.__version__)
 
-    try:
-        tf_lso.LossScaleOptimizer
-    except ImportError as error:
-        print(type(error).__name__, error)
+    for use in (
+        "tf_lso.LossScaleOptimizer",
+        "tf_lso.wrap",
+        "import tf_lso.keras.mixed_precision",
+        "import tf_lso.compat.v1.keras.mixed_precision",
+        "import tf_lso.mixed_precision.experimental",
+        "import tf_lso.train.experimental",
+    ):
+        try:
+            exec(use)
+        except ImportError as error:
+            print(type(error).__name__, error)
 """)
 
 
 def test_without_tensorflow_the_error_names_the_extras():
-    version, message = run(WITHOUT_TENSORFLOW)
+    version, *messages = run(WITHOUT_TENSORFLOW)
     assert version == tf_lso.__version__  # `import tf_lso` needs none
-    assert message.startswith("ImportError tf_lso needs TensorFlow")
-    assert "tf-lso[tensorflow]" in message
-    assert "tf-lso[tensorflow-cpu]" in message
+    assert len(messages) == 6
+    for message in messages:
+        assert message.startswith("ImportError tf_lso needs TensorFlow")
+        assert "tf-lso[tensorflow]" in message
+        assert "tf-lso[tensorflow-cpu]" in message
 
 
 @pytest.mark.parametrize(
@@ -221,7 +231,16 @@ class TestThePublicNames:
             for name, value in vars(tf_lso).items()
             if not name.startswith("_") and not isinstance(value, types.ModuleType)
         }
-        modules = {"checkpoints", "compat", "keras", "mixed_precision", "train"}
+        modules = {
+            "callbacks",
+            "checkpoints",
+            "compat",
+            "debugging",
+            "keras",
+            "mixed_precision",
+            "summary",
+            "train",
+        }
         assert own | modules == set(tf_lso.__all__) - {"__version__"}
         assert tf_lso.__version__
 

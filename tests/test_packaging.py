@@ -58,7 +58,7 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
         ("tensorflow-cpu", {"tensorflow-cpu"}),
         ("tf-keras", {"tf-keras"}),
         ("benchmark", {"matplotlib", "tf-keras", "tqdm"}),
-        ("demo", {"matplotlib", "scikit-learn", "tqdm"}),
+        ("demo", {"matplotlib", "scikit-learn", "tensorboard", "tqdm"}),
         ("migrate", {"libcst", "tqdm"}),
         ("test", {"hypothesis", "libcst", "mypy", "pytest", "ruff"}),
     ],

@@ -14,19 +14,23 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:  # type checkers do not see `__getattr__`'s names
+    from tf_lso import callbacks as callbacks
     from tf_lso import checkpoints as checkpoints
     from tf_lso import compat as compat
+    from tf_lso import debugging as debugging
     from tf_lso import keras as keras
     from tf_lso import mixed_precision as mixed_precision
+    from tf_lso import summary as summary
     from tf_lso import train as train
     from tf_lso.installation import install as install
-    from tf_lso.keras_patches.wrapping import wrap as wrap
     from tf_lso.optimizers.loss_scale_optimizer import (
         LossScaleOptimizer as LossScaleOptimizer,
     )
     from tf_lso.scaling.loss_scale import DynamicLossScale as DynamicLossScale
     from tf_lso.scaling.loss_scale import FixedLossScale as FixedLossScale
     from tf_lso.scaling.loss_scale import LossScale as LossScale
+    from tf_lso.stuck import raise_if_stuck as raise_if_stuck
+    from tf_lso.wrapping import wrap as wrap
 
 __version__ = "0.1.0"
 
@@ -35,14 +39,15 @@ _NAMES = {
     "DynamicLossScale": "scaling.loss_scale",
     "FixedLossScale": "scaling.loss_scale",
     "LossScale": "scaling.loss_scale",
-    "LossScaleOptimizer": "assembly",
+    "LossScaleOptimizer": "optimizers.loss_scale_optimizer",
     "install": "installation",
+    "raise_if_stuck": "stuck",
     "uninstall": "installation",
-    "wrap": "assembly",
+    "wrap": "wrapping",
 }
 # The mirrors: take the old dotted name and write `tf_lso` for `tf`.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")
-_PACKAGES = ("checkpoints", *_MIRRORS)
+_PACKAGES = ("callbacks", "checkpoints", "debugging", "summary", *_MIRRORS)
 
 __all__ = sorted(("__version__", *_PACKAGES, *_NAMES))
 
@@ -66,4 +71,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+_load("assembly").join()
 _load("registration").register()

@@ -1,30 +1,37 @@
 """The one place that joins the optimizers, the policies and what is changed in Keras.
 
-Each of them stands by itself: none imports another that is above it. What a program
-imports, `tf_lso` and the mirrors, imports this.
+Each of them stands by itself: none imports another that is above it. `tf_lso/__init__`
+imports this module, so it is there whichever module of tf_lso a program or a file names.
+It imports the others only when they are needed, so `import tf_lso` needs no TensorFlow.
 """
 
-import functools
+from typing import Any
 
-from tf_lso import environment
-
-environment.require_tensorflow()  # before Keras is asked for what it may not have
-
-# ruff: noqa: E402
-from tf_lso import events, keras_patches
-from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
-from tf_lso.wrapping import wrap
-
-__all__ = ["LossScaleOptimizer", "wrap"]
+from tf_lso import events
 
 
-def _help_to_save(keras):
+def _optimizer_wrapped(keras: Any) -> None:
     # Files of tf_keras would leave state out without a word; those of Keras 3 do not.
     if keras.__name__ == "tf_keras":
+        from tf_lso import keras_patches
+
         keras_patches.enable(keras_patches.LOADING, keras)
 
 
-events.optimizer_wrapped.register(_help_to_save)
-events.policy_set.register(
-    functools.partial(keras_patches.enable, keras_patches.COMPILING)
-)
+def _policy_set(keras: Any) -> None:
+    from tf_lso import keras_patches
+
+    keras_patches.enable(keras_patches.COMPILING, keras)
+
+
+def _wrappers_wanted() -> tuple[type, type]:
+    from tf_lso.optimizers import experimental, loss_scale_optimizer
+
+    return loss_scale_optimizer.LossScaleOptimizer, experimental.LossScaleOptimizer
+
+
+def join() -> None:
+    """Register what answers each event; `tf_lso/__init__` calls this once."""
+    events.optimizer_wrapped.register(_optimizer_wrapped)
+    events.policy_set.register(_policy_set)
+    events.wrappers_wanted.register(_wrappers_wanted)

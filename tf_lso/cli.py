@@ -1,9 +1,15 @@
 """The command `tf-lso`: parsing only."""
 
 import argparse
+import contextlib
+import importlib.util
 import os
+import shutil
 import signal
 import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 
 _DESCRIPTION = """\
 Run, check and move programs that use the mixed-precision API of TensorFlow 2.0-2.15 on
@@ -12,7 +18,7 @@ today's TensorFlow."""
 _RUN = """\
 Run a program as `python` would, with every old loss-scaling name in place.
 
-The program needs no change. In its own file the same is done by one line at the top:
+The program needs no change. One line at the top of its own file does the same:
 
     import tf_lso; tf_lso.install()
 """
@@ -25,9 +31,11 @@ examples:
 
 The exit code is the program's.
 """
+_WRITES = ("convert", "migrate")
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
-def _run(args):
+def _run(args: argparse.Namespace) -> int:
     from tf_lso.running import program
 
     if args.module is not None:
@@ -39,15 +47,10 @@ def _run(args):
     return program.run(args.program, report=args.report)
 
 
-def _add_run(commands):
-    parser = commands.add_parser(
-        "run",
-        help="run a program with the old names in place",
-        description=_RUN,
-        epilog=_RUN_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="tf-lso run [--report] (SCRIPT | -m MODULE) [ARGS ...]",
-    )
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.description = _RUN
+    parser.epilog = _RUN_EXAMPLES
+    parser.usage = "tf-lso run [--report] (SCRIPT | -m MODULE) [ARGS ...]"
     parser.add_argument(
         "--report",
         action="store_true",
@@ -69,48 +72,88 @@ def _add_run(commands):
     parser.set_defaults(run=_run, parser=parser)
 
 
-def _add_check(commands):
-    from tf_lso import check
-
-    parser = commands.add_parser("check", help=check.SUMMARY)
-    check.add_arguments(parser)
-    parser.set_defaults(run=check.run)
-
-
-def _add_convert(commands):
+def _convert(args: argparse.Namespace) -> int:
     from tf_lso.checkpoints import command
 
-    parser = commands.add_parser("convert", help=command.SUMMARY)
-    command.add_arguments(parser)
-    parser.set_defaults(run=command.run)
+    if _LOG_LEVEL not in os.environ and importlib.util.find_spec("tensorflow"):
+        os.environ[_LOG_LEVEL] = "3"
+        with contextlib.suppress(ImportError), _without_log():
+            importlib.import_module("tensorflow")
+    run: Callable[[argparse.Namespace], int] = command.run
+    return run(args)
 
 
-def _add_migrate(commands):
-    from tf_lso import migrate
+@contextlib.contextmanager
+def _without_log() -> Iterator[None]:
+    """Hold back what is written to the process's stderr, unless the block fails.
 
-    parser = commands.add_parser("migrate", help=migrate.SUMMARY)
-    migrate.add_arguments(parser)
-    parser.set_defaults(run=migrate.run)
+    TensorFlow's C++ logs there while it is imported, whatever the level is.
+    """
+    stderr = 2
+    shown = os.dup(stderr)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), stderr)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(shown, held.read())
+            raise
+        finally:
+            os.dup2(shown, stderr)
+            os.close(shown)
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
+    from tf_lso import check, migrate
+    from tf_lso.checkpoints import command as convert
+
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=_version())
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_run(commands)
-    _add_check(commands)
-    _add_convert(commands)
-    _add_migrate(commands)
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", required=True
+    )
+
+    def add(name: str, summary: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+
+    run = add("run", "run a program with the old names in place")
+    _add_run(run)
+    for name, module, function in (
+        ("check", check, check.run),
+        ("convert", convert, _convert),
+        ("migrate", migrate, migrate.run),
+    ):
+        added = add(name, module.SUMMARY)
+        module.add_arguments(added)
+        added.set_defaults(run=function)
+    for added in commands.choices.values():
+        added.description = _wrapped(added.description or "")
     return parser
 
 
-def _version():
+def _wrapped(text: str) -> str:
+    """Return a text with its paragraphs as wide as the terminal.
+
+    Paragraphs with indented lines, such as lists and code, stay as they are.
+    """
+    width = shutil.get_terminal_size().columns - 2  # as argparse does
+    paragraphs = text.strip("\n").split("\n\n")
+    return "\n\n".join(
+        part if "\n " in f"\n{part}" else textwrap.fill(part, width)
+        for part in paragraphs
+    )
+
+
+def _version() -> str:
     import tf_lso
 
     return f"tf-lso {tf_lso.__version__}"
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code.
 
     Args:
@@ -118,10 +161,15 @@ def main(arguments=None):
     """
     args = _parser().parse_args(arguments)
     try:
-        return args.run(args)
+        code: int = args.run(args)
+        return code
     except BrokenPipeError:  # the reader, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        safe = "; no file is half written" if args.command in _WRITES else ""
+        print(f"tf-lso {args.command}: interrupted{safe}", file=sys.stderr)
+        return 128 + signal.SIGINT
 
 
 if __name__ == "__main__":

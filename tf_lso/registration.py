@@ -25,9 +25,6 @@ class _Later:
 
     def from_config(self, config: dict[str, Any]) -> Any:
         """Import the class and make the optimizer that the config describes."""
-        importlib.import_module(
-            "tf_lso.assembly"
-        )  # as `tf_lso.LossScaleOptimizer` does
         return importlib.import_module(self._module).LossScaleOptimizer.from_config(
             config
         )

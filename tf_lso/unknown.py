@@ -1,7 +1,9 @@
-"""What the mirrors do if they are asked for a name that they do not have."""
+"""What the mirrors share: names that they lack, and mirrors under several names."""
 
 import difflib
 import importlib
+import sys
+import types
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -42,3 +44,11 @@ def of_mirror(module: str, known: Collection[str]) -> Callable[[str], Any]:
         raise attribute_error(module, name, known)
 
     return __getattr__
+
+
+def also_in(package: str, *mirrors: types.ModuleType) -> None:
+    """Let `import` find mirrors, and those in them, in another package too."""
+    for mirror in mirrors:
+        for name, module in list(sys.modules.items()):
+            if f"{name}.".startswith(f"{mirror.__name__}."):
+                sys.modules[name.replace("tf_lso", package, 1)] = module

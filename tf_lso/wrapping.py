@@ -1,4 +1,4 @@
-"""Which optimizers need a loss scale, and which one: as the model's layers say.
+"""Wrap the optimizers that need a loss scale: the model's layers tell which.
 
 Keras 3 and tf_keras wrap the optimizer of a model whose own policy is mixed_float16.
 Neither looks at the layers' policies, nor knows the loss scale of an experimental one.
@@ -21,9 +21,9 @@ def wrap(optimizer, model):
 
     Args:
       optimizer: an optimizer of Keras 3 or tf_keras, also a LossScaleOptimizer.
-      model: the model or layer whose variables the optimizer updates. What counts is in
-        which dtype it and the layers in it compute, and the loss scale of an
-        experimental policy of theirs.
+      model: the model or layer whose variables the optimizer updates. The dtype in
+        which it and its layers compute decides, and the loss scale of their
+        experimental policies.
 
     Returns:
       A `LossScaleOptimizer` around `optimizer` where any layer computes in float16;
@@ -80,17 +80,20 @@ def loss_scale_of(model):
     return next(iter(carried), DEFAULT if DEFAULT in scales else None)
 
 
-def float16_layers(model):
-    """Return the layers of a model that compute in float16, it among them, a list."""
+def all_layers(model):
+    """Return a model and all layers within layers, a list."""
     # Private, since Keras has no public walk over the layers within layers.
     # TestPrivate of tests/installation/test_wrapping.py fails when it moves.
     if not hasattr(model, "_flatten_layers"):
         raise TypeError(
             f"'model' must be a model or layer of Keras, but got: {model!r}."
         )
-    return [
-        layer for layer in model._flatten_layers() if layer.compute_dtype == "float16"
-    ]
+    return list(model._flatten_layers())
+
+
+def float16_layers(model):
+    """Return the layers that compute in float16, also the model itself, a list."""
+    return [layer for layer in all_layers(model) if layer.compute_dtype == "float16"]
 
 
 def _tell_of_two(optimizer, loss_scale):
@@ -98,9 +101,9 @@ def _tell_of_two(optimizer, loss_scale):
     if own is loss_scale or repr(own) == repr(loss_scale):
         return
     _once.warn(
-        f"The optimizer given to compile() has the loss scale {own!r}, which is used, but "
-        f"its model's policy has {loss_scale!r}. Give only one of them: an optimizer that "
-        "is not wrapped, or a policy with loss_scale=None."
+        f"compile() uses the loss scale of its optimizer, {own!r}, but the model's policy "
+        f"has another, {loss_scale!r}. Give only one of them: an optimizer that is not "
+        "wrapped, or a policy with loss_scale=None."
     )
 
 

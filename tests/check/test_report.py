@@ -10,6 +10,7 @@ import pytest
 
 from tests.check.programs import notebook, run
 from tf_lso import check
+from tf_lso.check import report
 
 PROGRAM = """\
 from tensorflow.keras.mixed_precision import experimental as mp
@@ -154,25 +155,42 @@ def test_is_the_same_in_every_run(tmp_path):
     assert len(reports) == 1
 
 
-def test_colours_on_a_terminal_only(program, monkeypatch):
+class Terminal(list):
+    """What is written to it, as a list."""
+
+    encoding = "utf-8"
+    write = list.append
+
+    def isatty(self):
+        return True
+
+
+def on_a_terminal(program):
+    terminal = Terminal()
+    report.text(check.check([str(program)]), terminal)
+    return "".join(terminal)
+
+
+def test_colors_on_a_terminal_only(program, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    from tf_lso.check import report
-
-    class Terminal(list):
-        encoding = "utf-8"
-        write = list.append
-
-        def isatty(self):
-            return True
-
-    outcome = check.check([str(program)])
-    terminal = Terminal()
-    report.text(outcome, terminal)
-    assert "\033[31mbreaks\033[0m" in "".join(terminal)
+    assert "\033[31mbreaks\033[0m" in on_a_terminal(program)
     monkeypatch.setenv("NO_COLOR", "1")
-    terminal = Terminal()
-    report.text(outcome, terminal)
-    assert "\033" not in "".join(terminal)
+    assert "\033" not in on_a_terminal(program)
+
+
+def test_lines_are_as_wide_as_the_terminal(program, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    widest, elsewhere = {}, set()
+    for columns in (60, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        lines = on_a_terminal(program).splitlines()
+        told = [line for line in lines if line.startswith("    t")]
+        widest[columns] = max(len(line) for line in told if len(line.split()) > 2)
+        # A label and one long name may be wider.
+        assert all(len(line) <= columns or len(line.split()) == 2 for line in told)
+        elsewhere.add(run(program)[1])
+    assert widest[60] < 88 < widest[120]
+    assert len(elsewhere) == 1
 
 
 def test_help_teaches(capsys):

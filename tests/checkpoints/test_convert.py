@@ -69,7 +69,7 @@ def goes_on(version, case, name, model, opt):
     """Five steps later the weights are the writer's own."""
     data = artifacts.inputs()
     xs = data["X_clean" if artifacts.cases(version)[case]["clean"] else "X"][5:]
-    artifacts.train(model, opt, xs, data["Y"][5:])
+    artifacts.train(model, opt, xs, data["Y"][5:], compiled=False)
     if version != "TF2.1.4":  # see writers.py: skipped steps
         after = expected(version, case, name)["after10"]
         assert artifacts.close(model.get_weights(), after["weights"])
@@ -150,23 +150,23 @@ def test_to_weights(version, case, name, tmp_path):
 
 
 @pytest.mark.parametrize(("version", "case", "name"), SOURCES, ids=IDS)
-@pytest.mark.parametrize("reader", ["tf.train.Checkpoint", "restore"])
-def test_to_a_checkpoint(version, case, name, reader, tmp_path):
+def test_to_a_checkpoint(version, case, name, tmp_path):
     dest = tmp_path / "new" / "ckpt"
     more = options(version, case, name, tmp_path)
     checkpoints.convert(file_of(version, case, name), dest, "checkpoint", **more)
-    model = network()
-    opt = artifacts.optimizer(artifacts.cases(version)[case], "keras3")
-    opt.build(model.trainable_variables)
-    if reader == "restore":
-        assert checkpoints.restore(dest, model=model, optimizer=opt).complete
-    else:
-        saved = tf.train.Checkpoint(model=model, optimizer=opt)
-        saved.restore(str(dest)).assert_existing_objects_matched()
     before = expected(version, case, name)["after5"]
-    assert holds(model, before)
-    assert int(opt.iterations) == before["iterations"]
-    goes_on(version, case, name, model, opt)
+    for reader in ("tf.train.Checkpoint", "restore"):
+        model = network()
+        opt = artifacts.optimizer(artifacts.cases(version)[case], "keras3")
+        opt.build(model.trainable_variables)
+        if reader == "restore":
+            assert checkpoints.restore(dest, model=model, optimizer=opt).complete
+        else:
+            saved = tf.train.Checkpoint(model=model, optimizer=opt)
+            saved.restore(str(dest)).assert_existing_objects_matched()
+        assert holds(model, before), reader
+        assert int(opt.iterations) == before["iterations"], reader
+        goes_on(version, case, name, model, opt)
 
 
 def main(*arguments):

@@ -11,6 +11,7 @@ import tf_keras
 
 import tf_lso
 from tests.checkpoints import artifacts, writers
+from tests.turns import in_turns
 from tf_lso import checkpoints
 
 KERASES = {"keras3": keras, "tf_keras": tf_keras}
@@ -31,7 +32,7 @@ ALL = [
 def _pairs():
     """Each case of each version into one Keras, in turns; the quick ones into both.
 
-    The quick suite has them into one too.
+    The quick suite has them into one too, and in a version every other two.
     """
     versions = sorted({version for version, _ in ALL})
     cases = sorted({case for _, case in ALL})
@@ -40,7 +41,7 @@ def _pairs():
         for number, target in enumerate(KERASES):
             is_its_turn = turn % 2 == number
             if is_its_turn or QUICK.search(case):
-                quick = is_its_turn and QUICK.search(case)
+                quick = is_its_turn and QUICK.search(case) and turn % 4 < 2
                 yield pytest.param(
                     version,
                     case,
@@ -60,7 +61,9 @@ def go_on(version, case, model, opt):
     recorded = artifacts.cases(version)[case]
     data = artifacts.inputs()
     xs = data["X_clean" if recorded["clean"] else "X"][5:]
-    artifacts.train(model, opt, xs, data["Y"][5:])
+    # Traced with one optimizer only: tracing takes longer than all the rest.
+    compiled = case.endswith("-Adam-dynamic")
+    artifacts.train(model, opt, xs, data["Y"][5:], compiled)
 
 
 def check(version, case, target, path, expected, *, has_scale=True):
@@ -126,12 +129,12 @@ def lost(version, case, kind):
     )
 
 
-@pytest.mark.parametrize("target", KERASES)
-@pytest.mark.parametrize("kind", FILES)
-def test_other_files_go_on(kind, target):
+@pytest.mark.parametrize("half, target, kind", in_turns(2, (0, 1), KERASES, FILES))
+def test_other_files_go_on(half, target, kind):
     """Whole models and weights; what a version left out is named as missing."""
+    files = [param.values for param in _files(kind)][half::2]
     seen = 0
-    for version, case in [param.values for param in _files(kind)]:
+    for version, case in files:
         path = artifacts.folder(version) / case / FILES[kind]
         expected = artifacts.cases(version)[case]["compiled"]
         if lost(version, case, kind):
@@ -145,7 +148,7 @@ def test_other_files_go_on(kind, target):
         has_scale = kind in ("savedmodel", "weights")
         check(version, case, target, path, expected, has_scale=has_scale)
         seen += 1
-    assert seen >= 5
+    assert seen >= 2
 
 
 @pytest.mark.parametrize("version", ["TF2.1.4", "TF2.4.4", "TF2.15.1"])
@@ -194,19 +197,16 @@ def test_every_writer_that_differs_is_in_the_documentation():
 @pytest.mark.parametrize("difference", writers.DIFFERENCES, ids=lambda d: d.row)
 def test_no_writer_is_excused_without_need(difference):
     """At least one case of each row fails without it."""
+    target = difference.targets[0]
     cases = [(v, c) for v, c in ALL if re.search(difference.case, f"{v}/{c}")]
-    assert cases
-    worst = 0.0
-    for version, case in cases:
-        model, opt = made(version, case, difference.targets[0])
-        recorded = artifacts.cases(version)[case]["checkpoint"]
-        path = artifacts.folder(version) / case / "ckpt-1"
-        checkpoints.restore(path, model=model, optimizer=opt)
-        go_on(version, case, model, opt)
-        if artifacts.close(model.get_weights(), recorded["after10"]["weights"]):
-            worst = max(
-                worst, abs(int(opt.iterations) - recorded["after10"]["iterations"])
-            )
-        else:
-            worst = 1.0
-    assert worst
+    assert any(not _ends_as_recorded(*case, target) for case in cases)
+
+
+def _ends_as_recorded(version, case, target):
+    model, opt = made(version, case, target)
+    after = artifacts.cases(version)[case]["checkpoint"]["after10"]
+    path = artifacts.folder(version) / case / "ckpt-1"
+    checkpoints.restore(path, model=model, optimizer=opt)
+    go_on(version, case, model, opt)
+    same = artifacts.close(model.get_weights(), after["weights"])
+    return same and int(opt.iterations) == after["iterations"]

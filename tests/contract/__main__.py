@@ -39,9 +39,10 @@ def main():
         "--only", default="", help="run cases whose name has this in it"
     )
     parser.add_argument(
-        "--pairwise",
-        action="store_true",
-        help="one protocol a case and family; test_contract.py has the full product",
+        "--choice",
+        default="all",
+        choices=["all", "styles", "families"],
+        help="what takes turns; test_contract.py has the full product",
     )
     options = parser.parse_args()
     strategy = _strategy(options.strategy)
@@ -53,7 +54,7 @@ def main():
     passed = failed = 0
     modes = options.modes.split(",")
     for name, family, style, mode in combinations(
-        FAMILIES, strategy, modes, options.pairwise
+        FAMILIES, strategy, modes, options.choice
     ):
         if options.only not in name:
             continue

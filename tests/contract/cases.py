@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+import tf_lso
 from tests import families
 from tests.contract.setting import check_equal, check_state
 
@@ -28,29 +29,33 @@ def case(styles=("legacy", "keras3"), modes=("eager", "function", "jit"), only=N
     return register
 
 
-def combinations(
-    families_, strategy, modes=("eager", "function", "jit"), pairwise=False
-):
+MODES = ("eager", "function", "jit")
+
+
+def combinations(families_, strategy, modes=MODES, choice="all"):
     """Yield (case name, family, style, mode) of all that can run under `strategy`.
 
     Args:
       families_: names of optimizer families.
       strategy: a strategy or its name, or None for none at all.
       modes: those of "eager", "function" and "jit" that are wanted.
-      pairwise: whether one protocol a case and family is enough. The protocols take
-        turns, so that each meets each family, and each case meets both.
+      choice: "all"; "styles", where the protocols take turns: a family meets one in
+        each mode, and the other under a strategy; or "families", where the families
+        take turns too, and a case meets one of them in each mode.
     """
     for number, (name, function) in enumerate(CASES.items()):
-        for turn, family in enumerate(families_, number):
-            if function.only is not None and family not in function.only:
-                continue
-            styles = function.styles
-            if pairwise:
-                styles = (styles[turn % len(styles)],)
-            for style in styles:
-                for mode in function.modes:
-                    if mode not in modes or (mode == "jit" and strategy):
-                        continue  # TensorFlow cannot compile collectives on CPUs
+        allowed = [f for f in families_ if function.only is None or f in function.only]
+        for mode in function.modes:
+            if mode not in modes or (mode == "jit" and strategy):
+                continue  # TensorFlow cannot compile collectives on CPUs
+            turn = number + MODES.index(mode)
+            chosen = [allowed[turn % len(allowed)]] if choice == "families" else allowed
+            for family in chosen:
+                styles = function.styles
+                if choice != "all":
+                    other = turn + bool(strategy) + allowed.index(family)
+                    styles = [styles[other % len(styles)]]
+                for style in styles:
                     yield name, family, style, mode
 
 
@@ -79,8 +84,14 @@ def nonfinite_on_one_replica_skips_on_all(s):
         check_equal(x, before[0])
         check_equal(y, before[1])
         check_state(optimizer, scale=4.0 / 2**done, count=0, iterations=2 + done)
+        kinds = [overflow.kind for overflow in optimizer.last_overflow]
+        assert kinds == ["nan" if np.isnan(bad) else "inf"], kinds
+        assert int(optimizer.skipped_steps) == done + 1
+        assert int(optimizer.consecutive_skipped_steps) == done + 1
     step(s.feed(1.0), s.feed(1.0))
     check_state(optimizer, scale=1.0, count=1, iterations=5)
+    assert int(optimizer.skipped_steps) == 3
+    assert not bool(optimizer.last_step_skipped)
     assert np.isfinite(families.numpy(x)).all()
     assert not np.array_equal(families.numpy(x), before[0])
 
@@ -230,8 +241,10 @@ def sparse_gradients_apply(s):
 def repeated_rows_have_one_gradient(s):
     """Adam squares their sum, as in TensorFlow 2.1-2.15, not each of them."""
     x, y = s.variable(np.ones((4, 2))), s.variable(np.ones((4, 2)))
-    repeated = _sparse_step(s, s.optimizer("Adam", 0.1), x)
-    summed = _sparse_step(s, s.optimizer("Adam", 0.1), y)
+    optimizer, other = s.optimizer("Adam", 0.1), s.optimizer("Adam", 0.1)
+    s.build(optimizer, [x])
+    s.build(other, [y])
+    repeated, summed = _sparse_step(s, optimizer, x), _sparse_step(s, other, y)
     for _ in range(2):
         rows = [_rows(1.0, 2.0, 3.0)] * s.replicas
         repeated(s.feed(rows), s.feed([[1, 1, 3]] * s.replicas, tf.int64))
@@ -303,9 +316,8 @@ def equals_the_bare_optimizer(s):
         optimizer = s.optimizer(name, 0.1, **arguments)
         bare = s.bare(name, 0.1, **arguments)
         x, y = s.variable(np.ones((3, 2))), s.variable(np.ones((3, 2)))
-        if s.family == "keras3":
-            with s.scope():
-                bare.build([y])  # the bare one cannot build in a traced replica
+        s.build(optimizer, [x])
+        s.build(bare, [y])  # Keras 3's cannot build in a traced replica
         step = s.linear_step(optimizer, [x])
         bare_step = s.bare_step(bare, y)
         for by_replica in gradients:
@@ -384,11 +396,7 @@ def _fixed(inner, scale):
 def one_trace_a_step_function(s):
     optimizer = s.optimizer(growth=2)
     x = s.variable(1.0)
-    if s.family == "legacy":
-        with s.scope():
-            optimizer.inner_optimizer._create_all_weights([x])
-    else:
-        optimizer.build([x])
+    s.build(optimizer, [x])
     traces = []
 
     def replica_step(g):
@@ -424,8 +432,7 @@ def ema_and_weight_decay(s):
     arguments = {"use_ema": True, "ema_momentum": 0.5, "weight_decay": 0.1}
     optimizer, bare = s.optimizer(**arguments), s.bare(**arguments)
     x, y = s.variable([1.0, 2.0]), s.variable([1.0, 2.0])
-    with s.scope():
-        bare.build([y])
+    s.build(bare, [y])
     step = s.linear_step(optimizer, [x])
     bare_step = s.bare_step(bare, y)
     for _ in range(3):
@@ -540,9 +547,8 @@ def no_reduction_more_than_the_bare_optimizer(s):
         return
     optimizer, bare = s.optimizer("Adam"), s.bare("Adam")
     x, y, z = s.variable(np.ones(LARGE)), s.variable(1.0), s.variable([1.0, 2.0])
-    with s.scope():
-        if s.family != "legacy":
-            bare.build([x, y])
+    if s.family != "legacy":
+        s.build(bare, [x, y])
 
     def step(optimizer, grads, **keywords):
         optimizer.apply_gradients([(g * 1.0, v) for g, v in grads], **keywords)
@@ -591,7 +597,12 @@ def fit_skips_what_one_replica_overflows(s):
     policy = tf.data.experimental.AutoShardPolicy
     options.experimental_distribute.auto_shard_policy = policy.DATA
     data = tf.data.Dataset.from_tensor_slices((x, y)).batch(2 * s.replicas)
-    model.fit(data.with_options(options), epochs=1, verbose=0)
+    callbacks = [
+        tf_lso.callbacks.LossScaleMonitor(),
+        tf_lso.callbacks.TerminateOnStuckScale(patience=1),
+    ]
+    seen = model.fit(data.with_options(options), verbose=0, callbacks=callbacks).history
+    assert (seen["loss_scale"], seen["skipped_steps"]) == ([4.0], [1])
     check_state(optimizer, scale=4.0, count=2, iterations=4)
     for variable in model.trainable_variables:
         assert np.isfinite(families.numpy(variable)).all()

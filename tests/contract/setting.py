@@ -53,6 +53,18 @@ class Setting:
                 *args or (0.1,), **kwargs
             )
 
+    def build(self, optimizer, variables):
+        """Make an optimizer's variables now.
+
+        A function that makes them in its first call is traced twice; most cases do.
+        """
+        with self.scope():
+            if self.family == "legacy":
+                inner = getattr(optimizer, "inner_optimizer", optimizer)
+                inner._create_all_weights(variables)
+            else:
+                optimizer.build(variables)
+
     def variable(self, value, dtype=tf.float32):
         with self.scope():
             return tf.Variable(tf.constant(value, dtype), name="x")

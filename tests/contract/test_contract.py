@@ -8,26 +8,47 @@ from tests.contract.setting import Setting
 from tests.families import FAMILIES
 from tf_lso.scaling import finite
 
+STRATEGIES = (None, "one_device", "mirrored2")
+
 
 def _parameters():
-    for strategy in (None, "one_device", "mirrored2"):
-        # On one device nothing is summed, so half of the product does.
-        pairs = list(combinations(FAMILIES, strategy, pairwise=True))
-        everything = combinations(FAMILIES, strategy)
-        for case in pairs if strategy == "one_device" else everything:
+    """The full product, of which the quick suite has one protocol each.
+
+    On one device nothing is summed, so there the families take turns too.
+    """
+    for strategy in STRATEGIES:
+        alone = strategy == "one_device"
+        core = () if alone else _core(strategy)
+        quick = _chosen(strategy, "families" if alone else "styles")
+        for case in _chosen(strategy, "styles" if alone else "all"):
             name, family, style, mode = case
+            marks = [pytest.mark.core] if case in core else []
+            if case not in quick:
+                marks.append(pytest.mark.slow)
             yield pytest.param(
                 *case,
                 strategy,
                 id=f"{name}-{family}-{style}-{mode}-{strategy}",
-                marks=_core(strategy, mode) if case in pairs else (),
+                marks=marks,
             )
 
 
-def _core(strategy, mode):
-    """The mark of what tools/test --core runs: no compiling, and no waiting for it."""
-    wanted = {None: ("eager", "function"), "mirrored2": ("function",)}
-    return pytest.mark.core if mode in wanted.get(strategy, ()) else ()
+def _chosen(strategy, choice):
+    return list(combinations(FAMILIES, strategy, choice=choice))
+
+
+def _core(strategy):
+    """What tools/test --core runs: each case eagerly and in a tf.function.
+
+    The latter with one family a case without a strategy, and with the others on two
+    replicas.
+    """
+    alone = list(combinations(FAMILIES, None, ["function"], "families"))
+    if strategy is None:
+        return [*combinations(FAMILIES, None, ["eager"], "styles"), *alone]
+    taken = {(name, family) for name, family, _, _ in alone}
+    replicated = combinations(FAMILIES, strategy, ["function"], "styles")
+    return [case for case in replicated if case[:2] not in taken]
 
 
 def _experimental():
@@ -35,26 +56,45 @@ def _experimental():
 
     Every other time on two replicas, and otherwise without a strategy.
     """
-    cases = combinations(FAMILIES, "mirrored2", ["function"])
-    cases = [(name, family) for name, family, style, _ in cases if style == "legacy"]
+    quick = {case[:2] for case in _functions("mirrored2", "families")}
+    cases = dict.fromkeys(case[:2] for case in _functions("mirrored2", "all"))
     for turn, (name, family) in enumerate(cases):
         # An odd number of families: each case meets both.
         strategy = (None, "mirrored2")[turn % 2]
-        yield pytest.param(name, family, strategy, id=f"{name}-{family}-{strategy}")
+        yield pytest.param(
+            name,
+            family,
+            strategy,
+            id=f"{name}-{family}-{strategy}",
+            marks=[] if (name, family) in quick else [pytest.mark.slow],
+        )
+
+
+def _functions(strategy, choice):
+    """The cases of the legacy protocol in a tf.function."""
+    for case in combinations(FAMILIES, strategy, ["function"], choice):
+        if "legacy" in CASES[case[0]].styles:
+            yield case
 
 
 def _of_many():
     """Steps that must be skipped, and those of slices, as large models take them."""
+    modes = ["function", "jit"]
     for strategy in (None, "mirrored2"):
-        for name, family, style, mode in combinations(FAMILIES, strategy):
-            judged = "skip" in name or "sparse" in name
-            if judged and style == "legacy" and mode != "eager":
+        quick = {
+            (name, family, mode)
+            for name, family, _, mode in combinations(
+                FAMILIES, strategy, modes, "families"
+            )
+        }
+        for name, family, style, mode in combinations(FAMILIES, strategy, modes):
+            if ("skip" in name or "sparse" in name) and style == "legacy":
+                case = name, family, mode
                 yield pytest.param(
-                    name,
-                    family,
-                    mode,
+                    *case,
                     strategy,
                     id=f"{name}-{family}-{mode}-{strategy}",
+                    marks=[] if case in quick else [pytest.mark.slow],
                 )
 
 

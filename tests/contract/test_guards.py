@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tests.contract.cases import CASES
 from tests.contract.setting import Setting
-from tf_lso.optimizers.faces import keras3
+from tf_lso.optimizers.faces import keras3, keras3_private
 from tf_lso.scaling import finite, gradients
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
@@ -45,7 +45,7 @@ GUARDS = {
         "keras3",
     ),
     "summing once": (
-        keras3,
+        keras3_private,
         "already_summed",
         contextlib.nullcontext,
         "finite_steps_apply_and_count",
@@ -94,14 +94,14 @@ GUARDS = {
         "legacy",
     ),
     "counting each step once": (
-        keras3,
-        "_count_steps_once",
+        keras3_private,
+        "count_steps_once",
         lambda optimizer: None,
         "optimizer_made_outside_the_scope",
         "keras3",
     ),
     "building under the variables' strategy": (
-        keras3.checks,
+        keras3.variables_lib,
         "scope_of",
         lambda strategy: contextlib.nullcontext(),
         "built_outside_the_scope",
@@ -110,7 +110,7 @@ GUARDS = {
     "the floor and the halving": (
         loss_scale_lib.rule_lib,
         "moved_scale",
-        lambda rule_, scale, finite_, where: scale,
+        lambda rule_, scale, finite_, skipped, where: scale,
         "nonfinite_on_one_replica_skips_on_all",
         "new",
     ),

@@ -6,14 +6,16 @@ import pytest
 
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
-# Pairwise: test_contract.py has the full product on two replicas.
-CONTRACT = [sys.executable, "-m", "tests.contract", "--pairwise"]
+CONTRACT = [sys.executable, "-m", "tests.contract"]
+
+# In turns: test_contract.py has the full product on two replicas.
+CHOICES = ["families", pytest.param("styles", marks=pytest.mark.slow)]
 
 
-def test_four_mirrored_replicas():
-    results = run_workers(
-        [*CONTRACT, "mirrored4", "--modes", "function"], 1, HANGS_AFTER
-    )
+@pytest.mark.parametrize("choice", CHOICES)
+def test_four_mirrored_replicas(choice):
+    command = [*CONTRACT, "mirrored4", "--modes", "function", "--choice", choice]
+    results = run_workers(command, 1, HANGS_AFTER)
     assert_succeeded(results)
     assert " cases passed, 0 cases failed" in results[0].output
 
@@ -22,10 +24,16 @@ def test_four_mirrored_replicas():
 # last, the cases of a step that must be skipped on all.
 @pytest.mark.multiworker
 @pytest.mark.parametrize(
-    "workers, only", [(2, ""), pytest.param(3, "skip", marks=pytest.mark.slow)]
+    "workers, only, choice",
+    [
+        (2, "", "families"),
+        pytest.param(2, "", "styles", marks=pytest.mark.slow),
+        pytest.param(3, "skip", "styles", marks=pytest.mark.slow),
+    ],
 )
-def test_workers(workers, only):
-    command = [*CONTRACT, "multiworker", "--modes", "function", "--only", only]
+def test_workers(workers, only, choice):
+    command = [*CONTRACT, "multiworker", "--modes", "function"]
+    command += ["--only", only, "--choice", choice]
     results = run_workers(command, workers, HANGS_AFTER)
     assert_succeeded(results)
     for result in results:
@@ -35,9 +43,8 @@ def test_workers(workers, only):
 @pytest.mark.slow
 @pytest.mark.multiworker
 def test_two_workers_eagerly():
-    assert_succeeded(
-        run_workers([*CONTRACT, "multiworker", "--modes", "eager"], 2, HANGS_AFTER)
-    )
+    command = [*CONTRACT, "multiworker", "--modes", "eager", "--choice", "styles"]
+    assert_succeeded(run_workers(command, 2, HANGS_AFTER))
 
 
 HANGS = """

@@ -8,10 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 import tf_lso
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
+from tests.test_callbacks import scalars
 from tf_lso.check import check
+from tf_lso.examples.history import History, plot, power_of_two
 
 _ROOT = Path(__file__).parents[2]
 _EXAMPLE = [sys.executable, "-m", "tf_lso", "run", "tf_lso/examples/digits.py"]
@@ -63,13 +66,40 @@ def _check_png(path: Path) -> None:
     assert len(content) > 10_000
 
 
+def _check_scalars(log_dir: Path, output: str) -> None:
+    """One process wrote loss, scale and skipped steps of each step, as in the table."""
+    table = _table(output)
+    assert len(list(log_dir.rglob("*tfevents*"))) == 1
+    found = scalars(log_dir)
+    steps = int(table["steps"])
+    for tag in ("loss", "loss_scale", "skipped_steps"):
+        assert list(found[tag]) == list(range(1, steps + 1))
+    assert found["skipped_steps"][steps] == int(table["skipped steps"])
+    assert power_of_two(found["loss_scale"][steps]) == table["final loss scale"]
+
+
 def test_digits_are_learnt_and_the_plot_is_written(tmp_path):
     plot = tmp_path / "new folder" / "digits.png"
-    done = _run("--output", str(plot))
+    done = _run("--output", str(plot), "--log-dir", str(tmp_path / "logs"))
     assert done.returncode == 0, done.stdout
     _check_learnt_with_skips(done.stdout)
     assert "epoch  1/" in done.stdout
     _check_png(plot)
+    _check_scalars(tmp_path / "logs", done.stdout)
+
+
+@pytest.mark.parametrize("skipped", [[], [1], [0, 2]])
+def test_the_plot_says_which_steps_were_skipped(skipped, tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: figures.append(self))
+    verdicts = [step in skipped for step in range(4)]
+    plot(History([1.0] * 4, [8.0] * 4, verdicts), tmp_path / "digits.png")
+    legend = figures[0].axes[0].get_legend()
+    labels = [text.get_text() for text in legend.get_texts()] if legend else []
+    wanted = ["skipped step: a gradient overflowed, no weight changed"]
+    assert labels == (wanted if skipped else [])
+    if skipped:
+        assert legend.legend_handles[0].get_color() == "tab:red"
 
 
 def test_too_little_learning_is_a_failure(tmp_path):
@@ -83,7 +113,7 @@ def test_too_little_learning_is_a_failure(tmp_path):
 def test_the_same_program_trains_on_a_cluster(tmp_path):
     plot = tmp_path / "digits.png"
     results = run_workers(
-        [*_EXAMPLE, "--output", str(plot)],
+        [*_EXAMPLE, "--output", str(plot), "--log-dir", str(tmp_path / "logs")],
         count=2,
         timeout=HANGS_AFTER,
         env=_QUIET,
@@ -93,6 +123,7 @@ def test_the_same_program_trains_on_a_cluster(tmp_path):
     chief, other = (result.output for result in results)
     _check_learnt_with_skips(chief)
     _check_png(plot)
+    _check_scalars(tmp_path / "logs", chief)
     # The chief reports; the others say one line, and have reached the same weights.
     accuracy = _table(chief)["accuracy on held-out digits"]
     assert f"worker 1 is done: accuracy {accuracy}" in other
@@ -120,7 +151,8 @@ def test_is_a_program_of_2020():
 def test_help_teaches():
     done = _run("--help")
     assert done.returncode == 0
-    for option in ("--epochs", "--initial-scale", "--growth-steps", "--output"):
+    options = ("--epochs", "--initial-scale", "--growth-steps", "--output", "--log-dir")
+    for option in options:
         assert option in done.stdout
     assert "TF_CONFIG" in done.stdout
 

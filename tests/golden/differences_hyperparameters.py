@@ -63,6 +63,13 @@ def error(name):
     return lambda recorded, case: {"error": name}
 
 
+def _assigned(recorded, case):
+    """Setting the loss scale to 2 is no error, and the inner optimizer has none."""
+    got = {"dtype": "float32", "shape": [], "v": 2.0}
+    inner = {"error": "AttributeError"}
+    return {"ok": {"get": {"ok": got}, "inner_get": inner, "step": {"ok": ANYTHING}}}
+
+
 def _with_scale(recorded, case):
     return {"ok": [*recorded["ok"], 4.0, 1]}
 
@@ -123,6 +130,7 @@ BEFORE = "`opt.weights` before the first step"
 ORDER = "The order of `get_weights` on the newer optimizers"
 NAMES = "Names of optimizer variables, and `opt.variables`, on Keras 3"
 DIR = "`dir(opt)` on Keras 3"
+ASSIGNED = "`opt.loss_scale = x`"
 
 DIFFERENCES = [
     # --- Which generation.
@@ -344,5 +352,11 @@ DIFFERENCES = [
         },
         families=("keras3",),
         row=DIR,
+    ),
+    _difference(
+        {"api": "stable", "attribute": "loss_scale", "case": "set"},
+        "a dynamic scale can be assigned",
+        _assigned,
+        row=ASSIGNED,
     ),
 ]

@@ -1,6 +1,6 @@
 """Old programs, migrated and run by Python alone, print what they print unmodified.
 
-`tests/test_programs.py` holds the unmodified ones under `tf-lso run` to the same record.
+`tests/old_programs` holds the unmodified ones under `tf-lso run` to the same record.
 """
 
 import concurrent.futures
@@ -10,8 +10,8 @@ import shutil
 
 import pytest
 
-from tests import test_programs
 from tests.migrate.programs import migrated
+from tests.old_programs import test_programs
 from tf_lso import cli
 
 _ALL = [
@@ -43,7 +43,7 @@ def started(request, tmp_path_factory):
 
 def _run(folder, name, cwd):
     program, *arguments = name.split()
-    return test_programs.run([str(folder / f"{program}.py"), *arguments], cwd)
+    return test_programs.run([str(folder / f"{program}.py"), *arguments], cwd, True)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,9 @@ class TestTheClass:
         assert str(inspect.signature(tf_lso.LossScaleOptimizer)) == (
             "(optimizer: Any, dynamic: bool = True, initial_scale: float | None = None, "
             "dynamic_growth_steps: int | None = None, *, name: str | None = None, "
-            "min_scale: float = 1.0, max_scale: float | None = None)"
+            "growth_factor: float = 2.0, backoff_factor: float = 0.5, "
+            "hysteresis: int = 1, min_scale: float = 1.0, "
+            "max_scale: float | None = None)"
         )
         assert parameters["optimizer"].default is inspect.Parameter.empty
 
@@ -153,7 +155,6 @@ def test_the_loss_scale_and_the_count_are_read_live(family, x):
     "name",
     [
         "dynamic",
-        "loss_scale",
         "dynamic_counter",
         "initial_scale",
         "dynamic_growth_steps",
@@ -738,11 +739,3 @@ def test_no_public_method_of_the_base_class_works_on_the_wrapper_alone(family):
         if not name.startswith("_") and not owner.__module__.startswith("tf_lso"):
             inherited.add(name)
     assert inherited <= works_on_what_ours_returns
-
-
-@pytest.mark.parametrize("api", ["stable", "experimental"])
-def test_setting_the_loss_scale_says_where_it_is_given(family, api):
-    optimizer = wrapped(family, api=api)
-    with pytest.raises(AttributeError, match=r"'loss_scale'.*5.*initial_scale=\.\.\."):
-        optimizer.loss_scale = 5
-    assert float(optimizer.loss_scale) == 8.0

@@ -12,7 +12,6 @@ import tf_keras
 import tf_lso
 from tests.families import FAMILIES
 from tf_lso.optimizers import table
-from tf_lso.optimizers.surface import hyperparameters
 
 OPTIMIZER_V2 = {
     name: facts.hyperparameters
@@ -62,7 +61,7 @@ class TestTheTable:
     @pytest.mark.parametrize("name", LEGACY)
     def test_gives_the_same_names_for_every_family(self, name):
         names = {
-            family: hyperparameters.delegated_names(getattr(module, name)())
+            family: tf_lso.LossScaleOptimizer(getattr(module, name)())._delegated
             for family, module in FAMILIES.items()
         }
         expected = {*OPTIMIZER_V2[name], "lr"}

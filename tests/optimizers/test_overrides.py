@@ -8,6 +8,7 @@ import tf_keras
 
 import tf_lso
 from tests.families import FAMILIES, STYLES, copies
+from tests.turns import in_turns
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
 LEGACY_METHODS = (
@@ -56,8 +57,9 @@ def test_none_are_overridden_in_tf_lso():
         assert type(tf_lso.LossScaleOptimizer(optimizers.SGD()))._overridden == set()
 
 
-@pytest.mark.parametrize("eager", [False, True], ids=["traced", "eager"])
-@pytest.mark.parametrize("name", LEGACY_METHODS)
+@pytest.mark.parametrize(
+    "family, name, eager", in_turns(2, FAMILIES, LEGACY_METHODS, (False, True))
+)
 def test_each_is_called_in_fit(family, name, eager):
     Counting, calls = counting(name)
     optimizer = Counting(FAMILIES[family].SGD(0.5), initial_scale=8.0)
@@ -144,7 +146,7 @@ CLIPPING = (
 )
 
 
-@pytest.mark.parametrize("cls", CLIPPING, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("family, cls", in_turns(2, FAMILIES, CLIPPING))
 def test_they_get_unscaled_gradients(family, cls):
     for eager in (False, True):
         optimizer = cls(FAMILIES[family].SGD(1.0), initial_scale=1024.0)
@@ -155,8 +157,7 @@ def test_they_get_unscaled_gradients(family, cls):
     assert float(optimizer.loss_scale) == 4.0
 
 
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("cls", CLIPPING, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("family, cls, style", in_turns(2, FAMILIES, CLIPPING, STYLES))
 def test_they_get_them_in_loops_too(family, cls, style):
     if style == "legacy" and cls in (InComputing, InMinimize):
         style = "minimize"  # only it calls these

@@ -9,15 +9,18 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES
+from tests.turns import in_turns
 
 OPTIMIZERS = ["SGD", "Adam", "RMSprop", "Adagrad"]
 # Compiled, the bare legacy one fails too: its operation has no kernel.
 CASES = [
-    (family, name)
-    for family in FAMILIES
-    for name in OPTIMIZERS
-    if (family, name) != ("legacy", "Adagrad")
+    case
+    for case in in_turns(2, FAMILIES, OPTIMIZERS)
+    if case.values != ("legacy", "Adagrad")
 ]
+
+
+BATCHES = [[3, 3], [3, 5, 3, 3]]
 
 
 def _trained(inner, wrap, batches, compiled, loop=False, known=False):
@@ -66,8 +69,7 @@ def test_batches_of_any_number_of_rows(family, name):
     np.testing.assert_allclose(ours, bare, rtol=1e-5)
 
 
-@pytest.mark.parametrize("loop", [True, False])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family, loop", in_turns(2, FAMILIES, [True, False]))
 def test_a_batch_that_is_known_to_have_one_row(family, loop):
     ours, bare = (
         _trained(
@@ -78,8 +80,7 @@ def test_a_batch_that_is_known_to_have_one_row(family, loop):
     np.testing.assert_allclose(ours, bare, rtol=1e-5)
 
 
-@pytest.mark.parametrize("batch", [[3, 3], [3, 5, 3, 3]])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family, batch", in_turns(2, FAMILIES, BATCHES))
 def test_rows_of_one_index(family, batch):
     """As without XLA: rows of one index are added up before they are squared."""
     compiled, plain = (

@@ -34,6 +34,7 @@ def used_by(usage, program):
             "mp.Policy('float32')\n"
             "mp.Policy('float32'); mp.set_policy(None)\n",
             [
+                ("tf.keras.mixed_precision.experimental", 1),
                 ("tf.keras.mixed_precision.experimental.Policy", 2),
                 ("tf.keras.mixed_precision.experimental.Policy", 3),
                 ("tf.keras.mixed_precision.experimental.set_policy", 3),
@@ -42,6 +43,18 @@ def used_by(usage, program):
         (
             "from tensorflow.keras.mixed_precision import LossScaleOptimizer\n",
             [("tf.keras.mixed_precision.LossScaleOptimizer", 1)],
+        ),
+        (
+            "import tensorflow.keras.mixed_precision.experimental as mp\n"
+            "from tensorflow.mixed_precision import experimental\n"
+            "from keras.mixed_precision.experimental import loss_scale_optimizer\n"
+            "from tensorflow.compat.v1.mixed_precision import experimental\n",
+            [
+                ("tf.keras.mixed_precision.experimental", 1),
+                ("tf.mixed_precision.experimental", 2),
+                ("tf.keras.mixed_precision.experimental.loss_scale_optimizer", 3),
+                ("tf.compat.v1.mixed_precision.experimental", 4),
+            ],
         ),
         (
             "import tensorflow as tf\n"
@@ -80,6 +93,13 @@ def test_the_report_names_each_old_name_its_places_and_todays_name():
     for word in ("a.py:3", "b.py:7", "b.py:9", *(one.name for one in used)):
         assert word in text
     assert "tf.keras.config.set_dtype_policy" in text
+
+
+def test_the_report_names_an_imported_module_and_what_has_it_today():
+    one = usage_lib.Used("a.py", 1, "tf.keras.mixed_precision.experimental")
+    text = usage_lib.report([one])
+    assert "used 1 old name:" in text and "a.py:1" in text
+    assert "today: no such module" in text
 
 
 def test_the_report_says_so_when_there_is_nothing():

@@ -7,6 +7,8 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests.families import FAMILIES
+from tf_lso.keras.mixed_precision import experimental
 
 NAN, INF = float("nan"), float("inf")
 
@@ -285,30 +287,33 @@ class TestSubclasses:
         assert [name for name, _ in scale.named_variables()] == ["value"]
         assert Halving.from_config(scale.get_config()).start == 8.0
 
-    def test_update_aggregated_calls_what_the_subclass_overrides(self):
-        scale = Halving(8.0)
-        scale.update_aggregated([])
-        assert float(scale()) == 4.0
+    def test_a_users_own_loss_scale_is_asked_by_the_optimizer(self, family):
+        x = tf.Variable(1.0)
+        optimizer = experimental.LossScaleOptimizer(
+            FAMILIES[family].SGD(0.5), Halving(8.0)
+        )
+        optimizer.apply_gradients([(tf.constant(1.0), x)])
+        assert (float(x), float(optimizer.loss_scale_state())) == (0.5, 4.0)
 
-    def test_a_subclass_of_dynamic_that_overrides_update_is_asked(self):
+    def test_a_subclass_of_dynamic_that_overrides_update_is_asked(self, family):
         class Stubborn(tf_lso.DynamicLossScale):
             def update(self, grads):
                 super().update(grads)
                 return None, tf.constant(True)
 
-        scale = Stubborn(8.0)
-        _, should_apply = scale.update_aggregated([tf.constant(NAN)])
-        assert bool(should_apply)
+        x, scale = tf.Variable(1.0), Stubborn(8.0)
+        optimizer = experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.5), scale)
+        optimizer.apply_gradients([(tf.constant(NAN), x)])
+        assert np.isnan(float(x))
         assert float(scale()) == 4.0
 
-    def test_update_aggregated_equals_update(self):
+    def test_advancing_equals_updating(self):
         first, second = tf_lso.DynamicLossScale(8.0, 2), tf_lso.DynamicLossScale(8.0, 2)
         for value in (1.0, 1.0, NAN, 1.0):
-            gradient = [tf.constant(value), None]
-            assert bool(first.update(gradient)[1]) == bool(
-                second.update_aggregated(gradient)[1]
-            )
+            verdict = first.update([tf.constant(value), None])[1]
+            second.advance(verdict)
             assert float(first()) == float(second())
+            assert int(first._num_good_steps) == int(second._num_good_steps)
 
 
 def test_a_saver_of_tensorflow_1_reads_checkpoints_of_the_real_classes(tmp_path):

@@ -680,8 +680,9 @@ def test_a_trace_that_failed_leaves_nothing_behind(optimizer, x):
     assert kept
 
 
-@pytest.mark.parametrize("seed", range(0, 90, 3))
+@pytest.mark.parametrize("seed", range(0, 90, 9))
 def test_random_programs_are_right_or_refused(family, seed):
+    seed += 3 * list(FAMILIES).index(family)  # each family has its own
     assert mixed_programs.run(family, seed) in ("right", "refused")
 
 

@@ -124,57 +124,72 @@ class TestOnce:
         assert len(warnings.records) == 2
 
 
+def stepper(scale, **arguments):
+    """Return a function that takes so many steps with a gradient of `value`."""
+    optimizer = tf_lso.LossScaleOptimizer(
+        tf.keras.optimizers.SGD(0.1), initial_scale=scale, **arguments
+    )
+    x = tf.Variable(1.0, name="x")
+
+    def step(value, times=1):
+        for _ in range(times):
+            optimizer.apply_gradients([(tf.convert_to_tensor(value), x)])
+
+    step.optimizer = optimizer
+    return step
+
+
 class TestAStuckScale:
     def test_is_reported_in_eager_mode_with_scale_and_remedy(self, warnings):
-        scale = tf_lso.DynamicLossScale(1.0)
-        update(scale, NAN)
+        step = stepper(1.0)
+        step(NAN)
         (line,) = stuck_reports(warnings.text)
         assert "1.0 (steps in a row: 1)" in line
         assert "learning rate" in line and "min_scale" in line
 
     def test_is_not_reported_before_the_scale_is_at_its_floor(self, warnings):
-        scale = tf_lso.DynamicLossScale(4.0)
-        update(scale, NAN, 2)
-        assert float(scale()) == 1.0
+        step = stepper(4.0)
+        step(NAN, 2)
+        assert float(step.optimizer.loss_scale) == 1.0
         assert not stuck_reports(warnings.text)
 
     def test_is_reported_at_the_1st_10th_and_100th_step(self, warnings):
-        scale = tf_lso.DynamicLossScale(1.0)
+        step = stepper(1.0)
         reported = []
-        for step in range(1, 121):
+        for number in range(1, 121):
             before = len(stuck_reports(warnings.text))
-            update(scale, NAN)
+            step(NAN)
             if len(stuck_reports(warnings.text)) > before:
-                reported.append(step)
+                reported.append(number)
         assert reported == [1, 10, 100]
 
     def test_counts_from_one_again_after_a_finite_step_that_grows(self, warnings):
-        scale = tf_lso.DynamicLossScale(1.0, 1)
-        update(scale, NAN, 3)
-        update(scale, 1.0)
-        update(scale, NAN, 2)
+        step = stepper(1.0, dynamic_growth_steps=1)
+        step(NAN, 3)
+        step(1.0)
+        step(NAN, 2)
         assert len(stuck_reports(warnings.text)) == 2
 
     def test_counts_steps_in_a_row_only(self, warnings):
-        scale = tf_lso.DynamicLossScale(1.0, 1000)
+        step = stepper(1.0, dynamic_growth_steps=1000)
         for _ in range(9):
-            update(scale, NAN)
-            update(scale, 1.0)
-        update(scale, NAN)
+            step(NAN)
+            step(1.0)
+        step(NAN)
         assert "steps in a row: 10" not in warnings.text
 
     def test_uses_the_floor_that_was_set(self, warnings):
-        scale = tf_lso.DynamicLossScale(1.0, min_loss_scale=0.5)
-        update(scale, NAN)
+        step = stepper(1.0, min_scale=0.5)
+        step(NAN)
         assert not stuck_reports(warnings.text)
-        update(scale, NAN)
+        step(NAN)
         assert "0.5 (steps in a row: 1)" in warnings.text
 
     def test_is_reported_from_within_a_graph(self, capfd):
-        scale = tf_lso.DynamicLossScale(1.0)
-        step = tf.function(lambda gradient: scale.update([gradient])[1])
+        step = stepper(1.0)
+        traced = tf.function(step)
         for _ in range(12):
-            step(tf.constant(NAN))
+            traced(tf.constant(NAN))
         lines = stuck_reports(capfd.readouterr().err)
         assert len(lines) == 2
         assert "steps in a row: 1)" in lines[0]
@@ -182,10 +197,36 @@ class TestAStuckScale:
 
     def test_is_reported_through_an_optimizer(self, family, warnings):
         optimizer = wrapped(family, scale=1.0)
-        x = tf.Variable(1.0)
+        x = tf.Variable(1.0, name="x")
         optimizer.minimize(lambda: x * NAN, [x])
-        assert len(stuck_reports(warnings.text)) == 1
+        (line,) = stuck_reports(warnings.text)
+        assert "Not finite: x (nan)." in line
         assert float(x) == 1.0
+
+    def test_names_the_first_variables_and_no_more(self, capfd):
+        optimizer = wrapped("keras3", scale=1.0)
+        variables = [tf.Variable(1.0, name=f"v{i}") for i in range(9)]
+
+        @tf.function
+        def step(gradients):
+            optimizer.apply_gradients(zip(gradients, variables))
+
+        step(
+            [tf.constant(INF if i % 2 else 1.0) for i in range(8)] + [tf.constant(NAN)]
+        )
+        (line,) = stuck_reports(capfd.readouterr().err)
+        assert "Not finite: v1 (inf), v3 (inf), v5 (inf), v7 (inf), v8 (nan)." in line
+
+    def test_is_told_by_the_next_eager_read_where_xla_cannot_print(self, warnings):
+        step = stepper(1.0)
+        compiled = tf.function(step, jit_compile=True)
+        compiled(tf.constant(NAN))
+        assert not stuck_reports(warnings.text)
+        assert int(step.optimizer.skipped_steps) == 1
+        (line,) = stuck_reports(warnings.text)
+        assert "1.0 (steps in a row: 1). Not finite: x (nan)." in line
+        assert bool(step.optimizer.last_step_skipped)
+        assert len(stuck_reports(warnings.text)) == 1  # once for each skipped step
 
     def test_does_not_keep_xla_from_compiling(self, family):
         optimizer = wrapped(family, scale=1.0)
@@ -201,9 +242,8 @@ class TestAStuckScale:
 
     def test_is_reported_once_for_all_replicas(self, mirrored2, capfd):
         with mirrored2.scope():
-            scale = tf_lso.DynamicLossScale(1.0)
-        step = tf.function(lambda: tf.identity(scale.update([tf.constant(NAN)])[1]))
-        mirrored2.run(step)
+            step = stepper(1.0)
+        mirrored2.run(tf.function(lambda: step(tf.constant(NAN))))
         assert len(stuck_reports(capfd.readouterr().err)) == 1
 
 
@@ -249,12 +289,9 @@ class TestADamagedScale:
 
 
 def overflow(traced):
-    scale = tf_lso.DynamicLossScale(1.0)
-
-    def step():
-        update(scale, NAN, times=30)
-
-    (tf.function(step, autograph=False) if traced else step)()
+    step = stepper(1.0)
+    run = tf.function(step, autograph=False) if traced else step
+    run(tf.constant(NAN), times=30)
 
 
 class TestTheLoggerIsTensorFlows:

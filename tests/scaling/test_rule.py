@@ -22,12 +22,15 @@ class Model:
     initial: float
     growth: int
     factor: float
+    backoff: float | None
+    patience: int
     floor: float
     cap: float
 
     def __post_init__(self):
         self.scale = np.float32(self.initial)
         self.count = 0
+        self.bad = 0
 
     def step(self, finite):
         with np.errstate(all="ignore"):
@@ -35,6 +38,7 @@ class Model:
 
     def _step(self, finite):
         scale = np.float32(self.scale)
+        self.bad = 0 if finite else self.bad + 1
         if not (np.isfinite(scale) and scale > 0):
             self.scale, self.count = np.float32(self.initial), 0
             return
@@ -49,7 +53,12 @@ class Model:
                 self.scale = candidate
             return
         self.count = 0
-        candidate = np.float32(scale / factor)
+        if self.bad < self.patience:
+            return
+        if self.backoff is None:
+            candidate = np.float32(scale / factor)
+        else:
+            candidate = np.float32(scale * np.float32(self.backoff))
         if not np.isfinite(candidate):
             candidate = scale
         self.scale = max(candidate, np.float32(self.floor))
@@ -63,7 +72,9 @@ def rules(draw):
     return rule_lib.ScaleRule(
         initial_scale=draw(st.floats(floor, cap, width=32)),
         growth_steps=draw(st.integers(1, 4)),
-        factor=draw(st.sampled_from([2.0, 4.0, 3.0, 1.5, 10.0, 1.0])),
+        growth_factor=draw(st.sampled_from([2.0, 4.0, 3.0, 1.5, 10.0, 1.0])),
+        backoff_factor=draw(st.sampled_from([None, None, 0.5, 0.25, 0.75, 0.0625])),
+        hysteresis=draw(st.sampled_from([1, 1, 2, 3])),
         min_scale=floor,
         max_scale=draw(st.sampled_from([cap, FLOAT32_MAX])),
     )
@@ -72,22 +83,24 @@ def rules(draw):
 def next_float32(rule, state, finite):
     """The next state, its scale in float32 as the variable holds it."""
     with np.errstate(over="ignore", under="ignore"):
-        scale, count = rule_lib.next_state(rule, state, finite)
-    return rule_lib.ScaleState(np.float32(scale), count)
+        scale, count, skipped = rule_lib.next_state(rule, state, finite)
+    return rule_lib.ScaleState(np.float32(scale), count, skipped)
 
 
 def model_of(rule):
     return Model(
         rule.initial_scale,
         rule.growth_steps,
-        rule.factor,
+        rule.growth_factor,
+        rule.backoff_factor,
+        rule.hysteresis,
         rule.min_scale,
         rule.max_scale,
     )
 
 
 def start_of(rule):
-    return rule_lib.ScaleState(np.float32(rule.initial_scale), 0)
+    return rule_lib.ScaleState(np.float32(rule.initial_scale), 0, 0)
 
 
 @settings(max_examples=300, deadline=None)
@@ -97,7 +110,7 @@ def test_the_rule_and_the_model_agree_step_by_step(rule, verdicts):
     for finite in verdicts:
         model.step(finite)
         state = next_float32(rule, state, finite)
-        assert state == (model.scale, model.count)
+        assert state[:2] == (model.scale, model.count)
 
 
 @settings(max_examples=200, deadline=None)
@@ -128,12 +141,12 @@ def test_one_step_from_any_state_that_a_checkpoint_may_hold(rule, scale, count, 
     model.scale, model.count = np.float32(scale), count
     model.step(finite)
     state = next_float32(rule, rule_lib.ScaleState(np.float32(scale), count), finite)
-    assert state == (model.scale, model.count)
+    assert state[:2] == (model.scale, model.count)
     assert np.isfinite(state.scale) and state.scale > 0
     assert state.count < rule.growth_steps
     before = rule_lib.ScaleState(np.float32(scale), count)
     if rule_lib.only_counts(rule, before, finite):
-        assert state == (before.scale, count + 1)
+        assert state[:2] == (before.scale, count + 1)
     else:
         assert state.count == 0
 
@@ -156,37 +169,48 @@ class TestTheDefaults:
     rule = rule_lib.ScaleRule()
 
     def test_are_those_of_tensorflow(self):
-        assert self.rule == rule_lib.ScaleRule(2.0**15, 2000, 2.0, 1.0, FLOAT32_MAX)
+        assert self.rule == rule_lib.ScaleRule(
+            2.0**15, 2000, 2.0, None, 1, 1.0, FLOAT32_MAX
+        )
 
     @pytest.mark.parametrize("finite", [True, False])
     def test_move_as_in_tensorflow(self, finite):
         state = rule_lib.next_state(
             self.rule, rule_lib.ScaleState(np.float32(64), 1999), finite
         )
-        assert state == ((128.0, 0) if finite else (32.0, 0))
+        assert state == ((128.0, 0, 0) if finite else (32.0, 0, 1))
 
     def test_do_not_grow_one_step_before(self):
         state = rule_lib.next_state(
             self.rule, rule_lib.ScaleState(np.float32(64), 1998), True
         )
-        assert state == (64.0, 1999)
+        assert state == (64.0, 1999, 0)
 
     def test_hold_the_scale_at_one(self):
         state = rule_lib.next_state(
             self.rule, rule_lib.ScaleState(np.float32(1), 7), False
         )
-        assert state == (1.0, 0)
+        assert state == (1.0, 0, 1)
 
     def test_do_not_grow_to_infinity(self):
         top = np.float32(2.0**127)
         state = next_float32(self.rule, rule_lib.ScaleState(top, 1999), True)
-        assert state == (top, 0)
+        assert state == (top, 0, 0)
+
+
+def test_hysteresis_waits_for_skipped_steps_in_a_row():
+    rule = rule_lib.ScaleRule(16.0, 100, hysteresis=3)
+    state, scales = start_of(rule), []
+    for finite in [False, False, True, False, False, False, False, True, False]:
+        state = rule_lib.next_state(rule, state, finite)
+        scales.append(float(state.scale))
+    assert scales == [16, 16, 16, 16, 16, 8, 4, 4, 4]
 
 
 def test_a_restored_count_above_the_growth_steps_grows_at_the_next_step():
     rule = rule_lib.ScaleRule(growth_steps=10)
     state = rule_lib.ScaleState(np.float32(4), 500)
-    assert rule_lib.next_state(rule, state, True) == (8.0, 0)
+    assert rule_lib.next_state(rule, state, True) == (8.0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -208,17 +232,19 @@ def test_which_scales_are_usable(scale, usable):
 
 def test_a_rule_and_a_state_do_not_change():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        rule_lib.ScaleRule().factor = 3.0
+        rule_lib.ScaleRule().growth_factor = 3.0
     state = rule_lib.ScaleState(8.0, 1)
     rule_lib.next_state(rule_lib.ScaleRule(), state, False)
-    assert state == (8.0, 1)
+    assert state == (8.0, 1, 0)
 
 
 def dynamic(rule):
     return tf_lso.DynamicLossScale(
         rule.initial_scale,
         rule.growth_steps,
-        rule.factor,
+        rule.growth_factor,
+        backoff_factor=rule.backoff_factor,
+        hysteresis=rule.hysteresis,
         min_loss_scale=rule.min_scale,
         max_loss_scale=rule.max_scale,
     )
@@ -226,9 +252,12 @@ def dynamic(rule):
 
 RULES = {
     "halves": rule_lib.ScaleRule(8.0, 3),
-    "limits": rule_lib.ScaleRule(8.0, 1, 2.0, 0.5, 32.0),
-    "thirds": rule_lib.ScaleRule(9.0, 2, 3.0, 0.1),
-    "odd": rule_lib.ScaleRule(7.0, 2, 1.7, 0.3, 1000.0),
+    "limits": rule_lib.ScaleRule(8.0, 1, min_scale=0.5, max_scale=32.0),
+    "thirds": rule_lib.ScaleRule(9.0, 2, 3.0, min_scale=0.1),
+    "odd": rule_lib.ScaleRule(7.0, 2, 1.7, min_scale=0.3, max_scale=1000.0),
+    "backs_off": rule_lib.ScaleRule(8.0, 3, 4.0, 0.125, min_scale=0.01),
+    "waits": rule_lib.ScaleRule(2.0**20, 3, hysteresis=3),
+    "waits_and_grows": rule_lib.ScaleRule(2.0**20, 1, hysteresis=2),
     "top": rule_lib.ScaleRule(2.0**125, 1),
     "no_move": rule_lib.ScaleRule(5.0, 1, 1.0),
 }
@@ -250,7 +279,7 @@ def test_the_variables_move_as_the_model_says(name, traced):
         model.step(finite)
         assert bool(verdict) == finite
         # Graphs multiply by the reciprocal of a constant instead of dividing by it.
-        exact = not traced or rule.factor in (1.0, 2.0)
+        exact = not traced or rule.growth_factor in (1.0, 2.0, 4.0)
         assert float(loss_scale()) == pytest.approx(
             float(model.scale), rel=0 if exact else 1e-5, abs=0
         )

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, wrapped
-from tf_lso.scaling import loss_scale as loss_scale_lib
+from tf_lso.scaling import finite as finite_lib
 
 INF = float("inf")
 
@@ -15,13 +15,13 @@ INF = float("inf")
 def judged(monkeypatch):
     """How many tensors each step judges that are still scaled."""
     seen = []
-    update = loss_scale_lib.DynamicLossScale.update_scaled
+    original = finite_lib.unscaled_are_finite
 
-    def update_scaled(self, tensors, scale):
+    def unscaled_are_finite(tensors, scale):
         seen.append(len(tensors))
-        return update(self, tensors, scale)
+        return original(tensors, scale)
 
-    monkeypatch.setattr(loss_scale_lib.DynamicLossScale, "update_scaled", update_scaled)
+    monkeypatch.setattr(finite_lib, "unscaled_are_finite", unscaled_are_finite)
     return seen
 
 
@@ -63,6 +63,34 @@ def test_one_that_was_changed_keeps_the_others_from_waiting(family, judged):
 
     assert run(wrapped(family, "SGD", 0.5), one)[:2] == ([-0.5, 1.0], 1.5)
     assert judged == []
+
+
+def test_a_copy_of_a_gradient_is_judged_as_it_is(family, judged):
+    """Nothing is known of a tensor but its identity, so no copy passes for unscaled."""
+
+    def copied(gradients):
+        return [tf.identity(gradient) for gradient in gradients]
+
+    assert run(wrapped(family, "SGD", 0.5), copied)[:2] == ([-0.5, 1.0], 1.5)
+    assert judged == []
+
+
+def test_no_gradient_carries_a_mark(family):
+    """A mark on a tensor would go along where anything else copies its attributes."""
+    optimizer, marks = wrapped(family, "SGD", 0.5), []
+    table = tf.Variable(tf.ones([4, 2]))
+    optimizer.build([table])
+    slices = tf.IndexedSlices(tf.ones([2, 2]), tf.constant([1, 1]), tf.constant([4, 2]))
+
+    def step():
+        gradients = optimizer.get_unscaled_gradients([slices])
+        optimizer.apply_gradients(zip(gradients, [table]))
+        for operation in tf.compat.v1.get_default_graph().get_operations():
+            for tensor in operation.outputs:
+                marks.extend(name for name in vars(tensor) if "tf_lso" in name)
+
+    tf.function(step).get_concrete_function()
+    assert marks == []
 
 
 def test_a_loss_scale_that_judges_in_its_own_way_sees_unscaled_gradients(
@@ -118,50 +146,53 @@ def test_xla_runs_one_branch(family):
 # --- Under a strategy.
 
 
-def run_on_two(strategy, optimizer, variable, values, scale=8.0):
-    """The value on each replica after a step with a gradient of each."""
+def step_on_two(strategy, optimizer, variable):
+    """A traced step: the gradients of the replicas -> the values there after it."""
 
     @tf.function
     def step(value):
-        gradients = optimizer.get_unscaled_gradients([value * scale])
+        gradients = optimizer.get_unscaled_gradients([value * optimizer.loss_scale])
         optimizer.apply_gradients(zip(gradients, [variable]))
 
-    value = strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(values[context.replica_id_in_sync_group])
-    )
-    strategy.run(step, args=(value,))
-    return [v.numpy() for v in strategy.experimental_local_results(variable)]
+    def on_both(values):
+        value = strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(values[context.replica_id_in_sync_group])
+        )
+        strategy.run(step, args=(value,))
+        return [v.numpy() for v in strategy.experimental_local_results(variable)]
+
+    return on_both
 
 
-@pytest.mark.parametrize(
-    "values, scale, applied",
-    [
-        ((1.0, 2.0), 8.0, 3.0),
-        # Times the scale, each is finite, but not their sum, which nobody asks for.
-        ((4e37, 4e37), 8.0, 8e37),
-        ((-4e37, -4e37), 8.0, -8e37),
-        ((4e37, -4e37), 8.0, 0.0),
-        # Times the scale, the sum is finite, which it is not without.
-        ((2e38, 2e38), 0.5, None),
-        ((2e38, 1e38), 0.5, 3e38),
-        ((2e38, 2e38), 1.0, None),
-        ((1.0, float("nan")), 8.0, None),
-        ((-INF, 1.0), 8.0, None),
-        ((INF, -INF), 8.0, None),
-    ],
-    ids=str,
-)
-def test_sums_are_of_unscaled_gradients(
-    family, judged, mirrored2, values, scale, applied
-):
+# The gradients of two replicas, the scale, and the sum that is applied.
+SUMS = [
+    ((1.0, 2.0), 8.0, 3.0),
+    # Times the scale, each is finite, but not their sum, which nobody asks for.
+    ((4e37, 4e37), 8.0, 8e37),
+    ((-4e37, -4e37), 8.0, -8e37),
+    ((4e37, -4e37), 8.0, 0.0),
+    # Times the scale, the sum is finite, which it is not without.
+    ((2e38, 2e38), 0.5, None),
+    ((2e38, 1e38), 0.5, 3e38),
+    ((2e38, 2e38), 1.0, None),
+    ((1.0, float("nan")), 8.0, None),
+    ((-INF, 1.0), 8.0, None),
+    ((INF, -INF), 8.0, None),
+]
+
+
+def test_sums_are_of_unscaled_gradients(family, judged, mirrored2):
     with mirrored2.scope():
         variable = tf.Variable(0.0)
-        optimizer = tf_lso.LossScaleOptimizer(
-            FAMILIES[family].SGD(0.5), initial_scale=scale, min_scale=0.25
-        )
-    after = run_on_two(mirrored2, optimizer, variable, values, scale)
-    np.testing.assert_allclose(after, [-0.5 * (applied or 0.0)] * 2, rtol=1e-6)
-    assert float(optimizer.loss_scale) == (scale / 2 if applied is None else scale)
+        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.5), min_scale=0.25)
+    step = step_on_two(mirrored2, optimizer, variable)
+    for values, scale, applied in SUMS:
+        variable.assign(0.0)
+        optimizer.loss_scale_state._current_loss_scale.assign(scale)
+        expected = [-0.5 * (applied or 0.0)] * 2
+        np.testing.assert_allclose(step(values), expected, 1e-6, err_msg=f"{values}")
+        left = scale / 2 if applied is None else scale
+        assert float(optimizer.loss_scale) == left, values
     assert judged == []
 
 
@@ -173,7 +204,7 @@ def test_what_a_user_does_before_the_sum_sees_unscaled_gradients(mirrored2):
     with mirrored2.scope():
         variable = tf.Variable(10.0)
         optimizer = tf_lso.LossScaleOptimizer(Own(0.5), initial_scale=8.0)
-    assert run_on_two(mirrored2, optimizer, variable, (3.0, 0.5)) == [9.25] * 2
+    assert step_on_two(mirrored2, optimizer, variable)((3.0, 0.5)) == [9.25] * 2
 
 
 def test_what_sums_in_a_users_way_sees_unscaled_gradients(family, mirrored2):
@@ -190,7 +221,7 @@ def test_what_sums_in_a_users_way_sees_unscaled_gradients(family, mirrored2):
     with mirrored2.scope():
         variable = tf.Variable(10.0)
         optimizer = tf_lso.LossScaleOptimizer(Own(0.5), initial_scale=8.0)
-    assert run_on_two(mirrored2, optimizer, variable, (3.0, 0.5)) == [9.25] * 2
+    assert step_on_two(mirrored2, optimizer, variable)((3.0, 0.5)) == [9.25] * 2
 
 
 @pytest.mark.parametrize("verdict", [True, False, np.False_, 0, 1])

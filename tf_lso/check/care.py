@@ -1,11 +1,11 @@
-"""Whether a program itself takes care that a use does not make it fail."""
+"""Whether the program itself keeps a use from making it fail."""
 
 import ast
 import dataclasses
 
 from tf_lso.check.findings import FAILURES
 from tf_lso.programs import branches
-from tf_lso.programs.guards import Branch, Caught, asked_for
+from tf_lso.programs.guards import Branch, Caught, Guard, asked_for
 from tf_lso.programs.scopes import FUNCTION, Program, Site
 from tf_lso.programs.values import Value, Values
 from tf_lso.programs.verdict import UNSURE, Verdict
@@ -14,7 +14,7 @@ _INSTALL = "tf_lso.install"
 
 
 class Care:
-    """Answers, for the uses of one program, what takes care of them."""
+    """Says what takes care of the uses of one program."""
 
     def __init__(self, program: Program, values: Values) -> None:
         self._values = values
@@ -35,12 +35,12 @@ class Care:
     def of(
         self, site: Site, verdict: Verdict, value: Value | None, asked: str
     ) -> tuple[Verdict, bool]:
-        """Return the verdict, with what care adds to it, and whether it is guarded.
+        """Return the verdict, with what the guard adds, and whether the use is guarded.
 
         Args:
           site: where the use stands.
-          verdict: what is to be said of it.
-          value: what is used, where that was resolved.
+          verdict: the verdict on it.
+          value: what is used, if that is known.
           asked: the attribute, where `hasattr` may have asked for it, or "".
         """
         if verdict.status not in FAILURES:
@@ -55,8 +55,10 @@ class Care:
             return _add(verdict, why, UNSURE), False
         return verdict, False
 
-    def _reason(self, site, verdict, value, asked):
-        """Returns why the use does not fail, or ""."""
+    def _reason(
+        self, site: Site, verdict: Verdict, value: Value | None, asked: str
+    ) -> str:
+        """Return why the use does not fail, or ""."""
         for guard in site.guards:
             if isinstance(guard, Caught):
                 if verdict.error and guard.catches(verdict.error):
@@ -73,17 +75,17 @@ class Care:
             return "tf_lso.install() comes first"
         return ""
 
-    def _depends(self, guard):
+    def _depends(self, guard: Guard) -> bool:
         if not isinstance(guard, Branch):
             return False
         found = branches.outcome(guard.test, guard.scope, self._values)
         return found == branches.DEPENDS
 
 
-def _place(site):
+def _place(site: Site) -> tuple[int, int, int]:
     return site.cell or 0, site.node.lineno, site.node.col_offset
 
 
-def _add(verdict, sentence, status=None):
+def _add(verdict: Verdict, sentence: str, status: str | None = None) -> Verdict:
     today = f"{verdict.today} {sentence}"
     return dataclasses.replace(verdict, status=status or verdict.status, today=today)

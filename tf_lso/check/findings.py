@@ -1,11 +1,46 @@
 """What the check reports."""
 
 import dataclasses
+from typing import NamedTuple
 
 from tf_lso.programs.sources import Unreadable
-from tf_lso.programs.verdict import BREAKS, WRONG, Verdict
+from tf_lso.programs.verdict import BREAKS, LABELS, WRONG, Verdict
 
 FAILURES = (WRONG, BREAKS)
+IMPORT, ATTRIBUTE, METHOD, NOTE = "import", "attribute", "method", "note"
+CONSTRUCTOR = "constructor"
+
+
+class Use(NamedTuple):
+    """A use, before its file is known. `offset` counts bytes of the line."""
+
+    cell: int | None
+    line: int
+    offset: int
+    kind: str
+    guarded: bool
+    verdict: Verdict
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """The position, for sorting."""
+        return self.cell or 0, self.line, self.offset
+
+    def rank(self) -> tuple[object, ...]:
+        """Return the rank. Of several at one position, the first one counts.
+
+        A name stands for all that it is ever bound to. So a path without a replacement is
+        often wrong, and comes last. The longer name wins: `getattr(a, "b").c` is about c.
+        """
+        verdict = self.verdict
+        return (
+            self.guarded,
+            verdict.replacement is None,
+            list(LABELS).index(verdict.status),
+            -len(verdict.name),
+            verdict.name,
+            verdict.today,  # the order of sets differs from run to run
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +55,7 @@ class Finding:
       kind: "import", "attribute", "constructor", "method" or "note".
       code: the source line, stripped.
       guarded: whether the program itself takes care that it does not fail.
-      verdict: what is to be said of it.
+      verdict: the verdict on it.
     """
 
     file: str

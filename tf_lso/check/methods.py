@@ -11,7 +11,7 @@ from tf_lso.programs.values import Value, optimizer_of
 from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, Verdict
 
 _TENSORFLOW = lookup.FRAMEWORKS | {"tf_lso", "tensorflow_addons"}
-# A file that imports one of these and no TensorFlow has another library's optimizers.
+# A file that imports one of these, but not TensorFlow, has that library's optimizers.
 _OTHERS = {
     "torch",
     "apex",
@@ -32,7 +32,7 @@ _OPTIMIZER_NAMES = {"optimizer", "opt"}
 
 
 def of_name(name: str, status: str = BREAKS) -> Verdict:
-    """Return what is to be said of a method or property of that name."""
+    """Return the verdict on a method or property of that name."""
     method = names.METHODS[name]
     return Verdict(
         f"LossScaleOptimizer.{name}",
@@ -44,7 +44,7 @@ def of_name(name: str, status: str = BREAKS) -> Verdict:
     )
 
 
-def _unsure(name, why):
+def _unsure(name: str, why: str) -> Verdict:
     verdict = of_name(name, UNSURE)
     return dataclasses.replace(verdict, today=f"{verdict.today} {why}", error="")
 
@@ -56,7 +56,7 @@ def of_access(
     program: Program,
     legacy: bool,
 ) -> Verdict | None:
-    """Return what is to be said of `….name`, or None where it is no use.
+    """Return the verdict on `….name`, or None if it is no use.
 
     Args:
       node: the attribute access; its name is one of `names.METHODS`.
@@ -73,7 +73,7 @@ def of_access(
     tf_keras = {v for v in instances if lookup.in_tf_keras(v.path)}
     known = {v for v in instances if optimizer_of(v)} - tf_keras
     overridden = _is_own(node, scope)
-    others = instances - known - tf_keras  # policies, loss scales
+    others = instances - known - tf_keras  # policies and loss scales
     if overridden or (not known and (ours or others)):
         return None
     if known:
@@ -86,7 +86,7 @@ def of_access(
     if program.packages & _OTHERS and not program.packages & _TENSORFLOW:
         return None
     if not names.METHODS[name].breaks and name in program.stored:
-        return None  # one of the program's own objects, and nothing lost if not
+        return None  # probably the program's own object; if not, it works
     if seen == names.ANYWHERE or (seen == names.CALLED and called):
         return _of_stranger(name, seen, program, legacy)
     if name == "loss_scale" and last_name(node.value) in _OPTIMIZER_NAMES:
@@ -95,8 +95,8 @@ def of_access(
     return None
 
 
-def _of_stranger(name, seen, program, legacy):
-    """Answers for an object of which nothing is known."""
+def _of_stranger(name: str, seen: str, program: Program, legacy: bool) -> Verdict:
+    """Return the verdict for an object of which nothing is known."""
     if not program.packages & _TENSORFLOW and seen == names.CALLED:
         return _unsure(name, "No TensorFlow is imported here.")
     if seen == names.CALLED and (name in program.stored or _is_defined(name, program)):
@@ -106,18 +106,25 @@ def _of_stranger(name, seen, program, legacy):
     return of_name(name)
 
 
-def _is_defined(name, program):
+def _is_defined(name: str, program: Program) -> bool:
     return any(scope.kind == CLASS and name in scope.names for scope in program.scopes)
 
 
-def _is_own(node, scope):
+def _is_own(node: ast.Attribute, scope: Scope) -> bool:
     """Whether the object is `self`, and its class has the method itself."""
-    function = scope.enclosing(FUNCTION)
-    while function is not None and function.parent.kind != CLASS:
-        function = function.parent.enclosing(FUNCTION)
+    owner: Scope | None = scope
+    while owner is not None and not (
+        owner.kind == FUNCTION and _is_class(owner.parent)
+    ):
+        owner = owner.parent
     return (
-        function is not None
+        owner is not None
+        and owner.parent is not None
         and isinstance(node.value, ast.Name)
         and node.value.id in ("self", "cls")
-        and node.attr in function.parent.names
+        and node.attr in owner.parent.names
     )
+
+
+def _is_class(scope: Scope | None) -> bool:
+    return scope is not None and scope.kind == CLASS

@@ -1,9 +1,10 @@
 """One file: read, and looked through for uses of the old API."""
 
-from tf_lso.check.findings import Finding
+from tf_lso.check.findings import Finding, Use
 from tf_lso.check.rules import uses
 from tf_lso.programs import lookup, notebooks, sources
 from tf_lso.programs.sources import Failure, Unreadable
+from tf_lso.programs.texts import Text
 
 
 def check(path: str) -> tuple[list[Finding], list[Unreadable]]:
@@ -24,7 +25,7 @@ def check(path: str) -> tuple[list[Finding], list[Unreadable]]:
         return [], [sources.unreadable(path, Failure(None, error, data))]
 
 
-def _check(path, data):
+def _check(path: str, data: bytes) -> tuple[list[Finding], list[Unreadable]]:
     is_notebook = path.lower().endswith(".ipynb")
     try:
         read = sources.parsed(notebooks.cells(data) if is_notebook else [(None, data)])
@@ -38,7 +39,7 @@ def _check(path, data):
     return [_finding(path, use, read.texts[use.cell]) for use in found], unreadable
 
 
-def _finding(path, use, text):
+def _finding(path: str, use: Use, text: Text) -> Finding:
     column = text.offset(use.line, use.offset) - text.starts[use.line - 1] + 1
     return Finding(
         path,

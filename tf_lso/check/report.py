@@ -3,12 +3,12 @@
 import dataclasses
 from typing import Any, TextIO
 
+from tf_lso.check import annotations
 from tf_lso.check.findings import Finding, Outcome
 from tf_lso.programs import printing
-from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, WRONG
+from tf_lso.programs.verdict import BREAKS, LABELS, UNSURE, WORKS, WRONG
 
-_COLOURS = {WRONG: "31", BREAKS: "31", WORKS: "32", UNSURE: "33"}
-_LABELS = {WRONG: "trains wrong, silently"}
+_COLORS = {WRONG: "31", BREAKS: "31", WORKS: "32", UNSURE: "33"}
 _GUARDED = "guarded"
 _ADVICE = (
     "To run it unmodified: tf-lso run SCRIPT. Or put `import tf_lso; tf_lso.install()` "
@@ -16,11 +16,10 @@ _ADVICE = (
 )
 
 
-def _shown(finding: Finding, first: int | None, colours):
-    """Returns a finding as text; `first` is the line that said the same before."""
+def _shown(finding: Finding, first: int | None, printer: printing.Printer) -> str:
+    """Return a finding as text; `first` is the line that said the same before."""
     verdict = finding.verdict
-    label = _LABELS.get(verdict.status, verdict.status)
-    status = printing.paint(label, _COLOURS[verdict.status], colours)
+    status = printer.paint(LABELS[verdict.status], _COLORS[verdict.status])
     status += f" ({_GUARDED})" if finding.guarded else ""
     where = printing.place(finding.file, finding.cell, finding.line, finding.column)
     text = f"{where}: {status}  {verdict.name}\n"
@@ -28,11 +27,11 @@ def _shown(finding: Finding, first: int | None, colours):
         text += f"    {finding.code}\n"
     if first:
         return text + f"    as in line {first}\n"
-    text += printing.paragraph("today", verdict.today)
+    text += printer.paragraph("today", verdict.today)
     new = f"{verdict.replacement}: " if verdict.replacement else ""
-    text += printing.paragraph("tf_lso", new + verdict.tf_lso)
+    text += printer.paragraph("tf_lso", new + verdict.tf_lso)
     if verdict.current not in ("", verdict.name):
-        text += printing.paragraph("now", verdict.current)
+        text += printer.paragraph("now", verdict.current)
     return text
 
 
@@ -51,15 +50,15 @@ def _summary(outcome: Outcome) -> dict[str, int]:
 
 
 def text(outcome: Outcome, stream: TextIO) -> None:
-    """Writes the outcome for people: finding by finding, then a summary."""
-    colours = printing.has_colours(stream)
-    write = printing.writer(stream)
-    said: dict[tuple, int] = {}
+    """Write the outcome for people: finding by finding, then a summary."""
+    printer = printing.Printer(stream)
+    write = printer.write
+    said: dict[tuple[object, ...], int] = {}
     for finding in outcome.findings:
         same = (finding.file, finding.cell, finding.verdict)
-        write(_shown(finding, said.get(same), colours) + "\n")
+        write(_shown(finding, said.get(same), printer) + "\n")
         said.setdefault(same, finding.line)
-    write(printing.unreadable(outcome.unreadable, "unreadable", colours))
+    printer.unreadable(outcome.unreadable, "unreadable")
     count = _summary(outcome)
     write(f"{printing.plural(count['files'], 'file')} read: ")
     if not outcome.findings:
@@ -75,7 +74,7 @@ def text(outcome: Outcome, stream: TextIO) -> None:
         write(f"; {count['unreadable']} unreadable")
     write(".\n")
     if count["wrong"] or count["breaks"]:
-        write(f"{_ADVICE}\n")
+        write(f"{printer.wrap(_ADVICE)}\n")
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:
@@ -98,7 +97,7 @@ def _as_json(finding: Finding) -> dict[str, Any]:
 
 
 def as_json(outcome: Outcome, stream: TextIO) -> None:
-    """Writes the outcome as one JSON object, in ASCII, whatever the file names."""
+    """Write the outcome as one JSON object, in ASCII, whatever the file names."""
     document = {
         "version": 1,
         "findings": [_as_json(finding) for finding in outcome.findings],
@@ -108,4 +107,9 @@ def as_json(outcome: Outcome, stream: TextIO) -> None:
     printing.write_json(document, stream)
 
 
-FORMATS = {"text": text, "json": as_json}
+FORMATS = {
+    "text": text,
+    "json": as_json,
+    "github": annotations.github,
+    "sarif": annotations.sarif,
+}

@@ -1,12 +1,21 @@
-"""From the places of a program to what is to be reported there."""
+"""Decides what to report at each place of a program."""
 
 import ast
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 from tf_lso import names
 from tf_lso.check import methods, silent
 from tf_lso.check.care import Care
+from tf_lso.check.findings import (
+    ATTRIBUTE,
+    CONSTRUCTOR,
+    IMPORT,
+    METHOD,
+    NOTE,
+    Use,
+)
 from tf_lso.programs import constructors, lookup
 from tf_lso.programs.scopes import Program, Site
 from tf_lso.programs.syntax import (
@@ -18,69 +27,31 @@ from tf_lso.programs.syntax import (
     imported_paths,
     last_name,
 )
-from tf_lso.programs.values import Values
-from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, WRONG, Verdict
+from tf_lso.programs.values import Value, Values
+from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, Verdict
 
-IMPORT, ATTRIBUTE, METHOD, NOTE = "import", "attribute", "method", "note"
-CONSTRUCTOR = "constructor"
 _SCOPES = ("custom_object_scope", "CustomObjectScope")
-
-
-class Use(NamedTuple):
-    """A use, before its file is known. `offset` counts bytes of the line."""
-
-    cell: int | None
-    line: int
-    offset: int
-    kind: str
-    guarded: bool
-    verdict: Verdict
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        """The position, for sorting."""
-        return self.cell or 0, self.line, self.offset
 
 
 def uses(program: Program) -> list[Use]:
     """Return the uses of the old API in a program, one per position, in order."""
     best: dict[tuple[int, int, int], Use] = {}
-    for use in _Rules(program).all():
-        known = best.get(use.place)
-        if known is None or _rank(use) < _rank(known):
-            best[use.place] = use
-    return [best[place] for place in sorted(best)]
-
-
-def _rank(use):
-    """What to keep of several at one position: what may really happen there.
-
-    A name that nobody has comes from taking a name for all that it is ever bound to,
-    and so only counts alone. `getattr(a, "b").c` is c, at the same position.
-    """
-    statuses = (WRONG, BREAKS, UNSURE, WORKS)
-    verdict = use.verdict
-    return (
-        use.guarded,
-        verdict.replacement is None,
-        statuses.index(verdict.status),
-        -len(verdict.name),
-        verdict.name,
-        verdict.today,  # else sets would decide, another way in each run
-    )
+    for use in sorted(_Rules(program).all(), key=lambda use: (use.place, use.rank())):
+        best.setdefault(use.place, use)
+    return list(best.values())
 
 
 class _Rules:
-    def __init__(self, program):
+    def __init__(self, program: Program) -> None:
         self.program = program
         self.values = Values(program)
         self.care = Care(program, self.values)
         self.silent = silent.Silent(program, self.values)
-        self.quiet = set()  # ids of expressions that are spoken of elsewhere
+        self.quiet: set[int] = set()  # ids of expressions that other uses cover
         self.legacy = False
 
     def all(self) -> list[Use]:
-        """Returns every use; calls first, since they silence parts of themselves."""
+        """Return every use; calls first, since they silence parts of themselves."""
         by_type: dict[type, list[Site]] = {
             ast.Call: [],
             ast.Attribute: [],
@@ -90,7 +61,7 @@ class _Rules:
         }
         for site in self.program.sites:
             by_type[type(site.node)].append(site)
-        found = []
+        found: list[Use] = []
         for site in by_type[ast.Call]:
             found += self._call(site)
         for site in (*by_type[ast.Import], *by_type[ast.ImportFrom]):
@@ -108,7 +79,7 @@ class _Rules:
 
     # --- Imports.
 
-    def _import(self, site):
+    def _import(self, site: Site) -> Iterator[Use]:
         how = lookup.IMPORT if isinstance(site.node, ast.Import) else lookup.FROM
         for alias, path in zip(site.node.names, imported_paths(site.node)):
             if alias.name == "*":
@@ -120,7 +91,7 @@ class _Rules:
 
     # --- Attributes.
 
-    def _attribute(self, site):
+    def _attribute(self, site: Site) -> Iterator[Use]:
         chain = chain_of(site.node)
         if not self.values.of(chain[0].value, site.scope):
             return
@@ -132,7 +103,7 @@ class _Rules:
                 if ends and not stored and not value.path.startswith("tf_lso"):
                     yield from self._reached(site, node, value)
 
-    def _reached(self, site, node, value):
+    def _reached(self, site: Site, node: ast.Attribute, value: Value) -> Iterator[Use]:
         verdict = lookup.of_path(value.path)
         if verdict is None:
             return
@@ -148,7 +119,7 @@ class _Rules:
             )
         yield self._use(site, node, ATTRIBUTE, verdict, value)
 
-    def _methods(self, site):
+    def _methods(self, site: Site) -> Iterator[Use]:
         for node in chain_of(site.node):
             if node.attr not in names.METHODS or not isinstance(node.ctx, ast.Load):
                 continue
@@ -159,8 +130,8 @@ class _Rules:
             if verdict:
                 yield self._method(site, node, verdict, node.attr)
 
-    def _method(self, site, node, verdict, name):
-        """Returns the use of a method, at the method's own name."""
+    def _method(self, site: Site, node: Any, verdict: Verdict, name: str) -> Use:
+        """Return the use of a method, at the method's own name."""
         if verdict.status == BREAKS and self.silent.passes_over(site, name):
             verdict = silent.verdict_of(verdict)
         offset = node.end_col_offset - len(name.encode())
@@ -169,7 +140,7 @@ class _Rules:
 
     # --- Calls.
 
-    def _call(self, site):
+    def _call(self, site: Site) -> Iterator[Use]:
         node = site.node
         for value in self.values.of(node.func, site.scope):
             if value.path in (GETATTR, HASATTR) and len(node.args) > 1:
@@ -184,7 +155,7 @@ class _Rules:
                 yield from self._constructor(site, value)
         yield from self._custom_objects(site)
 
-    def _constructor(self, site, value):
+    def _constructor(self, site: Site, value: Value) -> Iterator[Use]:
         verdict = None if value.instance else lookup.of_path(value.path)
         if verdict is None or not lookup.is_name(value.path):
             return
@@ -192,12 +163,14 @@ class _Rules:
         if form and form.status == BREAKS:
             yield self._use(site, site.node, CONSTRUCTOR, form, value)
 
-    def _form(self, site, verdict, value, call):
+    def _form(
+        self, site: Site, verdict: Verdict, value: Value, call: ast.Call
+    ) -> Verdict | None:
         return constructors.of_call(
             verdict, value.path, call, lambda e: self.values.of(e, site.scope)
         )
 
-    def _getattr(self, site, function):
+    def _getattr(self, site: Site, function: str) -> Iterator[Use]:
         owner, name = site.node.args[:2]
         asks = function == HASATTR or len(site.node.args) > 2
         owners = self.values.of(owner, site.scope)
@@ -218,15 +191,15 @@ class _Rules:
                     _asked(verdict) if asks else verdict,
                     value,
                 )
-        method = names.METHODS.get(name.value)
+        method = names.METHODS.get(str(name.value))
         if method and method.seen == names.ANYWHERE:
             node = ast.copy_location(
-                ast.Attribute(owner, name.value, ast.Load()), site.node
+                ast.Attribute(owner, str(name.value), ast.Load()), site.node
             )
             yield from self._asked_for(site, node, owners, asks)
 
-    def _member(self, site):
-        """Yields the use in `"get_scaled_loss" in dir(optimizer)`."""
+    def _member(self, site: Site) -> Iterator[Use]:
+        """Yield the use in `"get_scaled_loss" in dir(optimizer)`."""
         for holder in site.node.comparators:
             call = isinstance(holder, ast.Call) and len(holder.args) == 1
             if call and getattr(holder.func, "id", "") in ("dir", "vars"):
@@ -240,8 +213,10 @@ class _Rules:
             owners = self.values.of(owner, site.scope)
             yield from self._asked_for(site, name, owners, asks=True)
 
-    def _asked_for(self, site, node, owners, asks):
-        """Yields the use of a method whose name is a text."""
+    def _asked_for(
+        self, site: Site, node: ast.Attribute, owners: frozenset[Value], asks: bool
+    ) -> Iterator[Use]:
+        """Yield the use of a method whose name is a text."""
         # A program that has tf_lso or tf_keras may be asking for its optimizers.
         legacy = not asks or node.attr not in names.SCALING
         verdict = methods.of_access(node, owners, site.scope, self.program, legacy)
@@ -255,8 +230,8 @@ class _Rules:
             verdict = silent.verdict_of(verdict)
         yield self._use(site, site.node, METHOD, verdict)
 
-    def _computed(self, site, value):
-        """Yields the use of a name that is computed when the program runs."""
+    def _computed(self, site: Site, value: Value) -> Iterator[Use]:
+        """Yield the use of a name that only the run computes."""
         verdict = lookup.of_path(value.path)
         if verdict is None:
             return
@@ -269,7 +244,7 @@ class _Rules:
             )
         yield self._use(site, site.node, ATTRIBUTE, verdict, value)
 
-    def _custom_objects(self, site):
+    def _custom_objects(self, site: Site) -> Iterator[Use]:
         call = site.node
         function = last_name(call.func)
         given = [k.value for k in call.keywords if k.arg == "custom_objects"]
@@ -281,7 +256,9 @@ class _Rules:
                     if isinstance(key, ast.Constant):
                         yield from self._custom_object(site, key, value)
 
-    def _custom_object(self, site, key, value):
+    def _custom_object(
+        self, site: Site, key: ast.Constant, value: ast.expr | None
+    ) -> Iterator[Use]:
         space = names.NAMESPACES["keras.mixed_precision"]
         known = {*names.OPTIMIZERS, *space} - {"experimental.LossScaleOptimizer"}
         reached = isinstance(value, ast.Attribute) and self.values.of(value, site.scope)
@@ -295,13 +272,21 @@ class _Rules:
         )
         yield self._use(site, key, NOTE, verdict)
 
-    def _use(self, site, node, kind, verdict, value=None, asked=""):
+    def _use(
+        self,
+        site: Site,
+        node: ast.expr | ast.alias,
+        kind: str,
+        verdict: Verdict,
+        value: Value | None = None,
+        asked: str = "",
+    ) -> Use:
         verdict, guarded = self.care.of(site, verdict, value, asked)
         return Use(site.cell, node.lineno, node.col_offset, kind, guarded, verdict)
 
 
-def _asked(verdict):
-    """Returns the verdict of a name that hasattr or a getattr with default asks for."""
+def _asked(verdict: Verdict) -> Verdict:
+    """Return the verdict of a name that hasattr or a getattr with default asks for."""
     if verdict.status != BREAKS:
         return verdict
     today = "Asking works."

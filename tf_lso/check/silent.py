@@ -7,12 +7,13 @@ it gradients of a loss that nobody has scaled.
 
 import ast
 import dataclasses
+from collections.abc import Iterator
 
 from tf_lso import names
 from tf_lso.programs import lookup
-from tf_lso.programs.guards import Branch, Caught, types_asked_for
+from tf_lso.programs.guards import Branch, Caught, Guard, types_asked_for
 from tf_lso.programs.scopes import CLASS, FUNCTION, Program, Scope, Site
-from tf_lso.programs.values import Values
+from tf_lso.programs.values import Value, Values
 from tf_lso.programs.verdict import WRONG, Verdict
 
 _LOSS, _GRADIENTS = names.SCALING
@@ -61,7 +62,7 @@ class Silent:
             and not self._serves_keras_3(site, name)
         )
 
-    def _is_missed(self, guard):
+    def _is_missed(self, guard: Guard) -> bool:
         if isinstance(guard, Caught):
             return not guard.raises and guard.catches("AttributeError")
         if not isinstance(guard, Branch):
@@ -70,7 +71,7 @@ class Silent:
         values = [v for kind in kinds for v in self._values.of(kind, guard.scope)]
         return bool(values) and not any(map(_is_todays, values))
 
-    def _serves_keras_3(self, site, name):
+    def _serves_keras_3(self, site: Site, name: str) -> bool:
         """Whether the program scales by `scale_loss` where the old method is missing.
 
         Then gradients go to the optimizer as they are.
@@ -82,7 +83,7 @@ class Silent:
         return function in served or function not in self._users[_LOSS]
 
 
-def _is_todays(value):
+def _is_todays(value: Value) -> bool:
     """Whether the class has today's optimizers, or is none of the old wrappers."""
     return (
         lookup.symbol(value.path) not in names.OPTIMIZERS
@@ -92,20 +93,19 @@ def _is_todays(value):
     )
 
 
-def _outermost(scope):
-    """Returns the outermost function around a scope, below classes, or the module."""
-    function = None
-    while scope is not None:
-        if scope.kind == CLASS and function is not None:
-            break
-        if scope.kind == FUNCTION or scope.parent is None:
-            function = scope if function is None or scope.kind == FUNCTION else function
-        scope = scope.parent
-    return function
+def _outermost(scope: Scope) -> Scope:
+    """Return the outermost function around a scope, below classes, or the module."""
+    outermost = None
+    inner: Scope | None = scope
+    while inner is not None and not (inner.kind == CLASS and outermost):
+        if inner.kind == FUNCTION or not (inner.parent or outermost):
+            outermost = inner
+        inner = inner.parent
+    return outermost or scope
 
 
-def _attributes(node):
-    """Yields the names of attributes that a node reads, also by `getattr`."""
+def _attributes(node: ast.AST) -> Iterator[str]:
+    """Yield the names of attributes that a node reads, also by `getattr`."""
     if isinstance(node, ast.Attribute):
         while isinstance(node, ast.Attribute):
             yield node.attr
@@ -113,4 +113,4 @@ def _attributes(node):
     elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr":
         for argument in node.args[1:2]:
             if isinstance(argument, ast.Constant):
-                yield argument.value
+                yield str(argument.value)

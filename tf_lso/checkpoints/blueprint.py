@@ -10,7 +10,7 @@ import keras
 
 import tf_lso
 from tf_lso.checkpoints import opening
-from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.keras_patches import loading_models
 from tf_lso.optimizers.configs import inner as inner_configs
 from tf_lso.optimizers.configs import wrappers as configs
@@ -28,12 +28,9 @@ _MODELS = {
 
 
 class Blueprint:
-    """A model of Keras 3, and what it was compiled with.
+    """A model of Keras 3, by its config or a function, and its compile config, or None.
 
-    Args:
-      path: str, for messages.
-      config: the config of the model, a dict; or a function that returns the built model.
-      training: the config with which it was compiled, a dict or None.
+    The function returns the built model. The path is for messages.
     """
 
     def __init__(self, path, config, training=None):
@@ -51,10 +48,7 @@ class Blueprint:
     def with_optimizer(self, text, state):
         """Return a copy with the optimizer of the option --optimizer.
 
-        Args:
-          text: str, the name of a class, or a .json file with a config.
-          state: the `OptimizerState` of the file, or None. If it has a loss scale, the
-            optimizer is wrapped.
+        It is wrapped if the `OptimizerState` of the file has a loss scale.
         """
         if text.endswith(".json"):
             config = _json(text)
@@ -126,11 +120,7 @@ def of(source):
 
 
 def named(text):
-    """Return the `Blueprint` of the option --model.
-
-    Raises:
-      CheckpointError: if it describes no model.
-    """
+    """Return the `Blueprint` of the option --model."""
     path, _, function = text.rpartition(":")
     if path.endswith(".py") or (path and not os.path.exists(text)):
         return Blueprint(text, _function(path, function))
@@ -153,15 +143,8 @@ def missing(path):
 
 
 def _json(path):
-    try:
-        config = json.loads(pathlib.Path(path).read_text())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"{path}: no config that can be read ({error})."
-        ) from error
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{path}: no config, but {type(config).__name__}.")
-    return config
+    with refusing(f"{path}: no config that can be read"):
+        return dict(json.loads(pathlib.Path(path).read_text()))
 
 
 def _function(path, name):

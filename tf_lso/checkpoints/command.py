@@ -28,8 +28,8 @@ examples:
   tf-lso convert gan/ckpt-7 new/gen --format checkpoint --model gan.py:generator \\
       --optimizer Adam --name model=generator --name optimizer=generator_optimizer
 
-A checkpoint holds values and does not say what the model is; --model does, and is needed
-for it. A program that builds its model needs no conversion: there
+A checkpoint holds values and does not say what the model is, so it needs --model. A
+program that builds its model needs no conversion: there
 tf_lso.checkpoints.restore reads the original directly.
 
 The model is built, restored and saved. In addition to what TensorFlow needs, this takes

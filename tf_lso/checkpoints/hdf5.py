@@ -5,29 +5,14 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
-import zlib
 
 import h5py
 import numpy as np
 
 from tf_lso.checkpoints import layouts, names
 from tf_lso.checkpoints import probe as probe_lib
-from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
-
-# What reading damaged files may raise, also in archives.
-UNREADABLE = (
-    EOFError,
-    KeyError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 # Time limit to read the names in a file, and the addition for each GB.
 SECONDS, SECONDS_A_GB = 20, 20
@@ -70,30 +55,10 @@ def probe(path):
     )
 
 
-@contextlib.contextmanager
-def readable(path):
-    """Turn errors of a damaged file into a CheckpointError that names it."""
-    try:
-        yield
-    except CheckpointError:
-        raise
-    except UNREADABLE as error:
-        raise CheckpointError(f"{path}: the file is damaged ({error}).") from error
-
-
 def opened(path, file=None):
-    """Return an open `h5py.File`, or raise CheckpointError.
-
-    Args:
-      path: str, for messages, and to open if `file` is None.
-      file: a file object to read instead.
-    """
-    try:
+    """Return an open `h5py.File` of a path, or of the file object `file`."""
+    with refusing(f"{path}: no HDF5 file that can be read"):
         return h5py.File(path if file is None else file, "r")
-    except UNREADABLE as error:
-        raise CheckpointError(
-            f"{path}: no HDF5 file that can be read ({error})."
-        ) from (error)
 
 
 class Reader:
@@ -103,34 +68,36 @@ class Reader:
         self.path = path
         self.file = file
 
-    def dataset(self, key):
-        """Return the dataset at `key`.
-
-        Raises:
-          CheckpointError: if there is none, or its values are not in this file.
-        """
-        group = self.file
+    def _reached(self, parent, key, kind):
+        """Return what a key leads to below `parent`, of the class `kind`."""
+        what = "group" if kind is h5py.Group else "key"
         for part in key.split("/"):
-            try:
-                link = group.get(part, getlink=True)
-                group = group[part]
-            except UNREADABLE as error:
-                raise CheckpointError(
-                    f"{self.path}: the key {key} is missing or damaged ({error})."
-                ) from error
+            with refusing(f"{self.path}: the {what} {key} is missing or damaged"):
+                link = parent.get(part, getlink=True)
+                parent = parent[part]
             if not isinstance(link, h5py.HardLink):
                 raise CheckpointError(
-                    f"{self.path}: the key {key} is a link ({type(link).__name__}), "
+                    f"{self.path}: the {what} {key} is a link ({type(link).__name__}), "
                     "which Keras never writes and which is not followed."
                 )
-        if not isinstance(group, h5py.Dataset):
-            raise CheckpointError(f"{self.path}: the key {key} is no array.")
-        if group.external or group.is_virtual:
+        if not isinstance(parent, kind):
+            name = "group" if kind is h5py.Group else "array"
+            raise CheckpointError(f"{self.path}: the {what} {key} is no {name}.")
+        return parent
+
+    def group(self, parent, name):
+        """Return the group `name` below `parent`."""
+        return self._reached(parent, name, h5py.Group)
+
+    def dataset(self, key):
+        """Return the dataset at `key`, or raise: its values must be in this file."""
+        found = self._reached(self.file, key, h5py.Dataset)
+        if found.external or found.is_virtual:
             raise CheckpointError(
                 f"{self.path}: the values of {key} are in another file, which is not "
                 "opened."
             )
-        return group
+        return found
 
     def entry(self, key, name):
         """Return the `Entry` of a key, for a variable called `name`."""
@@ -139,30 +106,22 @@ class Reader:
 
     def read(self, entry):
         """Return the value of an `Entry`, a NumPy array."""
-        try:
+        what = f"{self.path}: the key {entry.key} cannot be read, the file is damaged"
+        with refusing(what):
             return np.asarray(self.dataset(entry.key)[()])
-        except UNREADABLE as error:
-            raise CheckpointError(
-                f"{self.path}: the key {entry.key} cannot be read ({error}). The file "
-                "is damaged."
-            ) from error
 
     def attribute(self, group, name):
         """Return an attribute of a group, None if there is none.
 
         Keras stores lists of more than 64 kB in parts: name0, name1, and so on.
         """
-        try:
+        with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
             if name in group.attrs:
                 return group.attrs[name]
             parts = []
             while f"{name}{len(parts)}" in group.attrs:
                 parts.append(group.attrs[f"{name}{len(parts)}"])
             return np.concatenate(parts) if parts else None
-        except UNREADABLE as error:
-            raise CheckpointError(
-                f"{self.path}: the attribute {name} of {group.name} is damaged ({error})."
-            ) from error
 
     def texts(self, group, name):
         """Return a list attribute as a list of str."""
@@ -174,37 +133,21 @@ class Reader:
             )
         return [_text(value) for value in np.ravel(values)]
 
-    def group(self, parent, name):
-        """Return the group `name` below `parent`."""
-        link = parent.get(name, getlink=True)
-        if not isinstance(link, h5py.HardLink) or not isinstance(
-            parent[name], h5py.Group
-        ):
-            raise CheckpointError(
-                f"{self.path}: the group {name} is missing or a link."
-            )
-        return parent[name]
-
     def keys(self):
         """Return the keys of all datasets, a list."""
-        found = []
-        self.file.visititems(
-            lambda key, item: (
-                found.append(key) if isinstance(item, h5py.Dataset) else None
-            )
-        )
-        return found
+        found = {}
+        self.file.visititems(found.__setitem__)
+        return [key for key, item in found.items() if isinstance(item, h5py.Dataset)]
 
 
 def source(path):
     """Return the `Source` of an .h5 file of Keras 2."""
-    file = opened(path)
-    try:
-        with readable(path):
-            return _source(Reader(path, file))
-    except BaseException:
-        file.close()
-        raise
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(opened(path))
+        with refusing(f"{path}: the file is damaged"):
+            found = _source(Reader(path, file))
+        found.close = stack.pop_all().close
+        return found
 
 
 def _source(reader):
@@ -223,7 +166,6 @@ def _source(reader):
         optimizer=state,
         keys=reader.keys(),
         read=reader.read,
-        close=reader.file.close,
         architecture=lambda: (config_of(reader, "model_config"), config),
     )
 
@@ -279,18 +221,15 @@ def class_name(config):
 
     For a LossScaleOptimizer it is the class of the inner optimizer.
     """
-    config = config or {}
-    optimizer = config.get("optimizer_config", config.get("optimizer"))
-    while isinstance(optimizer, dict):
-        inner = optimizer.get("config")
-        if not isinstance(inner, dict):
-            break
-        below = inner.get("inner_optimizer", inner.get("optimizer"))
-        if not isinstance(below, dict):
-            name = optimizer.get("class_name")
-            return name.split(">")[-1] if isinstance(name, str) else None
-        optimizer = below
-    return None
+    name, config = None, config or {}
+    below = config.get("optimizer_config", config.get("optimizer"))
+    while isinstance(below, dict):
+        inside = below.get("config")
+        if not isinstance(inside, dict):
+            return None
+        name = below.get("class_name")
+        below = inside.get("inner_optimizer", inside.get("optimizer"))
+    return name.split(">")[-1] if isinstance(name, str) else None
 
 
 def config_of(reader, name):
@@ -298,21 +237,9 @@ def config_of(reader, name):
     text = reader.attribute(reader.file, name)
     if text is None:
         return None
-    try:
-        config = json.loads(_text(text))
-    except ValueError as error:
-        raise CheckpointError(
-            f"{reader.path}: the attribute {name} is damaged ({error})."
-        ) from error
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{reader.path}: the attribute {name} is no JSON object.")
-    return config
+    with refusing(f"{reader.path}: the attribute {name} is damaged"):
+        return dict(json.loads(_text(text)))
 
 
 def _text(value):
-    try:
-        return value.decode() if isinstance(value, bytes) else str(value)
-    except UnicodeDecodeError as error:
-        raise CheckpointError(
-            f"A name in an .h5 file is no text: {value!r}."
-        ) from error
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,10 +1,11 @@
 """Reads .keras and .weights.h5 files, of Keras 2.12-2.15 and of Keras 3."""
 
+import contextlib
 import json
 import zipfile
 
 from tf_lso.checkpoints import hdf5
-from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.errors import refusing
 from tf_lso.checkpoints.source import ModelVariable, OptimizerState, Source
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
@@ -19,44 +20,33 @@ _INNER = ("optimizer", "inner_optimizer")
 
 def is_weights_file(path):
     """Whether an .h5 file has the layout of .weights.h5, whatever its name."""
-    with hdf5.opened(path) as file, hdf5.readable(path):
+    with hdf5.opened(path) as file, refusing(f"{path}: the file is damaged"):
         return "layer_names" not in file.attrs and "model_weights" not in file
 
 
 def source(path):
     """Return the `Source` of a .keras or .weights.h5 file."""
-    archive, config, weights = None, {}, None
-    if zipfile.is_zipfile(path):
-        try:
-            archive = zipfile.ZipFile(path)
-            config = json.loads(archive.read(_CONFIG))
-            weights = archive.open(_WEIGHTS)
-        except hdf5.UNREADABLE as error:
-            raise CheckpointError(
-                f"{path}: no .keras file that can be read ({error})."
-            ) from error
-    file = hdf5.opened(path, weights)
-
-    def close():
-        file.close()
-        if archive is not None:
-            archive.close()
-
-    try:
-        with hdf5.readable(path):
-            return _source(hdf5.Reader(path, file), config, close)
-    except BaseException:
-        close()
-        raise
+    config, weights = {}, None
+    with contextlib.ExitStack() as stack:
+        if zipfile.is_zipfile(path):
+            with refusing(f"{path}: no .keras file that can be read"):
+                archive = stack.enter_context(zipfile.ZipFile(path))
+                config = json.loads(archive.read(_CONFIG))
+                weights = archive.open(_WEIGHTS)
+        file = stack.enter_context(hdf5.opened(path, weights))
+        with refusing(f"{path}: the file is damaged"):
+            found = _source(hdf5.Reader(path, file), config)
+        found.close = stack.pop_all().close
+        return found
 
 
-def _source(reader, config, close):
+def _source(reader, config):
     groups = {}  # the object's path -> {number: entry}
     for key in reader.keys():
-        *owner, group, number = ["", "", *key.split("/")][-max(3, key.count("/") + 1) :]
-        if group == VARS and number.isdigit():
-            path = tuple(part for part in owner if part)
-            groups.setdefault(path, {})[int(number)] = reader.entry(key, "")
+        *path, number = key.split("/")
+        if path[-1:] == [VARS] and number.isdigit():
+            owner = groups.setdefault(tuple(filter(None, path[:-1])), {})
+            owner[int(number)] = reader.entry(key, "")
     state = _optimizer(groups, config)
     variables = []
     for path, entries in groups.items():
@@ -72,7 +62,6 @@ def _source(reader, config, close):
         optimizer=state,
         keys=reader.keys(),
         read=reader.read,
-        close=close,
         architecture=lambda: (config or None, config.get("compile_config")),
     )
 

@@ -11,16 +11,8 @@ def match(source, targets, mapping=None):
 
     A variable is found by its path in the model (the kernel of the second layer), or by
     its name and the name of its layer. If both find all variables, but not the same
-    ones, only the user knows which is right.
-
-    Args:
-      source: `Source`.
-      targets: `ModelTargets`.
-      mapping: dict of names in the file and names in the model, of layers or variables.
-
-    Raises:
-      CheckpointError: if a name of `mapping` is unknown, or if the paths and the names
-        contradict each other.
+    ones, only the user knows which is right, and says so by `mapping`: names in the file
+    and names in the model, of layers or variables.
     """
     mapped = _mapped(source, targets, mapping or {})
     taken = {id(target) for target in mapped.values()}

@@ -3,13 +3,14 @@
 import collections
 import dataclasses
 import re
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tf_lso.checkpoints import hdf5, keras_archive
 from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.optimizers import checks
+from tf_lso.optimizers import variables as variables_lib
 
 # The attribute with the layers in .keras files of TensorFlow 2.12.
 _ALIASES = {"_layer_checkpoint_dependencies": "layers"}
@@ -22,15 +23,10 @@ _VARIABLE = (tf.Variable, tf.distribute.DistributedValues, keras.Variable)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Target:
-    """A variable to restore a value of the file into.
+    """A variable to restore a value of the file into."""
 
-    Attributes:
-      name: str, its name in messages.
-      variable: the variable.
-    """
-
-    name: str
-    variable: object
+    name: str  # in messages
+    variable: Any
 
     @property
     def shape(self):
@@ -49,14 +45,7 @@ def is_variable(value):
 
 
 class ModelTargets:
-    """The variables of `model`, by their paths and by their names.
-
-    Args:
-      model: a built model of Keras 3 or tf_keras.
-
-    Raises:
-      CheckpointError: if it has no variables yet.
-    """
+    """The variables of a built model, by their paths and by their names."""
 
     def __init__(self, model):
         self.model = model
@@ -95,7 +84,7 @@ class ModelTargets:
 
 
 def _name(variable):
-    return checks.name_of(variable).split(":")[0]
+    return variables_lib.name_of(variable).split(":")[0]
 
 
 def _child(parent, step):

@@ -18,13 +18,8 @@ def plain(name):
 def owner(name, variables, slot=None):
     """Return the index of the model variable that an optimizer variable belongs to.
 
-    Args:
-      name: str, the name of the optimizer variable.
-      variables: list of `ModelVariable`.
-      slot: str, the slot's name, which OptimizerV2 puts after the variable's name.
-
-    Returns:
-      int, or None if there is no variable of that name, or more than one.
+    None if no variable has that name, or more than one. OptimizerV2 puts the name of
+    the slot after that of the variable.
     """
     name = plain(name)
     if slot is not None:
@@ -39,12 +34,7 @@ def owner(name, variables, slot=None):
 
 
 def slot_of(name, class_name):
-    """Return the name of the slot in the name of an optimizer variable, or None.
-
-    Args:
-      name: str, such as "Adam/m/dense/kernel:0" or "Adam/dense/kernel/m:0".
-      class_name: str, the class of the optimizer.
-    """
+    """Return the name of the slot in the name of an optimizer variable, or None."""
     facts = table.of([class_name])
     parts = plain(name).split("/")
     if parts[-1] in facts.slots:  # OptimizerV2

@@ -14,22 +14,11 @@ from google.protobuf import message
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tf_lso.checkpoints import layouts, names
-from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
 from tf_lso.optimizers import table
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
-
-# What TensorFlow may raise for damaged files.
-_UNREADABLE = (
-    tf.errors.OpError,
-    IndexError,
-    KeyError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 # So many paths to one variable are kept: layers are children under several names.
 _MOST_PATHS = 6
@@ -46,25 +35,14 @@ _SLOT_LISTS = {
 
 
 class ObjectGraph:
-    """The objects of one checkpoint, and its tensors.
-
-    Args:
-      prefix: str, the path of the checkpoint without `.index`.
-
-    Raises:
-      CheckpointError: if there is no such checkpoint, or it cannot be read.
-    """
+    """The objects of one checkpoint, and its tensors. `prefix` is without `.index`."""
 
     def __init__(self, prefix):
         self.prefix = prefix
-        try:
+        with refusing(f"{prefix}: no checkpoint that can be read", tf.errors.OpError):
             self._reader = tf.train.load_checkpoint(prefix)
             self._shapes = self._reader.get_variable_to_shape_map()
             self._dtypes = self._reader.get_variable_to_dtype_map()
-        except _UNREADABLE as error:
-            raise CheckpointError(
-                f"{prefix}: no checkpoint that can be read ({_first_line(error)})."
-            ) from error
         if GRAPH_KEY not in self._shapes:
             raise CheckpointError(
                 f"{prefix}: has no key {GRAPH_KEY}, so it was written by "
@@ -72,12 +50,8 @@ class ObjectGraph:
                 "with tf.compat.v1.train.Saver, and save it by tf.train.Checkpoint."
             )
         proto = trackable_object_graph_pb2.TrackableObjectGraph()
-        try:
+        with refusing(f"{prefix}: the key {GRAPH_KEY} is damaged", message.DecodeError):
             proto.ParseFromString(self._get(GRAPH_KEY))
-        except (message.DecodeError, TypeError) as error:
-            raise CheckpointError(
-                f"{prefix}: the key {GRAPH_KEY} is damaged ({_first_line(error)})."
-            ) from error
         self._check(proto)
         self._nodes = proto.nodes
 
@@ -100,13 +74,9 @@ class ObjectGraph:
                 )
 
     def _get(self, key):
-        try:
+        what = f"{self.prefix}: the key {key} cannot be read, the file is damaged"
+        with refusing(what, tf.errors.OpError):
             return self._reader.get_tensor(key)
-        except _UNREADABLE as error:
-            raise CheckpointError(
-                f"{self.prefix}: the key {key} cannot be read ({_first_line(error)}). "
-                "The file is damaged or a part of it is missing."
-            ) from error
 
     def read(self, entry):
         """Return the value of an `Entry`, a NumPy array."""
@@ -135,15 +105,7 @@ class ObjectGraph:
         return None
 
     def walk(self, start, but=()):
-        """Yield each node below `start` once, with the paths to it.
-
-        Args:
-          start: a node.
-          but: nodes to leave out.
-
-        Yields:
-          (node, list of paths), nearest first.
-        """
+        """Yield (node, list of paths) of each node below `start` `but` some, nearest first."""
         paths = collections.defaultdict(list)
         paths[start] = [()]
         queue, seen = collections.deque([start]), {start, *but}
@@ -276,8 +238,3 @@ SAVE_COUNTER = "save_counter"
 def _iterations(below):
     """Return the node of the step counter among children, or None."""
     return next((below[n] for n in layouts.ITERATIONS if n in below), None)
-
-
-def _first_line(error):
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")

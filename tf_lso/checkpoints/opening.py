@@ -16,16 +16,8 @@ _H5 = (".h5", ".hdf5", ".hdf")
 def sources(path, names=None):
     """Return functions that make the possible `Source`s of a path, likeliest first.
 
-    A checkpoint of several models or optimizers has one for each pair of them.
-
-    Args:
-      path: str or path: a checkpoint (with or without ".index"), a directory of
-        checkpoints, which means the latest one, a SavedModel, or an .h5, .keras or
-        .weights.h5 file.
-      names: dict of "model" and "optimizer", and their names in the checkpoint.
-
-    Raises:
-      CheckpointError: if there is no such file, or it cannot be read.
+    A checkpoint of several models or optimizers has one for each pair of them. `path`
+    and `names` are as for `restoring.restore`.
     """
     path = os.fspath(path)
     if os.path.isfile(path) and (zipfile.is_zipfile(path) or path.endswith(_H5)):

@@ -8,21 +8,13 @@ import tensorflow as tf
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import Target
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.faces import keras3
+from tf_lso.optimizers.faces import keras3_private
 from tf_lso.optimizers.surface import slots
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
 class OptimizerTargets:
-    """The variables of `optimizer`.
-
-    Args:
-      optimizer: a tf_lso.LossScaleOptimizer, or an optimizer of Keras 3 or tf_keras.
-
-    Raises:
-      CheckpointError: if it is another library's LossScaleOptimizer.
-      TypeError: if it is no optimizer.
-    """
+    """The variables of a tf_lso.LossScaleOptimizer, or of one of Keras 3 or tf_keras."""
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
@@ -61,7 +53,7 @@ class OptimizerTargets:
     def iterations(self):
         """The `Target` of the step counter."""
         counter = (
-            keras3._iteration_variable(self.inner)
+            keras3_private.iteration_variable(self.inner)
             if self.family == "keras3"
             else self.inner.iterations
         )
@@ -75,11 +67,7 @@ class OptimizerTargets:
         return None
 
     def slots(self, variables):
-        """Return {(slot, id of a model variable): Target} of all slots.
-
-        Args:
-          variables: list of the model `Target`s.
-        """
+        """Return {(slot, id of a model variable): Target} for the model's `Target`s."""
         found = {}
         lists = {} if self.family == "legacy" else slots.slot_lists(self.inner)
         for target in variables:
@@ -106,7 +94,7 @@ class OptimizerTargets:
 
     def _place(self, variable):
         if self.family == "keras3":
-            known, key = keras3._known_variables(self.inner)
+            known, key = keras3_private.known_variables(self.inner)
             return known.get(key(variable))
         index = getattr(self.inner, "_index_dict", {})
         return index.get(self.inner._var_key(variable))

@@ -5,68 +5,51 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tf_lso.checkpoints import listed, matching
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
+from tf_lso.checkpoints.source import Entry, Source
 from tf_lso.optimizers import table
 
 # Hyperparameters that today's optimizers lack -> the value that has no effect.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """One tensor on its way into one variable.
-
-    Attributes:
-      entry: the `Entry` it comes from.
-      target: the `Target` it goes to.
-    """
-
-    entry: object
-    target: object
-
-    def value(self, source):
-        """Read the value, an array of the shape and dtype of the target."""
-        value = np.asarray(source.read(self.entry))
-        if value.shape != self.target.shape:
-            raise CheckpointError(
-                f"{source.path}: the key {self.entry.key} has the shape "
-                f"{value.shape}, but said {self.target.shape}. The file is damaged."
-            )
-        return value.astype(self.target.dtype, copy=False)
-
-
 @dataclasses.dataclass
 class Plan:
-    """What a restore will do.
+    """What a restore will do."""
 
-    Attributes:
-      source: the `Source`.
-      report: the `Report`.
-      steps: list of `Step`.
-      settings: list of functions without arguments that set hyperparameters.
-    """
-
-    source: object
+    source: Source
     report: Report
-    steps: list = dataclasses.field(default_factory=list)
-    settings: list = dataclasses.field(default_factory=list)
+    steps: list[tuple[Entry, Any]] = dataclasses.field(default_factory=list)  # Targets
+    # They set hyperparameters.
+    settings: list[Callable[[], object]] = dataclasses.field(default_factory=list)
 
     def apply(self, progress=iter):
         """Read all values before writing any, so that a damaged file changes nothing."""
-        values = [step.value(self.source) for step in progress(self.steps)]
-        for step, value in zip(self.steps, values):
-            step.target.variable.assign(value)
+        values = [self._value(*step) for step in progress(self.steps)]
+        for (_, target), value in zip(self.steps, values):
+            target.variable.assign(value)
         for setting in self.settings:
             setting()
 
+    def _value(self, entry, target):
+        value = np.asarray(self.source.read(entry))
+        if value.shape != target.shape:
+            raise CheckpointError(
+                f"{self.source.path}: the key {entry.key} has the shape {value.shape}, "
+                f"but said {target.shape}. The file is damaged."
+            )
+        return value.astype(target.dtype, copy=False)
+
     def moves(self):
         """Return which key goes to which variable, a frozenset of pairs."""
-        return frozenset((step.entry.key, step.target.name) for step in self.steps)
+        return frozenset((entry.key, target.name) for entry, target in self.steps)
 
     # --- What `make` notes.
 
@@ -76,7 +59,7 @@ class Plan:
         if problem:
             self.report.wrong.append((entry.key, target.name, problem))
             return
-        self.steps.append(Step(entry, target))
+        self.steps.append((entry, target))
         if entry.dtype != target.dtype:
             how = f"{entry.dtype} to {target.dtype}"
             self.report.converted.append((entry.key, target.name, how))
@@ -97,26 +80,16 @@ class Plan:
 def _problem(entry, target):
     if entry.shape != target.shape:
         return f"shape {entry.shape}, not {target.shape}"
-    if entry.dtype != target.dtype and {entry.dtype, target.dtype} != {
-        "int32",
-        "int64",
-    }:
+    dtypes = {entry.dtype, target.dtype}
+    if len(dtypes) > 1 and dtypes != {"int32", "int64"}:
         return f"dtype {entry.dtype}, not {target.dtype}"
     return None
 
 
 def make(source, model, optimizer, mapping=None):
-    """Return the `Plan` to restore a file.
+    """Return the `Plan` to restore a file into `ModelTargets` and `OptimizerTargets`.
 
-    Args:
-      source: `Source`.
-      model: `ModelTargets`.
-      optimizer: `OptimizerTargets`, built, or None.
-      mapping: dict, see `matching.match`.
-
-    Raises:
-      CheckpointError: if the file is from another optimizer class, a number in it is
-        damaged, or names and paths contradict each other.
+    The optimizer is built, or None. `matching.match` explains the mapping.
     """
     plan = Plan(source, Report(source.path, source.layout))
     matched = matching.match(source, model, mapping)
@@ -132,16 +105,12 @@ def make(source, model, optimizer, mapping=None):
 
 def _plan_optimizer(plan, source, model, optimizer, matched):
     state = source.optimizer
-    if state is None or state.iterations is None:
-        plan.report.missing.append("optimizer/iterations")
-        if state is None:
-            plan.report.missing += [
-                t.name for t in optimizer.slots(model.targets).values()
-            ]
-            return
-    else:
-        _check_count(plan, state.iterations)
-        plan.move(state.iterations, optimizer.iterations)
+    if state is None:
+        slots = [target.name for target in optimizer.slots(model.targets).values()]
+        plan.report.missing += [optimizer.iterations.name, *slots]
+        return
+    _check_count(plan, state.iterations)
+    _move_or_miss(plan, state.iterations, optimizer.iterations)
     check_class(source, optimizer)
     _plan_slots(plan, state, model, optimizer, matched)
     _plan_scalars(plan, state, optimizer)
@@ -191,10 +160,7 @@ def _plan_slots(plan, state, model, optimizer, matched):
 
 def _plan_scalars(plan, state, optimizer):
     for name, target in optimizer.scalars.items():
-        if name in state.scalars:
-            plan.move(state.scalars[name], target)
-        else:
-            plan.report.missing.append(target.name)
+        _move_or_miss(plan, state.scalars.get(name), target)
 
 
 def _plan_hyperparameters(plan, state, optimizer):
@@ -250,19 +216,23 @@ def _plan_loss_scale(plan, state, optimizer):
                 f"{value}, which is no positive finite number. The file is damaged, or "
                 "the program that wrote it had failed by then; use an older one."
             )
-    if state.count is not None:
-        _check_count(plan, state.count)
+    _check_count(plan, state.count)
     for role, target in targets.items():
-        if entries[role] is not None:
-            plan.move(entries[role], target)
-        elif all(entry is None for entry in entries.values()):
+        if state.scale is None and state.count is None:
             plan.report.kept.append((target.name, "the file has no loss scale"))
         else:
-            plan.report.missing.append(target.name)
+            _move_or_miss(plan, entries[role], target)
+
+
+def _move_or_miss(plan, entry, target):
+    if entry is None:
+        plan.report.missing.append(target.name)
+    else:
+        plan.move(entry, target)
 
 
 def _check_count(plan, entry):
-    if plan.scalar(entry) < 0:
+    if entry is not None and plan.scalar(entry) < 0:
         raise CheckpointError(
             f"{plan.source.path}: the count at the key {entry.key} is negative. The file "
             "is damaged."

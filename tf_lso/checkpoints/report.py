@@ -2,6 +2,16 @@
 
 import dataclasses
 
+# Field of a `Report` -> how one of its rows is shown.
+_ROWS = {
+    "restored": "{} -> {}",
+    "converted": "{} -> {} ({})",
+    "kept": "{} ({})",
+    "missing": "{}",
+    "wrong": "{} -> {} ({})",
+    "unused": "{}",
+}
+
 
 @dataclasses.dataclass
 class Report:
@@ -23,43 +33,28 @@ class Report:
 
     path: str
     layout: str
-    restored: list = dataclasses.field(default_factory=list)
-    converted: list = dataclasses.field(default_factory=list)
-    kept: list = dataclasses.field(default_factory=list)
-    missing: list = dataclasses.field(default_factory=list)
-    wrong: list = dataclasses.field(default_factory=list)
-    unused: list = dataclasses.field(default_factory=list)
+    restored: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    converted: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
+    kept: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    missing: list[str] = dataclasses.field(default_factory=list)
+    wrong: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
+    unused: list[str] = dataclasses.field(default_factory=list)
 
     @property
-    def complete(self):
+    def complete(self) -> bool:
         """Whether nothing is missing or wrong, a bool."""
         return not self.missing and not self.wrong
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [f"{self.path}: {self.summary()}"]
-        for title, rows in (
-            ("restored", [f"{key} -> {name}" for key, name in self.restored]),
-            (
-                "converted",
-                [f"{key} -> {name} ({how})" for key, name, how in self.converted],
-            ),
-            ("kept", [f"{name} ({why})" for name, why in self.kept]),
-            ("missing", self.missing),
-            (
-                "wrong",
-                [f"{key} -> {name} ({what})" for key, name, what in self.wrong],
-            ),
-            ("unused", self.unused),
-        ):
+        for field, form in _ROWS.items():
+            rows = [[row] if isinstance(row, str) else row for row in vars(self)[field]]
             if rows:
-                lines += [f"{title}:", *(f"  {row}" for row in rows)]
+                lines += [f"{field}:", *(f"  {form.format(*row)}" for row in rows)]
         return "\n".join(lines)
 
-    def summary(self):
+    def summary(self) -> str:
         """Return the counts in one line, a str."""
-        counts = ", ".join(
-            f"{len(getattr(self, name))} {name}"
-            for name in ("restored", "converted", "kept", "missing", "wrong", "unused")
-            if getattr(self, name)
-        )
-        return f"layout {self.layout}: {counts or 'nothing'}"
+        counts = [(len(vars(self)[field]), field) for field in _ROWS]
+        shown = ", ".join(f"{count} {field}" for count, field in counts if count)
+        return f"layout {self.layout}: {shown or 'nothing'}"

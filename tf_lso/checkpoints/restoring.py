@@ -79,18 +79,10 @@ def restore(
 
 
 def fill(sources, model, optimizer, partial=False, mapping=None, progress=iter):
-    """Restore the likeliest of the opened `sources`; return the `Report`.
+    """Restore the likeliest of the opened sources of a file; return the `Report`.
 
-    Args:
-      sources: list of `Source`, of one file.
-      model: as for `restore`.
-      optimizer: as for `restore`.
-      partial: as for `restore`.
-      mapping: as for `restore`.
-      progress: function that gets the list of tensors and returns an iterable of them.
-
-    Raises:
-      CheckpointError: if no source fits, and `partial` is false.
+    `progress` gets the list of tensors and returns an iterable of them. All else is as
+    for `restore`.
     """
     targets = ModelTargets(model)
     wanted = None if optimizer is None else OptimizerTargets(optimizer)

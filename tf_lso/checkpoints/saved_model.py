@@ -6,7 +6,7 @@ import os
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 from tensorflow.core.protobuf import saved_model_pb2
 
-from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.errors import refusing
 
 _GRAPH = "saved_model.pb"
 _METADATA = "keras_metadata.pb"  # since TensorFlow 2.5
@@ -21,12 +21,8 @@ def architecture(path):
     found = _of_metadata(path) if _has(path, _METADATA) else _of_graph(path)
     for identifier, text in found:
         if identifier in _MODELS:
-            try:
+            with refusing(f"{path}: the metadata of the model are damaged"):
                 config = json.loads(text, object_hook=_with_tuples)
-            except ValueError as error:
-                raise CheckpointError(
-                    f"{path}: the metadata of the model are damaged ({error})."
-                ) from error
             return config, config.get("training_config")
     return None, None
 
@@ -43,11 +39,9 @@ def _has(path, name):
 
 
 def _parsed(path, name, proto):
-    try:
+    with refusing(f"{path}: {name} cannot be read", message.DecodeError):
         with open(os.path.join(path, name), "rb") as file:
             proto.ParseFromString(file.read())
-    except (OSError, message.DecodeError) as error:
-        raise CheckpointError(f"{path}: {name} cannot be read ({error}).") from error
     return proto
 
 

@@ -6,108 +6,74 @@ Each reader makes a `Source` from a file, and `plan` uses only that. Tensors are
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One tensor of a file.
+    """One tensor of a file."""
 
-    Attributes:
-      key: str, its key in the file.
-      name: str, the name of the variable in the program that wrote the file, or "".
-      shape: tuple of int.
-      dtype: str, such as "float32".
-    """
-
-    key: str
-    name: str
-    shape: tuple
-    dtype: str
+    key: str  # in the file
+    name: str  # of the variable in the program that wrote the file, or ""
+    shape: tuple[int, ...]
+    dtype: str  # such as "float32"
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelVariable:
-    """A variable of the model in a file.
-
-    Attributes:
-      entry: its `Entry`.
-      paths: tuple of paths, each a tuple of the steps that lead to it from the model:
-        attributes, `hdf5.LAYER`, `hdf5.WEIGHT` and `keras_archive.VARS` with a number.
-    """
+    """A variable of the model in a file."""
 
     entry: Entry
-    paths: tuple
+    # Each a tuple of the steps that lead to it from the model: attributes, `hdf5.LAYER`,
+    # `hdf5.WEIGHT` and `keras_archive.VARS` with a number.
+    paths: tuple[tuple[str, ...], ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """A slot variable of the optimizer in a file.
-
-    Attributes:
-      entry: its `Entry`.
-      variable: int, the index in `Source.variables` of the variable that it belongs to,
-        or None if the file does not say it.
-      position: int, its position among the slots of the same name.
-    """
+    """A slot variable of the optimizer in a file."""
 
     entry: Entry
+    # The index in `Source.variables` of the variable that it belongs to, or None if the
+    # file does not say it.
     variable: int | None
-    position: int
+    position: int  # among the slots of the same name
 
 
 @dataclasses.dataclass
 class OptimizerState:
-    """The optimizer in a file.
-
-    Attributes:
-      class_name: str, or None if the file does not say it.
-      iterations: the `Entry` of the step counter, or None.
-      hyperparameters: dict of name in OptimizerV2 and `Entry`.
-      slots: dict of slot name in the file and list of `Slot`.
-      scalars: dict of name and `Entry`, such as Nadam's "momentum_cache".
-      listed: list of `Entry` without names, in the order in which the newer optimizers
-        make their variables, without the counter.
-      scale: the `Entry` of the loss scale, or None.
-      count: the `Entry` of the count of finite steps, or None.
-    """
+    """The optimizer in a file. None stands for what the file does not say."""
 
     class_name: str | None = None
-    iterations: Entry | None = None
-    hyperparameters: dict = dataclasses.field(default_factory=dict)
-    slots: dict = dataclasses.field(default_factory=dict)
-    scalars: dict = dataclasses.field(default_factory=dict)
-    listed: list = dataclasses.field(default_factory=list)
+    iterations: Entry | None = None  # the step counter
+    hyperparameters: dict[str, Entry] = dataclasses.field(default_factory=dict)
+    slots: dict[str, list[Slot]] = dataclasses.field(default_factory=dict)
+    # Such as Nadam's "momentum_cache".
+    scalars: dict[str, Entry] = dataclasses.field(default_factory=dict)
+    # Those without names, in the order in which the newer optimizers make their
+    # variables, without the counter.
+    listed: list[Entry] = dataclasses.field(default_factory=list)
     scale: Entry | None = None
-    count: Entry | None = None
+    count: Entry | None = None  # of finite steps
 
 
 @dataclasses.dataclass
 class Source:
-    """An open file.
-
-    Attributes:
-      path: str.
-      layout: str, a key of `layouts.LAYOUTS`.
-      variables: list of `ModelVariable`, in the order in which they were made.
-      optimizer: `OptimizerState`, or None if the file has none.
-      keys: list of str, all tensors of the file.
-      read: function of an `Entry` that returns its value, a NumPy array.
-      close: function that closes the file.
-      architecture: function that returns the config of the model and its compile config,
-        each a dict, or None if the file does not have it.
-    """
+    """An open file, or the checkpoint that was read."""
 
     path: str
-    layout: str
-    variables: list
-    optimizer: OptimizerState | None
-    keys: list
-    read: Callable
-    close: Callable = lambda: None
-    architecture: Callable = lambda: (None, None)
+    layout: str  # a key of `layouts.LAYOUTS`
+    variables: list[ModelVariable]  # in the order in which they were made
+    optimizer: OptimizerState | None  # None if the file has none
+    keys: list[str]  # of all tensors
+    read: Callable[[Entry], Any]  # returns the value, a NumPy array
+    close: Callable[[], object] = lambda: None
+    # Returns the config of the model and its compile config, each a dict, or None if the
+    # file does not have it.
+    architecture: Callable[[], tuple[Any, Any]] = lambda: (None, None)
 
-    def __enter__(self):
+    def __enter__(self) -> "Source":
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -1,13 +1,14 @@
 """Handwritten digits in mixed precision: a program of 2020, as it was written then.
 
-It was written for TensorFlow 2.3 and has not a line for today's:
+It was written for TensorFlow 2.3, and no line of it is for today's:
 
     tf-lso run tf_lso/examples/digits.py --help
 
-A small convolutional network computes in float16. The loss is scaled up so that small
-gradients do not vanish in float16, and the scale adjusts itself: it starts too high,
-so the first steps overflow and are skipped, each halving it; afterwards it doubles
-whenever a number of steps has gone well. The plot shows all of that.
+A small convolutional network computes in float16. The loss is scaled up, so that small
+gradients do not vanish in float16. The scale adjusts itself: it starts too high, so the
+first steps overflow. They are skipped, and each halves the scale. Later it doubles
+whenever a number of steps has gone well. The plot shows all of that, and with
+`--log-dir` TensorBoard does.
 
 The images are the 1,797 of scikit-learn, so nothing is downloaded. Replicas share each
 batch: all GPUs there are, or else two halves of the CPU. With `TF_CONFIG` set, the
@@ -27,7 +28,13 @@ import tensorflow as tf
 from tensorflow import keras
 from tensorflow.keras.mixed_precision import experimental as mixed_precision
 
-from tf_lso.examples.history import History, plot, power_of_two, print_table
+from tf_lso.examples.history import (
+    History,
+    plot,
+    power_of_two,
+    print_table,
+    write_loss_scale,
+)
 from tf_lso.examples.images import load_digits
 
 REQUIRED_ACCURACY = 0.95
@@ -35,10 +42,9 @@ CLIP_NORM = 1.0
 
 
 def make_strategy():
-    """Returns the cluster of `TF_CONFIG`, or else all GPUs, or else a CPU in halves.
+    """Return the cluster of `TF_CONFIG`, or else all GPUs, or else a CPU in halves.
 
-    It has to run before TensorFlow does anything else: neither the devices nor the
-    cluster can be changed later.
+    Call it first. Devices and cluster cannot be changed once TensorFlow has used them.
     """
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if cluster.cluster_spec():
@@ -53,7 +59,7 @@ def make_strategy():
 
 
 def make_model():
-    """Returns the network. Under the policy `mixed_float16` it computes in float16."""
+    """Return the network. Under the policy `mixed_float16` it computes in float16."""
     return keras.Sequential(
         [
             keras.Input((8, 8, 1)),
@@ -68,33 +74,28 @@ def make_model():
     )
 
 
-def make_dataset(strategy, digits, batch_size, seed):
-    """Returns shuffled training batches, each shared among the replicas.
+def make_dataset(strategy, digits, options):
+    """Return shuffled training batches, each shared among the replicas.
 
-    Args:
-      strategy: Whose replicas share a batch. Under several workers, each reads all
-        images and keeps its part, so all have to shuffle alike: by `seed`.
-      digits: The images.
-      batch_size: The size of the whole batch, over all replicas.
-      seed: Determines the order, which is another one in every epoch.
+    Each worker reads all images and keeps its part, so all shuffle by the same seed.
     """
     dataset = tf.data.Dataset.from_tensor_slices(
         (digits.train_images, digits.train_labels)
     )
-    dataset = dataset.shuffle(len(digits.train_images), seed=seed)
-    dataset = dataset.batch(batch_size, drop_remainder=True)
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = (
+    dataset = dataset.shuffle(len(digits.train_images), seed=options.seed)
+    dataset = dataset.batch(options.batch_size, drop_remainder=True)
+    sharing = tf.data.Options()
+    sharing.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.DATA
     )
-    return strategy.experimental_distribute_dataset(dataset.with_options(options))
+    return strategy.experimental_distribute_dataset(dataset.with_options(sharing))
 
 
 def make_train_step(strategy, model, optimizer, batch_size):
-    """Returns the function that trains on one distributed batch; it returns the loss.
+    """Return the function that trains on one distributed batch and returns the loss.
 
-    The step inside is the one that TensorFlow's guide to mixed precision taught: scale
-    the loss, take gradients, unscale them, use them as ever.
+    The step inside is the one of TensorFlow's guide to mixed precision: scale the loss,
+    take gradients, unscale them, use them as ever.
     """
     loss_of_each = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="none"
@@ -110,8 +111,8 @@ def make_train_step(strategy, model, optimizer, batch_size):
             scaled_loss = optimizer.get_scaled_loss(loss)
         scaled_gradients = tape.gradient(scaled_loss, model.trainable_variables)
         gradients = optimizer.get_unscaled_gradients(scaled_gradients)
-        # Clipping belongs here, where the gradients have their real size. One that has
-        # overflowed turns all into NaN, and the step is skipped all the same.
+        # Here the gradients have their real size. If one has overflowed, clipping makes
+        # all of them NaN, and the step is skipped all the same.
         gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return loss
@@ -124,56 +125,44 @@ def make_train_step(strategy, model, optimizer, batch_size):
     return train_step
 
 
-def train(
-    strategy,
-    model,
-    optimizer,
-    digits,
-    *,
-    epochs,
-    batch_size,
-    seed,
-    show_progress=True,
-):
-    """Trains `model` and returns what happened at every step.
+def make_writer(log_dir):
+    """Return a writer of scalars for TensorBoard; of none if `log_dir` is None."""
+    if log_dir is None:
+        return tf.summary.create_noop_writer()
+    return tf.summary.create_file_writer(str(log_dir))
+
+
+def train(strategy, model, optimizer, digits, options, show_progress):
+    """Train `model` in place and return the `History` of its steps.
 
     Progress is a bar in a terminal and a line per epoch elsewhere.
-
-    Args:
-      strategy: The strategy in whose scope model and optimizer were made.
-      model: Trained in place.
-      optimizer: Holds the loss scale.
-      digits: The images.
-      epochs: How often to go through the training images.
-      batch_size: The size of the whole batch, over all replicas.
-      seed: Determines the order of the images.
-      show_progress: False keeps silent.
     """
     from tqdm import tqdm
 
-    dataset = make_dataset(strategy, digits, batch_size, seed)
-    train_step = make_train_step(strategy, model, optimizer, batch_size)
+    dataset = make_dataset(strategy, digits, options)
+    train_step = make_train_step(strategy, model, optimizer, options.batch_size)
     history = History()
     scale = optimizer.loss_scale().numpy()
-    steps = len(digits.train_images) // batch_size
-    bar = tqdm(
-        total=epochs * steps, unit="step", disable=None if show_progress else True
-    )
-    with bar:
-        for epoch in range(1, epochs + 1):
+    steps = len(digits.train_images) // options.batch_size
+    disable = None if show_progress else True  # None: where there is no terminal
+    bar = tqdm(total=options.epochs * steps, unit="step", disable=disable)
+    writer = make_writer(options.log_dir if show_progress else None)
+    with bar, writer.as_default():
+        for epoch in range(1, options.epochs + 1):
             for images, labels in dataset:
                 loss = float(train_step(images, labels))
                 previous, scale = scale, optimizer.loss_scale().numpy()
-                history.losses.append(loss)
-                history.scales.append(scale)
                 # The scale falls when a step overflowed, and only then.
-                history.skipped.append(scale < previous)
+                history.add(loss, scale, skipped=scale < previous)
+                if options.log_dir is not None:
+                    tf.summary.scalar("loss", loss, optimizer.iterations)
+                    write_loss_scale(optimizer)
                 bar.update()
             mean_loss = float(np.mean(history.losses[-steps:]))
             bar.set_postfix(loss=f"{mean_loss:.3f}", scale=power_of_two(scale))
             if show_progress and bar.disable:
                 print(
-                    f"epoch {epoch:2d}/{epochs}  loss {mean_loss:.4f}"
+                    f"epoch {epoch:2d}/{options.epochs}  loss {mean_loss:.4f}"
                     f"  loss scale {power_of_two(scale)}",
                     flush=True,
                 )
@@ -181,35 +170,34 @@ def train(
 
 
 def accuracy_of(model, digits):
-    """Returns which part of the held-out images `model` recognises, from 0 to 1."""
+    """Return the fraction of the held-out images that `model` recognizes."""
     logits = model(digits.test_images, training=False)
     return float(np.mean(np.argmax(logits, axis=-1) == digits.test_labels))
 
 
 def main(argv=None):
-    """Trains, prints a table and writes the plot. Returns the exit code.
+    """Train, print a table and write the plot.
 
     Args:
       argv: The arguments; those of the command line by default.
 
     Returns:
-      0, or 1 when fewer than `REQUIRED_ACCURACY` of the held-out digits are recognised.
+      0, or 1 if fewer than `REQUIRED_ACCURACY` of the held-out digits are recognized.
     """
     options = _parse(argv)
     _check_installed("sklearn", "matplotlib", "tqdm")
+    if options.log_dir is not None:
+        _check_installed("tensorboard")
     strategy = make_strategy()
     chief, worker = _role(strategy)
 
     start = time.monotonic()
     for seed in (random.seed, np.random.seed, tf.random.set_seed):
         seed(options.seed)
-    policy = mixed_precision.Policy(
-        "mixed_float16",
-        loss_scale=tf.mixed_precision.experimental.DynamicLossScale(
-            initial_loss_scale=options.initial_scale,
-            increment_period=options.growth_steps,
-        ),
+    loss_scale = tf.mixed_precision.experimental.DynamicLossScale(
+        initial_loss_scale=options.initial_scale, increment_period=options.growth_steps
     )
+    policy = mixed_precision.Policy("mixed_float16", loss_scale=loss_scale)
     mixed_precision.set_policy(policy)
     digits = load_digits(options.seed)
     if options.batch_size > len(digits.train_images):
@@ -223,18 +211,8 @@ def main(argv=None):
             keras.optimizers.Adam(lr=options.learning_rate),
             loss_scale=policy.loss_scale,
         )
-    history = train(
-        strategy,
-        model,
-        optimizer,
-        digits,
-        epochs=options.epochs,
-        batch_size=options.batch_size,
-        seed=options.seed,
-        show_progress=chief,
-    )
+    history = train(strategy, model, optimizer, digits, options, show_progress=chief)
     accuracy = accuracy_of(model, digits)
-    seconds = time.monotonic() - start
 
     if chief:
         plot(history, options.output)
@@ -245,7 +223,7 @@ def main(argv=None):
                 "steps": len(history.losses),
                 "skipped steps": sum(history.skipped),
                 "final loss scale": power_of_two(history.scales[-1]),
-                "seconds": f"{seconds:.1f}",
+                "seconds": f"{time.monotonic() - start:.1f}",
                 "plot": options.output,
             }
         )
@@ -261,39 +239,36 @@ def main(argv=None):
     return 0
 
 
+_DESCRIPTION = (
+    "Train a small network on handwritten digits in float16 with a dynamic loss scale,"
+    " and plot how the scale finds its value."
+)
+_EPILOG = (
+    "Things to try: --initial-scale 1 shows a scale that only climbs. With"
+    " --growth-steps 10 it keeps touching the limit of float16, where steps are skipped."
+    " With TF_CONFIG set, the program is one worker of that cluster; start it once for"
+    " every worker."
+)
+
+
 def _parse(argv):
     parser = argparse.ArgumentParser(
         prog="tf-lso run tf_lso/examples/digits.py",
-        description=(
-            "Train a small network on handwritten digits in float16 with a dynamic"
-            " loss scale, and plot how the scale finds its value."
-        ),
-        epilog=(
-            "Things to try: --initial-scale 1 shows a scale that only climbs;"
-            " --growth-steps 10 one that keeps touching the limit of float16, where"
-            " steps are skipped. With TF_CONFIG set, the program is one worker of that"
-            " cluster; start it once for every worker."
-        ),
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    add = parser.add_argument
-    add("--epochs", type=_whole, default=12, help="passes over the training images")
-    add("--batch-size", type=_whole, default=64, help="images per step, all replicas")
-    add(
-        "--initial-scale",
-        type=_positive,
-        default=2.0**24,
-        help="the loss scale at the start; this default makes the first steps overflow",
-    )
-    add(
-        "--growth-steps",
-        type=_whole,
-        default=50,
-        help="the scale doubles after so many good steps in a row; 2000 is usual",
-    )
-    add("--learning-rate", type=_positive, default=3e-3, help="Adam's step size")
-    add("--seed", type=int, default=0, help="for the weights, the split and the order")
-    add("--output", type=Path, default=Path("digits.png"), help="where the plot goes")
+    for name, kind, default, text in (
+        ("--epochs", _whole, 12, "passes over the training images"),
+        ("--batch-size", _whole, 64, "images per step, all replicas"),
+        ("--initial-scale", _positive, 2.0**24, "with the default, steps overflow"),
+        ("--growth-steps", _whole, 50, "good steps before the scale doubles"),
+        ("--learning-rate", _positive, 3e-3, "Adam's step size"),
+        ("--seed", int, 0, "for the weights, the split and the order"),
+        ("--output", Path, Path("digits.png"), "where the plot goes"),
+        ("--log-dir", Path, None, "where scalars for TensorBoard go; None: nowhere"),
+    ):
+        parser.add_argument(name, type=kind, default=default, help=text)
     return parser.parse_args(argv)
 
 
@@ -321,7 +296,7 @@ def _check_installed(*modules):
 
 
 def _role(strategy):
-    """Returns whether this process is the chief, and what to call it."""
+    """Return whether this process is the chief, and what to call it."""
     cluster = strategy.cluster_resolver
     if not isinstance(strategy, tf.distribute.experimental.MultiWorkerMirroredStrategy):
         return True, "the only process"

@@ -1,4 +1,4 @@
-"""What a training run did step by step, and how it is shown: a plot and a table."""
+"""What a training run did step by step, and how it is shown: plot, table, TensorBoard."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,15 @@ class History:
     scales: list[float] = field(default_factory=list)
     skipped: list[bool] = field(default_factory=list)
 
+    def add(self, loss: float, scale: float, *, skipped: bool) -> None:
+        """Add a step."""
+        self.losses.append(loss)
+        self.scales.append(scale)
+        self.skipped.append(skipped)
+
 
 def plot(history: History, path: Path) -> None:
-    """Writes three panels over the steps to `path`: loss, loss scale, skipped steps."""
+    """Write three panels over the steps to `path`: loss, loss scale, skipped steps."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -51,19 +58,37 @@ def plot(history: History, path: Path) -> None:
     for axes in (loss, scale, skipped):
         axes.grid(alpha=0.3)
         for step in at:
-            axes.axvline(step, color="tab:red", alpha=0.15, linewidth=1)
+            axes.axvline(step, color="tab:red", alpha=0.3, linewidth=1)
+    if at.size:
+        # The last line stands for all of them.
+        label = "skipped step: a gradient overflowed, no weight changed"
+        loss.legend(loss.lines[-1:], [label], loc="upper right")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, format="png")
 
 
+def write_loss_scale(optimizer: Any) -> None:
+    """Write the loss scale and the skipped steps so far, for TensorBoard.
+
+    They go to the default writer of `tf.summary`. TensorFlow did not count skipped steps
+    in 2020; `tf_lso` does.
+
+    Args:
+      optimizer: The optimizer that holds the loss scale.
+    """
+    from tf_lso import summary
+
+    summary.loss_scale(optimizer)
+
+
 def power_of_two(scale: float) -> str:
-    """Returns "2^15" for 32768, and a scale that is no power of two as it is."""
+    """Return "2^15" for 32768, and a scale that is no power of two as it is."""
     exponent = math.log2(scale)
     return f"2^{exponent:.0f}" if exponent.is_integer() else f"{scale:g}"
 
 
 def print_table(rows: Mapping[str, object]) -> None:
-    """Prints a line with name and value for each of `rows`."""
+    """Print a line with name and value for each of `rows`."""
     width = max(map(len, rows))
     print()
     for name, value in rows.items():

@@ -25,7 +25,7 @@ class Digits:
 
 
 def load_digits(seed: int) -> Digits:
-    """Returns scikit-learn's digits, a fifth of them held out, chosen by `seed`."""
+    """Return scikit-learn's digits, a fifth of them held out, chosen by `seed`."""
     from sklearn.datasets import load_digits as load
 
     pixels, labels = load(return_X_y=True)

@@ -2,15 +2,13 @@
 
 import functools
 import sys
-import threading
 from typing import Any
 
 from tf_lso import environment
 from tf_lso import ledger as ledger_lib
 from tf_lso.installation import hooks
 
-_lock = threading.RLock()
-_installed: ledger_lib.Ledger | None = None  # the ledger of the current installation
+_INSTALLED = "install"  # the key of what `install` changes
 
 
 class Handle:
@@ -20,18 +18,18 @@ class Handle:
     installed before the block.
     """
 
-    def __init__(self, installed_here: bool) -> None:
-        self._installed_here = installed_here
+    def __init__(self, ledger: ledger_lib.Ledger | None) -> None:
+        self._ledger = ledger  # None if tf_lso was installed before
 
     def uninstall(self) -> None:
         """Restore TensorFlow and Keras as before `install`. A second call does nothing."""
-        _uninstall()
+        ledger_lib.undo(_INSTALLED)
 
     def __enter__(self) -> "Handle":
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._installed_here:
+        if self._ledger is not None and self._ledger.is_open:
             self.uninstall()
 
 
@@ -62,44 +60,32 @@ def install(*, usage: Any = None) -> Handle:
     >>> float(opt.loss_scale())
     128.0
     """
-    global _installed
-    with _lock:
-        if _installed is not None:
-            return Handle(installed_here=False)
-        ledger = ledger_lib.Ledger()
-        try:
-            _apply(ledger, usage)
-        except BaseException:
-            ledger.undo()
-            raise
-        _installed = ledger
-        return Handle(installed_here=True)
+    change = functools.partial(_apply, usage=usage)
+    return Handle(ledger_lib.make(_INSTALLED, change))
 
 
-def uninstall():
+def uninstall() -> None:
     """Leave TensorFlow and Keras as they were before tf_lso changed them.
 
-    Takes back what `install` has done, and what is changed without it: files of tf_keras
-    hold all state once one of its optimizers is wrapped, and `compile` wraps by tf_lso
-    once a policy of tf_lso is set. The next such optimizer or policy does it again.
+    Undoes what `install` has changed, and what changes without it: tf_keras saves all
+    state from the first wrapped optimizer on, and `compile` wraps by tf_lso from the
+    first policy on. The next such optimizer or policy changes it again. Without changes
+    a call does nothing. In a block of `with install()` it undoes them at once, and the
+    end of the block does nothing more.
+
+    Objects stay as they are: optimizers that are wrapped, and the global policy.
 
     Example:
+    >>> import tensorflow as tf
     >>> import tf_lso
     >>> handle = tf_lso.install()
     >>> tf_lso.uninstall()
+    >>> hasattr(tf.keras.mixed_precision, "experimental")
+    False
+
+    Source: an addition.
     """
-    from tf_lso import keras_patches
-
-    _uninstall()
-    keras_patches.disable_all()
-
-
-def _uninstall():
-    global _installed
-    with _lock:
-        if _installed is not None:
-            _installed.undo()
-            _installed = None
+    ledger_lib.undo_all()
 
 
 def _apply(ledger, usage):
@@ -124,14 +110,8 @@ def _apply(ledger, usage):
     if "tf_keras" in sys.modules:
         _apply_to_tf_keras(ledger)
     else:
-        hook = hooks.ImportHook("tf_keras", lambda: _when_installed(ledger))
-        ledger.on_undo(hook.remove)
-
-
-def _when_installed(ledger):
-    with _lock:
-        if _installed is ledger:
-            _apply_to_tf_keras(ledger)
+        later = functools.partial(ledger_lib.add, ledger, _apply_to_tf_keras)
+        ledger.on_undo(hooks.ImportHook("tf_keras", later).remove)
 
 
 def _apply_to_tf_keras(ledger):

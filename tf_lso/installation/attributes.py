@@ -4,16 +4,14 @@ Programs use them through a wrapper (`opt.inner_optimizer.lr`), or on an optimiz
 they did not wrap (`if use_float16: opt = LossScaleOptimizer(opt)`).
 """
 
-import functools
-
 import keras
 import tensorflow as tf
 
 # Private: `import tensorflow.keras.backend` copies the public module from this one.
 from keras.src.legacy import backend as legacy_backend
 
-from tf_lso.optimizers import checks
-from tf_lso.optimizers.faces import keras3 as keras3_face
+from tf_lso.optimizers import variables as variables_lib
+from tf_lso.optimizers.faces import keras3_private
 from tf_lso.optimizers.surface import scheduled
 from tf_lso.scaling import as_tensor
 
@@ -22,7 +20,7 @@ _OWNER = keras.optimizers.Optimizer
 
 def _learning_rate(self):
     """The learning rate as a TensorFlow variable, as in TensorFlow 2.0-2.10."""
-    return checks.raw(self.learning_rate)
+    return variables_lib.raw(self.learning_rate)
 
 
 def _set_learning_rate(self, value):
@@ -31,12 +29,12 @@ def _set_learning_rate(self, value):
 
 def _decayed_lr(self, var_dtype):
     """The learning rate of the next step, a tensor."""
-    return tf.cast(_decayed(self, tf.convert_to_tensor(self.learning_rate)), var_dtype)
+    return tf.cast(decayed(self, tf.convert_to_tensor(self.learning_rate)), var_dtype)
 
 
 def _get_weights(self):
     """The values of all variables, a list of arrays."""
-    return [checks.raw(variable).numpy() for variable in self.variables]
+    return [variables_lib.raw(variable).numpy() for variable in self.variables]
 
 
 def _weights(self):
@@ -56,10 +54,10 @@ def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
     if callable(loss):
         with tape:
             if not callable(var_list):
-                tape.watch([checks.raw(v) for v in tf.nest.flatten(var_list)])
+                tape.watch([variables_lib.raw(v) for v in tf.nest.flatten(var_list)])
             loss = loss()
     variables = tf.nest.flatten(var_list() if callable(var_list) else var_list)
-    grads = tape.gradient(loss, [checks.raw(v) for v in variables], grad_loss)
+    grads = tape.gradient(loss, [variables_lib.raw(v) for v in variables], grad_loss)
     return self.apply_gradients(zip(grads, variables))
 
 
@@ -86,25 +84,13 @@ ATTRIBUTES = {
 
 
 def apply(ledger):
-    """Give Keras 3's optimizers the old attributes and arguments.
-
-    Args:
-      ledger: the `Ledger` that makes the changes.
-    """
-    for name, value in ATTRIBUTES.items():
-        if not hasattr(_OWNER, name):
-            ledger.set_attribute(_OWNER, name, value)
-    for name, replacement in _REPLACED.items():
-        if hasattr(_OWNER, name):
-            replaced = functools.wraps(getattr(_OWNER, name))(
-                replacement(getattr(_OWNER, name))
-            )
-            ledger.set_attribute(_OWNER, name, replaced)
+    """Give Keras 3's optimizers the old attributes and arguments."""
+    give(ledger, _OWNER, ATTRIBUTES, _REPLACED)
     ledger.set_attribute(_OWNER, "learning_rate", _as_schedule(_OWNER.learning_rate))
     for module in (tf.keras.backend, legacy_backend):
         if hasattr(module, "set_value"):
             ledger.set_attribute(module, "set_value", _set_value)
-            ledger.set_attribute(module, "get_value", _get_value(module.get_value))
+            ledger.replace(module, "get_value", _get_value(module.get_value))
     # The class that all variables have in common. An instance would start TensorFlow.
     of_keras = [c for c in keras.Variable.__mro__ if c.__module__.startswith("keras.")]
     variable = of_keras[-1]
@@ -113,11 +99,25 @@ def apply(ledger):
             ledger.set_attribute(variable, name, _as_number(number))
 
 
+def give(ledger, owner, added, replaced):
+    """Add attributes that a class lacks, and replace methods that it has.
+
+    A function in `replaced` gets the method and returns the new one.
+    """
+    for name, value in added.items():
+        if not hasattr(owner, name):
+            ledger.set_attribute(owner, name, value)
+    for name, replacement in replaced.items():
+        if hasattr(owner, name):
+            ledger.replace(owner, name, replacement(getattr(owner, name)))
+
+
 def _as_schedule(keras_learning_rate):
     """Return a property whose rate also serves as its schedule, if there is one."""
 
     def learning_rate(self):
-        return scheduled.of(self, keras_learning_rate.fget(self))
+        rate = keras_learning_rate.fget(self)
+        return scheduled.of(keras3_private.learning_rate(self), rate)
 
     return property(
         learning_rate, keras_learning_rate.fset, doc=keras_learning_rate.__doc__
@@ -131,7 +131,6 @@ def _as_number(number):
 def _get_value(keras_get_value):
     """Return a `get_value` that also reads loss scales, which Keras would refuse."""
 
-    @functools.wraps(keras_get_value)
     def get_value(x):
         if isinstance(x, as_tensor.AsTensor):
             return x.numpy()
@@ -185,9 +184,8 @@ def _apply_gradients(keras_apply_gradients):
         del name
         if experimental_aggregate_gradients and not skip_gradients_aggregation:
             return keras_apply_gradients(self, grads_and_vars)
-        if "_all_reduce_sum_gradients" not in vars(self):
-            keras3_face.sum_gradients_only_once(self)
-        with keras3_face.already_summed():
+        keras3_private.sum_gradients_only_once(self)
+        with keras3_private.already_summed():
             return keras_apply_gradients(self, grads_and_vars)
 
     return apply_gradients
@@ -201,18 +199,19 @@ def _update_step(keras_update_step):
             self,
             grads,
             trainable_variables,
-            _decayed(self, scheduled.plain(learning_rate)),
+            decayed(self, scheduled.plain(learning_rate)),
         )
 
     return _backend_update_step
 
 
-def _decayed(optimizer, learning_rate):
+def decayed(optimizer, learning_rate):
+    """Return a learning rate divided by `1 + decay * iterations`, if there is a decay."""
     decay = getattr(optimizer, "decay", 0.0)
     if not decay:
         return learning_rate
     rate = tf.convert_to_tensor(learning_rate)
-    steps = tf.cast(checks.raw(optimizer.iterations), rate.dtype)
+    steps = tf.cast(variables_lib.raw(optimizer.iterations), rate.dtype)
     return rate / (1.0 + tf.cast(decay, rate.dtype) * steps)
 
 
@@ -226,14 +225,14 @@ def _current_learning_rate(keras_current):
         rate = self._learning_rate
         if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
             # As in Keras 3: with gradient accumulation this counts micro-steps.
-            steps = keras3_face._iteration_variable(self)
-            return rate(tf.cast(checks.raw(steps), tf.float32))
+            steps = keras3_private.iteration_variable(self)
+            return rate(tf.cast(variables_lib.raw(steps), tf.float32))
         return keras_current(self)
 
     return _get_current_learning_rate
 
 
-def _config(keras_config):
+def config_with_decay(keras_config):
     """Return a `get_config` that adds `decay` for `from_config`."""
 
     def get_config(self):
@@ -250,7 +249,7 @@ _REPLACED = {
     "apply_gradients": _apply_gradients,
     "_backend_update_step": _update_step,
     "_get_current_learning_rate": _current_learning_rate,
-    "get_config": _config,
+    "get_config": config_with_decay,
 }
 
 
@@ -259,4 +258,4 @@ def _set_value(x, value):
 
     Keras 3's own function fails for its variables, such as `optimizer.learning_rate`.
     """
-    x.assign(tf.cast(tf.convert_to_tensor(value), checks.raw(x).dtype))
+    x.assign(tf.cast(tf.convert_to_tensor(value), variables_lib.raw(x).dtype))

@@ -4,7 +4,6 @@ With TF_USE_LEGACY_KERAS=1 `tf.keras.optimizers` has these optimizers, also for 
 that were written before TensorFlow 2.11 made them the default.
 """
 
-import functools
 import threading
 
 import tensorflow as tf
@@ -16,16 +15,6 @@ _OWNER = tf_keras.optimizers.Optimizer
 
 
 _at_step = threading.local()
-
-
-def _decayed(optimizer, rate):
-    """Return a learning rate reduced by the formula of `decay`."""
-    decay = optimizer.__dict__.get("decay", 0.0)
-    if not decay:
-        return rate
-    rate = tf.convert_to_tensor(rate)
-    steps = tf.cast(optimizer.iterations, rate.dtype)
-    return rate / (1.0 + tf.cast(decay, rate.dtype) * steps)
 
 
 def _scheduled(optimizer, schedule):
@@ -40,44 +29,26 @@ def _is_schedule(rate):
 def _decayed_lr(self, var_dtype):
     """The learning rate of the next step, a tensor."""
     rate = self._learning_rate
-    rate = _scheduled(self, rate) if _is_schedule(rate) else _decayed(self, rate)
+    rate = (
+        _scheduled(self, rate) if _is_schedule(rate) else attributes.decayed(self, rate)
+    )
     return tf.cast(rate, var_dtype)
 
 
-def _get_weights(self):
-    """The values of all variables, a list of arrays."""
-    return [variable.numpy() for variable in self.variables]
-
-
-ATTRIBUTES = {
-    "_decayed_lr": _decayed_lr,
-    "get_weights": _get_weights,
-    **{
-        name: attributes.ATTRIBUTES[name]
-        for name in (
-            "weights",
-            "_create_all_weights",
-            "_create_slots",
-            "_create_hypers",
-        )
-    },
-}
+_SHARED = (
+    "get_weights",
+    "weights",
+    "_create_all_weights",
+    "_create_slots",
+    "_create_hypers",
+)
+ATTRIBUTES = {name: attributes.ATTRIBUTES[name] for name in _SHARED}
+ATTRIBUTES["_decayed_lr"] = _decayed_lr
 
 
 def apply(ledger):
-    """Give tf_keras's newer optimizers the old attributes and arguments.
-
-    Args:
-      ledger: the `Ledger` that makes the changes.
-    """
-    for name, value in ATTRIBUTES.items():
-        if not hasattr(_OWNER, name):
-            ledger.set_attribute(_OWNER, name, value)
-    for name, replacement in _REPLACED.items():
-        replaced = functools.wraps(getattr(_OWNER, name))(
-            replacement(getattr(_OWNER, name))
-        )
-        ledger.set_attribute(_OWNER, name, replaced)
+    """Give tf_keras's newer optimizers the old attributes and arguments."""
+    attributes.give(ledger, _OWNER, ATTRIBUTES, _REPLACED)
     ledger.set_attribute(_OWNER, "learning_rate", _learning_rate(_OWNER.learning_rate))
 
 
@@ -147,21 +118,11 @@ def _update_step(original):
 def _learning_rate(original):
     def learning_rate(self):
         rate = original.fget(self)
-        return _decayed(self, rate) if getattr(_at_step, "now", False) else rate
+        return (
+            attributes.decayed(self, rate) if getattr(_at_step, "now", False) else rate
+        )
 
     return property(learning_rate, original.fset, doc=original.__doc__)
-
-
-def _config(original):
-    """Return a `get_config` that adds `decay` for `from_config`."""
-
-    def get_config(self):
-        config = original(self)
-        if self.__dict__.get("decay"):
-            config["decay"] = self.__dict__["decay"]
-        return config
-
-    return get_config
 
 
 _REPLACED = {
@@ -169,5 +130,5 @@ _REPLACED = {
     "_build_learning_rate": _build_learning_rate,
     "_compute_current_learning_rate": _compute_current_learning_rate,
     "_update_step": _update_step,
-    "get_config": _config,
+    "get_config": attributes.config_with_decay,
 }

@@ -1,7 +1,5 @@
 """The name under which callbacks used to log the learning rate."""
 
-import functools
-
 import keras
 
 # Keras 3 logs it as "learning_rate".
@@ -12,17 +10,12 @@ CALLBACKS = (
 
 
 def apply(ledger):
-    """Make Keras 3's callbacks also log `lr`, which programs read from the history.
-
-    Args:
-      ledger: the `Ledger` that makes the changes.
-    """
+    """Make Keras 3's callbacks also log `lr`, which programs read from the history."""
     for callback in CALLBACKS:
-        ledger.set_attribute(callback, "on_epoch_end", _logging(callback.on_epoch_end))
+        ledger.replace(callback, "on_epoch_end", _logging(callback.on_epoch_end))
 
 
 def _logging(keras_on_epoch_end):
-    @functools.wraps(keras_on_epoch_end)
     def on_epoch_end(self, epoch, logs=None):
         logs = {} if logs is None else logs
         keras_on_epoch_end(self, epoch, logs)

@@ -68,8 +68,11 @@ def after_import_of_frameworks(function: Callable[[], object]) -> None:
     """Call `function` once, when TensorFlow or a Keras has been imported completely.
 
     They import one another. The first that is done may be part of another one's import,
-    which would be too early.
+    which would be too early. Where TensorFlow is there already, call it now.
     """
+    if "tensorflow" in sys.modules:
+        function()
+        return
     at_work: list[bool] = []
     hooks: list[ImportHook] = []
 

@@ -21,11 +21,7 @@ NAMESPACES = {
 
 
 def apply(ledger):
-    """Add the namespaces to Keras 3's optimizers, as attributes and for imports.
-
-    Args:
-      ledger: the `Ledger` that makes the changes.
-    """
+    """Add the namespaces to Keras 3's optimizers, as attributes and for imports."""
     for namespace, names in NAMESPACES.items():
         module = types.ModuleType(f"keras.optimizers.{namespace}", __doc__)
         for name in names:

@@ -11,28 +11,23 @@ import types
 
 from tf_lso import names
 
-# Module that exists today -> the attributes that lead to it. Programs reach it by import
-# and by attribute, so it is changed in place.
-_IN_PLACE = {
-    "keras.mixed_precision": ("keras", "mixed_precision"),
-    "tensorflow.train.experimental": ("tensorflow", "train.experimental"),
-    "tensorflow.compat.v2.train.experimental": (
-        "tensorflow",
-        "compat.v2.train.experimental",
-    ),
-    "tensorflow.compat.v1.mixed_precision": (
-        "tensorflow",
-        "compat.v1.mixed_precision",
-    ),
-    "tensorflow.compat.v1.mixed_precision.experimental": (
-        "tensorflow",
-        "compat.v1.mixed_precision.experimental",
-    ),
-    "tensorflow.compat.v1.train.experimental": (
-        "tensorflow",
-        "compat.v1.train.experimental",
-    ),
+# Spelling of a module -> its namespace.
+_SPELLED = {
+    spelled: namespace
+    for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items()
+    if not spelled.startswith(names.LEFT_ALONE)
 }
+
+# Modules that exist today. Programs reach them by import and by attribute, so they are
+# changed in place.
+_IN_PLACE = (
+    "keras.mixed_precision",
+    "tensorflow.train.experimental",
+    "tensorflow.compat.v2.train.experimental",
+    "tensorflow.compat.v1.mixed_precision",
+    "tensorflow.compat.v1.mixed_precision.experimental",
+    "tensorflow.compat.v1.train.experimental",
+)
 
 # TensorFlow itself uses these private modules, so programs get a changed copy.
 _OVERLAID = "tensorflow.python."
@@ -50,7 +45,7 @@ _PACKAGES = {
 }
 
 # An import would copy these packages, and the copy would miss changes in place.
-_COPIED = ("compat", "compat.v1", "compat.v2")
+_COPIED = ("tensorflow.compat", "tensorflow.compat.v1", "tensorflow.compat.v2")
 
 # Attributes that led to a module that no longer exists -> its namespace.
 _PATHS = {
@@ -64,25 +59,22 @@ _PATHS = {
 def apply(ledger, roots):
     """Make every spelling of the old modules lead to tf_lso.
 
-    Args:
-      ledger: the `Ledger` that makes the changes.
-      roots: iterable of the first names of spellings: "tensorflow", "keras" and, once
-        it has been imported, "tf_keras".
+    `roots` are the first names of the spellings: "tf_keras" only once it is imported.
     """
     if "tensorflow" in roots:
         _apply_packages(ledger)
         for (module, attribute), namespace in _PATHS.items():
             replacement = module_for(namespace, module)
             _set_all(ledger, sys.modules[module], {attribute: replacement})
-    for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
-        if spelled.split(".")[0] in roots and not spelled.startswith(names.LEFT_ALONE):
+    for spelled, namespace in _SPELLED.items():
+        if spelled.split(".")[0] in roots:
             _apply_one(ledger, spelled, namespace)
 
 
 def modules():
     """Yield the modules that the spellings lead to now, each with its namespace."""
-    for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
-        if spelled in sys.modules and not spelled.startswith(names.LEFT_ALONE):
+    for spelled, namespace in _SPELLED.items():
+        if spelled in sys.modules:
             yield sys.modules[spelled], namespace
 
 
@@ -90,7 +82,7 @@ def _apply_one(ledger, spelled, namespace):
     contents = _contents(spelled, namespace)
     loaded = sys.modules.get(spelled)
     if spelled in _IN_PLACE:
-        owner = _reach(*_IN_PLACE[spelled])
+        owner = _reach(spelled)
         _set_all(ledger, owner, contents)
         if loaded is None:
             ledger.set_module(spelled, owner)
@@ -104,16 +96,18 @@ def _apply_one(ledger, spelled, namespace):
         _set_all(ledger, loaded, contents)
 
 
-def _reach(root, path):
-    return functools.reduce(getattr, path.split("."), sys.modules[root])
+def _reach(spelled):
+    """Return the module that the attributes lead to."""
+    root, *path = spelled.split(".")
+    return functools.reduce(getattr, path, sys.modules[root])
 
 
 def _apply_packages(ledger):
     import tensorflow as tf
 
-    for path in _COPIED:
-        if f"tensorflow.{path}" not in sys.modules:
-            ledger.set_module(f"tensorflow.{path}", _reach("tensorflow", path))
+    for name in _COPIED:
+        if name not in sys.modules:
+            ledger.set_module(name, _reach(name))
     keras = {"keras": sys.modules["keras"], "tensorflow": tf.keras}
     for name, stands_for in _PACKAGES.items():
         if name in sys.modules:

@@ -5,8 +5,6 @@ tf_keras when its first optimizer is wrapped, and compiling for a Keras when a p
 `tf_lso` is set.
 """
 
-import threading
-
 from tf_lso import ledger as ledger_lib
 from tf_lso import log
 from tf_lso.keras_patches import compiling, loading
@@ -14,9 +12,6 @@ from tf_lso.keras_patches import compiling, loading
 COMPILING, LOADING = "compiling", "loading"
 
 _PATCHES = {COMPILING: compiling.PATCHES, LOADING: loading.PATCHES}
-
-_lock = threading.RLock()
-_ledgers = {}  # (what, module name of a Keras) -> the ledger of its patches
 
 
 def enable(what, keras):
@@ -30,29 +25,15 @@ def enable(what, keras):
     Returns:
       Whether this call did it.
     """
-    key = what, keras.__name__
-    with _lock:
-        if key in _ledgers:
-            return False
-        ledger = ledger_lib.Ledger()
+
+    def change(ledger):
         for patch in _PATCHES[what][keras.__name__]:
             patch(keras, ledger)
-        _ledgers[key] = ledger
-        log.logger().debug("tf_lso has changed %s of %s", *key)
-        return True
+        log.logger().debug("tf_lso has changed %s of %s", what, keras.__name__)
+
+    return ledger_lib.make((what, keras.__name__), change) is not None
 
 
 def disable(what, keras):
     """Leave a Keras as it was."""
-    with _lock:
-        ledger = _ledgers.pop((what, keras.__name__), None)
-        if ledger is not None:
-            ledger.undo()
-
-
-def disable_all():
-    """Leave each Keras as it was."""
-    with _lock:
-        while _ledgers:
-            _, ledger = _ledgers.popitem()  # the last first
-            ledger.undo()
+    ledger_lib.undo((what, keras.__name__))

@@ -4,10 +4,10 @@ Keras 3's own LossScaleOptimizer is wrong under distribution, and no Keras knows
 scale of an experimental policy.
 """
 
-import functools
 import importlib
 import inspect
 import weakref
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,11 +15,11 @@ from tf_lso import wrapping
 from tf_lso.optimizers import loss_scale_optimizer
 
 # Optimizers that programs asked to leave as they are.
-_left_bare = weakref.WeakSet()
+_left_bare: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _compiled(optimizer, model, automatic=True):
-    """The optimizer that a model is to be compiled with; remembers what is left bare."""
+    """Return the optimizer to compile a model with; remember those left as they are."""
     loss_scale = wrapping.loss_scale_of(model)
     if loss_scale is None or (loss_scale is wrapping.DEFAULT and not automatic):
         _left_bare.add(optimizer)
@@ -36,11 +36,7 @@ def _is_mixed(model):
 
 
 def tell_of_unscaled(model):
-    """Warn of optimizers that a model holds, and that train float16 without a scale.
-
-    Args:
-      model: a model that is about to be trained.
-    """
+    """Warn of optimizers that a model holds, and that train float16 without a scale."""
     if wrapping.loss_scale_of(model) is None:
         return
     for name, optimizer in _optimizers_in(model):
@@ -73,7 +69,6 @@ def patch_keras3(keras, ledger):
 
     signature = inspect.signature(keras_compile)
 
-    @functools.wraps(keras_compile)
     def compile(self, *args, **kwargs):
         given = signature.bind(self, *args, **kwargs)
         given.apply_defaults()
@@ -84,37 +79,31 @@ def patch_keras3(keras, ledger):
         arguments.update(optimizer=optimizer, auto_scale_loss=False)
         return keras_compile(*given.args, **given.kwargs)
 
-    ledger.set_attribute(owner, "compile", compile)
+    ledger.replace(owner, "compile", compile)
 
 
 def patch_tf_keras(tf_keras, ledger):
     """Make `compile` of tf_keras wrap by tf_lso."""
 
-    # Private, since `compile` wraps there whatever it was given. TestCompile of
+    # Private, since `compile` wraps what it was given in this method. TestCompile of
     # tests/policies/test_policies.py fails when it moves.
     def chosen(model, optimizer):
         return tf.nest.map_structure(
             lambda one: _compiled(tf_keras.optimizers.get(one), model), optimizer
         )
 
-    owner = tf_keras.Model
-    original = vars(owner)["_get_optimizer"]
-
-    @functools.wraps(original)
     def get_optimizer(self, optimizer):
         return chosen(self, optimizer)
 
-    # What models are made of without eager execution, private as well;
-    # tests/optimizers/test_tensorflow_1.py is about it.
-    owner_v1 = importlib.import_module(f"{owner.__module__}_v1").Model
-    original_v1 = vars(owner_v1)["_set_optimizer"]
-
-    @functools.wraps(original_v1)
     def set_optimizer(self, optimizer):
         self.optimizer = chosen(self, optimizer)
 
-    ledger.set_attribute(owner, "_get_optimizer", get_optimizer)
-    ledger.set_attribute(owner_v1, "_set_optimizer", set_optimizer)
+    owner = tf_keras.Model
+    # The class of models without eager execution. It is private too;
+    # tests/optimizers/test_tensorflow_1.py fails when it moves.
+    owner_v1 = importlib.import_module(f"{owner.__module__}_v1").Model
+    ledger.replace(owner, "_get_optimizer", get_optimizer)
+    ledger.replace(owner_v1, "_set_optimizer", set_optimizer)
 
 
 def patch_training(keras, ledger):
@@ -122,13 +111,12 @@ def patch_training(keras, ledger):
     (owner,) = [c for c in keras.Model.__mro__ if "make_train_function" in vars(c)][:1]
     original = vars(owner)["make_train_function"]
 
-    @functools.wraps(original)
     def make_train_function(self, *args, **kwargs):
         if getattr(self, "train_function", None) is None:  # once after `compile`
             tell_of_unscaled(self)
         return original(self, *args, **kwargs)
 
-    ledger.set_attribute(owner, "make_train_function", make_train_function)
+    ledger.replace(owner, "make_train_function", make_train_function)
 
 
 PATCHES = {

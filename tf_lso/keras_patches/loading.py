@@ -1,8 +1,8 @@
 """Make Keras load optimizers and models whose configs another generation wrote.
 
-What `keras.optimizers.deserialize`, `keras.optimizers.get` and `load_model` read goes
-through `tf_lso.optimizers.configs.wrappers` where Keras itself would refuse it or make its own
-LossScaleOptimizer of it; all other configs go to Keras as before.
+`keras.optimizers.deserialize`, `keras.optimizers.get` and `load_model` call
+`tf_lso.optimizers.configs.wrappers` for configs that Keras refuses, and for those that it
+would turn into its own LossScaleOptimizer. All other configs go to Keras as before.
 """
 
 import functools
@@ -13,12 +13,7 @@ from tf_lso.optimizers.configs import wrappers as configs
 
 
 def is_foreign(config, family):
-    """Whether a Keras needs help with the config of an optimizer.
-
-    Args:
-      config: what the Keras was asked to load, of any type.
-      family: "keras3" or "tf_keras".
-    """
+    """Whether a Keras needs help with what it was asked to load, of any type."""
     if not isinstance(config, dict) or not isinstance(config.get("class_name"), str):
         return False
     if configs.is_wrapper(config):
@@ -38,7 +33,6 @@ def is_foreign(config, family):
 def _deserializer(ledger, original, family):
     """`deserialize` of a Keras for configs of all generations."""
 
-    @functools.wraps(original)
     def deserialize(config, custom_objects=None, *args, **kwargs):
         # The name may have been copied while this was enabled.
         if ledger.is_open and is_foreign(config, family):
@@ -62,7 +56,6 @@ def _patch_compile_from_config(keras, ledger, family):
     (owner,) = [c for c in keras.Model.__mro__ if "compile_from_config" in vars(c)][-1:]
     original = vars(owner)["compile_from_config"]
 
-    @functools.wraps(original)
     def compile_from_config(self, config):
         optimizer = (config or {}).get("optimizer")
         if is_foreign(optimizer, family):
@@ -75,7 +68,7 @@ def _patch_compile_from_config(keras, ledger, family):
         if family == "tf_keras":
             loading_tf_keras.build_optimizer(self)
 
-    ledger.set_attribute(owner, "compile_from_config", compile_from_config)
+    ledger.replace(owner, "compile_from_config", compile_from_config)
 
 
 def _patches(family, files):

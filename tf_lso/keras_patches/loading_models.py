@@ -34,7 +34,7 @@ def replace(ledger, original, patched):
         if name.split(".")[0] in ("keras", "tf_keras") and (
             vars(module).get(original.__name__) is original
         ):
-            ledger.set_attribute(module, original.__name__, patched)
+            ledger.replace(module, original.__name__, patched)
 
 
 def patch_functions(keras, ledger):
@@ -52,7 +52,7 @@ def patch_functions(keras, ledger):
                     raise
                 return get(config)
 
-        replace(ledger, original, functools.wraps(original)(deserialize))
+        replace(ledger, original, deserialize)
 
 
 def _with_function(keras, config):
@@ -86,14 +86,12 @@ def patch_policies(keras, ledger):
     registered = keras.saving.get_custom_objects()
     for name in POLICIES:
         if name not in registered:
-            registered[name] = _LegacyPolicy
-            ledger.on_undo(functools.partial(registered.pop, name, None))
+            ledger.set_item(registered, name, _LegacyPolicy)
     # TensorFlow 2.12-2.15 also wrote a module, which Keras 3 would prefer to the name.
     original = getattr(keras.dtype_policies, "deserialize", None)
     if original is None:
         return  # in Keras 3.0
 
-    @functools.wraps(original)
     def deserialize(config, custom_objects=None):
         if isinstance(config, dict) and config.get("class_name") in POLICIES:
             config = {"class_name": config["class_name"], "config": config["config"]}
@@ -110,7 +108,6 @@ def patch_load_model(keras, ledger):
     """Make `load_model` load models of Keras 2 with the state of their optimizers."""
     original = keras.models.load_model
 
-    @functools.wraps(original)
     def load_model(filepath, custom_objects=None, *args, **kwargs):
         of_keras2 = _is_of_keras2(filepath)
         with contextlib.ExitStack() as stack:
@@ -197,7 +194,6 @@ def patch_layers(keras, ledger):
     (owner,) = [c for c in keras.layers.Layer.__mro__ if "from_config" in vars(c)][-1:]
     original = vars(owner)["from_config"]
 
-    @functools.wraps(original.__func__)
     def from_config(cls, config):
         takes = inspect.signature(cls.__init__).parameters
         config = dict(config)
@@ -209,7 +205,8 @@ def patch_layers(keras, ledger):
                     config["input_shape"] = config["input_shape"][1:]
         return original.__func__(cls, config)
 
-    ledger.set_attribute(owner, "from_config", classmethod(from_config))
+    wrapped = functools.wraps(original.__func__)(from_config)
+    ledger.set_attribute(owner, "from_config", classmethod(wrapped))
 
 
 PATCHES = (patch_functions, patch_policies, patch_load_model, patch_layers)

@@ -5,7 +5,6 @@ some state. Each patch takes (keras, ledger) and handles one format. Files that 
 wrote without them load as before.
 """
 
-import functools
 import importlib
 import os
 
@@ -15,8 +14,9 @@ import tensorflow as tf
 
 from tf_lso import log
 from tf_lso.keras_patches import loading_models
-from tf_lso.optimizers import checks, experimental
+from tf_lso.optimizers import experimental
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
+from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.configs import wrappers as configs
 
 _GROUP = "tf_lso_loss_scale"  # in .h5 files
@@ -34,7 +34,6 @@ def patch_keras_files(keras, ledger):
 
     original = saving_lib._is_keras_trackable
 
-    @functools.wraps(original)
     def is_keras_trackable(obj):
         return _is_ours(obj) or original(obj)
 
@@ -54,17 +53,15 @@ def patch_h5(keras, ledger):
 
     save = hdf5_format.save_optimizer_weights_to_hdf5_group
 
-    @functools.wraps(save)
     def save_optimizer_weights_to_hdf5_group(hdf5_group, optimizer):
         save(hdf5_group, optimizer)
         if _is_ours(optimizer):
             group = hdf5_group.create_group(_GROUP)
             for index, variable in enumerate(optimizer._own_variables()):
-                group[str(index)] = checks.numpy(variable)
+                group[str(index)] = variables_lib.numpy(variable)
 
     load = hdf5_format.load_model_from_hdf5
 
-    @functools.wraps(load)
     def load_model_from_hdf5(filepath, *args, **kwargs):
         model = load(filepath, *args, **kwargs)
         optimizer = getattr(model, "optimizer", None)
@@ -85,7 +82,7 @@ def _load_own(file, optimizer, name):
     own = optimizer._own_variables()
     arrays = [np.array(file[_GROUP][str(i)]) for i in range(len(file.get(_GROUP, ())))]
     if len(arrays) == len(own):
-        checks.assign_all(own, arrays)
+        variables_lib.assign_all(own, arrays)
     else:
         log.logger().warning(
             "%s has no loss scale for the optimizer (tf_keras does not save it, and "
@@ -103,7 +100,6 @@ def patch_metadata(keras, ledger):
 
     original = saving_utils.model_metadata
 
-    @functools.wraps(original)
     def model_metadata(model, *args, **kwargs):
         metadata = original(model, *args, **kwargs)
         config = metadata.get("training_config", {}).get("optimizer_config")
@@ -120,7 +116,6 @@ def patch_saved_model(keras, ledger):
 
     original = loader.load
 
-    @functools.wraps(original)
     def load(path, *args, **kwargs):
         model = original(path, *args, **kwargs)
         if _is_ours(getattr(model, "optimizer", None)):
@@ -128,14 +123,14 @@ def patch_saved_model(keras, ledger):
             variables = os.path.join(path, "variables", "variables")
             # With the model, since TensorFlow finds slots by their variables.
             status = tf.train.Checkpoint(model).read(variables)
-            if int(checks.numpy(model.optimizer._counter())):
+            if int(variables_lib.numpy(model.optimizer._counter())):
                 # A model that was saved before its first step has no slots.
                 status.assert_existing_objects_matched()
             status.expect_partial()
         return model
 
     # Only in this module: others have different functions named `load`.
-    ledger.set_attribute(loader, "load", load)
+    ledger.replace(loader, "load", load)
 
 
 def patch_compile_in_graphs(keras, ledger):
@@ -146,21 +141,19 @@ def patch_compile_in_graphs(keras, ledger):
     module = importlib.import_module(f"{keras.Model.__module__}_v1")
     original = vars(module.Model)["_set_optimizer"]
 
-    @functools.wraps(original)
     def set_optimizer(self, optimizer):
         if _is_ours(optimizer):
             self.optimizer = optimizer
         else:
             original(self, optimizer)
 
-    ledger.set_attribute(module.Model, "_set_optimizer", set_optimizer)
+    ledger.replace(module.Model, "_set_optimizer", set_optimizer)
 
 
 def patch_conversion(keras, ledger):
     """Make tf_keras convert wrapped newer optimizers to wrapped legacy ones."""
     original = keras.__internal__.optimizers.convert_to_legacy_optimizer
 
-    @functools.wraps(original)
     def convert_to_legacy_optimizer(optimizer):
         if not _is_ours(optimizer) or isinstance(
             optimizer, keras.optimizers.legacy.Optimizer

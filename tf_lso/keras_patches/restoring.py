@@ -5,12 +5,10 @@ families. From a checkpoint of TensorFlow 2.0-2.15 it would silently restore not
 the loss scale into a Keras 3 optimizer.
 """
 
-import functools
-
 import keras
 import tensorflow as tf
 
-from tf_lso import checkpoints, log
+from tf_lso import checkpoints, log, tf_private
 from tf_lso.checkpoints import layouts, object_graph
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers.configs import inner as inner_configs
@@ -22,17 +20,12 @@ _COUNTER = object_graph.SAVE_COUNTER
 
 
 def apply(ledger):
-    """Make `tf.train.Checkpoint` restore old checkpoints completely, or warn.
-
-    Args:
-      ledger: the `Ledger` that makes the changes.
-    """
+    """Make `tf.train.Checkpoint` restore old checkpoints completely, or warn."""
     owner = tf.train.Checkpoint  # its `restore` and CheckpointManager call `read`
-    ledger.set_attribute(owner, "read", _read(owner.read))
+    ledger.replace(owner, "read", _read(owner.read))
 
 
 def _read(original):
-    @functools.wraps(original)
     def read(self, save_path, options=None):
         children = _children(self)
         layout = _foreign_layout(children, save_path)
@@ -49,7 +42,7 @@ def _read(original):
         log.logger().info("tf_lso restored %s: %s", save_path, report.summary())
         # TensorFlow restores the rest. It would give the optimizer wrong values.
         rest = tf.train.Checkpoint(**others)
-        rest._track_trackable(self.save_counter, _COUNTER)
+        tf_private.track(rest, self.save_counter, _COUNTER)
         return original(rest, save_path, options).expect_partial()
 
     return read
@@ -57,7 +50,7 @@ def _read(original):
 
 def _children(checkpoint):
     """Return the objects of a checkpoint by their names."""
-    children = checkpoint._trackable_children()
+    children = tf_private.children(checkpoint)
     return {name: child for name, child in children.items() if name != _COUNTER}
 
 
@@ -117,9 +110,9 @@ def _refusal(path, layout, models, optimizers_, error):
         + [f"optimizer={name}" for name in list(optimizers_)[:1]]
     )
     return (
-        f"{path}: was written by {layouts.LAYOUTS[layout]}. tf.train.Checkpoint does not "
-        f"restore it whole: of {named} variables keep their values, and the optimizer's "
+        f"{path}: was written by {layouts.LAYOUTS[layout]}. tf.train.Checkpoint restores "
+        f"only a part of it: variables of {named} keep their values, and the optimizer's "
         f"slots and step counter start anew. Call tf_lso.checkpoints.restore({path!r}, "
-        f"{calls}), also for each further pair with names={{'model': ..., 'optimizer': "
-        f"...}}. It was tried here, and refused: {error}"
+        f"{calls}), for each pair with names={{'model': ..., 'optimizer': ...}}. tf_lso "
+        f"tried that, and it failed: {error}"
     )

@@ -1,20 +1,25 @@
-"""Calls that reach an old name by a text, or that tf_lso refuses."""
+"""Calls that reach an old name by a string, or that tf_lso refuses."""
 
 import ast
+from typing import TYPE_CHECKING
 
 from tf_lso.migrate import left
-from tf_lso.migrate.certain import Found, Ref
+from tf_lso.migrate.certain import Certain, Found, Ref
 from tf_lso.migrate.paths import New, decide
 from tf_lso.programs import constructors, lookup
+from tf_lso.programs.scopes import Site
 from tf_lso.programs.syntax import GETATTR, HASATTR, IMPORTS, imported
 from tf_lso.programs.values import Value
 
-# Prefixes of which any attribute may be asked for: nearly always another one.
+if TYPE_CHECKING:
+    from tf_lso.migrate.plan import Plan
+
+# Prefixes with many attributes: a computed name is nearly always another one.
 _ROOTS = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
 
 
-def plan(plan, site):
-    """Plans a call: `getattr`, `hasattr`, `import_module`, or a constructor."""
+def plan(plan: "Plan", site: Site) -> None:
+    """Plan a call: `getattr`, `hasattr`, `import_module`, or a constructor."""
     node = site.node
     function = plan.resolver.function(node, site.scope)
     if function in (GETATTR, HASATTR) and len(node.args) > 1:
@@ -25,7 +30,7 @@ def plan(plan, site):
         _constructor(plan, site)
 
 
-def _asked(plan, site, function):
+def _asked(plan: "Plan", site: Site, function: str) -> None:
     owner, name = site.node.args[:2]
     found = plan.resolver.of(owner, site.scope)
     if isinstance(name, ast.Constant) and isinstance(name.value, str):
@@ -40,8 +45,8 @@ def _asked(plan, site, function):
             return
 
 
-def _literal(plan, site, function, found, name):
-    """Plans `getattr(tf.keras, "mixed_precision")`: another owner, the same name."""
+def _literal(plan: "Plan", site: Site, function: str, found: Found, name: str) -> None:
+    """Plan `getattr(tf.keras, "mixed_precision")`: another owner, the same name."""
     if all(ref.moved for ref in found.refs):
         return
     owner = site.node.args[0]
@@ -66,7 +71,7 @@ def _literal(plan, site, function, found, name):
     plan.need(site.scope, found.refs)
 
 
-def _import(plan, site, function):
+def _import(plan: "Plan", site: Site, function: str) -> None:
     node = site.node
     path = imported(node, function, whole=True)
     way = decide(path, plan.settings) if path else None
@@ -84,8 +89,8 @@ def _import(plan, site, function):
     plan.edit(site.cell, start, start + len(path), way.module)
 
 
-def _constructor(plan, site):
-    """Says of a call that no version took, and that tf_lso refuses."""
+def _constructor(plan: "Plan", site: Site) -> None:
+    """List a call that no version took, and that tf_lso refuses."""
     found = plan.resolver.of(site.node.func, site.scope)
     for ref in found.refs:
         form = form_of(plan.resolver, ref, site)
@@ -95,13 +100,13 @@ def _constructor(plan, site):
                 plan.leave(site, site.node, ref.path, left.REFUSED, do)
 
 
-def form_of(resolver, ref: Ref, site) -> tuple[str, str] | None:
+def form_of(resolver: Certain, ref: Ref, site: Site) -> tuple[str, str] | None:
     """Return what a constructor's form does today and in tf_lso, or None."""
     verdict = lookup.of_path(ref.path)
     if verdict is None or not lookup.is_name(ref.path):
         return None
 
-    def values(expression):
+    def values(expression: ast.expr) -> set[Value]:
         found: Found = resolver.of(getattr(expression, "func", expression), site.scope)
         called = isinstance(expression, ast.Call)
         return {Value(r.path, instance=called) for r in found.refs}

@@ -1,16 +1,17 @@
 """What an expression stands for, and whether that is certain.
 
-Stricter than `tf_lso.programs.values`, which says what is likely: a name is certain only
-where every binding of it is known.
+`tf_lso.programs.values` says what is likely. This is stricter: a name is certain only if
+every binding of it is known.
 """
 
 import ast
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tf_lso.migrate import left
 from tf_lso.migrate.paths import New, Settings, decide
 from tf_lso.programs.resolving import Resolver
-from tf_lso.programs.scopes import CLASS, Imported, Program, Scope, Site
+from tf_lso.programs.scopes import CLASS, Binding, Imported, Program, Scope, Site
 from tf_lso.programs.syntax import GETATTR, IMPORTS, imported, imported_paths
 
 
@@ -26,7 +27,7 @@ class Ref(NamedTuple):
 
     path: str
     moved: bool
-    origin: ast.stmt | None = None
+    origin: ast.Import | ast.ImportFrom | None = None
     scope: Scope | None = None
 
 
@@ -41,7 +42,7 @@ _NOTHING = Found()
 _HIDDEN = Found((), left.SHADOWED)
 
 
-class Certain(Resolver):
+class Certain(Resolver[Found]):
     """Answers, with a `Found`, for the expressions of one program."""
 
     unknown = _HIDDEN
@@ -62,35 +63,35 @@ class Certain(Resolver):
         """Return the path of the function that a call calls, or "" if not certain."""
         return _the_one(self.of(call.func, scope))
 
-    def attributes(self, found, names):
-        """Return what these attributes, one of the other, may be."""
+    def attributes(self, found: Found, names: list[str]) -> Found:
+        """Return what a chain of attributes may be."""
         steps = ".".join(names)
         return Found(tuple(self._step(ref, steps) for ref in found.refs), found.doubt)
 
-    def _step(self, ref, steps):
+    def _step(self, ref: Ref, steps: str) -> Ref:
         path = f"{ref.path}.{steps}"
         return ref._replace(path=path, moved=ref.moved or self._moves(path))
 
-    def _moves(self, path, imported=False):
+    def _moves(self, path: str, imported: bool = False) -> bool:
         return isinstance(decide(path, self.settings, imported), New)
 
-    def helper(self, path):
+    def helper(self, path: str) -> Found:
         """Return what an imported helper is."""
         return Found((Ref(path, False),))
 
-    def unbound(self, name):
+    def unbound(self, name: str) -> Found:
         """Return what a name that nothing binds may be."""
         return Found((), left.STAR if self.program.stars else left.UNBOUND)
 
-    def bound(self, owner, name):
+    def bound(self, owner: Scope, name: str) -> Found:
         """Return what the owner binds to a name."""
         key = owner, name
         if key in self._names:
             return self._names[key]
-        if key in self._open:  # a name made from itself: what it was made from counts
+        if key in self._open:  # `x = x.y`: what x was before counts
             outer = self.program.module
             if owner.kind == CLASS and name in outer.names:
-                return self.bound(outer, name)  # `tf = tf`, as a class may say
+                return self.bound(outer, name)  # `tf = tf` in a class
             return _NOTHING
         self._open.add(key)
         found = self.union(map(self._binding, owner.names[name]))
@@ -99,7 +100,7 @@ class Certain(Resolver):
             self._names[key] = found
         return found
 
-    def _binding(self, binding):
+    def _binding(self, binding: Binding) -> Found:
         value = binding.value
         if isinstance(value, Imported):
             if not value.sure:
@@ -112,7 +113,7 @@ class Certain(Resolver):
             return self.of(value, binding.scope)
         return _HIDDEN
 
-    def called(self, found, call, scope):
+    def called(self, found: Found, call: ast.Call, scope: Scope) -> Found:
         """Return what a call of what was found may return."""
         function = _the_one(found)
         if function == GETATTR and len(call.args) > 1:
@@ -123,7 +124,7 @@ class Certain(Resolver):
         path = imported(call, function) if function in IMPORTS else ""
         return Found((Ref(path, self._moves(path)),)) if path else _HIDDEN
 
-    def union(self, parts):
+    def union(self, parts: Iterable[Found]) -> Found:
         """Return what is any of the parts."""
         refs, doubt = [], None
         for found in parts:
@@ -132,6 +133,6 @@ class Certain(Resolver):
         return Found(tuple(refs), doubt)
 
 
-def _the_one(found):
+def _the_one(found: Found) -> str:
     paths = {ref.path for ref in found.refs}
     return paths.pop() if len(paths) == 1 else ""

@@ -25,12 +25,12 @@ def free_name(program: Program) -> str:
 _SPACE = re.compile(r"\\?\s")
 
 
-def replaced(text: Text, chain: list, new: New, ref: Ref) -> Edit | None:
+def replaced(text: Text, chain: list[ast.Attribute], new: New, ref: Ref) -> Edit | None:
     """Return the edit of the shortest beginning of a chain that makes it the new one.
 
     None where the name does not stand there as plain text.
     """
-    steps = new.parts - ref.path.count(".") - 1  # attributes that the module takes
+    steps = new.parts - ref.path.count(".") - 1  # attributes that the module replaces
     module = new.module.split(".")
     while steps > 0 and len(module) > 1 and chain[steps - 1].attr == module[-1]:
         steps -= 1

@@ -3,7 +3,6 @@
 import argparse
 import importlib.util
 import os
-import signal
 import sys
 from collections.abc import Iterable
 
@@ -25,9 +24,9 @@ changes nothing without --write. Needs no TensorFlow.
     tf.train.experimental.DynamicLossScale()             # before
     tf_lso.train.experimental.DynamicLossScale()         # after
 
-What cannot be told for sure is left as it is and listed: where, why, what to do.
-Where a program relies on more than names, such as `optimizer.lr`, `tf_lso.install()` is
-added at its top.
+It changes only what is certain. It lists the rest: where, why, what to do.
+If a program relies on more than names, such as `optimizer.lr`, it adds
+`tf_lso.install()` at the top.
 """
 EPILOG = """\
 exit codes:
@@ -45,7 +44,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments and the help text of `tf-lso migrate` to its parser."""
+    """Add the arguments and the help text of `tf-lso migrate` to its parser."""
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -93,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the migration, writes its report to stdout and returns the exit code."""
+    """Run the migration, write its report to stdout and return the exit code."""
     if importlib.util.find_spec("libcst") is None:
         print(
             "tf-lso migrate: LibCST is missing. It comes with an extra: "
@@ -104,14 +103,11 @@ def run(args: argparse.Namespace) -> int:
     options = Options(args.prefer, args.tf_keras, not args.no_install)
     try:
         outcome = migrate(args.paths, options, write=args.write)
-    except KeyboardInterrupt:
-        print("tf-lso migrate: interrupted; no file is half written", file=sys.stderr)
-        return 128 + signal.SIGINT
     except parallel.Died:
         print(
-            "tf-lso migrate: one of its processes was ended from outside, perhaps for "
-            "want of memory. No file is half written; run it again, on fewer paths if "
-            "it happens again",
+            "tf-lso migrate: one of its processes was ended from outside, perhaps "
+            "because memory ran out. No file is half written. Run it again, with fewer "
+            "paths if it happens again",
             file=sys.stderr,
         )
         return 2
@@ -139,7 +135,9 @@ def migrate(
     2
     """
     outcome = Outcome(written=write)
-    listed: dict[str, tuple[str, bool]] = {}  # absolute path -> as given, if named
+    listed: dict[
+        str, tuple[str, bool]
+    ] = {}  # absolute path -> path as given, whether it was named
 
     def failed(path: str, error: Exception) -> None:
         why = sources.reason(error)
@@ -149,8 +147,9 @@ def migrate(
         found = find.find(path, failed)
         for file in found:
             listed.setdefault(os.path.abspath(file), (file, found == [path]))
-    # Links first: once its target is written, nothing about a link would change.
-    links, others = [], []
+    # Links come first. Once the target is written, the link would have no change.
+    links: list[tuple[str, bool]] = []
+    others: list[tuple[str, bool]] = []
     for item in listed.values():
         (links if os.path.islink(item[0]) else others).append(item)
     for some in (links, others):

@@ -1,4 +1,4 @@
-"""Which files a path stands for: those of `tf-lso check`, without what git ignores."""
+"""Which files a path stands for: those of `tf-lso check` that git does not ignore."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tf_lso.programs import files
 
-# Variables by which git, when it calls a hook, names a repository that may be another.
+# Git sets these for its hooks. They may name another repository.
 _OTHERS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 _SOME, _NONE = 0, 1  # exit codes of `git check-ignore`: whether it ignores any
 
@@ -18,8 +18,8 @@ def find(path: str, failed: Callable[[str, Exception], None]) -> list[str]:
     Links to directories are not followed: what they lead to has another name.
 
     Args:
-      path: a file, which is taken whatever its name, or a directory.
-      failed: is called with a path that is not there or cannot be listed, and the error.
+      path: a file with any name, or a directory.
+      failed: called with each path that is missing or cannot be listed, and the error.
     """
     found = list(files.find(path, failed, links=False))
     if not os.path.isdir(path):
@@ -36,8 +36,8 @@ def find(path: str, failed: Callable[[str, Exception], None]) -> list[str]:
     return [file for file in found if file not in ignored]
 
 
-def _repository(folder, known):
-    """Returns the nearest folder above that is a git work tree, or ""."""
+def _repository(folder: str, known: dict[str, str]) -> str:
+    """Return the git work tree that a folder is in, or ""."""
     if folder not in known:
         above = os.path.dirname(folder)
         if os.path.exists(os.path.join(folder, ".git")):
@@ -47,8 +47,8 @@ def _repository(folder, known):
     return known[folder]
 
 
-def _ignored(repository, paths):
-    """Returns those of the paths that git ignores; none where git does not say."""
+def _ignored(repository: str, paths: list[str]) -> set[str]:
+    """Return the paths that git ignores, or none if git does not say."""
     real = {os.path.relpath(os.path.abspath(path), repository): path for path in paths}
     try:
         done = subprocess.run(

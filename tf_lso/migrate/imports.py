@@ -1,6 +1,7 @@
 """Which names of an import statement move."""
 
 import ast
+from typing import TYPE_CHECKING
 
 from tf_lso.migrate import left
 from tf_lso.migrate.paths import New, Stays, decide
@@ -8,9 +9,12 @@ from tf_lso.programs import lookup
 from tf_lso.programs.scopes import Site
 from tf_lso.programs.syntax import imported_paths
 
+if TYPE_CHECKING:
+    from tf_lso.migrate.plan import Plan
 
-def plan(plan, site: Site) -> None:
-    """Plans an `import a.b` or a `from a import b`."""
+
+def plan(plan: "Plan", site: Site) -> None:
+    """Plan an `import a.b` or a `from a import b`."""
     moves = {}
     is_from = isinstance(site.node, ast.ImportFrom)
     for alias, path in zip(site.node.names, imported_paths(site.node)):

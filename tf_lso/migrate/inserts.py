@@ -1,35 +1,37 @@
-"""Where statements are added, taken away and replaced in a text."""
+"""Adds, removes and replaces statements in a text."""
 
 import ast
 import bisect
 import re
 
+from tf_lso.migrate.plan import Moves, Plan
 from tf_lso.programs.scopes import CLASS, Imported, Scope
+from tf_lso.programs.texts import Text
+
+Place = tuple[int, int, int]  # cell, line, column
 
 
 class Inserts:
     """The statements of a plan that change, and the lines that follow them.
 
     Args:
-      plan: the `Plan`; its edits of names are complete.
+      plan: the `Plan`, with all its edits of names.
     """
 
-    def __init__(self, plan) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.trees = plan.trees
-        self.cells = {
-            id(site.node): site.cell
-            for site in plan.program.sites
-            if isinstance(site.node, (ast.Import, ast.ImportFrom))
-        }
-        self.top = {id(s): s for tree in plan.trees.values() for s in tree.body}
-        self.after: dict[int, list[str]] = {}  # id of a statement -> lines behind it
-        self.nodes: dict[int, ast.stmt] = {}
-        self.first: dict[int, str] = {}  # id -> what takes its place, "" for nothing
+        self.top = {s: cell for cell, tree in plan.trees.items() for s in tree.body}
+        self.cells: dict[ast.stmt, int | None] = dict(self.top)
+        for site in plan.program.sites:
+            if isinstance(site.node, (ast.Import, ast.ImportFrom)):
+                self.cells[site.node] = site.cell
+        self.after: dict[ast.stmt, list[str]] = {}  # statement -> lines behind it
+        self.first: dict[ast.stmt, str] = {}  # what takes its place, "" for nothing
         self.before: list[tuple[ast.stmt, list[str]]] = []
 
     def add(self, install_at: ast.stmt | None, keeps_imports: bool) -> None:
-        """Adds all that the plan needs to the plan's own edits.
+        """Add all that the plan needs to the plan's own edits.
 
         Args:
           install_at: the statement before which `install()` is to be called, or None.
@@ -46,66 +48,68 @@ class Inserts:
             self._remove_unused()
         self._write()
 
-    def _rewrite(self, node, moves, cell):
-        # Here, since it needs LibCST, which no other command does.
+    def _rewrite(
+        self, node: ast.Import | ast.ImportFrom, moves: Moves, cell: int | None
+    ) -> None:
+        # Only here is LibCST needed.
         from tf_lso.migrate import statements
 
         text = self.plan.texts[cell]
         newline = text.newline(text.start(node))
         first, *more = statements.rewritten(text.of(node), node, moves, newline)
         self._note(node, more)
-        self.first[id(node)] = first
+        self.first[node] = first
 
-    def _note(self, node, lines):
-        self.nodes[id(node)] = node
-        known = self.after.setdefault(id(node), [])
+    def _note(self, node: ast.stmt, lines: list[str]) -> None:
+        known = self.after.setdefault(node, [])
         known.extend(line for line in lines if line not in known)
 
     # --- `import tf_lso`.
 
-    def _bind(self, line, install_at):
-        """Puts the import behind those that the rewritten names came from."""
-        places: dict[int, ast.stmt] = {}
+    def _bind(self, line: str, install_at: ast.stmt | None) -> None:
+        """Put the import behind the imports of the rewritten names."""
+        places: dict[ast.stmt, None] = {}  # as an ordered set
         at_top = False
         for need in self.plan.needs:
-            origins = [r for r in need.refs if r.origin is not None and not r.moved]
-            seen = [r for r in origins if sees(need.scope, r.scope)]
-            if seen and len(seen) == len(origins):
-                places.update((id(r.origin), r.origin) for r in origins)
+            origins = {
+                ref.origin: sees(need.scope, ref.scope)
+                for ref in need.refs
+                if ref.origin is not None and not ref.moved
+            }
+            if origins and all(origins.values()):
+                places.update(dict.fromkeys(origins))
             else:
                 at_top = True
         known = self._first_import(install_at)
         if at_top and known is None:
             self._at_top(line)
             return
-        whole = [n for n in places.values() if id(n) in self.top]
-        starts = [self._place(n) for n in whole] + ([known] if known else [])
+        starts = [self._place(node) for node in places if node in self.top]
+        starts += [known] if known else []
         first = min(starts, default=None)
-        for node in places.values():
+        for node in places:
             place = self._place(node)
             if known is not None and place > known:
                 continue
             if first is None or place <= first:
                 self._note(node, [line])
 
-    def _place(self, node):
-        cell = self.cells.get(id(node))
-        return cell or 0, node.lineno, node.col_offset
+    def _place(self, node: ast.stmt) -> Place:
+        return self.cells[node] or 0, node.lineno, node.col_offset
 
-    def _first_import(self, install_at):
-        """Where `tf_lso` is bound already for all that follows, or None."""
+    def _first_import(self, install_at: ast.stmt | None) -> Place | None:
+        """Return the place after which `tf_lso` is bound already, or None."""
         found = []
         if install_at is not None:
-            cell = next(c for c, t in self.trees.items() if install_at in t.body)
-            found.append((cell or 0, install_at.lineno, -1))
+            found.append((self.top[install_at] or 0, install_at.lineno, -1))
         for binding in self.plan.program.module.names.get(self.plan.root, ()):
             value = binding.value
             if isinstance(value, Imported) and value.path == "tf_lso":
-                if id(value.node) in self.top:
+                if value.node in self.top:
                     found.append(self._place(value.node))
         return min(found, default=None)
 
-    def _at_top(self, line):
+    def _at_top(self, line: str) -> None:
         body = next(tree.body for tree in self.trees.values() if tree.body)
         index = 0
         while index < len(body) - 1 and _is_prologue(body[index], index):
@@ -114,32 +118,27 @@ class Inserts:
 
     # --- Imports that nothing needs any more.
 
-    def _remove_unused(self):
+    def _remove_unused(self) -> None:
         text = self.plan.texts[None]
-        origins = {
-            id(ref.origin): ref.origin
-            for need in self.plan.needs
-            for ref in need.refs
-            if ref.origin is not None
-        }
+        refs = [ref for need in self.plan.needs for ref in need.refs]
         replaced = sorted((e.start, e.end) for e in self.plan.edits.get(None, ()))
-        for node in origins.values():
-            if id(node) not in self.top or len(node.names) != 1:
+        for node in dict.fromkeys(ref.origin for ref in refs):
+            if node is None or node not in self.top or len(node.names) != 1:
                 continue
             name = node.names[0].asname or node.names[0].name.split(".")[0]
-            if self.after.get(id(node)) and _is_unused(text, name, node, replaced):
-                self.first[id(node)] = ""
+            if self.after.get(node) and _is_unused(text, name, node, replaced):
+                self.first[node] = ""
 
     # --- Edits.
 
-    def _write(self):
-        for key, node in self.nodes.items():
-            self._replace(node, self.first.get(key), self.after[key])
+    def _write(self) -> None:
+        for node, lines in self.after.items():
+            self._replace(node, self.first.get(node), lines)
         for node, lines in self.before:
             self._precede(node, lines)
 
-    def _replace(self, node, first, after):
-        cell = self.cells[id(node)]
+    def _replace(self, node: ast.stmt, first: str | None, after: list[str]) -> None:
+        cell = self.cells[node]
         text = self.plan.texts[cell]
         start, end = text.start(node), text.end(node)
         if first == "":
@@ -158,8 +157,8 @@ class Inserts:
         lines = "".join(f"{newline}{indent}{line}" for line in after)
         self.plan.edit(cell, place, place, lines)
 
-    def _precede(self, node, lines):
-        cell = next(c for c, tree in self.trees.items() if node in tree.body)
+    def _precede(self, node: ast.stmt, lines: list[str]) -> None:
+        cell = self.top[node]
         text = self.plan.texts[cell]
         first = min([node.lineno, *(d.lineno for d in _decorators(node))])
         start = text.start(node) if first == node.lineno else text.starts[first - 1]
@@ -171,7 +170,9 @@ class Inserts:
         self.plan.edit(cell, start, start, joined)
 
 
-def _is_unused(text, name, node, replaced):
+def _is_unused(
+    text: Text, name: str, node: ast.stmt, replaced: list[tuple[int, int]]
+) -> bool:
     """Whether the name stands only in the import itself and where it is replaced."""
     if "#" in text.after(text.end(node)):
         return False  # a comment may say that it is wanted
@@ -185,8 +186,8 @@ def _is_unused(text, name, node, replaced):
     return True
 
 
-def _on_one_line(statement, newline):
-    """Returns a statement that others may follow: comments within parentheses."""
+def _on_one_line(statement: str, newline: str) -> str:
+    """Return a statement that others may follow. A comment goes into parentheses."""
     plain, mark, comment = statement.partition("  #")
     if not mark:
         return plain
@@ -194,11 +195,11 @@ def _on_one_line(statement, newline):
     return f"{start} import ({names}{mark}{comment}{newline})"
 
 
-def _decorators(node):
+def _decorators(node: ast.stmt) -> list[ast.expr]:
     return getattr(node, "decorator_list", [])
 
 
-def _is_prologue(statement, index):
+def _is_prologue(statement: ast.stmt, index: int) -> bool:
     """Whether nothing may stand before a statement: docstrings, `__future__`."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         return index == 0

@@ -1,4 +1,4 @@
-"""What is left as it is, and the words for it."""
+"""The reasons why something is left as it is."""
 
 import dataclasses
 

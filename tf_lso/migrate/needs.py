@@ -1,4 +1,4 @@
-"""What of a program works by more than names, so that `install()` has to stay."""
+"""What in a program relies on more than names, so that `install()` has to stay."""
 
 import ast
 import re
@@ -7,25 +7,28 @@ from collections.abc import Iterator
 from tf_lso import names
 from tf_lso.check import rules
 from tf_lso.migrate.paths import New, decide
+from tf_lso.migrate.plan import Plan
 from tf_lso.names import beyond
 from tf_lso.optimizers import table
 from tf_lso.programs import lookup
-from tf_lso.programs.guards import Branch, types_asked_for
-from tf_lso.programs.scopes import Site
+from tf_lso.programs.guards import Branch, Guard, types_asked_for
+from tf_lso.programs.scopes import Scope, Site
 from tf_lso.programs.syntax import chain_of, imported_paths, last_name
 from tf_lso.programs.values import Values, optimizer_of
 from tf_lso.programs.verdict import WRONG
+
+Needed = tuple[Site, ast.AST, str]
 
 _OPTIMIZER = re.compile(r"(^|_)(opt|optim|optimizer|inner)s?\d*$", re.IGNORECASE)
 _KERAS = ("keras.", "tensorflow.keras.")
 
 
-def find(plan) -> list[tuple[Site, ast.AST, str]]:
+def find(plan: Plan) -> list[Needed]:
     """Return (site, node, what) for each place that needs `install()`."""
     search = _Search(plan)
     found = [item for site in plan.program.sites for item in search.of(site)]
     for cell, tree in plan.trees.items():
-        text = plan.texts[cell].text  # without the words in it, no tree is walked
+        text = plan.texts[cell].text  # most texts lack the words: no walk
         if beyond.SCHEDULE in text:
             found += _schedules(plan, cell, tree)
         if any(name in text for name in beyond.CALLBACKS):
@@ -33,21 +36,21 @@ def find(plan) -> list[tuple[Site, ast.AST, str]]:
     return found
 
 
-# Calls that make `compile` wrap optimizers by tf_lso, or that wrap one.
+# Calls that wrap an optimizer, or make `compile` do it.
 _WRAPPING = (*names.OPTIMIZERS, "set_global_policy", "set_policy", "set_dtype_policy")
 
 
-def guards(plan) -> list[tuple[Site, ast.AST, str]]:
+def guards(plan: Plan) -> list[Needed]:
     """Return (site, node, method) for each guard that passes over today's optimizer.
 
-    Empty where the program itself wraps optimizers by tf_lso once it is migrated.
+    Empty if the migrated program itself wraps optimizers by tf_lso.
     """
     texts = plan.texts.values()
     if not any(name in text.text for text in texts for name in names.SCALING):
         return []
     if any(_wraps(plan, site) for site in plan.program.sites):
         return []
-    found = []
+    found: list[Needed] = []
     for use in rules.uses(plan.program):
         if use.verdict.status == WRONG and not use.guarded:
             node = ast.Name("", lineno=use.line, col_offset=use.offset)
@@ -60,7 +63,7 @@ def guards(plan) -> list[tuple[Site, ast.AST, str]]:
     return found
 
 
-def _wraps(plan, site):
+def _wraps(plan: Plan, site: Site) -> bool:
     return isinstance(site.node, ast.Call) and any(
         lookup.symbol(ref.path) in _WRAPPING or ref.path.split(".")[-1] in _WRAPPING
         for ref in plan.resolver.of(site.node.func, site.scope).refs
@@ -68,11 +71,11 @@ def _wraps(plan, site):
     )
 
 
-def _becomes_ours(plan, path):
+def _becomes_ours(plan: Plan, path: str) -> bool:
     return path.startswith("tf_lso.") or isinstance(decide(path, plan.settings), New)
 
 
-def _asks_for_ours(plan, guard):
+def _asks_for_ours(plan: Plan, guard: Guard) -> bool:
     """Whether a branch is for instances of a class that will be tf_lso's."""
     return isinstance(guard, Branch) and any(
         _becomes_ours(plan, ref.path)
@@ -82,12 +85,12 @@ def _asks_for_ours(plan, guard):
 
 
 class _Search:
-    def __init__(self, plan):
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.values = Values(plan.program)
 
-    def of(self, site: Site) -> Iterator[tuple[Site, ast.AST, str]]:
-        """Yields what one place needs."""
+    def of(self, site: Site) -> Iterator[Needed]:
+        """Yield what one place needs."""
         node = site.node
         if isinstance(node, ast.Call):
             for what in self._call(site):
@@ -107,15 +110,15 @@ class _Search:
                     if self._is_optimizer(part.value, site.scope):
                         yield site, node, f"`{part.attr}` of an optimizer"
 
-    def _kept(self, site):
-        """The modules that an import statement imports, once names have moved."""
+    def _kept(self, site: Site) -> list[str]:
+        """Return the modules that an import statement still imports after the migration."""
         _, moves = self.plan.imports.get(id(site.node), (site, {}))
         kept = [alias for alias in site.node.names if alias not in moves]
         if isinstance(site.node, ast.ImportFrom):
-            return [site.node.module] if kept else []
+            return [site.node.module or ""] if kept else []
         return [alias.name for alias in kept]
 
-    def _call(self, site):
+    def _call(self, site: Site) -> Iterator[str]:
         call = site.node
         name = last_name(call.func)
         given = {keyword.arg for keyword in call.keywords}
@@ -132,12 +135,12 @@ class _Search:
             if any(p.startswith(_KERAS) and p.endswith(f".{known}") for p in paths):
                 yield f"`{last}`"
 
-    def _is_scaled(self, node, scope):
-        """Whether an object is seen to be a LossScaleOptimizer, which has it all."""
+    def _is_scaled(self, node: ast.AST, scope: Scope) -> bool:
+        """Whether an object is known to be a LossScaleOptimizer, which needs no help."""
         found = self.values.of(node, scope)
         return bool(found) and all(map(optimizer_of, found))
 
-    def _is_optimizer(self, node, scope, depth=4):
+    def _is_optimizer(self, node: ast.AST, scope: Scope, depth: int = 4) -> bool:
         """Whether an object looks like an optimizer that may not be wrapped."""
         if not depth:
             return False
@@ -164,7 +167,7 @@ class _Search:
         return not known and bool(_OPTIMIZER.search(node.id))
 
 
-def _schedules(plan, cell, tree):
+def _schedules(plan: Plan, cell: int | None, tree: ast.Module) -> Iterator[Needed]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             for base in node.bases:
@@ -174,8 +177,8 @@ def _schedules(plan, cell, tree):
                     yield site, base, "a learning rate schedule of its own"
 
 
-def _logged(plan, cell, tree):
-    """`history["lr"]`, where a callback logs it."""
+def _logged(plan: Plan, cell: int | None, tree: ast.Module) -> Iterator[Needed]:
+    """Yield uses of `history["lr"]` if a callback logs it."""
     nodes = list(ast.walk(tree))
     used = set(map(last_name, nodes))
     if not used.intersection(beyond.CALLBACKS):
@@ -186,7 +189,7 @@ def _logged(plan, cell, tree):
             yield site, node, f"the logged `{beyond.LOGGED}`"
 
 
-def place(trees: dict) -> ast.stmt | None:
+def place(trees: dict[int | None, ast.Module]) -> ast.stmt | None:
     """Return the statement before which `install()` is to be called, or None.
 
     That is the statement at the top level that first imports TensorFlow or Keras.
@@ -203,7 +206,7 @@ def place(trees: dict) -> ast.stmt | None:
     return None
 
 
-def _imports_framework(node):
+def _imports_framework(node: ast.AST) -> bool:
     if isinstance(node, ast.ImportFrom):
         paths = [node.module or ""] if not node.level else []
     elif isinstance(node, ast.Import):
@@ -213,7 +216,7 @@ def _imports_framework(node):
     return any(path.split(".")[0] in lookup.FRAMEWORKS for path in paths)
 
 
-def is_installed(plan) -> bool:
+def is_installed(plan: Plan) -> bool:
     """Whether the program calls `tf_lso.install()` already."""
     for site in plan.program.sites:
         if isinstance(site.node, ast.Call):

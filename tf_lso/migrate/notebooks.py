@@ -1,12 +1,11 @@
-"""New sources for the cells of a notebook, the rest of its bytes as they were."""
+"""Puts new sources into the cells of a notebook. Its other bytes stay."""
 
 import difflib
 import json
 import re
 from typing import Any, NamedTuple
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_SCALAR = re.compile(r"[^\s,\]}]+")
+_SCALAR = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^\s,\]}]+')
 
 
 class Node(NamedTuple):
@@ -20,56 +19,44 @@ class Node(NamedTuple):
 def scan(text: str, start: int = 0) -> Node:
     """Return the tree of a JSON text that `json.loads` takes, with places."""
     start = _skip(text, start)
-    if text[start] == "{":
-        return _object(text, start)
-    if text[start] == "[":
-        return _array(text, start)
-    if text[start] == '"':
-        value, end = json.decoder.scanstring(text, start + 1)
-        return Node(value, start, end)
-    end = _SCALAR.match(text, start).end()
-    return Node(json.loads(text[start:end]), start, end)
-
-
-def _skip(text, place):
-    return _SPACE.match(text, place).end()
-
-
-def _object(text, start):
+    if text[start] not in "{[":
+        scalar = _SCALAR.match(text, start)
+        end = scalar.end() if scalar else start
+        return Node(json.loads(text[start:end]), start, end)
     members: dict[str, Node] = {}
-    place = _skip(text, start + 1)
-    while text[place] != "}":
-        key = scan(text, place)
-        value = scan(text, _skip(text, key.end) + 1)  # behind the colon
-        members[key.value] = value
-        place = _skip(text, value.end)
-        place = _skip(text, place + 1) if text[place] == "," else place
-    return Node(members, start, place + 1)
-
-
-def _array(text, start):
     items: list[Node] = []
     place = _skip(text, start + 1)
-    while text[place] != "]":
-        items.append(scan(text, place))
-        place = _skip(text, items[-1].end)
+    while text[place] not in "}]":
+        item = scan(text, place)
+        if text[start] == "{":
+            key, item = item, scan(text, _skip(text, item.end) + 1)  # behind the colon
+            members[key.value] = item
+        items.append(item)
+        place = _skip(text, item.end)
         place = _skip(text, place + 1) if text[place] == "," else place
-    return Node(items, start, place + 1)
+    return Node(members if text[start] == "{" else items, start, place + 1)
 
 
-def with_sources(text: str, sources: dict[int, str]) -> str:
+def _skip(text: str, place: int) -> int:
+    while text[place] in " \t\r\n":
+        place += 1
+    return place
+
+
+def with_sources(text: str, sources: dict[int | None, str]) -> str:
     """Return the text of a notebook with new sources for some of its cells.
 
     Args:
       text: the notebook's JSON.
       sources: number of the cell, from 1 -> its new source.
     """
-    root = scan(text).value
-    sheets = root["worksheets"].value if "worksheets" in root else None
-    sheets = [sheet.value for sheet in sheets or ()] or [root]
-    cells = [cell.value for sheet in sheets for cell in sheet["cells"].value]
+    root = scan(text)
+    sheets = root.value["worksheets"].value if "worksheets" in root.value else None
+    cells = [
+        cell.value for sheet in sheets or [root] for cell in sheet.value["cells"].value
+    ]
     done, place = [], 0
-    for number in sorted(sources):
+    for number in sorted(filter(None, sources)):
         cell = cells[number - 1]
         node = cell["source"] if "source" in cell else cell["input"]
         done += [text[place : node.start], _encoded(text, node, sources[number])]
@@ -77,8 +64,8 @@ def with_sources(text: str, sources: dict[int, str]) -> str:
     return "".join([*done, text[place:]])
 
 
-def _encoded(text, node, source):
-    # Of the two ways to write what is not ASCII, the one that the notebook has.
+def _encoded(text: str, node: Node, source: str) -> str:
+    # A notebook escapes what is not ASCII, or does not.
     escapes = text.isascii()
     if isinstance(node.value, str):
         return json.dumps(source, ensure_ascii=escapes)

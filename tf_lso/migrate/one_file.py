@@ -19,7 +19,7 @@ from tf_lso.programs import sources
 from tf_lso.programs.sources import Failure, Unreadable
 from tf_lso.programs.texts import decoded
 
-# A file without all of these has nothing to migrate, and is not parsed.
+# A file that contains none of these has nothing to migrate, and is not parsed.
 TOKENS = (
     b"mixed_precision",
     b"LossScale",
@@ -56,11 +56,11 @@ def migrate(path: str, options: Options, write: bool, named: bool) -> Migrated:
       path: the file.
       options: the `Options`.
       write: whether to write it.
-      named: whether the user named it: then it is parsed, whatever is in it.
+      named: whether the user named it. Then it is always parsed.
     """
     try:
         mode = os.stat(path).st_mode
-        if not stat.S_ISREG(mode):  # reading a pipe would wait for its writer
+        if not stat.S_ISREG(mode):  # a pipe would wait for its writer
             return alone(path, "is no regular file")
         with open(path, "rb") as file:
             data = file.read()
@@ -97,7 +97,7 @@ def alone(path: str, reason: str) -> Migrated:
     return Migrated(path, unreadable=Unreadable(path, None, None, reason))
 
 
-def _rewritten(path, data, options) -> tuple[bytes, Rewritten]:
+def _rewritten(path: str, data: bytes, options: Options) -> tuple[bytes, Rewritten]:
     if path.lower().endswith(".ipynb"):
         return _notebook(data, options)
     text, encoding = decoded(data)
@@ -109,8 +109,8 @@ def _rewritten(path, data, options) -> tuple[bytes, Rewritten]:
     return new.encode(encoding), outcome
 
 
-def _hold(texts, options):
-    """Raises ValueError where a result does not parse, or would change again."""
+def _hold(texts: dict[int | None, str], options: Options) -> None:
+    """Raise ValueError if a result does not parse, or would change again."""
     try:
         again = rewrite(texts, options, keeps_imports=True)
     except NoPython as error:
@@ -121,22 +121,26 @@ def _hold(texts, options):
         raise ValueError("its migration would need a second one")
 
 
-def _notebook(data, options):
+def _notebook(data: bytes, options: Options) -> tuple[bytes, Rewritten]:
     encoding = "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
     text = data.decode(encoding)
-    outcome = rewrite(dict(cells.cells(data)), options, keeps_imports=True)
+    outcome = rewrite(_sources(data), options, keeps_imports=True)
     if not outcome.texts:
         return data, outcome
     new = notebooks.with_sources(text, outcome.texts).encode(encoding)
-    found = dict(cells.cells(new))
+    found = _sources(new)
     if any(found[number] != source for number, source in outcome.texts.items()):
         raise ValueError("its cells cannot be written back")
     _hold(found, options)
     return new, outcome
 
 
+def _sources(data: bytes) -> dict[int | None, str]:
+    return dict(cells.cells(data))
+
+
 def replace(path: str, old: bytes, new: bytes) -> None:
-    """Put new bytes in the place of a file, in one step, with its mode and owner.
+    """Replace a file by new bytes in one step. Mode and owner stay.
 
     Raises:
       OSError: if that cannot be done, or the file is no longer what it was.
@@ -147,7 +151,7 @@ def replace(path: str, old: bytes, new: bytes) -> None:
         with os.fdopen(number, "wb") as file:
             file.write(new)
         owner = os.stat(path)
-        with contextlib.suppress(OSError):  # only root may give a file away
+        with contextlib.suppress(OSError):  # only root may do this
             os.chown(temporary, owner.st_uid, owner.st_gid)
         shutil.copystat(path, temporary)
         os.utime(temporary)
@@ -156,7 +160,7 @@ def replace(path: str, old: bytes, new: bytes) -> None:
                 raise OSError("it was changed meanwhile")
         os.replace(temporary, path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):  # it is in its place already
+        with contextlib.suppress(FileNotFoundError):  # it was moved already
             os.unlink(temporary)
         raise
 
@@ -175,7 +179,7 @@ def diff(path: str, old: bytes, new: bytes) -> str:
     return "".join(marked)
 
 
-def _lines(data):
+def _lines(data: bytes) -> list[str]:
     try:
         text, _ = decoded(data)
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""All files, in as many processes as there are processors."""
+"""Migrates all files, in as many processes as there are processors."""
 
 import functools
 import gc
@@ -13,7 +13,7 @@ from tf_lso import progress
 from tf_lso.migrate.one_file import Migrated, alone, migrate
 from tf_lso.migrate.paths import Options
 
-# Fewer are done before the processes are there.
+# Fewer files are done before the processes have started.
 _FEW = 40
 _CHUNK = 8
 
@@ -23,7 +23,7 @@ Died = pools.BrokenProcessPool
 def each(
     files: Iterable[tuple[str, bool]], options: Options, write: bool
 ) -> Iterator[Migrated]:
-    """Yields what became of each file, in order.
+    """Yield what became of each file, in order.
 
     Args:
       files: (path, whether the user named it) of each.
@@ -41,36 +41,36 @@ def each(
             warnings.simplefilter("ignore")
             yield from _with_bar(map(work, listed), len(listed))
         return
-    # Started afresh: a fork would take over threads, such as those of TensorFlow.
+    # A fork would copy threads, such as those of TensorFlow.
     context = multiprocessing.get_context("spawn")
-    # Not a `multiprocessing.Pool`, which ends its processes by a signal that one may
-    # miss while it waits for work, and then waits for it forever.
+    # `multiprocessing.Pool` ends its processes by a signal. A process that waits for
+    # work may miss it, and the pool then waits forever.
     with pools.ProcessPoolExecutor(processes, context, _prepare) as executor:
         done = executor.map(work, listed, chunksize=_CHUNK)
         yield from _with_bar(done, len(listed))
 
 
-def _with_bar(done, count):
+def _with_bar(done: Iterable[Migrated], count: int) -> Iterable[Migrated]:
     return progress.bar(done, "tf-lso migrate", "file", count)
 
 
-def _one(file, options, write):
+def _one(file: tuple[str, bool], options: Options, write: bool) -> Migrated:
     path, named = file
     try:
         return migrate(path, options, write, named)
-    except Exception as error:  # ours: the other files are to go on all the same
+    except Exception as error:  # a defect of ours must not stop the other files
         return alone(path, f"tf-lso fails on it: {type(error).__name__}: {error}")
 
 
-def _prepare():
-    # An interrupt reaches all processes; the first one lets the others finish what
-    # they have begun, so that they take their temporary files away.
+def _prepare() -> None:
+    # An interrupt reaches all processes. These finish their files, so that no temporary
+    # file stays.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.simplefilter("ignore")  # what compiling says of the programs
+    warnings.simplefilter("ignore")  # what the compiler says about the programs
     gc.disable()  # the trees have no cycles, and the process ends soon
 
 
-def _processors():
+def _processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,10 +1,13 @@
-"""Names taken out of an import in parentheses: no comment of it is lost.
+"""Takes names out of an import in parentheses, and keeps all comments.
 
-A comment behind a name goes where the name goes; one on a line of its own stays.
+A comment behind a name goes with the name. A comment on its own line stays.
 """
+
+from typing import Any
 
 import libcst as cst
 
+Space = Any  # a cst.BaseParenthesizableWhitespace
 _NONE = cst.SimpleWhitespace("")
 
 
@@ -30,13 +33,13 @@ def ends(statement: cst.ImportFrom) -> list[str]:
     return [c for end in (statement.lpar, statement.rpar) if end for c in all_of(end)]
 
 
-def without(statement: cst.ImportFrom, kept: list) -> cst.ImportFrom:
+def without(statement: cst.ImportFrom, kept: list[cst.ImportAlias]) -> cst.ImportFrom:
     """Return the statement with some of its names only."""
     names, rpar = statement.names, statement.rpar
     if rpar is None:
         last = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return statement.with_changes(names=[*kept[:-1], last])
-    # What stands before each name, and before the closing parenthesis.
+    # The space before each name, and before the closing parenthesis.
     spaces = [statement.lpar.whitespace_after, *map(_behind, names[:-1])]
     comma = _has_comma(names[-1])
     if comma and rpar.whitespace_before.empty:
@@ -55,8 +58,13 @@ def without(statement: cst.ImportFrom, kept: list) -> cst.ImportFrom:
     return _put(statement, done, before, comma)
 
 
-def _put(statement, aliases, before, comma):
-    """Returns the statement with these names, and what stands before each of them."""
+def _put(
+    statement: cst.ImportFrom,
+    aliases: list[cst.ImportAlias],
+    before: list[Space],
+    comma: bool,
+) -> cst.ImportFrom:
+    """Return the statement with these names, and the space before each."""
     first, *spaces = before
     names = [
         alias.with_changes(comma=_comma(alias).with_changes(whitespace_after=space))
@@ -74,29 +82,29 @@ def _put(statement, aliases, before, comma):
     )
 
 
-def _has_comma(alias):
+def _has_comma(alias: cst.ImportAlias) -> bool:
     return isinstance(alias.comma, cst.Comma)
 
 
-def _comma(alias):
+def _comma(alias: cst.ImportAlias) -> cst.Comma:
     return alias.comma if _has_comma(alias) else cst.Comma()
 
 
-def _behind(alias):
+def _behind(alias: cst.ImportAlias) -> Space:
     return getattr(alias.comma, "whitespace_after", _NONE)
 
 
-def _lines(space):
-    """Returns the lines of their own in a space, if there is a comment on them."""
+def _lines(space: Space) -> list[cst.EmptyLine]:
+    """Return the whole lines in a space, if one has a comment."""
     lines = getattr(space, "empty_lines", ())
     return list(lines) if any(line.comment for line in lines) else []
 
 
-def _joined(spaces, closing=False):
-    """Returns the space that is left where the names between these are taken out.
+def _joined(spaces: list[Space], closing: bool = False) -> Space:
+    """Return the space that is left when the names between these are gone.
 
     Args:
-      spaces: the first one stays; of the others, comments on lines of their own.
+      spaces: the first one stays. The others leave comments on their own lines.
       closing: whether the closing parenthesis follows.
     """
     first, last = spaces[0], spaces[-1]

@@ -1,4 +1,4 @@
-"""From an old dotted path to the new one, or to the reason why it stays."""
+"""Decides what becomes of an old dotted path: the new one, or why it stays."""
 
 import dataclasses
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from tf_lso.programs import lookup
 
 TF_LSO, KERAS = "tf_lso", "keras"
 
-# Policies that the stable API and today's Keras have under one name.
+# Policies that have the same name in the stable API and in today's Keras.
 _KERAS_HAS = ("Policy", "global_policy", "set_global_policy")
 
 
@@ -30,7 +30,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the paths of one file are decided by.
+    """What decides the paths of one file.
 
     Attributes:
       options: the `Options`.
@@ -68,7 +68,10 @@ class Stays(NamedTuple):
     instead: str = ""
 
 
-def decide(path: str, settings: Settings, imported: bool = False):
+Decision = New | Stays | None
+
+
+def decide(path: str, settings: Settings, imported: bool = False) -> Decision:
     """Return what becomes of a dotted path, aliases resolved.
 
     Args:
@@ -88,12 +91,14 @@ def decide(path: str, settings: Settings, imported: bool = False):
     return None
 
 
-def _decide(module, end, name, settings, imported):
+def _decide(
+    module: str, end: int, name: str, settings: Settings, imported: bool
+) -> Decision:
     path = f"{module}.{name}" if name else module
     namespace = lookup.MODULES[module]
     verdict = lookup.of_path(path)
     if namespace == "contrib.mixed_precision":
-        return Stays(left.CONTRIB, path, verdict.current)
+        return Stays(left.CONTRIB, path, verdict.current if verdict else "")
     symbol = lookup.symbol(path)
     if not name or name.startswith("__"):
         symbol = f"{namespace.removeprefix('compat.v2.')}."
@@ -106,7 +111,7 @@ def _decide(module, end, name, settings, imported):
     if not symbol:
         return Stays(left.STRANGER, path) if verdict else None
     if verdict is None and name not in _KERAS_HAS:
-        return None  # a name of today's API only; of compat.v1, policies are that too
+        return None  # a name of today's API only; compat.v1's policies are too
     if settings.keras3 and lookup.is_todays(path):
         return Stays(left.KERAS_3, path, f"{new.module}.{name}")
     if settings.options.prefer == KERAS and symbol in _KERAS_HAS:
@@ -125,8 +130,8 @@ def _decide(module, end, name, settings, imported):
     return new
 
 
-def _module(module, new, settings):
-    """Decides of a module itself, which is imported or handed on."""
+def _module(module: str, new: New, settings: Settings) -> Decision:
+    """Decide about a module itself, which is imported or passed on."""
     if lookup.there_today(module):
         if settings.keras3 and lookup.is_todays(f"{module}.Policy"):
             return Stays(left.KERAS_3, module, new.module)
@@ -137,7 +142,7 @@ def _module(module, new, settings):
 
 
 def stays(module: str, settings: Settings) -> bool:
-    """Whether a module of today is kept, so that only uses of its names move."""
+    """Whether a module of today stays, and only uses of its names move."""
     namespace = lookup.MODULES[module]
     return (
         namespace.removeprefix("compat.v2.") in names.SHARED
@@ -147,6 +152,6 @@ def stays(module: str, settings: Settings) -> bool:
     )
 
 
-def _other_policies(module, settings):
-    """Whether the policies there may be of another Keras than `tf.keras` is."""
+def _other_policies(module: str, settings: Settings) -> bool:
+    """Whether the policies there may belong to another Keras than `tf.keras`."""
     return settings.legacy_keras and module.split(".")[0] == "keras"

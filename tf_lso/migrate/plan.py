@@ -1,7 +1,8 @@
-"""From the places of a program to the edits of its text, and to what is left."""
+"""Plans the edits of a program, and lists what is left."""
 
 import ast
 import dataclasses
+from typing import Any
 
 from tf_lso.migrate import calls, imports, left, strings
 from tf_lso.migrate.certain import Certain, Found, Ref
@@ -12,10 +13,12 @@ from tf_lso.programs.scopes import Program, Scope, Site
 from tf_lso.programs.syntax import chain_of
 from tf_lso.programs.texts import Edit, Text
 
+Moves = dict[ast.alias, New]  # of an import statement
+
 
 @dataclasses.dataclass(frozen=True)
 class Need:
-    """`tf_lso` has to be bound where `scope` sees it; `refs` are where TensorFlow is."""
+    """`scope` has to see the name `tf_lso`. TensorFlow comes from `refs`."""
 
     scope: Scope
     refs: tuple[Ref, ...]
@@ -33,26 +36,30 @@ class Plan:
     """
 
     def __init__(
-        self, program: Program, trees: dict, texts: dict, settings: Settings
+        self,
+        program: Program,
+        trees: dict[int | None, ast.Module],
+        texts: dict[int | None, Text],
+        settings: Settings,
     ) -> None:
         self.program = program
-        self.trees: dict[int | None, ast.Module] = trees
-        self.texts: dict[int | None, Text] = texts
+        self.trees = trees
+        self.texts = texts
         self.settings = settings
         self.resolver = Certain(program, settings)
         self.root = free_name(program)
         self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
-        self.imports: dict[int, tuple[Site, dict]] = {}
+        self.imports: dict[int, tuple[Site, Moves]] = {}
         self.needs: list[Need] = []
         self.left: list[Left] = []
-        self._places: set[tuple] = set()
-        self.read: set[int] = set()  # ids of strings and chains that calls have taken
+        self._places: set[tuple[int | None, int, int]] = set()
+        self.read: set[int] = set()  # ids of strings and chains that calls have planned
         by_type = {
             ast.Call: calls.plan,
             ast.Import: imports.plan,
             ast.ImportFrom: imports.plan,
         }
-        for site in program.sites:  # calls first: they take their arguments with them
+        for site in program.sites:  # calls first: they also plan their arguments
             if type(site.node) in by_type:
                 by_type[type(site.node)](self, site)
         for site in program.sites:
@@ -63,17 +70,17 @@ class Plan:
     # --- What the other modules say.
 
     def edit(self, cell: int | None, start: int, end: int, new: str) -> None:
-        """Notes an edit."""
+        """Note an edit."""
         self.edits.setdefault(cell, {})[Edit(start, end, new)] = None
 
     def need(self, scope: Scope, refs: tuple[Ref, ...]) -> None:
-        """Notes that `tf_lso` has to be bound for an edit in that scope."""
+        """Note that `tf_lso` has to be bound for an edit in that scope."""
         self.needs.append(Need(scope, refs))
 
     def leave(
-        self, site: Site, node: ast.AST, name: str, reason: Reason, instead=""
+        self, site: Site, node: Any, name: str, reason: Reason, instead: str = ""
     ) -> None:
-        """Notes that something at a node is left as it is; once per place."""
+        """Note that something at a node stays as it is. Each place is noted once."""
         text = self.texts[site.cell]
         place = site.cell, node.lineno, node.col_offset
         if place in self._places:
@@ -86,12 +93,14 @@ class Plan:
 
     # --- Attributes.
 
-    def chain(self, site: Site, at: ast.AST | None = None, text: Text | None = None):
-        """Plans a chain of attributes, such as `tf.keras.mixed_precision.Policy`.
+    def chain(
+        self, site: Site, at: ast.AST | None = None, text: Text | None = None
+    ) -> Edit | None:
+        """Plan a chain of attributes, such as `tf.keras.mixed_precision.Policy`.
 
         Args:
           site: where it stands.
-          at: the node to speak of, where it is not the site's own.
+          at: the node to report, if it is not the site's own.
           text: the text that the chain's positions are of: None for the cell's own.
 
         Returns:
@@ -129,21 +138,26 @@ class Plan:
         self.need(site.scope, found.refs)
         return edit
 
-    def decided(self, site, node, found: Found, steps: list[str]) -> New | None:
-        """Return what all that a chain may start with becomes, or say why it stays."""
+    def decided(
+        self, site: Site, node: Any, found: Found, steps: list[str]
+    ) -> New | None:
+        """Return the new name if all that a chain may start with agrees on it.
+
+        Otherwise note why the chain stays, and return None.
+        """
         ways, last = {}, ".".join(steps)
         for ref in found.refs:
             path = f"{ref.path}.{last}" if last else ref.path
             way = decide(path, self.settings)
             if isinstance(way, New):
-                here = way.parts > ref.path.count(".")  # else an import binds it
+                here = way.parts > ref.path.count(".")  # else the import moves
                 way = way if here and not ref.moved else None
             elif way is not None and ref.moved and way.reason != left.STRANGER:
                 way = None
             ways[ref] = way
         stays = [way for way in ways.values() if isinstance(way, Stays)]
         new = [way for way in ways.values() if isinstance(way, New)]
-        # A name that one of several modules has is asked of that one.
+        # If only one of several modules has the name, that one is meant.
         certain = [way for way in stays if way.reason != left.STRANGER]
         if stays and (len(stays) == len(ways) or (certain and not new)):
             self.leave(site, node, stays[0].name, stays[0].reason, stays[0].instead)
@@ -166,6 +180,6 @@ class Plan:
         first, dot, rest = path.partition(".")
         return (self.root if first == "tf_lso" else first) + dot + rest
 
-    def _is_stored(self, chain, length):
+    def _is_stored(self, chain: list[ast.Attribute], length: int) -> bool:
         """Whether the chain assigns to the old name itself, or to a module on its way."""
         return not isinstance(chain[-1].ctx, ast.Load) and len(chain) <= length

@@ -29,53 +29,53 @@ class Outcome:
         return [file for file in self.files if file.diff]
 
     def exit_code(self, check: bool) -> int:
-        """2 where something was left alone, else with `check` 1 where a file changes."""
+        """2 if something was left alone, else 1 with `check` if a file changes."""
         if self.unreadable:
             return 2
         return int(check and bool(self.changed))
 
 
 def text(outcome: Outcome, stream: TextIO) -> None:
-    """Writes the diffs, then what is left, then a summary."""
-    colours = printing.has_colours(stream)
-    write = printing.writer(stream)
+    """Write the diffs, then what is left, then a summary."""
+    printer = printing.Printer(stream)
+    write = printer.write
     for file in outcome.changed:
-        write(_coloured(file.diff) if colours else file.diff)
+        for line in file.diff.splitlines(keepends=True):
+            write(_painted(line, printer))
     if outcome.changed:
         write("\n")
     for file in outcome.files:
-        said: dict[tuple, int] = {}
+        said: dict[tuple[object, ...], int] = {}
         for item in file.left:
             same = (item.cell, item.name, item.why)
-            write(_shown(file.path, item, said.get(same), colours) + "\n")
+            write(_shown(file.path, item, said.get(same), printer) + "\n")
             said.setdefault(same, item.line)
     for file in outcome.files:
         if file.installs:
             write(f"{file.path}: tf_lso.install() is added, for:\n")
             write(f"    {', '.join(file.installs)}\n\n")
-    write(printing.unreadable(outcome.unreadable, "left alone", colours))
+    printer.unreadable(outcome.unreadable, "left alone")
     write(_in_words(outcome))
 
 
-_LINES = {"---": "1", "+++": "1", "@@": "36", "+": "32", "-": "31"}
+_COLORS = {"---": "1", "+++": "1", "@@": "36", "+": "32", "-": "31"}
 
 
-def _coloured(diff):
-    done = []
-    for line in diff.splitlines(keepends=True):
-        colour = next((_LINES[mark] for mark in _LINES if line.startswith(mark)), None)
-        done.append(printing.paint(line, colour, True) if colour else line)
-    return "".join(done)
+def _painted(line: str, printer: printing.Printer) -> str:
+    """Return a line of a diff in the color of its mark."""
+    for mark, color in _COLORS.items():
+        if line.startswith(mark):
+            return printer.paint(line, color)
+    return line
 
 
-def _shown(path, item: Left, first, colours):
+def _shown(path: str, item: Left, first: int | None, printer: printing.Printer) -> str:
+    """Return a place that is left; `first` is the line that said the same before."""
     where = printing.place(path, item.cell, item.line, item.column)
-    shown = f"{where}: {printing.paint('left', '33', colours)}  {item.name}\n    {item.code}\n"
+    shown = f"{where}: {printer.paint('left', '33')}  {item.name}\n    {item.code}\n"
     if first is not None:
         return shown + f"    as in line {first}\n"
-    return (
-        shown + printing.paragraph("why", item.why) + printing.paragraph("do", item.do)
-    )
+    return shown + printer.paragraph("why", item.why) + printer.paragraph("do", item.do)
 
 
 def _summary(outcome: Outcome) -> dict[str, int]:
@@ -88,7 +88,7 @@ def _summary(outcome: Outcome) -> dict[str, int]:
     }
 
 
-def _in_words(outcome):
+def _in_words(outcome: Outcome) -> str:
     count = _summary(outcome)
     does = "changed" if outcome.written else "would change"
     said = f"{printing.plural(count['files'], 'file')} read: "
@@ -111,7 +111,7 @@ def _in_words(outcome):
 
 
 def as_json(outcome: Outcome, stream: TextIO) -> None:
-    """Writes the outcome as one JSON object, in ASCII, whatever the file names."""
+    """Write the outcome as one JSON object, in ASCII, whatever the file names."""
     document: dict[str, Any] = {
         "version": 1,
         "written": outcome.written,

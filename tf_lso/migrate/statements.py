@@ -1,4 +1,4 @@
-"""Import statements, rewritten by LibCST so that their comments and layout survive."""
+"""Rewrites import statements by LibCST, which keeps comments and layout."""
 
 import ast
 
@@ -8,7 +8,12 @@ from tf_lso.migrate import parentheses
 from tf_lso.migrate.paths import New
 
 
-def rewritten(source: str, node: ast.stmt, moves: dict, newline: str) -> list[str]:
+def rewritten(
+    source: str,
+    node: ast.Import | ast.ImportFrom,
+    moves: dict[ast.alias, New],
+    newline: str,
+) -> list[str]:
     """Return the statements that an import becomes; the first one takes its place.
 
     Args:
@@ -18,7 +23,7 @@ def rewritten(source: str, node: ast.stmt, moves: dict, newline: str) -> list[st
       newline: the file's line end.
 
     Raises:
-      ValueError: if LibCST reads the statement otherwise than Python.
+      ValueError: if LibCST does not read the statement as Python does.
     """
     config = cst.PartialParserConfig(default_newline=newline)
     line = cst.parse_statement(source, config)
@@ -41,7 +46,7 @@ def dotted(path: str) -> cst.Name | cst.Attribute:
     return tree
 
 
-def _renamed(statement, ways):
+def _renamed(statement: cst.Import, ways: list[New | None]) -> cst.Import:
     """`import a.b as c` takes the new path; `import a.b` binds `a`, and keeps that."""
     aliases, seen = [], set()
     for alias, way in zip(statement.names, ways):
@@ -58,13 +63,15 @@ def _renamed(statement, ways):
     return statement.with_changes(names=_ended(aliases))
 
 
-def _ended(aliases):
+def _ended(aliases: list[cst.ImportAlias]) -> list[cst.ImportAlias]:
     return [*aliases[:-1], aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
 
 
-def _split(module, statement, ways):
+def _split(
+    module: cst.Module, statement: cst.ImportFrom, ways: list[New | None]
+) -> list[str]:
     """`from a import b, c` becomes one statement for each module that b and c are in."""
-    groups: dict[str, list] = {}
+    groups: dict[str, list[cst.ImportAlias]] = {}
     for alias, way in zip(statement.names, ways):
         groups.setdefault(_source(way) if way else "", []).append(alias)
     if len(groups) == 1:
@@ -96,6 +103,6 @@ def _source(way: New) -> str:
     return way.module.rpartition(".")[0] if way.is_module else way.module
 
 
-def _plain(alias):
+def _plain(alias: cst.ImportAlias) -> str:
     name, other = alias.evaluated_name, alias.evaluated_alias
     return f"{name} as {other}" if other else name

@@ -2,6 +2,8 @@
 
 import ast
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tf_lso.migrate import left
 from tf_lso.migrate.paths import New, decide
@@ -9,7 +11,10 @@ from tf_lso.programs.scopes import Site
 from tf_lso.programs.syntax import last_name
 from tf_lso.programs.texts import Text, applied
 
-# A string is code, for one who reads it, where it imports, calls or reaches an old name.
+if TYPE_CHECKING:
+    from tf_lso.migrate.plan import Plan
+
+# A string that imports, calls or reaches an old name looks like code.
 _CODE = re.compile(
     r"\bimport\b[^\n]*\bmixed_precision\b"
     r"|\bfrom\b[^\n]*\bmixed_precision\b[^\n]*\bimport\b"
@@ -28,11 +33,11 @@ _TYPED = {
 }
 
 
-def plan(plan) -> None:
-    """Plans the strings of a program: annotations move, others are told of."""
+def plan(plan: "Plan") -> None:
+    """Plan the strings of a program: annotations move, others are listed."""
     sites = [site for site in plan.program.texts if id(site.node) not in plan.read]
     if not sites:
-        return  # before all of the trees are walked
+        return  # without walking the trees
     annotations = set().union(*map(annotations_of, plan.trees.values()))
     annotations |= {i for tree in plan.trees.values() for i in _typed(plan, tree)}
     docstrings = set().union(*map(docstrings_of, plan.trees.values()))
@@ -57,7 +62,7 @@ def annotations_of(tree: ast.AST) -> set[int]:
     return found
 
 
-def _strings(annotation):
+def _strings(annotation: ast.AST) -> Iterator[ast.Constant]:
     if isinstance(annotation, ast.Subscript):
         name = annotation.value
         if last_name(name) == "Literal":
@@ -68,17 +73,17 @@ def _strings(annotation):
         yield from _strings(child)
 
 
-def _typed(plan, tree):
-    """Yields the ids of strings that `typing` reads outside of annotations."""
+def _typed(plan: "Plan", tree: ast.Module) -> Iterator[int]:
+    """Yield the ids of strings that `typing` reads outside of annotations."""
     scope = plan.program.module
 
-    def name(node):
+    def name(node: ast.AST) -> str:
         paths = [ref.path for ref in plan.resolver.of(node, scope).refs]
         package, _, last = (paths[0] if len(paths) == 1 else "").rpartition(".")
         return last if package in _TYPING else ""
 
     for node in ast.walk(tree):
-        parts = []
+        parts: list[ast.expr | None] = []
         if isinstance(node, ast.Subscript) and name(node.value):
             parts = [node]
         elif isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.dump(
@@ -96,8 +101,8 @@ def docstrings_of(tree: ast.AST) -> set[int]:
     return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
 
 
-def _annotation(plan, site):
-    """Plans the chains within a string annotation."""
+def _annotation(plan: "Plan", site: Site) -> None:
+    """Plan the chains within a string annotation."""
     spelled = plan.texts[site.cell].of(site.node)
     value = site.node.value
     try:
@@ -108,23 +113,23 @@ def _annotation(plan, site):
         plan.leave(site, site.node, value.strip(), left.TEXT, "tf_lso for tf")
         return
     inside = Text(value)
-    edits = []
+    found = []
     stack: list[ast.AST] = [tree.body]
     while stack:
         node = stack.pop()
         if isinstance(node, ast.Attribute):
             chain = Site(node, site.scope, site.guards, site.cell)
-            edits.append(plan.chain(chain, at=site.node, text=inside))
+            found.append(plan.chain(chain, at=site.node, text=inside))
         else:
             stack.extend(ast.iter_child_nodes(node))
-    edits = [edit for edit in edits if edit]
+    edits = [edit for edit in found if edit]
     if edits:
         start = plan.texts[site.cell].start(site.node) + spelled.index(value)
         new = applied(value, edits)
         plan.edit(site.cell, start, start + len(value), new)
 
 
-def _tell(plan, site):
+def _tell(plan: "Plan", site: Site) -> None:
     value = site.node.value
     if _DOTTED.fullmatch(value):
         first, _, rest = value.partition(".")
@@ -133,6 +138,6 @@ def _tell(plan, site):
             return
         tail = value.split(".")[way.parts :]
         plan.leave(site, site.node, value, left.TEXT, ".".join([way.module, *tail]))
-    elif _CODE.search(value):
-        name = _CODE.search(value).group().strip()
+    elif code := _CODE.search(value):
+        name = code.group().strip()
         plan.leave(site, site.node, name, left.TEXT, "tf_lso for tf")

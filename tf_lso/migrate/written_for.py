@@ -9,7 +9,7 @@ from tf_lso import names
 from tf_lso.migrate.calls import form_of
 from tf_lso.migrate.certain import Certain
 from tf_lso.programs import lookup
-from tf_lso.programs.scopes import Program
+from tf_lso.programs.scopes import Program, Site
 from tf_lso.programs.syntax import chain_of
 
 _KERAS_3 = tuple(
@@ -44,11 +44,11 @@ def is_for_keras_3(program: Program, resolver: Certain) -> bool:
     return keras3
 
 
-def _is_whole(path):
+def _is_whole(path: str) -> bool:
     return any(path == known or path.startswith(f"{known}.") for known in _KERAS_3)
 
 
-def _is_gone(path):
+def _is_gone(path: str) -> bool:
     """Whether the path leads to an old name or module that today has no more."""
     for part in (path, lookup.parent(path)):
         if part in lookup.MODULES and not lookup.in_tf_keras(part):
@@ -56,7 +56,7 @@ def _is_gone(path):
     return False
 
 
-def _is_old_method(node, program):
+def _is_old_method(node: ast.Attribute, program: Program) -> bool:
     method = names.METHODS.get(node.attr)
     if method is None or not method.breaks:
         return False
@@ -64,8 +64,8 @@ def _is_old_method(node, program):
     return method.seen == names.ANYWHERE or (method.seen == names.CALLED and called)
 
 
-def _form(site, resolver):
-    """Returns True for a call in Keras 3's form, False in an old one, else None."""
+def _form(site: Site, resolver: Certain) -> bool | None:
+    """Return True for a call in Keras 3's form, False in an old one, else None."""
     found = resolver.of(site.node.func, site.scope)
     if not any(lookup.symbol(ref.path) == _CLASS for ref in found.refs):
         return None

@@ -16,7 +16,7 @@ from tf_lso.names.methods import (
     SCALING,
     Method,
 )
-from tf_lso.names.namespaces import NAMESPACES, PRIVATE, Use, mirror_names
+from tf_lso.names.namespaces import NAMESPACES, PRIVATE, Use, mirror_names, modules_in
 from tf_lso.names.spellings import CONTRIB, LEFT_ALONE, MODULES, TF_KERAS_MODULES
 from tf_lso.names.symbols import (
     CHANGED,
@@ -68,4 +68,5 @@ __all__ = [
     "Symbol",
     "Use",
     "mirror_names",
+    "modules_in",
 ]

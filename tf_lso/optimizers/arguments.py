@@ -4,7 +4,7 @@ from tf_lso.scaling import arguments as scaling_arguments
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 # Arguments of Keras 3's base class that its configs carry, with their defaults.
-_KERAS3_DEFAULTS = {
+KERAS3_DEFAULTS = {
     "weight_decay": None,
     "clipnorm": None,
     "clipvalue": None,
@@ -43,11 +43,11 @@ def check_keras3_arguments(arguments):
                 "dynamic=False, initial_scale=... for a fixed scale, and initial_scale, "
                 "dynamic_growth_steps for a dynamic one."
             )
-        if name not in _KERAS3_DEFAULTS:
+        if name not in KERAS3_DEFAULTS:
             raise TypeError(
                 f"LossScaleOptimizer got an unexpected keyword argument {name!r}."
             )
-        default = _KERAS3_DEFAULTS[name]
+        default = KERAS3_DEFAULTS[name]
         if value is not default and value != default:
             raise ValueError(
                 f"LossScaleOptimizer does not support {name!r}, but got {value!r}. Set it "
@@ -80,44 +80,74 @@ def check_free(inner):
         )
 
 
-def make_loss_scale(dynamic, initial_scale, growth_steps, min_scale, max_scale):
-    """Return the `LossScale` that the constructor's arguments describe."""
+# The arguments of the stable class that make its loss scale, with their defaults.
+SCALE_DEFAULTS = {
+    "initial_scale": None,
+    "dynamic_growth_steps": None,
+    "growth_factor": 2.0,
+    "backoff_factor": 0.5,
+    "hysteresis": 1,
+    "min_scale": 1.0,
+    "max_scale": None,
+}
+_DYNAMIC_DEFAULTS = {"initial_scale": 2.0**15, "dynamic_growth_steps": 2000}
+
+
+def make_loss_scale(dynamic, **given):
+    """Return the `LossScale` that the constructor's arguments describe.
+
+    Args:
+      dynamic: bool.
+      **given: the arguments of `SCALE_DEFAULTS`.
+    """
     if not dynamic:
-        if initial_scale is None:
-            raise ValueError(
-                "'initial_scale' must be specified if 'dynamic' is False: it is the "
-                "scale. Got None."
-            )
-        for name, value, default in (
-            ("dynamic_growth_steps", growth_steps, None),
-            ("min_scale", min_scale, 1.0),
-            ("max_scale", max_scale, None),
-        ):
-            if value != default:
-                raise ValueError(
-                    f"{name!r} must not be given if 'dynamic' is False, since a fixed "
-                    f"scale never moves, but got: {value!r}."
-                )
-        return loss_scale_lib.FixedLossScale.of(
-            scaling_arguments.positive_number("initial_scale", initial_scale)
-        )
-    rule = scaling_arguments.checked_rule(
-        initial_scale=(
-            "initial_scale",
-            2.0**15 if initial_scale is None else initial_scale,
-        ),
-        growth_steps=(
-            "dynamic_growth_steps",
-            2000 if growth_steps is None else growth_steps,
-        ),
-        factor=("multiplier", 2.0),
-        min_scale=("min_scale", min_scale),
-        max_scale=("max_scale", max_scale),
-    )
+        return _fixed(**given)
+    named = {
+        name: (name, _DYNAMIC_DEFAULTS.get(name) if value is None else value)
+        for name, value in {**SCALE_DEFAULTS, **given}.items()
+    }
+    growth_steps = named.pop("dynamic_growth_steps")
+    rule = scaling_arguments.checked_rule(growth_steps=growth_steps, **named)
+    usual = (rule.growth_factor, rule.backoff_factor) == (2.0, 0.5)
     return loss_scale_lib.DynamicLossScale(
         rule.initial_scale,
         rule.growth_steps,
-        rule.factor,
+        rule.growth_factor,
+        backoff_factor=None if usual else rule.backoff_factor,
+        hysteresis=rule.hysteresis,
         min_loss_scale=rule.min_scale,
         max_loss_scale=rule.max_scale,
+    )
+
+
+def additions(loss_scale):
+    """Return the arguments that legacy configs lack, a dict of those that were set.
+
+    Args:
+      loss_scale: a `DynamicLossScale`.
+    """
+    values = {
+        "growth_factor": loss_scale.multiplier,
+        "backoff_factor": loss_scale.backoff_factor or 1 / loss_scale.multiplier,
+        "hysteresis": loss_scale.hysteresis,
+        "min_scale": loss_scale.min_loss_scale,
+        "max_scale": loss_scale.max_loss_scale,
+    }
+    return {k: v for k, v in values.items() if v != SCALE_DEFAULTS[k]}
+
+
+def _fixed(*, initial_scale=None, **others):
+    if initial_scale is None:
+        raise ValueError(
+            "'initial_scale' must be specified if 'dynamic' is False: it is the scale. "
+            "Got None."
+        )
+    for name, value in others.items():
+        if value != SCALE_DEFAULTS[name]:
+            raise ValueError(
+                f"{name!r} must not be given if 'dynamic' is False, since a fixed scale "
+                f"never moves, but got: {value!r}."
+            )
+    return loss_scale_lib.FixedLossScale.of(
+        scaling_arguments.positive_number("initial_scale", initial_scale)
     )

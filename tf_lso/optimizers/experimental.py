@@ -3,10 +3,11 @@
 import inspect
 from typing import Any
 
+from tf_lso.optimizers import loss_scale_optimizer as optimizers  # requires TensorFlow
+
+# isort: split
 import keras
 
-from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.configs import wrappers as configs
 from tf_lso.optimizers.surface import attributes
 from tf_lso.scaling import identifiers
 
@@ -55,6 +56,13 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         """The `LossScale`, which can be called, and also used as a float32 tensor."""
         return self.loss_scale_state
 
+    @loss_scale.setter  # type: ignore[no-redef]
+    def loss_scale(self, value):
+        raise AttributeError(
+            f"'loss_scale' cannot be set, but got: {value!r}. It is the LossScale object; "
+            "set the value of a dynamic one by optimizer.loss_scale.assign(value)."
+        )
+
     def get_config(self) -> dict[str, Any]:
         """Return a dict from which `from_config` makes an equal optimizer.
 
@@ -67,28 +75,6 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         if self.__dict__.get("_own_name") is not None:
             config["name"] = self.name
         return config
-
-    @classmethod
-    def from_config(
-        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
-    ) -> Any:
-        """Make an experimental optimizer from a config of any version.
-
-        Args:
-          config: dict that `get_config` of this class or the stable class returned, or
-            of a LossScaleOptimizer of Keras 3, tf_keras or TensorFlow 2.0-2.15. It is
-            not changed.
-          custom_objects: dict of names and classes of your own: optimizers, learning
-            rate schedules, loss scales.
-
-        Returns:
-          A new optimizer. Its loss scale starts anew.
-
-        Raises:
-          TypeError: as `from_config` of the stable class.
-          ValueError: as `from_config` of the stable class.
-        """
-        return configs.from_config(cls, config, custom_objects)
 
 
 LossScaleOptimizer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -12,12 +12,12 @@ environment.require_tensorflow()  # before an old Keras fails with another error
 # ruff: noqa: E402
 import keras
 
-from tf_lso.optimizers import arguments, checks
+from tf_lso.optimizers import arguments, overrides, refusals
 from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers.faces import face as face_lib
 from tf_lso.optimizers.faces import keras3
-from tf_lso.optimizers.surface import hyperparameters
 from tf_lso.optimizers.surface import legacy as surface
-from tf_lso.scaling import protocol, report
+from tf_lso.scaling import protocol, report, skipped
 
 _MISSING: Any = object()
 
@@ -25,10 +25,10 @@ _bound_classes: dict[tuple[type, type], type] = {}
 
 
 def prepare_for_tf_keras():
-    """Import tf_keras and return the module with its faces."""
-    from tf_lso.optimizers.faces import tf_keras as tf_keras_faces
+    """Import tf_keras and return its faces."""
+    from tf_lso.optimizers.faces import tf_keras_legacy, tf_keras_new
 
-    return tf_keras_faces
+    return tf_keras_legacy.LegacyFace, tf_keras_new.NewFace
 
 
 def is_optimizer(value):
@@ -37,15 +37,10 @@ def is_optimizer(value):
 
 
 def _face_of(value):
-    if isinstance(value, keras3.OPTIMIZER):
-        return keras3.Keras3Face
+    faces = [keras3.Keras3Face]
     if "tf_keras" in sys.modules:
-        tf_keras_faces = prepare_for_tf_keras()
-        if isinstance(value, tf_keras_faces.LEGACY_OPTIMIZER):
-            return tf_keras_faces.LegacyFace
-        if isinstance(value, tf_keras_faces.OPTIMIZER):
-            return tf_keras_faces.NewFace
-    return None
+        faces += prepare_for_tf_keras()
+    return next((face for face in faces if isinstance(value, face._base)), None)
 
 
 def face_of(optimizer):
@@ -77,10 +72,7 @@ def _bound(cls, optimizer):
     face = face_of(optimizer)
     if issubclass(cls, face):
         return cls
-    other = next(
-        (base for base in cls.__mro__ if "aggregate_inner" in vars(base)), None
-    )
-    if other is not None:
+    if issubclass(cls, face_lib.Face):
         raise TypeError(
             f"'optimizer' must be of the family that this class was made for, but got "
             f"{optimizer!r} of type {type(optimizer).__module__}."
@@ -137,6 +129,10 @@ class LossScaleOptimizer(surface.Surface):
       inner_optimizer: Keras 3's name for `optimizer`; pass one of the two.
       name: str, the optimizer's name. Defaults to the name that Keras 3 chooses, or
         around tf_keras optimizers to the inner optimizer's name.
+      growth_factor: number by which the scale is multiplied to grow (an addition).
+      backoff_factor: number by which the scale is multiplied to shrink (an addition).
+      hysteresis: int, skipped steps in a row before the scale shrinks, so that one bad
+        batch does not count as an overflow (an addition).
       min_scale: number, the scale does not shrink below it (an addition).
       max_scale: number, the scale does not grow above it, or None (an addition).
       **keras3_arguments: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`,
@@ -186,6 +182,9 @@ class LossScaleOptimizer(surface.Surface):
         *,
         inner_optimizer: Any = _MISSING,
         name: str | None = None,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        hysteresis: int = 1,
         min_scale: float = 1.0,
         max_scale: float | None = None,
         **keras3_arguments: Any,
@@ -196,14 +195,21 @@ class LossScaleOptimizer(surface.Surface):
         self._start(
             inner,
             lambda: arguments.make_loss_scale(
-                dynamic, initial_scale, dynamic_growth_steps, min_scale, max_scale
+                dynamic,
+                initial_scale=initial_scale,
+                dynamic_growth_steps=dynamic_growth_steps,
+                growth_factor=growth_factor,
+                backoff_factor=backoff_factor,
+                hysteresis=hysteresis,
+                min_scale=min_scale,
+                max_scale=max_scale,
             ),
             name,
         )
 
     def _start(self, inner, make_loss_scale, name):
         """Wrap `inner`. The loss scale is made last, after all checks have passed."""
-        checks.check_strategy()
+        refusals.check_strategy()
         arguments.check_free(inner)
         self._check_inner(inner)
         loss_scale = make_loss_scale()
@@ -211,16 +217,17 @@ class LossScaleOptimizer(surface.Surface):
         state = {
             "_loss_scale": loss_scale,
             "_protocol": protocol.Protocol(),
+            "_skipped": skipped.Skipped(),
             "_once": report.Once(),
             "_traced": False,
             "_checked": {},
-            "_delegated": hyperparameters.delegated_names(inner),
+            "_delegated": self._hyperparameters_of(inner),
             "_inner": inner,
         }
         # Attribute assignment would not do: the base class of each family tracks or
         # delegates it in its own way.
         self.__dict__.update(state)
-        dead = checks.dead_overrides(inner)
+        dead = overrides.dead_overrides(inner)
         if dead and not self._returns_operations:
             self._once.warn(
                 f"{type(inner).__name__} overrides {', '.join(dead)}, which optimizers "
@@ -242,9 +249,10 @@ class LossScaleOptimizer(surface.Surface):
 
         Args:
           config: dict, which is not changed. Configs of Keras 3's, tf_keras's and
-            TensorFlow 2.0-2.15's own LossScaleOptimizers are read too. If the loss scale
-            is of a class of your own, or has another multiplier than 2, the result is an
-            experimental optimizer, a subclass of this one.
+            TensorFlow 2.0-2.15's own LossScaleOptimizers are read too, for this class
+            and for the experimental one. If the loss scale is of a class of your own, or
+            has another multiplier than 2, the result is an experimental optimizer, a
+            subclass of this one.
           custom_objects: dict of names and classes of your own: optimizers, learning
             rate schedules, loss scales.
 

@@ -9,7 +9,8 @@ gradients; the overridden methods that come before it are called first.
 import functools
 import inspect
 
-from tf_lso.optimizers import checks
+from tf_lso.optimizers import refusals
+from tf_lso.optimizers import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import protocol as protocol_lib
 
@@ -27,7 +28,9 @@ class TakenGradients:
     """Replaces a tape whose gradients have been computed already."""
 
     def __init__(self, gradients, variables):
-        self._gradients = {id(checks.raw(v)): g for g, v in zip(gradients, variables)}
+        self._gradients = {
+            id(variables_lib.raw(v)): g for g, v in zip(gradients, variables)
+        }
 
     def __enter__(self):
         return self
@@ -41,7 +44,7 @@ class TakenGradients:
     def gradient(self, target, sources, *args, **kwargs):
         """Return the gradients of `sources`, a list with None for missing ones."""
         del target, args, kwargs
-        return [self._gradients.get(id(checks.raw(v))) for v in sources]
+        return [self._gradients.get(id(variables_lib.raw(v))) for v in sources]
 
 
 def prepare(cls):
@@ -84,7 +87,7 @@ def _entry_to_scaling(method):
 def _entry_to_unscaling(method):
     def get_unscaled_gradients(self, grads):
         calls = self._protocol.calls
-        grads = checks.as_list("grads", grads)
+        grads = refusals.as_list("grads", grads)
         unscaled = list(method(self, grads))
         if self._protocol.calls == calls:
             self._protocol.unscaled(unscaled, [None] * len(grads), None)
@@ -95,7 +98,7 @@ def _entry_to_unscaling(method):
 
 def _entry_to_applying(method):
     def apply_gradients(self, grads_and_vars, *args, **kwargs):
-        grads, variables = checks.unzip(grads_and_vars)
+        grads, variables = refusals.unzip(grads_and_vars)
         given = [gradient for gradient in grads if gradient is not None]
         if given and self._protocol.divisor(given) is not None:
             loss = self._protocol.loss
@@ -129,3 +132,24 @@ def unscaled(optimizer, grads, variables):
     with optimizer._protocol.dividing_by(divisor):
         results = optimizer.get_unscaled_gradients(scaled)
     return [g if s is None else u for g, s, u in zip(grads, scaled, results)]
+
+
+# --- Methods of a user's inner optimizer.
+
+
+def own_aggregation(optimizer, base):
+    """Return a user's own method that aggregates gradients, or None.
+
+    Horovod's optimizers have one, under the name of OptimizerV2's.
+    """
+    for name in ("_aggregate_gradients", "aggregate_gradients"):
+        method = getattr(type(optimizer), name, None)
+        if method is not None and method is not getattr(base, name, None):
+            return getattr(optimizer, name)
+    return None
+
+
+def dead_overrides(optimizer):
+    """Return the names of a user's methods that only OptimizerV2 called, a list."""
+    names = ("_resource_apply_dense", "_resource_apply_sparse")
+    return [name for name in names if hasattr(type(optimizer), name)]

@@ -1,6 +1,10 @@
 """Dtype policies of TensorFlow 2.0-2.15, made from those of today's `tf.keras`."""
 
 from tf_lso import environment
+
+environment.require_tensorflow()  # before Keras is asked for what it may not have
+
+# ruff: noqa: E402
 from tf_lso.policies.api import PolicyApi
 from tf_lso.policies.device import log_device_compatibility_check
 
@@ -8,14 +12,7 @@ _apis: dict[str, PolicyApi] = {}
 
 
 def of(family: str) -> PolicyApi:
-    """Return the policy functions and classes of one Keras.
-
-    Args:
-      family: "keras" for Keras 3 or "tf_keras".
-
-    Returns:
-      A `PolicyApi`.
-    """
+    """Return the policy functions and classes of "keras", Keras 3, or "tf_keras"."""
     if family not in _apis:
         if family == "keras":
             from tf_lso.policies import keras3 as module

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import events
+from tf_lso import events, tf_private
 from tf_lso.policies import experimental
 
 
@@ -126,7 +126,7 @@ def _check(policy):
             f"'mixed_float16' do, but got: {policy.name!r}."
         )
     mixed = policy.compute_dtype != policy.variable_dtype
-    if mixed and tf.__internal__.train.is_mixed_precision_graph_rewrite_enabled():
+    if mixed and tf_private.graph_rewrite_is_on():
         raise ValueError(
             f"The global policy cannot be {policy.name!r}, because the mixed precision "
             "graph rewrite is on, and both compute in float16. Leave out the call of "

@@ -71,7 +71,7 @@ class LossScalePolicy:
             self._loss_scale_is_default = False
             if loss_scale is not None and name not in ("mixed_float16", "float16"):
                 _once.warn(
-                    "A policy's loss scale is of use only if it computes in float16, "
+                    "A loss scale is of use only in a policy that computes in float16, "
                     f"but loss_scale={loss_scale!r} was given to the policy {name!r}. "
                     "Leave it out."
                 )

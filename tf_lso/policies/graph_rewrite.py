@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import log, policies
+from tf_lso import log, policies, tf_private
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib
@@ -17,7 +17,7 @@ _tf_disable = tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite
 _TFWrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 
 
-class MixedPrecisionLossScaleOptimizer(_TFWrapper):
+class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-type]
     """Loss scaling around an optimizer of `tf.compat.v1.train`.
 
     A step with gradients that are not finite is skipped, and `global_step` does not
@@ -29,8 +29,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):
 
     Raises:
       ValueError: if `opt` is no such optimizer or scales the loss already, or
-        `loss_scale` is None
-        or no loss scale.
+        `loss_scale` is None or no loss scale.
 
     Example:
     >>> import tensorflow as tf
@@ -67,10 +66,10 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):
         )
         self._optimizer = opt
         self._loss_scale = identifiers.get(loss_scale)
-        self._track_trackable(opt, "base_optimizer")
-        self._track_trackable(self._loss_scale, "loss_scale")
+        tf_private.track(self, opt, "base_optimizer")
+        tf_private.track(self, self._loss_scale, "loss_scale")
 
-    # Methods that TensorFlow's wrapper calls; tests/test_graph_rewrite.py runs them all.
+    # Methods that TensorFlow's wrapper calls; test_graph_rewrite.py runs them all.
 
     def _doing_dynamic_loss_scaling(self):
         return not isinstance(self._loss_scale, loss_scale_lib.FixedLossScale)

@@ -1,17 +1,22 @@
 """Which branch today's TensorFlow takes: tests of versions and of what a module has.
 
-Such a test is computed for each version of today; only what comes out the same for all
-of them is an answer.
+The test is computed for each version of today. There is an answer if all versions agree.
 """
 
 import ast
 import operator
 import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from tf_lso.programs import lookup
+from tf_lso.programs.scopes import Scope
 from tf_lso.programs.syntax import last_name
 
-# Whose `__version__` -> the versions that it may be.
+if TYPE_CHECKING:
+    from tf_lso.programs.values import Values
+
+# Module with `__version__` -> the versions of today.
 _TENSORFLOW = tuple(f"2.{minor}.0" for minor in range(16, 22))
 _KERAS = tuple(f"3.{minor}.0" for minor in range(16))
 _VERSIONS = {
@@ -21,7 +26,7 @@ _VERSIONS = {
     "keras": _KERAS,
     "tensorflow.keras": _KERAS,
 }
-_COMPARE = {
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -36,15 +41,15 @@ _PARSERS |= {"LooseVersion", "StrictVersion", "NumpyVersion"}
 
 
 NOTHING = "nothing"  # the test has nothing to do with TensorFlow
-DEPENDS = "depends"  # it does, and its outcome cannot be seen
+DEPENDS = "depends"  # it does, but its outcome is not known
 
 
 class _Unknown(Exception):
     """The value cannot be computed here."""
 
 
-def outcome(test, scope, values):
-    """Return True or False where today's versions decide the test, else a word.
+def outcome(test: ast.expr, scope: Scope, values: "Values") -> bool | str:
+    """Return True or False if today's versions decide the test, else a word.
 
     Args:
       test: the tested expression.
@@ -54,12 +59,13 @@ def outcome(test, scope, values):
     Returns:
       True, False, NOTHING or DEPENDS.
     """
-    found = set()
+    found: set[bool | str] = set()
     for index in range(max(map(len, _VERSIONS.values()))):
         computed = _Test(values, scope, index)
+        result: bool | str
         try:
             result = bool(computed.of(test))
-        except Exception:  # ours, or what Python says of comparing such things
+        except Exception:  # _Unknown, or a comparison that fails
             result = DEPENDS if computed.versions else NOTHING
         if not computed.asked:
             return NOTHING  # a setting of the program's own
@@ -70,37 +76,37 @@ def outcome(test, scope, values):
 class _Test:
     """Computes an expression for the versions at `index` of their lists."""
 
-    def __init__(self, values, scope, index):
+    def __init__(self, values: "Values", scope: Scope, index: int) -> None:
         self.values = values
         self.scope = scope
         self.index = index
-        self.asked = False  # for anything of TensorFlow
-        self.versions = False  # for a version, in the part being computed
-        self.open = []  # names being computed
+        self.asked = False  # whether it asks for anything of TensorFlow
+        self.versions = False  # whether the current part asks for a version
+        self.open: list[str] = []  # names being computed
 
-    def of(self, node):
+    def of(self, node: ast.AST) -> Any:
         """Return the value of the expression, or raise."""
         method = getattr(self, f"_{type(node).__name__}".lower(), None)
         if method is None:
             raise _Unknown
         return method(node)
 
-    def _constant(self, node):
+    def _constant(self, node: ast.Constant) -> Any:
         return node.value
 
-    def _tuple(self, node):
+    def _tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
         return tuple(map(self.of, node.elts))
 
-    def _list(self, node):
+    def _list(self, node: ast.List) -> list[Any]:
         return list(map(self.of, node.elts))
 
-    def _unaryop(self, node):
+    def _unaryop(self, node: ast.UnaryOp) -> bool:
         if not isinstance(node.op, ast.Not):
             raise _Unknown
         return not self.of(node.operand)
 
-    def _boolop(self, node):
-        """Decides by the parts that can be computed: `False and …` is False."""
+    def _boolop(self, node: ast.BoolOp) -> bool:
+        """Decide by the parts that can be computed: `False and …` is False."""
         decisive = isinstance(node.op, ast.Or)
         unknown = versions = False
         for part in node.values:
@@ -116,7 +122,7 @@ class _Test:
             raise _Unknown
         return not decisive
 
-    def _compare(self, node):
+    def _compare(self, node: ast.Compare) -> bool:
         left = self.of(node.left)
         for op, right in zip(node.ops, map(self.of, node.comparators)):
             if type(op) not in _COMPARE:
@@ -126,7 +132,7 @@ class _Test:
             left = right
         return True
 
-    def _name(self, node):
+    def _name(self, node: ast.Name) -> Any:
         if node.id == "TYPE_CHECKING":
             self.asked = True
             return False
@@ -144,7 +150,7 @@ class _Test:
             self.scope = outer
             self.open.pop()
 
-    def _attribute(self, node):
+    def _attribute(self, node: ast.Attribute) -> Any:
         if node.attr == "TYPE_CHECKING":
             self.asked = True
             return False
@@ -160,15 +166,15 @@ class _Test:
                     return known[min(self.index, len(known) - 1)]
         raise _Unknown
 
-    def _subscript(self, node):
+    def _subscript(self, node: ast.Subscript) -> Any:
         return self.of(node.value)[self._index(node.slice)]
 
-    def _index(self, node):
+    def _index(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Slice):
             return slice(*(n and self.of(n) for n in (node.lower, node.upper)))
         return self.of(node)
 
-    def _call(self, node):
+    def _call(self, node: ast.Call) -> Any:
         function = node.func
         name = last_name(function)
         if name == "hasattr" and len(node.args) == 2:
@@ -185,14 +191,14 @@ class _Test:
             text = self.of(function.value)
             return getattr(text, name)(*map(self.of, node.args))
         for argument in node.args:
-            self.of(argument)  # which may ask for a version
+            self.of(argument)  # an argument may ask for a version
         raise _Unknown
 
-    def _hasattr(self, owner, attribute):
+    def _hasattr(self, owner: ast.expr, attribute: ast.expr) -> bool:
         if not isinstance(attribute, ast.Constant):
             raise _Unknown
         for value in self.values.of(owner, self.scope):
-            path = f"{value.path}.{attribute.value}"
+            path = f"{value.path}.{attribute.value!s}"
             if not value.instance and (
                 path in lookup.MODULES
                 or path in lookup.PREFIXES
@@ -203,5 +209,5 @@ class _Test:
         raise _Unknown
 
 
-def _parsed(text):
+def _parsed(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:3])

@@ -1,10 +1,15 @@
-"""What the arguments of a call add to what is to be said of the name that is called."""
+"""What the arguments of a call add to the verdict on the called name."""
 
 import ast
 import dataclasses
+from collections.abc import Callable, Collection
 
 from tf_lso.programs import lookup
+from tf_lso.programs.values import Value
 from tf_lso.programs.verdict import WORKS, Verdict
+
+# A function that returns what an expression may stand for.
+Of = Callable[[ast.expr], Collection[Value]]
 
 _EXPERIMENTAL = "tf_lso.keras.mixed_precision.experimental"
 _NEVER = "No version of the stable class takes it: it is an error everywhere."
@@ -74,8 +79,8 @@ _UNSCALED = _Form(
 )
 
 
-def _second(value, of):
-    """Returns the form of a second positional argument of the stable optimizer."""
+def _second(value: ast.expr, of: Of) -> _Form | None:
+    """Return the form of a second positional argument of the stable optimizer."""
     if isinstance(value, ast.Constant):
         constant = value.value
         for kind, form in ((bool, _BOOL), (str, _WORD), ((int, float), _NUMBER)):
@@ -92,7 +97,9 @@ def _second(value, of):
     return None
 
 
-def _optimizer(call, keywords, of):
+def _optimizer(
+    call: ast.Call, keywords: dict[str | None, ast.expr], of: Of
+) -> _Form | None:
     if len(call.args) > 3:
         return _FOUR
     if "optimizer" in keywords:
@@ -107,11 +114,15 @@ def _optimizer(call, keywords, of):
     return _second(call.args[1], of) if len(call.args) > 1 else None
 
 
-def _policy(call, keywords, of):
+def _policy(
+    call: ast.Call, keywords: dict[str | None, ast.expr], of: Of
+) -> _Form | None:
     return _POLICY if "loss_scale" in keywords or len(call.args) > 1 else None
 
 
-def _set_global_policy(call, keywords, of):
+def _set_global_policy(
+    call: ast.Call, keywords: dict[str | None, ast.expr], of: Of
+) -> _Form | None:
     given = [*call.args, *keywords.values()]
     policy = given[0].value if given and isinstance(given[0], ast.Constant) else None
     if isinstance(policy, str) and policy != "mixed_float16":
@@ -126,13 +137,13 @@ _FORMS = {
 }
 
 
-def of_call(verdict: Verdict, path: str, call: ast.Call, of) -> Verdict | None:
-    """Return what is to be said of a call, or None where its arguments add nothing.
+def of_call(verdict: Verdict, path: str, call: ast.Call, of: Of) -> Verdict | None:
+    """Return the verdict on a call, or None if its arguments add nothing.
 
-    Only the names that today's Keras has too can be called in a form that it refuses.
+    Only names that today's Keras has too have forms that it refuses.
 
     Args:
-      verdict: what is to be said of the name.
+      verdict: the verdict on the name.
       path: dotted path of the name, as the program spells it.
       call: the call.
       of: returns what an expression of the call's scope may stand for.

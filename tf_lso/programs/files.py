@@ -3,19 +3,18 @@
 import os
 from collections.abc import Callable, Iterator
 
+Failed = Callable[[str, Exception], None]
 SUFFIXES = (".py", ".pyw", ".ipynb")
-# Holds code of others, or none.
+# Folders with no code, or with other people's.
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 
-def find(
-    path: str, failed: Callable[[str, Exception], None], links: bool = True
-) -> Iterator[str]:
-    """Yields the files of a path, sorted: itself, or the Python files and notebooks in it.
+def find(path: str, failed: Failed, links: bool = True) -> Iterator[str]:
+    """Yield the files of a path, sorted: itself, or the Python files and notebooks in it.
 
     Args:
-      path: a file, which is taken whatever its name, or a directory.
-      failed: is called with a path that is not there or cannot be listed, and the error.
+      path: a file with any name, or a directory.
+      failed: called with each path that is missing or cannot be listed, and the error.
       links: whether to follow links to directories within a directory.
     """
     try:
@@ -28,7 +27,9 @@ def find(
         failed(path, error)
 
 
-def _within(directory, above, failed, links):
+def _within(
+    directory: str, above: tuple[str, ...], failed: Failed, links: bool
+) -> Iterator[str]:
     try:
         with os.scandir(directory) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -39,7 +40,7 @@ def _within(directory, above, failed, links):
         try:
             is_dir = entry.is_dir(follow_symlinks=links)
             is_ours = not is_dir and _is_ours(entry)
-        except OSError as error:  # such as a link that leads to itself
+        except OSError as error:  # such as a link to itself
             failed(entry.path, error)
             continue
         if is_dir:
@@ -50,11 +51,11 @@ def _within(directory, above, failed, links):
             yield entry.path
 
 
-def _is_ours(entry):
+def _is_ours(entry: os.DirEntry[str]) -> bool:
     return entry.name.lower().endswith(SUFFIXES) and entry.is_file()
 
 
-def _is_skipped(entry):
+def _is_skipped(entry: os.DirEntry[str]) -> bool:
     return (
         entry.name.startswith(".")
         or entry.name in _SKIPPED

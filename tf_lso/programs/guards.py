@@ -1,12 +1,13 @@
-"""What in a program takes care that an old name does not make it fail.
+"""Guards: what keeps an old name from making a program fail.
 
-A `try` whose `except` catches the error, the `except` of a `try` that succeeds, and a
-branch that today's versions do not take.
+A guard is a `try` whose `except` catches the error, the `except` of a `try` that succeeds,
+or a branch that today's versions do not take.
 """
 
 import ast
 import builtins
 import dataclasses
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tf_lso.programs.syntax import last_name
@@ -14,7 +15,7 @@ from tf_lso.programs.syntax import last_name
 # A test with one of these may depend on what TensorFlow has.
 _NAMES = {"hasattr", "isinstance", "TYPE_CHECKING"}
 _ATTRIBUTES = {"__version__", "VERSION", "TYPE_CHECKING", "hasattr"}
-# Raised by the uses that the check reports; what else is caught does not matter.
+# The uses that the check reports raise these. Other exceptions do not matter.
 _ERRORS = ("ModuleNotFoundError", "AttributeError", "TypeError", "ValueError")
 
 
@@ -23,11 +24,11 @@ class Caught:
     """The exceptions that the clauses around a place catch, by name."""
 
     names: frozenset[str]
-    raises: bool = False  # what each clause does in turn
+    raises: bool = False  # whether each clause raises in turn
 
     @classmethod
     def by(cls, handlers: list[ast.ExceptHandler]) -> "Caught | None":
-        """Returns what `except` clauses catch, None where nothing of ours."""
+        """Return what `except` clauses catch, or None if they catch none of _ERRORS."""
         found: set[str] = set()
         raises = True
         for handler in handlers:
@@ -38,7 +39,7 @@ class Caught:
 
     @classmethod
     def by_with(cls, items: list[ast.withitem]) -> "Caught | None":
-        """Returns what `with contextlib.suppress(…)` catches."""
+        """Return what `with contextlib.suppress(…)` catches."""
         found: set[str] = set()
         for item in items:
             call = item.context_expr
@@ -53,8 +54,8 @@ class Caught:
         return any(issubclass(kind, getattr(builtins, name)) for name in self.names)
 
 
-def _exceptions(node):
-    """Returns the names of built-in exceptions in an `except`; bare catches all."""
+def _exceptions(node: ast.expr | None) -> set[str]:
+    """Return the names of built-in exceptions in an `except`. A bare one catches all."""
     if node is None:
         return {"BaseException"}
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
@@ -84,13 +85,17 @@ class Fallback:
     scope: Any
 
 
-def ends_loudly(body: list[ast.stmt]) -> bool:
-    """Whether the statements end by raising, and so let nothing go on in silence."""
+Guard = Caught | Branch | Fallback
+Guards = tuple[Guard, ...]
+
+
+def ends_loudly(body: Iterable[ast.AST]) -> bool:
+    """Whether the statements raise, so that the program does not go on in silence."""
     return any(isinstance(statement, ast.Raise) for statement in body)
 
 
 def is_telling(test: ast.expr) -> bool:
-    """Whether the test may depend on what TensorFlow has; cheap, may be wrongly True."""
+    """Whether the test may depend on what TensorFlow has. True may be wrong."""
     stack: list[ast.AST] = [test]
     while stack:
         node = stack.pop()
@@ -104,14 +109,14 @@ def is_telling(test: ast.expr) -> bool:
     return False
 
 
-def _is_condition(test, node):
+def _is_condition(test: ast.expr, node: ast.Name) -> bool:
     if isinstance(test, ast.UnaryOp):
         return test.operand is node
     return isinstance(test, ast.BoolOp) and node in test.values
 
 
 def asked_for(branch: Branch) -> set[str]:
-    """Return the attributes that `hasattr` has found where the branch is taken."""
+    """Return the attributes that exist where the branch is taken, by `hasattr`."""
     return {
         str(argument.value)
         for call in _true_calls(branch, "hasattr")
@@ -121,7 +126,7 @@ def asked_for(branch: Branch) -> set[str]:
 
 
 def types_asked_for(branch: Branch) -> list[ast.expr]:
-    """Return the classes of which `isinstance` has found one where it is taken."""
+    """Return the classes, one of which `isinstance` found where the branch is taken."""
     found: list[ast.expr] = []
     for call in _true_calls(branch, "isinstance"):
         for kinds in call.args[1:]:
@@ -129,8 +134,8 @@ def types_asked_for(branch: Branch) -> list[ast.expr]:
     return found
 
 
-def _true_calls(branch, function):
-    """Yields the calls of a function that return True where the branch is taken."""
+def _true_calls(branch: Branch, function: str) -> Iterator[ast.Call]:
+    """Yield the calls of a function that return True where the branch is taken."""
     stack = [(branch.test, branch.taken)]
     while stack:
         test, holds = stack.pop()

@@ -1,4 +1,4 @@
-"""From a dotted path, as a program spells it, to what `tf_lso.names` knows of it."""
+"""Looks up what `tf_lso.names` knows of a dotted path, as a program spells it."""
 
 from tf_lso import names, unknown
 from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, Verdict
@@ -9,7 +9,7 @@ MODULES = {
     **names.TF_KERAS_MODULES,
     _CONTRIB: "contrib.mixed_precision",
 }
-# Packages that have, or had, the API.
+# Packages that have or had the API.
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 # How a program reaches a path.
 ACCESS = "access"  # as an attribute
@@ -18,7 +18,7 @@ FROM = "from"  # from … import name
 _NAMES = {**names.NAMESPACES, **names.PRIVATE}
 
 
-def _prefixes(path):
+def _prefixes(path: str) -> set[str]:
     parts = path.split(".")
     return {".".join(parts[:end]) for end in range(1, len(parts))}
 
@@ -29,7 +29,7 @@ _PREFIXES_TODAY = frozenset(names.PACKAGES_TODAY).union(
     *map(_prefixes, names.MODULES_TODAY)
 )
 
-# No other file can have a finding: all old names have one of these in them.
+# Each old name contains one of these. A file without them has no finding.
 TOKENS = (
     b"mixed_precision",
     b"LossScale",
@@ -83,34 +83,34 @@ def there_today(path: str) -> bool:
     return _has_more(module)
 
 
-def _importable(module):
+def _importable(module: str) -> bool:
     by_attribute = f"{module}.".startswith(
         tuple(f"{keras}." for keras in names.BY_ATTRIBUTE_TODAY)
     )
     return there_today(module) and not by_attribute
 
 
-def _has_more(module):
+def _has_more(module: str) -> bool:
     """Whether a module of today has other names than the old ones."""
     namespace = MODULES[module].removeprefix("compat.v2.")
     return namespace in names.SHARED or _is_private(module)
 
 
-def _is_private(module):
+def _is_private(module: str) -> bool:
     return MODULES[module] in names.PRIVATE or ".python." in module or ".src." in module
 
 
-def _canonical(path, namespace):
+def _canonical(path: str, namespace: str) -> tuple[str, str]:
     """Return the public old name, and the name in tf_lso."""
     root = "tf_keras" if in_tf_keras(path) else "tf"
     if root == "tf_keras":
-        # The generations of tf_keras's own API have the names of one Keras.
+        # The two generations of tf_keras's API have the same names.
         return f"tf_keras.{namespace.partition('keras.')[2]}", f"tf_lso.{namespace}"
     return f"tf.{namespace}", f"tf_lso.{namespace}"
 
 
-def _failure(path, how):
-    """Return the exception's name and a sentence, for a path that is gone."""
+def _failure(path: str, how: str) -> tuple[str, str]:
+    """Return the exception's name and a sentence for a path that is gone."""
     library = "tf_keras has" if in_tf_keras(path) else "TensorFlow 2.16 and later have"
     error, gone = "AttributeError", path
     if how == FROM and _importable(parent(path)):
@@ -122,7 +122,7 @@ def _failure(path, how):
     return error, f"{error}: {library} no {gone}."
 
 
-def _contrib(path):
+def _contrib(path: str) -> Verdict:
     use = names.CONTRIB.get(path, "")
     instead = f"Write {use} and check again." if use else "Rewrite it by hand."
     return Verdict(
@@ -135,13 +135,13 @@ def _contrib(path):
     )
 
 
-def _can_be_had(path, how):
+def _can_be_had(path: str, how: str) -> bool:
     if how == ACCESS:
         return there_today(path)
     return there_today(path) and _importable(path if how == IMPORT else parent(path))
 
 
-def _module(path, how):
+def _module(path: str, how: str) -> Verdict | None:
     namespace = MODULES[path]
     old, new = _canonical(path, namespace)
     if _can_be_had(path, how):
@@ -155,8 +155,8 @@ def _module(path, how):
     return Verdict(old, BREAKS, today, does, error, "", new)
 
 
-def _stranger(path, module, name, how):
-    """Answers for a name that the module never had in public."""
+def _stranger(path: str, module: str, name: str, how: str) -> Verdict | None:
+    """Return the verdict on a name that the module never had in public."""
     namespace = MODULES[module]
     if name.startswith("__") or (module in names.MODULES_TODAY and _has_more(module)):
         return None
@@ -169,7 +169,9 @@ def _stranger(path, module, name, how):
     return Verdict(f"{old}.{name}", BREAKS, today, does, error)
 
 
-def _known(path, module, name, use, how):
+def _known(
+    path: str, module: str, name: str, use: names.Use, how: str
+) -> Verdict | None:
     namespace = MODULES[module]
     old, new = (f"{space}.{name}" for space in _canonical(path, namespace))
     about = names.SYMBOLS[use.symbol]
@@ -192,7 +194,7 @@ def _known(path, module, name, use, how):
 
 
 def of_path(path: str, how: str = ACCESS) -> Verdict | None:
-    """Return what is to be said of a path, or None where it is no old name.
+    """Return the verdict on a path, or None if it is no old name.
 
     Args:
       path: dotted path as the program spells it, aliases resolved.
@@ -213,7 +215,7 @@ def of_path(path: str, how: str = ACCESS) -> Verdict | None:
 
 
 def star(module: str) -> Verdict | None:
-    """Return what is to be said of `from module import *`."""
+    """Return the verdict on `from module import *`."""
     if module not in MODULES:
         return None
     if module == _CONTRIB or not _importable(module):

@@ -1,13 +1,14 @@
-"""The Python of a notebook's cells, with what is not Python taken out."""
+"""The Python of a notebook's cells, without what is not Python."""
 
 import ast
 import json
 import re
 from collections.abc import Iterator
 
-# Cell magics whose body runs as Python in the notebook itself.
+# Cell magics whose body runs as Python in the notebook.
 _RUN_PYTHON = {"time", "timeit", "capture", "prun", "debug", "memit", "mprun", "lprun"}
-# A line that only IPython understands: magics, shell, help; also behind `name =`.
+# A line that only IPython understands: a magic, a shell command, help, or `name =` and
+# one of them.
 _MAGIC = re.compile(
     r"""^(?P<indent>\s*)(?:
         [%!?/,;] .*
@@ -21,10 +22,10 @@ _MAGIC = re.compile(
 
 
 def cells(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yields (number, source) of the code cells of a notebook that are Python.
+    """Yield (number, source) of the code cells of a notebook that are Python.
 
     Raises:
-      ValueError: where the file is no notebook.
+      ValueError: if the file is no notebook.
     """
     notebook = json.loads(data)
     try:
@@ -44,13 +45,13 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
 
 
 def parse(source: str) -> ast.Module | None:
-    """Return the tree of a cell, its line numbers as in the cell, or None.
+    """Return the tree of a cell, with the line numbers of the cell.
 
-    None stands for a cell of another language. What only IPython understands is taken
-    out line by line, where Python stumbles over it, so that a `%` of arithmetic stays.
+    A line that only IPython understands is taken out if Python fails on it, so that the
+    `%` of arithmetic stays. A cell of another language gives None.
 
     Raises:
-      SyntaxError: where something else is no Python.
+      SyntaxError: if something else is not Python.
     """
     lines = re.split(r"\r\n|\r|\n", source)
     first = next((n for n, line in enumerate(lines) if line.strip()), 0)
@@ -66,8 +67,8 @@ def parse(source: str) -> ast.Module | None:
                 raise
 
 
-def _take_out(lines, number):
-    """Blanks the magic at or shortly before a line; False where there is none."""
+def _take_out(lines: list[str], number: int | None) -> bool:
+    """Blank the magic at or shortly before a line. Return whether there was one."""
     for index in range(min(number or 1, len(lines)) - 1, -1, -1):
         found = _MAGIC.match(lines[index])
         if found:
@@ -75,7 +76,7 @@ def _take_out(lines, number):
             return True
         if not lines[index].rstrip().endswith("\\"):
             break
-    # The tokenizer may stumble further down over what follows from an earlier magic.
+    # An error further down may come from an earlier magic.
     for index, line in enumerate(lines):
         found = _MAGIC.match(line)
         if found and line.lstrip()[0] in "%!?":
@@ -84,8 +85,8 @@ def _take_out(lines, number):
     return False
 
 
-def _blank(lines, index, found):
-    """Takes out a magic, with the lines that a backslash adds to it."""
+def _blank(lines: list[str], index: int, found: re.Match[str]) -> None:
+    """Take out a magic, with the lines that a backslash adds to it."""
     last = index
     while lines[last].rstrip().endswith("\\") and last + 1 < len(lines):
         last += 1

@@ -2,11 +2,14 @@
 
 import json
 import os
+import shutil
 import textwrap
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 from tf_lso.programs.sources import Unreadable
+
+_WIDTH = 88  # where there is no terminal
 
 
 def plural(count: int, word: str) -> str:
@@ -14,63 +17,70 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def has_colours(stream: TextIO) -> bool:
-    """Whether what is written there may be in color."""
-    return stream.isatty() and not os.environ.get("NO_COLOR")
-
-
-def paint(text: str, colour: str, colours: bool) -> str:
-    """Return the text, in color where `colours` is true."""
-    return f"\033[{colour}m{text}\033[0m" if colours else text
-
-
-def place(file: str, *inside: Any) -> str:
+def place(file: str, *inside: int | None) -> str:
     """Return where something is, as `file:cell 3:line:column`, as far as known.
 
     Args:
       file: path of the file.
-      *inside: the cell, the line and the column, each an int or None.
+      *inside: the cell, the line and the column.
     """
     cell, *others = inside
     parts = [file, f"cell {cell}" if cell else None, *others]
     return ":".join(str(part) for part in parts if part)
 
 
-def paragraph(label: str, text: str) -> str:
-    """Return an indented paragraph that begins with a label."""
-    wrapped = textwrap.fill(
-        text,
-        88,
-        initial_indent=f"    {label + ':':<8}",
-        subsequent_indent=" " * 12,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return f"{wrapped}\n"
+class Printer:
+    """Writes text for people.
 
+    Args:
+      stream: where it goes. A terminal gets colors, unless NO_COLOR is set, and lines
+        of its width.
+    """
 
-def unreadable(items: list[Unreadable], label: str, colours: bool) -> str:
-    """Return the lines on what could not be read."""
-    label = paint(label, "31", colours)
-    lines = [
-        f"{place(item.file, item.cell, item.line)}: {label}  {item.reason}\n"
-        for item in items
-    ]
-    return "".join([*lines, "\n"]) if lines else ""
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._encoding = getattr(stream, "encoding", None) or "utf-8"
+        self._terminal = stream.isatty()
+        self._colors = self._terminal and not os.environ.get("NO_COLOR")
+        size = shutil.get_terminal_size((_WIDTH, 0))
+        self._width = max(size.columns, 40) if self._terminal else _WIDTH
 
+    def write(self, text: str) -> None:
+        """Write a text. File names may have any bytes."""
+        encoded = text.encode(self._encoding, "backslashreplace")
+        self._stream.write(encoded.decode(self._encoding))
 
-def writer(stream: TextIO) -> Callable[[str], None]:
-    """Return a write that takes file names of any bytes."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
+    def paint(self, text: str, color: str) -> str:
+        """Return the text, in color if the stream shows colors."""
+        return f"\033[{color}m{text}\033[0m" if self._colors else text
 
-    def write(string):
-        encoded = string.encode(encoding, "backslashreplace")
-        stream.write(encoded.decode(encoding))
+    def wrap(self, text: str) -> str:
+        """Return the text in lines that fit the terminal."""
+        return textwrap.fill(text, self._width) if self._terminal else text
 
-    return write
+    def paragraph(self, label: str, text: str) -> str:
+        """Return an indented paragraph that begins with a label."""
+        wrapped = textwrap.fill(
+            text,
+            self._width,
+            initial_indent=f"    {label + ':':<8}",
+            subsequent_indent=" " * 12,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return f"{wrapped}\n"
+
+    def unreadable(self, items: Iterable[Unreadable], label: str) -> None:
+        """Write what could not be read."""
+        label = self.paint(label, "31")
+        lines = [
+            f"{place(item.file, item.cell, item.line)}: {label}  {item.reason}\n"
+            for item in items
+        ]
+        self.write("".join([*lines, "\n"]) if lines else "")
 
 
 def write_json(document: dict[str, Any], stream: TextIO) -> None:
-    """Write one JSON object, in ASCII, whatever the file names."""
+    """Write one JSON object, in ASCII. File names may have any bytes."""
     json.dump(document, stream, indent=2, allow_nan=False)
     stream.write("\n")

@@ -1,35 +1,56 @@
-"""From an expression to what it stands for: the way there, whatever an answer is.
+"""Finds what an expression stands for: the one resolver of `check` and `migrate`.
 
-There are two kinds of answers. `values.Values` says what is likely, for reports;
+There are two kinds of answers. `values.Values` says what is likely, for reports.
 `tf_lso.migrate.certain` says what is certain, for edits.
 """
 
+import abc
 import ast
-from typing import Any
+from collections.abc import Iterable
+from typing import Generic, TypeVar
 
 from tf_lso.programs.scopes import Scope
 from tf_lso.programs.syntax import HELPERS
 
-# Other expressions stand for nothing that is known.
+# The expressions that it takes apart.
 KINDS = {ast.Attribute, ast.Call, ast.Name, ast.IfExp, ast.BoolOp, ast.NamedExpr}
 
+Answer = TypeVar("Answer")
 
-class Resolver:
-    """Takes an expression apart, and puts the answers for its parts together.
 
-    A subclass gives the answers:
-      unknown: for an expression of another kind.
-      bound(owner, name): for a name that the scope `owner` binds.
-      unbound(name): for a name that nothing in sight binds.
-      helper(path): for one of the functions in HELPERS.
-      attributes(found, names): for `.a.b` of what `found` is the answer for.
-      called(found, call, scope): for a call of it.
-      union(parts): for one of several things.
-    """
+class Resolver(abc.ABC, Generic[Answer]):
+    """Takes an expression apart and joins the answers for its parts."""
 
-    def of(self, node: ast.AST, scope: Scope) -> Any:
+    unknown: Answer  # for all other expressions
+
+    @abc.abstractmethod
+    def bound(self, owner: Scope, name: str) -> Answer:
+        """Return the answer for a name that the scope `owner` binds."""
+
+    @abc.abstractmethod
+    def unbound(self, name: str) -> Answer:
+        """Return the answer for a name that nothing in sight binds."""
+
+    @abc.abstractmethod
+    def helper(self, path: str) -> Answer:
+        """Return the answer for one of the functions in HELPERS."""
+
+    @abc.abstractmethod
+    def attributes(self, found: Answer, names: list[str]) -> Answer:
+        """Return the answer for a chain of attributes of it."""
+
+    @abc.abstractmethod
+    def called(self, found: Answer, call: ast.Call, scope: Scope) -> Answer:
+        """Return the answer for a call of it."""
+
+    @abc.abstractmethod
+    def union(self, parts: Iterable[Answer]) -> Answer:
+        """Return the answer for one of several things."""
+
+    def of(self, node: ast.AST, scope: Scope) -> Answer:
         """Return what an expression in that scope stands for."""
-        chain = []  # a loop, since chains of calls may be deeper than Python's stack
+        # This is a loop, since a chain may be deeper than Python's stack.
+        chain: list[ast.Attribute | ast.Call] = []
         while isinstance(node, (ast.Attribute, ast.Call)):
             chain.append(node)
             node = node.value if isinstance(node, ast.Attribute) else node.func
@@ -40,12 +61,13 @@ class Resolver:
                 found = self.called(found, step, scope)
                 continue
             names = [step.attr]
-            while chain and isinstance(chain[-1], ast.Attribute):
-                names.append(chain.pop().attr)
+            while chain and isinstance(above := chain[-1], ast.Attribute):
+                names.append(above.attr)
+                chain.pop()
             found = self.attributes(found, names)
         return found
 
-    def _start(self, node, scope):
+    def _start(self, node: ast.AST, scope: Scope) -> Answer:
         if isinstance(node, ast.Name):
             return self._name(node.id, scope)
         if isinstance(node, ast.NamedExpr):
@@ -56,7 +78,7 @@ class Resolver:
             return self.union(self.of(n, scope) for n in node.values)
         return self.unknown
 
-    def _name(self, name, scope):
+    def _name(self, name: str, scope: Scope) -> Answer:
         owner = scope.find(name)
         if owner is not None:
             return self.bound(owner, name)

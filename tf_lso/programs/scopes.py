@@ -1,13 +1,14 @@
 """The names that a program binds, scope by scope, and its places of interest.
 
-The order of statements is left out on purpose: a name stands for everything that its
-scope ever binds it to. That finds what a loop, a branch or a later cell binds, without
-following the flow.
+The order of statements does not count. A name stands for everything that its scope ever
+binds it to. This finds what a loop, a branch or a later cell binds.
 """
 
 import ast
 import dataclasses
 from typing import Any, NamedTuple
+
+from tf_lso.programs.guards import Guards
 
 FUNCTION, CLASS, MODULE, COMPREHENSION = "function", "class", "module", "comprehension"
 
@@ -18,23 +19,25 @@ class Imported:
 
     path: str
     sure: bool = True
-    node: ast.stmt | None = dataclasses.field(default=None, compare=False)
+    node: ast.Import | ast.ImportFrom | None = dataclasses.field(
+        default=None, compare=False
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Derived:
-    """A class made from these bases; with `instance`, the `self` of its methods."""
+    """A class with these bases or, with `instance`, the `self` of its methods."""
 
     bases: tuple[ast.expr, ...]
     instance: bool = False
 
 
 class Binding(NamedTuple):
-    """One thing that a name is bound to; value None is something unknown."""
+    """One thing that a name is bound to. The value None stands for the unknown."""
 
     value: Any
     scope: "Scope"  # where an expression is to be resolved
-    guards: tuple = ()
+    guards: Guards = ()
 
 
 @dataclasses.dataclass(eq=False)
@@ -43,7 +46,7 @@ class Scope:
 
     kind: str
     parent: "Scope | None" = None
-    node: ast.AST | None = None
+    node: Any = None
     names: dict[str, list[Binding]] = dataclasses.field(default_factory=dict)
     elsewhere: dict[str, str] = dataclasses.field(default_factory=dict)
 
@@ -57,7 +60,7 @@ class Scope:
         return None
 
     def enclosing(self, *kinds: str) -> "Scope | None":
-        """Return this scope or the nearest around it that is of one of the kinds."""
+        """Return the nearest scope of one of the kinds, from this one outwards."""
         scope: Scope | None = self
         while scope is not None and scope.kind not in kinds:
             scope = scope.parent
@@ -69,7 +72,7 @@ class Site(NamedTuple):
 
     node: Any
     scope: Scope
-    guards: tuple
+    guards: Guards
     cell: int | None = None
 
 
@@ -87,7 +90,7 @@ class Program:
       packages: first parts of all that is imported.
       stored: names of attributes that are assigned to, of whatever object.
       texts: strings that may spell an old name.
-      loud: ids of questions, such as `hasattr(…)`, after whose "no" it raises.
+      loud: ids of questions such as `hasattr(…)`: if the answer is no, it raises.
       paired: ids of assigned names that are bound with their expressions.
       cell: number of the notebook cell that is being walked, or None.
     """
@@ -107,12 +110,12 @@ class Program:
         self.paired: set[int] = set()
         self.cell: int | None = None
 
-    def note(self, node: ast.AST, scope: Scope, guards: tuple) -> None:
-        """Notes a place of interest in the present cell."""
+    def note(self, node: ast.AST, scope: Scope, guards: Guards) -> None:
+        """Note a place of interest in the current cell."""
         self.sites.append(Site(node, scope, guards, self.cell))
 
     def finish(self) -> None:
-        """Moves the names that functions declare global or nonlocal to where they live."""
+        """Move the names that functions declare global or nonlocal to where they live."""
         for scope in self.scopes:
             for name, kind in scope.elsewhere.items():
                 bound = scope.names.pop(name, [])
@@ -122,16 +125,23 @@ class Program:
                 owner.names.setdefault(name, []).extend(bound)
 
     def release(self) -> None:
-        """Breaks the circle of scopes and bindings, so that the trees are freed."""
+        """Break the circle of scopes and bindings, so that the trees are freed."""
         for scope in self.scopes:
             scope.names.clear()
 
-    def bind(self, scope, name, value=None, guards=(), where=None):
-        """Notes that `scope` binds `name`; `where` is the scope of the expression."""
+    def bind(
+        self,
+        scope: "Scope",
+        name: str,
+        value: Any = None,
+        guards: Guards = (),
+        where: "Scope | None" = None,
+    ) -> None:
+        """Note that `scope` binds `name`; `where` is the scope of the expression."""
         binding = Binding(value, where or scope, guards)
         scope.names.setdefault(name, []).append(binding)
 
-    def inner(self, kind, scope, node):
-        """Returns a new scope within `scope`."""
+    def inner(self, kind: str, scope: "Scope", node: ast.AST) -> Scope:
+        """Return a new scope within `scope`."""
         self.scopes.append(Scope(kind, scope, node))
         return self.scopes[-1]

@@ -1,4 +1,4 @@
-"""From the texts of a program to its trees, or to why they cannot be read."""
+"""Parses the texts of a program, and says why one cannot be read."""
 
 import ast
 import contextlib
@@ -7,6 +7,7 @@ import functools
 import json
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tf_lso.programs import notebooks
 from tf_lso.programs.scopes import Program
@@ -24,7 +25,7 @@ _PYTHON_2_LINE = re.compile(
     r"^\s*(print\s+[^=(\s].*|exec\s+\S.*|raise\s+\w+\s*,.*|except\s+\w+\s*,\s*\w+\s*:.*)$"
     r"|<>|\b0[0-7]+\b"
 )
-# What the parser raises for a text that is no Python.
+# What the parser raises for a text that is not Python.
 ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
@@ -49,7 +50,7 @@ class Failure:
 
 @dataclasses.dataclass
 class Sources:
-    """The texts of a file or notebook, by cell; None stands for a file's own.
+    """The texts of a file or notebook by cell. The cell of a file is None.
 
     Attributes:
       trees: cell -> its tree.
@@ -70,7 +71,7 @@ class Sources:
 
     @contextlib.contextmanager
     def program(self) -> Iterator[Program]:
-        """Give the `Program` of the trees; it is released at the end of the block."""
+        """Give the `Program` of the trees. The end of the block releases it."""
         program = Program()
         for cell, tree in self.trees.items():
             program.cell = cell
@@ -90,12 +91,14 @@ def parsed(cells: Iterable[tuple[int | None, str | bytes]]) -> Sources:
     """
     done = Sources()
     for cell, source in cells:
+        tree: Any
         try:
             if cell is None:
-                # Not ast.parse, which is slower.
-                tree = compile(source, "", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+                # ast.parse is slower.
+                flags = ast.PyCF_ONLY_AST
+                tree = compile(source, "", "exec", flags, dont_inherit=True)
             else:
-                tree = notebooks.parse(source)
+                tree = notebooks.parse(readable(source))
         except ERRORS as error:
             done.failed.append(Failure(cell, error, source))
             continue
@@ -107,7 +110,7 @@ def parsed(cells: Iterable[tuple[int | None, str | bytes]]) -> Sources:
 
 
 def reason(error: BaseException) -> str:
-    """Return what the operating system says of a path, or else the error."""
+    """Return what the operating system says about a path, or else the error."""
     return getattr(error, "strerror", None) or str(error)
 
 
@@ -129,7 +132,7 @@ def unreadable(path: str, failure: Failure) -> Unreadable:
     return Unreadable(path, cell, error.lineno, reason)
 
 
-def _is_python_2(error, source):
+def _is_python_2(error: SyntaxError, source: str | bytes) -> bool:
     if _PYTHON_2.search(error.msg or ""):
         return True
     text = Text(readable(source))

@@ -1,18 +1,17 @@
 """The text of a file or cell: offsets of syntax nodes, and edits of it."""
 
-import ast
 import bisect
 import io
 import re
 import tokenize
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 class Edit(NamedTuple):
-    """The text from `start` to `end` gives way to `new`."""
+    """Replaces the text from `start` to `end` by `new`."""
 
     start: int
     end: int
@@ -28,27 +27,27 @@ class Text:
         self.starts = [0, *ends]
 
     def offset(self, line: int, column: int) -> int:
-        """Return the offset of a place of the parser's; its columns are UTF-8 bytes."""
+        """Return the offset of a place of the parser, whose columns are UTF-8 bytes."""
         start = self.starts[line - 1]
         text = self.text[start : start + column]
         if not text.isascii():
             text = text.encode()[:column].decode(errors="replace")
         return start + len(text)
 
-    def start(self, node: ast.AST) -> int:
+    def start(self, node: Any) -> int:
         """Return the offset at which a node begins."""
         return self.offset(node.lineno, node.col_offset)
 
-    def end(self, node: ast.AST) -> int:
+    def end(self, node: Any) -> int:
         """Return the offset at which a node ends."""
         return self.offset(node.end_lineno, node.end_col_offset)
 
-    def of(self, node: ast.AST) -> str:
+    def of(self, node: Any) -> str:
         """Return the text of a node."""
         return self.text[self.start(node) : self.end(node)]
 
     def line(self, number: int) -> str:
-        """Return a line, without the white space around it."""
+        """Return a line without the white space around it."""
         ends = [*self.starts[1:], len(self.text)]
         return self.text[self.starts[number - 1] : ends[number - 1]].strip()
 
@@ -63,7 +62,7 @@ class Text:
         return self.text[offset : found.start() if found else None]
 
     def newline(self, offset: int = 0) -> str:
-        """Return how the line at an offset ends, or else the others."""
+        """Return the line end after an offset, or the first one of the text."""
         found = _NEWLINE.search(self.text, offset) or _NEWLINE.search(self.text)
         return found.group() if found else "\n"
 
@@ -72,7 +71,7 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
     """Return the text after the edits.
 
     Raises:
-      ValueError: if two of them overlap.
+      ValueError: if two edits overlap.
     """
     done, place = [], 0
     for edit in sorted(edits):
@@ -87,13 +86,13 @@ def decoded(data: bytes) -> tuple[str, str]:
     """Return the text of a Python file, and the encoding that gives the bytes back.
 
     Raises:
-      SyntaxError: if the declared encoding is none.
+      SyntaxError: if the declared encoding does not exist.
       UnicodeError: if the bytes are not of that encoding.
     """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError:
-        data.decode()  # where that is what is wrong, its error says more
+        data.decode()  # if it fails too, its error says more
         raise
     try:
         text = data.decode(encoding)
@@ -105,7 +104,7 @@ def decoded(data: bytes) -> tuple[str, str]:
 
 
 def readable(source: str | bytes) -> str:
-    """Return the text as the parser decodes it, also where that is not quite possible."""
+    """Return the text as the parser decodes it. What is no text is replaced."""
     if isinstance(source, str):
         return source
     try:

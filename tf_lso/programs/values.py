@@ -1,6 +1,7 @@
 """What the names and expressions of a program stand for, as dotted paths."""
 
 import ast
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tf_lso import names
@@ -31,11 +32,11 @@ class Value(NamedTuple):
 
 NONE: frozenset[Value] = frozenset()
 
-# Taken for TensorFlow where nothing in sight binds them, as after a `%run`.
+# Names that stand for TensorFlow if nothing in sight binds them, as after a `%run`.
 _USUAL = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras"}
 
 
-def _is_kept(path):
+def _is_kept(path: str) -> bool:
     return (
         path in lookup.PREFIXES
         or path in lookup.MODULES
@@ -51,7 +52,7 @@ def optimizer_of(value: Value) -> bool:
     return value.instance and lookup.symbol(value.path) in names.OPTIMIZERS
 
 
-class Values(Resolver):
+class Values(Resolver[frozenset[Value]]):
     """The values of all names of a program: a fixed point over all its bindings."""
 
     def __init__(self, program: Program) -> None:
@@ -65,7 +66,7 @@ class Values(Resolver):
             for binding in scope.names[name]
             for guard in binding.guards
         ]
-        if guards:  # which branches are taken can be told only now
+        if guards:  # only now is it known which branches are taken
             for guard in guards:
                 if not isinstance(guard, Caught):
                     self.is_dead(guard)
@@ -73,7 +74,7 @@ class Values(Resolver):
             self._solve(guarded=True)
         self._add_evidence()
 
-    def _solve(self, guarded):
+    def _solve(self, guarded: bool) -> None:
         todo = [
             (scope, name, [b for b in bindings if type(b.value) in _LEADS])
             for scope in self.program.scopes
@@ -81,7 +82,7 @@ class Values(Resolver):
         ]
         todo = [item for item in todo if item[2]]
         changed = True
-        while changed:  # ends: paths that lead nowhere are dropped
+        while changed:  # it ends, since paths that lead nowhere are dropped
             changed = False
             for scope, name, bindings in todo:
                 found = self._table.get((scope, name), NONE)
@@ -94,15 +95,13 @@ class Values(Resolver):
                     self._table[scope, name] = found
                     changed = True
 
-    def _passed_over(self, value, binding):
-        """Marks a value that today's program never binds here."""
+    def _passed_over(self, value: Value, binding: Binding) -> Value:
+        """Mark a value that the program never binds here today."""
         missing = not value.instance and not lookup.there_today(value.path)
         for guard in binding.guards:
             if isinstance(guard, Caught):
-                passed = missing and lookup.MODULES.keys() & {
-                    value.path,
-                    lookup.parent(value.path),
-                }
+                way = {value.path, lookup.parent(value.path)}
+                passed = missing and not lookup.MODULES.keys().isdisjoint(way)
             else:
                 passed = self.is_dead(guard)
             if passed:
@@ -120,7 +119,7 @@ class Values(Resolver):
             self._dead[id(guard)] = dead
         return self._dead[id(guard)]
 
-    def _succeeds(self, fallback):
+    def _succeeds(self, fallback: Fallback) -> bool:
         """Whether what a `try` imports and reaches of TensorFlow is all there today."""
         reached = []
         for node in (n for statement in fallback.body for n in ast.walk(statement)):
@@ -148,8 +147,8 @@ class Values(Resolver):
                 known = True
         return known
 
-    def _add_evidence(self):
-        """Believes isinstance(name, LossScaleOptimizer)."""
+    def _add_evidence(self) -> None:
+        """Believe isinstance(name, LossScaleOptimizer)."""
         for scope, name, kind in self.program.evidence:
             owner = scope.find(name)
             kinds = (v._replace(instance=True) for v in self.of(kind, scope))
@@ -174,19 +173,19 @@ class Values(Resolver):
 
     unknown = NONE
 
-    def union(self, parts):
+    def union(self, parts: Iterable[frozenset[Value]]) -> frozenset[Value]:
         """Return what is any of the parts."""
         return NONE.union(*parts)
 
-    def bound(self, owner, name):
+    def bound(self, owner: Scope, name: str) -> frozenset[Value]:
         """Return what the owner binds to a name."""
         return self._table.get((owner, name), NONE)
 
-    def helper(self, path):
+    def helper(self, path: str) -> frozenset[Value]:
         """Return what an imported helper is."""
         return frozenset({Value(path)})
 
-    def unbound(self, name):
+    def unbound(self, name: str) -> frozenset[Value]:
         """Return what a name that nothing binds may be."""
         starred = (f"{module}.{name}" for module in self.program.stars)
         found = frozenset(Value(path) for path in starred if _is_kept(path))
@@ -194,8 +193,8 @@ class Values(Resolver):
             return frozenset({Value(_USUAL[name], sure=False)})
         return found
 
-    def attributes(self, found, names):
-        """Return what these attributes, one of the other, may be."""
+    def attributes(self, found: frozenset[Value], names: list[str]) -> frozenset[Value]:
+        """Return what a chain of attributes may be."""
         for name in names:
             found = frozenset(
                 value._replace(path=path)
@@ -205,9 +204,11 @@ class Values(Resolver):
             )
         return found
 
-    def called(self, found, call, scope):
+    def called(
+        self, found: frozenset[Value], call: ast.Call, scope: Scope
+    ) -> frozenset[Value]:
         """Return what a call of what was found may return."""
-        returned = set()
+        returned: set[Value] = set()
         for value in found:
             if value.path == GETATTR and len(call.args) > 1:
                 owner, name = call.args[:2]

@@ -1,16 +1,24 @@
-"""What is to be said of one old name."""
+"""The verdict on one old name."""
 
 import dataclasses
 
-WRONG = "wrong"  # goes on without a word, and computes something else
+WRONG = "wrong"  # silently computes something else
 BREAKS = "breaks"  # fails, or does something else, on today's TensorFlow
-WORKS = "works"  # listed for completeness
+WORKS = "works"  # listed to be complete
 UNSURE = "unsure"  # depends on what only a run can tell
+
+# The worst first, in words for people.
+LABELS = {
+    WRONG: "trains wrong, silently",
+    BREAKS: BREAKS,
+    UNSURE: UNSURE,
+    WORKS: WORKS,
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What is to be said of one old name, wherever it is used.
+    """The verdict on one old name, wherever it is used.
 
     Attributes:
       name: dotted old name, as the public API spelled it.

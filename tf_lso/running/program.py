@@ -6,15 +6,16 @@ import signal
 import sys
 import traceback
 import types
+from collections.abc import Callable
 
 from tf_lso import environment
 
 
-def run(arguments, *, module=False, report=False):
+def run(arguments: list[str], *, module: bool = False, report: bool = False) -> int:
     """Run a script or module as `__main__`, and return its exit code.
 
-    The old names are put in place when the program first imports TensorFlow or Keras,
-    so that what it sets in its environment before still counts.
+    The old names appear when the program first imports TensorFlow or Keras, so the
+    environment variables that it sets before that still count.
 
     Args:
       arguments: list of str, the script's path or the module's name, and what is to be
@@ -40,19 +41,19 @@ def run(arguments, *, module=False, report=False):
     try:
         return _exit_code_of(_run_module if module else _run_script)
     finally:
-        if report:
+        if seen is not None:
             sys.stdout.flush()
             sys.stderr.write(usage.report(seen.used()))
 
 
-def _reach_child_processes():
+def _reach_child_processes() -> None:
     """Let the Pythons that the program starts have the old names too."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child_processes")
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
-def _exit_code_of(run_main):
+def _exit_code_of(run_main: Callable[[str], None]) -> int:
     try:
         run_main(sys.argv[0])
     except SystemExit as end:
@@ -72,14 +73,14 @@ def _exit_code_of(run_main):
     return 0
 
 
-def _exit_code(code):
+def _exit_code(code: object) -> int:
     if code is None or isinstance(code, int):
         return code or 0
     print(code, file=sys.stderr)  # as Python does with `sys.exit("message")`
     return 1
 
 
-def _run_script(path):
+def _run_script(path: str) -> None:
     if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
         sys.path.insert(0, path)
         runpy.run_path(path, run_name="__main__")
@@ -89,19 +90,19 @@ def _run_script(path):
         source = file.read()
     main = types.ModuleType("__main__")
     main.__file__ = path
-    main.__builtins__ = __builtins__
+    vars(main)["__builtins__"] = __builtins__
     # Kept as `__main__` after it has ended, for what it left to `atexit` and threads.
     sys.modules["__main__"] = main
     sys.path[0] = os.path.dirname(path)
     exec(compile(source, path, "exec"), vars(main))
 
 
-def _run_module(name):
+def _run_module(name: str) -> None:
     sys.path[0] = os.getcwd()
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
-def _show(error):
+def _show(error: BaseException) -> None:
     """Print a traceback that begins with the program's own frames."""
     trace = error.__traceback__
     while trace is not None and _is_ours(trace.tb_frame):
@@ -115,7 +116,7 @@ def _show(error):
         sys.excepthook(type(error), error, trace)
 
 
-def _is_ours(frame):
+def _is_ours(frame: types.FrameType) -> bool:
     file = frame.f_code.co_filename
     return (
         file == __file__ or file.startswith("<frozen runpy") or file == runpy.__file__

@@ -4,6 +4,8 @@ import dataclasses
 import sys
 import threading
 import types
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tf_lso import names
 
@@ -36,16 +38,22 @@ class Used:
 class Usage:
     """What `install` sees a program use."""
 
-    def __init__(self):
-        self._used = set()
+    def __init__(self) -> None:
+        self._used: set[Used] = set()
         self._lock = threading.Lock()
 
-    def used(self):
-        """Return what was used so far, a sorted list of `Used`."""
-        with self._lock:
-            return sorted(self._used)
+    def used(self) -> list[Used]:
+        """Return what was used so far, sorted.
 
-    def note(self, name):
+        A module counts where a program imports it or passes it on, and not on the way
+        to one of its names in the same line.
+        """
+        with self._lock:
+            used = sorted(self._used)
+        ways = {(one.file, one.line, way) for one in used for way in _above(one.name)}
+        return [one for one in used if (one.file, one.line, one.name) not in ways]
+
+    def note(self, name: str) -> None:
         """Write down that the code which runs now used `name`."""
         frame = sys._getframe(2)
         module = frame.f_globals.get("__name__", "")
@@ -55,20 +63,24 @@ class Usage:
         with self._lock:
             self._used.add(Used(file, line, name))
 
-    def watch(self, ledger, module, namespace):
+    def watch(self, ledger: Any, module: types.ModuleType, namespace: str) -> None:
         """Note what is read of a module that stands for `namespace`."""
-        uses = names.mirror_names(namespace)
-        if not uses or getattr(type(module), "_watched_by_tf_lso", False):
+        watched = names.modules_in(namespace) | {
+            name
+            for name, use in names.mirror_names(namespace).items()
+            if not use.versions.endswith("-")
+        }
+        if not watched or getattr(type(module), "_watched_by_tf_lso", False):
             return
-        watched = {name for name, use in uses.items() if not use.versions.endswith("-")}
         note = self.note
+        before = type(module)
+        getattribute = before.__getattribute__
 
-        def read(self, name):
+        def read(self: types.ModuleType, name: str) -> object:
             if name in watched:
                 note(f"tf.{namespace}.{name}")
-            return super(cls, self).__getattribute__(name)
+            return getattribute(self, name)
 
-        before = type(module)
         cls = type(
             before.__name__,
             (before,),
@@ -78,8 +90,15 @@ class Usage:
         ledger.on_undo(lambda: _set_class(module, before))
 
 
-def _origin(frame):
-    """The file and line of a frame, also of code that AutoGraph has rewritten."""
+def _above(name: str) -> Iterator[str]:
+    """Yield the dotted names that lead to a name."""
+    while "." in name:
+        name = name.rpartition(".")[0]
+        yield name
+
+
+def _origin(frame: types.FrameType) -> tuple[str, int]:
+    """Return the file and line of a frame, also of code that AutoGraph has rewritten."""
     file, line = frame.f_code.co_filename, frame.f_lineno
     if "__autograph_generated_file" not in file:
         return file, line
@@ -89,40 +108,42 @@ def _origin(frame):
         source_map = getattr(caller.f_locals.get("converted_f"), "ag_source_map", {})
         for location, origin in source_map.items():
             if (location.filename, location.lineno) == (file, line):
-                return origin.loc.filename, origin.loc.lineno
+                return str(origin.loc.filename), int(origin.loc.lineno)
         caller = caller.f_back
     return file, line
 
 
-def _set_class(module, cls):
+def _set_class(module: types.ModuleType, cls: type) -> None:
     """Make a module an instance of `cls`."""
     # Modules of tf.compat.v1 pass assignments on; not so the class that theirs extends.
     for base in type(module).__mro__:
         if not isinstance(vars(base).get("__setattr__"), types.FunctionType | None):
             break
-    base.__setattr__(module, "__class__", cls)
+    set_attribute: Any = base.__setattr__
+    set_attribute(module, "__class__", cls)
 
 
-def report(used):
-    """Return the text that tells a person which old names a program used.
-
-    Args:
-      used: list of `Used`.
-    """
+def report(used: Sequence[Used]) -> str:
+    """Return the text that tells a person which old names a program used."""
     if not used:
         return "tf-lso: the program used none of the old names.\n"
-    places = {}
+    places: dict[str, list[str]] = {}
     for one in used:
         places.setdefault(one.name, []).append(f"{one.file}:{one.line}")
-    lines = [f"tf-lso: the program used {len(places)} old names:"]
+    count = f"{len(places)} old name{'s' if len(places) > 1 else ''}"
+    lines = [f"tf-lso: the program used {count}:"]
     for name in sorted(places):
-        symbol = names.SYMBOLS[_use(name).symbol]
-        current = symbol.current or "nothing takes its place"
-        lines += [f"  {name}", f"    today: {current}"]
+        lines += [f"  {name}", f"    today: {_today(name)}"]
         lines += [f"    at {place}" for place in places[name]]
     return "\n".join(lines) + "\n"
 
 
-def _use(name):
-    namespace, _, last = name.removeprefix("tf.").rpartition(".")
-    return names.mirror_names(namespace)[last]
+def _today(name: str) -> str:
+    path = name.removeprefix("tf.")
+    namespace, _, last = path.rpartition(".")
+    use = names.mirror_names(namespace).get(last)
+    if use is not None:
+        return names.SYMBOLS[use.symbol].current or "nothing takes its place"
+    if f"tensorflow.{path}" in names.MODULES_TODAY:
+        return "the module is there"
+    return f"no such module; tf_lso.{path} has what it had"

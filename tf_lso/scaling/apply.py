@@ -7,6 +7,7 @@ import numbers
 
 import tensorflow as tf
 
+from tf_lso import tf_private
 from tf_lso.scaling.fast import branches
 
 
@@ -49,7 +50,8 @@ def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
       gradients: this replica's gradients, without None.
       apply_fn: callable that takes the gradients and updates the variables, in replica
         context. It may return an op.
-      skip_fn: callable without arguments that returns a list of ops.
+      skip_fn: callable that takes the gradients and returns a list of ops. In
+        cross-replica context they are per-replica values.
 
     Returns:
       None in eager mode. In a function a scalar bool tensor: whether the step was
@@ -57,19 +59,19 @@ def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
     """
 
     def decide(gradients, apply_branch):
+        def skip_branch():
+            return after(skip_fn(gradients), False)
+
         update, should_apply = verdict(gradients)
         if isinstance(should_apply, numbers.Integral):  # also a bool
             return _result(update, apply_branch() if should_apply else skip_branch())
         applied = branches.either(should_apply, apply_branch, skip_branch, of=gradients)
         return _result(update, applied)
 
-    def skip_branch():
-        return after(skip_fn(), False)
-
     def apply_here(gradients):
         return after([apply_fn(gradients)], True)
 
-    if tf.__internal__.distribute.strategy_supports_no_merge_call():
+    if tf_private.needs_no_merge_call():
         return decide(gradients, lambda: apply_here(gradients))
 
     def merged(strategy, gradients):

@@ -59,7 +59,16 @@ def positive_integer(name, value):
     return number
 
 
-def checked_rule(*, initial_scale, growth_steps, factor, min_scale, max_scale):
+def checked_rule(
+    *,
+    initial_scale,
+    growth_steps,
+    growth_factor,
+    backoff_factor,
+    hysteresis,
+    min_scale,
+    max_scale,
+):
     """Return the `ScaleRule` of arguments given as (name, value) pairs.
 
     The names are for the messages.
@@ -70,10 +79,15 @@ def checked_rule(*, initial_scale, growth_steps, factor, min_scale, max_scale):
     maximum = rule_lib.FLOAT32_MAX
     if max_scale[1] is not None:
         maximum = positive_number(*max_scale)
+    backoff = None
+    if backoff_factor[1] is not None:
+        backoff = positive_number(*backoff_factor)
     rule = rule_lib.ScaleRule(
         initial_scale=positive_number(*initial_scale),
         growth_steps=positive_integer(*growth_steps),
-        factor=positive_number(*factor),
+        growth_factor=positive_number(*growth_factor),
+        backoff_factor=backoff,
+        hysteresis=positive_integer(*hysteresis),
         min_scale=positive_number(*min_scale),
         max_scale=maximum,
     )
@@ -87,7 +101,9 @@ def checked_rule(*, initial_scale, growth_steps, factor, min_scale, max_scale):
 
 def in_float32(rule):
     """Return a `ScaleRule` with float32 scales, as graphs have them."""
-    names = ("initial_scale", "factor", "min_scale", "max_scale")
+    names = ("initial_scale", "growth_factor", "min_scale", "max_scale")
+    if rule.backoff_factor is not None:
+        names += ("backoff_factor",)
     return dataclasses.replace(
         rule, **{name: np.float32(getattr(rule, name)) for name in names}
     )

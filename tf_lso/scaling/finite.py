@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tf_lso import tf_private
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling.fast import branches, joined, packed
 
@@ -52,7 +53,7 @@ def _need_no_proof(tensors):
     wide = [values for values in tensors if values.dtype in gradients_lib.WIDE]
     if wide and tf.executing_eagerly():
         return False  # asking each tensor for its shape would take longer
-    sizes = [gradients_lib.at_most(values) for values in wide]
+    sizes = [values.shape.num_elements() for values in wide]
     return None not in sizes and sum(sizes) <= _FEW
 
 
@@ -116,7 +117,7 @@ def merging_is_needed():
     """Return whether replicas must merge before they take a verdict in common."""
     return (
         not tf.distribute.in_cross_replica_context()
-        and not tf.__internal__.distribute.strategy_supports_no_merge_call()
+        and not tf_private.needs_no_merge_call()
     )
 
 

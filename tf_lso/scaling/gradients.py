@@ -136,15 +136,8 @@ def _summed_rows(tensors):
         sums = tf.math.unsorted_segment_sum(
             rows, unique.idx[: tf.size(indices)], tf.size(unique.y)
         )
-        if not tf.executing_eagerly():
-            sums._tf_lso_at_most = rows.shape.num_elements()
         results += [sums, unique.y]
     return results
-
-
-def at_most(tensor):
-    """Return how many numbers a tensor can hold at most, None if that is unknown."""
-    return getattr(tensor, "_tf_lso_at_most", tensor.shape.num_elements())
 
 
 def with_summed_rows(gradients):

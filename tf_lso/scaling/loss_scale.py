@@ -1,76 +1,25 @@
-"""The loss scales: their variables, which the rule of `rule.py` moves."""
+"""The loss scales, as programs see them."""
 
 import abc
 from typing import Any
 
-from tf_lso import environment
+from tf_lso import environment, tf_private
 
 environment.require_tensorflow()  # all that uses TensorFlow begins here
 
 # ruff: noqa: E402
-import numpy as np
 import tensorflow as tf
 
-from tf_lso.scaling import apply as apply_lib
-from tf_lso.scaling import arguments, as_tensor, report
+from tf_lso.scaling import arguments, as_tensor, dynamic
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import rule as rule_lib
 
-
-def _where(condition, if_true, if_false):
-    """`tf.where` of a tensor and a number, in the tensor's dtype."""
-    dtype = next(x.dtype for x in (if_true, if_false) if hasattr(x, "dtype"))
-    return tf.where(
-        condition,
-        tf.convert_to_tensor(if_true, dtype),
-        tf.convert_to_tensor(if_false, dtype),
-    )
-
-
-def _local_variable(initial_value, name, dtype):
-    """Make a variable that is the same on every replica and is never aggregated."""
-    with tf.init_scope():
-        return tf.Variable(
-            initial_value,
-            name=name,
-            dtype=dtype,
-            trainable=False,
-            aggregation=tf.VariableAggregation.NONE,
-        )
-
-
-def _unsaved_variable(initial_value, name, dtype):
-    """Make such a variable, and keep it out of all checkpoints."""
-    variable = _local_variable(initial_value, name, dtype)
-    with tf.init_scope():
-        if not tf.executing_eagerly():
-            # In a graph of TensorFlow 1 the `tf.compat.v1.train.Saver` takes all
-            # variables of this list, and fails if an old checkpoint lacks one.
-            saved = tf.compat.v1.get_collection_ref(
-                tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
-            )
-            saved[:] = [v for v in saved if v is not variable]
-    return variable
-
-
-def _or_zero(variable):
-    """Return the value of an `_unsaved_variable`, 0 if it was never initialized.
-
-    A graph of TensorFlow 1 initializes only the variables in its lists.
-    """
-    with tf.init_scope():
-        is_initialized = tf.executing_eagerly()
-    if is_initialized:
-        return tf.convert_to_tensor(variable)
-    return tf.cond(
-        variable.is_initialized(),
-        lambda: tf.convert_to_tensor(variable),
-        lambda: tf.zeros([], variable.dtype),
-    )
+# The base classes are found by a call, so mypy does not know them.
+_Trackable: Any = tf_private.trackable()
 
 
 class LossScale(
-    as_tensor.AsTensor, tf.__internal__.tracking.Trackable, metaclass=abc.ABCMeta
+    as_tensor.AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABCMeta
 ):
     """Base class of the loss scales.
 
@@ -86,15 +35,13 @@ class LossScale(
 
     def _add_weight(self, name, initial_value, dtype=None):
         """Add a variable that checkpoints store as `name`."""
-        variable = _local_variable(initial_value, name, dtype)
-        # Trackable has no public way to give a dependency another name than that of its
-        # attribute. Checkpoints of TensorFlow 2.0-2.15 have these names.
-        self._track_trackable(variable, name)
+        variable = dynamic.local_variable(initial_value, name, dtype)
+        tf_private.track(self, variable, name)
         return variable
 
     def named_variables(self) -> list[tuple[str, tf.Variable]]:
         """Return the (checkpoint name, variable) pairs of the state, a list."""
-        return [(name, v) for name, v in sorted(self._trackable_children().items())]
+        return [(name, v) for name, v in sorted(tf_private.children(self).items())]
 
     @abc.abstractmethod
     def __call__(self) -> tf.Tensor:
@@ -117,16 +64,18 @@ class LossScale(
             step must be skipped.
         """
 
-    # Whether the class has `update_scaled`, see `DynamicLossScale`.
-    judges_scaled = False
+    def stuck_steps(self) -> tf.Tensor:
+        """Return the skipped steps in a row at the smallest scale, an int64 scalar."""
+        return tf.constant(0, tf.int64)
 
-    def update_aggregated(self, grads):
-        """Do what `update` does, for gradients that are the same on every replica.
+    # Whether a step may judge the gradients itself and call `advance`. A class with an
+    # `update` of its own judges in its own way.
+    takes_verdicts = False
 
-        Subclasses may save the communication that `update` needs. The default calls
-        `update`.
-        """
-        return self.update(grads)
+    @property
+    def may_skip(self) -> bool:
+        """Whether `update` may say that a step must be skipped."""
+        return type(self).update is not FixedLossScale.update
 
     @abc.abstractmethod
     def get_config(self) -> dict[str, Any]:
@@ -210,7 +159,9 @@ class DynamicLossScale(LossScale):
                 if scale * multiplier <= max_loss_scale:
                     scale *= multiplier
         else:                                       # the step is skipped
-            scale, count = max(scale / multiplier, min_loss_scale), 0
+            count = 0
+            if at least `hysteresis` steps in a row were skipped:
+                scale = max(scale / multiplier, min_loss_scale)
 
     Args:
       initial_loss_scale: Python float. Choose it too high rather than too low: the scale
@@ -218,6 +169,10 @@ class DynamicLossScale(LossScale):
         steps.
       increment_period: Python int, consecutive finite steps before the scale grows.
       multiplier: Python float by which the scale grows and shrinks.
+      backoff_factor: Python float that the scale is multiplied by to shrink, or None to
+        divide it by `multiplier` (keyword only, an addition).
+      hysteresis: Python int, skipped steps in a row before the scale shrinks, so that
+        one bad batch does not count as an overflow (keyword only, an addition).
       min_loss_scale: Python float, the scale does not shrink below it (keyword only, an
         addition; TensorFlow's class has 1).
       max_loss_scale: Python float, the scale does not grow above it, or None for the
@@ -243,6 +198,8 @@ class DynamicLossScale(LossScale):
         increment_period: int = 2000,
         multiplier: float = 2.0,
         *,
+        backoff_factor: float | None = None,
+        hysteresis: int = 1,
         min_loss_scale: float = 1.0,
         max_loss_scale: float | None = None,
     ) -> None:
@@ -250,7 +207,9 @@ class DynamicLossScale(LossScale):
         self._rule = arguments.checked_rule(
             initial_scale=("initial_loss_scale", initial_loss_scale),
             growth_steps=("increment_period", increment_period),
-            factor=("multiplier", multiplier),
+            growth_factor=("multiplier", multiplier),
+            backoff_factor=("backoff_factor", backoff_factor),
+            hysteresis=("hysteresis", hysteresis),
             min_scale=("min_loss_scale", min_loss_scale),
             max_scale=("max_loss_scale", max_loss_scale),
         )
@@ -258,13 +217,14 @@ class DynamicLossScale(LossScale):
             "current_loss_scale", self._rule.initial_scale, tf.float32
         )
         self._num_good_steps = self._add_weight("good_steps", 0, tf.int64)
-        self._rule32 = arguments.in_float32(self._rule)
-        self._times_stuck = _unsaved_variable(0, "times_stuck", tf.int64)
+        self._mover = dynamic.Mover(
+            self._rule, self._current_loss_scale, self._num_good_steps
+        )
 
-    def _trackable_children(self, save_type="checkpoint", **kwargs):
-        children = super()._trackable_children(save_type, **kwargs)
+    def _dependencies(self, save_type, **kwargs):
+        children = super()._dependencies(save_type, **kwargs)
         if save_type == "savedmodel":  # its traced steps use the variable
-            children = {**children, "times_stuck": self._times_stuck}
+            children = {**children, "skipped_in_a_row": self._mover.in_a_row}
         return children
 
     @property
@@ -280,7 +240,17 @@ class DynamicLossScale(LossScale):
     @property
     def multiplier(self) -> float:
         """The factor by which the scale grows and shrinks, a Python float."""
-        return self._rule.factor
+        return self._rule.growth_factor
+
+    @property
+    def backoff_factor(self) -> float | None:
+        """The factor by which the scale shrinks, None to divide by `multiplier`."""
+        return self._rule.backoff_factor
+
+    @property
+    def hysteresis(self) -> int:
+        """Skipped steps in a row before the scale shrinks, a Python int."""
+        return self._rule.hysteresis
 
     @property
     def min_loss_scale(self) -> float:
@@ -297,6 +267,24 @@ class DynamicLossScale(LossScale):
         """Return the current loss scale, a float32 scalar tensor, read at this call."""
         return tf.convert_to_tensor(self._current_loss_scale)
 
+    def assign(self, value: float) -> None:
+        """Set the scale; the count of finite steps starts again. Traced steps see it.
+
+        Args:
+          value: number from `min_loss_scale` to `max_loss_scale`.
+
+        Raises:
+          TypeError: if `value` is no number.
+          ValueError: if it is not within the limits.
+        """
+        number = arguments.positive_number("loss_scale", value)
+        if not self.min_loss_scale <= number <= self._rule.max_scale:
+            raise ValueError(
+                f"'loss_scale' must be from {self.min_loss_scale} to "
+                f"{self._rule.max_scale}, the limits of this scale, but got: {value!r}."
+            )
+        self._mover.assign(number)
+
     @tf.autograph.experimental.do_not_convert
     def update(self, grads: Any) -> tuple[Any, Any]:
         """Move the scale, depending on whether all replicas have finite gradients.
@@ -310,102 +298,34 @@ class DynamicLossScale(LossScale):
           update_op: None in eager mode, an op in a graph.
           should_apply_gradients: scalar bool tensor, the same on every replica.
         """
+
+        def judge(_, grads):
+            return self.advance(finite_lib.agreed(grads))
+
         grads = tf.nest.flatten(grads)
         if not finite_lib.merging_is_needed():
-            return self._advance(finite_lib.agreed(grads))
-        return tf.distribute.get_replica_context().merge_call(
-            lambda _, grads: self._advance(finite_lib.agreed(grads)), args=(grads,)
-        )
-
-    def update_aggregated(self, grads):
-        """Do what `update` does, for gradients that are the same on every replica.
-
-        Args:
-          grads: list of unscaled gradients.
-
-        Returns:
-          As `update`.
-        """
-        if not self.judges_scaled:
-            return self.update(grads)
-        return self._advance(finite_lib.of_aggregated(grads))
+            return judge(None, grads)
+        return tf.distribute.get_replica_context().merge_call(judge, args=(grads,))
 
     @property
-    def judges_scaled(self):
-        """Whether `update_scaled` may replace `update`: not if a subclass has its own."""
+    def takes_verdicts(self):
+        """Whether `advance` may replace `update`: not if a subclass has its own."""
         return type(self).update is DynamicLossScale.update
 
-    def update_scaled(self, tensors, scale):
-        """Do what `update` does, for one replica's dense gradients, still scaled.
+    def advance(self, finite):
+        """Move the scale by a verdict on the gradients of all replicas.
 
         Args:
-          tensors: list of float32 and float64 tensors.
-          scale: the float32 scalar tensor by which they are still multiplied.
+          finite: scalar bool tensor, whether they are finite.
 
         Returns:
           As `update`.
         """
-        return self._advance(finite_lib.unscaled_are_finite(tensors, scale))
+        return self._mover.advance(finite)
 
-    def _advance(self, finite):
-        scale, count = self._current_loss_scale, self._num_good_steps
-        before = rule_lib.ScaleState(
-            tf.convert_to_tensor(scale), tf.convert_to_tensor(count)
-        )
-
-        def count_on():
-            # Incremented in place, so that threads that share the scale lose no step.
-            return apply_lib.after([count.assign_add(1)], True)
-
-        def move(moved):
-            self._report(before, finite)
-            return apply_lib.after([scale.assign(moved), count.assign(0)], False)
-
-        if tf.executing_eagerly():
-            # With NumPy numbers, since each operation on tensors costs more.
-            numbers = rule_lib.ScaleState(*(tensor.numpy() for tensor in before))
-            with np.errstate(over="ignore", invalid="ignore"):
-                after = rule_lib.next_state(self._rule32, numbers, bool(finite))
-            if after.count:
-                count_on()
-            else:
-                move(after.scale)
-            return None, finite
-        moved = tf.cond(
-            rule_lib.only_counts(self._rule, before, finite),
-            count_on,
-            lambda: move(
-                rule_lib.moved_scale(self._rule, before.scale, finite, where=_where)
-            ),
-        )
-        return moved.op, finite
-
-    def _report(self, before, finite):
-        """Warn of a scale that cannot shrink any more, or that is not usable."""
-        usable = rule_lib.is_usable(before.scale)
-        stuck = ~finite & usable & (before.scale <= self._rule.min_scale)
-        # A count of 0 says that the step before was not finite either.
-        times = tf.where(tf.equal(before.count, 0), _or_zero(self._times_stuck) + 1, 1)
-        times = tf.where(stuck, times, 0)
-        self._times_stuck.assign(times)
-        report.first_of(
-            (
-                ~usable,
-                "The loss scale was {}, which is no positive finite number (a damaged "
-                f"checkpoint?). It returns to {self._rule.initial_scale}.",
-                before.scale,
-            ),
-            (
-                # At 1, 10, 100, ... so that a lost run does not fill the log.
-                tf.reduce_any(tf.equal(times, [10**power for power in range(19)])),
-                "The gradients were not finite although the loss scale is at its "
-                "minimum, {} (steps in a row: {}). Scaling cannot help: look for NaN "
-                "or infinity in the data and the loss, lower the learning rate, or set "
-                "`min_scale` lower.",
-                before.scale,
-                times,
-            ),
-        )
+    def stuck_steps(self) -> tf.Tensor:
+        """Return the skipped steps in a row at the smallest scale, an int64 scalar."""
+        return self._mover.stuck_steps()
 
     def __repr__(self):
         now = ""
@@ -423,7 +343,7 @@ class DynamicLossScale(LossScale):
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal loss scale, a dict.
 
-        The two limits appear only if they were set, so that TensorFlow's own classes
+        The additions appear only if they were set, so that TensorFlow's own classes
         can read the config too.
         """
         config = {
@@ -431,6 +351,10 @@ class DynamicLossScale(LossScale):
             "increment_period": self.increment_period,
             "multiplier": self.multiplier,
         }
+        if self.backoff_factor is not None:
+            config["backoff_factor"] = self.backoff_factor
+        if self.hysteresis != 1:
+            config["hysteresis"] = self.hysteresis
         if self.min_loss_scale != 1.0:
             config["min_loss_scale"] = self.min_loss_scale
         if self.max_loss_scale is not None:

@@ -12,7 +12,7 @@ Three sources tell it, the surest first:
    scale that the loss was multiplied by.
 3. If one function scales and another applies: a variable (`in_flight.InFlight`).
 
-If two of them disagree, the step is refused.
+`origin.py` asks the last two. If two of them disagree, the step is refused.
 """
 
 import contextlib
@@ -20,10 +20,11 @@ import threading
 
 import tensorflow as tf
 
-from tf_lso.scaling import in_flight
+from tf_lso.scaling import origin
 from tf_lso.scaling import returned as returned_lib
 from tf_lso.scaling import steps as steps_lib
-from tf_lso.scaling.steps import KERAS3, LEGACY
+from tf_lso.scaling.steps import KERAS3 as KERAS3
+from tf_lso.scaling.steps import LEGACY as LEGACY
 
 _EXAMPLE = """
     with tf.GradientTape() as tape:
@@ -39,27 +40,19 @@ _FORGOTTEN = {
     (True, False): "get_scaled_loss() was called but get_unscaled_gradients() was not",
 }
 
-_AMBIGUOUS = (
-    "apply_gradients() cannot know whether, or by which scale, these gradients are still "
-    "scaled: {}. Scale, unscale and apply in one function, or call "
-    "get_unscaled_gradients() in the function that calls apply_gradients()."
-)
-
 
 class Protocol:
     """The record of the scaling calls of one optimizer."""
 
     def __init__(self):
         self._steps = steps_lib.Steps()
+        self._origin = origin.Origin(self._steps)
+        self.in_flight = self._origin.in_flight
         self._thread = threading.local()  # what `counted_as` and `dividing_by` say
         self._ever_scaled = False
         self._ever_unscaled = False
-        self._passes_on = False  # whether a traced function reads what is in flight
         self._losses = returned_lib.Returned()
         self.unscaled_gradients = returned_lib.Returned()
-        # In a graph of TensorFlow 1 Python sees all calls, so no variable is needed.
-        with tf.init_scope():
-            self.in_flight = in_flight.InFlight() if tf.executing_eagerly() else None
 
     def __deepcopy__(self, memo):
         return type(self)()
@@ -136,7 +129,7 @@ class Protocol:
             function whose gradients have not been applied.
         """
         method = getattr(self._thread, "counted_as", None) or method
-        step = self._steps.begin(self._was_applied_elsewhere)
+        step = self._steps.begin(self._origin.was_applied_elsewhere)
         if step.scaled_by not in (None, method):
             step.ended = True
             raise RuntimeError(
@@ -152,26 +145,8 @@ class Protocol:
         step.scale = returned_lib.held(scale)
         step.losses += 1
         self._ever_scaled = True
-        self._tell_others(step, scale)
+        self._origin.tell(step, scale)
         self._losses.note([result], [None], scale)
-
-    def _tell_others(self, step, scale):
-        """Tell functions that only apply what a step has scaled."""
-        if self.in_flight is None:
-            return
-        if tf.executing_eagerly() and not self._passes_on:
-            return  # no function asks
-        other = (not step.must_unscale) in self._steps.kinds_left_open()
-        if self._passes_on and other and not tf.executing_eagerly():
-            step.ended = True
-            raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
-        if step.before is None:
-            if tf.executing_eagerly():
-                there = self._elsewhere()
-                if there.is_open:
-                    self._refuse_others(step, there, lambda step: step.divisor)
-            step.before = returned_lib.held(self.in_flight.read())
-        self.in_flight.add(scale, step.must_unscale)
 
     # --- Unscaling.
 
@@ -194,7 +169,7 @@ class Protocol:
         divisor = getattr(self._thread, "divisor", None)
         if divisor is not None:
             return divisor
-        step = self._source(lambda step: (step.scale, step.must_unscale))
+        step = self._origin.of_gradients(lambda step: (step.scale, step.must_unscale))
         if step.is_elsewhere and not tf.executing_eagerly():
             return self.in_flight.scale(otherwise=loss_scale)
         return loss_scale if step.scale is None else step.scale()
@@ -208,11 +183,11 @@ class Protocol:
           scale: float32 scalar tensor that they were divided by.
         """
         self.unscaled_gradients.note(gradients, sources, scale)
-        step = self._steps.begin(self._was_applied_elsewhere)
+        step = self._steps.begin(self._origin.was_applied_elsewhere)
         is_told = step.before is not None and step.must_unscale
         step.unscaled = True
         self._ever_unscaled = True
-        if is_told or (step.scaled_by is None and self._others_matter()):
+        if is_told or (step.scaled_by is None and self._origin.others_matter()):
             self.in_flight.unscaled()
             step.scale = step.scale or returned_lib.held(scale)
 
@@ -247,7 +222,7 @@ class Protocol:
             if step.is_elsewhere and tf.executing_eagerly():
                 # A second apply of the same gradients finds it here.
                 self._steps.keep(step)
-            if self._others_matter():
+            if self._origin.others_matter():
                 self.in_flight.close()
         return divisor
 
@@ -255,129 +230,7 @@ class Protocol:
         if gradients and self.unscaled_gradients.all_of(gradients):
             own = self._steps.own()
             return steps_lib.Step(unscaled=True) if own.must_unscale else own
-        return self._source(lambda step: step.divisor)
-
-    # --- Which step gradients belong to.
-
-    def _source(self, what):
-        """Return the step that gradients belong to.
-
-        Args:
-          what: callable that takes a step and returns what matters of it: a tensor, a
-            callable that returns one, or None.
-        """
-        if tf.executing_eagerly():
-            return self._eager_source(what)
-        return self._traced_source()
-
-    def _traced_source(self):
-        own = self._steps.own()
-        if own.is_open or self.in_flight is None:
-            return own
-        inner = self._steps.left_open_within()
-        if own.in_use and not inner:
-            return own
-        kinds = {step.must_unscale for step in inner}
-        if not inner:
-            eager = self._steps.eager_and_open()
-            kinds = self._steps.kinds_left_open() | {s.must_unscale for s in eager}
-        if len(kinds) == 2:
-            raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
-        if not inner:
-            self._tell_of_eager_step()
-        self._ever_unscaled |= True in kinds
-        return self._elsewhere()
-
-    def _eager_source(self, what):
-        own = self._steps.own()
-        kinds = self._steps.kinds_left_open()
-        if not own.is_open and len(kinds) == 2:
-            raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
-        here = own
-        if own.previous and own.previous.is_open and not own.is_open:
-            self._refuse_others(own, own.previous, what)
-        for step in self._steps.open_in_other_threads():
-            if not here.is_open:
-                here = step
-            elif not step.thread.is_alive():
-                # Its thread has ended, so only another thread can apply its gradients.
-                self._refuse_others(here, step, what)
-        if here.is_open and here.scales_differ:
-            self._refuse(here)
-        if not kinds or self.in_flight is None:
-            return here if here.is_open else own
-        there = self._elsewhere()
-        if there.is_open and here.is_open:
-            self._refuse_others(here, there, what)
-        if here.is_open:
-            return here
-        if there.is_open and there.scales_differ:
-            self._refuse(there)
-        return own if own.in_use and there.applied else there
-
-    def _refuse_others(self, here, there, what):
-        """Refuse steps that wait together unless the same is to be done with both."""
-        equal = _number(what(here)) == _number(what(there))
-        if not equal or here.scales_differ or there.scales_differ:
-            self._refuse(here, there)
-
-    def _refuse(self, *steps):
-        for step in steps:
-            step.ended = True
-            if step.is_elsewhere:
-                self.in_flight.close()
-        raise RuntimeError(
-            _AMBIGUOUS.format("losses of different scales or protocols wait")
-        )
-
-    def _elsewhere(self):
-        """The step of another function, as the variable has it."""
-        if not tf.executing_eagerly():
-            return steps_lib.Step(
-                scaled_by=KERAS3,
-                scale=returned_lib.held(self.in_flight.divisor()),
-                is_elsewhere=True,
-            )
-        pending = self.in_flight.pending()
-        step = steps_lib.Step(is_elsewhere=True, applied=int(not pending.is_open))
-        if pending.is_mixed:
-            step.scales_differ = True
-        if pending.scale or pending.is_mixed:
-            step.scaled_by = KERAS3 if pending.scale > 0 else LEGACY
-            step.unscaled = pending.scale < 0
-            step.losses = 1
-            step.scale = returned_lib.held(tf.constant(abs(pending.scale)))
-        return step
-
-    def _others_matter(self):
-        """Whether another function may have scaled, or may apply."""
-        if self.in_flight is None:
-            return False
-        if not tf.executing_eagerly():
-            return True
-        return self._passes_on or bool(self._steps.kinds_left_open())
-
-    def _tell_of_eager_step(self):
-        """Let a function being traced know what eager code has scaled so far."""
-        step = self._steps.newest_eager()
-        if not self._passes_on and step.scaled_by is not None:
-            with tf.init_scope():
-                there = self._elsewhere()
-                if there.is_open and step.is_open:
-                    self._refuse_others(step, there, lambda step: step.divisor)
-                elif step.is_open or not there.in_use:
-                    step.before = returned_lib.held(self.in_flight.read())
-                    self.in_flight.add(step.scale(), step.must_unscale)
-        self._passes_on = True
-
-    def _was_applied_elsewhere(self, step):
-        """Whether a traced function has applied what an eager step has scaled."""
-        if step.before is None or not tf.executing_eagerly() or not self._passes_on:
-            return False
-        if not self._elsewhere().applied:
-            return False
-        step.applied = step.losses
-        return True
+        return self._origin.of_gradients(lambda step: step.divisor)
 
     def forgotten(self):
         """Return a warning if scaling or unscaling was forgotten, else None.
@@ -392,11 +245,3 @@ class Protocol:
             f"{what} before apply_gradients(), so the gradients are not what they should "
             f"be and the model will likely be worse. Call each once:{_EXAMPLE}"
         )
-
-
-def _number(value):
-    """What can be compared of a tensor, of a callable that returns it, or of None."""
-    if isinstance(value, tuple):
-        return tuple(map(_number, value))
-    value = value() if callable(value) else value
-    return 1.0 if value is None else float(value)

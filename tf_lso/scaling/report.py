@@ -2,20 +2,25 @@
 
 import sys
 
+import numpy as np
 import tensorflow as tf
 
-# No public API tells whether XLA compiles the function being traced. XLA cannot print.
-# tests/scaling/test_report.py fails when this moves.
-from tensorflow.python.ops import control_flow_util
-
-from tf_lso import log
+from tf_lso import log, tf_private
 
 
 def in_xla():
     """Return whether the code being traced is compiled by XLA (`jit_compile=True`)."""
-    return not tf.executing_eagerly() and control_flow_util.GraphOrParentsInXlaContext(
+    return not tf.executing_eagerly() and tf_private.in_xla(
         tf.compat.v1.get_default_graph()
     )
+
+
+def _filled(text, values):
+    """Return `text` with a value for each `{}`, a string tensor."""
+    # `tf.strings.format` would put strings into quotes.
+    values = [v if v.dtype == tf.string else tf.strings.format("{}", v) for v in values]
+    first, *parts = text.split("{}")
+    return tf.strings.join([first, *(x for pair in zip(values, parts) for x in pair)])
 
 
 def first_of(*reports):
@@ -32,12 +37,14 @@ def first_of(*reports):
     if tf.executing_eagerly():
         for condition, text, *values in reports:
             if condition:
-                log.logger().warning(text.format(*[value.numpy() for value in values]))
+                log.logger().warning(
+                    text.format(*[np.asarray(value)[()] for value in values])
+                )
                 return
     elif not in_xla() and log.warns():
         said = ""
         for condition, text, *values in reversed(reports):
-            line = tf.strings.format(text + "\n", values)
+            line = _filled(text + "\n", values)
             said = tf.where(condition, line, said)
         # Printing "" prints nothing. A conditional would take more memory per trace.
         tf.print(said, output_stream=sys.stderr, end="")

@@ -52,17 +52,11 @@ class Returned:
         if tf.executing_eagerly():
             sources = [None] * len(results)  # eager steps never ask for them
         for result, source in zip(results, sources):
-            if result is None:
-                continue
-            result = _tensor(result)
-            forget = functools.partial(_forget, entries, id(result))
-            entries[id(result)] = (
-                weakref.ref(result, forget),
-                (
-                    None if source is None else held(_tensor(source)),
-                    scale,
-                ),
-            )
+            if result is not None:
+                result = _tensor(result)
+                forget = functools.partial(_forget, entries, id(result))
+                entry = (held(_tensor(source)), scale)
+                entries[id(result)] = (weakref.ref(result, forget), entry)
 
     def sources(self, tensors):
         """Return (source, scale) of each tensor, None for those not returned here."""
@@ -72,6 +66,19 @@ class Returned:
             is_it = reference is not None and reference() is tensor
             found.append(source if is_it else None)
         return found
+
+    def before_unscaling(self, tensors):
+        """Return what the tensors were before, a list, and the scale they had.
+
+        Returns None unless each was divided here, by one scale, and not changed since.
+        """
+        sources = self.sources(tensors)
+        if None in sources:
+            return None
+        scaled, scales = zip(*[(tensor(), scale()) for tensor, scale in sources])
+        one_scale = all(scale is scales[0] for scale in scales)
+        known = all(tensor is not None for tensor in scaled)
+        return (list(scaled), scales[0]) if one_scale and known else None
 
     def any_of(self, tensors):
         """Return whether any of `tensors` was returned here; None is ignored."""

@@ -1,8 +1,8 @@
 """The loss-scale rule: pure functions, used by every face, mode and test.
 
-Nothing here imports TensorFlow. The numbers are Python or NumPy scalars. `only_counts`
-and `moved_scale` also take tensors; then `where` must be a function that selects between
-two tensors. A graph almost never runs `moved_scale`.
+Nothing here imports TensorFlow. The numbers are Python or NumPy scalars. `only_counts`,
+`skipped_in_a_row` and `moved_scale` also take tensors; then `where` must be a function
+that selects between two tensors. A graph almost never runs the last two.
 """
 
 import dataclasses
@@ -20,14 +20,19 @@ class ScaleRule:
     Attributes:
       initial_scale: the scale at the start. A scale that is not usable returns to it.
       growth_steps: consecutive finite steps before the scale grows.
-      factor: the scale is multiplied by it to grow and divided by it to shrink.
+      growth_factor: the scale is multiplied by it to grow.
+      backoff_factor: the scale is multiplied by it to shrink. None divides it by
+        `growth_factor`.
+      hysteresis: skipped steps in a row before the scale shrinks.
       min_scale: the scale does not shrink below it.
       max_scale: the scale does not grow above it.
     """
 
     initial_scale: float = 2.0**15
     growth_steps: int = 2000
-    factor: float = 2.0
+    growth_factor: float = 2.0
+    backoff_factor: float | None = None
+    hysteresis: int = 1
     min_scale: float = 1.0
     max_scale: float = FLOAT32_MAX
 
@@ -39,10 +44,13 @@ class ScaleState(NamedTuple):
       scale: the factor of the loss, a float32 scalar.
       count: finite steps since the scale last changed or a step was skipped,
         an int64 scalar.
+      skipped: skipped steps in a row, an int64 scalar. It means something only while
+        `count` is 0, so that a step that only counts need not write it.
     """
 
     scale: Any
     count: Any
+    skipped: Any = 0
 
 
 def select(condition: Any, if_true: Any, if_false: Any) -> Any:
@@ -60,16 +68,39 @@ def only_counts(rule: ScaleRule, state: ScaleState, finite: Any) -> Any:
     return finite & is_usable(state.scale) & (state.count + 1 < rule.growth_steps)
 
 
-def moved_scale(
-    rule: ScaleRule, scale: Any, finite: Any, where: Callable[..., Any] = select
+def skipped_in_a_row(
+    state: ScaleState, finite: Any, where: Callable[..., Any] = select
 ) -> Any:
-    """Return the next scale, for a step that does not only count."""
-    larger = scale * rule.factor
+    """Return the next `skipped`, for a step that does not only count."""
+    return where(finite, 0, where(state.count == 0, state.skipped + 1, 1))
+
+
+def moved_scale(
+    rule: ScaleRule,
+    scale: Any,
+    finite: Any,
+    skipped: Any,
+    where: Callable[..., Any] = select,
+) -> Any:
+    """Return the next scale, for a step that does not only count.
+
+    Args:
+      rule: how the scale moves.
+      scale: the scale before the step.
+      finite: whether all gradients of the step were finite.
+      skipped: what `skipped_in_a_row` returned.
+      where: see the top of this module.
+    """
+    larger = scale * rule.growth_factor
     grown = where(larger <= rule.max_scale, larger, scale)
-    smaller = scale / rule.factor
-    # A factor below 1 makes "smaller" grow; it must not become inf either.
+    if rule.backoff_factor is None:
+        smaller = scale / rule.growth_factor
+    else:
+        smaller = scale * rule.backoff_factor
+    # A factor can also make "smaller" grow; it must not become inf either.
     shrunk = where(smaller <= FLOAT32_MAX, smaller, scale)
     shrunk = where(shrunk < rule.min_scale, rule.min_scale, shrunk)
+    shrunk = where(skipped >= rule.hysteresis, shrunk, scale)
     moved = where(finite, grown, shrunk)
     return where(is_usable(scale), moved, rule.initial_scale)
 
@@ -78,25 +109,29 @@ def next_state(rule: ScaleRule, state: ScaleState, finite: bool) -> ScaleState:
     """Return the state after a step.
 
     A finite step adds 1 to the count. The `growth_steps`-th finite step in a row
-    multiplies the scale by `factor`, unless the result would be above `max_scale`, and
-    the count starts again. A nonfinite step divides the scale by `factor`, down to
-    `min_scale`, and the count starts again. A scale that is not usable (from a damaged
-    checkpoint) returns to `initial_scale`.
+    multiplies the scale by `growth_factor`, unless the result would be above `max_scale`,
+    and the count starts again. A nonfinite step starts the count again. The
+    `hysteresis`-th one in a row, and each that follows it, also shrinks the scale, down
+    to `min_scale`. A scale that is not usable (from a damaged checkpoint) returns to
+    `initial_scale`.
 
     Args:
       rule: how the scale moves.
       state: the state before the step.
       finite: bool, whether all gradients of the step were finite.
 
-    Source: `DynamicLossScale.update` of TensorFlow 2.0-2.15; `max_scale`, `min_scale`
-    other than 1, and the recovery are additions.
+    Source: `DynamicLossScale.update` of TensorFlow 2.0-2.15. Additions are `max_scale`,
+    `min_scale` other than 1, the recovery, `backoff_factor` (as in
+    `torch.amp.GradScaler`) and `hysteresis` (as in NVIDIA Apex, where a finite step
+    starts it again).
 
     >>> rule = ScaleRule(growth_steps=2)
     >>> next_state(rule, ScaleState(8.0, 1), finite=True)
-    ScaleState(scale=16.0, count=0)
+    ScaleState(scale=16.0, count=0, skipped=0)
     >>> next_state(rule, ScaleState(8.0, 1), finite=False)
-    ScaleState(scale=4.0, count=0)
+    ScaleState(scale=4.0, count=0, skipped=1)
     """
     if only_counts(rule, state, finite):
-        return ScaleState(state.scale, state.count + 1)
-    return ScaleState(moved_scale(rule, state.scale, finite), 0)
+        return ScaleState(state.scale, state.count + 1, state.skipped)
+    skipped = skipped_in_a_row(state, finite)
+    return ScaleState(moved_scale(rule, state.scale, finite, skipped), 0, skipped)

@@ -3,41 +3,18 @@
 import tensorflow as tf
 
 from tf_lso.scaling import apply as apply_lib
+from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import replica
 
 
-def _still_scaled(face, gradients):
-    """Return the gradients before unscaling and the scale, if unscaling can wait.
-
-    A traced function can unscale after the verdict, next to the update. This saves one
-    pass over all gradients: a gradient that was just divided is still in the processor's
-    cache when its variable is updated, and XLA does both in one loop.
-    """
-    in_function = (
-        not tf.executing_eagerly()
-        and tf.compat.v1.get_default_graph().building_function
-    )
-    if not in_function or not face.loss_scale_state.judges_scaled:
-        return None
-    if any(g.dtype not in gradients_lib.WIDE for g in gradients):
-        return None
-    sources = face.unscaled_gradients.sources(gradients)
-    if None in sources or any(isinstance(g, tf.IndexedSlices) for g in gradients):
-        return None
-    if any(tensor is None for tensor, _ in sources):
-        return None
-    tensors, scales = zip(*[(tensor(), scale()) for tensor, scale in sources])
-    return (list(tensors), scales[0]) if len({id(s) for s in scales}) == 1 else None
-
-
 def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
-    """Unscale, aggregate, judge, then apply or skip, and move the loss scale.
+    """Unscale, aggregate, judge, move the loss scale, then apply or skip.
 
     Args:
       face: the optimizer: `loss_scale_state` (a `LossScale`), `unscale`,
         `unscaled_gradients`, `aggregate_inner`, `aggregates_in_full`, `apply_inner` and
-        `skip_inner`.
+        `skip`.
       gradients: this replica's gradients, without None.
       variables: the variable of each gradient.
       divisor: float32 scalar tensor by which to unscale the gradients, or None if they
@@ -49,33 +26,65 @@ def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
     Returns:
       What `apply.apply_or_skip` returns.
     """
-    loss_scale = face.loss_scale_state
     if divisor is not None:
         gradients = face.unscale(gradients, variables, divisor)
     if aggregate:
         gradients, variables = face.aggregate_inner(gradients, variables)
     gradients = gradients_lib.with_summed_rows(gradients)
-    scaled = replica.is_alone() and _still_scaled(face, gradients)
-    if scaled:
-        return _apply_scaled(face, *scaled, variables, name)
-    # What tf_lso did not aggregate may differ between replicas, so they must agree.
-    overwritten = any(gradients_lib.overwrites(v) for v in variables)
-    equal = aggregate and face.aggregates_in_full and not overwritten
+    gradients, scale = _before_unscaling(face, gradients)
+    equal = aggregate and _are_equal(face, variables)
+
+    def verdict(gradients):
+        loss_scale = face.loss_scale_state
+        if not loss_scale.takes_verdicts:
+            return loss_scale.update(gradients)
+        if scale is not None:
+            finite = finite_lib.unscaled_are_finite(gradients, scale)
+        elif equal:
+            finite = finite_lib.of_aggregated(gradients)
+        else:
+            finite = finite_lib.agreed(gradients)
+        return loss_scale.advance(finite)
+
+    def unscaled(gradients):
+        if scale is None:
+            return gradients
+        return gradients_lib.unscale_gradients(gradients, scale)
+
     return apply_lib.apply_or_skip(
-        loss_scale.update_aggregated if equal else loss_scale.update,
+        verdict,
         gradients,
-        apply_fn=lambda gradients: face.apply_inner(gradients, variables, name),
-        skip_fn=face.skip_inner,
+        apply_fn=lambda each: face.apply_inner(unscaled(each), variables, name),
+        skip_fn=lambda each: face.skip(unscaled(each), variables),
     )
 
 
-def _apply_scaled(face, tensors, scale, variables, name):
-    """Judge one replica's gradients, then unscale and apply them, or skip."""
-    return apply_lib.apply_or_skip(
-        lambda tensors: face.loss_scale_state.update_scaled(tensors, scale),
-        tensors,
-        apply_fn=lambda tensors: face.apply_inner(
-            gradients_lib.unscale_gradients(tensors, scale), variables, name
-        ),
-        skip_fn=face.skip_inner,
+def _are_equal(face, variables):
+    """Whether aggregated gradients are the same on each replica, so one can judge.
+
+    What tf_lso did not aggregate may differ between replicas.
+    """
+    overwritten = any(gradients_lib.overwrites(v) for v in variables)
+    return face.aggregates_in_full and not overwritten
+
+
+def _before_unscaling(face, gradients):
+    """Return the gradients as they were before unscaling and their scale, if that pays.
+
+    Else return them as they are, and None. One replica of a traced function can unscale
+    next to the update. This saves one pass over all gradients: a gradient that was just
+    divided is still in the processor's cache when its variable is updated, and XLA does
+    both in one loop. Nothing computes the quotients that were not used.
+    """
+    in_function = (
+        not tf.executing_eagerly()
+        and tf.compat.v1.get_default_graph().building_function
     )
+    dense = all(
+        isinstance(g, tf.Tensor) and g.dtype in gradients_lib.WIDE for g in gradients
+    )
+    if not (in_function and dense and replica.is_alone()):
+        return gradients, None
+    if not face.loss_scale_state.takes_verdicts:
+        return gradients, None
+    return face.unscaled_gradients.before_unscaling(gradients) or (gradients, None)

@@ -9,6 +9,7 @@ import weakref
 
 import tensorflow as tf
 
+from tf_lso import tf_private
 from tf_lso.scaling import replica
 
 LEGACY = "get_scaled_loss"
@@ -122,11 +123,15 @@ class Steps:
         return [step for step in steps if step.replica == number] or steps
 
     def kinds_left_open(self):
-        """Whether gradients must be unscaled that traced functions hand out, a set."""
+        """Whether gradients must be unscaled that traced functions hand out, a set.
+
+        A function that failed hands out none. One that scales has operations that must
+        run: those that tell what is in flight.
+        """
         return {
             step.must_unscale
             for graph, steps in list(self._graphs.items())
-            if _is_complete(graph)
+            if tf_private.is_complete(graph)
             for step in steps.values()
             if step.is_open
         }
@@ -143,19 +148,10 @@ class Steps:
         ]
 
 
-def _is_complete(graph):
-    """Whether the function of a graph was traced to its end.
-
-    One that failed hands out nothing. A function that scales has operations that must
-    run: those that tell what is in flight.
-    """
-    return bool(getattr(graph, "control_outputs", True))
-
-
 def _graph_and_outer(graph):
     """`graph` and those it is a branch, a loop's body or a function of."""
     graphs = []
     while graph is not None:
         graphs.append(graph)
-        graph = getattr(graph, "outer_graph", None)
+        graph = tf_private.graph_around(graph)
     return graphs

@@ -1,4 +1,4 @@
-"""What loss scaling costs a step: tf_lso, the frameworks' own, and the floor.
+"""What loss scaling adds to a training step: tf_lso beside the frameworks' own.
 
 `tools/benchmark` is the command. It plans jobs (plan.py), runs each in a fresh process
 (one_process.py), and reports what they measured (report.py, plots.py). The parent

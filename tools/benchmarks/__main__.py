@@ -1,6 +1,7 @@
 """`tools/benchmark`: its arguments, and the run of its jobs."""
 
 import argparse
+import functools
 import importlib.metadata
 import json
 import os
@@ -20,12 +21,12 @@ _LINES = 15  # of the output of a failed process
 _IMPORTS = 5  # processes
 
 _DESCRIPTION = """\
-Measures what loss scaling adds to a training step: tf_lso, the LossScaleOptimizer of each
-optimizer family itself, and the floor, side by side. Each mode, strategy and family has a
-fresh process, in which the candidates take turns; what is compared is the time above that
-of the bare optimizer in the same round. Several names are given with commas. A workload
-may also be 100x256: 100 tensors of 256 values. compat_docs/performance.md tells what the
-names mean, and how to read the tables.
+Measures what loss scaling adds to a training step: tf_lso beside the LossScaleOptimizer
+of Keras 3 and of tf_keras. Each mode, strategy and family has a fresh process, in which
+the candidates take turns. What is compared is the time above that of a step without loss
+scaling (bare) in the same round. Several names are given with commas. A workload may
+also be 100x256: 100 tensors of 256 values. compat_docs/performance.md says what the names
+mean, and how to read the tables.
 """
 _EPILOG = """\
 examples:
@@ -75,42 +76,41 @@ def parser():
         ("families", plan.FAMILIES, "all"),
         ("candidates", plan.CANDIDATES, "all"),
     ):
+        names = functools.partial(_names, known)
+        text = f"{', '.join(known)}, or all; default: {default}"
         made.add_argument(
-            f"--{option}",
-            metavar="NAMES",
-            default=default,
-            type=lambda text, known=known: _names(text, known),
-            help=f"{', '.join(known)}, or all; default: {default}",
+            f"--{option}", metavar="NAMES", default=default, type=names, help=text
         )
     for option, text in (
-        ("sweep", "also sizes in between, for smoother plots"),
+        ("sweep", "also sizes in between"),
         ("memory", "also the peak memory, in a process for each candidate"),
         ("imports", "also what `import tf_lso` takes"),
         ("quick", "3 rounds of `tiny`: to see that it works"),
     ):
         made.add_argument(f"--{option}", action="store_true", help=text)
-    for option, default, text in (
-        ("rounds", 15, "how often each candidate is timed"),
-        ("timeout", 600, "seconds that a process has for each workload"),
+    for option, kind, default, text in (
+        ("rounds", _positive, 15, "how often each candidate is timed; default: 15"),
+        (
+            "timeout",
+            _positive,
+            600,
+            "seconds a process has for a workload; default: 600",
+        ),
+        ("out", pathlib.Path, None, "folder for benchmark.json and the plots (PNG)"),
+        ("read", pathlib.Path, None, "a benchmark.json to print and to draw again"),
     ):
-        text = f"{text}; default: {default}"
-        made.add_argument(f"--{option}", type=_positive, default=default, help=text)
-    for option, text in (
-        ("out", "folder for benchmark.json and the plots (PNG)"),
-        ("read", "an earlier benchmark.json, to print and to draw again"),
-    ):
-        made.add_argument(f"--{option}", type=pathlib.Path, help=text)
+        made.add_argument(f"--{option}", type=kind, default=default, help=text)
     return made
 
 
-def _names(text, known):
+def _names(known, text):
     names = list(known) if text == "all" else text.split(",")
     for name in names:
         try:
-            if name not in known and known is not workloads.WORKLOADS:
-                raise ValueError(f"{name!r}: use {', '.join(known)}")
             if known is workloads.WORKLOADS:
                 workloads.get(name)
+            elif name not in known:
+                raise ValueError(f"{name!r}: use {', '.join(known)}")
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
     return names
@@ -176,11 +176,9 @@ def _measured(options):
 
 
 def run(job, timeout):
-    """Do a job in fresh processes; return its records and what failed, or "".
+    """Do a `plan.Job` in fresh processes; return its records and what failed, or "".
 
-    Args:
-      job: the `plan.Job`.
-      timeout: seconds that its processes have for each workload.
+    The processes have `timeout` seconds for each workload.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "records.json"
@@ -222,17 +220,16 @@ def _environment():
 
 def _import_seconds():
     """Medians of the seconds that imports take, each in a fresh process."""
+    command, environment = (
+        [sys.executable, "-c", _IMPORT],
+        {**os.environ, **_ENVIRONMENT},
+    )
     runs = []
     for _ in range(_IMPORTS):
-        done = subprocess.run(
-            [sys.executable, "-c", _IMPORT],
-            env={**os.environ, **_ENVIRONMENT},
-            cwd=_ROOT,
-            capture_output=True,
-            check=True,
-            timeout=300,
+        printed = subprocess.check_output(
+            command, env=environment, cwd=_ROOT, timeout=300
         )
-        runs.append([float(value) for value in done.stdout.split()])
+        runs.append([float(value) for value in printed.split()])
     return dict(zip(_PARTS, map(statistics.median, zip(*runs)), strict=True))
 
 

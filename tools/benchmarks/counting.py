@@ -12,16 +12,10 @@ _HOST = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "HostCompute", "PrintV2", "
 
 
 def operations(graph):
-    """How many operations of each type a graph holds, inner functions included.
+    """How many operations of each type a `tf.Graph` holds, inner functions included.
 
     The body of a function counts once for each call of it, both branches of a
     conditional count, and the body of a loop counts once.
-
-    Args:
-      graph: a `tf.Graph`, for example `function.get_concrete_function(...).graph`.
-
-    Returns:
-      A `collections.Counter` of operation types.
     """
     definition = graph.as_graph_def()
     functions = {f.signature.name: f.node_def for f in definition.library.function}

@@ -56,10 +56,8 @@ class Setting:
     """
 
     def __init__(self, job, name, strategy):
-        self._job = job
-        self._name = name
-        self._strategy = strategy
-        self._functions = {}  # of the candidates that run
+        self._job, self._name, self._strategy = job, name, strategy
+        self._steps = {}  # of the candidates that run
         self._records = {}
         workload = self._workload = workloads.get(name)
         shapes, rows = workload.shapes, workload.rows
@@ -82,42 +80,35 @@ class Setting:
 
     def enter(self, name):
         """Make a candidate and let it take its first steps; note it if it cannot."""
-        record = functools.partial(plan.record_of, self._job, self._name, name)
+        note = functools.partial(plan.record_of, self._job, self._name, name)
+        job, momentum = self._job, self._workload.momentum
         try:
             with self._scope():
                 candidate = candidates.make(
-                    name,
-                    self._job.family,
-                    self._workload.momentum,
-                    self._variables,
-                    self._job.mode,
-                    self._sample(),
+                    name, job.family, momentum, self._variables, job.mode
                 )
-            function = self._step(candidate)
+            step = self._step(*candidate)
             for _ in range(_WARM_UP):
-                function(*self._inputs)
+                step(*self._inputs)
         except Exception as error:
-            # A peer that cannot do this is a result, not an end of the run.
+            # A candidate that cannot do this is a result, not an end of the run.
             text = (str(error).strip().splitlines() or [""])[0][:200]
-            self._records[name] = record(skipped=f"{type(error).__name__}: {text}")
+            self._records[name] = note(skipped=f"{type(error).__name__}: {text}")
         else:
-            self._functions[name] = function
-            self._records[name] = record(note=candidate.note)
+            self._steps[name] = step
+            self._records[name] = note()
 
     def timed(self):
         """The records, with the seconds of each round and what the graph holds."""
-        steps = {
-            name: functools.partial(function, *self._inputs)
-            for name, function in self._functions.items()
-        }
-        times = in_turns(steps, self._job.rounds, self._workload.repeats)
+        calls = {n: functools.partial(s, *self._inputs) for n, s in self._steps.items()}
+        times = in_turns(calls, self._job.rounds, self._workload.repeats)
         for name, seconds in times.items():
             self._records[name]["seconds"] = seconds
             if self._job.mode != "eager":
-                function = self._functions[name]
-                graph = function.get_concrete_function(*self._inputs).graph
+                step = self._steps[name]
+                graph = step.get_concrete_function(*self._inputs).graph
                 self._records[name] |= {
-                    "traces": function.experimental_get_tracing_count(),
+                    "traces": step.experimental_get_tracing_count(),
                     "operations": sum(counting.operations(graph).values()),
                     "collectives": counting.collectives(graph),
                     "host_operations": counting.host_operations(graph),
@@ -126,11 +117,11 @@ class Setting:
 
     def with_peak_memory(self):
         """The records, with the most memory that the process held during steps."""
-        for name, function in self._functions.items():
+        for name, step in self._steps.items():
             gc.collect()
             counting.reset_peak()
             for _ in range(self._job.rounds):
-                function(*self._inputs)
+                step(*self._inputs)
             self._records[name]["peak_bytes"] = counting.peak_bytes()
         return list(self._records.values())
 
@@ -144,14 +135,13 @@ class Setting:
             lambda context: make(replica=context.replica_id_in_sync_group)
         )
 
-    def _step(self, candidate):
+    def _step(self, scale_loss, apply):
         def step(*inputs):
             if self._strategy is not None:
                 # An argument has no device in a traced function, and Keras 3's sum over
                 # the replicas goes by the device. This copies nothing.
                 inputs = [tf.identity(value) for value in inputs]
-            gradients = self._gradients(candidate.scale_loss, inputs)
-            return candidate.apply(gradients, self._variables)
+            return apply(self._gradients(scale_loss, inputs), self._variables)
 
         def everywhere(*inputs):
             return self._strategy.run(step, args=inputs)
@@ -163,13 +153,13 @@ class Setting:
 
     def _gradients(self, scale_loss, inputs):
         """The scaled gradients of one step on one replica."""
+        shapes = self._workload.shapes
         if self._workload.trains:
             return self._trained(scale_loss, *inputs)
         # Called without a tape too: it tells the optimizer that the gradients are scaled.
         scale_loss(tf.constant(1.0))
         if self._workload.rows is None:
             return list(inputs)
-        shapes = self._workload.shapes
         return [
             tf.IndexedSlices(values, indices, tf.constant(shape, tf.int32))
             for values, indices, shape in zip(inputs, inputs[len(shapes) :], shapes)
@@ -184,15 +174,6 @@ class Setting:
             scaled = scale_loss(tf.reduce_mean(tf.math.squared_difference(x, y)))
         return tape.gradient(scaled, self._variables)
 
-    def _sample(self):
-        """Gradients of the shapes of a step's; which numbers they hold is no matter."""
-        rows, shapes = self._workload.rows, self._workload.shapes
-        if rows is None:
-            return [tf.convert_to_tensor(variable) for variable in self._variables]
-        inputs = [_uniform((rows, *shape[1:]), 0) for shape in shapes]
-        inputs += [tf.range(rows)] * len(shapes)
-        return self._gradients(lambda loss: loss, inputs)
-
 
 def _uniform(shape, number, replica=0, limit=1.0):
     """Numbers between -limit and limit, made in place by NumPy.
@@ -206,19 +187,14 @@ def _uniform(shape, number, replica=0, limit=1.0):
     return tf.convert_to_tensor(numbers)
 
 
-def in_turns(steps, rounds, repeats):
-    """Time all steps in each round; return {name: list of seconds, one a round}.
+def in_turns(calls, rounds, repeats):
+    """Time all `calls`, warmed up, in each round; return {name: seconds of each round}.
 
-    What the machine does meanwhile is about the same for all steps of a round. The
+    What the machine does meanwhile is about the same for all calls of a round. The
     order is rotated, so that none always runs after the same other one; garbage is
-    collected between the steps, and never during one.
-
-    Args:
-      steps: dict of name to a function without arguments, warmed up.
-      rounds: how many.
-      repeats: how many calls of a step are timed together.
+    collected between the calls, and never during one. `repeats` calls are timed together.
     """
-    names = list(steps)
+    names = list(calls)
     times = {name: [] for name in names}
     gc.collect()
     gc.freeze()  # what exists by now need not be looked through again and again
@@ -230,7 +206,7 @@ def in_turns(steps, rounds, repeats):
                 gc.collect()
                 start = time.perf_counter()
                 for _ in range(repeats):
-                    steps[name]()
+                    calls[name]()
                 # All devices are CPUs, where a call returns when its work is done.
                 times[name].append((time.perf_counter() - start) / repeats)
     finally:

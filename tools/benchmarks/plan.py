@@ -4,7 +4,8 @@ import itertools
 from typing import NamedTuple
 
 MODES = ("eager", "function", "xla")
-FAMILIES = ("keras3", "legacy", "new")
+# Family of optimizers -> the framework that has it.
+FAMILIES = {"keras3": "Keras 3", "legacy": "tf_keras", "new": "tf_keras"}
 # Strategy -> how many logical CPU devices a process has, and how many processes.
 STRATEGIES = {
     "default": (1, 1),
@@ -14,34 +15,38 @@ STRATEGIES = {
 }
 BARE, PEER, OURS, FLOOR = "bare", "peer", "tf_lso", "floor"
 LEGACY_PROTOCOL, FIXED = "tf_lso legacy protocol", "tf_lso fixed"
-CANDIDATES = (BARE, PEER, OURS, LEGACY_PROTOCOL, FIXED, FLOOR)
-
+# Name in commands and files -> name in tables and plots.
+CANDIDATES = {
+    BARE: "no loss scaling",
+    PEER: "the framework's own",
+    OURS: "tf_lso",
+    LEGACY_PROTOCOL: "tf_lso, legacy calls",
+    FIXED: "tf_lso, fixed scale",
+    FLOOR: "check and divide only",
+}
 _MEMORY_STEPS = 3
 
 
 class Job(NamedTuple):
-    """What one fresh process does (or one for each worker of the strategy).
+    """What one fresh process does (or one for each worker of the strategy)."""
 
-    Attributes:
-      what: "time", or "memory" for the peak memory of one candidate.
-      mode, strategy, family: names.
-      workloads: names of the workloads, one after the other.
-      candidates: names of the candidates, which take turns.
-      rounds: how often each is timed, or how many steps are taken for the memory.
-    """
-
-    what: str
+    what: str  # "time", or "memory" for the peak memory of one candidate
     mode: str
     strategy: str
     family: str
-    workloads: list[str]
-    candidates: list[str]
-    rounds: int
+    workloads: list[str]  # one after the other
+    candidates: list[str]  # they take turns
+    rounds: int  # how often each is timed; steps, for the memory
+
+
+def title(candidate, family):
+    """What tables and plots call a candidate: the framework's own by its framework."""
+    return FAMILIES[family] if candidate == PEER else CANDIDATES[candidate]
 
 
 def candidates_of(family):
     """The names of the candidates that a family has, bare first."""
-    # tf_keras's own optimizers know the legacy protocol only: there it is the peer's.
+    # tf_keras's own optimizers know only the legacy protocol: OURS uses it there.
     return [n for n in CANDIDATES if n != LEGACY_PROTOCOL or family == "keras3"]
 
 

@@ -1,80 +1,85 @@
-"""Added time against the number of tensors and against bytes, as PNG."""
+"""Bars of added time, a panel for each workload, as PNG."""
 
 import matplotlib
 
 matplotlib.use("Agg")  # no window, no display
 
-import numpy as np
 from matplotlib import pyplot
 
 from tools.benchmarks import plan, workloads
 
-_STYLES = {
-    plan.PEER: {"color": "tab:red", "marker": "s"},
-    plan.OURS: {"color": "tab:blue", "marker": "o"},
-    plan.LEGACY_PROTOCOL: {"color": "tab:cyan", "marker": "v"},
-    plan.FIXED: {"color": "tab:green", "marker": "^"},
-    plan.FLOOR: {"color": "black", "marker": "x", "linestyle": "--"},
+_COLORS = {
+    "Keras 3": "tab:red",
+    "tf_keras": "tab:orange",
+    plan.CANDIDATES[plan.OURS]: "tab:blue",
+    plan.CANDIDATES[plan.LEGACY_PROTOCOL]: "tab:cyan",
+    plan.CANDIDATES[plan.FIXED]: "tab:green",
+    plan.CANDIDATES[plan.FLOOR]: "silver",
 }
-_SIZES = {
-    "tensors": lambda workload: len(workload.shapes),
-    "bytes": lambda workload: 4 * workload.values,
+_FAMILIES = {
+    "keras3": "Keras 3",
+    "legacy": "tf_keras\nlegacy",
+    "new": "tf_keras\nnewer",
 }
+_COLUMNS = 3
 
 
 def draw(figures, folder):
-    """Draw the plots of a run, as from `report.figures`; return their paths."""
-    figures = [r for r in figures if r.get("added_ms", 0) > 0]
-    paths = []
-    for strategy in dict.fromkeys(r["strategy"] for r in figures):
-        for axis in _SIZES:
-            own = _along([r for r in figures if r["strategy"] == strategy], axis)
-            if own:
-                paths.append(folder / f"added-by-{axis}-{strategy}.png")
-                _draw(own, axis, paths[-1])
-    return paths
+    """Draw a plot for each strategy and mode of `report.figures`; return their paths."""
+    paths = {}
+    for record in figures:
+        if "added_ms" in record:
+            path = folder / f"added-{record['strategy']}-{record['mode']}.png"
+            paths.setdefault(path, []).append(record)
+    for path, own in paths.items():
+        _draw(own, path)
+    return list(paths)
 
 
-def _along(figures, axis):
-    """The figures to draw: where a sweep is there, the part that varies this alone."""
-    swept = [r for r in figures if r["workload"] in workloads.SWEEP_ALONG[axis]]
-    # Whole steps are of another kind: what they add depends on the batch, too.
-    named = [r for r in figures if r["workload"] not in workloads.SWEEP]
-    return swept or [r for r in named if not workloads.get(r["workload"]).trains]
-
-
-def _draw(figures, axis, path):
-    modes = [m for m in plan.MODES if any(r["mode"] == m for r in figures)]
-    families = [f for f in plan.FAMILIES if any(r["family"] == f for r in figures)]
+def _draw(figures, path):
+    names = list(dict.fromkeys(r["workload"] for r in figures))
+    columns = min(_COLUMNS, len(names))
+    rows = -(-len(names) // columns)
     figure, panels = pyplot.subplots(
-        *(len(families), len(modes)),
-        figsize=(4.2 * len(modes), 3.2 * len(families)),
+        *(rows, columns),
+        figsize=(0.8 + 3.6 * columns, 1.4 + 2.7 * rows),
         squeeze=False,
-        sharex=True,
         layout="constrained",
     )
-    names = {r["workload"] for r in figures}
-    sizes = {name: _SIZES[axis](workloads.get(name)) for name in names}
-    handles = {}
-    for (row, column), panel in np.ndenumerate(panels):
-        key = families[row], modes[column]
-        panel.set(xscale="log", yscale="log", title=", ".join(key))
-        panel.grid(True, which="both", alpha=0.25)
-        own = [r for r in figures if (r["family"], r["mode"]) == key]
-        for candidate, style in _STYLES.items():
-            points = sorted(
-                (sizes[r["workload"]], r["added_ms"], *r["added_quartiles"])
-                for r in own
-                if r["candidate"] == candidate
-            )
-            if points:
-                x, y, low, high = np.transpose(points)
-                (handles[candidate],) = panel.plot(x, y, ms=4, lw=1.2, **style)
-                # A quartile at or below zero has no place on a log axis.
-                low = np.maximum(low, y / 10)
-                panel.fill_between(x, low, high, color=style["color"], alpha=0.12)
-    figure.legend(handles.values(), handles, loc="outside upper center", ncols=2)
-    figure.supxlabel(f"{axis} of gradients (strategy: {figures[0]['strategy']})")
-    figure.supylabel("added ms a step")
-    figure.savefig(path, dpi=150)
+    for panel in panels.flat[len(names) :]:
+        panel.remove()
+    for name, panel in zip(names, panels.flat):
+        panel.set_title(workloads.get(name).title, fontsize="medium")
+        _draw_bars(panel, [r for r in figures if r["workload"] == name], figures)
+    shown = {plan.title(r["candidate"], r["family"]) for r in figures}
+    colors = {name: color for name, color in _COLORS.items() if name in shown}
+    boxes = [pyplot.Rectangle((0, 0), 1, 1, color=color) for color in colors.values()]
+    figure.legend(boxes, colors, loc="outside upper center", ncols=len(colors))
+    mode, strategy = figures[0]["mode"], figures[0]["strategy"]
+    figure.supxlabel(f"whose optimizer is wrapped (mode {mode}, strategy {strategy})")
+    figure.supylabel("ms a step, above the step without loss scaling")
+    figure.savefig(path, dpi=120)
     pyplot.close(figure)
+
+
+def _draw_bars(panel, own, figures):
+    """Draw the bars of one workload, at the places that they have in all panels."""
+    families = [f for f in plan.FAMILIES if any(r["family"] == f for r in figures)]
+    taking = [c for c in plan.CANDIDATES if any(r["candidate"] == c for r in figures)]
+    width = 0.9 / len(taking)
+    for r in own:
+        beside = taking.index(r["candidate"]) - (len(taking) - 1) / 2
+        place, value = families.index(r["family"]) + beside * width, r["added_ms"]
+        color = _COLORS[plan.title(r["candidate"], r["family"])]
+        panel.bar(place, value, width, color=color)
+        low, high = r["added_quartiles"]
+        panel.vlines(place, low, high, color="black", lw=1)
+        # The number, so that a bar of almost nothing is seen too.
+        top = max(value, high, 0)
+        number = f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
+        panel.text(place, top, number, ha="center", va="bottom", fontsize=6.5)
+    panel.set_xticks(range(len(families)), [_FAMILIES[f] for f in families])
+    panel.set_xlim(-0.5, len(families) - 0.5)
+    panel.margins(y=0.12)
+    panel.axhline(0, color="black", lw=0.8)
+    panel.grid(True, axis="y", alpha=0.25)

@@ -12,9 +12,9 @@ _COLUMNS = (
     ("ms", "ms", "{:.2f}"),
     ("added ms", "added_ms", "{:.3f}"),
     ("IQR", "added_iqr_ms", "{:.3f}"),
-    ("/ peer", "ratio_to_peer", "{:.2f}"),
-    ("/ best peer", "ratio_to_best_peer", "{:.2f}"),
-    ("/ floor", "ratio_to_floor", "{:.2f}"),
+    ("/ framework", "ratio_to_peer", "{:.2f}"),
+    ("/ best framework", "ratio_to_best_peer", "{:.2f}"),
+    ("/ check and divide", "ratio_to_floor", "{:.2f}"),
     ("ops / gradient", "operations_per_gradient", "{:.1f}"),
     ("collectives", "collectives", "{}"),
     ("traces", "traces", "{}"),
@@ -23,16 +23,10 @@ _COLUMNS = (
 
 
 def figures(records):
-    """Merge the records of each candidate, and add the figures of the table.
+    """Merge `plan.record_of`s of each candidate, and add the figures of the table.
 
     compat_docs/performance.md says what each is. A ratio is None where it cannot be
     told from noise.
-
-    Args:
-      records: dicts as from `plan.record_of`, of all jobs of a run.
-
-    Returns:
-      A list of dicts, one for each candidate in each setting.
     """
     merged = {}
     for record in records:
@@ -40,15 +34,15 @@ def figures(records):
         # Time comes before memory, so a reason not to time it is kept.
         key = (*_setting(record), record["family"], record["candidate"])
         merged.setdefault(key, {}).update(fields)
-    peers = {}
+    own = {}  # setting -> the frameworks' own
     for (*where, name), record in merged.items():
         _compare_with_bare(name, record, merged[(*where, plan.BARE)])
         if name == plan.PEER and "added_ms" in record:
-            peers.setdefault(_setting(record), []).append(record)
+            own.setdefault(_setting(record), []).append(record)
     for (*where, _), record in merged.items():
         if "added_ms" in record:
-            of_all = peers.get(_setting(record), [])
-            best = min(of_all, key=lambda peer: peer["added_ms"], default={})
+            of_all = own.get(_setting(record), [])
+            best = min(of_all, key=lambda one: one["added_ms"], default={})
             record["ratio_to_best_peer"] = _ratio(record, best)
             for name in (plan.PEER, plan.FLOOR):
                 other = merged.get((*where, name), {})
@@ -103,32 +97,28 @@ def text(result):
 
 
 def tables(records):
-    """A table for each mode, strategy and workload, and what is to be said of them."""
+    """A table for each mode, strategy and workload, and what could not be measured."""
     # A column that has nothing in this run is left out.
     columns = [c for c in _COLUMNS if any(r.get(c[1]) is not None for r in records)]
-    groups, notes = {}, {}
+    groups, left_out = {}, {}
     for r in records:
+        name = plan.title(r["candidate"], r["family"])
         if "skipped" in r:
             where = ", ".join((*_setting(r), r["family"]))
-            note = f"Not measured ({where}: {r['skipped']})"
-            notes.setdefault(note, []).append(r["candidate"])
+            reason = f"- Not measured ({where}: {r['skipped']})"
+            left_out.setdefault(reason, []).append(name)
             continue
-        groups.setdefault(_setting(r), []).append(r)
-        if "note" in r:
-            notes.setdefault(f"The floor's check in {r['mode']}", []).append(r["note"])
+        values = [(r.get(key), form) for _, key, form in columns]
+        cells = ["" if v is None else form.format(v) for v, form in values]
+        groups.setdefault(_setting(r), []).append([r["family"], name, *cells])
+    heading = ["family", "candidate", *(heading for heading, _, _ in columns)]
     parts = []
-    for (mode, strategy, name), group in groups.items():
+    for (mode, strategy, name), rows in groups.items():
         workload = workloads.get(name)
-        rows = [["family", "candidate", *(heading for heading, _, _ in columns)]]
-        for r in group:
-            values = [(r.get(key), form) for _, key, form in columns]
-            cells = ["" if v is None else form.format(v) for v, form in values]
-            rows.append([r["family"], r["candidate"], *cells])
         size = f"{len(workload.shapes)} tensors, {workload.values:,} values"
         title = f"**{workload.title} ({size}) · {mode} · {strategy}**"
-        parts.append(f"{title}\n\n{_drawn(rows)}")
-    notes = {note: ", ".join(dict.fromkeys(names)) for note, names in notes.items()}
-    return parts + [f"- {note}: {names}" for note, names in notes.items()]
+        parts.append(f"{title}\n\n{_drawn([heading, *rows])}")
+    return parts + [f"{why}: {', '.join(names)}" for why, names in left_out.items()]
 
 
 def _drawn(rows):

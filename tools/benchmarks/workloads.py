@@ -6,25 +6,16 @@ from typing import NamedTuple
 
 
 class Workload(NamedTuple):
-    """A step to measure.
+    """A step to measure: the gradients it applies, or the model it trains."""
 
-    Attributes:
-      title: How it is called in tables.
-      shapes: The shapes of its variables, and of their gradients.
-      repeats: How many steps are timed together, so that the clock is fine enough. A
-        number fixed beforehand, since several workers must take the same steps.
-      momentum: Of the inner SGD.
-      rows: How many rows the gradients touch as `tf.IndexedSlices`; None if dense.
-      trains: Whether a step computes a loss and its gradients too; otherwise it
-        applies gradients that are there already.
-    """
-
-    title: str
-    shapes: list[tuple[int, ...]]
+    title: str  # in tables
+    shapes: list[tuple[int, ...]]  # of its variables, and of their gradients
+    # How many steps are timed together, so that the clock is fine enough. Fixed
+    # beforehand, since several workers must take the same steps.
     repeats: int = 1
-    momentum: float = 0.9
-    rows: int | None = None
-    trains: bool = False
+    momentum: float = 0.9  # of the inner SGD
+    rows: int | None = None  # that gradients touch as `tf.IndexedSlices`; None if dense
+    trains: bool = False  # whether the step computes the loss and its gradients too
 
     @property
     def values(self):
@@ -78,20 +69,13 @@ WORKLOADS = {
     "model": Workload("small model, whole steps", _SMALL_MODEL, 10, trains=True),
 }
 
-# For plots: more tensors of one size, and more bytes in one number of tensors.
-SWEEP_ALONG = {
-    "tensors": ("1x256", "10x256", "100x256", "1000x256"),
-    "bytes": ("10x256", "10x4096", "10x65536", "10x1048576", "10x4194304"),
-}
-SWEEP = list(dict.fromkeys(name for names in SWEEP_ALONG.values() for name in names))
+# More tensors of one size, and more values in one number of tensors.
+SWEEP = ["1x256", "10x256", "100x256", "1000x256"]
+SWEEP += ["10x4096", "10x65536", "10x1048576", "10x4194304"]
 
 
 def get(name):
-    """The workload of a name; `100x256` is 100 tensors of 256 values each.
-
-    Raises:
-      ValueError: if there is none.
-    """
+    """The workload of a name; `100x256` is 100 tensors of 256 values each."""
     if name in WORKLOADS:
         return WORKLOADS[name]
     sized = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name)

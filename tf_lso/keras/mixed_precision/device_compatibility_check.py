@@ -3,8 +3,6 @@
 from tf_lso import unknown as _unknown
 from tf_lso.policies import log_device_compatibility_check
 
-__all__ = [
-    "log_device_compatibility_check",
-]
+__all__ = ["log_device_compatibility_check"]
 
 __getattr__ = _unknown.of_mirror(__name__, __all__)

@@ -7,6 +7,7 @@
 | 2.0-2.3, tf_lso's experimental | optimizer, loss_scale |
 """
 
+from tf_lso import events
 from tf_lso.optimizers import arguments as arguments_lib
 from tf_lso.optimizers.configs import conversion
 from tf_lso.optimizers.configs import inner as inner_configs
@@ -31,16 +32,17 @@ IS_EXPERIMENTAL = {"tf_lso": "experimental"}
 DYNAMIC = {
     "initial_scale": "initial_loss_scale",
     "dynamic_growth_steps": "increment_period",
+    "backoff_factor": "backoff_factor",
+    "hysteresis": "hysteresis",
     "min_scale": "min_loss_scale",
     "max_scale": "max_loss_scale",
 }
 
 
 def _classes():
-    # Imported here, since the classes are above this module and use it.
-    from tf_lso.optimizers import experimental, loss_scale_optimizer
-
-    return loss_scale_optimizer.LossScaleOptimizer, experimental.LossScaleOptimizer
+    """Return the stable and the experimental class; both are above this module."""
+    (classes,) = events.wrappers_wanted.happened()
+    return classes
 
 
 def is_wrapper(config):
@@ -82,16 +84,13 @@ def deserialize(config, custom_objects=None, family=None):
     Source: `tf.keras.optimizers.deserialize` of TensorFlow 2.0-2.15.
     """
     config = inner_configs.checked(config)
-    stable, experimental = _classes()
+    stable, _ = _classes()
     cls = _wrapper_class(config, custom_objects)
     if cls is None:
         return conversion.make(config, custom_objects, family)
     if str(config.get("module")).startswith("tf_keras"):
         family = family or inner_configs.family_written(config)
-    if cls.from_config.__func__ in (
-        stable.from_config.__func__,
-        experimental.from_config.__func__,
-    ):
+    if cls.from_config.__func__ is stable.from_config.__func__:
         return from_config(cls, config["config"], custom_objects, family)
     return cls.from_config(config["config"], custom_objects=custom_objects)
 
@@ -242,13 +241,9 @@ def _experimental_arguments(config):
     config = dict(config)
     dynamic = config.pop("dynamic", True)
     arguments_lib.check_dynamic(dynamic)
-    given = {key: config.pop(key, None) for key in DYNAMIC}
+    given = {key: config.pop(key, None) for key in arguments_lib.SCALE_DEFAULTS}
     loss_scale = arguments_lib.make_loss_scale(
-        dynamic,
-        given["initial_scale"],
-        given["dynamic_growth_steps"],
-        1.0 if given["min_scale"] is None else given["min_scale"],
-        given["max_scale"],
+        dynamic, **{key: value for key, value in given.items() if value is not None}
     )
     name = {key: config.pop(key) for key in ("name",) if key in config}
     arguments_lib.check_keras3_arguments(config)

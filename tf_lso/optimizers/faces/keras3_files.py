@@ -1,35 +1,32 @@
 """What files and checkpoints hold of a wrapped Keras 3 optimizer."""
 
 import numpy as np
-import tensorflow as tf
 
-from tf_lso import thread_switch
-from tf_lso.optimizers import checks
-
-# Every optimizer of Keras 3 has these variables. A wrapper has them too, but they are
-# never used.
-_OF_EACH_OPTIMIZER = ("_iterations", "_learning_rate")
+from tf_lso import tf_private, thread_switch
+from tf_lso.optimizers import refusals
+from tf_lso.optimizers import variables as variables_lib
+from tf_lso.optimizers.faces import keras3_private as private
 
 # On while Keras 3 loads a file of another generation. Keras would look for the state in
 # the wrong places, so `loading_models` restores it afterwards.
 state_follows = thread_switch.ThreadSwitch()
 
 
-class _SecondName(tf.__internal__.tracking.Trackable):
+class _SecondName(tf_private.trackable()):  # type: ignore[misc]
     """A second name for a variable, with its own entry in the checkpoint."""
 
     def __init__(self, variable):
         self._variable = variable
 
     def _serialize_to_tensors(self):
-        return {"VARIABLE_VALUE": checks.copies(self._variable)[0].read_value()}
+        return {"VARIABLE_VALUE": variables_lib.copies(self._variable)[0].read_value()}
 
     def _restore_from_tensors(self, restored_tensors):
         value = restored_tensors["VARIABLE_VALUE"]
-        return [copy.assign(value) for copy in checks.copies(self._variable)]
+        return [copy.assign(value) for copy in variables_lib.copies(self._variable)]
 
 
-class Files:
+class Files(tf_private.Dependencies):
     """The methods that Keras 3 and `tf.train.Checkpoint` call to save and restore.
 
     A checkpoint has the names of a plain optimizer, and also "inner_optimizer" and
@@ -37,27 +34,37 @@ class Files:
     and the other way round, as in TensorFlow 2.3-2.15.
     """
 
-    # --- .keras and .weights.h5 files.
+    # --- Lists of arrays.
 
-    def save_own_variables(self, store):
-        """Put all state into a mapping of "0", "1", ... to arrays.
+    def set_weights(self, weights):
+        """Set all state from a list of arrays.
 
         Args:
-          store: the mapping.
+          weights: what `get_weights` returned, with or without the loss scale and its
+            count; or the values of `variables`, which Keras 3 keeps in .h5 files. If the
+            optimizer is not built yet, slots are kept until the build.
 
         Raises:
-          ValueError: if the scale is fixed and slots wait that `set_weights` got, in the
-            order of `get_weights`. A reader could not tell that order from the file's.
+          TypeError: if `weights` is no list, or an array holds no numbers.
+          ValueError: if the number of arrays or a shape does not fit. Nothing is set.
         """
-        layout = self._own_layout()
-        if layout not in self._file_layouts():
-            raise ValueError(
-                "set_weights() was called before the optimizer was built, whose files "
-                "have another order. Build it before saving: "
-                "optimizer.build(model.trainable_variables)."
-            )
-        for index, array in enumerate(self._arrays(layout)):
-            store[str(index)] = array
+        if state_follows.is_on:
+            return
+        weights = refusals.as_list("weights", weights)
+        variables = list(self.variables)
+        if self.inner_optimizer.built:
+            if len(weights) == len(variables):
+                variables_lib.assign_all(variables, weights)
+            else:
+                super().set_weights(weights)
+            return
+        # Copies, since the file that holds the arrays may be closed by then.
+        weights = [np.array(w) for w in weights]
+        layouts = ["variables", "weights", "weights alone"]
+        if not self._keep_until_built(weights, layouts, is_file=False):
+            super().set_weights(weights)  # raises, and says what does not fit
+
+    # --- .keras and .weights.h5 files.
 
     def load_own_variables(self, store):
         """Set all state from a .keras or .weights.h5 file; slots at the latest when built.
@@ -84,27 +91,26 @@ class Files:
     def _layouts(self):
         inner = self.inner_optimizer.variables
         return {
+            **super()._layouts(),
             "variables": (self.variables, []),
             # Keras 3's own wrapper writes this before it is built, or with a fixed scale.
-            "unscaled": ([*self._variables, *inner], []),
-            "weights": (self.weights, self._own_variables()),
-            "weights alone": (self.weights, []),
+            "unscaled": ([*private.own_variables(self), *inner], []),
             "inner": (inner, []),
         }
 
-    # --- `tf.train.Checkpoint`: private methods of TensorFlow, which has no public ones.
+    # --- `tf.train.Checkpoint`.
 
-    def _trackable_children(self, save_type="checkpoint", **kwargs):
+    def _dependencies(self, save_type, **kwargs):
         if save_type != "checkpoint":
             # Keras did not see these two attributes being set, so it does not list them.
             return {
-                **super()._trackable_children(save_type, **kwargs),
+                **super()._dependencies(save_type, **kwargs),
                 "inner_optimizer": self.inner_optimizer,
                 "loss_scale": self.loss_scale_state,
                 **self._used_by_traced_steps(),
             }
-        names = self.inner_optimizer._trackable_children(save_type, **kwargs)
-        for name in _OF_EACH_OPTIMIZER:
+        names = tf_private.children(self.inner_optimizer, save_type, **kwargs)
+        for name in private.OF_EACH_OPTIMIZER:
             if name in names:
                 names[name] = self._second_name(name, names[name])
         return self._with_waiting(
@@ -124,22 +130,23 @@ class Files:
             names[name] = _SecondName(variable)
         return names[name]
 
-    def _lookup_dependency(self, name, cached_dependencies=None):
+    def _dependency(self, name, known):
         if "_inner" not in self.__dict__:  # the family's constructor is running
-            return super()._lookup_dependency(name, cached_dependencies)
+            return super()._dependency(name, known)
         waiting = self._restored(name)
         if waiting is not None:
             return waiting
         # The names that Keras 3's own wrapper gives the scale and the count.
         if name in ("step_counter", "dynamic_scale") and self.dynamic:
-            return checks.raw(getattr(self, name))
-        found = (cached_dependencies or self._trackable_children()).get(name)
-        if found is None and name in _OF_EACH_OPTIMIZER:
+            return variables_lib.raw(getattr(self, name))
+        found = (known or self._dependencies("checkpoint")).get(name)
+        if found is None and name in private.OF_EACH_OPTIMIZER:
             return self.__dict__.get(name)  # the inner optimizer has a schedule
         return found
 
-    @property
-    def _deferred_dependencies(self):
+    def _awaited_dependencies(self):
         # So the inner optimizer gets values that arrive before it has the variables.
         inner = self.__dict__.get("_inner")
-        return (super() if inner is None else inner)._deferred_dependencies
+        if inner is None:
+            return super()._awaited_dependencies()
+        return tf_private.deferred(inner)

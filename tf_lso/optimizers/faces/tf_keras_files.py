@@ -2,24 +2,16 @@
 
 import numpy as np
 
-from tf_lso import log
-
-# Variables that an optimizer of tf_keras does not list. Nadam has one.
-HIDDEN = ("_u_product",)
+from tf_lso import log, tf_private
 
 
-class Files:
+class Files(tf_private.Dependencies):
     """The methods that save and load .keras and .weights.h5 files.
 
     The files hold the variables of the inner optimizer, as files of tf_keras do, then
     what tf_keras leaves out. tf_keras calls these methods for the newer optimizers only.
     With the patches of `loading_tf_keras.py` it calls them for legacy ones too.
     """
-
-    def save_own_variables(self, store):
-        """Put all state into a mapping of "0", "1", ... to arrays."""
-        for index, array in enumerate(self._arrays("weights")):
-            store[str(index)] = array
 
     def load_own_variables(self, store):
         """Set all state from a file; slots at the latest when the optimizer is built.
@@ -48,23 +40,41 @@ class Files:
     def _file_layouts(self):
         return ["weights", "weights alone"]
 
-    def _layouts(self):
-        self._counter()  # an OptimizerV2 makes it when it is first asked for
-        return {
-            "weights": (self.weights, self._own_variables()),
-            "weights alone": (self.weights, []),
-        }
-
     def _head_variables(self):
         return [self._counter(), *self._scale_variables()]
 
     # --- `tf.train.Checkpoint`: the wrapper takes the place of the inner optimizer.
 
-    def _trackable_children(self, save_type="checkpoint", **kwargs):
-        children = super()._trackable_children(save_type, **kwargs)
+    def _dependencies(self, save_type, **kwargs):
+        children = super()._dependencies(save_type, **kwargs)
         if save_type != "checkpoint":
             return {**children, **self._used_by_traced_steps()}
         return self._with_waiting(children)
 
-    def _lookup_dependency(self, name, *args, **kwargs):
-        return self._restored(name) or super()._lookup_dependency(name, *args, **kwargs)
+    def _dependency(self, name, known):
+        if name == "base_optimizer":
+            if "_below" not in self.__dict__:  # kept, since TensorFlow refers weakly
+                self.__dict__["_below"] = _Below(self)
+            return self.__dict__["_below"]
+        return self._restored(name) or super()._dependency(name, known)
+
+
+class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[misc]
+    """Restores what checkpoints of TensorFlow 2.0-2.2 have below `base_optimizer`.
+
+    In those versions checkpoints had the inner optimizer as an object of its own. Now the
+    wrapper takes its place, and TensorFlow restores an object from one place only. This
+    object is only restored, never saved.
+    """
+
+    def __init__(self, wrapper):
+        self._wrapper = wrapper
+
+    def _dependency(self, name, known):
+        return tf_private.child(self._wrapper.inner_optimizer, name, known)
+
+    def _awaited_dependencies(self):
+        return tf_private.deferred(self._wrapper.inner_optimizer)
+
+    def _create_or_restore_slot_variable(self, *args, **kwargs):
+        return self._wrapper._create_or_restore_slot_variable(*args, **kwargs)

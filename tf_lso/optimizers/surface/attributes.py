@@ -1,12 +1,13 @@
-"""The attributes that every face shares, and the delegation of hyperparameters."""
+"""The attributes of loss-scaled optimizers, and the delegation of hyperparameters."""
 
 from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.optimizers import checks
+from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.surface import hyperparameters
 from tf_lso.scaling import loss_scale as loss_scale_lib
+from tf_lso.scaling import skipped
 
 
 def _of_inner(name, what):
@@ -33,7 +34,7 @@ def _of_inner(name, what):
     return property(read, write, doc=f"{what}, of the inner optimizer; may be set.")
 
 
-def _method_of_inner(name):
+def method_of_inner(name):
     """Return a property that returns a method of the inner optimizer."""
     return property(
         lambda self: getattr(self.inner_optimizer, name),
@@ -57,12 +58,75 @@ class Attributes:
         return tf.convert_to_tensor(self.loss_scale_state())
 
     @loss_scale.setter
-    def loss_scale(self, value: Any) -> None:
-        raise AttributeError(
-            f"'loss_scale' cannot be set, but got: {value!r}. Pass it to the constructor: "
-            "tf_lso.LossScaleOptimizer(optimizer, initial_scale=...) for the start of a "
-            "dynamic scale, and also dynamic=False for a fixed one."
-        )
+    def loss_scale(self, value: float) -> None:
+        loss_scale = self.loss_scale_state
+        if not isinstance(loss_scale, loss_scale_lib.DynamicLossScale):
+            raise AttributeError(
+                f"'loss_scale' cannot be set, but got: {value!r}. The scale is a "
+                f"{type(loss_scale).__name__}, which traced steps may hold as a "
+                "constant. Make a new optimizer, or use a dynamic scale."
+            )
+        loss_scale.assign(value)
+
+    @property
+    def skipped_steps(self) -> tf.Tensor:
+        """Steps skipped so far, an int64 scalar tensor.
+
+        It starts at 0 with each process. No checkpoint and no config holds it. With a
+        fixed scale, which skips no step, it stays 0.
+        """
+        self._tell_if_stuck()
+        return self._skipped.total()
+
+    @property
+    def consecutive_skipped_steps(self) -> tf.Tensor:
+        """Steps skipped since the last applied one, an int64 scalar tensor.
+
+        It starts at 0 with each process. No checkpoint and no config holds it.
+        """
+        self._tell_if_stuck()
+        return self._skipped.in_a_row(variables_lib.raw(self._counter()))
+
+    @property
+    def last_step_skipped(self) -> tf.Tensor:
+        """Whether the last step was skipped, a bool scalar tensor.
+
+        It is False at the start of each process. No checkpoint and no config holds it.
+        """
+        return self.consecutive_skipped_steps > 0
+
+    @property
+    def last_overflow(self) -> list[skipped.Overflow]:
+        """The variables whose gradients made the last skipped step one, a list.
+
+        Each item is a tuple `(variable, kind)`: the path of the variable, and what its
+        aggregated gradient held: "inf", "nan" or "inf, nan". The list is empty before
+        the first skipped step of a process. Read it in eager code.
+
+        Raises:
+          RuntimeError: in a `tf.function` or a graph.
+
+        Example:
+        >>> import tensorflow as tf
+        >>> import tf_lso
+        >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+        >>> x = tf.Variable([1.0, 2.0], name="x")
+        >>> opt.apply_gradients([(tf.constant([1.0, float("inf")]), x)])
+        >>> opt.last_overflow
+        [Overflow(variable='x', kind='inf')]
+        >>> int(opt.skipped_steps), bool(opt.last_step_skipped)
+        (1, True)
+        """
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                "last_overflow can be read in eager code only: it is a list of names. "
+                "Read it after the tf.function has returned."
+            )
+        self._tell_if_stuck()
+        return self._skipped.overflows()
+
+    def _tell_if_stuck(self):
+        self._skipped.tell(self.loss_scale_state)
 
     @property
     def dynamic_counter(self) -> tf.Variable | None:
@@ -108,14 +172,14 @@ class Attributes:
     )
 
     # Methods of the families' base classes; those would change only the wrapper.
-    add_optimizer_variables = _method_of_inner("add_optimizer_variables")
-    add_variable = _method_of_inner("add_variable")
-    add_variable_from_reference = _method_of_inner("add_variable_from_reference")
-    assign = _method_of_inner("assign")
-    assign_add = _method_of_inner("assign_add")
-    assign_sub = _method_of_inner("assign_sub")
-    exclude_from_weight_decay = _method_of_inner("exclude_from_weight_decay")
-    update_step = _method_of_inner("update_step")
+    add_optimizer_variables = method_of_inner("add_optimizer_variables")
+    add_variable = method_of_inner("add_variable")
+    add_variable_from_reference = method_of_inner("add_variable_from_reference")
+    assign = method_of_inner("assign")
+    assign_add = method_of_inner("assign_add")
+    assign_sub = method_of_inner("assign_sub")
+    exclude_from_weight_decay = method_of_inner("exclude_from_weight_decay")
+    update_step = method_of_inner("update_step")
 
     @property
     def learning_rate(self) -> Any:
@@ -136,7 +200,7 @@ class Attributes:
 
         `tf.keras.backend.set_value` takes it; it does not take variables of Keras 3.
         """
-        return checks.raw(self.learning_rate)
+        return variables_lib.raw(self.learning_rate)
 
     @lr.setter
     def lr(self, value: Any) -> None:
@@ -157,17 +221,12 @@ class Attributes:
         """The name given to the constructor, or its default."""
         own = self.__dict__.get("_own_name")
         if own is None and "_inner" in self.__dict__:
-            own = getattr(self._inner, "_name", None) or self._inner.name
+            own = self._inner_name
         return own
 
     @name.setter
     def name(self, value: Any) -> None:
         self.__dict__["_own_name"] = value
-
-    @property
-    def weights(self) -> list[Any]:
-        """The variables of the inner optimizer, a list."""
-        return list(checks.called(self.inner_optimizer.variables))
 
     def __getattr__(self, name: str) -> Any:
         # Called only after ordinary lookup has failed.
@@ -190,24 +249,6 @@ class Attributes:
 
     def __dir__(self):
         return sorted({*super().__dir__(), *self.__dict__.get("_delegated", ())})
-
-    def _get_hyperparameter(self, name):
-        if name == "decay" and not hasattr(self.inner_optimizer, name):
-            return 0.0  # the default of legacy optimizers; those since 2.11 have none
-        return getattr(self.inner_optimizer, name)
-
-    def _set_hyperparameter(self, name, value):
-        if name == "decay" and not hasattr(self.inner_optimizer, name):
-            if value != 0:
-                raise ValueError(
-                    f"'decay' cannot be set to {value!r}: optimizers since TensorFlow "
-                    "2.11 have none. Give the optimizer the learning rate "
-                    "InverseTimeDecay(learning_rate, decay_steps=1, decay_rate=decay) of "
-                    "its Keras's optimizers.schedules, which computes the same."
-                )
-            return
-        self._warn_if_traced(name)
-        setattr(self.inner_optimizer, name, value)
 
     def _warn_if_traced(self, name):
         if self.__dict__.get("_traced"):

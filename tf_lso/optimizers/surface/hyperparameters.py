@@ -7,26 +7,12 @@ A wrapper of TensorFlow 2.4-2.15 answered for the hyperparameters of its inner o
 import inspect
 import numbers
 
-from tf_lso.optimizers import table
+from tf_lso.optimizers import arguments, table
 
 ALIASES = {"lr": "learning_rate"}
 
 # Constructor arguments that the wrapper answers for by properties of its own.
-COMMON = frozenset(
-    (
-        "name",
-        "weight_decay",
-        "clipnorm",
-        "clipvalue",
-        "global_clipnorm",
-        "use_ema",
-        "ema_momentum",
-        "ema_overwrite_frequency",
-        "loss_scale_factor",
-        "gradient_accumulation_steps",
-        "jit_compile",
-    )
-)
+COMMON = frozenset(("name", "jit_compile", *arguments.KERAS3_DEFAULTS))
 
 # Never delegated: the documentation of TensorFlow 2.4-2.15 shows it as the example.
 NOT_DELEGATED = frozenset(("epsilon",))
@@ -47,17 +33,18 @@ def _numeric_arguments(optimizer, cls):
             yield name
 
 
-def delegated_names(optimizer):
+def delegated_names(optimizer, own=None):
     """Return the names that a wrapper of `optimizer` reads and sets on it, a frozenset.
 
-    An OptimizerV2 knows them itself. Otherwise those of the legacy class of that name,
-    the nearest among the optimizer's classes; for optimizers newer than that, and for
-    what subclasses add, the numeric constructor arguments.
+    Args:
+      optimizer: the inner optimizer.
+      own: the names that it knows itself, if it is an OptimizerV2. For others they are
+        those of the legacy class of that name, the nearest among the optimizer's
+        classes; for optimizers newer than that, and for what subclasses add, the numeric
+        constructor arguments.
     """
-    names = {"learning_rate"}
-    if "_hyper" in vars(optimizer):
-        names.update(optimizer._hyper)
-    else:
+    names = {"learning_rate", *(own or ())}
+    if own is None:
         for cls in type(optimizer).__mro__:
             legacy = table.of([cls.__name__]).hyperparameters
             if _is_framework(cls) and legacy:

@@ -5,7 +5,8 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from tf_lso.optimizers import checks
+from tf_lso.optimizers import refusals
+from tf_lso.optimizers.surface.autograph import not_converted
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import protocol as protocol_lib
@@ -14,7 +15,7 @@ from tf_lso.scaling import protocol as protocol_lib
 class SurfaceKeras3:
     """The methods that `fit` and custom loops of Keras 3 call."""
 
-    @checks.not_converted
+    @not_converted
     def scale_loss(self, loss: tf.Tensor | float) -> tf.Tensor:
         """Multiply the loss by the loss scale, in float32 or wider.
 
@@ -52,7 +53,7 @@ class SurfaceKeras3:
             self._protocol.loss = loss
         return scaled
 
-    @checks.not_converted
+    @not_converted
     def apply(
         self,
         grads: Iterable[gradients_lib.Gradient],
@@ -72,7 +73,7 @@ class SurfaceKeras3:
 
         Source: Keras 3.
         """
-        grads = checks.as_list("grads", grads)
+        grads = refusals.as_list("grads", grads)
         if trainable_variables is None:
             trainable_variables = self._built_variables()
             if grads and not trainable_variables:
@@ -80,7 +81,7 @@ class SurfaceKeras3:
                     "'trainable_variables' must be given until the optimizer is built: "
                     "pass them, or call build(trainable_variables) before."
                 )
-        variables = checks.as_list("trainable_variables", trainable_variables)
+        variables = refusals.as_list("trainable_variables", trainable_variables)
         if len(grads) != len(variables):
             raise ValueError(
                 f"'grads' has {len(grads)} elements but there are {len(variables)} "
@@ -88,7 +89,7 @@ class SurfaceKeras3:
             )
         self._apply(grads, variables, aggregate=True)
 
-    @checks.not_converted
+    @not_converted
     def check_finite(self, grads: Iterable[gradients_lib.Gradient]) -> tf.Tensor:
         """Return whether all of this replica's gradients are finite.
 

@@ -1,30 +1,29 @@
-"""The methods of TensorFlow 2.0-2.15 that every face shares.
-
-A face adds what differs between the families: how to build, aggregate, apply and count,
-and the methods that the family's own optimizers lack.
-"""
+"""The methods of TensorFlow 2.0-2.15, and with them the whole surface."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.optimizers import checks, overrides
-from tf_lso.optimizers.surface import attributes, state
+from tf_lso.optimizers import overrides, refusals
+from tf_lso.optimizers import variables as variables_lib
+from tf_lso.optimizers.surface import attributes, state, steps
 from tf_lso.optimizers.surface import keras3 as surface_keras3
+from tf_lso.optimizers.surface.autograph import not_converted
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import protocol as protocol_lib
-from tf_lso.scaling import step as step_lib
 
 _FLOAT16_MAX = 65504.0
 
 
-class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
+class Surface(
+    steps.Steps, attributes.Attributes, surface_keras3.SurfaceKeras3, state.State
+):
     """What a program of TensorFlow 2.0-2.15 calls on a loss-scaled optimizer."""
 
     # --- Scaling and unscaling.
 
-    @checks.not_converted
+    @not_converted
     def get_scaled_loss(
         self, loss: tf.Tensor | Callable[[], tf.Tensor]
     ) -> tf.Tensor | Callable[[], tf.Tensor]:
@@ -94,7 +93,7 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
             )
         return scaled
 
-    @checks.not_converted
+    @not_converted
     def get_unscaled_gradients(
         self, grads: Iterable[gradients_lib.Gradient]
     ) -> list[gradients_lib.Gradient]:
@@ -124,8 +123,8 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
 
         Source: TensorFlow 2.0-2.15.
         """
-        grads = checks.as_list("grads", grads)
-        checks.refuse_nongradients(grads)
+        grads = refusals.as_list("grads", grads)
+        refusals.check_gradients(grads)
         scale = self._protocol.scale_of_gradients(grads, self._loss_scale())
         unscaled = gradients_lib.unscale_gradients(grads, scale)
         self._protocol.unscaled(unscaled, grads, scale)
@@ -142,124 +141,6 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
     def unscaled_gradients(self):
         """The gradients that were unscaled here, each with the scaled gradient."""
         return self._protocol.unscaled_gradients
-
-    # --- Steps.
-
-    # Whether `apply_gradients` calls an overridden `apply`, as Keras 3's does.
-    _calls_apply = False
-
-    # The methods that a user's subclass overrides.
-    _overridden: frozenset[str] = frozenset()
-
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        overrides.prepare(cls)
-
-    # Whether the inner optimizer returns its updates as operations of a graph.
-    _returns_operations = False
-
-    @checks.not_converted
-    def apply_gradients(
-        self,
-        grads_and_vars: Iterable[tuple[gradients_lib.Gradient, Any]],
-        name: str | None = None,
-        experimental_aggregate_gradients: bool = True,
-        skip_gradients_aggregation: bool = False,
-    ) -> tf.Tensor | tf.Operation | None:
-        """Apply gradients, or skip the step if they are not finite.
-
-        Unscales the gradients if `scale_loss` scaled their loss, and aggregates them
-        over the replicas. Then one verdict holds for all replicas: if all gradients are
-        finite, the inner optimizer updates the variables, else the step is skipped.
-        Either way the step is counted and the loss scale moves.
-
-        Args:
-          grads_and_vars: iterable of (gradient, variable) pairs. A None gradient
-            leaves its variable out; an empty iterable does nothing.
-          name: name for the operations.
-          experimental_aggregate_gradients: whether to aggregate over the replicas. If
-            False, the caller has done so.
-          skip_gradients_aggregation: the opposite, as TensorFlow 2.11-2.15 named it.
-
-        Returns:
-          None in eager mode. In a function a scalar bool tensor: whether the step was
-          applied. In a TensorFlow 1 graph an op that runs the step.
-
-        Raises:
-          TypeError: if a list holds something else than gradients or variables.
-          ValueError: if an element is no pair, if no variable has a gradient, if the
-            optimizer was built for other variables, if a variable belongs to another
-            strategy, in a cross-replica context, or under an unsupported strategy.
-          RuntimeError: if two losses with different scales or protocols were scaled and
-            not applied, so that nobody can know by what to unscale these gradients.
-
-        Source: TensorFlow 2.0-2.15.
-        """
-        grads, variables = checks.unzip(grads_and_vars)
-        aggregate = experimental_aggregate_gradients and not skip_gradients_aggregation
-        if self._calls_apply and "apply" in self._overridden and aggregate:
-            return self.apply(grads, variables)
-        return self._apply(grads, variables, aggregate=aggregate, name=name)
-
-    def _apply(self, grads, variables, *, aggregate, name=None):
-        self._check_context()
-        if not grads:
-            return None
-        checks.refuse_nongradients(grads)
-        if all(gradient is None for gradient in grads):
-            raise ValueError(
-                "No gradients provided for any variable: "
-                f"{[checks.name_of(v) for v in variables]}. The loss does not depend on them, "
-                "or was computed outside the GradientTape."
-            )
-        self._prepare(variables, [v for g, v in zip(grads, variables) if g is not None])
-        missing = [checks.name_of(v) for g, v in zip(grads, variables) if g is None]
-        if missing:
-            self._once.warn(f"Gradients do not exist for variables {missing}.")
-        grads, variables = zip(
-            *[
-                (gradients_lib.with_dense_shape(g, v), v)
-                for g, v in zip(grads, variables)
-                if g is not None
-            ]
-        )
-        grads = self._with_next_values(grads, variables)
-        if "get_unscaled_gradients" in self._overridden and (
-            self._protocol.divisor(grads) is not None
-        ):
-            grads = overrides.unscaled(self, grads, variables)
-        divisor = self._protocol.apply(grads)
-        self._once.warn(self._protocol.forgotten())
-        if not tf.executing_eagerly():
-            self.__dict__["_traced"] = True
-
-        def step(grads):
-            return step_lib.apply_step(
-                self,
-                list(grads),
-                list(variables),
-                divisor=divisor,
-                aggregate=aggregate,
-                name=name,
-            )
-
-        if checks.in_graph_of_tensorflow_1() and not self._returns_operations:
-            # A function runs all operations with effects; such a graph runs only the result.
-            return tf.function(step, autograph=False)(list(grads)).op
-        return step(grads)
-
-    def _with_next_values(self, grads, variables):
-        """Return `grads`, with next values of variables as they were before unscaling.
-
-        `get_unscaled_gradients` gets no variables, so it unscales next values too.
-        """
-        if not any(map(gradients_lib.overwrites, variables)):
-            return grads
-        divided = self.unscaled_gradients.sources(grads)
-        return [
-            g * tf.cast(d[1](), g.dtype) if d and gradients_lib.overwrites(v) else g
-            for g, d, v in zip(grads, divided, variables)
-        ]
 
     def minimize(
         self,
@@ -326,32 +207,15 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         return self._compute_gradients(loss, var_list, tape=tape)
 
     def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
-        if not callable(loss) and tape is None:
-            raise ValueError(
-                "`tape` is required when a tensor is passed as the loss: pass the "
-                f"tf.GradientTape that recorded it, or a callable. Got loss={loss!r}."
-            )
-        self._check_context()
+        refusals.check_tape(loss, tape)
+        refusals.check_context()
         tape = tf.GradientTape() if tape is None else tape
         if not isinstance(tape, overrides.TakenGradients):
             with tape:
                 loss = self.get_scaled_loss(loss)
         pairs = self._compute_inner(loss, var_list, grad_loss, tape)
-        grads, variables = checks.unzip(pairs)
+        grads, variables = refusals.unzip(pairs)
         return list(zip(self.get_unscaled_gradients(grads), variables))
-
-    def _compute_inner(self, loss, var_list, grad_loss, tape):
-        """Compute gradients of a scaled loss, if the inner optimizer cannot do it."""
-        if callable(loss):
-            with tape:
-                if not callable(var_list):
-                    tape.watch([checks.raw(v) for v in tf.nest.flatten(var_list)])
-                loss = loss()
-                if callable(var_list):
-                    var_list = var_list()
-        variables = tf.nest.flatten(var_list() if callable(var_list) else var_list)
-        grads = tape.gradient(loss, [checks.raw(v) for v in variables], grad_loss)
-        return list(zip(grads, variables))
 
     def get_gradients(
         self, loss: tf.Tensor, params: Any
@@ -374,12 +238,12 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
         """
         params = tf.nest.flatten(params)
         grads = tf.gradients(
-            self.get_scaled_loss(loss), [checks.raw(p) for p in params]
+            self.get_scaled_loss(loss), [variables_lib.raw(p) for p in params]
         )
         for grad, param in zip(grads, params):
             if grad is None:
                 raise ValueError(
-                    f"Variable {checks.name_of(param)} has `None` for gradient."
+                    f"Variable {variables_lib.name_of(param)} has `None` for gradient."
                 )
         return self.get_unscaled_gradients(grads)
 
@@ -406,29 +270,3 @@ class Surface(attributes.Attributes, surface_keras3.SurfaceKeras3, state.State):
 
     def _create_hypers(self):
         pass
-
-    # --- Checks.
-
-    def _unchecked(self, variables):
-        """Return the variables that are new to this optimizer; refuse wrong ones."""
-        unchecked = [v for v in variables if id(v) not in self._checked]
-        checks.refuse_nonvariables(unchecked)
-        strays = checks.outside_scope(unchecked)
-        if strays:
-            raise ValueError(
-                f"The variables {strays} were created outside the scope of the strategy "
-                f"{type(tf.distribute.get_strategy()).__name__}, so replicas cannot hold "
-                "copies of them. Create the model in `with strategy.scope():`."
-            )
-        return unchecked
-
-    def _note_checked(self, variables):
-        self._checked.update({id(v): v for v in variables})
-
-    def _check_context(self):
-        if tf.distribute.in_cross_replica_context():
-            raise ValueError(
-                "apply_gradients() must be called in a replica context. Call it in a "
-                "function that `tf.distribute.Strategy.run` runs."
-            )
-        checks.check_strategy()

@@ -62,15 +62,13 @@ def _same(schedule):
     return schedule
 
 
-def of(optimizer, rate):
+def of(schedule, rate):
     """Return what `learning_rate` of a Keras 3 optimizer should be.
 
     Args:
-      optimizer: the optimizer.
+      schedule: what the optimizer holds, a variable or a schedule.
       rate: its own learning rate.
     """
-    # Keras has no public access to the schedule, only to a copy by the config.
-    schedule = vars(optimizer).get("_learning_rate")
     if is_one(schedule):
         schedule = schedule._schedule  # the rate of another optimizer was set here
     if not isinstance(schedule, _Schedule) or is_one(rate):

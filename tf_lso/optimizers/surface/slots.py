@@ -4,6 +4,10 @@ The optimizers of Keras 3, and the newer ones of tf_keras, keep their variables 
 lists with one entry a model variable.
 """
 
+import abc
+
+import tensorflow as tf
+
 from tf_lso.optimizers import table
 
 
@@ -38,9 +42,20 @@ def by_slot(optimizer, variables):
 class ListedSlots:
     """The slot methods of OptimizerV2 for optimizers that keep lists.
 
-    A face adds `_slot_index(var)`, which raises KeyError for an unknown variable, and
-    `_new_slot(var, slot_name, initializer)`.
+    A face adds the two abstract methods.
     """
+
+    @abc.abstractmethod
+    def _known_variables(self):
+        """Return {key: place in the lists} and the function, model variable -> key."""
+
+    @abc.abstractmethod
+    def _new_slot(self, var, slot_name, initializer):
+        """Return a new variable of the inner optimizer for a model variable."""
+
+    def _slot_index(self, var):
+        known, key = self._known_variables()
+        return known[key(var)]
 
     def get_slot_names(self):
         """Return the slot names that the inner optimizer has built, a list of str."""
@@ -82,6 +97,22 @@ class ListedSlots:
                 variable
             )
             return variable
+
+    def add_weight(self, name, shape=(), dtype=None, initializer="zeros", **kwargs):
+        """Return a new variable of the inner optimizer.
+
+        Args:
+          name: str.
+          shape: tuple of int.
+          dtype: dtype, defaults to float32.
+          initializer: an initializer of its Keras or the name of one.
+          **kwargs: further arguments of TensorFlow 2.0-2.15, which are ignored.
+        """
+        del kwargs
+        dtype = None if dtype is None else tf.as_dtype(dtype).name
+        return self.inner_optimizer.add_variable(
+            shape=tuple(shape), initializer=initializer, dtype=dtype, name=name
+        )
 
     def __dir__(self):
         # tf.train.Checkpoint takes an object that lists this method for an OptimizerV2

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tf_lso.optimizers import checks
+from tf_lso.optimizers import arguments, refusals
+from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.surface import stored
 
 
@@ -41,7 +42,7 @@ class State(stored.Stored):
         """
         if self._waiting is not None:
             return self._arrays(self._waiting.layout)
-        return [checks.numpy(v) for v in (*self.weights, *self._own_variables())]
+        return [variables_lib.numpy(v) for v in (*self.weights, *self._own_variables())]
 
     def set_weights(self, weights: Iterable[Any]) -> None:
         """Set all state from what `get_weights` returned.
@@ -54,7 +55,7 @@ class State(stored.Stored):
           TypeError: if `weights` is no list, or an array holds no numbers.
           ValueError: if the number of arrays or a shape does not fit. Nothing is set.
         """
-        weights = checks.as_list("weights", weights)
+        weights = refusals.as_list("weights", weights)
         own = self._own_variables()
         variables = [*self.weights, *own]
         if len(weights) not in (len(variables), len(variables) - len(own)):
@@ -63,15 +64,11 @@ class State(stored.Stored):
                 f"{len(variables)} ({len(variables) - len(own)} without the loss scale). "
                 "Build the optimizer before, on the same variables."
             )
-        checks.assign_all(variables, weights)
+        variables_lib.assign_all(variables, weights)
 
     def _own_variables(self):
         """Return the variables that `weights` leaves out, in the order of files."""
         return [*self._hidden_variables(), *self._scale_variables()]
-
-    def _hidden_variables(self):
-        """Return the variables that the inner optimizer has but does not list."""
-        return []
 
     def _scale_variables(self):
         return [variable for _, variable in self.loss_scale_state.named_variables()]
@@ -130,11 +127,5 @@ class State(stored.Stored):
         if self.__dict__.get("_own_name") is not None:
             config["name"] = self.name
         if self.dynamic:
-            limits = self.loss_scale_state.get_config()
-            for ours, theirs in (
-                ("min_scale", "min_loss_scale"),
-                ("max_scale", "max_loss_scale"),
-            ):
-                if theirs in limits:
-                    config[ours] = limits[theirs]
+            config.update(arguments.additions(self.loss_scale_state))
         return config

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import log
-from tf_lso.optimizers import checks
+from tf_lso.optimizers import variables as variables_lib
 
 # The child of a checkpoint that holds waiting slots, if there are any.
 WAITING = "slots_that_wait"
@@ -81,14 +81,7 @@ class _Checkpointed(tf.train.experimental.PythonState):
 
 
 class Stored:
-    """The methods that get and set lists of arrays, on every face.
-
-    A face adds four methods. `_layouts()` returns {name: (variables before the slots,
-    variables after)}; once slots are built, they are part of the former.
-    `_file_layouts()` returns the names of the layouts that its files may have, its own
-    first. `_head_variables()` returns the variables that exist from construction on.
-    `_built_variables()` returns the model variables that it was built for.
-    """
+    """The methods that get and set lists of arrays, on every face."""
 
     @property
     def _waiting(self):
@@ -98,7 +91,7 @@ class Stored:
         """Return all state as a list of arrays, including waiting slots."""
         first, last = self._layouts()[layout]
         slots = self._waiting.slots if self._waiting is not None else []
-        values = [checks.numpy(v) for v in (*first, *last)]
+        values = [variables_lib.numpy(v) for v in (*first, *last)]
         return [*values[: len(first)], *slots, *values[len(first) :]]
 
     def _own_layout(self):
@@ -127,8 +120,8 @@ class Stored:
                 break
         else:
             return False
-        undo = [(v, checks.numpy(v), value) for v, value in zip(known, values)]
-        checks.assign_all(known, values)
+        undo = [(v, variables_lib.numpy(v), value) for v, value in zip(known, values)]
+        variables_lib.assign_all(known, values)
         self._wait(layout, arrays[len(first) : end], undo if is_file else None)
         return True
 
@@ -160,8 +153,8 @@ class Stored:
                 if waiting.undo is None:
                     raise
                 for variable, before, loaded in waiting.undo:
-                    if np.array_equal(checks.numpy(variable), loaded):
-                        checks.assign_all([variable], [before])
+                    if np.array_equal(variables_lib.numpy(variable), loaded):
+                        variables_lib.assign_all([variable], [before])
                 self._tell_skipped(error)
 
     def _set_slots(self, waiting):
@@ -178,12 +171,32 @@ class Stored:
                 f"{type(self).__name__} has {len(slots)}. Make it as it was when the "
                 "state was saved: the same inner optimizer and model."
             )
-        checks.assign_all(slots, waiting.slots)
+        variables_lib.assign_all(slots, waiting.slots)
 
     def _heads(self, layout):
         """Return the variables of a layout that exist from construction on."""
         heads = {id(v) for v in self._head_variables()}
         return [[v for v in part if id(v) in heads] for part in self._layouts()[layout]]
+
+    def save_own_variables(self, store):
+        """Put all state into a mapping of "0", "1", ... to arrays.
+
+        Args:
+          store: the mapping.
+
+        Raises:
+          ValueError: if the scale is fixed and slots wait that `set_weights` got, in the
+            order of `get_weights`. A reader could not tell that order from the file's.
+        """
+        layout = self._own_layout()
+        if layout not in self._file_layouts():
+            raise ValueError(
+                "set_weights() was called before the optimizer was built, whose files "
+                "have another order. Build it before saving: "
+                "optimizer.build(model.trainable_variables)."
+            )
+        for index, array in enumerate(self._arrays(layout)):
+            store[str(index)] = array
 
     def _load(self, arrays):
         """Set all state from a file, or warn that the optimizer keeps its own.
@@ -198,19 +211,21 @@ class Stored:
         whole = [[*first, *last] for first, last in map(self._layouts().get, layouts)]
         for variables in whole:
             if _fits(arrays, variables):
-                checks.assign_all(variables, arrays)
+                variables_lib.assign_all(variables, arrays)
                 return
         for layout in layouts:
             first, last = self._heads(layout)
             heads = [*first, *last]
             if _fits(arrays, heads):
-                if int(checks.numpy(self._counter())) == 0:
-                    checks.assign_all(heads, arrays)
+                if int(variables_lib.numpy(self._counter())) == 0:
+                    variables_lib.assign_all(heads, arrays)
                 else:
                     self._tell_skipped("It was saved before the optimizer was built.")
                 return
         if len(arrays) == len(whole[0]):
-            checks.assign_all(whole[0], arrays)  # raises, and says what does not fit
+            variables_lib.assign_all(
+                whole[0], arrays
+            )  # raises, and says what does not fit
 
         self._tell_skipped(
             f"It has {len(arrays)} variables instead of {len(whole[0])}."
@@ -229,7 +244,8 @@ class Stored:
     def _used_by_traced_steps(self):
         """Return what a SavedModel has in addition to a checkpoint's children, a dict."""
         in_flight = self._protocol.in_flight
-        return {} if in_flight is None else {"scale_in_flight": in_flight.variable}
+        used = {} if in_flight is None else {"scale_in_flight": in_flight.variable}
+        return {**used, **self._skipped.variables()}
 
     def _with_waiting(self, children):
         """Return the children of a checkpoint, including that of waiting slots."""

@@ -12,7 +12,7 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _install_when_imported():
+def _install_when_imported() -> None:
     root = os.path.abspath(os.path.join(_HERE, *[os.pardir] * 3))
     added = importlib.util.find_spec("tf_lso") is None
     if added:
@@ -25,7 +25,7 @@ def _install_when_imported():
     hooks.after_import_of_frameworks(install)
 
 
-def _run_the_next():
+def _run_the_next() -> None:
     """Run the `sitecustomize` that would have been there without this one."""
     elsewhere = [path for path in sys.path if os.path.abspath(path or ".") != _HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)

@@ -8,9 +8,7 @@ import functools
 
 import tensorflow as tf
 
-# No public API tells whether a tape or an accumulator is recording. These must see each
-# operation. tests/scaling/test_packed.py fails when this moves.
-from tensorflow.python.eager import record
+from tf_lso import tf_private
 
 # The most tensors in one call. Models of all sizes share the graph of a full call, and
 # the last, shorter call has at most this many different graphs. A graph takes about 50 kB
@@ -50,7 +48,8 @@ def packed(function):
 
     @functools.wraps(function)
     def run(tensors, *others):
-        if not tensors or not tf.executing_eagerly() or record.could_possibly_record():
+        # Tapes and accumulators must see each operation.
+        if not tensors or not tf.executing_eagerly() or tf_private.is_recording():
             return function(tensors, *others)
         parts = [tensors[i : i + MOST] for i in range(0, len(tensors), MOST)]
         return [result for part in parts for result in of_part(part, others)]

@@ -4,11 +4,6 @@ from tf_lso import unknown as _unknown
 from tf_lso.scaling.identifiers import get
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale, LossScale
 
-__all__ = [
-    "DynamicLossScale",
-    "FixedLossScale",
-    "LossScale",
-    "get",
-]
+__all__ = ["DynamicLossScale", "FixedLossScale", "LossScale", "get"]
 
 __getattr__ = _unknown.of_mirror(__name__, __all__)

@@ -1,12 +1,14 @@
 """Mirror of `tf.compat.v1.train.experimental`, as far as it had loss scaling."""
 
 from tf_lso import unknown as _unknown
-from tf_lso.policies.graph_rewrite import (
+from tf_lso.compat.v1.mixed_precision import (
+    DynamicLossScale,
+    FixedLossScale,
+    LossScale,
     MixedPrecisionLossScaleOptimizer,
     disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite,
 )
-from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale, LossScale
 
 __all__ = [
     "DynamicLossScale",

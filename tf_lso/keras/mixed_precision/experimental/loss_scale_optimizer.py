@@ -3,8 +3,6 @@
 from tf_lso import unknown as _unknown
 from tf_lso.optimizers.experimental import LossScaleOptimizer
 
-__all__ = [
-    "LossScaleOptimizer",
-]
+__all__ = ["LossScaleOptimizer"]
 
 __getattr__ = _unknown.of_mirror(__name__, __all__)

@@ -5,10 +5,6 @@ from tf_lso.policies import ExperimentalPolicy as Policy
 from tf_lso.policies import experimental_global_policy as global_policy
 from tf_lso.policies import set_policy
 
-__all__ = [
-    "Policy",
-    "global_policy",
-    "set_policy",
-]
+__all__ = ["Policy", "global_policy", "set_policy"]
 
 __getattr__ = _unknown.of_mirror(__name__, __all__)

@@ -1,0 +1,340 @@
+"""Kinds of models, losses, optimizers and data that can be explained, or are refused."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.debugging import planted
+from tests.families import FAMILIES
+from tf_lso import debugging
+from tf_lso.keras.mixed_precision import experimental
+
+HALF, X, Y = planted.HALF, planted.X, planted.Y
+
+
+@pytest.fixture(params=["keras", "tf_keras"])
+def module(request):
+    return {"keras": keras, "tf_keras": tf_keras}[request.param]
+
+
+def healthy(module):
+    return planted.healthy(module).model
+
+
+def two_outputs(module):
+    inputs = {
+        name: module.layers.Input(shape, name=name)
+        for name, shape in (("left", (3,)), ("right", (2,)))
+    }
+    left = planted.dense(module, 1, "out_left")(inputs["left"])
+    right = planted.dense(module, 2, "out_right")(inputs["right"])
+    model = module.Model(inputs, {"a": left, "b": right})
+    x = {"left": X, "right": planted.batch(4, 2)}
+    return model, x, {"a": Y, "b": planted.batch(4, 2)}
+
+
+class TestLoss:
+    def test_the_compiled_one_with_several_outputs_weights_and_what_is_added(
+        self, module
+    ):
+        model, x, y = two_outputs(module)
+        model.compile(
+            "sgd", loss={"a": "mse", "b": "mae"}, loss_weights={"a": 2.0, "b": 3.0}
+        )
+        report = debugging.explain(model, x, y)
+        outputs = model(x)
+        difference = {name: np.array(outputs[name], "float32") - y[name] for name in y}
+        expected = 2 * np.mean(difference["a"] ** 2) + 3 * np.mean(abs(difference["b"]))
+        assert report.loss == pytest.approx(expected, rel=1e-2)
+
+    def test_is_that_of_fit(self, module):
+        model = healthy(module)
+        layer = model.layers[0]
+        layer.kernel_regularizer = module.regularizers.L2(0.5)
+        model = module.Sequential(
+            [
+                module.layers.Input((3,)),
+                *[type(one).from_config(one.get_config()) for one in model.layers],
+            ]
+        )
+        model.compile(
+            FAMILIES["keras3" if module is keras else "new"].SGD(0.0), loss="mse"
+        )
+        expected = model.evaluate(X, Y, verbose=0)
+        for loss in (None, "mse", module.losses.MeanSquaredError()):
+            report = debugging.explain(model, X, Y, loss=loss)
+            assert report.loss == pytest.approx(expected, rel=1e-2)
+
+    def test_added_ones_alone(self, module):
+        class Adding(module.Model):
+            def __init__(self):
+                super().__init__(**HALF)
+                self.dense = planted.dense(module, 2, "dense")
+
+            def call(self, x):
+                outputs = self.dense(x)
+                self.add_loss(tf.reduce_mean(tf.cast(outputs, tf.float32)))
+                return outputs
+
+        model = Adding()
+        model(X)
+        report = debugging.explain(model, X)
+        assert report.loss == pytest.approx(np.mean(X.sum(1)) * 0.1, rel=1e-2)
+
+    def test_compute_loss_of_a_subclass(self, module):
+        class Own(module.Model):
+            def __init__(self):
+                super().__init__(**HALF)
+                self.dense = planted.dense(module, 1, "dense")
+
+            def call(self, x):
+                return self.dense(x)
+
+            def compute_loss(
+                self, x=None, y=None, y_pred=None, sample_weight=None, **kwargs
+            ):
+                return 7.0 * tf.reduce_sum(tf.cast(y_pred, tf.float32))
+
+        model = Own()
+        model(X)
+        model.compile("sgd")
+        expected = 7 * 0.1 * X.sum()
+        assert debugging.explain(model, X, Y).loss == pytest.approx(expected, rel=1e-2)
+
+    def test_sparse_targets_by_name(self, module):
+        model = planted.sequential(
+            module, module.layers.Dense(3, activation="softmax", name="a", **HALF)
+        )
+        report = debugging.explain(
+            model, X, np.array([0, 1, 2, 0]), loss="sparse_categorical_crossentropy"
+        )
+        assert report.first.kind is None
+
+    def test_that_is_no_scalar(self, module):
+        def loss(y, outputs):
+            return tf.square(y - tf.cast(outputs, tf.float32))
+
+        with pytest.raises(ValueError, match=r"scalar.*\(4, 1\).*reduce_mean"):
+            debugging.explain(healthy(module), X, Y, loss=loss)
+
+    def test_that_is_missing(self, module):
+        with pytest.raises(ValueError, match=r'not compiled\. Pass loss="mse"'):
+            debugging.explain(healthy(module), X, Y)
+
+    def test_that_is_no_loss(self, module):
+        with pytest.raises(TypeError, match="'loss' must be"):
+            debugging.explain(healthy(module), X, Y, loss=3)
+
+
+class TestScale:
+    def test_is_the_optimizers(self, family):
+        module = keras if family == "keras3" else tf_keras
+        model = healthy(module)
+        inner = FAMILIES[family].SGD(0.1)
+        optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=32)
+        report = debugging.explain(model, X, Y, loss="mse", optimizer=optimizer)
+        assert report.loss_scale == 32
+        assert "LossScaleOptimizer" in report.scale_from
+        model.compile(optimizer, loss="mse")
+        assert debugging.explain(model, X, Y).loss_scale == 32
+
+    def test_of_the_experimental_optimizer(self):
+        inner = tf_keras.optimizers.legacy.SGD(0.1)
+        optimizer = experimental.LossScaleOptimizer(inner, 64)
+        report = debugging.explain(
+            healthy(tf_keras), X, Y, loss="mse", optimizer=optimizer
+        )
+        assert report.loss_scale == 64
+
+    def test_of_the_optimizers_of_keras(self):
+        optimizer = keras.optimizers.LossScaleOptimizer(
+            keras.optimizers.SGD(), initial_scale=16.0
+        )
+        report = debugging.explain(
+            healthy(keras), X, Y, loss="mse", optimizer=optimizer
+        )
+        assert report.loss_scale == 16
+        optimizer = keras.optimizers.SGD(loss_scale_factor=4)
+        report = debugging.explain(
+            healthy(keras), X, Y, loss="mse", optimizer=optimizer
+        )
+        assert report.loss_scale == 4
+
+    def test_is_1_without_one_and_says_so(self, module):
+        report = debugging.explain(healthy(module), X, Y, loss="mse")
+        assert (report.loss_scale, "pass optimizer=" in str(report)) == (1.0, True)
+        report = debugging.explain(
+            healthy(module), X, Y, loss="mse", optimizer=module.optimizers.SGD()
+        )
+        assert (report.loss_scale, "SGD scales no loss" in str(report)) == (1.0, True)
+
+    @pytest.mark.parametrize(
+        "scale", [8, 8.0, np.float32(8), tf.constant(8.0), tf_lso.FixedLossScale(8)]
+    )
+    def test_is_what_is_passed(self, scale):
+        report = debugging.explain(healthy(keras), X, Y, loss="mse", loss_scale=scale)
+        assert report.loss_scale == 8
+
+    @pytest.mark.parametrize(
+        "scale", [0, -1.0, float("inf"), float("nan"), "big", True]
+    )
+    def test_that_is_none(self, scale):
+        with pytest.raises(ValueError, match="'loss_scale' must be a positive"):
+            debugging.explain(healthy(keras), X, Y, loss="mse", loss_scale=scale)
+
+
+class TestRefusals:
+    def test_no_float16_layer(self, module):
+        model = module.Sequential(
+            [module.layers.Input([3]), module.layers.Dense(1, dtype="mixed_bfloat16")]
+        )
+        with pytest.raises(ValueError, match=r"bfloat16.*mixed_float16"):
+            debugging.explain(model, X, Y, loss="mse")
+
+    def test_what_is_no_model(self):
+        with pytest.raises(TypeError, match=r"'model' must be.*explain_gradients"):
+            debugging.explain(lambda x: x, X, Y)
+
+    def test_a_model_that_is_not_built(self, module):
+        model = module.Sequential([planted.dense(module, 1, "a")])
+        with pytest.raises(ValueError, match=r"is not built.*model\(x\)"):
+            debugging.explain(model, X, Y, loss="mse")
+        assert not model.built
+        model(X)
+        assert debugging.explain(model, X, Y, loss="mse").first.kind is None
+
+    def test_a_model_of_tf_keras_on_replicas(self, mirrored2):
+        with mirrored2.scope():
+            model = healthy(tf_keras)
+        with pytest.raises(ValueError, match=r"2 replicas.*set_weights"):
+            debugging.explain(model, X, Y, loss="mse")
+
+    def test_a_model_of_keras_on_replicas_is_explained(self, mirrored2):
+        with mirrored2.scope():
+            model = healthy(keras)
+        assert debugging.explain(model, X, Y, loss="mse").first.kind is None
+
+    @pytest.mark.parametrize("x", [planted.batch(4, 5), [X, X], {"a": X, "b": X}])
+    def test_data_of_another_shape_or_structure(self, module, x):
+        with pytest.raises(ValueError, match=r"'x' must be.*\(None, 3\)"):
+            debugging.explain(healthy(module), x, Y, loss="mse")
+
+    def test_parts_that_are_missing(self, module):
+        model, x, y = two_outputs(module)
+        with pytest.raises(ValueError, match="'x' must be"):
+            debugging.explain(model, {"left": x["left"]}, y, loss="mse")
+        with pytest.raises(ValueError, match="'y' must have an array for each output"):
+            debugging.explain(model, x, Y, loss="mse")
+
+    def test_targets_that_do_not_fit(self, module):
+        with pytest.raises(ValueError, match="same number of examples"):
+            debugging.explain(healthy(module), X, Y[:2], loss="mse")
+        with pytest.raises(ValueError, match="'y' is missing"):
+            debugging.explain(healthy(module), X, loss="mse")
+
+    def test_a_data_set(self):
+        data = tf.data.Dataset.from_tensors((X, Y))
+        with pytest.raises(TypeError, match=r"next\(iter\(dataset\)\)"):
+            debugging.explain(healthy(keras), data, loss="mse")
+
+    def test_objects(self):
+        with pytest.raises(TypeError, match="'x' must be arrays"):
+            debugging.explain(healthy(keras), object(), Y, loss="mse")
+
+
+def test_what_is_a_function_in_a_model_is_seen_into(module):
+    bad = planted.dense(module, 3, "bad", 60000)
+    inner = tf.function(lambda x: bad(x))
+    block = planted.owned(module, "block", lambda x, _: inner(x) * 1, [bad])
+    model = planted.sequential(module, planted.dense(module, 3, "a", 2.0), block)
+    report = debugging.explain(model, X, planted.batch(4, 3), loss="mse")
+    assert (report.first.kind, report.first.layer) == ("forward overflow", "bad")
+
+
+def test_masks_go_through(module):
+    layers = module.layers
+    model = module.Sequential(
+        [
+            layers.Input((3,), dtype="int32"),
+            layers.Embedding(5, 2, mask_zero=True, **HALF),
+            layers.LSTM(2, name="lstm", **HALF),
+            planted.dense(module, 1, "b"),
+        ]
+    )
+    x = np.array([[1, 2, 0], [3, 0, 0], [1, 1, 1], [4, 4, 0]], "int32")
+    report = debugging.explain(model, x, Y, loss="mse")
+    outputs = np.array(model(x), "float32")
+    assert report.loss == pytest.approx(np.mean((outputs - Y) ** 2), rel=1e-2)
+
+
+def test_frozen_layers_have_no_gradient(module):
+    model = planted.sequential(
+        module, planted.dense(module, 4, "a"), planted.dense(module, 1, "b")
+    )
+    model.layers[0].trainable = False
+    report = debugging.explain(model, X, Y, loss="mse")
+    assert [one.layer for one in report.variables] == ["b", "b"]
+    assert report.layers[0].gradient is None
+
+
+def test_slices(module):
+    model = module.Sequential(
+        [
+            module.layers.Input((3,), dtype="int32"),
+            module.layers.Embedding(5, 2, name="embedding", **HALF),
+            module.layers.Flatten(**HALF),
+            planted.dense(module, 1, "b"),
+        ]
+    )
+    x = np.zeros((4, 3), "int32")
+    (embedding, *_) = debugging.explain(model, x, Y, loss="mse").variables
+    assert embedding.gradient.at_scale.size == 2  # the one row, summed up
+
+
+class TestGradientsAlone:
+    def test_the_last_that_is_not_finite_is_first_on_the_way_back(self):
+        pairs = [
+            ("a", tf.constant([np.nan])),
+            ("b", tf.constant([np.inf, np.nan])),
+            ("c", tf.constant([1.0])),
+            ("d", None),
+        ]
+        report = debugging.explain_gradients(pairs, loss_scale=4)
+        assert (report.first.kind, report.first.layer) == ("backward overflow", "b")
+        assert report.variables[2].gradient.largest == 0.25
+        assert report.variables[3].gradient is None
+        assert str(report).count("a") and report.as_dict()["layers"] == []
+        report = debugging.explain_gradients(dict(pairs[:1]))
+        assert (report.first.kind, report.first.layer) == ("backward nan", "a")
+
+    def test_scaled_or_not(self):
+        gradients = {"a": tf.constant([2.0**-26, 2.0**-26, 1.0])}
+        assert debugging.explain_gradients(gradients).first.kind == "underflow"
+        unscaled = debugging.explain_gradients(gradients, loss_scale=8, scaled=False)
+        assert unscaled.first.kind is None
+        gradient = unscaled.variables[0].gradient
+        assert (gradient.largest, gradient.largest_at_scale) == (1.0, 8.0)
+        assert gradient.zero_without_scaling == pytest.approx(2 / 3)
+        assert gradient.zero_with_scaling == 0.0
+
+    def test_slices_are_summed(self):
+        slices = tf.IndexedSlices(
+            tf.constant([[1.0], [2.0]]), tf.constant([1, 1]), tf.constant([3, 1])
+        )
+        report = debugging.explain_gradients({"embedding": slices})
+        assert report.variables[0].gradient.largest == 3.0
+
+    def test_the_scale_of_an_optimizer(self, family):
+        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(), initial_scale=4.0)
+        report = debugging.explain_gradients(
+            {"a": tf.constant([8.0])}, loss_scale=optimizer
+        )
+        assert (report.loss_scale, report.variables[0].gradient.largest) == (4.0, 2.0)
+
+    @pytest.mark.parametrize("wrong", [[tf.constant([1.0])], 3, [(1, 2)], {3: 4}])
+    def test_what_has_no_names_is_refused(self, wrong):
+        with pytest.raises(TypeError, match="'named_tensors' must be a dict"):
+            debugging.explain_gradients(wrong)

@@ -1,0 +1,223 @@
+"""A pass leaves nothing behind: no variable, no attribute, no random state."""
+
+import importlib
+import random
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.debugging import planted
+from tests.families import FAMILIES, numpy, raw
+from tf_lso import debugging
+
+X, Y = planted.batch(8, 3), planted.batch(8, 1)
+OF_FAMILY = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
+
+
+def model_of(family, seed=None, **compiled):
+    module = OF_FAMILY[family]
+    layers = module.layers
+    model = module.Sequential(
+        [
+            layers.Input((3,)),
+            planted.dense(module, 4, "a"),
+            layers.BatchNormalization(name="normalization", **planted.HALF),
+            layers.Dropout(0.4, seed=seed, name="dropout", **planted.HALF),
+            layers.GaussianNoise(0.1, seed=seed, name="noise", **planted.HALF),
+            layers.ActivityRegularization(0.1, name="regularization", dtype="float32"),
+            planted.dense(module, 1, "b"),
+        ]
+    )
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.05))
+    model.compile(
+        optimizer,
+        loss="mse",
+        metrics=[module.metrics.MeanAbsoluteError()],
+        **compiled,
+    )
+    return model
+
+
+def values(model):
+    """All numbers that a model and its optimizer hold."""
+    optimizer = model.optimizer
+    held = [*model.variables, *optimizer.variables]
+    for metric in model.metrics:
+        held += metric.variables
+    return [numpy(raw(one)).copy() for one in held] + [
+        np.array([optimizer.loss_scale, optimizer.iterations])
+    ]
+
+
+def attributes(model):
+    """The attributes of a model and its layers, with what their lists hold."""
+    return [
+        {
+            name: [*map(id, value)] if type(value) in (list, set, dict) else id(value)
+            for name, value in vars(layer).items()
+        }
+        for layer in model._flatten_layers()
+    ]
+
+
+def keras_generator():
+    module = importlib.import_module("keras.src.backend.common.global_state")
+    return module.get_global_attribute("global_seed_generator")
+
+
+def draws():
+    """What the generators give next, after which they are as before."""
+    context = importlib.import_module("tensorflow.python.eager.context").context()
+    return (
+        random.getstate(),
+        [np.array(part).tolist() for part in np.random.get_state()],
+        context._rng.getstate(),
+        context._seed,
+        tf.random.get_global_generator().state.numpy().tolist(),
+        numpy(raw(keras_generator().state)).tolist(),
+    )
+
+
+def assert_same(before, after):
+    assert len(before) == len(after)
+    for one, other in zip(before, after):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+class TestWhatIsRestored:
+    def test_all_variables(self, family):
+        keras.utils.set_random_seed(1)
+        keras.random.normal(())  # makes its generator
+        model = model_of(family)
+        model.fit(X, Y, verbose=0)
+        before, parts, random_state = values(model), attributes(model), draws()
+        trainable = [layer.trainable for layer in model._flatten_layers()]
+        report = debugging.explain(model, X, Y)
+        assert report.first.kind is None
+        assert_same(before, values(model))
+        assert attributes(model) == parts
+        assert draws() == random_state
+        assert [layer.trainable for layer in model._flatten_layers()] == trainable
+        assert not tf.config.functions_run_eagerly()
+
+    @pytest.mark.parametrize("where", ["layer", "loss"])
+    def test_also_after_an_exception(self, family, where):
+        keras.utils.set_random_seed(1)
+        keras.random.normal(())  # makes its generator
+        model = model_of(family)
+        fails = []
+
+        def fail(*args):
+            if fails:
+                raise RuntimeError("on purpose")
+            return args[-1]
+
+        if where == "layer":
+            module = OF_FAMILY[family]
+            last = planted.owned(module, "fails", lambda x: fail(x))
+            model = module.Sequential([*model.layers, last])
+            model.compile(
+                tf_lso.LossScaleOptimizer(FAMILIES[family].Adam()), loss="mse"
+            )
+        model.fit(X, Y, verbose=0)
+        before, random_state = values(model), draws()
+        call = OF_FAMILY[family].layers.Layer.__call__
+        fails.append(True)
+        with pytest.raises(RuntimeError, match="on purpose"):
+            debugging.explain(model, X, Y, loss=fail if where == "loss" else None)
+        assert_same(before, values(model))
+        assert draws() == random_state
+        assert OF_FAMILY[family].layers.Layer.__call__ is call
+        assert not tf.config.functions_run_eagerly()
+
+    def test_weights_and_plain_state_that_a_layer_of_ones_own_changes(self, family):
+        module = OF_FAMILY[family]
+
+        class Counting(module.layers.Layer):
+            def build(self, shape):
+                self.kernel = self.add_weight(
+                    name="kernel", shape=(3, 1), initializer="ones"
+                )
+                self.generator = tf.random.Generator.from_seed(1)
+                self.calls, self.seen = 0, []
+
+            def call(self, x):
+                self.kernel.assign(self.kernel * 0.5)
+                self.calls += 1
+                self.seen.append(self.generator.normal(()))
+                random.random(), np.random.rand(), tf.random.normal(())
+                tf.random.get_global_generator().normal(())
+                keras.random.normal(())
+                return x @ tf.cast(self.kernel, x.dtype)
+
+        keras.utils.set_random_seed(1)
+        layer = Counting(**planted.HALF)
+        model = module.Sequential([layer])
+        model(X)
+        before = numpy(raw(layer.kernel)), layer.generator.state.numpy().tolist()
+        plain, random_state = (layer.calls, len(layer.seen)), draws()
+        debugging.explain(model, X, Y, loss="mse", loss_scale=8)
+        after = numpy(raw(layer.kernel)), layer.generator.state.numpy().tolist()
+        np.testing.assert_array_equal(before[0], after[0])
+        assert before[1] == after[1]
+        assert (layer.calls, len(layer.seen)) == plain
+        assert draws() == random_state
+
+
+def trained(family, explained, seed, mode):
+    keras.utils.set_random_seed(3)
+    model = model_of(family, seed, run_eagerly=mode == "eager fit")
+    random_values = []
+    for epoch in range(3):
+        if mode == "loop":
+            for _ in range(2):
+                loop_step(model, OF_FAMILY[family])
+        else:
+            model.fit(X, Y, epochs=2, batch_size=4, shuffle=True, verbose=0)
+        if explained and epoch < 2:
+            debugging.explain(model, X, Y)
+        random_values += [
+            random.random(),
+            np.random.rand(),
+            float(tf.random.normal(())),
+        ]
+        random_values += [float(keras.random.normal(()))]
+    return [*values(model), np.array(random_values)]
+
+
+def loop_step(model, module):
+    optimizer = model.optimizer
+    with tf.GradientTape() as tape:
+        outputs = model(X, training=True)
+        loss = tf.reduce_mean((tf.cast(outputs, tf.float32) - Y) ** 2)
+        scaled = optimizer.get_scaled_loss(loss)
+    weights = model.trainable_variables
+    gradients = tape.gradient(scaled, [raw(weight) for weight in weights])
+    gradients = optimizer.get_unscaled_gradients(gradients)
+    optimizer.apply_gradients(zip(gradients, weights))
+
+
+@pytest.mark.parametrize(
+    "mode, seed", [("fit", None), ("eager fit", 5), ("loop", None), ("loop", 5)]
+)
+def test_training_with_explanations_is_bit_for_bit_the_same(family, mode, seed):
+    assert_same(trained(family, False, seed, mode), trained(family, True, seed, mode))
+
+
+def test_the_comparison_sees_another_random_state(family):
+    one, other = trained(family, False, None, "loop"), trained(family, False, 6, "loop")
+    with pytest.raises(AssertionError):
+        assert_same(one, other)
+
+
+class TestPrivate:
+    """What is private of Keras, and would be noticed here if it moved."""
+
+    def test_keras_has_its_generator_in_its_global_state(self):
+        keras.random.normal(())
+        assert isinstance(keras_generator(), keras.random.SeedGenerator)

@@ -1,0 +1,169 @@
+"""tf_lso.uninstall(): what is changed with and without install() is undone."""
+
+import json
+import re
+
+import pytest
+
+from tests.programs_in_processes import ROOT, run
+from tf_lso import names
+
+# Imports what is changed, and what makes objects of its own at the first use.
+START = """
+    import json
+
+    import tensorflow as tf
+    import keras, tf_keras
+    import tf_lso
+    from tests.installation import traces
+    from tf_lso import assembly, keras_patches, policies
+    from tf_lso.installation import attributes, attributes_tf_keras, spellings
+    from tf_lso.policies import graph_rewrite
+
+    tf.keras.Model, tf.compat.v1.train.experimental.LossScale
+    tf.compat.v1.mixed_precision.experimental.LossScale
+    KERASES = {"keras": keras, "tf_keras": tf_keras}
+    for name in KERASES:
+        policies.of(name)
+    tf_lso.install().uninstall()
+
+    def wrap():
+        return tf_lso.LossScaleOptimizer(tf_keras.optimizers.SGD(0.5))
+
+    def set_policies(name="mixed_float16"):
+        for one in KERASES:
+            policies.of(one).set_global_policy(name)
+
+    def compiled(module):
+        model = module.Sequential([module.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        return isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
+
+    def tell(*values):
+        print(json.dumps(values))
+
+    # The first models load more modules, and register classes of optimizers.
+    wrap(), set_policies(), list(map(compiled, KERASES.values()))
+    set_policies(None), tf_lso.uninstall()
+    before = traces.taken()
+"""
+
+
+def told(program):
+    """What a program tells after `START`, one list for each call."""
+    return [json.loads(line) for line in run(START + program)]
+
+
+def bare(names):
+    """The attributes that the names end with."""
+    return {name.split(".")[-1] for name in names}
+
+
+# What is changed without install(): by a wrapped optimizer of tf_keras, by policies.
+BY_OPTIMIZER = {
+    "deserialize",
+    "compile_from_config",
+    "_is_keras_trackable",
+    "save_optimizer_weights_to_hdf5_group",
+    "load_model_from_hdf5",
+    "model_metadata",
+    "load",
+    "convert_to_legacy_optimizer",
+    "_set_optimizer",
+}
+BY_POLICY = {"compile", "_get_optimizer", "_set_optimizer", "make_train_function"}
+
+
+@pytest.mark.parametrize("order", ["wrap(); set_policies()", "set_policies(); wrap()"])
+def test_undoes_what_is_changed_without_install(order):
+    first, both, policy, left, compiles, again, left_again = told(f"""
+    {order.split(";")[0].strip()}
+    tell(*traces.changed(before))
+    {order.split(";")[1].strip()}
+    tell(*traces.changed(before))
+    set_policies(None)
+    policy = policies.global_policy().name
+    tell(policy)
+    tf_lso.uninstall()
+    tf_lso.uninstall()  # there is nothing left to undo
+    tell(*traces.changed(before))
+    keras.config.set_dtype_policy("mixed_float16")
+    tf_keras.mixed_precision.set_global_policy("mixed_float16")
+    tell(*map(compiled, KERASES.values()))
+    set_policies(None)
+    wrap()
+    tell(*traces.changed(before))
+    tf_lso.uninstall()
+    tell(*traces.changed(before))
+    """)
+    expected = BY_OPTIMIZER if order.startswith("wrap") else BY_POLICY
+    assert bare(first) == expected
+    assert bare(both) == BY_OPTIMIZER | BY_POLICY
+    assert policy == ["float32"]
+    assert left == []
+    assert compiles == [False, False]  # Keras wraps, not tf_lso
+    assert sorted(again) == sorted(both)
+    assert left_again == []
+
+
+def test_install_works_after_it():
+    compiles, left = told("""
+    wrap(), set_policies(None)
+    tf_lso.uninstall()
+    with tf_lso.install():
+        from tensorflow.keras.mixed_precision import experimental
+        set_policies()
+        tell(*map(compiled, KERASES.values()))
+        set_policies(None)
+    tell(*traces.changed(before))
+    """)
+    assert compiles == [True, True]
+    assert left == []
+
+
+def test_in_blocks_of_install():
+    inside, kept, later, left, handle = told("""
+    installed = lambda: hasattr(tf, "mixed_precision")
+
+    with tf_lso.install():
+        with tf_lso.install():
+            wrap(), set_policies(None)
+            tf_lso.uninstall()  # at once, out of all blocks
+            tell(*traces.changed(before))
+        tf_lso.install()
+        tell(installed())
+    # Installed anew within the block, which had not installed that.
+    tell(installed())
+    tf_lso.uninstall()
+    tell(*traces.changed(before))
+    # A handle undoes what install() has changed, and nothing before it.
+    wrap(), set_policies(None)
+    changed = traces.taken()
+    handle = tf_lso.install()
+    handle.uninstall()
+    handle.uninstall()
+    tell(*traces.changed(changed))
+    """)
+    assert inside == []
+    assert kept == [True] and later == [True]
+    assert left == []
+    assert handle == []
+
+
+def test_one_page_names_what_is_changed():
+    """The old names themselves are in compat_docs/api.md."""
+    text = (ROOT / "compat_docs" / "running.md").read_text()
+    section = text.split("## What is changed, name by name\n")[1].split("\n## ")[0]
+    named = set(re.findall(r"[`.](\w+)`", section))
+    (installed,) = told("""
+    tf_lso.install()
+    tell(*traces.changed(before))
+    """)
+    changed = {name.removesuffix(" itself").split(".")[-1] for name in installed}
+    spellings = {**names.MODULES, **names.TF_KERAS_MODULES}
+    old = {part for spelled in spellings for part in spelled.split(".")}
+    for namespace in (*names.NAMESPACES, *names.PRIVATE):
+        old |= {namespace.split(".")[-1], *names.mirror_names(namespace)}
+    assert BY_OPTIMIZER | BY_POLICY <= changed
+    assert changed - old <= named
+    assert {"experimental", "legacy", "Policy"} <= named  # of optimizers; registered

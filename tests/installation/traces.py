@@ -1,0 +1,52 @@
+"""What TensorFlow and the Kerases look like, down to each attribute. For programs."""
+
+import sys
+
+_FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
+# What reading makes, and the global policy, which programs set.
+_NO_CHANGES = {
+    *("__annotations__", "__warningregistry__"),
+    *("_global_policy", "_using_mixed_precision_policy"),
+}
+_ABSENT = object()
+
+
+def _places():
+    """Yield (name, module or class) of all that is theirs."""
+    for name, module in sorted(sys.modules.items()):
+        if name.split(".")[0] not in _FRAMEWORKS:
+            continue
+        yield name, module
+        for value in list(vars(module).values()):
+            if isinstance(value, type) and value.__module__ == name:
+                yield f"{name}.{value.__qualname__}", value
+
+
+def taken():
+    """Return {name: (module or class, its attributes)}; it keeps them all alive."""
+    found = {name: (place, dict(vars(place))) for name, place in _places()}
+    for name in ("keras", "tf_keras"):
+        if name in sys.modules:
+            registered = sys.modules[name].saving.get_custom_objects()
+            found[f"{name} registered"] = registered, dict(registered)
+    finders = {str(n): finder for n, finder in enumerate(sys.meta_path)}
+    return {**found, "sys.meta_path": (sys.meta_path, finders)}
+
+
+def changed(before):
+    """Return the names of what is not the same object as in `before`, sorted."""
+    after, names = taken(), []
+    for name in sorted(before.keys() | after.keys()):
+        if name not in before or name not in after:
+            names.append(name)
+        elif before[name][0] is not after[name][0]:
+            names.append(f"{name} itself")
+        else:
+            old, new = before[name][1], after[name][1]
+            names += [
+                f"{name}.{attribute}"
+                for attribute in sorted(old.keys() | new.keys())
+                if old.get(attribute, _ABSENT) is not new.get(attribute, _ABSENT)
+                and attribute not in _NO_CHANGES
+            ]
+    return names

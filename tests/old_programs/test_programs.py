@@ -1,0 +1,294 @@
+"""Programs of 2020-2023 run unmodified, and print what they printed then.
+
+`programs/expected.json` has what each printed under the real TensorFlow that it was
+written for. Those called `wild_*` are in the style of public code; the others stand for
+the idioms around loss scaling that public code is full of.
+"""
+
+import concurrent.futures
+import decimal
+import functools
+import importlib.util
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests import preloaded
+from tests.processes import HANGS_AFTER
+
+ROOT = pathlib.Path(__file__).parents[2]
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+
+# "program arguments" -> its version, what it printed, and its exit code if not 0; and
+# "only", the one Keras that it can run on today, where it needs what the other lacks.
+# "where the rewrite computes in float16": what a processor that can do so changes.
+EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
+
+# A process costs some seconds, so the quick suite has one program of each kind.
+QUICK = (
+    "wild_01_ctl_scaled_loss_clip",
+    "wild_02_exp_set_policy_fit",
+    "wild_05_graph_rewrite",
+    "wild_08_mirrored_strategy fit",
+    "exp_user_loss_scale",
+    "cli_main --fp16 --factor 1e30",
+)
+
+# Keys whose numbers are the state of loss scaling, or counts: no rounding excuses them.
+EXACT = re.compile("scale|iterations|counter|steps|skip")
+
+# Other numbers went through float16 on some processor: this part of them, or of 1 where
+# they are sums that nearly cancel, may differ.
+RELATIVE, ABSOLUTE = 1e-3, 1e-4
+
+INSTALL = "import tf_lso; tf_lso.install()\n"
+
+
+def run(command, cwd, after_tensorflow=False, **variables):
+    """Run Python; return the object behind the last RESULT, the exit code, the errors.
+
+    `after_tensorflow`: in a process that has TensorFlow imported, which is sooner there.
+    """
+    variables = {
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "TF_USE_LEGACY_KERAS": "0",
+        **variables,
+    }
+    if after_tensorflow:
+        done = preloaded.run(command, cwd, **variables)
+    else:
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+            capture_output=True,
+            text=True,
+            timeout=HANGS_AFTER,
+            check=False,
+        )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    printed = json.loads(lines[-1].removeprefix("RESULT ")) if lines else None
+    return printed, done.returncode, done.stderr
+
+
+def close(expected, got):
+    """Whether two numbers are equal but for arithmetic and for a program's rounding."""
+    if not (math.isfinite(expected) and math.isfinite(got)):
+        return expected == got
+    exponents = [decimal.Decimal(repr(x)).as_tuple().exponent for x in (expected, got)]
+    rounding = 10.0 ** min(*exponents, -3)  # programs round to three decimals or more
+    return math.isclose(expected, got, rel_tol=RELATIVE, abs_tol=ABSOLUTE + rounding)
+
+
+def differences(expected, got, path=""):
+    """Return where two results differ, a list of texts."""
+    if isinstance(expected, dict) and isinstance(got, dict):
+        pairs = {key: (expected.get(key), got.get(key)) for key in {**expected, **got}}
+    elif isinstance(expected, list) and isinstance(got, list):
+        if len(expected) != len(got):
+            return [f"{path}: {expected} != {got}"]
+        pairs = dict(enumerate(zip(expected, got)))
+    elif isinstance(expected, float) and isinstance(got, float):
+        exact = EXACT.search(path)
+        same = expected == got if exact else close(expected, got)
+        return [] if same else [f"{path}: {expected} != {got}"]
+    else:
+        same = expected == got and type(expected) is type(got)
+        return [] if same else [f"{path}: {expected!r} != {got!r}"]
+    return [
+        difference
+        for key, (left, right) in pairs.items()
+        for difference in differences(left, right, f"{path}/{key}")
+    ]
+
+
+def check(name, printed, code, errors):
+    """Hold what a program printed, and how it ended, against `EXPECTED`."""
+    expected = EXPECTED[name]
+    assert code == expected.get("exit", 0), errors[-4000:]
+    assert printed is not None, errors[-4000:]
+    # "differs": what is other on purpose, each a row of compat_docs/differences.md.
+    wanted = {**expected["printed"], **expected.get("differs", {})}
+    if "where the rewrite computes in float16" in expected and rewrite_uses_float16():
+        wanted |= expected["where the rewrite computes in float16"]
+    assert not differences(wanted, printed), printed
+
+
+_PROBE = """
+import json
+import tensorflow as tf
+tf.config.optimizer.set_experimental_options({"auto_mixed_precision": True})
+product = tf.function(tf.matmul)(tf.fill([8, 8], 1e3), tf.fill([8, 8], 1e3))
+print("RESULT", json.dumps(bool(tf.reduce_all(tf.math.is_inf(product)))))
+"""
+
+
+@functools.cache
+def rewrite_uses_float16():
+    """Whether TensorFlow's graph rewrite computes in float16 on this processor.
+
+    8e6 is then infinite. It does on CPUs with AVX512-FP16, and on GPUs.
+    """
+    printed, code, errors = run(["-c", _PROBE], None)
+    assert code == 0, errors[-4000:]
+    return printed
+
+
+def cases(keras, quick):
+    """The programs for one Keras; those that are not `quick` are marked slow."""
+    return [
+        pytest.param(name, marks=[] if name in quick else [pytest.mark.slow])
+        for name, expected in EXPECTED.items()
+        if expected.get("only", keras) == keras
+    ]
+
+
+def path_of(name):
+    """The program's path and its arguments."""
+    program, *arguments = name.split()
+    return str(PROGRAMS / f"{program}.py"), arguments
+
+
+def after_tensorflow(name, mode):
+    """Whether TensorFlow is there first: for each program on one of the two Kerases."""
+    if name in QUICK:
+        return mode == "1"
+    return list(EXPECTED).index(name) % 2 == int(mode)
+
+
+# Test -> what TF_USE_LEGACY_KERAS is for it.
+MODES = {"test_on_keras_3": "0", "test_on_tf_keras": "1"}
+
+
+@pytest.fixture(scope="module")
+def started(request, tmp_path_factory):
+    """The runs of all programs of this session, as many at a time as there are cores.
+
+    (test, program) -> a future of what `run` returns.
+    """
+    runs = {}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for item in request.session.items:
+            mode = MODES.get(getattr(item, "originalname", None))
+            if mode is None or item.path != pathlib.Path(__file__):
+                continue
+            name = item.callspec.params["name"]
+            path, arguments = path_of(name)
+            runs[item.originalname, name] = pool.submit(
+                run,
+                ["-m", "tf_lso", "run", path, *arguments],
+                tmp_path_factory.mktemp("program"),
+                after_tensorflow(name, mode),
+                TF_USE_LEGACY_KERAS=mode,
+            )
+        yield runs
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("name", cases("keras", QUICK))
+def test_on_keras_3(name, started):
+    check(name, *started["test_on_keras_3", name].result())
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("tf_keras") is None, reason="tf_keras is not installed"
+)
+@pytest.mark.parametrize("name", cases("tf_keras", ()))
+def test_on_tf_keras(name, started):
+    check(name, *started["test_on_tf_keras", name].result())
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["", pytest.param("import tensorflow as tf\n", marks=pytest.mark.slow)],
+    ids=["first", "after TensorFlow"],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "wild_06_loss_scale_objects",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                "wild_02_exp_set_policy_fit",
+                "exp_mirrored_fit",
+                "import_forms",
+                "python_keras_imports",
+                "rewrite_compat_names",
+                "save_load_h5",
+            )
+        ),
+    ],
+)
+def test_with_one_line_at_the_top(name, after, tmp_path):
+    path, arguments = path_of(name)
+    program = tmp_path / "program.py"
+    program.write_text(f"{after}{INSTALL}{pathlib.Path(path).read_text()}")
+    check(name, *run([str(program), *arguments], tmp_path, bool(after)))
+
+
+def test_every_program_is_run():
+    run_ = {name.split()[0] for name in EXPECTED}
+    there = {path.stem for path in PROGRAMS.glob("*.py")}
+    assert there - run_ == {"garden_performance", "conftest"}  # no programs
+    assert set(QUICK) <= set(EXPECTED)
+
+
+def test_the_rewrite_in_float16_skips_the_first_step():
+    """The program again, in NumPy: a scale of 2**15 overflows float16, 2**14 does not."""
+    rows = np.random.RandomState(0).rand(16, 3).astype("float32")
+    batches = [rows[:8], rows[8:]] * 2
+
+    def last_loss(skipped):
+        kernel, bias, losses = np.ones(3, "float32"), np.float32(0), []
+        for number, batch in enumerate(batches):
+            outputs = batch @ kernel + bias
+            losses.append(np.mean(outputs**2))
+            if number >= skipped:
+                slopes = 2 * outputs / len(batch)
+                kernel, bias = (
+                    kernel - 0.05 * slopes @ batch,
+                    bias - 0.05 * slopes.sum(),
+                )
+        return float(np.mean(losses[2:]))
+
+    def overflows(scale):
+        slopes = 2 * (rows[:8] @ np.ones(3, "float32")) / 8
+        products = (slopes * scale) @ rows[:8]
+        return bool((np.abs(products) > np.finfo(np.float16).max).any())
+
+    assert (overflows(2.0**15), overflows(2.0**14)) == (True, False)
+    expected = EXPECTED["wild_05_graph_rewrite"]
+    assert close(expected["printed"]["loss"], last_loss(0))
+    in_float16 = expected["where the rewrite computes in float16"]
+    assert close(in_float16["loss"], last_loss(1))
+
+
+class TestTheComparison:
+    @pytest.mark.parametrize(
+        ("expected", "got"),
+        [
+            ({"scale": 128.0}, {"scale": 128.01}),
+            ({"loss": 1.0}, {"loss": 1.01}),
+            ({"iterations": 4}, {"iterations": 5}),
+            ({"iterations": 4}, {"iterations": 4.0}),
+            ({"loss": [1.0]}, {"loss": [1.0, 2.0]}),
+            ({"type": "a"}, {"type": "b"}),
+            ({"a": 1}, {"a": 1, "b": 2}),
+            ({"a": True}, {"a": 1}),
+            ({"loss": 1.0}, None),
+        ],
+    )
+    def test_sees(self, expected, got):
+        assert differences(expected, got)
+
+    def test_allows_the_noise_of_float16(self):
+        assert not differences({"loss": [1.0, {"w": 2}]}, {"loss": [1.0005, {"w": 2}]})

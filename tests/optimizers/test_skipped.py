@@ -1,0 +1,273 @@
+"""What an optimizer says of the steps that it skipped, on every face and in every mode."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES, wrapped
+from tf_lso.keras.mixed_precision import experimental
+
+NAN, INF = float("nan"), float("inf")
+MODES = {"eager": None, "function": False, "xla": True}
+NONE = tf.distribute.get_strategy()
+
+
+def made(family, **arguments):
+    return tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1), **arguments)
+
+
+def in_mode(function, mode):
+    if mode == "eager":
+        return function
+    return tf.function(function, jit_compile=MODES[mode])
+
+
+def local(strategy, value):
+    return [x.numpy() for x in strategy.experimental_local_results(value)]
+
+
+@pytest.mark.parametrize(
+    "mode, replicas",
+    # MirroredStrategy merges replicas, which XLA cannot compile.
+    [("eager", 1), ("function", 1), ("xla", 1), ("eager", 2), ("function", 2)],
+)
+def test_steps_are_counted_and_overflows_are_named(family, mode, replicas, mirrored2):
+    strategy = mirrored2 if replicas == 2 else NONE
+    with strategy.scope():
+        optimizer = wrapped(family, scale=2.0)
+        variables = [tf.Variable([1.0, 2.0], name=name) for name in "abc"]
+
+    def step(a, b, c):
+        gradients = [a * 1.0, b * 1.0, c * 1.0]  # each replica has its own
+        optimizer.apply_gradients(zip(gradients, variables))
+        return (
+            optimizer.skipped_steps,
+            optimizer.consecutive_skipped_steps,
+            optimizer.last_step_skipped,
+        )
+
+    step = in_mode(step, mode) if replicas == 1 else step
+    run = (
+        in_mode(lambda *a: strategy.run(step, args=a), mode) if replicas == 2 else step
+    )
+    good, inf, nan, both = [1.0, 1.0], [1.0, -INF], [NAN, 1.0], [NAN, INF]
+    assert optimizer.last_overflow == []
+    assert int(optimizer.skipped_steps) == 0
+    assert not bool(optimizer.last_step_skipped)
+    seen = []
+    for given, expected in [
+        ((good, good, good), (0, 0, False)),
+        ((inf, good, nan), (1, 1, True)),
+        ((good, both, good), (2, 2, True)),
+        ((good, good, good), (2, 0, False)),
+        ((nan, nan, nan), (3, 1, True)),
+        ((good, good, good), (3, 0, False)),
+    ]:
+        result = run(*map(tf.constant, given))
+        for number, wanted in zip(result, expected):
+            assert set(local(strategy, number)) == {wanted}
+        seen.append([tuple(overflow) for overflow in optimizer.last_overflow])
+        now = (optimizer.skipped_steps, optimizer.consecutive_skipped_steps)
+        assert [int(n) for n in now] == list(expected[:2])
+    one = [("a", "inf"), ("c", "nan")]
+    assert seen[0] == []
+    assert seen[1] == one
+    assert seen[2] == seen[3] == [("b", "inf, nan")]
+    assert seen[4] == seen[5] == [("a", "nan"), ("b", "nan"), ("c", "nan")]
+    dtypes = [optimizer.skipped_steps.dtype, optimizer.last_step_skipped.dtype]
+    assert dtypes == [tf.int64, tf.bool]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_slices_are_named_by_their_sum(family, mode):
+    optimizer = wrapped(family, scale=2.0)
+    table = tf.Variable(np.zeros([3, 2], np.float32), name="table")
+    largest = tf.float32.max
+
+    def step(rows):
+        slices = tf.IndexedSlices(rows, tf.constant([1, 1]), tf.constant([3, 2]))
+        optimizer.apply_gradients([(slices, table)])
+
+    step = in_mode(step, mode)
+    step(tf.constant([[largest, 1.0], [largest, 1.0]]))  # finite, but their sum is not
+    assert optimizer.last_overflow == [("table", "inf")]
+    step(tf.constant([[1.0, 1.0], [NAN, 1.0]]))
+    assert optimizer.last_overflow == [("table", "nan")]
+
+
+def test_variables_that_come_later_are_named_too(family):
+    optimizer = wrapped("legacy" if family == "keras3" else family, scale=2.0)
+    first, second = tf.Variable(1.0, name="first"), tf.Variable(1.0, name="second")
+    if family == "new":
+        optimizer.build([first, second])
+    optimizer.apply_gradients([(tf.constant(NAN), first)])
+    assert optimizer.last_overflow == [("first", "nan")]
+    optimizer.apply_gradients([(tf.constant(INF), second)])
+    assert optimizer.last_overflow == [("second", "inf")]
+    optimizer.apply_gradients([(tf.constant(1.0), first), (tf.constant(INF), second)])
+    assert optimizer.last_overflow == [("second", "inf")]
+
+
+def test_a_fixed_scale_skips_nothing(family):
+    optimizer = made(family, dynamic=False, initial_scale=4.0)
+    x = tf.Variable(1.0)
+    optimizer.apply_gradients([(tf.constant(NAN), x)])
+    assert int(optimizer.skipped_steps) == 0
+    assert int(optimizer.consecutive_skipped_steps) == 0
+    assert not bool(optimizer.last_step_skipped)
+    assert optimizer.last_overflow == []
+
+
+def test_no_checkpoint_and_no_config_holds_the_statistics(family, tmp_path):
+    optimizer = wrapped(family, scale=4.0)
+    x = tf.Variable(1.0)
+    optimizer.apply_gradients([(tf.constant(1.0), x)])
+    keys = [name for name, _ in tf.train.list_variables(saved(optimizer, tmp_path, 1))]
+    config, count = optimizer.get_config(), len(optimizer.get_weights())
+    optimizer.apply_gradients([(tf.constant(NAN), x)])
+    path = saved(optimizer, tmp_path, 2)
+    assert [name for name, _ in tf.train.list_variables(path)] == keys
+    assert not [key for key in keys if "skipped" in key or "overflow" in key]
+    assert optimizer.get_config() == config
+    assert len(optimizer.get_weights()) == count
+
+
+def saved(optimizer, folder, number):
+    return tf.train.Checkpoint(optimizer=optimizer).write(str(folder / str(number)))
+
+
+def test_a_restored_state_does_not_pass_for_a_skipped_step(family, tmp_path):
+    optimizer = wrapped(family, scale=4.0)
+    x = tf.Variable(1.0)
+    optimizer.apply_gradients([(tf.constant(1.0), x)])
+    path = saved(optimizer, tmp_path, 1)
+    optimizer.apply_gradients([(tf.constant(NAN), x)])
+    tf.train.Checkpoint(optimizer=optimizer).restore(path)
+    assert not bool(optimizer.last_step_skipped)
+    assert int(optimizer.skipped_steps) == 1
+
+
+def test_last_overflow_is_for_eager_code(family):
+    optimizer = wrapped(family, scale=4.0)
+    with pytest.raises(RuntimeError, match="eager code only"):
+        tf.function(lambda: optimizer.last_overflow)()
+
+
+def outside_of_branches(graph):
+    """The types of the operations that every step runs; placeholders are inputs."""
+    types = [operation.type for operation in graph.get_operations()]
+    return sorted(t for t in types if t != "Placeholder")
+
+
+def test_a_usual_step_runs_no_operation_more(family, monkeypatch):
+    """The statistics may add to the branch of the skipped step only."""
+    from tf_lso.scaling import skipped
+
+    def traced(optimizer, variables):
+        @tf.function
+        def step(gradients):
+            optimizer.apply_gradients(zip(gradients, variables))
+
+        gradients = [tf.constant([1.0, 1.0])] * len(variables)
+        return outside_of_branches(step.get_concrete_function(gradients).graph)
+
+    variables = [tf.Variable([1.0, 2.0], name=name) for name in "abcd"]
+    with_statistics = traced(wrapped(family, scale=4.0), variables)
+    monkeypatch.setattr(
+        skipped.Skipped, "note", lambda self, g, v, counter, count, scale: count()
+    )
+    assert traced(wrapped(family, scale=4.0), variables) == with_statistics
+
+
+class TestAnAssignedScale:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_is_seen_by_traced_steps(self, family, mode):
+        optimizer = wrapped(family, scale=4.0)
+        x = tf.Variable(1.0)
+
+        def step():
+            with tf.GradientTape() as tape:
+                scaled = optimizer.get_scaled_loss(2.0 * x)
+            gradients = optimizer.get_unscaled_gradients(tape.gradient(scaled, [x]))
+            optimizer.apply_gradients(zip(gradients, [x]))
+            return scaled
+
+        step = in_mode(step, mode)
+        assert float(step()) == 8.0
+        optimizer.loss_scale = 64
+        assert float(optimizer.loss_scale) == 64.0
+        assert int(optimizer.dynamic_counter) == 0
+        assert float(step()) == pytest.approx(128.0 * 0.8)
+
+    @pytest.mark.parametrize("value", [0.5, 2048.0, 0.0, -1.0, INF, NAN])
+    def test_is_refused_outside_the_limits(self, family, value):
+        optimizer = made(family, initial_scale=4.0, max_scale=1024.0)
+        with pytest.raises(ValueError, match="'loss_scale' must be"):
+            optimizer.loss_scale = value
+        assert float(optimizer.loss_scale) == 4.0
+
+    def test_is_refused_where_the_scale_is_fixed(self, family):
+        optimizer = made(family, dynamic=False, initial_scale=4.0)
+        with pytest.raises(AttributeError, match="Make a new optimizer"):
+            optimizer.loss_scale = 8.0
+
+    def test_is_an_object_on_the_experimental_optimizer(self, family):
+        optimizer = wrapped(family, api="experimental")
+        with pytest.raises(AttributeError, match=r"loss_scale\.assign"):
+            optimizer.loss_scale = 4.0
+        optimizer.loss_scale.assign(4.0)
+        assert float(optimizer.loss_scale) == 4.0
+
+    def test_is_refused_where_it_is_no_number(self, family):
+        with pytest.raises(TypeError, match="must be a number"):
+            wrapped(family).loss_scale = None
+
+
+class TestOptionsOfTheRule:
+    OPTIONS = {  # noqa: RUF012
+        "growth_factor": 4.0,
+        "backoff_factor": 0.25,
+        "hysteresis": 2,
+    }
+
+    def optimizer(self, family, **options):
+        return made(family, initial_scale=16.0, dynamic_growth_steps=2, **options)
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_move_the_scale(self, family, mode):
+        optimizer = self.optimizer(family, **self.OPTIONS)
+        x = tf.Variable(1.0)
+
+        def step(gradient):
+            optimizer.apply_gradients([(gradient, x)])
+
+        step = in_mode(step, mode)
+        scales = []
+        for gradient in [NAN, 1.0, NAN, NAN, NAN, 1.0, 1.0, NAN]:
+            step(tf.constant(gradient))
+            scales.append(float(optimizer.loss_scale))
+        assert scales == [16, 16, 16, 4, 1, 1, 4, 4]
+
+    def test_are_in_the_config_only_where_set(self, family):
+        assert not set(self.OPTIONS) & set(self.optimizer(family).get_config())
+        optimizer = self.optimizer(family, **self.OPTIONS)
+        config = optimizer.get_config()
+        assert {key: config[key] for key in self.OPTIONS} == self.OPTIONS
+        again = tf_lso.LossScaleOptimizer.from_config(config)
+        assert again.get_config() == config
+        assert type(again) is type(optimizer)
+
+    def test_are_kept_where_the_stable_class_reads_an_experimental_config(self, family):
+        scale = tf_lso.DynamicLossScale(16.0, backoff_factor=0.25, hysteresis=3)
+        written = experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.1), scale)
+        config = written.get_config()
+        read = tf_lso.LossScaleOptimizer.from_config(config).loss_scale_state
+        assert (read.backoff_factor, read.hysteresis) == (0.25, 3)
+
+    @pytest.mark.parametrize("option", OPTIONS)
+    def test_are_refused_where_wrong_or_where_the_scale_is_fixed(self, family, option):
+        with pytest.raises(ValueError, match=option):
+            self.optimizer(family, **{option: 0})
+        with pytest.raises(ValueError, match=option):
+            made(family, dynamic=False, initial_scale=16.0, **{option: 3})

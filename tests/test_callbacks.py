@@ -1,0 +1,208 @@
+"""The callbacks of `fit`, for both Kerases."""
+
+import csv
+import logging
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tf_lso
+from tests.families import FAMILIES
+
+KERAS = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
+NAN = float("nan")
+
+
+def model_of(family, scale=8.0, replicas=None, **compiling):
+    """A model of one weight whose loss is NaN for inputs that are NaN."""
+    library = KERAS[family]
+    with (replicas or tf.distribute.get_strategy()).scope():
+        model = library.Sequential(
+            [library.layers.Input([1]), library.layers.Dense(1, name="only")]
+        )
+        optimizer = tf_lso.LossScaleOptimizer(
+            FAMILIES[family].SGD(0.01), initial_scale=scale
+        )
+        model.compile(optimizer, "mse", **compiling)
+    return model
+
+
+def data(*values):
+    x = np.array(values, np.float32).reshape(-1, 1)
+    return tf.data.Dataset.from_tensor_slices((x, np.ones_like(x))).batch(1)
+
+
+def scalars(folder):
+    """{tag: {step: value}} of all event files below a folder."""
+    found = {}
+    for path in sorted(folder.rglob("*tfevents*")):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                number = tf.make_ndarray(value.tensor).item()
+                found.setdefault(value.tag, {})[event.step] = number
+    return found
+
+
+class TestLossScaleMonitor:
+    def test_shows_scale_and_skipped_steps_of_each_epoch(self, family, tmp_path):
+        library, model = KERAS[family], model_of(family)
+        table = tmp_path / "log.csv"
+        history = model.fit(
+            data(1.0, NAN, 1.0),
+            epochs=2,
+            verbose=0,
+            callbacks=[
+                tf_lso.callbacks.LossScaleMonitor(),
+                library.callbacks.CSVLogger(str(table)),
+            ],
+        ).history
+        assert history["loss_scale"] == [4.0, 2.0]
+        assert history["skipped_steps"] == [1, 2]
+        with table.open() as file:
+            rows = list(csv.DictReader(file))
+        assert [float(row["loss_scale"]) for row in rows] == [4.0, 2.0]
+
+    def test_shows_them_at_each_batch_if_wished(self, family):
+        library, seen = KERAS[family], []
+        after = library.callbacks.LambdaCallback(
+            on_batch_end=lambda batch, logs: seen.append(logs["loss_scale"])
+        )
+        monitor = tf_lso.callbacks.LossScaleMonitor(per_batch=True)
+        model_of(family).fit(data(1, NAN, NAN), verbose=0, callbacks=[monitor, after])
+        assert seen == [8.0, 4.0, 2.0]
+
+    def test_progress_bar_shows_them(self, family, capsys):
+        monitor = tf_lso.callbacks.LossScaleMonitor()
+        model_of(family).fit(data(1.0, NAN), verbose=2, callbacks=[monitor])
+        said = capsys.readouterr().out
+        assert "loss_scale: 4" in said and "skipped_steps: 1" in said
+
+    @pytest.mark.parametrize("per_batch", [False, True])
+    def test_writes_scalars_for_tensorboard(self, family, tmp_path, per_batch):
+        monitor = tf_lso.callbacks.LossScaleMonitor(tmp_path, per_batch=per_batch)
+        model = model_of(family)
+        model.fit(data(1.0, NAN), epochs=2, verbose=0, callbacks=[monitor])
+        found = scalars(tmp_path)
+        wanted = {1: 8.0, 2: 4.0, 3: 4.0, 4: 2.0} if per_batch else {2: 4.0, 4: 2.0}
+        assert found["loss_scale"] == wanted
+        assert found["skipped_steps"][4] == 2
+
+    def test_serves_several_trainings_and_optimizers(self, family):
+        monitor, model = tf_lso.callbacks.LossScaleMonitor(), model_of(family)
+        for scale in (8.0, 64.0):
+            model.compile(
+                tf_lso.LossScaleOptimizer(
+                    FAMILIES[family].SGD(0.01), initial_scale=scale
+                ),
+                "mse",
+            )
+            history = model.fit(data(NAN), verbose=0, callbacks=[monitor]).history
+            assert history["loss_scale"] == [scale / 2]
+            assert history["skipped_steps"] == [1]
+
+
+@pytest.mark.parametrize(
+    "callback", ["LossScaleMonitor", "TerminateOnStuckScale"], ids=str
+)
+class TestEveryCallback:
+    def test_refuses_an_optimizer_that_scales_nothing(self, family, callback):
+        model = model_of(family)
+        model.compile(FAMILIES[family].SGD(0.01), "mse")
+        with pytest.raises(TypeError, match=rf"{callback} needs .*Wrap it"):
+            model.fit(
+                data(1.0), verbose=0, callbacks=[getattr(tf_lso.callbacks, callback)()]
+            )
+
+    def test_refuses_a_training_that_began_without_it(self, callback):
+        callback = getattr(tf_lso.callbacks, callback)()
+        callback.on_epoch_begin(0)
+        with pytest.raises(RuntimeError, match="when the training began"):
+            callback.on_train_batch_end(0, {})
+            callback.on_epoch_end(0, {})
+
+    def test_changes_nothing_in_the_training(self, family, callback):
+        results = []
+        for callbacks in ([], [getattr(tf_lso.callbacks, callback)()]):
+            KERAS[family].utils.set_random_seed(1)
+            model = model_of(family)
+            model.fit(data(1, 2, NAN, 3), epochs=2, verbose=0, callbacks=callbacks)
+            results.append([w.tobytes() for w in model.get_weights()])
+        assert results[0] == results[1]
+
+    def test_changes_nothing_with_two_replicas(self, callback, mirrored2):
+        results = []
+        for callbacks in ([], [getattr(tf_lso.callbacks, callback)()]):
+            keras.utils.set_random_seed(1)
+            model = model_of("keras3", replicas=mirrored2)
+            batches = data(1, 2, NAN, 3, 4, 5, 6, 7).unbatch().batch(2)
+            model.fit(batches, epochs=2, verbose=0, callbacks=callbacks)
+            results.append([w.tobytes() for w in model.get_weights()])
+        assert results[0] == results[1]
+
+
+class TestTerminateOnStuckScale:
+    @pytest.mark.parametrize("steps_per_execution", [1, 4])
+    @pytest.mark.parametrize("jit_compile", [False, True])
+    def test_ends_the_training(self, family, jit_compile, steps_per_execution, caplog):
+        if family == "legacy" and jit_compile and steps_per_execution > 1:
+            steps_per_execution = 1  # tf_keras compiles its loop only for newer ones
+        model = model_of(
+            family,
+            scale=2.0,
+            jit_compile=jit_compile,
+            steps_per_execution=steps_per_execution,
+        )
+        callback = tf_lso.callbacks.TerminateOnStuckScale(patience=6)
+        caplog.set_level(logging.WARNING, logger="tensorflow")
+        batches = data(*[1.0] * 3, *[NAN] * 40)
+        model.fit(batches, epochs=3, verbose=0, callbacks=[callback])
+        # 3 finite steps, one that shrinks the scale to 1, and 6 at the minimum.
+        ended = 10 if steps_per_execution == 1 else 12
+        assert int(model.optimizer.iterations) == ended
+        (said,) = [
+            r.getMessage() for r in caplog.records if "run is lost" in r.msg % r.args
+        ]
+        assert "only/kernel" in said and "nan" in said and "explain" in said
+
+    def test_raises_if_wished(self, family):
+        callback = tf_lso.callbacks.TerminateOnStuckScale(2, raise_error=True)
+        with pytest.raises(RuntimeError, match="The last 2 steps were all skipped"):
+            model_of(family, scale=1.0).fit(
+                data(*[NAN] * 5), verbose=0, callbacks=[callback]
+            )
+
+    def test_lets_a_training_go_on_that_recovers(self, family):
+        callback = tf_lso.callbacks.TerminateOnStuckScale(3, raise_error=True)
+        model = model_of(family, scale=1.0)
+        model.fit(data(*[NAN, NAN, 1.0] * 4), verbose=0, callbacks=[callback])
+        assert int(model.optimizer.skipped_steps) == 8
+
+    def test_counts_what_was_skipped_before(self, family):
+        model = model_of(family, scale=1.0)
+        model.fit(data(*[NAN] * 3), verbose=0)
+        callback = tf_lso.callbacks.TerminateOnStuckScale(4)
+        model.fit(data(*[NAN] * 3), verbose=0, callbacks=[callback])
+        assert int(model.optimizer.skipped_steps) == 4
+
+    def test_reads_the_optimizer_only_where_it_must(self, monkeypatch):
+        model, reads = model_of("keras3"), []
+        scale = model.optimizer.loss_scale_state
+        read = type(scale).stuck_steps
+
+        def counted(self):
+            if tf.executing_eagerly():
+                reads.append(1)
+            return read(self)
+
+        monkeypatch.setattr(type(scale), "stuck_steps", counted)
+        callback = tf_lso.callbacks.TerminateOnStuckScale(10)
+        model.fit(data(*[1.0] * 40), verbose=0, callbacks=[callback])
+        assert len(reads) == 5  # at the begin, then at each tenth batch
+
+    @pytest.mark.parametrize("patience", [0, -1, 1.5, "3", None, True])
+    def test_refuses_a_patience_that_is_none(self, patience):
+        with pytest.raises((TypeError, ValueError), match="'patience' must be"):
+            tf_lso.callbacks.TerminateOnStuckScale(patience)

@@ -1,0 +1,62 @@
+"""Each command of `tests/preloaded.py` finds TensorFlow as after its own import."""
+
+import pytest
+
+from tests import preloaded
+
+pytestmark = pytest.mark.skipif(
+    not preloaded.CAN_FORK, reason="this system cannot fork"
+)
+
+# Devices can be changed until TensorFlow has started.
+PROGRAM = """
+import os, sys
+assert "tensorflow" in sys.modules and "tf_lso" not in sys.modules
+import tensorflow as tf
+cpu, = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).run(tf.function(lambda: tf.ones(3)))
+print(__name__, sys.argv[1:], os.getcwd(), os.path.basename(sys.path[0]), sys.stdin.read())
+import beside
+print(__import__(beside.__name__).VALUE, file=sys.stderr)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def test_a_command_runs_as_in_a_process_of_its_own(tmp_path):
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    (folder / "program.py").write_text(PROGRAM)
+    (folder / "beside.py").write_text("VALUE = 'é'")
+    for code in (0, 3):
+        done = preloaded.run([folder / "program.py", str(code)], tmp_path)
+        printed = f"__main__ ['{code}'] {tmp_path} programs \n"
+        assert (done.returncode, done.stdout) == (code, printed), done.stderr
+        assert done.stderr.endswith("é\n")
+
+
+def test_an_error_and_a_crash_are_told(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("1 / 0")
+    done = preloaded.run([program])
+    assert done.returncode == 1
+    assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
+    program.write_text("import os; os.abort()")
+    assert preloaded.run([program]).returncode < 0
+
+
+def test_a_module_runs(tmp_path):
+    done = preloaded.run(["-m", "tf_lso", "--version"], tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_a_program_that_hangs_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(preloaded, "HANGS_AFTER", 0.5)
+    program = tmp_path / "program.py"
+    program.write_text("import time; time.sleep(10_000)")
+    with pytest.raises(preloaded.subprocess.TimeoutExpired):
+        preloaded.run([program])
+    monkeypatch.undo()
+    program.write_text("print('again')")
+    assert preloaded.run([program]).stdout == "again\n"

@@ -1,0 +1,98 @@
+"""`tf_lso.raise_if_stuck`, and the scalars of `tf_lso.summary`, in training loops."""
+
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES
+from tests.test_callbacks import scalars
+
+NAN, INF = float("nan"), float("inf")
+
+
+def optimizer_of(family, scale=1.0):
+    return tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1), initial_scale=scale)
+
+
+class TestRaiseIfStuck:
+    @pytest.mark.parametrize("jit_compile", [None, False, True])
+    def test_raises_after_so_many_steps_at_the_minimum(self, family, jit_compile):
+        optimizer = optimizer_of(family, 2.0)
+        x = tf.Variable(1.0, name="x")
+
+        def step(gradient):
+            optimizer.apply_gradients([(gradient, x)])
+
+        if jit_compile is not None:
+            step = tf.function(step, jit_compile=jit_compile)
+        for _ in range(3):
+            step(tf.constant(INF))
+            tf_lso.raise_if_stuck(optimizer, patience=3)
+        step(tf.constant(INF))
+        with pytest.raises(RuntimeError, match=r"last 3 .* x \(inf\).*lower the lear"):
+            tf_lso.raise_if_stuck(optimizer, patience=3)
+        step(tf.constant(1.0))
+        tf_lso.raise_if_stuck(optimizer, patience=3)
+
+    def test_says_what_nan_means(self, family):
+        optimizer = optimizer_of(family)
+        optimizer.apply_gradients([(tf.constant(NAN), tf.Variable(1.0))])
+        with pytest.raises(RuntimeError, match="NaN most likely comes from the model"):
+            tf_lso.raise_if_stuck(optimizer, patience=1)
+
+    def test_refuses_what_it_cannot_ask(self, family):
+        with pytest.raises(TypeError, match=r"raise_if_stuck\(\) needs"):
+            tf_lso.raise_if_stuck(FAMILIES[family].SGD(0.1))
+        with pytest.raises(RuntimeError, match="in eager code"):
+            tf.function(lambda: tf_lso.raise_if_stuck(optimizer_of(family)))()
+
+
+class TestSummary:
+    @pytest.mark.parametrize("traced", [False, True])
+    def test_writes_into_the_default_writer(self, family, traced, tmp_path):
+        optimizer, x = optimizer_of(family, 8.0), tf.Variable(1.0)
+
+        def step(gradient, number):
+            optimizer.apply_gradients([(gradient, x)])
+            tf_lso.summary.loss_scale(optimizer, number)
+            return number
+
+        step = tf.function(step) if traced else step
+        with tf.summary.create_file_writer(str(tmp_path)).as_default():
+            for number, gradient in enumerate([1.0, NAN, 1.0, NAN]):
+                step(tf.constant(gradient), tf.constant(number, tf.int64))
+        found = scalars(tmp_path)
+        assert found["loss_scale"] == {0: 8.0, 1: 4.0, 2: 4.0, 3: 2.0}
+        assert found["skipped_steps"] == {0: 0, 1: 1, 2: 1, 3: 2}
+
+    def test_uses_the_iterations_by_itself(self, family, tmp_path):
+        optimizer, x = optimizer_of(family, 8.0), tf.Variable(1.0)
+        optimizer.apply_gradients([(tf.constant(1.0), x)])
+        with tf.summary.create_file_writer(str(tmp_path)).as_default():
+            tf_lso.summary.loss_scale(optimizer)
+        assert scalars(tmp_path)["loss_scale"] == {1: 8.0}
+
+    def test_is_written_once_for_all_replicas(self, tmp_path, mirrored2):
+        with mirrored2.scope():
+            optimizer = optimizer_of("keras3", 8.0)
+            x = tf.Variable(1.0)
+
+        @tf.function
+        def step():
+            optimizer.apply_gradients([(tf.identity(1.0), x)])
+            tf_lso.summary.loss_scale(optimizer, tf.constant(7, tf.int64))
+
+        with tf.summary.create_file_writer(str(tmp_path)).as_default():
+            mirrored2.run(step)
+        files = list(tmp_path.rglob("*tfevents*"))
+        tags = [
+            value.tag
+            for path in files
+            for event in tf.compat.v1.train.summary_iterator(str(path))
+            for value in event.summary.value
+        ]
+        assert sorted(tags) == ["loss_scale", "skipped_steps"]
+
+    def test_refuses_another_optimizer(self, family):
+        with pytest.raises(TypeError, match=r"tf_lso.summary.loss_scale\(\) needs"):
+            tf_lso.summary.loss_scale(FAMILIES[family].SGD(0.1))

@@ -1,0 +1,332 @@
+"""The private names of tf_keras that tf_lso uses: these tests fail if it moves one."""
+
+import importlib
+import inspect
+
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tests import private_names
+from tf_lso.optimizers import table
+
+_LEGACY = "tf_lso/optimizers/faces/tf_keras_legacy.py"
+_NEW = "tf_lso/optimizers/faces/tf_keras_new.py"
+_SHARED = "tf_lso/optimizers/faces/tf_keras.py"
+_OVERRIDES = "tf_lso/optimizers/overrides.py"
+_TABLE = "tf_lso/optimizers/table.py"
+_INSTALLED = "tf_lso/installation/attributes_tf_keras.py"
+_LOADING = "tf_lso/keras_patches/loading_tf_keras.py"
+_COMPILING = "tf_lso/keras_patches/compiling.py"
+_WRAPPING = "tf_lso/wrapping.py"
+_MODELS = "tf_lso/checkpoints/model_targets.py"
+_RESTORED = "tf_lso/checkpoints/optimizer_targets.py"
+
+_MODEL_V1 = f"{tf_keras.Model.__module__}_v1"
+
+
+@pytest.fixture
+def x():
+    return tf.Variable(1.0, name="x")
+
+
+@pytest.fixture
+def legacy(x):
+    optimizer = tf_keras.optimizers.legacy.SGD(0.1, momentum=0.9)
+    optimizer._create_all_weights([x])
+    return optimizer
+
+
+@pytest.fixture
+def new(x):
+    optimizer = tf_keras.optimizers.SGD(0.1, momentum=0.9)
+    optimizer.build([x])
+    return optimizer
+
+
+def _arguments(function):
+    return list(inspect.signature(function).parameters)
+
+
+# --- What tf_lso relies on, name by name.
+
+
+def hyperparameters(legacy, new, x):
+    assert legacy._hyper.keys() == {"learning_rate", "decay", "momentum"}
+    legacy._set_hyper("momentum", 0.5)
+    assert float(legacy._get_hyper("momentum")) == 0.5
+    assert float(legacy._decayed_lr(tf.float32)) == pytest.approx(0.1)
+
+
+def weights(legacy, new, x):
+    step, momentum = legacy._weights
+    assert step is legacy.iterations
+    assert legacy.get_slot(x, "momentum") is momentum
+    assert legacy._name == "SGD"
+
+
+def steps_of_gradients(legacy, new, x):
+    tape = tf.GradientTape()
+    ((gradient, variable),) = legacy._compute_gradients(lambda: 3 * x, [x], None, tape)
+    assert float(gradient) == 3 and variable is x
+    pairs = [(gradient, x)]
+    assert legacy._transform_unaggregated_gradients(pairs) == pairs
+    assert [v is x for _, v in legacy._aggregate_gradients(pairs)] == [True]
+
+
+def slots_in_checkpoints(legacy, new, x):
+    names = ["slot_name", "variable", "slot_variable"]
+    assert _arguments(legacy._restore_slot_variable) == names
+    names = ["slot_variable_position", "slot_name", "variable"]
+    assert _arguments(legacy._create_or_restore_slot_variable)[:3] == names
+
+
+def methods_that_build(legacy, new, x):
+    assert _arguments(legacy._create_slots) == ["var_list"]
+    assert _arguments(legacy._create_hypers) == []
+
+
+def step_counter(legacy, new, x):
+    assert new._iterations is new.iterations
+
+
+def methods_of_subclasses(legacy, new, x):
+    for name in ("_resource_apply_dense", "_resource_apply_sparse"):
+        assert hasattr(legacy, name) and not hasattr(new, name)
+
+
+def keys_of_variables(legacy, new, x):
+    assert new._index_dict == {new._var_key(x): 0}
+    assert new._var_key(tf.Variable(1.0)) not in new._index_dict
+
+
+def learning_rate(legacy, new, x):
+    assert isinstance(new._learning_rate, tf.Variable)
+    schedule = tf_keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
+    assert tf_keras.optimizers.SGD(schedule)._learning_rate is schedule
+
+
+def hidden_variables(legacy, new, x):
+    nadam = tf_keras.optimizers.Nadam()
+    nadam.build([x])
+    assert not any(v is nadam._u_product for v in nadam.variables)
+    old = tf_keras.optimizers.legacy.Nadam()
+    old.apply_gradients([(tf.constant(1.0), x)])
+    assert isinstance(old._m_cache, tf.Variable)
+
+
+def replaced_methods(legacy, new, x):
+    assert _arguments(new._process_kwargs) == ["kwargs"]
+    assert _arguments(new._build_learning_rate) == ["learning_rate"]
+    assert _arguments(new._compute_current_learning_rate) == []
+    assert _arguments(new._update_step) == ["gradient", "variable"]
+
+
+def current_learning_rate(legacy, new, x):
+    schedule = tf_keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
+    rate = tf_keras.optimizers.SGD(schedule)._current_learning_rate
+    assert isinstance(rate, tf.Variable)
+
+
+def methods_that_compile_calls(legacy, new, x):
+    assert _arguments(tf_keras.Model._get_optimizer) == ["self", "optimizer"]
+    owner = importlib.import_module(_MODEL_V1).Model
+    assert _arguments(owner._set_optimizer) == ["self", "optimizer"]
+
+
+def functions_that_save(legacy, new, x):
+    from tf_keras.src.saving import saving_lib
+    from tf_keras.src.saving.legacy import hdf5_format, saving_utils
+    from tf_keras.src.saving.legacy.saved_model import load
+
+    assert saving_lib._is_keras_trackable(new)
+    assert not saving_lib._is_keras_trackable(legacy)
+    assert _arguments(hdf5_format.save_optimizer_weights_to_hdf5_group) == [
+        "hdf5_group",
+        "optimizer",
+    ]
+    assert _arguments(hdf5_format.load_model_from_hdf5)[0] == "filepath"
+    assert _arguments(saving_utils.model_metadata)[0] == "model"
+    assert _arguments(load.load)[0] == "path"
+    assert callable(tf_keras.__internal__.optimizers.convert_to_legacy_optimizer)
+
+
+def sessions_know_variables(legacy, new, x):
+    backend = importlib.import_module(tf_keras.backend.get_value.__module__)
+    assert _arguments(backend.track_variable) == ["v"]
+
+
+def layers_within_layers(legacy, new, x):
+    inside = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+    outer = tf_keras.Sequential([tf_keras.layers.InputLayer((2,)), inside])
+    assert inside.layers[-1] in list(outer._flatten_layers())
+
+
+def variables_that_a_layer_made(legacy, new, x):
+    layer = tf_keras.layers.BatchNormalization()
+    layer.build((None, 2))
+    assert len(layer._trainable_weights) == len(layer._non_trainable_weights) == 2
+    model = tf_keras.Sequential([tf_keras.layers.InputLayer((2,)), layer])
+    assert layer in model._layer_checkpoint_dependencies.values()
+
+
+def slots_of_the_table(legacy, new, x):
+    """`a|b` in the table: tf_keras has the second."""
+    options = {
+        "SGD": {"momentum": 0.9, "use_ema": True},
+        "RMSprop": {"momentum": 0.9, "centered": True},
+        "Adam": {"amsgrad": True},
+        "AdamW": {"amsgrad": True},
+    }
+    for name, facts in table.OPTIMIZERS.items():
+        if not hasattr(tf_keras.optimizers, name):
+            continue  # only in Keras 3
+        made = getattr(tf_keras.optimizers, name)(**options.get(name, {}))
+        made.build([tf.Variable([[1.0, 1.0]])])
+        for attribute in facts.slots.values():
+            assert any(hasattr(made, a) for a in attribute.split("|")), (
+                name,
+                attribute,
+            )
+        if made.use_ema:
+            assert hasattr(made, table.AVERAGE["average"])
+
+
+# Name -> the one file that touches it, and what checks that it is as that file expects.
+NAMES = {
+    "_hyper": (_LEGACY, hyperparameters),
+    "_get_hyper": (_LEGACY, hyperparameters),
+    "_set_hyper": (_LEGACY, hyperparameters),
+    "_decayed_lr": (_LEGACY, hyperparameters),
+    "_weights": (_LEGACY, weights),
+    "_create_all_weights": (_LEGACY, weights),
+    "_compute_gradients": (_LEGACY, steps_of_gradients),
+    "_transform_unaggregated_gradients": (_LEGACY, steps_of_gradients),
+    "_aggregate_gradients": (_LEGACY, steps_of_gradients),
+    "_restore_slot_variable": (_LEGACY, slots_in_checkpoints),
+    "_create_or_restore_slot_variable": (_LEGACY, slots_in_checkpoints),
+    "_resource_apply_dense": (_OVERRIDES, methods_of_subclasses),
+    "_resource_apply_sparse": (_OVERRIDES, methods_of_subclasses),
+    "_index_dict": (_NEW, keys_of_variables),
+    "_var_key": (_NEW, keys_of_variables),
+    "_learning_rate": (_NEW, learning_rate),
+    "_u_product": (_NEW, hidden_variables),
+    "_m_cache": (_RESTORED, hidden_variables),
+    "_process_kwargs": (_INSTALLED, replaced_methods),
+    "_build_learning_rate": (_INSTALLED, replaced_methods),
+    "_compute_current_learning_rate": (_INSTALLED, replaced_methods),
+    "_update_step": (_INSTALLED, replaced_methods),
+    "_create_slots": (_INSTALLED, methods_that_build),
+    "_create_hypers": (_INSTALLED, methods_that_build),
+    "_iterations": ("tf_lso/checkpoints/layouts.py", step_counter),
+    "_get_optimizer": (_COMPILING, methods_that_compile_calls),
+    "_set_optimizer": (_COMPILING, methods_that_compile_calls),
+    "_is_keras_trackable": (_LOADING, functions_that_save),
+    "tf_keras.src.saving.saving_lib": (_LOADING, functions_that_save),
+    "tf_keras.src.saving.legacy.hdf5_format": (_LOADING, functions_that_save),
+    "tf_keras.src.saving.legacy.saving_utils": (_LOADING, functions_that_save),
+    "tf_keras.src.saving.legacy.saved_model.load": (_LOADING, functions_that_save),
+    "_flatten_layers": (_WRAPPING, layers_within_layers),
+    "_trainable_weights": (_MODELS, variables_that_a_layer_made),
+    "_non_trainable_weights": (_MODELS, variables_that_a_layer_made),
+    "_layer_checkpoint_dependencies": (_MODELS, variables_that_a_layer_made),
+    **{
+        attribute: (_TABLE, slots_of_the_table)
+        for name, facts in table.OPTIMIZERS.items()
+        if hasattr(tf_keras.optimizers, name)
+        for attributes in facts.slots.values()
+        for attribute in attributes.split("|")[-1:]
+        if attribute.startswith("_")
+    },
+    table.AVERAGE["average"]: (_TABLE, slots_of_the_table),
+}
+
+# Found by another way than by its name.
+BEHAVIOR = {
+    "backend.track_variable": (_SHARED, sessions_know_variables),
+    "_current_learning_rate": (_INSTALLED, current_learning_rate),
+}
+
+_CHECKPOINTS = "The same for optimizers that are not wrapped."
+_GIVEN = "Keras 3's and the newer optimizers are given a method of that name."
+
+# Name -> the further files that touch it, and why.
+SHARED = {
+    "_hyper": ([_RESTORED], _CHECKPOINTS),
+    "_set_hyper": ([_RESTORED], _CHECKPOINTS),
+    "_index_dict": ([_RESTORED], _CHECKPOINTS),
+    "_var_key": ([_RESTORED], _CHECKPOINTS),
+    "_learning_rate": (
+        [_RESTORED, "tf_lso/checkpoints/layouts.py"],
+        f"{_CHECKPOINTS} A name in checkpoints.",
+    ),
+    "_u_product": (
+        [_RESTORED, "tf_lso/checkpoints/layouts.py"],
+        f"{_CHECKPOINTS} A name in checkpoints.",
+    ),
+    "_create_all_weights": ([_RESTORED, _INSTALLED], f"{_CHECKPOINTS} {_GIVEN}"),
+    "_decayed_lr": ([_INSTALLED], _GIVEN),
+    "_aggregate_gradients": ([_OVERRIDES], "A user's optimizer may override it."),
+    "_compute_gradients": ([_OVERRIDES], "A user's wrapper may override it."),
+    "_create_or_restore_slot_variable": (
+        ["tf_lso/optimizers/faces/tf_keras_files.py"],
+        "TensorFlow calls it on each object below which a checkpoint has slots.",
+    ),
+    "_set_optimizer": (
+        [_LOADING],
+        "In graphs of TensorFlow 1 both what compiles and what loads changes it.",
+    ),
+}
+
+
+def _is_about_tf_keras(path):
+    others = (
+        "tf_lso/names/",  # the words of programs, whatever tf_keras has today
+        "tf_lso/installation/attributes.py",  # Keras 3
+        "tf_lso/policies/graph_rewrite.py",  # TensorFlow's own optimizers
+    )
+    return "keras3" not in path and not path.startswith(others)
+
+
+@pytest.mark.parametrize("name", [*NAMES, *BEHAVIOR])
+def test_tf_keras_has_it(name, legacy, new, x):
+    path, check = {**NAMES, **BEHAVIOR}[name]
+    try:
+        check(legacy, new, x)
+    except Exception as error:
+        raise AssertionError(
+            f"tf_keras {tf_keras.__version__} has moved {name}, which {path} uses"
+        ) from error
+
+
+@pytest.fixture(scope="module")
+def found():
+    from tf_keras.src.saving import saving_lib
+
+    model = tf_keras.Sequential([tf_keras.layers.InputLayer((2,))])
+    model.add(tf_keras.layers.Dense(1))
+    made = [
+        getattr(tf_keras.optimizers, name)()
+        for name in table.OPTIMIZERS
+        if hasattr(tf_keras.optimizers, name)
+    ]
+    made += [
+        tf_keras.optimizers.SGD(momentum=0.9, use_ema=True),
+        tf_keras.optimizers.RMSprop(momentum=0.9, centered=True),
+        tf_keras.optimizers.Adam(amsgrad=True),
+    ]
+    for optimizer in made:
+        optimizer.build(model.trainable_variables)
+    legacy = [tf_keras.optimizers.legacy.SGD(), tf_keras.optimizers.legacy.Nadam()]
+    places = [saving_lib, importlib.import_module(_MODEL_V1).Model]
+    objects = [*made, *legacy, *places, model, *model.layers]
+    return private_names.touched("tf_keras", objects, _is_about_tf_keras)
+
+
+def test_each_name_is_touched_in_one_file(found):
+    table_ = {name: path for name, (path, _) in NAMES.items()}
+    private_names.check_files(found, table_, SHARED)
+
+
+def test_no_import_of_tf_lso_needs_a_private_module():
+    assert private_names.at_module_level("tf_keras") == {}

@@ -1,0 +1,60 @@
+"""The bound that tools/test puts over the whole run."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.processes import HANGS_AFTER
+from tests.programs_in_processes import ROOT
+
+BOUNDED = [sys.executable, str(ROOT / "tools" / "bounded.py")]
+
+
+def run(minutes, program):
+    return subprocess.run(
+        [*BOUNDED, minutes, sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("code", [0, 5])
+def test_a_command_that_ends_keeps_its_exit_code(code):
+    done = run("10", f"import sys; print('done'); sys.exit({code})")
+    assert (done.returncode, done.stdout) == (code, "done\n")
+
+
+def test_a_command_that_hangs_is_ended_with_its_children():
+    child = "import time; time.sleep(10_000)"
+    program = (
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {child!r}])\n"
+        "time.sleep(10_000)\n"
+    )
+    # The child has the pipes too: `run` returns after it is gone.
+    done = run("0.05", program)
+    assert done.returncode == 124
+    assert "still ran after 0.05 minutes" in done.stderr
+    assert "TF_LSO_TEST_MINUTES" in done.stderr
+
+
+# Stuck in C between two tests, where no signal and no timeout of a test reaches it.
+STUCK = """
+import ctypes, os, signal
+
+def pytest_runtest_logfinish(nodeid, location):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        print("stuck", flush=True)
+        ctypes.CDLL(None).sleep(10_000)
+"""
+
+
+def test_a_run_of_pytest_whose_worker_hangs_is_ended(tmp_path):
+    (tmp_path / "conftest.py").write_text(STUCK)
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
+    program = f"import sys, pytest; sys.exit(pytest.main(['-n1', {str(tmp_path)!r}]))"
+    assert run("0.1", program).returncode == 124

@@ -1,0 +1,197 @@
+"""Callbacks of `fit` that show the loss scale, and end a run that is lost."""
+
+import os
+from typing import Any
+
+from tf_lso import environment
+
+environment.require_tensorflow()
+
+# ruff: noqa: E402
+import keras
+import tensorflow as tf
+
+from tf_lso import log, stuck, summary
+
+
+class _Callback(keras.callbacks.Callback):
+    """A callback for `fit` of Keras 3 and of tf_keras, for a `LossScaleOptimizer`."""
+
+    _optimizer = None
+
+    # tf_keras asks a callback by these which batches it must be called for. Its own
+    # base class answers, which a callback of Keras 3 does not have.
+    # tests/test_tf_keras_private.py fails when this moves.
+    def _implements_train_batch_hooks(self):
+        return True
+
+    def _implements_test_batch_hooks(self):
+        return False
+
+    _implements_predict_batch_hooks = _implements_test_batch_hooks
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Find the optimizer of the model, which must scale the loss."""
+        del logs
+        name = f"tf_lso.callbacks.{type(self).__name__}"
+        self._optimizer = stuck.require_own(
+            getattr(self.model, "optimizer", None), name
+        )
+
+    def _the_optimizer(self):
+        if self._optimizer is None:
+            raise RuntimeError(
+                f"{type(self).__name__} was not there when the training began. Pass it to "
+                "fit(callbacks=[...]). In a loop of your own call "
+                "tf_lso.summary.loss_scale() and tf_lso.raise_if_stuck()."
+            )
+        return self._optimizer
+
+
+class LossScaleMonitor(_Callback):
+    """Shows the loss scale and the number of skipped steps.
+
+    Adds `loss_scale` and `skipped_steps` to the `logs` of each epoch, so that the progress
+    bar, `History`, `CSVLogger` and `TensorBoard` show them. Callbacks see them if they
+    come after this one in the list.
+
+    Args:
+      log_dir: str or path. If given, the scalars are also written there by `tf.summary`,
+        over the optimizer's `iterations`, for programs without the TensorBoard callback.
+      per_batch: bool, whether to do all this at each batch too. It waits for the device
+        at each batch, since it reads a number from it.
+
+    Raises:
+      TypeError: when training begins, if the model's optimizer is no
+        `tf_lso.LossScaleOptimizer`.
+
+    Example:
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> model = tf.keras.Sequential([tf.keras.Input([2]), tf.keras.layers.Dense(1)])
+    >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+    >>> model.compile(opt, "mse")
+    >>> history = model.fit(np.ones([4, 2]), np.ones([4, 1]), verbose=0,
+    ...                     callbacks=[tf_lso.callbacks.LossScaleMonitor()])
+    >>> history.history["loss_scale"], history.history["skipped_steps"]
+    ([32768.0], [0])
+    """
+
+    def __init__(
+        self, log_dir: str | os.PathLike[str] | None = None, per_batch: bool = False
+    ) -> None:
+        super().__init__()
+        self.log_dir = log_dir
+        self.per_batch = per_batch
+        self._writer = None
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Find the optimizer; make the writer."""
+        super().on_train_begin(logs)
+        if self.log_dir is None:
+            return
+        # Of several workers the chief writes.
+        strategy = getattr(self.model, "distribute_strategy", None)
+        if strategy is None or strategy.extended.should_save_summary:
+            self._writer = tf.summary.create_file_writer(os.fspath(self.log_dir))
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Show the loss scale at each batch, if `per_batch`."""
+        if self.per_batch:
+            self._show(logs)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Show the loss scale."""
+        self._show(logs)
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Close the writer."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _show(self, logs):
+        optimizer = self._the_optimizer()
+        if logs is not None:
+            logs["loss_scale"] = float(optimizer.loss_scale)
+            logs["skipped_steps"] = int(optimizer.skipped_steps)
+        if self._writer is not None:
+            with self._writer.as_default():
+                summary.loss_scale(optimizer)
+
+
+class TerminateOnStuckScale(_Callback):
+    """Ends a training that is lost.
+
+    A training is lost if step after step is skipped although the loss scale is at its
+    minimum. This is for the loss scale what `TerminateOnNaN` is for the loss.
+
+    Args:
+      patience: int, the steps in a row that may be skipped at the smallest scale.
+      raise_error: bool. If True, an error is raised; else a warning is logged and `fit`
+        returns.
+
+    Raises:
+      TypeError: if `patience` is no int. When training begins, if the model's optimizer
+        is no `tf_lso.LossScaleOptimizer`.
+      ValueError: if `patience` is less than 1.
+      RuntimeError: in `fit`, if the training is lost and `raise_error` is True. The
+        message names the variables, and says what to do.
+
+    Example:
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> model = tf.keras.Sequential([tf.keras.Input([2]), tf.keras.layers.Dense(1)])
+    >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), initial_scale=1.0)
+    >>> model.compile(opt, "mse")
+    >>> history = model.fit(
+    ...     np.full([64, 2], np.nan), np.ones([64, 1]), batch_size=1, verbose=0,
+    ...     callbacks=[tf_lso.callbacks.TerminateOnStuckScale(patience=10)])
+    >>> int(opt.iterations)
+    10
+    """
+
+    def __init__(self, patience: int = 100, raise_error: bool = False) -> None:
+        super().__init__()
+        self.patience = stuck.check_patience(patience)
+        self.raise_error = raise_error
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Find the optimizer."""
+        super().on_train_begin(logs)
+        self._batches_to_wait = self._batches_left()
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Batches are numbered from 0 again."""
+        self._last_batch = -1
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """End the training if it is lost.
+
+        This waits for the device only at batches by which enough steps can have been
+        skipped.
+        """
+        optimizer = self._the_optimizer()
+        # `batch` is the last one of an execution, which may have several steps.
+        self._batches_to_wait -= batch - self._last_batch
+        self._last_batch = batch
+        if self._batches_to_wait > 0:
+            return
+        self._batches_to_wait = self._batches_left()
+        if self._batches_to_wait > 0:
+            return
+        message = stuck.message(optimizer, self.patience - self._batches_to_wait)
+        if self.raise_error:
+            raise RuntimeError(message)
+        log.logger().warning("%s", message)
+        self.model.stop_training = True
+
+    def _batches_left(self):
+        """Return how many more batches must be skipped before the training is lost."""
+        return self.patience - int(self._optimizer.loss_scale_state.stuck_steps())

@@ -1,0 +1,164 @@
+"""What a report says about the first trouble, in words. No TensorFlow."""
+
+from tf_lso.debugging import statistics
+
+
+def number(value):
+    """Return a scale or a magnitude as text, powers of two as such from 2**11 on."""
+    mantissa, power = _split(value)
+    if mantissa == 1 and (power > 10 or power < -3):
+        return f"2**{power}"
+    return f"{value:.4g}"
+
+
+def _split(value):
+    mantissa, exponent = float(value).hex().split("p")
+    return (1 if mantissa == "0x1.0000000000000" else 0), int(exponent)
+
+
+def of_input(what, values):
+    """What is said where the data is not finite."""
+    return (
+        f"{what} holds {kinds(values)}, before any layer sees it. No loss scale helps: "
+        "look for missing values and divisions by zero where the data is prepared."
+    )
+
+
+def of_forward(place, compute_dtype, weights):
+    """What is said where the forward pass is not finite.
+
+    Args:
+      place: `diagnosis.Place`.
+      compute_dtype: str, of the layer; None for the loss.
+      weights: list of pairs of a name and `Values`, what the layer's variables hold.
+    """
+    if place.call is None:
+        text = f"All layers are finite, the loss holds {kinds(place.values)}."
+        return f"{text} No loss scale helps. " + (
+            "Look at what the loss divides by and takes the logarithm of, for instance "
+            "`from_logits=True` in place of a softmax, or an epsilon."
+        )
+    layer = _named(place.call)
+    if place.where == "output":
+        said = f"The input of layer {layer} is finite, its output holds "
+    else:
+        said = f"Layer {layer}, in its own code between the layers it calls, makes "
+    said += f"{kinds(place.values)}. Scaling the loss cannot help: it changes only the "
+    said += "backward pass. "
+    for name, values in weights:
+        if values.nonfinite:
+            return said + (
+                f"The variable {name} itself holds {kinds(values)}: load weights from "
+                "before it did, and find the step that wrote it."
+            )
+        if compute_dtype == "float16" and values.largest > statistics.FLOAT16_MAX:
+            return said + (
+                f"The variable {name} has values up to {number(values.largest)}, and "
+                "float16 ends at 65504: lower the learning rate, or let the layer "
+                'compute in float32 (dtype="float32").'
+            )
+    largest = place.call.input_values.largest
+    if place.kind == "forward nan":
+        return said + (
+            "It is NaN and no overflow: look for a division by zero, a logarithm or a "
+            "root of a negative number, and add an epsilon that the dtype can hold "
+            "(in float16 at least 1e-7)."
+        )
+    if compute_dtype == "float16" and largest > statistics.FLOAT16_MAX:
+        return said + (
+            f"Its input has values up to {number(largest)}, and float16 ends at 65504: "
+            'normalize them, or let the layer compute in float32 (dtype="float32").'
+        )
+    return said + (
+        f"Its input has values up to {number(largest)}. Let the layer compute in float32 "
+        '(dtype="float32"), normalize its input, or look for what divides by zero.'
+    )
+
+
+def of_backward(place, scale, fitting):
+    """What is said where the backward pass is not finite."""
+    layer = "the loss" if place.call is None else f"layer {_named(place.call)}"
+    if place.where == "after":
+        said = f"The gradient of the output of {layer} is not finite already"
+    elif place.where == "between":
+        said = f"Between the layers that {layer} calls, gradients cease to be finite"
+    else:
+        said = (
+            f"On the way back through {layer} the gradient ceases to be finite: that of "
+            "its output is, that of its input or its weights is not"
+        )
+    if place.kind == "backward nan":
+        return said + (
+            ". It is NaN at every loss scale, so this is no overflow: look for a root, "
+            "a norm or a division at 0, whose derivative is not finite."
+        )
+    if fitting is None:
+        return said + (
+            ". It is not finite at any smaller loss scale either: look for a root, a "
+            "norm or a division near 0, whose derivative is not finite in float16."
+        )
+    said += (
+        f". At the loss scale {number(scale)} it overflows, which is normal: a dynamic "
+        f"loss scale skips the step and shrinks. {number(fitting)} would fit."
+    )
+    if fitting < 1:
+        said += " It is below 1, where a dynamic scale ends: set `min_scale` lower."
+    return said
+
+
+def of_underflow(place, scale, fitting):
+    """What is said where gradients become 0."""
+    layer = "the loss" if place.call is None else f"layer {_named(place.call)}"
+    where = {
+        "after": f"behind the output of {layer}",
+        "between": f"between the layers that {layer} calls",
+    }.get(place.where, f"on the way back through {layer}")
+    return (
+        f"At the loss scale {number(scale)} {place.values.underflowed:.0%} of the "
+        f"gradient's values become 0 in float16 {where}. A larger loss scale keeps "
+        f"them: up to {number(fitting)} fits this batch."
+    )
+
+
+def of_gradient(name, values, scale):
+    """What is said of a gradient that is not finite, where no pass is known."""
+    said = f"The gradient {name} holds {kinds(values)}. "
+    if values.infinite:
+        return said + (
+            f"At the loss scale {number(scale)} it overflows. That is normal where a "
+            "smaller scale fits: a dynamic loss scale skips the step and shrinks. "
+            "`explain` finds the scale that fits, and the layer."
+        )
+    return said + (
+        "If it does at a smaller loss scale too, it is no overflow: look for NaN in the "
+        "data and the loss. `explain` tells, and names the layer."
+    )
+
+
+def of_lost_gradient(name, gradient, scale):
+    """What is said of a gradient that is 0 in float16, where no pass is known."""
+    return (
+        f"At the loss scale {number(scale)} {gradient.underflowed:.0%} of the values of "
+        f"the gradient {name} that are not 0 would be 0 in float16. Its largest value "
+        f"has room for 2**{gradient.headroom} more: choose a larger loss scale."
+    )
+
+
+def of_nothing(scale, fitting):
+    """What is said where nothing was found."""
+    said = f"All values are finite, and few gradients become 0 at {number(scale)}."
+    if fitting is not None and fitting > scale:
+        said += f" The loss scale could grow to {number(fitting)} with this batch."
+    return said
+
+
+def kinds(values):
+    """Return which nonfinite values there are: "inf", "NaN" or both."""
+    names = [("inf", values.infinite), ("NaN", values.nan)]
+    return " and ".join(name for name, count in names if count) or "no inf or NaN"
+
+
+def _named(call):
+    path = "" if call.path == call.name else f" ({call.path})"
+    times = "" if call.number == 1 else f", call {call.number}"
+    return f"'{call.name}'{path}{times}"

@@ -1,0 +1,196 @@
+"""What `explain` was given: the model, the data, the scale. Errors say what to pass."""
+
+import inspect
+import math
+import sys
+import warnings
+
+import numpy as np
+import tensorflow as tf
+
+from tf_lso import wrapping
+from tf_lso.debugging import statistics
+from tf_lso.optimizers import arguments
+
+
+def keras_of(model):
+    """Return the Keras of a model: the module keras or tf_keras.
+
+    Raises:
+      TypeError: if it is no model.
+    """
+    for name in ("keras", "tf_keras"):
+        module = sys.modules.get(name)
+        if module is not None and isinstance(model, module.layers.Layer):
+            return module
+    raise TypeError(
+        "'model' must be a model of Keras 3 or tf_keras, but got: "
+        f"{model!r}. For gradients of your own pass them to explain_gradients."
+    )
+
+
+def check_built(model):
+    """Raise ValueError unless a model has its variables, or if `explain` cannot run it."""
+    if not model.built:
+        raise ValueError(
+            f"The model {model.name!r} is not built, so it has no weights to explain. Call "
+            "it on a batch first, model(x), or train it for a step."
+        )
+    tf_keras = sys.modules.get("tf_keras")
+    strategy = getattr(model, "distribute_strategy", None)
+    if tf_keras is None or not isinstance(model, tf_keras.Model) or strategy is None:
+        return
+    if strategy.num_replicas_in_sync > 1:  # its metrics would fail
+        raise ValueError(
+            f"The model {model.name!r} was made under a strategy of "
+            f"{strategy.num_replicas_in_sync} replicas, which explain() cannot run. Make "
+            "it once more outside of the strategy, and copy the weights: "
+            "copy.set_weights(model.get_weights())."
+        )
+
+
+def check_float16(model):
+    """Raise ValueError unless a layer of a model computes in float16."""
+    dtypes = sorted({str(layer.compute_dtype) for layer in wrapping.all_layers(model)})
+    if "float16" in dtypes:
+        return
+    raise ValueError(
+        f"No layer of 'model' computes in float16 (they compute in {', '.join(dtypes)}), "
+        "so it needs no loss scale and there is nothing to explain. Pass a model whose "
+        "layers are made with the policy mixed_float16, by "
+        "keras.mixed_precision.set_global_policy('mixed_float16') before them or "
+        "dtype='mixed_float16' for each."
+    )
+
+
+def tensors_of(name, data, keras):
+    """Return a batch as tensors, float64 arrays in Keras's default as `fit` has them.
+
+    Raises:
+      TypeError: if it is a data set or has parts that are no arrays.
+    """
+    if isinstance(data, tf.data.Dataset) or inspect.isgenerator(data):
+        raise TypeError(
+            f"'{name}' must be one batch, but got {data!r}. Pass "
+            "`x, y = next(iter(dataset))`."
+        )
+
+    def tensor(one):
+        if one is None or tf.is_tensor(one):
+            return one
+        try:
+            array = np.asarray(one)
+            if array.dtype == np.float64:
+                with np.errstate(over="ignore"):
+                    array = array.astype(keras.backend.floatx())
+            return tf.convert_to_tensor(array)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"'{name}' must be arrays or tensors, alone or in lists, tuples and "
+                f"dicts, but got: {one!r}."
+            ) from error
+
+    # A list of numbers is one array, as for `fit`.
+    if isinstance(data, (list, tuple)) and all(
+        isinstance(one, (bool, int, float, list, tuple)) for one in data
+    ):
+        return tensor(data)
+    return tf.nest.map_structure(tensor, data)
+
+
+def check_batch(x, y):
+    """Raise ValueError unless all of x and y have the same number of examples."""
+    sizes = {
+        len(one)
+        for one in tf.nest.flatten((x, y))
+        if isinstance(one, tf.Tensor) and one.shape.rank
+    }
+    if len(sizes) > 1:
+        raise ValueError(
+            "'x' and 'y' must have the same number of examples, but got arrays of "
+            f"{', '.join(map(str, sorted(sizes)))}. Pass one batch of each."
+        )
+
+
+def first_nonfinite(x, y):
+    """Return the name and the `Values` of the first array that is not finite, or None."""
+    for name, data in (("x", x), ("y", y)):
+        parts = tf.nest.flatten(data)
+        for index, part in enumerate(parts):
+            if isinstance(part, tf.Tensor) and part.dtype.is_floating:
+                values = statistics.values_of(part.numpy())
+                if values.nonfinite:
+                    return name if len(parts) == 1 else f"{name}, part {index},", values
+    return None
+
+
+def scale_of(optimizer, loss_scale):
+    """Return the loss scale, a float, and in words where it comes from.
+
+    Args:
+      optimizer: an optimizer, or None.
+      loss_scale: number, loss-scale object or scalar tensor, or None.
+
+    Raises:
+      ValueError: if `loss_scale` is not positive and finite.
+    """
+    if loss_scale is not None:
+        scale, source = loss_scale, "as passed"
+    elif optimizer is None:
+        return 1.0, "there is no optimizer: pass optimizer= or loss_scale="
+    elif arguments.scales_the_loss(optimizer):
+        # Keras 3's own has it under other names, the first from its first step on.
+        names = ("loss_scale", "dynamic_scale", "initial_scale")
+        scale = next(
+            getattr(optimizer, name) for name in names if hasattr(optimizer, name)
+        )
+        source = f"of the optimizer, {type(optimizer).__name__}"
+    elif getattr(optimizer, "loss_scale_factor", None):
+        scale = optimizer.loss_scale_factor
+        source = f"loss_scale_factor of the optimizer, {type(optimizer).__name__}"
+    else:
+        name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
+        return 1.0, f"{name} scales no loss"
+    try:
+        number = float(scale() if callable(scale) else scale)
+    except (TypeError, ValueError) as error:
+        raise ValueError(_NO_SCALE.format(loss_scale)) from error
+    if not (number > 0 and math.isfinite(number)) or isinstance(loss_scale, bool):
+        raise ValueError(_NO_SCALE.format(scale))
+    return number, source
+
+
+_NO_SCALE = (
+    "'loss_scale' must be a positive finite number or a loss scale such as "
+    "tf_lso.FixedLossScale(128), but got: {!r}. Leave it out for that of the optimizer."
+)
+
+
+def called(model, x, training):
+    """Return the outputs of a model.
+
+    Raises:
+      ValueError: if `x` does not fit the model.
+    """
+    parameters = inspect.signature(model.call).parameters.values()
+    takes = any(p.name == "training" or p.kind is p.VAR_KEYWORD for p in parameters)
+    try:
+        with warnings.catch_warnings():
+            # Keras 3 only warns where the structure of the inputs is another.
+            warnings.filterwarnings("error", "The structure of `inputs` doesn't match")
+            return model(x, training=training) if takes else model(x)
+    except (KeyError, TypeError, ValueError, UserWarning) as error:
+        raise ValueError(_misfit(model, x, error)) from error
+    except tf.errors.InvalidArgumentError as error:
+        raise ValueError(_misfit(model, x, error)) from error
+
+
+def _misfit(model, x, error):
+    got = tf.nest.map_structure(lambda one: getattr(one, "shape", one), x)
+    wanted = getattr(model, "input_shape", None) if model.built else None
+    expected = f" It takes inputs of the shape {wanted}." if wanted else ""
+    return (
+        f"'x' must be what the model '{model.name}' is called with, but calling it with "
+        f"{got} failed.{expected} Pass one batch as to `fit`. {type(error).__name__}: "
+        f"{error}"
+    )

@@ -1,0 +1,81 @@
+"""Random state that belongs to no model: Python's, NumPy's, TensorFlow's, Keras's."""
+
+import contextlib
+import importlib
+import itertools
+import random
+
+import numpy as np
+
+from tf_lso import tf_private
+
+# Names of the seeds of passes, so that each pass has kernels of its own.
+_seeds = itertools.count(0x5CA1E)
+
+
+@contextlib.contextmanager
+def restored():
+    """Restore all random state at the end, also after an exception."""
+    with _python(), _eager_context(), _tensorflow_generator(), _keras_generator():
+        yield
+
+
+@contextlib.contextmanager
+def _python():
+    state, numpy_state = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)
+
+
+@contextlib.contextmanager
+def _eager_context():
+    """Give random operations another seed for a while.
+
+    A stateful operation such as `tf.random.uniform` counts in its kernel, which is
+    found by the operation's seeds, and no kernel's count can be set back. With seeds
+    of its own the pass uses kernels of its own. `tf.random.set_seed` would forget the
+    kernels of the program.
+    """
+    context = tf_private.eager_context()
+    context.ensure_initialized()
+    names = ("_seed", "_rng")  # the second only exists where a seed was set
+    before = {name: vars(context)[name] for name in names if name in vars(context)}
+    context._seed = next(_seeds)
+    context._rng = random.Random(context._seed)
+    try:
+        yield
+    finally:
+        for name in names:
+            del vars(context)[name]
+        vars(context).update(before)
+
+
+@contextlib.contextmanager
+def _tensorflow_generator():
+    module = tf_private.generators()
+    generator = module.global_generator
+    state = None if generator is None else generator.state.read_value()
+    try:
+        yield
+    finally:
+        module.global_generator = generator
+        if state is not None:
+            generator.state.assign(state)
+
+
+@contextlib.contextmanager
+def _keras_generator():
+    # Private: Keras has no public way to the generator behind `keras.random`.
+    module = importlib.import_module("keras.src.backend.common.global_state")
+    name = "global_seed_generator"
+    generator = module.get_global_attribute(name)
+    state = None if generator is None else generator.state.value.read_value()
+    try:
+        yield
+    finally:
+        module.set_global_attribute(name, generator)
+        if state is not None:
+            generator.state.assign(state)

@@ -1,0 +1,145 @@
+"""Numbers about the values of one tensor. NumPy only."""
+
+import dataclasses
+import math
+
+import numpy as np
+
+# The largest float16, and the exponents at which its ranges begin.
+FLOAT16_MAX = 65504.0
+SMALLEST_NORMAL = -14
+SMALLEST_SUBNORMAL = -24
+
+
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """What a layer's outputs hold.
+
+    Attributes:
+      size: int, how many values.
+      largest: float, the largest magnitude of the finite values, 0 if there are none.
+      infinite: int, how many values are inf or -inf.
+      nan: int, how many values are NaN.
+    """
+
+    size: int
+    largest: float
+    infinite: int
+    nan: int
+
+    @property
+    def nonfinite(self):
+        """The share of values that are not finite, a float from 0 to 1."""
+        return (self.infinite + self.nan) / self.size if self.size else 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Gradient:
+    """What a gradient holds.
+
+    Attributes:
+      at_scale: `Values`, as the backward pass at the loss scale gave them.
+      largest: float, the largest finite magnitude, unscaled.
+      largest_at_scale: float, that times the loss scale. Above 65504 where the
+        gradient does not fit float16.
+      zero_without_scaling: float, the share of values that are 0 in float16, unscaled.
+      zero_with_scaling: float, the share of values that are 0 in float16 at the scale.
+      underflowed: float, of the values that are not 0 at the largest scale that fits,
+        the share that is 0 at this scale.
+      headroom: int, the power of two by which the gradient can still be multiplied
+        before float16 overflows. Negative where it is too large already, None where
+        all values are 0.
+      exponents: dict, power of two -> how many magnitudes lie between it and the next
+        one, unscaled. Values that are 0 are in none.
+    """
+
+    at_scale: Values
+    largest: float
+    largest_at_scale: float
+    zero_without_scaling: float
+    zero_with_scaling: float
+    underflowed: float
+    headroom: int | None
+    exponents: dict[int, int]
+
+
+def _wide(values):
+    values = np.asarray(values)
+    # bfloat16 is no dtype of NumPy's own, and float16 has no room for what is computed.
+    return values if values.dtype == np.float64 else values.astype(np.float32)
+
+
+def values_of(*arrays):
+    """Return the `Values` of some arrays together."""
+    flat = [_wide(array).ravel() for array in arrays]
+    flat = np.concatenate(flat) if flat else np.zeros(0)
+    finite = np.abs(flat[np.isfinite(flat)])
+    return Values(
+        size=flat.size,
+        largest=float(finite.max(initial=0)),
+        infinite=int(np.isinf(flat).sum()),
+        nan=int(np.isnan(flat).sum()),
+    )
+
+
+def gradient_of(at_scale, scale, fitting=None, fitting_scale=None):
+    """Return the `Gradient` of an array.
+
+    Args:
+      at_scale: array, the gradient at the loss scale, nonfinite where it overflowed.
+      scale: float, the loss scale.
+      fitting: array of the same shape, the gradient at the largest scale that fits.
+        None where no scale fits: what is finite of `at_scale` is used then.
+      fitting_scale: float, that scale.
+    """
+    at_scale = _wide(at_scale)
+    if fitting is None:
+        fitting, fitting_scale = at_scale, scale
+    fitting = np.abs(_wide(fitting).astype(np.float64))
+    unscaled = fitting / fitting_scale
+    largest = values_of(unscaled).largest
+    return Gradient(
+        at_scale=values_of(at_scale),
+        largest=largest,
+        largest_at_scale=largest * scale,
+        zero_without_scaling=_share(_in_float16(unscaled) == 0),
+        zero_with_scaling=_share(_in_float16(at_scale) == 0),
+        underflowed=_share(at_scale[fitting > 0] == 0),
+        headroom=headroom(largest * scale),
+        exponents=_exponents(unscaled),
+    )
+
+
+def gradient_alone(array, scale, scaled):
+    """Return the `Gradient` of an array of which no pass is known.
+
+    Args:
+      array: array of any shape.
+      scale: float, the loss scale.
+      scaled: bool, whether the array is still multiplied by it.
+    """
+    at_scale = _wide(array) if scaled else _wide(array) * scale
+    in_float16 = np.where(_in_float16(at_scale) == 0, 0, at_scale)
+    return gradient_of(in_float16, scale, at_scale, scale)
+
+
+def headroom(largest):
+    """Return the power of two by which a magnitude fits float16, None for 0."""
+    return math.floor(math.log2(FLOAT16_MAX / largest)) if largest else None
+
+
+def _in_float16(values):
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16)
+
+
+def _share(chosen):
+    return float(chosen.mean()) if chosen.size else 0.0
+
+
+def _exponents(magnitudes):
+    # `frexp` gives magnitude = fraction * 2**exponent with fraction in [0.5, 1).
+    counted = np.isfinite(magnitudes) & (magnitudes > 0)
+    exponents = np.frexp(magnitudes[counted])[1] - 1
+    found, counts = np.unique(exponents, return_counts=True)
+    return dict(zip(found.tolist(), counts.tolist()))

@@ -1,0 +1,133 @@
+"""The private names of Keras 3's optimizers and variables, for what has no public one.
+
+Keras 3 has no public access to the variables behind `iterations` and `learning_rate`, to
+the keys of the variables it was built for, to the sum over replicas in its update step,
+and to making a variable from an existing one. Each function changes one instance only.
+tests/test_keras3_private.py fails when Keras moves a name.
+"""
+
+import keras
+import tensorflow as tf
+
+from tf_lso import thread_switch
+from tf_lso.scaling import replica
+
+# Variables that each optimizer of Keras 3 has. A wrapper has them too, but they are never
+# used. Checkpoints have the same names.
+OF_EACH_OPTIMIZER = ("_iterations", "_learning_rate")
+
+_summed = thread_switch.ThreadSwitch()
+
+
+def iteration_variable(optimizer):
+    """Return the step counter; with gradient accumulation `iterations` is a quotient."""
+    if hasattr(optimizer, "_iterations"):
+        return optimizer._iterations
+    return optimizer.iterations  # Keras 3.0
+
+
+def learning_rate(optimizer):
+    """Return what holds the learning rate: a variable or a schedule."""
+    return getattr(optimizer, "_learning_rate", None)
+
+
+def known_variables(optimizer):
+    """Return {key: place} of the variables it was built for, and the key function."""
+    return optimizer._trainable_variables_indices, optimizer._var_key
+
+
+def built_variables(optimizer):
+    """Return the model variables that an optimizer was built for, a list."""
+    return getattr(optimizer, "_trainable_variables", [])
+
+
+def set_built_variables(optimizer, variables):
+    """Set `built_variables`."""
+    # Attribute assignment would do more: Keras would track them as its own variables.
+    optimizer.__dict__["_trainable_variables"] = list(variables)
+
+
+def own_variables(optimizer):
+    """Return the variables that Keras's base class has made for an optimizer, a list."""
+    return optimizer._variables
+
+
+def build_under(optimizer, strategy):
+    """Make `optimizer` create and update its variables under `strategy`."""
+    optimizer.__dict__["_distribution_strategy"] = strategy
+
+
+def sum_gradients_only_once(optimizer):
+    """Allow to switch off the aggregation over replicas in the update step.
+
+    Keras 3 aggregates inside its update step, after clipping. Loss scaling must aggregate
+    before that: it takes its verdict on the sum, and clipping comes last, as in
+    TensorFlow 2.4-2.15.
+    """
+    name = "_all_reduce_sum_gradients"
+    if name in vars(optimizer) or not hasattr(optimizer, name):
+        return  # it was done before, or this is Keras 3.0, which does not aggregate
+    keras_sum = getattr(optimizer, name)
+
+    def sum_gradients(grads_and_vars):
+        return list(grads_and_vars) if _summed.is_on else keras_sum(grads_and_vars)
+
+    optimizer.__dict__[name] = sum_gradients
+
+
+def already_summed():
+    """Return a context in which optimizers take gradients as aggregated already."""
+    return _summed.on()
+
+
+def count_steps_once(optimizer):
+    """Make the step counter exact with threads, and outside a strategy's scope.
+
+    Keras 3 reads the counter and then assigns it, so threads lose steps. And if the
+    counter is not mirrored, every replica adds 1 to it.
+    """
+    variable = iteration_variable(optimizer)
+    keras_assign = variable.assign
+
+    def assign_add(value):
+        raw = variable.value
+        if (
+            not isinstance(raw, tf.distribute.DistributedValues)
+            and not replica.is_first_here()
+        ):
+            return raw
+        return raw.assign_add(value)
+
+    def assign(value):
+        # Keras 3.0 assigns the counter plus 1 at the end of a step.
+        return assign_add(1) if _summed.is_on else keras_assign(value)
+
+    variable.__dict__.update(assign_add=assign_add, assign=assign)
+
+
+class _View(keras.Variable):
+    """A variable of Keras 3 that shares the value of a TensorFlow variable.
+
+    With it everything that Keras 3 does with `optimizer.variables` works.
+    """
+
+    def __init__(self, variable, name):
+        self.__dict__["_viewed"] = variable
+        dtype = variable.dtype.name
+        super().__init__(0, shape=(), dtype=dtype, trainable=False, name=name)
+        self._autocast = False
+
+    def _initialize(self, value):
+        self._value = self._viewed
+        self._shape = tuple(self._viewed.shape)
+
+
+# Names that Keras 3's own wrapper gives the variables of a dynamic scale, in its order.
+_NAMES = {"good_steps": "step_counter", "current_loss_scale": "dynamic_scale"}
+
+
+def views(loss_scale):
+    """Return {Keras 3's name: Keras variable} for the variables of a loss scale."""
+    named = dict(loss_scale.named_variables())
+    names = [*(n for n in _NAMES if n in named), *(n for n in named if n not in _NAMES)]
+    return {_NAMES.get(n, n): _View(named[n], _NAMES.get(n, n)) for n in names}

@@ -1,0 +1,105 @@
+"""The face for the newer optimizers of tf_keras, the default since 2.11."""
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tf_lso.optimizers import refusals
+from tf_lso.optimizers.faces import tf_keras as shared
+from tf_lso.optimizers.surface import slots
+
+# Variables that an optimizer of tf_keras does not list. Nadam has one.
+_HIDDEN = ("_u_product",)
+
+_OPTIMIZER: Any = tf_keras.optimizers.Optimizer
+
+
+class NewFace(
+    slots.ListedSlots,
+    shared.TFKerasFace,
+    _OPTIMIZER,
+    shared.FAMILY_WRAPPER,
+    metaclass=shared.Meta,
+):
+    """The face for the newer optimizers of tf_keras, the default since 2.11."""
+
+    _base = _OPTIMIZER
+    _family = "new"
+    # This class takes both; subclasses may have taken over the second from OptimizerV2.
+    _aggregation_off = {  # noqa: RUF012
+        "skip_gradients_aggregation": True,
+        "experimental_aggregate_gradients": False,
+    }
+
+    def _sum_over_replicas(self, gradients, variables):
+        pairs = self.inner_optimizer.aggregate_gradients(
+            list(zip(gradients, variables))
+        )
+        return refusals.unzip(pairs)[0]
+
+    def _build_inner(self, variables):
+        self.inner_optimizer.build(variables)
+
+    def _hidden_variables(self):
+        return [
+            getattr(self.inner_optimizer, n)
+            for n in _HIDDEN
+            if hasattr(self.inner_optimizer, n)
+        ]
+
+    def _prepare_step(self, variables, used):
+        del used  # these optimizers are built on all variables, also without a gradient
+        unchecked = self._unchecked(variables)
+        if not unchecked:
+            return
+        self.build(variables)
+        refusals.check_known(unchecked, *self._known_variables())
+        self._note_checked(variables)
+
+    def _compute_inner(self, loss, var_list, grad_loss, tape):
+        if grad_loss is not None:
+            return super()._compute_inner(loss, var_list, grad_loss, tape)
+        if not callable(var_list):
+            var_list = tf.nest.flatten(var_list)
+        return self.inner_optimizer.compute_gradients(loss, var_list, tape=tape)
+
+    def aggregate_gradients(self, grads_and_vars):
+        """Return the pairs with aggregated gradients."""
+        return self.inner_optimizer.aggregate_gradients(grads_and_vars)
+
+    @property
+    def jit_compile(self):
+        """Whether the inner optimizer compiles its update with XLA; may be set."""
+        return self.inner_optimizer.jit_compile
+
+    @jit_compile.setter
+    def jit_compile(self, value):
+        self.inner_optimizer.jit_compile = value
+
+    def _decayed_lr(self, var_dtype):
+        rate = self.inner_optimizer._learning_rate
+        if callable(rate) and not isinstance(rate, tf.Variable):
+            rate = rate(self.iterations)
+        return tf.cast(rate, var_dtype)
+
+    def _create_or_restore_slot_variable(self, *args, **kwargs):
+        # TensorFlow calls this for each slot of an OptimizerV2 in a checkpoint.
+        name = type(self.inner_optimizer).__name__
+        raise ValueError(
+            "The checkpoint was written by an optimizer of TensorFlow 2.0-2.10 or of "
+            f"tf_keras.optimizers.legacy, but is restored into one of the newer kind, "
+            f"{name}. Restore it by tf_lso.checkpoints.restore(path, model=model, "
+            "optimizer=optimizer), or wrap the older kind: "
+            f"tf_keras.optimizers.legacy.{name}."
+        )
+
+    def _known_variables(self):
+        # No public name tells which variables an optimizer was built for.
+        return self.inner_optimizer._index_dict, self.inner_optimizer._var_key
+
+    def _new_slot(self, var, slot_name, initializer):
+        initializer = tf_keras.initializers.get(initializer)
+        return self.inner_optimizer.add_variable_from_reference(
+            var, slot_name, initial_value=initializer(var.shape, var.dtype)
+        )

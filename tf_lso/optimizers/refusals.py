@@ -1,0 +1,170 @@
+"""What a step refuses, and what the messages say. `arguments` does it for constructors."""
+
+import tensorflow as tf
+
+from tf_lso.optimizers import variables as variables_lib
+
+_SUPPORTED = (
+    tf.distribute.OneDeviceStrategy,
+    tf.distribute.MirroredStrategy,
+    tf.distribute.MultiWorkerMirroredStrategy,
+    tf.distribute.experimental.MultiWorkerMirroredStrategy,
+    tf.compat.v1.distribute.OneDeviceStrategy,
+    tf.compat.v1.distribute.MirroredStrategy,
+    tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy,
+)
+
+
+def as_list(name, iterable):
+    """Return a list of `iterable`, or raise TypeError naming the argument."""
+    try:
+        return list(iterable)
+    except TypeError as error:
+        raise TypeError(
+            f"{name!r} must be an iterable, but got: {iterable!r}."
+        ) from error
+
+
+def unzip(grads_and_vars):
+    """Return the lists of gradients and variables of an iterable of pairs.
+
+    Raises:
+      ValueError: if an element is no pair.
+    """
+    pairs = as_list("grads_and_vars", grads_and_vars)
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(
+                "'grads_and_vars' must hold (gradient, variable) pairs, but got the "
+                f"element {pair!r}. Pass `zip(gradients, variables)`."
+            )
+    return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
+
+
+def check_strategy():
+    """Raise ValueError under a strategy that loss scaling cannot serve.
+
+    Strategies are supported if they have one replica, or if each replica has a copy of
+    each variable.
+    """
+    strategy = tf.distribute.get_strategy()
+    if tf.distribute.has_strategy() and not isinstance(strategy, _SUPPORTED):
+        raise ValueError(
+            "Loss scaling is not supported with the tf.distribute.Strategy: "
+            f"{type(strategy).__name__}. Use tf.distribute.MirroredStrategy on one "
+            "machine or tf.distribute.MultiWorkerMirroredStrategy on several; with "
+            "bfloat16, which needs no loss scaling, leave the optimizer unwrapped."
+        )
+
+
+def check_context():
+    """Raise ValueError where no step can be: across replicas, or by the strategy."""
+    if tf.distribute.in_cross_replica_context():
+        raise ValueError(
+            "apply_gradients() must be called in a replica context. Call it in a "
+            "function that `tf.distribute.Strategy.run` runs."
+        )
+    check_strategy()
+
+
+def check_gradients(gradients):
+    """Raise TypeError unless all are tensors, slices, numbers or None."""
+    for gradient in gradients:
+        if isinstance(gradient, (list, tuple, dict, str, bytes)):
+            raise TypeError(
+                "Gradients must be tensors, tf.IndexedSlices or None, but got "
+                f"{gradient!r} of type {type(gradient).__name__} in 'grads'. Pass one "
+                "flat list, for instance tf.nest.flatten(gradients)."
+            )
+
+
+def check_any(gradients, variables):
+    """Raise ValueError if no variable has a gradient."""
+    if all(gradient is None for gradient in gradients):
+        raise ValueError(
+            "No gradients provided for any variable: "
+            f"{[variables_lib.name_of(v) for v in variables]}. The loss does not depend on "
+            "them, or was computed outside the GradientTape."
+        )
+
+
+def check_tape(loss, tape):
+    """Raise ValueError if the loss is a tensor that no tape has recorded."""
+    if not callable(loss) and tape is None:
+        raise ValueError(
+            "`tape` is required when a tensor is passed as the loss: pass the "
+            f"tf.GradientTape that recorded it, or a callable. Got loss={loss!r}."
+        )
+
+
+def check_variables(variables):
+    """Raise unless all are variables that belong to the strategy in scope.
+
+    Raises:
+      TypeError: if one is no variable.
+      ValueError: if one belongs to another strategy.
+    """
+    for variable in variables:
+        if not isinstance(
+            variables_lib.raw(variable), (tf.Variable, tf.distribute.DistributedValues)
+        ):
+            raise TypeError(
+                "Gradients can only be applied to variables, but got "
+                f"{variable!r} of type {type(variable).__name__}."
+            )
+    strays = variables_lib.outside_scope(variables)
+    if strays:
+        raise ValueError(
+            f"The variables {strays} were created outside the scope of the strategy "
+            f"{type(tf.distribute.get_strategy()).__name__}, so replicas cannot hold "
+            "copies of them. Create the model in `with strategy.scope():`."
+        )
+
+
+def check_own_variables(variables):
+    """Raise ValueError if a strategy would update slots once for each replica."""
+    strays = variables_lib.outside_scope(variables)
+    if strays:
+        raise ValueError(
+            f"The optimizer's variables {strays} were created outside the scope of the "
+            "strategy, so every replica would update them. Build the optimizer in "
+            "`with strategy.scope():`, or let the first step build it."
+        )
+
+
+def check_known(variables, known, key):
+    """Raise ValueError if the optimizer was not built for one of the variables.
+
+    Args:
+      variables: list of model variables.
+      known: what contains the keys of those that it was built for.
+      key: function, model variable -> its key.
+    """
+    unknown = [variables_lib.name_of(v) for v in variables if key(v) not in known]
+    if unknown:
+        raise ValueError(
+            f"Unknown variables: {unknown}. The optimizer was built for other variables; "
+            "make a new one for these."
+        )
+
+
+def check_replicas(optimizer):
+    """Raise ValueError for what Keras 3 itself cannot do with several replicas."""
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if optimizer.gradient_accumulation_steps and replicas > 1:
+        raise ValueError(
+            "gradient_accumulation_steps="
+            f"{optimizer.gradient_accumulation_steps} of the inner optimizer does not "
+            f"work under a strategy of {replicas} replicas, in Keras 3 itself. "
+            "Accumulate in the training loop: add up the unscaled gradients of the "
+            "micro-batches in variables made in strategy.scope(), and call "
+            "apply_gradients() with them after the last one; "
+            "compat_docs/distribution.md has the program."
+        )
+    if optimizer.use_ema and optimizer.ema_overwrite_frequency and replicas > 1:
+        raise ValueError(
+            f"ema_overwrite_frequency={optimizer.ema_overwrite_frequency} of the inner "
+            f"optimizer does not work under a strategy of {replicas} replicas, in "
+            "Keras 3 itself. Set it to None, and call finalize_variable_values() in "
+            "`with strategy.scope():` when the averages are wanted."
+        )

@@ -1,0 +1,123 @@
+"""Variables of all families: their names, values, copies and strategies."""
+
+import contextlib
+import sys
+import threading
+
+import numpy as np
+import tensorflow as tf
+
+# Held while optimizer variables are made: two threads may run the first step at once.
+building = threading.RLock()
+
+
+class CallableList(list):
+    """A list that may also be called, as `variables()` was in TensorFlow 2.0-2.10."""
+
+    def __call__(self):
+        """Return the list itself."""
+        return self
+
+
+def in_graph_of_tensorflow_1():
+    """Whether a graph of TensorFlow 1 is being built, rather than a function."""
+    if tf.executing_eagerly():
+        return False
+    return not tf.compat.v1.get_default_graph().building_function
+
+
+def called(variables):
+    """Return `variables`, which is a method in some families, as a list."""
+    return variables() if callable(variables) else variables
+
+
+def raw(variable):
+    """Return the TensorFlow variable of a Keras 3 variable; other variables as is."""
+    value = getattr(variable, "value", None)
+    return variable if value is None or callable(value) else value
+
+
+def numpy(variable):
+    """Return the value of any variable on the first local replica, an array."""
+    variable = copies(variable)[0]
+    if in_graph_of_tensorflow_1():
+        return _session_of_keras().get_value(variable)
+    return variable.numpy()
+
+
+def _session_of_keras():
+    """Return what reads and sets variables in sessions; only tf_keras has them."""
+    return sys.modules["tf_keras"].backend
+
+
+def copies(variable):
+    """Return the TensorFlow variables behind a variable, one for each local replica."""
+    variable = raw(variable)
+    if isinstance(variable, tf.distribute.DistributedValues):
+        return list(variable.values)
+    return [variable]
+
+
+def name_of(variable):
+    """Return what messages call `variable`: its path, its name, or its repr."""
+    return (
+        getattr(variable, "path", None)
+        or getattr(variable, "name", None)
+        or repr(variable)
+    )
+
+
+def _array_for(variable, array):
+    array = np.asarray(array)
+    if array.dtype.kind in "OSU":  # objects and texts
+        raise TypeError(
+            f"The array for {name_of(variable)} in 'weights' must hold numbers, but got "
+            f"{array!r}."
+        )
+    if array.shape != tuple(variable.shape):
+        raise ValueError(
+            f"The array for {name_of(variable)} in 'weights' has the shape {array.shape}, "
+            f"but needs {tuple(variable.shape)}."
+        )
+    return array
+
+
+def assign_all(variables, arrays):
+    """Assign each array to the variable at its place. If one does not fit, assign none.
+
+    Raises:
+      TypeError: if an array holds no numbers.
+      ValueError: if its shape is another.
+    """
+    arrays = [_array_for(v, array) for v, array in zip(variables, arrays)]
+    # One by one: this also works in the thread of a replica.
+    pairs = [(c, array) for v, array in zip(variables, arrays) for c in copies(v)]
+    if in_graph_of_tensorflow_1():
+        _session_of_keras().batch_set_value(pairs)
+        return
+    for copy, array in pairs:
+        copy.assign(tf.cast(array, copy.dtype))
+
+
+def outside_scope(variables):
+    """Return the names of variables that do not belong to the strategy in scope."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return []
+    created_in_scope = tf.distribute.get_strategy().extended.variable_created_in_scope
+    return [name_of(v) for v in variables if not created_in_scope(raw(v))]
+
+
+def strategy_of(variables):
+    """Return the strategy under which model variables were created."""
+    for variable in variables:
+        strategy = getattr(raw(variable), "distribute_strategy", None)
+        if strategy is not None:
+            return strategy
+    return tf.distribute.get_strategy()
+
+
+def scope_of(strategy):
+    """Return the strategy's scope, or a null context if it is entered already."""
+    if strategy is tf.distribute.get_strategy():
+        return contextlib.nullcontext()
+    return strategy.scope()

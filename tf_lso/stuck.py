@@ -1,0 +1,93 @@
+"""Whether a run is lost: the scale is at its minimum, and every step is skipped."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tf_lso.optimizers import loss_scale_optimizer
+
+_MOST = 5  # variables that a message names
+
+
+def require_own(optimizer: Any, caller: str) -> Any:
+    """Return `optimizer` if it is a `tf_lso.LossScaleOptimizer`; else raise TypeError.
+
+    Args:
+      optimizer: any object.
+      caller: str, what asks for it, for the message.
+    """
+    if isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer):
+        return optimizer
+    raise TypeError(
+        f"{caller} needs an optimizer that scales the loss, a "
+        f"tf_lso.LossScaleOptimizer, but got {optimizer!r}. Wrap it: "
+        "tf_lso.LossScaleOptimizer(optimizer); where Keras has wrapped it already, give "
+        "compile() the wrapped one."
+    )
+
+
+def check_patience(patience: int) -> int:
+    """Return `patience` if it is a positive whole number; else raise an error."""
+    if isinstance(patience, bool) or not isinstance(patience, int):
+        raise TypeError(f"'patience' must be an int, but got: {patience!r}.")
+    if patience < 1:
+        raise ValueError(f"'patience' must be at least 1, but got: {patience!r}.")
+    return patience
+
+
+def message(optimizer: Any, steps: int) -> str:
+    """Return what to tell of an optimizer whose last `steps` steps changed nothing."""
+    found = optimizer.last_overflow
+    names = ", ".join(f"{item.variable} ({item.kind})" for item in found[:_MOST])
+    more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
+    if any("nan" in item.kind for item in found):
+        advice = (
+            "At this scale NaN most likely comes from the model or the data: look for it in "
+            "the inputs, the loss and the weights."
+        )
+    else:
+        advice = (
+            "The gradients are infinite even at this scale: lower the learning rate, "
+            "look for a layer that overflows float16, or set `min_scale` lower."
+        )
+    return (
+        f"The last {steps} steps were all skipped with the loss scale at its minimum, "
+        f"{float(optimizer.loss_scale):g}. The run is lost: nothing will change any more. "
+        f"Not finite are the gradients of: {names}{more}. {advice} "
+        "tf_lso.debugging.explain() finds the layer."
+    )
+
+
+def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
+    """Raise an error if no step was applied for long, at the smallest loss scale.
+
+    Call it in eager code of a training loop, for instance every hundred steps. It waits
+    for the device, since it reads a number from it.
+
+    Args:
+      optimizer: `tf_lso.LossScaleOptimizer`.
+      patience: int, the steps in a row that may be skipped at the smallest scale.
+
+    Raises:
+      TypeError: if `optimizer` is no `tf_lso.LossScaleOptimizer`, or `patience` no int.
+      ValueError: if `patience` is less than 1.
+      RuntimeError: if the last `patience` steps were skipped with the scale at its
+        minimum. The message names the variables, and says what to do. Also in a
+        `tf.function`, which cannot raise it.
+
+    Example:
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+    >>> tf_lso.raise_if_stuck(opt, patience=100)
+    """
+    require_own(optimizer, "raise_if_stuck()")
+    check_patience(patience)
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            "raise_if_stuck() must be called in eager code: after the tf.function that "
+            "takes the step has returned."
+        )
+    steps = int(optimizer.loss_scale_state.stuck_steps())
+    if steps >= patience:
+        raise RuntimeError(message(optimizer, steps))

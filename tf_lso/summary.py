@@ -1,0 +1,41 @@
+"""Write the loss scale for TensorBoard, from training loops of your own."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tf_lso import stuck
+from tf_lso.scaling import replica
+
+
+def loss_scale(optimizer: Any, step: Any = None) -> None:
+    """Write the scalars `loss_scale` and `skipped_steps` into the default writer.
+
+    Works in eager code and in a `tf.function`. Of several replicas the first writes.
+    Without a default writer nothing is written, as with `tf.summary.scalar`. XLA cannot
+    write summaries: call this outside of functions with `jit_compile=True`.
+
+    Args:
+      optimizer: `tf_lso.LossScaleOptimizer`.
+      step: int64 scalar of the horizontal axis. Defaults to the optimizer's
+        `iterations`.
+
+    Raises:
+      TypeError: if `optimizer` is no `tf_lso.LossScaleOptimizer`.
+
+    Example:
+    >>> import tempfile
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+    >>> with tf.summary.create_file_writer(tempfile.mkdtemp()).as_default():
+    ...     for step in range(3):
+    ...         tf_lso.summary.loss_scale(opt, step)
+    """
+    stuck.require_own(optimizer, "tf_lso.summary.loss_scale()")
+    if not replica.is_first_here():
+        return
+    step = optimizer.iterations if step is None else step
+    step = tf.cast(tf.convert_to_tensor(step), tf.int64)
+    tf.summary.scalar("loss_scale", optimizer.loss_scale, step)
+    tf.summary.scalar("skipped_steps", optimizer.skipped_steps, step)

@@ -1,0 +1,189 @@
+"""The private names of TensorFlow that tf_lso uses, each in this file alone.
+
+No public name does the same; each function says why. A name is looked up when it is
+needed, so a TensorFlow that has moved it can still import tf_lso. tests/test_tf_private.py
+fails when a name has moved or no longer does what is said here.
+"""
+
+import functools
+import importlib
+from typing import Any
+
+
+@functools.cache
+def _find(module, path):
+    """Return what a private name stands for.
+
+    Args:
+      module: str, the module to import.
+      path: str, the dotted path of the name in it.
+
+    Raises:
+      ImportError: if this TensorFlow does not have it.
+    """
+    try:
+        return functools.reduce(
+            getattr, path.split("."), importlib.import_module(module)
+        )
+    except (ImportError, AttributeError) as error:
+        version = importlib.import_module("tensorflow").__version__
+        raise ImportError(
+            f"TensorFlow {version} has no {module}.{path}, which tf_lso uses in "
+            f"{__file__}. Install a version of TensorFlow that tf_lso supports."
+        ) from error
+
+
+# --- What is being traced or recorded.
+
+
+def in_xla(graph):
+    """Return whether XLA compiles a graph (`jit_compile=True`).
+
+    No public name tells of the graph at hand, and XLA cannot print or assert.
+    """
+    module = "tensorflow.python.ops.control_flow_util"
+    return _find(module, "GraphOrParentsInXlaContext")(graph)
+
+
+def is_recording():
+    """Return whether a tape or a forward accumulator may record operations.
+
+    No public name tells, and these must see each operation.
+    """
+    return _find("tensorflow.python.eager.record", "could_possibly_record")()
+
+
+def graph_around(graph):
+    """Return the graph that a branch, a loop's body or a function is traced in, or None.
+
+    The public `tf.Graph` does not have it.
+    """
+    return getattr(graph, "outer_graph", None)
+
+
+def is_complete(graph):
+    """Return whether the function of a graph was traced to its end.
+
+    The graph of a function that failed keeps no operations that must run. So this holds
+    only for functions that have such operations. The public `tf.Graph` does not list them.
+    """
+    return bool(getattr(graph, "control_outputs", True))
+
+
+def op_callbacks():
+    """Return the module that lets a function see each eager operation.
+
+    The public `tf.debugging.enable_check_numerics`, which uses it, raises.
+    """
+    return importlib.import_module("tensorflow.python.framework.op_callbacks")
+
+
+def eager_context():
+    """Return the object that holds the seeds of eager operations: `_seed` and `_rng`.
+
+    The public `tf.random.set_seed` also forgets what the operations have counted.
+    """
+    return _find("tensorflow.python.eager.context", "context")()
+
+
+def generators():
+    """Return the module whose `global_generator` is the one of `tf.random`, or None.
+
+    The public `tf.random.get_global_generator` makes one where there is none.
+    """
+    return importlib.import_module("tensorflow.python.ops.stateful_random_ops")
+
+
+# --- Replicas and mixed precision.
+
+
+def needs_no_merge_call():
+    """Return whether the strategy at hand updates variables without `merge_call`.
+
+    So do no strategy and MultiWorkerMirroredStrategy, but not MirroredStrategy. No public
+    name tells. Keras asks this too.
+    """
+    name = "__internal__.distribute.strategy_supports_no_merge_call"
+    return _find("tensorflow", name)()
+
+
+def graph_rewrite_is_on():
+    """Return whether `enable_mixed_precision_graph_rewrite` was called.
+
+    There are public names to switch the rewrite on and off, but none to ask.
+    """
+    name = "__internal__.train.is_mixed_precision_graph_rewrite_enabled"
+    return _find("tensorflow", name)()
+
+
+def wrapped_module(module: Any) -> Any:
+    """Return the module that a module of tf.compat.v1 wraps, or None if it wraps none.
+
+    Such a wrapper keeps copies of attributes, which no public name updates.
+    """
+    return vars(module).get("_tfmw_wrapped_module")
+
+
+# --- Checkpoints. The public classes take the names of dependencies from attributes;
+# checkpoints of TensorFlow 2.0-2.15 have names of their own.
+
+
+def trackable():
+    """Return the base class of all that a checkpoint may hold."""
+    return _find("tensorflow", "__internal__.tracking.Trackable")
+
+
+def delegating_trackable():
+    """Return the base class of an object that a checkpoint holds as another one."""
+    return _find("tensorflow", "__internal__.tracking.DelegatingTrackableMixin")
+
+
+def track(owner, child, name, overwrite=False):
+    """Make `child` the dependency of `owner` with this name in checkpoints."""
+    owner._track_trackable(child, name, overwrite=overwrite)
+
+
+def children(owner, save_type="checkpoint", **kwargs):
+    """Return the dependencies of an object by their names, a dict."""
+    return owner._trackable_children(save_type, **kwargs)
+
+
+def child(owner, name, known=None):
+    """Return the dependency of an object with this name, or None."""
+    # TensorFlow 2.12 takes the name alone.
+    return owner._lookup_dependency(name, *([] if known is None else [known]))
+
+
+def deferred(owner):
+    """Return the values that wait for dependencies an object will have, a dict."""
+    return owner._deferred_dependencies
+
+
+class Dependencies:
+    """Lets a class say what checkpoints hold of it, by methods of our own names.
+
+    TensorFlow calls its private methods. A class that overrides one of ours stands before
+    the class of TensorFlow or Keras in the order of bases.
+    """
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        return self._dependencies(save_type, **kwargs)
+
+    def _lookup_dependency(self, name, cached_dependencies=None):
+        return self._dependency(name, cached_dependencies)
+
+    @property
+    def _deferred_dependencies(self):
+        return self._awaited_dependencies()
+
+    def _dependencies(self, save_type, **kwargs):
+        """Return the dependencies by their names, a dict; see `children`."""
+        return children(super(), save_type, **kwargs)
+
+    def _dependency(self, name, known):
+        """Return the dependency with this name, or None; see `child`."""
+        return child(super(), name, known)
+
+    def _awaited_dependencies(self):
+        """Return the values that wait for dependencies, a dict; see `deferred`."""
+        return deferred(super())
