@@ -31,7 +31,10 @@ from tests import preloaded
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", *(f"compat_docs/{p.name}" for p in ROOT.glob("compat_docs/*.md"))]
+PAGES = [
+    "README.md",
+    *(str(p.relative_to(ROOT)) for p in ROOT.glob("compat_docs/**/*.md")),
+]
 PAGES.sort()
 
 _BLOCK = re.compile(
@@ -281,7 +284,7 @@ def rows_without_a_test(text):
 
 
 def test_each_difference_names_a_test():
-    text = (ROOT / "compat_docs/differences.md").read_text(encoding="utf-8")
+    text = (ROOT / "compat_docs/reference/differences.md").read_text(encoding="utf-8")
     assert text.count("| Test |") >= 2
     assert rows_without_a_test(text) == []
 
@@ -327,7 +330,9 @@ def test_the_readme_names_the_pythons():
 
 
 def test_the_changelog_has_the_version():
-    changelog = (ROOT / "compat_docs/changelog.md").read_text(encoding="utf-8")
+    changelog = (ROOT / "compat_docs/reference/changelog.md").read_text(
+        encoding="utf-8"
+    )
     assert f"## [{_config()['metadata']['version']}]" in changelog
 
 

@@ -43,7 +43,7 @@ class Difference:
       message: pattern that tf_lso's message matches, where it raises.
       families: the optimizer families it was replayed on, all if empty.
       versions: the versions that differ, all if empty.
-      row: how the row of compat_docs/differences.md begins that tells users of it.
+      row: how the row of compat_docs/reference/differences.md begins that tells users of it.
     """
 
     section: str

@@ -10,7 +10,7 @@ _as_in = functools.partial(as_in, section="distribution")
 
 SINCE_2_8 = ("2.8.4", "2.9.3", "2.10.1", "2.11.1", "2.15.1", "2.21-tf_keras")
 
-# --- The rows of compat_docs/differences.md, by how they begin.
+# --- The rows of compat_docs/reference/differences.md, by how they begin.
 
 SKIPPED = "Skipped steps in 2.0 to 2.2"
 KEYWORD = "`experimental_aggregate_gradients` in TensorFlow 2.0 and 2.1"

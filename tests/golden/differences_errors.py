@@ -53,7 +53,7 @@ def _object(recorded, case):
 MADE = value("LossScaleOptimizer")
 
 
-# --- The rows of compat_docs/differences.md, by how they begin.
+# --- The rows of compat_docs/reference/differences.md, by how they begin.
 
 ONE_CLASS = "The name of the class"
 OBJECT = "`opt.loss_scale` of the experimental optimizer"

@@ -8,7 +8,7 @@ from tests.golden.differences import Difference, raises
 _difference = functools.partial(Difference, "extras")
 _as_in = functools.partial(as_in, section="extras")
 
-# --- The rows of compat_docs/differences.md, by how they begin.
+# --- The rows of compat_docs/reference/differences.md, by how they begin.
 
 SKIPPED = "Skipped steps in 2.0 to 2.2"
 KEYWORD = "An inner optimizer of tf_keras whose own `apply_gradients`"

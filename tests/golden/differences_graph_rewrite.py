@@ -14,7 +14,7 @@ from tests.golden.differences import (
 _difference = functools.partial(Difference, "graph_rewrite")
 _as_in = functools.partial(as_in, section="graph_rewrite")
 
-# --- The rows of compat_docs/differences.md, by how they begin.
+# --- The rows of compat_docs/reference/differences.md, by how they begin.
 
 AFTER_POLICY = "The graph rewrite after any policy was set, in TensorFlow 2.0 to 2.2"
 NEWER = "The graph rewrite with one of the newer optimizers"

@@ -107,7 +107,7 @@ _DEFAULTS = {
 _COUNTER = {"dtype": "int64", "shape": [], "v": 0}
 
 
-# --- The rows of compat_docs/differences.md, by how they begin.
+# --- The rows of compat_docs/reference/differences.md, by how they begin.
 
 EXPERIMENTAL = "The attributes of the optimizer of TensorFlow 2.0 to 2.3"
 FIRST = "The newer optimizers in TensorFlow 2.9 to 2.11"

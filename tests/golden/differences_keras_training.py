@@ -3,7 +3,7 @@
 from tests.golden.comparing import as_in
 from tests.golden.differences import Difference
 
-# How the row of compat_docs/differences.md begins.
+# How the row of compat_docs/reference/differences.md begins.
 SKIPPED = "Skipped steps in 2.0 to 2.2"
 
 DIFFERENCES = [

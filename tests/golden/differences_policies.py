@@ -17,7 +17,7 @@ _as_in = functools.partial(as_in, section="policies")
 OF_2_4_TO_2_8 = ("2.4.4", "2.8.4")
 KERAS3 = ("keras3",)
 
-# --- The rows of compat_docs/differences.md, by how they begin.
+# --- The rows of compat_docs/reference/differences.md, by how they begin.
 
 CASTS = "`Policy.should_cast_variables`"
 NAME = "The name of the policy's class"

@@ -8,7 +8,7 @@ from tests.golden.differences import Difference
 _difference = functools.partial(Difference, "warnings_logged")
 _as_in = functools.partial(as_in, section="warnings_logged")
 
-# --- The rows of compat_docs/differences.md, by how they begin.
+# --- The rows of compat_docs/reference/differences.md, by how they begin.
 
 DEPRECATED = "Warnings that a class is deprecated"
 FORGOTTEN = "The warning that something was forgotten, in TensorFlow 2.4 to 2.8"

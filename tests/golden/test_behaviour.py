@@ -1,7 +1,7 @@
 """Attributes and errors on tf_lso: every recorded case, version and family.
 
 Each is equal, or differs as an entry of the tables of differences says. Those name the
-rows of compat_docs/differences.md, which `test_differences.py` looks for.
+rows of compat_docs/reference/differences.md, which `test_differences.py` looks for.
 """
 
 import functools

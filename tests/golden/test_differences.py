@@ -1,4 +1,4 @@
-"""The differences that the replays use stand in compat_docs/differences.md, no others.
+"""The page of differences has those that the replays use, and no others.
 
 An entry of the tables that changes nothing fails `test_every_difference_is_needed`; so
 a row of the page whose difference is gone fails here.
@@ -16,7 +16,7 @@ from tests.golden import (
     test_training,
 )
 
-PAGE = Path(__file__).parents[2] / "compat_docs" / "differences.md"
+PAGE = Path(__file__).parents[2] / "compat_docs" / "reference" / "differences.md"
 
 # Rows that name one of these tests are shown by it alone.
 SHOWN_HERE = (

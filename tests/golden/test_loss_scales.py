@@ -27,7 +27,7 @@ REAL = types.SimpleNamespace(
     Fixed=tf.compat.v1.mixed_precision.FixedLossScale,
 )
 
-# Below, the rows of compat_docs/differences.md that tell why, by how they begin;
+# Below, the rows of compat_docs/reference/differences.md that tell why, by how they begin;
 # `test_differences.py` looks for them.
 NOT_POSITIVE = (
     "A scale that is 0, negative, infinite or NaN",

@@ -2,7 +2,7 @@
 
 Policies, the graph rewrite, two replicas, `compile` and batches, warnings, checkpoints.
 Each case is equal, or differs as an entry of the tables of differences says. Those name
-the rows of compat_docs/differences.md, which `test_differences.py` looks for.
+the rows of compat_docs/reference/differences.md, which `test_differences.py` looks for.
 """
 
 import pytest

@@ -115,7 +115,7 @@ def check(name, printed, code, errors):
     expected = EXPECTED[name]
     assert code == expected.get("exit", 0), errors[-4000:]
     assert printed is not None, errors[-4000:]
-    # "differs": what is other on purpose, each a row of compat_docs/differences.md.
+    # "differs": what is other on purpose, each a row of compat_docs/reference/differences.md.
     wanted = {**expected["printed"], **expected.get("differs", {})}
     if "where the rewrite computes in float16" in expected and rewrite_uses_float16():
         wanted |= expected["where the rewrite computes in float16"]

@@ -1,7 +1,7 @@
 """The old names: where they were, what became of them, and what tf_lso has instead.
 
 The mirrors' test, `install`, `tf-lso run`, `tf-lso check`, `tf-lso migrate` and
-compat_docs/api.md all use these tables. Nothing here imports TensorFlow.
+compat_docs/reference/old-names.md all use these tables. Nothing here imports TensorFlow.
 
 To get from an old dotted name to the new one, write `tf_lso` for `tf`.
 """

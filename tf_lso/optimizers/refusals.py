@@ -159,7 +159,7 @@ def check_replicas(optimizer):
             "Accumulate in the training loop: add up the unscaled gradients of the "
             "micro-batches in variables made in strategy.scope(), and call "
             "apply_gradients() with them after the last one; "
-            "compat_docs/distribution.md has the program."
+            "compat_docs/how-to/accumulate.md has the program."
         )
     if optimizer.use_ema and optimizer.ema_overwrite_frequency and replicas > 1:
         raise ValueError(

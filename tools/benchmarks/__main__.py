@@ -25,8 +25,9 @@ Measures what loss scaling adds to a training step: tf_lso beside the LossScaleO
 of Keras 3 and of tf_keras. Each mode, strategy and family has a fresh process, in which
 the candidates take turns. What is compared is the time above that of a step without loss
 scaling (bare) in the same round. Several names are given with commas. A workload may
-also be 100x256: 100 tensors of 256 values. compat_docs/performance.md says what the names
-mean, and how to read the tables.
+also be 100x256: 100 tensors of 256 values. The page
+compat_docs/explanation/performance-record.md says what the names mean, and how to read
+the tables.
 """
 _EPILOG = """\
 examples:

@@ -25,8 +25,8 @@ _COLUMNS = (
 def figures(records):
     """Merge `plan.record_of`s of each candidate, and add the figures of the table.
 
-    compat_docs/performance.md says what each is. A ratio is None where it cannot be
-    told from noise.
+    compat_docs/explanation/performance-record.md says what each is. A ratio is None where
+    it cannot be told from noise.
     """
     merged = {}
     for record in records:
