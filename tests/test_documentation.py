@@ -6,7 +6,9 @@ Marks, each an HTML comment on the line above a ```python block:
     <!-- own process, 2 workers --> the same, in each of two TensorFlow workers
     <!-- does not run today -->     the block has to fail
 
-All other blocks of a file run in its order in one process. A ```text block right after
+    <!-- file: train.py -->         a file for the ```console blocks: see consoles.py
+
+All other blocks of a page run in its order in one process. A ```text block right after
 a Python block is what that block prints, or the last line of its error. TensorFlow is
 there before the first block begins, but for the README and for workers.
 """
@@ -27,7 +29,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests import preloaded
+from tests import consoles, preloaded
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
 ROOT = Path(__file__).parents[1]
@@ -63,9 +65,11 @@ class Block(NamedTuple):
 
 
 def blocks_of(text):
-    """The Python blocks of a page, in order."""
+    """The Python blocks of a page that are run, in order."""
     blocks = []
     for match in _BLOCK.finditer(text):
+        if (match["mark"] or "").startswith("file: "):
+            continue
         line = text.count("\n", 0, match.start("code")) + 1
         blocks.append(Block(line, match["mark"], match["code"], match["output"]))
     return blocks
@@ -153,7 +157,8 @@ def test_code_is_found_with_known_marks_only():
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
         blocks = blocks_of(text)
-        assert len(blocks) == len(re.findall(r"^ *```python", text, re.MULTILINE)), page
+        found = len(blocks) + len(consoles.files_of(text))
+        assert found == len(re.findall(r"^ *```python", text, re.MULTILINE)), page
         assert {block.mark for block in blocks} <= set(_MARKS), page
 
 
@@ -185,6 +190,39 @@ def test_wrong_code_and_wrong_output_are_found(text, problem, tmp_path, capsys):
     codes = [run_process(page, number) for number in range(len(groups))]
     assert any(codes) == (problem is not None)
     assert problem is None or problem in capsys.readouterr().out
+
+
+# --- Commands.
+
+
+WITH_COMMANDS = [
+    page for page in PAGES if consoles.commands_of((ROOT / page).read_text("utf-8"))
+]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS)
+def test_commands_print_what_stands_below_them(page, tmp_path):
+    problems = consoles.problems_of((ROOT / page).read_text("utf-8"), tmp_path)
+    assert problems == [], "\n".join(problems)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_of_a_page_is_used_by_a_command(page):
+    assert consoles.unused_files((ROOT / page).read_text("utf-8")) == []
+
+
+def test_wrong_commands_and_wrong_output_are_found(tmp_path):
+    file = "<!-- file: a/b.py -->\n```python\nprint(1)\n1 / 0\n```\n"
+    right = "```console\n$ python a/b.py\n1\nZeroDivisionError: ...\n```\n"
+    wrong = "```console\n$ python a/b.py\n2\n```\n"
+    assert consoles.problems_of(file + right, tmp_path) == []
+    [problem] = consoles.problems_of(file + wrong, tmp_path)
+    assert "Got:\n    1\n    ZeroDivisionError: division by zero" in problem
+    with pytest.raises(KeyError):
+        consoles.problems_of("```console\n$ rm -r x\n```\n", tmp_path)
+    assert consoles.unused_files(file + right) == []
+    assert consoles.unused_files(file + "```console\n$ tf-lso check a\n```\n") == []
+    assert consoles.unused_files(file) == ["a/b.py"]
 
 
 # --- Links.

@@ -152,7 +152,7 @@ def test_in_blocks_of_install():
 
 def test_one_page_names_what_is_changed():
     """The old names themselves are in compat_docs/reference/old-names.md."""
-    text = (ROOT / "compat_docs" / "how-to" / "run.md").read_text()
+    text = (ROOT / "compat_docs" / "explanation" / "changes.md").read_text()
     section = text.split("## What is changed, name by name\n")[1].split("\n## ")[0]
     named = set(re.findall(r"[`.](\w+)`", section))
     (installed,) = told("""

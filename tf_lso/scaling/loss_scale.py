@@ -148,7 +148,7 @@ class FixedLossScale(LossScale):
 class DynamicLossScale(LossScale):
     """A loss scale that grows while gradients are finite and shrinks when not.
 
-    After each step:
+    After each step::
 
         if scale is not positive and finite:        # a damaged checkpoint
             scale, count = initial_loss_scale, 0

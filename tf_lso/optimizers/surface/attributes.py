@@ -130,7 +130,7 @@ class Attributes:
 
     @property
     def dynamic_counter(self) -> tf.Variable | None:
-        """Finite steps since the scale last moved: int64 variable, None if fixed."""
+        """Finite steps since the scale last moved, an int64 variable. None if fixed."""
         return getattr(self.loss_scale_state, "_num_good_steps", None)
 
     @property
@@ -142,7 +142,7 @@ class Attributes:
 
     @property
     def dynamic_growth_steps(self) -> int | None:
-        """Consecutive finite steps before the scale doubles: int, None if fixed."""
+        """Consecutive finite steps before the scale doubles, an int. None if fixed."""
         return self.loss_scale_state.increment_period if self.dynamic else None
 
     @property
@@ -208,7 +208,7 @@ class Attributes:
 
     @property
     def iterations(self) -> Any:
-        """Steps so far, skipped ones included: int64 variable; may be set."""
+        """Steps so far, skipped ones included, an int64 variable. May be set."""
         return self.inner_optimizer.iterations
 
     @iterations.setter

@@ -1,0 +1,58 @@
+"""How Sphinx builds the site from these pages: run tools/docs."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent / "_site")]
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import addresses  # noqa: E402  found by the line above
+
+import tf_lso  # noqa: E402  the checkout's own
+
+project = "tf_lso"
+author = "tf_lso contributors"
+version = release = tf_lso.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    # Ours, in the folder _site.
+    "command_help",
+    "source_links",
+]
+exclude_patterns = ["_site"]
+nitpicky = False
+
+# Anchors as GitHub makes them, so that a link serves on both.
+myst_heading_anchors = 4
+
+# The docstrings are Google's, with single backticks around code.
+default_role = "code"
+napoleon_numpy_docstring = False
+napoleon_custom_sections = ["Source"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+add_module_names = False
+
+copybutton_exclude = ".linenos, .gp, .go"
+
+html_theme = "furo"
+html_title = f"tf_lso {release}"
+html_static_path = ["_site/static"]
+html_css_files = ["site.css"]
+html_js_files = ["versions.js"]
+html_baseurl = addresses.SITE
+html_copy_source = False
+html_show_copyright = False
+html_theme_options = {
+    "source_repository": addresses.REPOSITORY,
+    "source_branch": addresses.BRANCH,
+    "source_directory": "compat_docs/",
+}
