@@ -16,7 +16,7 @@ from tf_lso import checkpoints
 
 KERASES = {"keras3": keras, "tf_keras": tf_keras}
 
-PAGE = pathlib.Path(__file__).parents[2] / "compat_docs" / "how-to" / "checkpoints.md"
+PAGE = pathlib.Path(__file__).parents[2] / "compat_docs" / "reference" / "files.md"
 
 # Beside "v2" and "new": the quick suite has these of each version.
 QUICK = re.compile("(stable|experimental)-(v2|new)-(Adam|SGD)-dynamic|bare-v2-RMSprop$")

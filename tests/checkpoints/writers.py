@@ -1,6 +1,6 @@
 """Where the program that wrote a file computed otherwise than today's optimizers.
 
-Each row is one of the table «Where the next steps differ» of compat_docs/how-to/checkpoints.md,
+Each row is one of the table «Where the next steps differ» of compat_docs/reference/files.md,
 by its name there; `test_restore.py` holds both against each other.
 """
 
