@@ -227,6 +227,19 @@ def test_wrong_commands_and_wrong_output_are_found(tmp_path):
 
 # --- Links.
 
+SITE = "https://tf-lso.readthedocs.io/en/latest/"
+
+
+def test_setup_cfg_names_the_site():
+    assert SITE in _config()["metadata"]["project_urls"]
+
+
+def test_the_readme_links_to_addresses_only():
+    """An index shows the README without the files beside it."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)\s]+)\)", _without_code(text))
+    assert [link for link in links if not link.startswith(("#", "https://"))] == []
+
 
 def _slug(heading):
     """The anchor that a heading gets."""
@@ -235,19 +248,28 @@ def _slug(heading):
 
 
 def broken_links(page, text):
-    """The relative links of a page that lead nowhere."""
+    """The links of a page into the repository or the site that lead nowhere."""
     broken = []
     for link in re.findall(r"\]\(([^)\s]+)\)", _without_code(text)):
-        if re.match(r"[a-z]+:", link):
-            continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path) if path else page
-        is_page = target.suffix == ".md" and target.is_file()
-        there = text if not path else target.read_text("utf-8") if is_page else ""
-        anchors = re.findall(r"^#+ (.*)$", there, re.MULTILINE)
-        if not target.exists() or (anchor and anchor not in map(_slug, anchors)):
+        if path.startswith(SITE):
+            name = path.removeprefix(SITE).removesuffix(".html") or "index"
+            target = ROOT / "compat_docs" / f"{name}.md"
+        elif re.match(r"[a-z]+:", path):
+            continue
+        if not target.exists() or (anchor and not _has(target, anchor)):
             broken.append(link)
     return broken
+
+
+def _has(target, anchor):
+    """Whether a page has a heading, or a Python file a name."""
+    if target.suffix == ".py":
+        return _defines(target, anchor.split("."))
+    text = target.read_text("utf-8") if target.is_file() else ""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return target.suffix == ".md" and anchor in map(_slug, headings)
 
 
 def _without_code(text):
@@ -261,8 +283,14 @@ def test_links_lead_somewhere(page):
 
 
 def test_broken_links_are_found():
-    text = "# A b\n[1](#a-b) [2](LICENSE) [3](gone.md) [4](#c) [5](https://x.org/#d)"
-    assert broken_links(ROOT / "README.md", text) == ["gone.md", "#c"]
+    page = ROOT / "compat_docs" / "start.md"
+    here = "../tests/test_documentation.py"
+    good = ["#install", "../LICENSE", "https://x.org/#d", f"{here}#Block"]
+    good += [SITE, f"{SITE}start.html#install"]
+    bad = ["gone.md", "#c", f"{here}#gone", f"{here}#Block.gone"]
+    bad += [f"{SITE}gone.html", f"{SITE}start.html#gone"]
+    text = " ".join(f"[x]({link})" for link in [*good, *bad])
+    assert broken_links(page, text) == bad
 
 
 # --- Names of files and tests.
@@ -291,6 +319,15 @@ def _defines(path, names):
     return True
 
 
+FOR_USERS = [page for page in PAGES if re.search(r"(start|how-to/.*)\.md$", page)]
+
+
+@pytest.mark.parametrize("page", FOR_USERS)
+def test_a_page_for_users_does_not_send_them_into_the_source(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert re.findall(r"\b(?:tf_lso|tests|tools)/\S+", _without_code(text)) == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_files_and_tests_that_are_named_exist(page):
     assert missing_names((ROOT / page).read_text(encoding="utf-8")) == []
@@ -304,32 +341,40 @@ def test_missing_files_and_tests_are_found():
     assert missing_names(" ".join([good, *(f"`{name}`" for name in bad)])) == bad
 
 
-def rows_without_a_test(text):
-    """The rows of tables whose last column is `Test` that name none."""
+_ROW_OF_A_DIFFERENCE = re.compile(
+    r"^\|.*\(\[test\]\(\.\./\.\./tests/.*"
+    r"\| (2\.\d+(\u20132\.\d+)?|Keras 3)(, 2\.\d+(\u20132\.\d+)?)* \|$"
+)
+
+
+def incomplete_rows(text):
+    """The rows of tables with a column `Versions` that lack a test or a version."""
     rows, in_table = [], False
     for line in text.splitlines():
         if not line.startswith("|"):
             in_table = False
-        elif line.rstrip(" |").endswith("| Test"):
+        elif line.rstrip(" |").endswith("| Versions"):
             in_table = True
         elif (
             in_table
             and set(line) - set("|-: ")
-            and not re.search(r"`tests/[^`]*\.py::[\w:]+`[^|]*\|$", line)
+            and not _ROW_OF_A_DIFFERENCE.match(line)
         ):
             rows.append(line)
     return rows
 
 
-def test_each_difference_names_a_test():
+def test_each_difference_has_a_test_and_its_versions():
     text = (ROOT / "compat_docs/reference/differences.md").read_text(encoding="utf-8")
-    assert text.count("| Test |") >= 2
-    assert rows_without_a_test(text) == []
+    assert text.count("| Versions |") >= 2
+    assert incomplete_rows(text) == []
 
 
-def test_a_difference_without_a_test_is_found():
-    table = "| What | Test |\n|---|---|\n| a | `tests/x.py::test_a` |\n| b | none |\n"
-    assert rows_without_a_test(table) == ["| b | none |"]
+def test_an_incomplete_difference_is_found():
+    good = "| a ([test](../../tests/x.py#test_a)) | 2.0\u20132.3, 2.9 |"
+    bad = ["| b | 2.0\u20132.3 |", "| c ([test](../../tests/x.py)) | never |"]
+    table = "\n".join(["| What | Versions |", "|---|---|", good, *bad, ""])
+    assert incomplete_rows(table) == bad
 
 
 # --- What the README says of the package.

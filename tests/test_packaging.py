@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[1]
-_TOOLS = ("tools/run", "tools/test", "tools/benchmark", ".ci/run")
+_TOOLS = ("tools/run", "tools/test", "tools/benchmark", "tools/docs", ".ci/run")
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,7 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
         ("tensorflow-cpu", {"tensorflow-cpu"}),
         ("tf-keras", {"tf-keras"}),
         ("benchmark", {"matplotlib", "tf-keras", "tqdm"}),
+        ("docs", {"furo", "myst-parser", "sphinx", "sphinx-copybutton"}),
         ("demo", {"matplotlib", "scikit-learn", "tensorboard", "tqdm"}),
         ("migrate", {"libcst", "tqdm"}),
         ("test", {"hypothesis", "libcst", "mypy", "pytest", "ruff"}),

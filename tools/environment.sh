@@ -78,7 +78,7 @@ make_environment() {
   rm -f "$stamp"
   # pip's own progress is of no use here, its errors are; they are not silenced.
   "$environment/bin/python" -m pip install --quiet --disable-pip-version-check \
-    --editable "$root[$distribution,tf-keras,benchmark,demo,test]" >&2 ||
+    --editable "$root[$distribution,tf-keras,benchmark,demo,docs,test]" >&2 ||
     fail "the installation failed; see pip's message above. The next call tries again."
   check_versions
   printf '%s\n' "$wanted" >"$stamp"

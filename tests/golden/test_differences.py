@@ -47,7 +47,8 @@ def rows_of(text):
     for line in text.splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) == 5:
-            rows.append((cells[0], re.findall(r"`(tests/[^`]+)`", cells[-1])))
+            tests = re.findall(r"\(\.\./\.\./(tests/[^)#]+)#([\w.]+)\)", line)
+            rows.append((cells[0], ["::".join(test) for test in tests]))
     return rows
 
 
@@ -83,10 +84,11 @@ def test_the_page_has_the_differences_of_the_replays_and_no_others():
     ],
 )
 def test_a_missing_and_a_stale_row_are_found(begins, expected):
+    shown = SHOWN_HERE[0].replace("::", "#")
     page = (
-        "| What | Legacy | tf_lso | Why | Test |\n|---|---|---|---|---|\n"
-        f"| `a` of x | 1 | 2 | 3 | `{SHOWN_HERE[0]}` |\n"
-        "| `b` | 1 | 2 | 3 | `tests/x.py::test_b` |\n"
-        "| `b` again | 1 | 2 | 3 | `tests/x.py::test_b` |\n"
+        "| What | Legacy | tf_lso | Why | Versions |\n|---|---|---|---|---|\n"
+        f"| `a` of x | 1 | 2 | 3 ([test](../../{shown})) | 2.0\u20132.15 |\n"
+        "| `b` | 1 | 2 | 3 ([test](../../tests/x.py#test_b)) | 2.1 |\n"
+        "| `b` again | 1 | 2 | 3 ([test](../../tests/x.py#test_b)) | 2.1 |\n"
     )
     assert wrong(begins, rows_of(page)) == expected

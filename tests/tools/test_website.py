@@ -1,0 +1,109 @@
+"""The site is built without a warning, and has what the pages promise."""
+
+import importlib
+import re
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import tf_lso
+from tests.processes import HANGS_AFTER
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "compat_docs" / "reference" / "tf_lso.md"
+MIRRORS = {"compat", "keras", "mixed_precision", "train"}
+
+
+def public_names():
+    """Every public name that is no old name, a list."""
+    names = []
+    for name in set(tf_lso.__all__) - MIRRORS - {"__version__"}:
+        value = getattr(tf_lso, name)
+        if not isinstance(value, type(tf_lso)):
+            names.append(f"tf_lso.{name}")
+            continue
+        own = getattr(value, "__all__", None) or [
+            n
+            for n, v in vars(value).items()
+            if not n.startswith("_") and getattr(v, "__module__", "") == value.__name__
+        ]
+        names += [f"tf_lso.{name}.{one}" for one in own]
+    return sorted(names)
+
+
+def unlisted(names, text):
+    """The names that no directive of a page shows."""
+    shown = re.findall(r"^\.\. auto\w+:: (\S+)$", text, re.MULTILINE)
+    return sorted(set(names) - set(shown))
+
+
+def test_the_reference_shows_every_public_name():
+    names = public_names()
+    assert "tf_lso.callbacks.LossScaleMonitor" in names
+    assert unlisted(names, REFERENCE.read_text(encoding="utf-8")) == []
+
+
+def test_a_name_that_is_not_shown_is_found():
+    page = ".. autoclass:: tf_lso.A\n   :members:\n"
+    assert unlisted(["tf_lso.A", "tf_lso.B"], page) == ["tf_lso.B"]
+
+
+@pytest.fixture
+def source_links(monkeypatch):
+    """The module of the site that turns links to files into addresses."""
+    monkeypatch.syspath_prepend(str(ROOT / "compat_docs" / "_site"))
+    return importlib.import_module("source_links")
+
+
+def test_links_to_files_become_addresses_with_lines(source_links):
+    here = ROOT / "compat_docs" / "reference"
+    line = source_links.line_of(Path(__file__), "public_names")
+    text = "[t](../../tests/tools/test_website.py#public_names) [p](../start.md)"
+    expected = f"/blob/main/tests/tools/test_website.py#L{line}) [p](../start.md)"
+    assert source_links.to_repository(here, text).endswith(expected)
+    assert "github.com" in source_links.to_repository(here, text)
+
+
+def build(folder):
+    """Build the site as tools/docs does; return the process."""
+    return subprocess.run(
+        [sys.executable, "-m", "tools.website", "--out", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path):
+    for module in ("furo", "myst_parser", "sphinx_copybutton"):
+        pytest.importorskip(module, reason="the extra tf-lso[docs] is not installed")
+    done = build(tmp_path / "site")
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "site/reference/tf_lso.html").read_text(encoding="utf-8")
+    for name in ("tf_lso.LossScaleOptimizer.get_scaled_loss", *public_names()):
+        assert f'id="{name}"' in page
+    page = (tmp_path / "site/reference/command-line.html").read_text(encoding="utf-8")
+    assert "usage: tf-lso run" in page
+    page = (tmp_path / "site/reference/differences.html").read_text(encoding="utf-8")
+    assert re.search(r"github\.com/.*/blob/main/tests/[\w/]+\.py#L\d+", page)
+
+
+def test_the_site_is_served(tmp_path):
+    (tmp_path / "index.html").write_text("a page")
+    code = f"from tools import website; website.serve({str(tmp_path)!r}, 0)"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        try:
+            address = server.stdout.readline().split()[0]
+            with urllib.request.urlopen(address, timeout=60) as answer:
+                assert answer.read() == b"a page"
+        finally:
+            server.terminate()
