@@ -25,10 +25,10 @@ extensions = [
     "sphinx_copybutton",
     # Ours, in the folder _site.
     "command_help",
+    "docstrings",
     "source_links",
 ]
 exclude_patterns = ["_site"]
-nitpicky = False
 
 # Anchors as GitHub makes them, so that a link serves on both.
 myst_heading_anchors = 4
@@ -39,15 +39,16 @@ napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Source"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-add_module_names = False
+# Napoleon takes what stands before a colon in "Returns:" for a type, and links it.
+nitpick_ignore_regex = [("py:class", ".*")]
 
-copybutton_exclude = ".linenos, .gp, .go"
+copybutton_exclude = ".linenos, .gp, .go"  # no prompts, no output
 
 html_theme = "furo"
 html_title = f"tf_lso {release}"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
-html_js_files = ["versions.js"]
+html_js_files = ["site.js"]
 html_baseurl = addresses.SITE
 html_copy_source = False
 html_show_copyright = False

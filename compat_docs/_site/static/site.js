@@ -1,6 +1,8 @@
-// Tables: each cell knows its column's heading, which a phone shows. Where tables have a
-// column "Versions", a choice of a version hides the rows of other versions.
+// What the theme lacks: tables that fit a phone, a choice of a version above the tables of
+// differences, and pictures that open in full size.
 "use strict";
+
+const LONG = 40; // characters: a table with a longer cell is stacked on a phone
 
 const ALL = "all versions";
 const KERAS_3 = "Keras 3";
@@ -19,7 +21,10 @@ function names(versions, chosen) {
 function label(table) {
   const heads = [...table.querySelectorAll("thead th")].map((th) => th.textContent);
   for (const row of table.querySelectorAll("tbody tr"))
-    [...row.cells].forEach((cell, i) => { cell.dataset.head = heads[i] ?? ""; });
+    [...row.cells].forEach((cell, i) => {
+      cell.dataset.head = heads[i] ?? "";
+      if (cell.textContent.length > LONG) table.classList.add("stacked");
+    });
   return heads.indexOf("Versions");
 }
 
@@ -44,11 +49,17 @@ function addChoice(tables) {
   };
   select.addEventListener("change", show);
   box.append("My program was written for ", select, count);
-  document.querySelector("#versions-choice, article h1").after(box);
+  document.querySelector("article section section").before(box);
   show();
 }
 
 document.addEventListener("DOMContentLoaded", () => {
+  for (const picture of document.querySelectorAll("article img")) {
+    const link = document.createElement("a");
+    link.href = picture.src;
+    picture.replaceWith(link);
+    link.append(picture);
+  }
   const tables = [...document.querySelectorAll("article table")].map((t) => [t, label(t)]);
   const filtered = tables.filter(([, column]) => column >= 0);
   if (filtered.length && document.title.startsWith("Differences")) addChoice(filtered);
