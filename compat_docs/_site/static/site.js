@@ -48,6 +48,8 @@ function addChoice(tables) {
     count.textContent = ` ${shown} rows`;
   };
   select.addEventListener("change", show);
+  const asked = new URLSearchParams(location.search).get("version"); // ?version=2.3
+  if (minors.includes(asked)) select.value = asked;
   box.append("My program was written for ", select, count);
   document.querySelector("article section section").before(box);
   show();
