@@ -56,6 +56,8 @@ function addChoice(tables) {
 }
 
 document.addEventListener("DOMContentLoaded", () => {
+  for (const code of document.querySelectorAll("td code"))
+    code.innerHTML = code.innerHTML.replace(/[._](?=\w)/g, "$&<wbr>");
   for (const picture of document.querySelectorAll("article img")) {
     const link = document.createElement("a");
     link.href = picture.src;
