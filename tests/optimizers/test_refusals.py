@@ -769,6 +769,29 @@ def test_accumulation_in_the_inner_optimizer_is_refused_on_replicas(mirrored2):
     assert state_of(optimizer, x) == before
 
 
+def test_overwriting_by_averages_is_refused_on_replicas(mirrored2):
+    with mirrored2.scope():
+        optimizer = wrapped("keras3", use_ema=True, ema_overwrite_frequency=2)
+        x = tf.Variable(1.0)
+    before = state_of(optimizer, x)
+    with refuses(ValueError, "ema_overwrite_frequency=2", "2 replicas", "finalize"):
+        mirrored2.run(tf.function(lambda: optimizer.apply_gradients([(G * 1, x)])))
+    assert state_of(optimizer, x) == before
+
+
+def test_averages_overwrite_the_weights_in_the_scope_instead(mirrored2):
+    """What the refusal above says to do."""
+    with mirrored2.scope():
+        optimizer = wrapped("keras3", use_ema=True, ema_momentum=0.5)
+        x = tf.Variable(1.0)
+    for _ in range(2):
+        mirrored2.run(tf.function(lambda: optimizer.apply_gradients([(G * 1, x)])))
+    last = float(x.numpy())
+    with mirrored2.scope():
+        optimizer.finalize_variable_values([x])
+    assert float(x.numpy()) != last
+
+
 # --- Attributes.
 
 
