@@ -133,13 +133,11 @@ class Mover:
         """Set all variables, for a step that does not only count."""
         skipped, stuck = in_a_row
         usable = rule_lib.is_usable(before.scale)
-        report.first_of(
-            (
-                ~usable,
-                "The loss scale was {}, which is no positive finite number (a damaged "
-                f"checkpoint?). It returns to {rule.initial_scale}.",
-                before.scale,
-            ),
+        report.warn_if(
+            ~usable,
+            "The loss scale was {}, which is no positive finite number (a damaged "
+            f"checkpoint?). It returns to {rule.initial_scale}.",
+            before.scale,
         )
         before = before._replace(skipped=skipped)
         with np.errstate(over="ignore", invalid="ignore"):
