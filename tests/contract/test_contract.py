@@ -14,12 +14,16 @@ STRATEGIES = (None, "one_device", "mirrored2")
 def _parameters():
     """The full product, of which the quick suite has one protocol each.
 
-    On one device nothing is summed, so there the families take turns too.
+    On one device nothing is summed, so there the families take turns too. They do in the
+    quick suite where two replicas run eagerly.
     """
     for strategy in STRATEGIES:
         alone = strategy == "one_device"
         core = () if alone else _core(strategy)
-        quick = _chosen(strategy, "families" if alone else "styles")
+        quick = [
+            *_chosen(strategy, "families"),
+            *(c for c in _chosen(strategy, "styles") if _is_quick(strategy, c[3])),
+        ]
         for case in _chosen(strategy, "styles" if alone else "all"):
             name, family, style, mode = case
             marks = [pytest.mark.core] if case in core else []
@@ -31,6 +35,11 @@ def _parameters():
                 id=f"{name}-{family}-{style}-{mode}-{strategy}",
                 marks=marks,
             )
+
+
+def _is_quick(strategy, mode):
+    """Whether the quick suite has each family, where it has one protocol each."""
+    return strategy is None or (strategy == "mirrored2" and mode == "function")
 
 
 def _chosen(strategy, choice):

@@ -8,13 +8,10 @@ from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
 CONTRACT = [sys.executable, "-m", "tests.contract"]
 
-# In turns: test_contract.py has the full product on two replicas.
-CHOICES = ["families", pytest.param("styles", marks=pytest.mark.slow)]
 
-
-@pytest.mark.parametrize("choice", CHOICES)
-def test_four_mirrored_replicas(choice):
-    command = [*CONTRACT, "mirrored4", "--modes", "function", "--choice", choice]
+# The families take turns: test_contract.py has the full product on two replicas.
+def test_four_mirrored_replicas():
+    command = [*CONTRACT, "mirrored4", "--modes", "function", "--choice", "families"]
     results = run_workers(command, 1, HANGS_AFTER)
     assert_succeeded(results)
     assert " cases passed, 0 cases failed" in results[0].output
@@ -43,7 +40,7 @@ def test_workers(workers, only, choice):
 @pytest.mark.slow
 @pytest.mark.multiworker
 def test_two_workers_eagerly():
-    command = [*CONTRACT, "multiworker", "--modes", "eager", "--choice", "styles"]
+    command = [*CONTRACT, "multiworker", "--modes", "eager", "--choice", "families"]
     assert_succeeded(run_workers(command, 2, HANGS_AFTER))
 
 

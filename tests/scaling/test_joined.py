@@ -21,6 +21,7 @@ TENSORS = [
     tf.fill([joined.SMALL], 10.0),
     tf.constant([11, 12]),
 ]
+MANY = TENSORS * 4  # enough of float32 and float64 to be joined, too few of int32
 
 
 def halved(values):
@@ -34,7 +35,7 @@ def test_each_tensor_gets_its_own_result(mode):
 
     if mode != "eager":
         function = tf.function(function, jit_compile=mode == "xla")
-    for tensor, result in zip(TENSORS, function(TENSORS), strict=True):
+    for tensor, result in zip(MANY, function(MANY), strict=True):
         assert result.dtype == tensor.dtype
         np.testing.assert_array_equal(result, halved(tensor), strict=True)
 
@@ -46,12 +47,12 @@ def test_one_operation_for_the_small_ones_of_a_dtype():
         calls.append((values.dtype.name, values.shape.num_elements()))
         return values
 
-    tf.function(lambda: joined.mapped(function, TENSORS))()
+    tf.function(lambda: joined.mapped(function, MANY))()
     assert sorted(calls) == [
-        ("float32", joined.SMALL + 1),
-        ("float32", joined.SMALL + 5),
-        ("float64", 3),
-        ("int32", 2),
+        *[("float32", joined.SMALL + 1)] * 4,
+        ("float32", 4 * (joined.SMALL + 5)),
+        ("float64", 12),
+        *[("int32", 2)] * 4,  # fewer than FEWEST
     ]
 
 
@@ -90,7 +91,7 @@ def test_shapes_that_are_known_in_part_stay_as_they_are():
 @pytest.mark.parametrize("bad", [None, NAN, INF, -INF])
 @pytest.mark.parametrize("position", range(len(TENSORS) - 1))
 def test_the_verdict_finds_each_number(position, bad):
-    numbers = [np.array(tensor) for tensor in TENSORS]
+    numbers = [np.array(tensor) for tensor in MANY]
     if bad is not None:
         numbers[position].reshape(-1)[-1:] = bad
     expected = all(np.isfinite(array).all() for array in numbers)
@@ -99,7 +100,7 @@ def test_the_verdict_finds_each_number(position, bad):
 
 
 def test_unscales_each(family):
-    gradients = [tensor for tensor in TENSORS if not tensor.dtype.is_integer]
+    gradients = [tensor for tensor in MANY if not tensor.dtype.is_integer]
     unscaled = tf.function(gradients_lib.unscale_gradients)(gradients, tf.constant(3.0))
     for gradient, result in zip(gradients, unscaled, strict=True):
         expected = gradient / tf.constant(3.0, gradient.dtype)

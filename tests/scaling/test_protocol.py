@@ -686,11 +686,15 @@ def test_random_programs_are_right_or_refused(family, seed):
     assert mixed_programs.run(family, seed) in ("right", "refused")
 
 
+_PROGRAMS = 300
+
+
 @pytest.mark.slow
-def test_a_thousand_random_programs_are_right_or_refused():
+def test_hundreds_of_random_programs_are_right_or_refused():
     families = list(FAMILIES)
     counts = collections.Counter(
-        mixed_programs.run(families[seed % 3], seed) for seed in range(1000, 2000)
+        mixed_programs.run(families[seed % len(families)], seed)
+        for seed in range(1000, 1000 + _PROGRAMS)
     )
-    assert counts.total() == 1000
-    assert counts["right"] > 600
+    assert counts.total() == _PROGRAMS
+    assert counts["right"] > 0.6 * _PROGRAMS

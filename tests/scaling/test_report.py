@@ -64,36 +64,21 @@ class TestInXla:
 YES, NO = tf.constant(True), tf.constant(False)
 
 
-class TestFirstOf:
+class TestWarnIf:
     def test_logs_in_eager_mode(self, warnings):
-        report.first_of((YES, "scale {} of {}", tf.constant(2), tf.constant(3)))
+        report.warn_if(YES, "scale {} of {}", tf.constant(2), tf.constant(3))
         assert [record.getMessage() for record in warnings.records] == ["scale 2 of 3"]
 
-    def test_is_silent_where_no_condition_holds(self, warnings, capfd):
-        nothing = [(NO, "nothing {}", tf.constant(2)), (NO, "nothing")]
-        report.first_of(*nothing)
-        tf.function(lambda: report.first_of(*nothing))()
+    def test_is_silent_where_the_condition_does_not_hold(self, warnings, capfd):
+        report.warn_if(NO, "nothing {}", tf.constant(2))
+        tf.function(lambda: report.warn_if(NO, "nothing"))()
         assert not warnings.records
         assert "nothing" not in capfd.readouterr().err
-
-    @pytest.mark.parametrize(
-        "conditions, said",
-        [((YES, YES), "first"), ((YES, NO), "first"), ((NO, YES), "second")],
-    )
-    def test_says_only_the_first_that_holds(self, conditions, said, warnings, capfd):
-        def tell():
-            report.first_of(*zip(conditions, ("first", "second")))
-
-        tell()
-        assert [record.getMessage() for record in warnings.records] == [said]
-        tf.function(tell)()
-        lines = capfd.readouterr().err.splitlines()
-        assert [line for line in lines if line in ("first", "second")] == [said]
 
     def test_prints_at_each_run_of_a_graph(self, capfd):
         @tf.function
         def step(x):
-            report.first_of((x > 1, "large: {}", x))
+            report.warn_if(x > 1, "large: {}", x)
 
         for value in (1.0, 2.0, 3.0):
             step(tf.constant(value))
@@ -105,7 +90,7 @@ class TestFirstOf:
     def test_compiles_with_xla(self):
         @tf.function(jit_compile=True)
         def step(x):
-            report.first_of((x > 1, "large: {}", x))
+            report.warn_if(x > 1, "large: {}", x)
             return x
 
         assert float(step(tf.constant(2.0))) == 2.0

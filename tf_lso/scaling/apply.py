@@ -65,7 +65,9 @@ def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
         update, should_apply = verdict(gradients)
         if isinstance(should_apply, numbers.Integral):  # also a bool
             return _result(update, apply_branch() if should_apply else skip_branch())
-        applied = branches.either(should_apply, apply_branch, skip_branch, of=gradients)
+        applied = branches.either(
+            should_apply, apply_branch, branches.seldom(skip_branch), of=gradients
+        )
         return _result(update, applied)
 
     def apply_here(gradients):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_lso.scaling import apply as apply_lib
 from tf_lso.scaling import arguments, report
 from tf_lso.scaling import rule as rule_lib
+from tf_lso.scaling.fast import branches
 
 
 def _where(condition, if_true, if_false):
@@ -116,8 +117,14 @@ class Mover:
         moved = tf.cond(
             rule_lib.only_counts(self._rule, before, finite),
             count_on,
-            lambda: self._move(
-                before, tf.unstack(or_zero(self.in_a_row)), finite, self._rule, _where
+            branches.seldom(
+                lambda: self._move(
+                    before,
+                    tf.unstack(or_zero(self.in_a_row)),
+                    finite,
+                    self._rule,
+                    _where,
+                )
             ),
         )
         return moved.op, finite
@@ -126,13 +133,11 @@ class Mover:
         """Set all variables, for a step that does not only count."""
         skipped, stuck = in_a_row
         usable = rule_lib.is_usable(before.scale)
-        report.first_of(
-            (
-                ~usable,
-                "The loss scale was {}, which is no positive finite number (a damaged "
-                f"checkpoint?). It returns to {rule.initial_scale}.",
-                before.scale,
-            ),
+        report.warn_if(
+            ~usable,
+            "The loss scale was {}, which is no positive finite number (a damaged "
+            f"checkpoint?). It returns to {rule.initial_scale}.",
+            before.scale,
         )
         before = before._replace(skipped=skipped)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -77,7 +77,10 @@ def all_finite(gradients, summed=False):
         return _all(_exact(tensors))
     proved = _all(_proof(tensors))
     return branches.either(
-        proved, lambda: tf.constant(True), lambda: _all(_exact(tensors)), of=tensors
+        proved,
+        lambda: tf.constant(True),
+        branches.seldom(lambda: _all(_exact(tensors))),
+        of=tensors,
     )
 
 
@@ -99,7 +102,9 @@ def unscaled_are_finite(tensors, scale):
         return exact()
     # A finite number divided by 1 or more stays finite.
     proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
-    return branches.either(proved, lambda: tf.constant(True), exact, of=tensors)
+    return branches.either(
+        proved, lambda: tf.constant(True), branches.seldom(exact), of=tensors
+    )
 
 
 def _nonfinite_flag(gradients):

@@ -23,30 +23,25 @@ def _filled(text, values):
     return tf.strings.join([first, *(x for pair in zip(values, parts) for x in pair)])
 
 
-def first_of(*reports):
-    """Report the first of `reports` whose condition holds when the step runs.
+def warn_if(condition, text, *values):
+    """Warn when a step runs in which `condition` holds.
 
     Eager steps log a warning. Traced steps print to standard error, unless TensorFlow's
     logger hides warnings when they are traced. Steps compiled by XLA cannot print. Call
     this in a branch that is rarely taken.
 
     Args:
-      *reports: tuples of a scalar bool tensor, the text with a `{}` for each value, and
-        the values, scalar tensors.
+      condition: scalar bool tensor.
+      text: what to say, with a `{}` for each value.
+      *values: scalar tensors.
     """
     if tf.executing_eagerly():
-        for condition, text, *values in reports:
-            if condition:
-                log.logger().warning(
-                    text.format(*[np.asarray(value)[()] for value in values])
-                )
-                return
+        if condition:
+            values = [np.asarray(value)[()] for value in values]
+            log.logger().warning(text.format(*values))
     elif not in_xla() and log.warns():
-        said = ""
-        for condition, text, *values in reversed(reports):
-            line = _filled(text + "\n", values)
-            said = tf.where(condition, line, said)
         # Printing "" prints nothing. A conditional would take more memory per trace.
+        said = tf.where(condition, _filled(text + "\n", values), "")
         tf.print(said, output_stream=sys.stderr, end="")
 
 

@@ -105,15 +105,13 @@ def _said(paths, kinds):
 
 def _warn_if_stuck(loss_scale, paths, kinds):
     times = loss_scale.stuck_steps()
-    report.first_of(
+    report.warn_if(
         # At 1, 10, 100, ... so that a lost run does not fill the log.
-        (
-            tf.reduce_any(tf.equal(times, [10**power for power in range(19)])),
-            _STUCK,
-            loss_scale(),
-            times,
-            _said(paths, kinds),
-        )
+        tf.reduce_any(tf.equal(times, [10**power for power in range(19)])),
+        _STUCK,
+        loss_scale(),
+        times,
+        _said(paths, kinds),
     )
 
 

@@ -31,3 +31,22 @@ def either(condition, true_fn, false_fn, of):
     if report.in_xla() and all(map(_shape_is_known, of)):
         return tf.switch_case(tf.cast(condition, tf.int32), [false_fn, true_fn])
     return tf.cond(condition, true_fn, false_fn)
+
+
+def seldom(branch):
+    """Return `branch` as a function of its own, for a branch that seldom runs.
+
+    TensorFlow joins the operations of both branches into the graph around them, and
+    passes over those of the other branch one by one. A function that it must not join
+    is one operation.
+
+    Args:
+      branch: callable without arguments that returns tensors.
+    """
+    if tf.executing_eagerly() or report.in_xla():
+        return branch
+    if not tf.compat.v1.get_default_graph().building_function:
+        return branch
+    return tf.function(
+        branch, autograph=False, experimental_attributes={"_noinline": True}
+    )

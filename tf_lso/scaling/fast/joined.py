@@ -9,10 +9,11 @@ import tensorflow as tf
 from tf_lso.scaling import report
 
 SMALL = 4096  # copying so few numbers takes less time than it saves
+FEWEST = 8  # joining fewer tensors takes more operations than it saves
 
 
 def _groups(tensors):
-    """Return lists of positions: small tensors of one dtype together, others alone."""
+    """Return lists of positions: many small tensors of one dtype together, others alone."""
     groups = {}
     for position, tensor in enumerate(tensors):
         size = tensor.shape.num_elements()
@@ -20,7 +21,11 @@ def _groups(tensors):
         # The name, since a dtype equals its number, which may also be a position.
         key = tensor.dtype.name if small else position
         groups.setdefault(key, []).append(position)
-    return groups.values()
+    return [
+        part
+        for group in groups.values()
+        for part in ([group] if len(group) >= FEWEST else [[i] for i in group])
+    ]
 
 
 def _flat(tensors):

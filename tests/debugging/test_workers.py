@@ -1,0 +1,75 @@
+"""What tells of the loss scale changes no training on two real workers."""
+
+import sys
+
+import pytest
+
+from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
+
+# Each family trains twice in the same processes, the second time while all that tells of
+# the loss scale is used. The first worker alone has a NaN, in the third step.
+PROGRAM = """
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+import keras, sys, tempfile
+import numpy as np
+import tf_keras
+import tf_lso
+from tests.families import FAMILIES
+KERAS = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
+
+def train(family, told):
+    keras.utils.set_random_seed(1)
+    layers = KERAS[family].layers
+    with strategy.scope():
+        model = KERAS[family].Sequential([
+            layers.Input((3,)), layers.Dense(4, dtype="mixed_float16"),
+            layers.Dense(1)])
+        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.1))
+        optimizer.build(model.trainable_variables) if family != "legacy" else None
+
+    @tf.function
+    def step(x):
+        def replica_step(x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(model(x) ** 2)
+                scaled = optimizer.get_scaled_loss(loss)
+            weights = model.trainable_variables
+            gradients = optimizer.get_unscaled_gradients(tape.gradient(scaled, weights))
+            optimizer.apply_gradients(zip(gradients, weights))
+            return optimizer.skipped_steps if told else 0
+        return strategy.run(replica_step, args=(x,))
+
+    for number in range(6):
+        def batch(context, number=number):
+            bad = number == 2 and context.replica_id_in_sync_group == 0
+            values = np.random.RandomState(number).rand(2, 3).astype("float32")
+            return tf.constant(values * (np.nan if bad else 1))
+        step(strategy.experimental_distribute_values_from_function(batch))
+        if told:
+            assert int(optimizer.skipped_steps) == (number >= 2)
+            assert bool(optimizer.last_step_skipped) == (number == 2)
+            overflows = optimizer.last_overflow
+            assert {o.kind for o in overflows} == ({"nan"} if number >= 2 else set())
+            tf_lso.raise_if_stuck(optimizer)
+            with tf.summary.create_file_writer(tempfile.mkdtemp()).as_default():
+                tf_lso.summary.loss_scale(optimizer, number)
+            if family == "keras3":
+                x, y = np.ones((2, 3), "float32"), np.ones((2, 1), "float32")
+                tf_lso.debugging.explain(model, x, y, loss="mse", optimizer=optimizer)
+    assert optimizer.iterations == 6
+    return [w.tobytes() for w in model.get_weights()]
+
+for family in FAMILIES:
+    print(family, train(family, False) == train(family, True), flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.multiworker
+def test_training_is_bit_for_bit_the_same():
+    results = run_workers([sys.executable, "-c", PROGRAM], 2, HANGS_AFTER)
+    assert_succeeded(results)
+    for result in results:
+        for family in ("keras3", "legacy", "new"):
+            assert f"{family} True" in result.output
