@@ -168,7 +168,9 @@ def published(tmp_path_factory):
 
 def run(*command, **options):
     """Run a command, without the checkout on its path; return what it wrote, or fail."""
-    options.setdefault("env", {k: v for k, v in os.environ.items() if k != "PYTHONPATH"})
+    options.setdefault(
+        "env", {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    )
     done = subprocess.run(
         list(map(str, command)),
         stdout=subprocess.PIPE,
