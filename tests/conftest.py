@@ -11,9 +11,12 @@ import re
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 import pytest
+
+from tests import devices
+
+devices.hide_others()
 
 
 class _WithDevices(importlib.abc.MetaPathFinder):

@@ -26,11 +26,12 @@ ROOMS = {
         "wrapping",
     },
     "running": {"environment", "installation", "names"},
-    "scaling": {"environment", "log", "tf_private", "thread_switch"},
+    "scaling": {"environment", "log", "pages", "tf_private", "thread_switch"},
     "optimizers": {
         "environment",
         "events",
         "log",
+        "pages",
         "scaling",
         "tf_private",
         "thread_switch",

@@ -313,6 +313,18 @@ def test_convert_answers_in_one_line_without_tensorflows_log(tmp_path):
     assert line.startswith("tf-lso convert: ") and "a.h5" in line
 
 
+@pytest.mark.parametrize(
+    ("ends", "shown"), [(KeyboardInterrupt, ""), (ImportError, "a line of a log\n")]
+)
+def test_the_held_log_is_shown_with_an_error_and_not_with_an_interrupt(
+    capfd, ends, shown
+):
+    with pytest.raises(ends), cli._without_log():
+        os.write(2, b"a line of a log\n")
+        raise ends
+    assert capfd.readouterr() == ("", shown)
+
+
 class TestTheHelp:
     @pytest.mark.parametrize("command", [[], ["run"], ["check"]])
     def test_teaches(self, capsys, command):

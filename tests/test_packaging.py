@@ -1,12 +1,20 @@
-"""The metadata and the tools, as far as files can tell."""
+"""The metadata, the tools, and what is published: the sdist and the wheel."""
 
 import configparser
+import email
 import os
 import re
+import shutil
 import subprocess
+import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
+
+import tf_lso
+from tests.processes import HANGS_AFTER
 
 _ROOT = Path(__file__).parents[1]
 _TOOLS = ("tools/run", "tools/test", "tools/benchmark", "tools/docs", ".ci/run")
@@ -34,15 +42,27 @@ def test_metadata(config):
     metadata = config["metadata"]
     assert metadata["name"] == "tf-lso"
     assert metadata["license"] == "Apache-2.0"
-    assert re.fullmatch(r"\d+\.\d+\.\d+", metadata["version"])
     assert config["options"]["python_requires"] == ">=3.10"
 
 
-def test_the_version_stands_in_one_place_with_the_package(config):
-    init = (_ROOT / "tf_lso" / "__init__.py").read_text(encoding="utf-8")
-    in_code = re.search(r'^__version__ = "(.+)"$', init, re.MULTILINE)
-    # The package may also read it from its metadata, which cannot disagree.
-    assert in_code is None or in_code[1] == config["metadata"]["version"]
+def test_the_version_stands_in_one_place(config):
+    """The built metadata and the citation have it from there."""
+    assert config["metadata"]["version"] == "attr: tf_lso.__version__"
+    assert re.fullmatch(r"\d+\.\d+\.\d+", tf_lso.__version__)
+
+
+def test_the_citation_has_the_version():
+    citation = (_ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {tf_lso.__version__}\n" in citation
+
+
+def test_the_addresses_of_the_documentation_are_pages(config):
+    site = "https://tf-lso.readthedocs.io/en/latest/"
+    urls = re.findall(rf"{site}(\S*)", config["metadata"]["project_urls"])
+    assert len(urls) == 2
+    for path in urls:
+        page = _ROOT / "compat_docs" / path.replace(".html", ".md")
+        assert not path or page.exists(), page
 
 
 def test_neither_tensorflow_nor_its_keras_is_required(config):
@@ -130,3 +150,95 @@ def test_an_unsuitable_python_is_refused_by_name():
     assert refused.returncode == 1
     assert "PYTHON=no-such-python" in refused.stderr
     assert "3.10 to 3.13" in refused.stderr
+
+
+# --- What is published.
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """The folder with the sdist, and the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("build")
+    ignored = shutil.ignore_patterns(
+        ".git", ".venv*", "*.egg-info", "build", ".*_cache"
+    )
+    shutil.copytree(_ROOT, folder / "source", ignore=ignored)
+    run(sys.executable, "-m", "build", "--outdir", folder / "dist", folder / "source")
+    return folder / "dist"
+
+
+def run(*command, **options):
+    """Run a command, without the checkout on its path; return what it wrote, or fail."""
+    options.setdefault(
+        "env", {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    )
+    done = subprocess.run(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=HANGS_AFTER,
+        check=False,
+        **options,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def tracked():
+    """The files in git, or None where this is no checkout."""
+    done = subprocess.run(
+        ["git", "ls-files"], cwd=_ROOT, capture_output=True, text=True, check=False
+    )
+    return None if done.returncode else done.stdout.splitlines()
+
+
+@pytest.mark.slow
+class TestWhatIsPublished:
+    def test_a_package_index_takes_it(self, published):
+        files = sorted(published.iterdir())
+        assert [file.suffix for file in files] == [".whl", ".gz"]
+        run(sys.executable, "-m", "twine", "check", "--strict", *files)
+
+    def test_the_metadata_is_complete(self, published):
+        (wheel,) = published.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            (name,) = [n for n in archive.namelist() if n.endswith("/METADATA")]
+            metadata = email.message_from_bytes(archive.read(name))
+        assert metadata["Version"] == tf_lso.__version__
+        assert metadata["Author"] == "tf_lso contributors"
+        labels = {url.split(",")[0] for url in metadata.get_all("Project-URL")}
+        assert labels == {"Documentation", "Repository", "Changelog", "Issues"}
+
+    def test_the_sdist_has_the_docs_and_the_tests(self, published):
+        (sdist,) = published.glob("*.tar.gz")
+        with tarfile.open(sdist) as archive:
+            names = {name.partition("/")[2] for name in archive.getnames()}
+        assert {"tests/conftest.py", "tools/test", "compat_docs/index.md"} <= names
+        files = tracked()
+        if files is not None:
+            assert [file for file in files if file not in names] == [".gitignore"]
+
+    def test_the_wheel_has_the_package_alone(self, published):
+        (wheel,) = published.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            folders = {name.split("/")[0] for name in archive.namelist()}
+        assert folders == {"tf_lso", f"tf_lso-{tf_lso.__version__}.dist-info"}
+
+    @pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
+    def test_it_installs_into_a_fresh_environment(self, published, kind, tmp_path):
+        (file,) = published.glob(kind)
+        run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "env")
+        python = tmp_path / "env" / "bin" / "python"
+        pip = [sys.executable, "-m", "pip", "--python", python]
+        run(*pip, "install", "--no-deps", "--disable-pip-version-check", file)
+        bare = {name: value for name, value in os.environ.items() if name == "PATH"}
+        tool = tmp_path / "env" / "bin" / "tf-lso"
+        assert "convert" in run(tool, "--help", env=bare, cwd=tmp_path)
+        assert tf_lso.__version__ in run(tool, "--version", env=bare, cwd=tmp_path)
+        (tmp_path / "old.py").write_text("import tensorflow\n")
+        assert "1 file read" in run(tool, "check", "old.py", env=bare, cwd=tmp_path)
+        where = run(
+            python, "-c", "import tf_lso; print(tf_lso)", env=bare, cwd=tmp_path
+        )
+        assert str(tmp_path) in where

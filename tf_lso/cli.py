@@ -95,7 +95,7 @@ def _without_log() -> Iterator[None]:
         os.dup2(held.fileno(), stderr)
         try:
             yield
-        except BaseException:
+        except Exception:
             held.seek(0)
             os.write(shown, held.read())
             raise

@@ -4,6 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_lso import pages
 from tf_lso.optimizers import loss_scale_optimizer
 
 _MOST = 5  # variables that a message names
@@ -54,7 +55,8 @@ def message(optimizer: Any, steps: int) -> str:
         f"The last {steps} steps were all skipped with the loss scale at its minimum, "
         f"{float(optimizer.loss_scale):g}. The run is lost: nothing will change any more. "
         f"Not finite are the gradients of: {names}{more}. {advice} "
-        "tf_lso.debugging.explain() finds the layer."
+        "tf_lso.debugging.explain() finds the layer. See "
+        f"{pages.troubleshooting('stuck')}"
     )
 
 

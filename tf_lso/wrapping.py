@@ -4,6 +4,7 @@ Keras 3 and tf_keras wrap the optimizer of a model whose own policy is mixed_flo
 Neither looks at the layers' policies, nor knows the loss scale of an experimental one.
 """
 
+from tf_lso import pages
 from tf_lso.optimizers import arguments, experimental, loss_scale_optimizer
 from tf_lso.scaling import report
 
@@ -125,5 +126,6 @@ def tell_one(optimizer, model, name):
         f"{name} ({type(optimizer).__name__}) scales no loss, but layers that it trains "
         f"may compute in float16 ({shown}), where small gradients become 0. Wrap it: "
         "tf_lso.wrap(optimizer, model), and scale the loss: optimizer.get_scaled_loss, "
-        "then get_unscaled_gradients."
+        "then get_unscaled_gradients. See "
+        f"{pages.troubleshooting('scales-no-loss')}"
     )

@@ -1,6 +1,7 @@
 """Runs the contract in this process under a strategy named on the command line.
 
     python -m tests.contract mirrored4
+    TF_LSO_DEVICES=GPU python -m tests.contract none
     python -m tests.contract multiworker    # with TF_CONFIG set
 
 Prints a line a case and exits with 1 if one failed. All workers run the same cases in
@@ -15,25 +16,25 @@ import time
 import traceback
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-import tensorflow as tf
+from tests import devices
+
+devices.hide_others()
 
 
 def _strategy(name):
     if name == "multiworker":
+        import tensorflow as tf
+
         return tf.distribute.MultiWorkerMirroredStrategy()
-    count = int(name.removeprefix("mirrored"))
-    tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0],
-        [tf.config.LogicalDeviceConfiguration()] * count,
-    )
-    return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(count)])
+    if name == "none":
+        return None
+    return devices.mirrored(int(name.removeprefix("mirrored")))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("strategy", help="mirrored2, mirrored4 or multiworker")
+    parser.add_argument("strategy", help="none, mirrored2, mirrored4 or multiworker")
     parser.add_argument("--modes", default="eager,function", help="comma separated")
     parser.add_argument(
         "--only", default="", help="run cases whose name has this in it"

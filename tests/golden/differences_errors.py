@@ -71,6 +71,7 @@ AFTER_FAILURE = "A constructor call that is refused"
 COPY = "`copy.deepcopy`"
 PICKLE = "`pickle`"
 SUBCLASS = "Subclasses of the stable optimizer"
+TEXT = "`repr(opt)`"
 ISINSTANCE = "`isinstance(opt, tf.keras.optimizers.Optimizer)`"
 
 DIFFERENCES = [
@@ -212,6 +213,12 @@ DIFFERENCES = [
         row=SHARED,
     ),
     # --- What Python asks of any object.
+    _difference(
+        {"case": ("repr", "str")},
+        "shows the scale, the count and the inner optimizer",
+        value("<LossScaleOptimizer around SGD, loss_scale=32768, dynamic_counter=0>"),
+        row=TEXT,
+    ),
     _difference(
         {"case": "deepcopy"},
         "copied, as until 2.12",

@@ -25,6 +25,7 @@ def subjects(message):
     shown = _VALUE.search(message)
     if shown:
         value = re.sub(r"(LossScaleOptimizer|Policy)V\d", r"\1", shown[1].strip("'"))
+        value = re.sub(r"^<(LossScaleOptimizer) object at 0xADDR>$", r"\1", value)
         value = re.sub(r"np\.(True|False)_", r"\1", value)  # as before NumPy 2
         value = re.sub(r"^<class '(\w+)'>$", r"\1", value)
         return [_OURS.get(value, value)]

@@ -108,6 +108,35 @@ def test_defaults_of_tensorflow(family):
     assert float(optimizer.loss_scale) == 2.0**15
 
 
+def test_the_text_shows_the_scale_the_count_and_the_inner_optimizer(family, x):
+    optimizer = wrapped(family)
+    step(optimizer, x)
+    assert repr(optimizer) == (
+        "<LossScaleOptimizer around SGD, "
+        f"loss_scale={float(optimizer.loss_scale):g}, dynamic_counter=1>"
+    )
+    assert repr(fixed(family)) == (
+        "<LossScaleOptimizer around SGD, loss_scale=4, fixed>"
+    )
+    shown = []
+    tf.function(lambda: shown.append(repr(optimizer)))()
+    assert shown == ["<LossScaleOptimizer around SGD>"]
+
+
+def test_the_text_under_a_strategy(family, mirrored2):
+    with mirrored2.scope():
+        optimizer = wrapped(family)
+        texts = [repr(optimizer)]
+    mirrored2.run(lambda: texts.append(repr(optimizer)))
+    assert len({*texts, repr(optimizer)}) == 1
+    assert "dynamic_counter=0" in texts[0]
+
+
+def test_the_text_of_one_that_was_not_made():
+    optimizer = object.__new__(type(wrapped("keras3")))
+    assert "LossScaleOptimizer object" in repr(optimizer)
+
+
 def test_properties_of_a_fixed_scale(family):
     optimizer = fixed(family)
     assert optimizer.dynamic is False

@@ -9,6 +9,7 @@ import sys
 import keras
 
 import tf_lso
+from tf_lso import pages
 from tf_lso.checkpoints import opening
 from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.keras_patches import loading_models
@@ -138,7 +139,7 @@ def missing(path):
     return CheckpointError(
         f"{path}: holds values, and does not say what the model is. {_HELP} A program "
         "that builds its model needs no conversion: tf_lso.checkpoints.restore reads "
-        "this file directly."
+        f"this file directly. See {pages.troubleshooting('which-model')}"
     )
 
 

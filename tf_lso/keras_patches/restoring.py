@@ -8,7 +8,7 @@ the loss scale into a Keras 3 optimizer.
 import keras
 import tensorflow as tf
 
-from tf_lso import checkpoints, log, tf_private
+from tf_lso import checkpoints, log, pages, tf_private
 from tf_lso.checkpoints import layouts, object_graph
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers.configs import inner as inner_configs
@@ -114,5 +114,5 @@ def _refusal(path, layout, models, optimizers_, error):
         f"only a part of it: variables of {named} keep their values, and the optimizer's "
         f"slots and step counter start anew. Call tf_lso.checkpoints.restore({path!r}, "
         f"{calls}), for each pair with names={{'model': ..., 'optimizer': ...}}. tf_lso "
-        f"tried that, and it failed: {error}"
+        f"tried that, and it failed: {error} See {pages.troubleshooting('part')}"
     )

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tf_lso import pages
 from tf_lso.optimizers import variables as variables_lib
 
 _SUPPORTED = (
@@ -117,7 +118,8 @@ def check_variables(variables):
         raise ValueError(
             f"The variables {strays} were created outside the scope of the strategy "
             f"{type(tf.distribute.get_strategy()).__name__}, so replicas cannot hold "
-            "copies of them. Create the model in `with strategy.scope():`."
+            "copies of them. Create the model in `with strategy.scope():`. See "
+            f"{pages.troubleshooting('scope')}"
         )
 
 
@@ -128,7 +130,8 @@ def check_own_variables(variables):
         raise ValueError(
             f"The optimizer's variables {strays} were created outside the scope of the "
             "strategy, so every replica would update them. Build the optimizer in "
-            "`with strategy.scope():`, or let the first step build it."
+            "`with strategy.scope():`, or let the first step build it. See "
+            f"{pages.troubleshooting('scope')}"
         )
 
 

@@ -7,11 +7,13 @@ import dataclasses
 
 import tensorflow as tf
 
+from tf_lso import pages
 from tf_lso.scaling import report
 
 _MIXED = (
     "Gradients of losses with different scales or protocols wait to be applied, and "
-    "nothing tells which of them are these. Scale, unscale and apply in one function."
+    "nothing tells which of them are these. Scale, unscale and apply in one function. "
+    f"See {pages.troubleshooting('waiting-gradients')}"
 )
 
 

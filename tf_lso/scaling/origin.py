@@ -6,6 +6,7 @@ step is refused.
 
 import tensorflow as tf
 
+from tf_lso import pages
 from tf_lso.scaling import in_flight
 from tf_lso.scaling import returned as returned_lib
 from tf_lso.scaling import steps as steps_lib
@@ -14,7 +15,8 @@ from tf_lso.scaling.steps import KERAS3, LEGACY
 _AMBIGUOUS = (
     "apply_gradients() cannot know whether, or by which scale, these gradients are still "
     "scaled: {}. Scale, unscale and apply in one function, or call "
-    "get_unscaled_gradients() in the function that calls apply_gradients()."
+    "get_unscaled_gradients() in the function that calls apply_gradients(). "
+    f"See {pages.troubleshooting('waiting-gradients')}"
 )
 
 

@@ -20,6 +20,7 @@ import threading
 
 import tensorflow as tf
 
+from tf_lso import pages
 from tf_lso.scaling import origin
 from tf_lso.scaling import returned as returned_lib
 from tf_lso.scaling import steps as steps_lib
@@ -137,7 +138,8 @@ class Protocol:
                 "the loss already; scaling it twice gives wrong gradients. Keras 3's `fit` "
                 "calls scale_loss() itself: do not call get_scaled_loss() inside it. In a "
                 "custom loop use either get_scaled_loss() with get_unscaled_gradients(), "
-                "or scale_loss() alone."
+                "or scale_loss() alone. See "
+                f"{pages.troubleshooting('two-protocols')}"
             )
         if step.losses and tf.executing_eagerly() and step.scale is not None:
             step.scales_differ |= float(step.scale()) != float(scale)
@@ -243,5 +245,6 @@ class Protocol:
             return None
         return (
             f"{what} before apply_gradients(), so the gradients are not what they should "
-            f"be and the model will likely be worse. Call each once:{_EXAMPLE}"
+            f"be and the model will likely be worse. Call each once:{_EXAMPLE}\n"
+            f"See {pages.troubleshooting('forgotten')}"
         )

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+from tests import devices
 from tests.processes import run_workers
 from tools.benchmarks import plan, report, workloads
 
@@ -53,8 +54,9 @@ _PARTS = (
     "import tf_lso after that",
     "import tf_lso and first use of LossScaleOptimizer after that",
 )
-# Replicas are logical CPU devices, so that every machine measures the same thing.
-_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+# Replicas are logical CPU devices, so that every machine measures the same thing;
+# GPUs only for tools/test --gpu.
+_ENVIRONMENT = {**devices.environment(), "TF_CPP_MIN_LOG_LEVEL": "3"}
 # Give back what is freed at once; otherwise the peak depends on what the allocator
 # keeps. Too slow for timing.
 _FOR_MEMORY = {

@@ -11,6 +11,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
+from tests import devices
 from tools.benchmarks import candidates, counting, plan, workloads
 
 _WARM_UP = 2
@@ -38,13 +39,9 @@ def main(job, file):
 
 def _started(name):
     """Make the logical devices and the strategy; None for the default one."""
-    devices, processes = plan.STRATEGIES[name]
-    if devices > 1:
-        tf.config.set_logical_device_configuration(
-            tf.config.list_physical_devices("CPU")[0],
-            [tf.config.LogicalDeviceConfiguration()] * devices,
-        )
-        return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(devices)])
+    replicas, processes = plan.STRATEGIES[name]
+    if replicas > 1:
+        return devices.mirrored(replicas)
     return tf.distribute.MultiWorkerMirroredStrategy() if processes > 1 else None
 
 
@@ -204,10 +201,11 @@ def in_turns(calls, rounds, repeats):
             shift = number % len(names)
             for name in names[shift:] + names[:shift]:
                 gc.collect()
+                devices.wait()
                 start = time.perf_counter()
                 for _ in range(repeats):
                     calls[name]()
-                # All devices are CPUs, where a call returns when its work is done.
+                devices.wait()
                 times[name].append((time.perf_counter() - start) / repeats)
     finally:
         gc.enable()

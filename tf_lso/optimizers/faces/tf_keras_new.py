@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tf_lso import pages
 from tf_lso.optimizers import refusals
 from tf_lso.optimizers.faces import tf_keras as shared
 from tf_lso.optimizers.surface import slots
@@ -91,7 +92,7 @@ class NewFace(
             f"tf_keras.optimizers.legacy, but is restored into one of the newer kind, "
             f"{name}. Restore it by tf_lso.checkpoints.restore(path, model=model, "
             "optimizer=optimizer), or wrap the older kind: "
-            f"tf_keras.optimizers.legacy.{name}."
+            f"tf_keras.optimizers.legacy.{name}. See {pages.troubleshooting('kinds')}"
         )
 
     def _known_variables(self):

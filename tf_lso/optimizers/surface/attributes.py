@@ -45,6 +45,18 @@ def method_of_inner(name):
 class Attributes:
     """What a program reads and sets on a loss-scaled optimizer."""
 
+    def __repr__(self):
+        if not {"_inner", "_loss_scale"} <= self.__dict__.keys():
+            return object.__repr__(self)  # it is being made
+        shown = f"{type(self).__name__} around {type(self.inner_optimizer).__name__}"
+        if tf.executing_eagerly():  # elsewhere the values are not known
+            shown += f", loss_scale={float(self.loss_scale):g}"
+            count = variables_lib.raw(self.dynamic_counter)
+            if count is not None:
+                shown += f", dynamic_counter={int(tf.convert_to_tensor(count))}"
+            shown += "" if self.dynamic else ", fixed"
+        return f"<{shown}>"
+
     # --- Attributes of loss scaling.
 
     @property

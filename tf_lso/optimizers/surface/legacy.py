@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_lso import pages
 from tf_lso.optimizers import overrides, refusals
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.surface import attributes, state, steps
@@ -89,7 +90,8 @@ class Surface(
             self._once.warn(
                 "A float16 loss was scaled, and stays float16: if it exceeds 65504 after "
                 "scaling, it becomes inf and the step is skipped. Cast the loss to "
-                "float32 before get_scaled_loss()."
+                "float32 before get_scaled_loss(). See "
+                f"{pages.troubleshooting('float16-loss')}"
             )
         return scaled
 

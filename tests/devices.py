@@ -1,0 +1,55 @@
+"""Which devices tests and measurements use: logical CPUs, or the machine's GPUs.
+
+`TF_LSO_DEVICES=GPU` in the environment chooses GPUs, as `tools/test --gpu` does. Nothing
+here imports TensorFlow before it is needed.
+"""
+
+import os
+
+CPU, GPU = "CPU", "GPU"
+VARIABLE = "TF_LSO_DEVICES"
+
+
+def kind():
+    """`CPU` or `GPU`."""
+    chosen = os.environ.get(VARIABLE) or CPU
+    if chosen not in (CPU, GPU):
+        raise ValueError(f"{VARIABLE}={chosen}: use {CPU} or {GPU}.")
+    return chosen
+
+
+def environment():
+    """What a process needs in its environment to use these devices."""
+    if kind() == CPU:
+        return {"CUDA_VISIBLE_DEVICES": "-1"}
+    # Several processes, one after the other, and perhaps those of other people.
+    return {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+
+
+def hide_others():
+    """Let TensorFlow, which is not imported yet, see these devices alone."""
+    for name, value in environment().items():
+        os.environ.setdefault(name, value)
+
+
+def mirrored(count):
+    """A MirroredStrategy on so many devices. Call it before anything uses TensorFlow."""
+    import tensorflow as tf
+
+    if kind() == CPU:
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices(CPU)[0],
+            [tf.config.LogicalDeviceConfiguration()] * count,
+        )
+    return tf.distribute.MirroredStrategy([f"{kind()}:{i}" for i in range(count)])
+
+
+def wait():
+    """Return when all devices have done what they were given.
+
+    On CPUs an eager call returns when its work is done.
+    """
+    import tensorflow as tf
+
+    if kind() == GPU:
+        tf.test.experimental.sync_devices()

@@ -1,0 +1,178 @@
+"""Each heading of the troubleshooting page: the trouble appears, and the fix ends it."""
+
+import json
+import re
+import sys
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests import preloaded, programs_in_processes
+from tests.processes import HANGS_AFTER, run_workers
+from tests.troubleshooting_cases import CASES, PRELUDE
+from tf_lso import pages
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "compat_docs" / "troubleshooting.md"
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+_MARKS = re.compile(r"^( *)#! trouble\n(.*?)^ *#! after\n", re.MULTILINE | re.DOTALL)
+
+
+class Fix(NamedTuple):
+    """The code block of an entry: its language and its lines."""
+
+    language: str
+    code: str
+
+
+def entries():
+    """{heading: list of the `Fix`es below it} of the page."""
+    parts = re.split(r"^### (.*)\n", PAGE.read_text(encoding="utf-8"), flags=re.M)
+    blocks = re.compile(r"^```(py|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    return {
+        heading: [Fix(*block) for block in blocks.findall(body)]
+        for heading, body in zip(parts[1::2], parts[2::2])
+    }
+
+
+ENTRIES = entries()
+
+
+def as_python(fix):
+    """The fix as lines of Python."""
+    if fix.language == "py":
+        return fix.code
+    lines = []
+    for line in fix.code.splitlines():
+        command, *words = line.split()
+        if command == "export":
+            lines.append("os.environ[{!r}] = {!r}".format(*words[0].split("=")))
+        elif command == "unset":
+            lines.append(f"os.environ.pop({words[0]!r})")
+        elif command == "tf-lso":
+            lines.append("from tf_lso import cli")
+            lines.append(f"assert cli.main({words!r}) == 0")
+        else:  # what it installs is there
+            assert line.startswith("pip install 'tf-lso["), line
+    return "\n".join([*lines, ""])
+
+
+def programs(heading):
+    """The program with the trouble, and the one with the fix in its place."""
+    case = CASES[heading]
+    (fix,) = ENTRIES[heading]
+    program = case.program if case.alone or case.workers > 1 else PRELUDE + case.program
+
+    def with_fix(match):
+        return textwrap.indent(as_python(fix), match[1])
+
+    return _MARKS.sub(r"\2", program), _MARKS.sub(with_fix, program)
+
+
+def shows(heading, text):
+    """Whether a text has the message of a heading."""
+    message = CASES[heading].shows
+    if message is None:
+        parts = heading.replace("``", "").strip(" `").split("…")
+        message = ".*".join(map(re.escape, parts))
+    return re.search(message.replace("`", "."), text, re.DOTALL) is not None
+
+
+def run_alone(program, tmp_path, no_tensorflow):
+    """What a program in a process of its own writes, with FAILED if it failed."""
+    path = tmp_path / "program.py"
+    path.write_text(program, encoding="utf-8")
+    if no_tensorflow:
+        done = programs_in_processes.start([str(path)])
+    else:
+        done = preloaded.run([path], tmp_path, **QUIET)
+    return done.stdout + done.stderr + ("FAILED" if done.returncode else "")
+
+
+SHARED = [h for h, case in CASES.items() if not case.alone and case.workers == 1]
+ALONE = [heading for heading, case in CASES.items() if case.alone]
+DISTRIBUTED = [heading for heading, case in CASES.items() if case.workers > 1]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """{heading: what the two programs write} of those that share a process."""
+    path = tmp_path_factory.mktemp("programs") / "programs.json"
+    named = {}
+    for heading in SHARED:
+        named[f"{heading} trouble"], named[f"{heading} fixed"] = programs(heading)
+    path.write_text(json.dumps(named), encoding="utf-8")
+    command = ["-m", "tests.troubleshooting_programs", path]
+    done = preloaded.run(command, ROOT, **QUIET)
+    found = re.search(r"^RESULT (.*)", done.stdout, re.MULTILINE)
+    assert found, done.stdout + done.stderr
+    return json.loads(found[1])
+
+
+def assert_is_fixed(heading, trouble, fixed):
+    assert shows(heading, trouble), trouble
+    assert "FAILED" not in fixed, fixed
+    assert shows(heading, fixed) == CASES[heading].stays, fixed
+
+
+def test_each_entry_has_a_case_and_each_case_an_entry():
+    assert list(ENTRIES) == list(CASES)
+
+
+@pytest.mark.parametrize("heading", ENTRIES)
+def test_an_entry_has_one_fix_of_few_lines(heading):
+    (fix,) = ENTRIES[heading]
+    assert len([line for line in fix.code.splitlines() if line.strip()]) <= 3
+
+
+@pytest.mark.parametrize("heading", SHARED)
+def test_the_trouble_appears_and_the_fix_ends_it(heading, written):
+    assert_is_fixed(heading, written[f"{heading} trouble"], written[f"{heading} fixed"])
+
+
+@pytest.mark.parametrize("heading", ALONE)
+def test_of_a_program_in_a_process_of_its_own(heading, tmp_path):
+    texts = [
+        run_alone(program, tmp_path, CASES[heading].no_tensorflow)
+        for program in programs(heading)
+    ]
+    assert_is_fixed(heading, *texts)
+
+
+@pytest.mark.slow
+@pytest.mark.multiworker
+@pytest.mark.parametrize("heading", DISTRIBUTED)
+def test_of_several_workers(heading):
+    texts = []
+    for program in programs(heading):
+        command = [sys.executable, "-c", program]
+        results = run_workers(command, CASES[heading].workers, HANGS_AFTER, QUIET)
+        texts.append("".join(result.output for result in results))
+        if any(result.returncode for result in results):
+            texts[-1] += "FAILED"
+    assert_is_fixed(heading, *texts)
+
+
+# --- The address in messages.
+
+
+def anchors_in_messages():
+    """The anchors that messages of tf_lso end with."""
+    called = re.compile(r"""pages\.troubleshooting\(\s*["']([\w-]+)["']\s*\)""")
+    return {
+        anchor
+        for path in (ROOT / "tf_lso").rglob("*.py")
+        for anchor in called.findall(path.read_text(encoding="utf-8"))
+    }
+
+
+def test_the_anchors_in_messages_are_those_of_the_page():
+    text = PAGE.read_text(encoding="utf-8")
+    assert anchors_in_messages() == set(re.findall(r'^<a id="(.*)"></a>$', text, re.M))
+
+
+def test_the_address_is_that_of_the_page():
+    relative = PAGE.relative_to(ROOT / "compat_docs").with_suffix(".html")
+    assert pages.troubleshooting("stuck") == f"{pages.SITE}{relative}#stuck"

@@ -1,0 +1,765 @@
+"""For each heading of compat_docs/troubleshooting.md a program that meets the trouble.
+
+The lines between `#! trouble` and `#! after` are what the fix of the page replaces. With
+them the program prints or raises the heading, `…` standing for anything; with the fix in
+their place it runs to its end without it.
+"""
+
+import functools
+from typing import NamedTuple
+
+
+class Case(NamedTuple):
+    """A program with a trouble.
+
+    Attributes:
+      program: The text, with the two marks.
+      shows: What the program prints instead of the heading, where that is no message.
+      alone: Whether the program has to begin in a process of its own.
+      no_tensorflow: Whether that process must not have TensorFlow imported.
+      workers: How many workers run it.
+      stays: Whether the fixed program shows the message too, a warning.
+    """
+
+    program: str
+    shows: str | None = None
+    alone: bool = False
+    no_tensorflow: bool = False
+    workers: int = 1
+    stays: bool = False
+
+
+# What the programs begin with that share a process. Two logical CPUs are there.
+PRELUDE = """
+import os, tempfile
+import numpy as np
+import tensorflow as tf
+import keras
+import tf_lso
+from tests.troubleshooting_cases import *
+os.chdir(tempfile.mkdtemp())
+variables = [tf.Variable(2.0)]
+loss_of = lambda variables: variables[0] ** 2
+"""
+_SGD = (
+    "opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5), initial_scale=8)\n"
+)
+_MIRRORED = "strategy = mirrored()\n"
+
+
+@functools.cache
+def mirrored():
+    """The one strategy of this process: two would share collective keys."""
+    import tensorflow as tf
+
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+def legacy_step(opt, variable):
+    """One step of TensorFlow 2.4-2.15."""
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        scaled_loss = opt.get_scaled_loss(variable**2)
+    grads = opt.get_unscaled_gradients(tape.gradient(scaled_loss, [variable]))
+    opt.apply_gradients(zip(grads, [variable]))
+
+
+def old_model(policy="float32", names=("one", "two"), optimizer="legacy"):
+    """A model that tf_keras has trained with a loss scale."""
+    import tensorflow as tf
+    import tf_keras
+
+    layer = tf_keras.layers.Dense
+    model = tf_keras.Sequential(
+        [
+            layer(2, input_shape=(2,), name=names[0], dtype=policy),
+            layer(2, name=names[1], dtype="float32"),
+        ]
+    )
+    family = (
+        tf_keras.optimizers.legacy if optimizer == "legacy" else tf_keras.optimizers
+    )
+    wrapper = tf_keras.mixed_precision.LossScaleOptimizer
+    model.compile(wrapper(family.SGD(0.1, momentum=0.9)), "mse")
+    model.fit(tf.ones((4, 2)), tf.ones((4, 2)), verbose=0)
+    return model
+
+
+def old_checkpoint(path, **options):
+    """The path of a checkpoint of such a model, written as in TensorFlow 2.15."""
+    import tensorflow as tf
+
+    model = old_model(**options)
+    return tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(path)
+
+
+def new_model(names=("one", "two"), built=True):
+    """The same model in Keras 3."""
+    import keras
+
+    layers = [keras.layers.Dense(2, name=name) for name in names]
+    return keras.Sequential([keras.Input((2,)), *layers] if built else layers)
+
+
+_UNSEEN_GUARD = """
+def scaled(opt, loss):
+    return opt.get_scaled_loss(loss) if hasattr(opt, "get_scaled_loss") else loss
+
+def unscaled(opt, grads):
+    has = hasattr(opt, "get_unscaled_gradients")
+    return opt.get_unscaled_gradients(grads) if has else grads
+
+#! trouble
+opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
+#! after
+x = tf.Variable(2.0)
+with tf.GradientTape() as tape:
+    loss = scaled(opt, x**2)
+opt.apply_gradients(zip(unscaled(opt, tape.gradient(loss, [x])), [x]))
+print("the weight has", "not moved" if abs(float(x) - 2) < 1e-3 else "moved")
+"""
+
+# The trouble leaves the strategy unusable.
+_PLACEHOLDER = """
+import tensorflow as tf
+import tf_lso
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+#! trouble
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+#! after
+with strategy.scope():
+    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+
+def step():
+    with tf.GradientTape() as tape:
+        loss = opt.get_scaled_loss(tf.reduce_mean(model(tf.ones((4, 2))) ** 2))
+    grads = opt.get_unscaled_gradients(tape.gradient(loss, model.trainable_variables))
+    opt.apply_gradients(zip(grads, model.trainable_variables))
+
+tf.function(lambda: strategy.run(step))()
+"""
+
+_HANG = """
+import os, threading
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+import tf_lso
+with strategy.scope():
+    x = tf.Variable(1.0)
+    #! trouble
+    opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(1.0))
+    #! after
+    opt.build([x])
+
+@tf.function
+def step(values):
+    def replica_step(value):
+        with tf.GradientTape() as tape:
+            loss = opt.scale_loss(x * value)
+        opt.apply_gradients(zip(tape.gradient(loss, [x]), [x]))
+    strategy.run(replica_step, args=(values,))
+
+def feed(*values):
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(values[context.replica_id_in_sync_group]))
+
+step(feed(1.0, 1.0))
+
+def ended():
+    print("one step has hung", flush=True)
+    os._exit(7)
+
+timer = threading.Timer(20.0, ended)
+timer.start()
+step(feed(1.0, float("nan")))
+timer.cancel()
+"""
+
+_SAVED_BY_TF_LSO = """
+config = {
+    "module": "tf_lso.optimizers.loss_scale_optimizer",
+    "class_name": "LossScaleOptimizer",
+    "config": {
+        "name": "loss_scale_optimizer",
+        "inner_optimizer": {
+            "module": "keras.optimizers",
+            "class_name": "SGD",
+            "config": {"learning_rate": 0.1},
+            "registered_name": None,
+        },
+        "dynamic": True, "initial_scale": 8.0, "dynamic_growth_steps": 2000,
+    },
+    "registered_name": "tf_lso>LossScaleOptimizer",
+}
+import keras
+#! trouble
+#! after
+print(keras.saving.deserialize_keras_object(config).initial_scale)
+"""
+
+CASES = {
+    # --- After the upgrade.
+    "`'LossScaleOptimizer' object has no attribute 'get_scaled_loss'`": Case("""
+#! trouble
+opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
+#! after
+legacy_step(opt, variables[0])
+assert float(variables[0]) == 0
+"""),
+    "`module 'keras.mixed_precision' has no attribute 'experimental'`": Case("""
+#! trouble
+#! after
+tf.keras.mixed_precision.experimental.Policy("mixed_float16")
+"""),
+    "`cannot import name 'experimental' from 'tensorflow.keras.mixed_precision'`": Case("""
+#! trouble
+#! after
+from tensorflow.keras.mixed_precision import experimental
+import tensorflow.keras.mixed_precision.experimental
+"""),
+    "`module 'tensorflow' has no attribute 'mixed_precision'`": Case("""
+#! trouble
+scale = tf.mixed_precision.experimental.FixedLossScale(128)
+#! after
+assert float(scale()) == 128
+"""),
+    "`has no attribute 'enable_mixed_precision_graph_rewrite'`": Case("""
+opt = tf.keras.optimizers.SGD(0.5)
+#! trouble
+opt = tf.train.experimental.enable_mixed_precision_graph_rewrite(opt)
+#! after
+legacy_step(opt, variables[0])
+"""),
+    "``LossScaleOptimizer no longer supports `dynamic=False` ``": Case("""
+sgd = tf.keras.optimizers.SGD(0.5)
+#! trouble
+opt = tf.keras.mixed_precision.LossScaleOptimizer(
+    sgd, dynamic=False, initial_scale=128)
+#! after
+assert float(opt.loss_scale) == 128
+"""),
+    "``LossScaleOptimizer does not support arguments: `loss_scale` ``": Case("""
+sgd = tf.keras.optimizers.SGD(0.5)
+#! trouble
+opt = tf.keras.mixed_precision.LossScaleOptimizer(sgd, loss_scale="dynamic")
+#! after
+assert float(opt.loss_scale()) == 2**15
+"""),
+    "`Argument(s) not recognized: {'lr': …}`": Case("""
+#! trouble
+opt = tf.keras.optimizers.SGD(lr=0.1)
+#! after
+"""),
+    "`object has no attribute 'lr'`": Case("""
+#! trouble
+#! after
+opt = tf.keras.optimizers.SGD(0.25)
+assert float(opt.lr) == 0.25
+opt.get_weights(), opt._decayed_lr(tf.float32), opt.minimize
+"""),
+    "The loss does not move after the upgrade": Case(_UNSEEN_GUARD, shows="not moved"),
+    # --- Installing and importing.
+    "`tf_lso needs TensorFlow, which is not installed`": Case(
+        """
+#! trouble
+import sys
+from tests.programs_in_processes import hiding
+exec(hiding("tensorflow", "keras"))
+#! after
+import tf_lso
+tf_lso.LossScaleOptimizer
+""",
+        alone=True,
+        no_tensorflow=True,
+    ),
+    "`tf_lso supports … but found …`": Case(
+        """
+import os
+import tensorflow as tf
+tf.__version__ = "9.9.0"
+#! trouble
+#! after
+import tf_lso
+tf_lso.LossScaleOptimizer
+""",
+        alone=True,
+        stays=True,
+    ),
+    "`Keras cannot be imported. Check that it is installed.`": Case(
+        """
+import os, sys
+from tests.programs_in_processes import hiding
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+exec(hiding("tf_keras"))
+#! trouble
+#! after
+import tensorflow as tf
+print(tf.keras.Model)
+import tf_lso
+tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+""",
+        alone=True,
+    ),
+    "`tf_lso scales losses of TensorFlow programs, but Keras uses the backend …`": Case(
+        """
+import os
+import keras
+import tf_lso
+#! trouble
+keras.backend.backend = lambda: "jax"  # what KERAS_BACKEND=jax makes of it
+#! after
+tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+""",
+        alone=True,
+    ),
+    # --- Scaling, unscaling, applying.
+    "`get_scaled_loss() was called in a step in which scale_loss() has scaled the loss "
+    "already`": Case(
+        _SGD
+        + """
+#! trouble
+with tf.GradientTape() as tape:
+    scaled_loss = opt.scale_loss(opt.get_scaled_loss(opt.scale_loss(loss_of(variables))))
+#! after
+opt.apply_gradients(zip(grads, variables))
+assert float(variables[0]) == 0
+"""
+    ),
+    "`The loss … is scaled already`": Case(
+        _SGD
+        + """
+loss = tf.constant(2.0)
+#! trouble
+scaled_loss = opt.get_scaled_loss(opt.get_scaled_loss(loss))
+#! after
+assert float(scaled_loss) == 16
+"""
+    ),
+    "`get_unscaled_gradients() got gradients that it has returned, which are unscaled "
+    "already`": Case(
+        _SGD
+        + """
+opt.get_scaled_loss(tf.constant(1.0))
+scaled_grads = [tf.constant(8.0)]
+#! trouble
+grads = opt.get_unscaled_gradients(opt.get_unscaled_gradients(scaled_grads))
+#! after
+assert float(grads[0]) == 1
+"""
+    ),
+    "`get_unscaled_gradients() was called but get_scaled_loss() was not`": Case(
+        _SGD
+        + """
+#! trouble
+with tf.GradientTape() as tape:
+    loss = loss_of(variables)
+grads = opt.get_unscaled_gradients(tape.gradient(loss, variables))
+#! after
+opt.apply_gradients(zip(grads, variables))
+"""
+    ),
+    "`apply_gradients() cannot know whether, or by which scale, these gradients are still "
+    "scaled`": Case(
+        _SGD
+        + """
+def gradients_of(scaled):
+    with tf.GradientTape() as tape:
+        loss = scaled(loss_of(variables))
+    return tape.gradient(loss, variables)
+
+def apply(grads):
+    opt.apply_gradients(zip(opt.get_unscaled_gradients(grads), variables))
+
+#! trouble
+first = gradients_of(opt.get_scaled_loss)
+opt.loss_scale = 4.0
+second = gradients_of(opt.get_scaled_loss)
+apply(first), apply(second)
+#! after
+assert float(variables[0]) == 0
+"""
+    ),
+    "`A float16 loss was scaled, and stays float16`": Case(
+        _SGD
+        + """
+loss = tf.constant(1e4, "float16")
+#! trouble
+#! after
+opt.get_scaled_loss(loss)
+"""
+    ),
+    "`No gradients provided for any variable`": Case(
+        _SGD
+        + """
+#! trouble
+with tf.GradientTape() as tape:
+    loss = loss_of([v.numpy() for v in variables])
+grads = tape.gradient(tf.constant(loss), variables)
+#! after
+opt.apply_gradients(zip(grads, variables))
+"""
+    ),
+    "`Unknown variables: …`": Case(
+        _SGD
+        + """
+legacy_step(opt, variables[0])
+#! trouble
+#! after
+legacy_step(opt, tf.Variable(1.0, name="new"))
+"""
+    ),
+    "`… was set after a step was traced`": Case(
+        """
+opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.Adam(0.1))
+step = tf.function(lambda: legacy_step(opt, variables[0]))
+step()
+variables[0].assign(1.0)
+#! trouble
+opt.beta_1 = 0.5
+#! after
+step()  # gradients of 4 and 2
+assert abs(float(opt.get_slot(variables[0], "m")) - (0.5 * 0.4 + 0.5 * 2)) < 1e-5
+""",
+        stays=True,
+    ),
+    # --- The loss scale and NaN.
+    "`The gradients were not finite although the loss scale is at its minimum`": Case(
+        """
+x, y = np.full((4, 2), np.nan, "float32"), np.ones((4, 1), "float32")
+keras.config.set_dtype_policy("mixed_float16")
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1), initial_scale=1)
+model.compile(opt, "mse")
+#! trouble
+model.fit(x, y, verbose=0)
+#! after
+if "report" in vars():
+    assert report.first.kind == "input"
+"""
+    ),
+    "The loss is NaN": Case(
+        """
+x, y = np.full((4, 2), 6e4, "float32"), np.ones((4, 1), "float32")
+keras.config.set_dtype_policy("mixed_float16")
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(
+    8, name="big", kernel_initializer="ones"), keras.layers.Dense(1)])
+model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse")
+#! trouble
+history = model.fit(x, y, epochs=2, verbose=0)
+print("the loss is", history.history["loss"])
+#! after
+assert np.isfinite(model.get_weights()[0]).all()
+if "report" in vars():
+    assert (report.first.kind, report.first.layer) == ("forward overflow", "big")
+""",
+        shows=r"the loss is \[(nan|inf)",
+    ),
+    "`… scales no loss, but layers that it trains may compute in float16`": Case("""
+tf_lso.install()
+keras.config.set_dtype_policy("mixed_float16")
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+#! trouble
+model.d_optimizer = keras.optimizers.SGD(0.1)
+#! after
+model.compile("sgd", "mse")
+model.fit(tf.ones((4, 2)), tf.ones((4, 1)), verbose=0)
+"""),
+    "`compile() uses the loss scale of its optimizer, … but the model's policy has "
+    "another`": Case("""
+tf_lso.install()
+mixed_precision = tf.keras.mixed_precision.experimental
+mixed_precision.set_policy(mixed_precision.Policy("mixed_float16", loss_scale=128))
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+#! trouble
+sgd = tf.keras.optimizers.SGD(0.1)
+model.compile(mixed_precision.LossScaleOptimizer(sgd, loss_scale=64), "mse")
+#! after
+assert float(model.optimizer.loss_scale) in (64, 128)
+"""),
+    "`'loss_scale' cannot be set`": Case("""
+opt = tf_lso.LossScaleOptimizer(
+    tf.keras.optimizers.SGD(0.5), dynamic=False, initial_scale=256)
+#! trouble
+opt.loss_scale = 512
+#! after
+assert float(opt.loss_scale) == 512
+"""),
+    # A process says it once.
+    "`The dtype policy mixed_float16 may run slowly`": Case(
+        """
+from tf_lso.keras.mixed_precision import experimental
+#! trouble
+policy = "mixed_float16"
+#! after
+experimental.set_policy(policy)
+""",
+        alone=True,
+    ),
+    # --- Several replicas and workers.
+    "`Loss scaling is not supported with the tf.distribute.Strategy: …`": Case("""
+#! trouble
+strategy = tf.distribute.experimental.CentralStorageStrategy(["CPU:0"])
+#! after
+with strategy.scope():
+    tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
+"""),
+    "`apply_gradients() must be called in a replica context`": Case(
+        _MIRRORED
+        + """
+with strategy.scope():
+    x = tf.Variable(1.0)
+    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
+    opt.build([x])
+
+@tf.function
+def step():
+    legacy_step(opt, x)
+
+#! trouble
+with strategy.scope():
+    step()
+#! after
+"""
+    ),
+    "`… were created outside the scope of the strategy`": Case(
+        _MIRRORED
+        + """
+#! trouble
+x = tf.Variable(1.0)
+#! after
+with strategy.scope():
+    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
+tf.function(lambda: strategy.run(lambda: legacy_step(opt, x)))()
+"""
+    ),
+    "`You must feed a value for placeholder tensor`": Case(_PLACEHOLDER, alone=True),
+    "`gradient_accumulation_steps=… of the inner optimizer does not work under a "
+    "strategy`": Case(
+        _MIRRORED
+        + """
+with strategy.scope():
+    x = tf.Variable(1.0)
+    #! trouble
+    inner = tf.keras.optimizers.SGD(0.5, gradient_accumulation_steps=2)
+    #! after
+    opt = tf_lso.LossScaleOptimizer(inner)
+tf.function(lambda: strategy.run(lambda: legacy_step(opt, x)))()
+"""
+    ),
+    "`ema_overwrite_frequency=… of the inner optimizer does not work under a "
+    "strategy`": Case(
+        _MIRRORED
+        + """
+with strategy.scope():
+    x = tf.Variable(1.0)
+    #! trouble
+    inner = tf.keras.optimizers.SGD(0.5, use_ema=True, ema_overwrite_frequency=2)
+    #! after
+    opt = tf_lso.LossScaleOptimizer(inner)
+tf.function(lambda: strategy.run(lambda: legacy_step(opt, x)))()
+with strategy.scope():
+    opt.finalize_variable_values([x])
+"""
+    ),
+    "Several workers hang": Case(_HANG, shows="one step has hung", workers=2),
+    # --- Files and checkpoints.
+    "`'str' object has no attribute 'quantization_mode'`": Case("""
+old_model("mixed_float16").save("model.h5")
+#! trouble
+#! after
+assert keras.models.load_model("model.h5").layers[0].compute_dtype == "float16"
+"""),
+    "`Could not locate class 'Policy'`": Case("""
+config = {"class_name": "Policy", "config": {"name": "mixed_float16"}}
+#! trouble
+#! after
+assert keras.saving.deserialize_keras_object(config).compute_dtype == "float16"
+"""),
+    "`Could not locate class 'LossScaleOptimizer'`": Case(_SAVED_BY_TF_LSO, alone=True),
+    "`Unknown optimizer: 'LossScaleOptimizerV3'`": Case("""
+import tf_keras
+config = {"class_name": "LossScaleOptimizerV3",
+          "config": old_model(optimizer="new").optimizer.get_config()}
+#! trouble
+opt = tf_keras.utils.legacy.deserialize_keras_object(
+    config, printable_module_name="optimizer")
+#! after
+assert isinstance(opt, tf_lso.LossScaleOptimizer)
+"""),
+    "`File format not supported: …`": Case("""
+old_model().save("model")
+#! trouble
+keras.models.load_model("model")
+#! after
+assert keras.models.load_model("model.keras").layers[0].name == "one"
+"""),
+    "`Value in checkpoint could not be found in the restored object: …`": Case("""
+path = old_checkpoint("ckpt")
+model = new_model()
+opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+#! trouble
+tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
+#! after
+del model, opt
+import gc
+gc.collect()
+"""),
+    "`tf.train.Checkpoint restores only a part of it`": Case("""
+tf_lso.install()
+path = old_checkpoint("ckpt")
+model = new_model()
+opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+#! trouble
+bare = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+tf.train.Checkpoint(model=model, optimizer=bare).restore(path).expect_partial()
+#! after
+"""),
+    "`The checkpoint was written by an optimizer of TensorFlow 2.0-2.10`": Case("""
+import tf_keras
+path = old_checkpoint("ckpt")
+model = old_model(optimizer="new")
+opt = tf_lso.LossScaleOptimizer(tf_keras.optimizers.SGD(0.1, momentum=0.9))
+opt.build(model.trainable_variables)
+#! trouble
+tf.train.Checkpoint(model=model, optimizer=opt).restore(path).expect_partial()
+#! after
+"""),
+    "`belongs to … by its place in the model, and to … by its name`": Case("""
+old_model(names=("a", "b")).save("model.h5")
+#! trouble
+mapping = None
+#! after
+model = new_model(names=("b", "a"))
+tf_lso.checkpoints.restore("model.h5", model=model, mapping=mapping)
+"""),
+    "`holds values, and does not say what the model is`": Case("""
+from tf_lso import cli
+old_checkpoint("ckpt")
+with open("model.json", "w") as file:
+    file.write(old_model().to_json())
+#! trouble
+cli.main(["convert", "ckpt-1", "model.keras", "--format", "keras"])
+#! after
+if os.path.exists("model.keras"):
+    keras.models.load_model("model.keras")
+"""),
+    "`'model' … has no variables yet`": Case("""
+path = old_checkpoint("ckpt")
+model = new_model(built=False)
+x = tf.ones((4, 2))
+#! trouble
+#! after
+tf_lso.checkpoints.restore(path, model=model)
+"""),
+    "`has no loss scale for the optimizer`": Case("""
+import tf_keras
+tf_keras.mixed_precision.set_global_policy("mixed_float16")
+#! trouble
+#! after
+model = old_model("mixed_float16", optimizer="new")
+model.save("model.h5")
+tf_lso.install()
+model = tf_keras.models.load_model("model.h5")
+"""),
+    # --- Wrapping and arguments.
+    "`'dynamic' must be a bool`": Case("""
+sgd = tf.keras.optimizers.SGD(0.1)
+#! trouble
+opt = tf_lso.LossScaleOptimizer(sgd, 128)
+#! after
+assert float(opt.loss_scale) == 128
+"""),
+    "`'optimizer' must not be a LossScaleOptimizer, since the loss would be scaled "
+    "twice`": Case("""
+wrapped = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+#! trouble
+opt = tf_lso.LossScaleOptimizer(wrapped)
+#! after
+legacy_step(opt, variables[0])
+"""),
+    "`'optimizer' is already wrapped by a LossScaleOptimizer`": Case("""
+sgd = tf.keras.optimizers.SGD(0.1)
+first = tf_lso.LossScaleOptimizer(sgd)
+#! trouble
+opt = tf_lso.LossScaleOptimizer(sgd)
+#! after
+legacy_step(opt, variables[0])
+"""),
+    "`'optimizer' must be an instance of a Keras 3 or tf_keras optimizer`": Case("""
+#! trouble
+opt = tf_lso.LossScaleOptimizer("sgd")
+#! after
+legacy_step(opt, variables[0])
+"""),
+    "`overrides … which optimizers since TensorFlow 2.11 never call`": Case("""
+import tf_keras
+#! trouble
+Base = tf_keras.optimizers.SGD
+#! after
+class Own(Base):
+    def _resource_apply_dense(self, grad, var, apply_state=None):
+        return var.assign_sub(0.25 * grad)
+
+legacy_step(tf_lso.LossScaleOptimizer(Own(0.1)), variables[0])
+assert float(variables[0]) == 1
+"""),
+    "`'decay' cannot be set`": Case(
+        _SGD
+        + """
+#! trouble
+opt.decay = 0.01
+#! after
+legacy_step(opt, variables[0])
+legacy_step(opt, variables[0])
+"""
+    ),
+    # --- Commands and reports.
+    "`LibCST is missing`": Case(
+        """
+import sys
+from tests.programs_in_processes import hiding
+from tf_lso import cli
+#! trouble
+exec(hiding("libcst"))
+#! after
+cli.main(["migrate", "."])
+""",
+        alone=True,
+        no_tensorflow=True,
+    ),
+    "`A plot needs the package matplotlib`": Case(
+        """
+import sys
+import tensorflow as tf
+import tf_lso
+#! trouble
+sys.modules["matplotlib"] = None
+#! after
+report = tf_lso.debugging.explain_gradients({"v": tf.constant([1.0])})
+report.plot("report.png")
+""",
+        alone=True,
+    ),
+    "`No layer of 'model' computes in float16`": Case("""
+#! trouble
+keras.config.set_dtype_policy("float32")
+#! after
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse")
+tf_lso.debugging.explain(model, tf.ones((4, 2)), tf.ones((4, 1)))
+"""),
+    "`needs an optimizer that scales the loss`": Case("""
+#! trouble
+opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+#! after
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+model.compile(opt, "mse")
+monitor = tf_lso.callbacks.LossScaleMonitor()
+model.fit(tf.ones((4, 2)), tf.ones((4, 1)), verbose=0, callbacks=[monitor])
+"""),
+}
