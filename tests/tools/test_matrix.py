@@ -28,6 +28,7 @@ def result(**changes):
         "machine": "Linux",
         "versions": versions,
         "installs": [],
+        "quick": False,
         "core": good,
         "programs": good,
         **changes,
@@ -126,8 +127,9 @@ class TestTheCommandLine:
     def test_what_would_be_installed_is_a_failure(self, run):
         assert run("2.15", v2_15=result(installs=["keras 3.15.1"]))[0] == 1
 
-    def test_a_quick_run_writes_nothing(self, run):
-        assert run("2.14", "--quick", v2_14=result()) == (0, {})
+    def test_a_quick_run_says_so(self, run, capsys):
+        assert run("2.14", "--quick", v2_14=result(quick=True))[0] == 0
+        assert "3 passed, 1 skipped (a part) |" in capsys.readouterr().out
 
     def test_an_interruption_is_one_line(self, run, capsys):
         code, written = run("2.14", "2.15", v2_14=result(), v2_15=KeyboardInterrupt())

@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--quick",
         action="store_true",
-        help="leave the slow programs out, and the table as it is: it tells of all",
+        help="leave the slow programs out, as the row then says",
     )
     made.add_argument(
         "--output",
@@ -96,7 +96,7 @@ def run(
     pairs: Sequence[Pair], folder: pathlib.Path, quick: bool, output: pathlib.Path
 ) -> int:
     """Run the pairs, write the table after each, print it; return the exit code."""
-    results = {} if quick else table.read(output)
+    results = table.read(output)
     ran: table.Results = {}
     with tempfile.TemporaryDirectory() as migrated:
         for pair in pairs:
@@ -105,8 +105,7 @@ def run(
                 ran[pair.name] = one(pair, folder, quick, migrated)
             except Failed as error:
                 say(pair, str(error))
-            if not quick:
-                table.write({**results, **ran}, output)
+            table.write({**results, **ran}, output)
     print(table.table(ran, pairs), end="")
     good = [pair.name in ran and table.is_good(ran[pair.name]) for pair in pairs]
     return int(not all(good))
@@ -140,6 +139,7 @@ def one(pair: Pair, folder: pathlib.Path, quick: bool, migrated: str) -> dict[st
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "versions": environments.versions(pair, folder),
         "installs": environments.would_install(python),
+        "quick": quick,
     }
     for column in runs.TESTS:
         title = f"{pair.name} {column}"

@@ -8,12 +8,13 @@ from typing import Any
 from tools.matrices import runs
 from tools.matrices.pairs import PAIRS, Pair
 
-# Pair -> what came out: `date`, `machine`, `versions`, `installs`, and the columns of
-# `runs.TESTS`.
+# Pair -> what came out: `date`, `machine`, `versions`, `installs`, whether it was a
+# `quick` run, and the columns of `runs.TESTS`.
 Results = dict[str, dict[str, Any]]
 
 JSON, PAGE = "support.json", "support.md"
 NOT_RUN = "not run"
+_PART = " (a part)"
 
 _HEAD = """\
 # Supported versions
@@ -23,7 +24,8 @@ _HEAD = """\
 Each row is an environment of its own, with the tests that ran in it. *Core* is what
 `tools/test --core` runs. *Programs* are the programs of 2019 to 2023 of
 `tests/old_programs`, as they are, and migrated once for all versions. Each has to print
-what it printed under the TensorFlow that it was written for. *Installs* is what
+what it printed under the TensorFlow that it was written for; *a part* is without those
+that take long. *Installs* is what
 `pip install tf-lso` installs beside itself. A pair that was not run says so.
 
 """
@@ -103,7 +105,7 @@ def _row(pair: Pair, result: dict[str, Any] | None) -> str:
         found = result["versions"]
         told = [
             outcome(result["core"]),
-            outcome(result["programs"]),
+            outcome(result["programs"]) + (_PART if result["quick"] else ""),
             ", ".join(result["installs"]) or "nothing",
             result["date"],
         ]
