@@ -28,8 +28,9 @@ examples:
   tools/matrix --list                the pairs, and where their environments are
 
 variables:
-  {environments.FOLDER}=/var/venvs           where the environments are; default: .venvs
-  {environments.DISTRIBUTION}=tensorflow   what provides TensorFlow; default: tensorflow-cpu
+  {environments.FOLDER}=/var/venvs             where the environments are; default: .venvs
+  {environments.DISTRIBUTION}=tensorflow        what has TensorFlow; default: tensorflow-cpu
+  {runs.MINUTES}=120             another bound for the tests of a column
   PYTHON=/opt/python3.12/bin/python3  one more Python to choose from, beside those on the
                                       PATH and those of pyenv
 

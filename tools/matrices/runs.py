@@ -21,6 +21,9 @@ TESTS = {
     "programs": (["tests/old_programs", "tests/migrate/test_programs.py"], 60),
 }
 QUICK = ["-m", "not slow"]
+MINUTES = (
+    "TF_LSO_TEST_MINUTES"  # environment variable: another bound, as for tools/test
+)
 # The folder with the programs, migrated once for all environments.
 MIGRATED = "TF_LSO_MIGRATED"
 
@@ -102,9 +105,10 @@ def tests(
       Failed: if they did not come to an end.
     """
     arguments, minutes = TESTS[column]
+    bound = os.environ.get(MINUTES) or str(minutes)
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder, "report.xml")
-        bounded = [python, str(ROOT / "tools" / "bounded.py"), str(minutes), python]
+        bounded = [python, str(ROOT / "tools" / "bounded.py"), bound, python]
         pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
         spread = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
         if column != "core":
