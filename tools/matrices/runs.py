@@ -16,10 +16,12 @@ from tools.matrices.environments import ROOT, Failed
 
 # What runs in each environment: column -> arguments of pytest, and minutes at most.
 # The programs run twice: as they are, and migrated.
-TESTS = {
-    "core": (["-m", "core"], 30),
-    "programs": (["tests/old_programs", "tests/migrate/test_programs.py"], 60),
-}
+_PROGRAMS = [
+    "tests/old_programs",
+    "tests/migrate/test_goes_on.py",
+    "tests/migrate/test_programs.py",
+]
+TESTS = {"core": (["-m", "core"], 30), "programs": (_PROGRAMS, 60)}
 QUICK = ["-m", "not slow"]
 MINUTES = (
     "TF_LSO_TEST_MINUTES"  # environment variable: another bound, as for tools/test
