@@ -20,10 +20,10 @@ HAS_TF_KERAS = importlib.util.find_spec("tf_keras") is not None
 # way to restore, TF_USE_LEGACY_KERAS
 WAYS = {
     "the Keras of TensorFlow, restore": ("restore", "0"),
-    "tf_keras, checkpoint": ("checkpoint", "1"),
-    "tf_keras, restore": ("restore", "1"),
     # Keras 3 reads no checkpoint of Keras 2 by itself.
     **({"Keras 2, checkpoint": ("checkpoint", "0")} if KERAS_IS_2 else {}),
+    "tf_keras, checkpoint": ("checkpoint", "1"),
+    "tf_keras, restore": ("restore", "1"),
 }
 
 
@@ -46,7 +46,13 @@ def expected(part):
     return [dict(step) for step in EXPECTED[part]]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(way, marks=[pytest.mark.slow] if number > 1 else [])
+        for number, way in enumerate(WAYS)
+    ],
+)
 def test_five_more_steps_are_those_of_2_15(way, tmp_path):
     part, legacy = WAYS[way]
     if legacy == "1" and not HAS_TF_KERAS:
@@ -55,10 +61,12 @@ def test_five_more_steps_are_those_of_2_15(way, tmp_path):
     agree(expected("go on"), steps(folder, part, legacy))
 
 
+@pytest.mark.slow
 def test_the_first_five_steps_are_those_of_2_15(tmp_path):
     agree(expected("save"), steps(tmp_path, "save", "0"))
 
 
+@pytest.mark.slow
 def test_the_comparison_sees_a_program_that_begins_anew(tmp_path):
     begun = steps(tmp_path, "nothing", "0")
     with pytest.raises(AssertionError):
