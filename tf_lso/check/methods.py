@@ -41,7 +41,8 @@ def of_name(name: str, called: bool, target: Target) -> Verdict:
       target: the TensorFlow that the program is to run on.
     """
     method = names.METHODS[name]
-    status, today, error = WORKS, _HAS_IT.format(2 if target.keras_2 else 3), ""
+    status, error = WORKS, ""
+    today = "Works as it did." if target.keras_2 else _HAS_IT
     if not target.keras_2 and method.breaks:
         status, today = BREAKS, method.breaks
         error = method.breaks.partition(":")[0]
@@ -55,7 +56,7 @@ def of_name(name: str, called: bool, target: Target) -> Verdict:
     return Verdict(full, status, today, method.does, error, current)
 
 
-_HAS_IT = "Works: Keras {}'s LossScaleOptimizer has it, too."
+_HAS_IT = "Works: Keras 3's LossScaleOptimizer has it, too."
 _LACKING = "where the inner optimizer is one of {}; otherwise it works."
 
 
