@@ -41,23 +41,25 @@ def of_name(name: str, called: bool, target: Target) -> Verdict:
       target: the TensorFlow that the program is to run on.
     """
     method = names.METHODS[name]
-    status, error = WORKS, ""
-    today = "Works as it did." if target.keras_2 else _HAS_IT
-    if not target.keras_2 and method.breaks:
-        status, today = BREAKS, method.breaks
-        error = method.breaks.partition(":")[0]
-    elif target.keras_2 and called and not method.callable:
-        error = "TypeError"
-        status, today = BREAKS, f"{error}: The stable class has it as a tensor."
-    elif target.keras_2 and method.lacking:
-        status, today = UNSURE, f"AttributeError {_LACKING.format(method.lacking)}"
-    current = "" if target.keras_2 else method.current
     full = f"LossScaleOptimizer.{name}"
-    return Verdict(full, status, today, method.does, error, current)
+    if target.keras_2:
+        return Verdict(full, *_on_keras_2(method, called))
+    if not method.breaks:
+        today = "Works: Keras 3's LossScaleOptimizer has it, too."
+        return Verdict(full, WORKS, today, method.does, current=method.current)
+    error = method.breaks.partition(":")[0]
+    return Verdict(full, BREAKS, method.breaks, method.does, error, method.current)
 
 
-_HAS_IT = "Works: Keras 3's LossScaleOptimizer has it, too."
-_LACKING = "where the inner optimizer is one of {}; otherwise it works."
+def _on_keras_2(method: names.Method, called: bool) -> tuple[str, str, str, str]:
+    """Return the status, what happens, what tf_lso does, and the exception."""
+    if called and not method.callable:
+        today = "TypeError: The stable class has it as a tensor."
+        return BREAKS, today, method.does, "TypeError"
+    if method.lacking:
+        today = f"AttributeError where the inner optimizer is one of {method.lacking}."
+        return UNSURE, f"{today} Otherwise it works.", method.does, ""
+    return WORKS, "Works as it did.", method.does, ""
 
 
 def _unsure(verdict: Verdict, why: str) -> Verdict:
