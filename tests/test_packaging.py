@@ -15,9 +15,17 @@ import pytest
 
 import tf_lso
 from tests.processes import HANGS_AFTER
+from tools.matrices.pairs import PAIRS
 
 _ROOT = Path(__file__).parents[1]
-_TOOLS = ("tools/run", "tools/test", "tools/benchmark", "tools/docs", ".ci/run")
+_TOOLS = (
+    "tools/run",
+    "tools/test",
+    "tools/benchmark",
+    "tools/docs",
+    "tools/matrix",
+    ".ci/run",
+)
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +96,19 @@ def test_extras(config, extra, distributions):
     assert distributions <= _names(config["options.extras_require"][extra])
 
 
-def test_the_framework_extras_have_the_same_bounds(config):
+def test_the_bounds_of_the_framework_extras_are_those_of_the_matrix(config):
     extras = config["options.extras_require"]
-    bounds = {
-        extras[name].strip().removeprefix(name)
-        for name in ("tensorflow", "tensorflow-cpu", "tf-keras")
-    }
-    assert bounds == {">=2.16,<2.22"}
+
+    def bounds(name):
+        return extras[name].strip().removeprefix(name)
+
+    def from_to(versions):
+        minors = [int(v.removeprefix("2.")) for v in versions if v]
+        return f">=2.{min(minors)},<2.{max(minors) + 1}"
+
+    tensorflow = from_to(pair.tensorflow for pair in PAIRS)
+    assert bounds("tensorflow") == bounds("tensorflow-cpu") == tensorflow
+    assert bounds("tf-keras") == from_to(pair.tf_keras for pair in PAIRS)
 
 
 def test_only_the_package_is_shipped(config):
@@ -126,7 +140,9 @@ def test_tools_are_executable_and_parse(tool):
     subprocess.run(["bash", "-n", path], check=True)
 
 
-@pytest.mark.parametrize("tool", ["tools/run", "tools/test", "tools/benchmark"])
+@pytest.mark.parametrize(
+    "tool", ["tools/run", "tools/test", "tools/benchmark", "tools/matrix"]
+)
 def test_help_needs_no_environment(tool, tmp_path):
     # With a Python that does not exist, any attempt to make one would fail.
     shown = subprocess.run(

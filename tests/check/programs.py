@@ -9,21 +9,22 @@ import tempfile
 import textwrap
 
 from tf_lso import check
+from tf_lso.names import targets
 
 
-def outcome_of(source, name="program.py"):
-    """Returns the `Outcome` of a program given as text or bytes."""
+def outcome_of(source, name="program.py", target=targets.TODAY):
+    """Returns the `Outcome` of a program given as text or bytes, on a target."""
     if isinstance(source, str):
         source = textwrap.dedent(source).encode()
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, name)
         path.write_bytes(source)
-        return check.check([str(path)])
+        return check.check([str(path)], target)
 
 
-def rows(source, name="program.py"):
+def rows(source, name="program.py", target=targets.TODAY):
     """Returns "line name status" of each finding; a guarded status stands in ()."""
-    outcome = outcome_of(source, name)
+    outcome = outcome_of(source, name, target)
     assert outcome.unreadable == []
     return [
         f"{f.line} {f.verdict.name} "
@@ -43,11 +44,15 @@ def notebook(*sources, kind="code", **metadata):
     return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4}).encode()
 
 
-def run(*arguments):
-    """Runs the command; returns its exit code and what it printed."""
+def run(*arguments, target="2.21"):
+    """Runs the command; returns its exit code and what it printed.
+
+    The target is the installed TensorFlow where it is None.
+    """
     parser = argparse.ArgumentParser(prog="tf-lso check")
     check.add_arguments(parser)
+    given = [str(a) for a in arguments] + (["--target", target] if target else [])
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        code = check.run(parser.parse_args([str(a) for a in arguments]))
+        code = check.run(parser.parse_args(given))
     return code, printed.getvalue()

@@ -47,7 +47,7 @@ class TestGithub:
         ]
         _, properties, message = found[2]
         name = "tf.mixed_precision.experimental.DynamicLossScale"
-        assert properties["title"] == f"breaks%3A {name}"
+        assert properties["title"] == f"breaks on TensorFlow 2.21%3A {name}"
         assert "AttributeError" in message and f"tf_lso{name[2:]}" in message
 
     def test_what_would_end_a_command_is_escaped(self, folder):
@@ -90,7 +90,7 @@ REQUIRED = {
 # All that the schema allows the objects which we write.
 ALLOWED = {
     (): {"$schema", "version", "runs"},
-    ("runs",): {"tool", "results", "invocations", "columnKind"},
+    ("runs",): {"tool", "results", "invocations", "columnKind", "properties"},
     ("runs", "tool", "driver"): {"name", "version", "rules"},
     ("runs", "tool", "driver", "rules"): {"id", "shortDescription"},
     ("runs", "results"): {"ruleId", "ruleIndex", "level", "message", "locations"},
@@ -134,6 +134,7 @@ class TestSarif:
         code, log = sarif(".")
         assert code == 1
         assert log["columnKind"] == "unicodeCodePoints"
+        assert log["properties"] == {"tensorflow": "2.21"}
         assert [(r["ruleId"], r["level"]) for r in log["results"]] == [
             ("wrong", "error"),
             ("breaks", "note"),

@@ -54,7 +54,7 @@ def test_text(program):
     assert "    now:    tf.keras.config.set_dtype_policy" in lines
     again = lines.index(f"{program}:3:1: breaks  {name}.set_policy")
     assert lines[again + 2] == "    as in line 2"
-    assert "1 file read: 3 legacy uses, 3 would break." in lines
+    assert "1 file read, for TensorFlow 2.21: 3 legacy uses, 3 would break." in lines
     assert "tf-lso run SCRIPT" in lines[-1] and "tf_lso.install()" in lines[-1]
     assert "\033" not in text
 
@@ -63,7 +63,10 @@ def test_text_where_nothing_is_found(tmp_path):
     (tmp_path / "a.py").touch()
     code, text = run(tmp_path)
     assert code == 0
-    assert text == "1 file read: no use of the legacy loss-scaling API found.\n"
+    assert text == (
+        "1 file read, for TensorFlow 2.21: no use of the legacy loss-scaling API "
+        "found.\n"
+    )
 
 
 def test_text_of_the_unreadable(tmp_path):
@@ -84,6 +87,7 @@ def test_json(program):
     code, text = run("--format", "json", program)
     document = json.loads(text)
     assert code == 1 and document["version"] == 1
+    assert document["target"] == "2.21"
     finding = document["findings"][1]
     assert finding.keys() == KEYS
     assert finding["file"] == str(program)
@@ -199,7 +203,12 @@ def test_help_teaches(capsys):
     with pytest.raises(SystemExit):
         parser.parse_args(["--help"])
     text = capsys.readouterr().out
-    for words in ("without running them", "exit codes:", "tf-lso check --format json"):
+    for words in (
+        "without running them",
+        "exit codes:",
+        "tf-lso check --format json",
+        "--target 2.15",
+    ):
         assert words in text
 
 

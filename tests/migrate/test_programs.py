@@ -1,9 +1,12 @@
 """Old programs, migrated and run by Python alone, print what they print unmodified.
 
 `tests/old_programs` holds the unmodified ones under `tf-lso run` to the same record.
+`tools/matrix` migrates them once and runs them, all of them, on each TensorFlow.
 """
 
 import concurrent.futures
+import importlib.metadata
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -14,36 +17,45 @@ from tests.migrate.programs import migrated
 from tests.old_programs import test_programs
 from tf_lso import cli
 
-_ALL = [
-    name
-    for name, expected in test_programs.EXPECTED.items()
-    if expected.get("only", "keras") == "keras"
-]
+# The folder where tools/matrix keeps the migrated programs, or "".
+ONCE = os.environ.get("TF_LSO_MIGRATED", "")
+
+_ALL = list(test_programs.EXPECTED)
 WILD = [name for name in _ALL if name.startswith("wild_")]
-# A third of the others, since a program takes some seconds.
-NAMES = [*WILD, *[name for name in _ALL if name not in WILD][::3]]
+# Otherwise a third of the others, since a program takes some seconds.
+NAMES = [*WILD, *[name for name in _ALL if name not in WILD][:: 1 if ONCE else 3]]
+NEED_KERAS_2 = [n for n in NAMES if test_programs.EXPECTED[n].get("only") == "tf_keras"]
 
 
 @pytest.fixture(scope="module")
 def started(request, tmp_path_factory):
     """The runs of all programs of this session, as many at a time as there are cores."""
-    folder = tmp_path_factory.mktemp("migrated")
-    copied = shutil.copytree(test_programs.PROGRAMS, folder / "programs")
-    assert cli.main(["migrate", "--write", str(copied)]) == 0
+    folder = pathlib.Path(ONCE or tmp_path_factory.mktemp("migrated")) / "programs"
+    if not folder.exists():
+        _migrate(folder)
     here = [i for i in request.session.items if i.path == pathlib.Path(__file__)]
     wanted = {i.callspec.params.get("name") for i in here if hasattr(i, "callspec")}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         yield {
-            name: pool.submit(_run, copied, name, tmp_path_factory.mktemp("program"))
+            name: pool.submit(_run, folder, name, tmp_path_factory.mktemp("program"))
             for name in NAMES
             if name in wanted
         }
         pool.shutdown(cancel_futures=True)
 
 
+def _migrate(folder):
+    shutil.copytree(
+        test_programs.PROGRAMS, folder, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    assert cli.main(["migrate", "--write", str(folder)]) == 0
+
+
 def _run(folder, name, cwd):
     program, *arguments = name.split()
-    return test_programs.run([str(folder / f"{program}.py"), *arguments], cwd, True)
+    legacy = name in NEED_KERAS_2 and not test_programs.KERAS_IS_2
+    command = [str(folder / f"{program}.py"), *arguments]
+    return test_programs.run(command, cwd, True, TF_USE_LEGACY_KERAS=str(int(legacy)))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +63,40 @@ def _run(folder, name, cwd):
     [pytest.param(n, marks=[] if n in WILD else [pytest.mark.slow]) for n in NAMES],
 )
 def test_a_migrated_program_prints_what_it_printed(name, started):
+    if name in NEED_KERAS_2 and not test_programs.KERAS_IS_2:
+        pytest.importorskip("tf_keras")
     test_programs.check(name, *started[name].result())
+
+
+def _texts(folder):
+    return {path.name: path.read_text("utf-8") for path in folder.glob("*.py")}
+
+
+@pytest.mark.skipif(not ONCE, reason="tools/matrix sets TF_LSO_MIGRATED")
+def test_the_programs_are_migrated_as_in_the_other_environments(started, tmp_path):
+    _migrate(tmp_path / "programs")
+    assert _texts(tmp_path / "programs") == _texts(pathlib.Path(ONCE) / "programs")
+
+
+def test_migration_does_not_depend_on_the_installed_tensorflow(monkeypatch):
+    """What is installed is neither imported nor asked for."""
+
+    def asked(*arguments):
+        raise AssertionError(arguments)
+
+    programs = [path.read_text("utf-8") for path in test_programs.PROGRAMS.glob("*.py")]
+    found = {}
+    for version in ("2.12.1", "2.15.1", "2.21.0", None):
+        with monkeypatch.context() as patch:
+            patch.setattr(importlib.metadata, "packages_distributions", asked)
+            patch.setattr(importlib.util, "find_spec", asked)
+            if version:
+                patch.setattr(importlib.metadata, "version", lambda name, v=version: v)
+            else:
+                patch.setattr(importlib.metadata, "version", asked)
+            found[version] = [migrated(text) for text in programs]
+    assert found["2.12.1"] == found["2.15.1"] == found["2.21.0"] == found[None]
+    assert found[None] != programs
 
 
 def test_all_programs_of_the_wild_are_here():

@@ -8,6 +8,7 @@ the idioms around loss scaling that public code is full of.
 import concurrent.futures
 import decimal
 import functools
+import importlib.metadata
 import importlib.util
 import json
 import math
@@ -142,6 +143,10 @@ def rewrite_uses_float16():
     return printed
 
 
+# Whether `tf.keras` is Keras 2 by itself, as before TensorFlow 2.16.
+KERAS_IS_2 = importlib.metadata.version("keras").startswith("2.")
+
+
 def cases(keras, quick):
     """The programs for one Keras; those that are not `quick` are marked slow."""
     return [
@@ -168,7 +173,7 @@ def after_tensorflow(name, mode):
 
 
 # Test -> what TF_USE_LEGACY_KERAS is for it.
-MODES = {"test_on_keras_3": "0", "test_on_tf_keras": "1"}
+MODES = {"test_on_the_keras_of_tensorflow": "0", "test_on_tf_keras": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -196,9 +201,9 @@ def started(request, tmp_path_factory):
         pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("name", cases("keras", QUICK))
-def test_on_keras_3(name, started):
-    check(name, *started["test_on_keras_3", name].result())
+@pytest.mark.parametrize("name", cases("tf_keras" if KERAS_IS_2 else "keras", QUICK))
+def test_on_the_keras_of_tensorflow(name, started):
+    check(name, *started["test_on_the_keras_of_tensorflow", name].result())
 
 
 @pytest.mark.skipif(

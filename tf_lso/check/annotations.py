@@ -27,7 +27,8 @@ def github(outcome: Outcome, stream: TextIO) -> None:
     for finding in outcome.findings:
         level = {"note": "notice"}.get(_level(finding), _level(finding))
         verdict = finding.verdict
-        title = f"{LABELS[verdict.status]}: {verdict.name}"
+        on = f" on TensorFlow {outcome.target.version}"
+        title = f"{LABELS[verdict.status]}{on}: {verdict.name}"
         where = {"line": finding.line, "col": finding.column}
         where = {} if finding.cell else where
         printer.write(_command(level, finding.file, where, title, _message(finding)))
@@ -83,6 +84,7 @@ def sarif(outcome: Outcome, stream: TextIO) -> None:
             {"executionSuccessful": not notes, "toolExecutionNotifications": notes}
         ],
         "columnKind": "unicodeCodePoints",
+        "properties": {"tensorflow": outcome.target.version},
         "results": results,
     }
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}

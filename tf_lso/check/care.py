@@ -64,11 +64,11 @@ class Care:
                 if verdict.error and guard.catches(verdict.error):
                     return "an except clause takes care of it"
             elif self._values.is_dead(guard):
-                return "today's versions do not take this branch"
+                return "these versions do not take this branch"
             elif isinstance(guard, Branch) and asked in asked_for(guard):
                 return "hasattr is asked first"
         if value and value.guarded:
-            return "what it comes from is not bound on today's versions"
+            return "what it comes from is not bound on these versions"
         if self._installed and (
             site.scope.enclosing(FUNCTION) or _place(site) > self._installed
         ):

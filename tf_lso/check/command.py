@@ -1,7 +1,10 @@
 """The command `tf-lso check`: its arguments, and running it."""
 
 import argparse
+import contextlib
 import gc
+import importlib.metadata
+import importlib.util
 import os
 import sys
 import warnings
@@ -10,22 +13,23 @@ from collections.abc import Callable, Iterable
 from tf_lso import progress
 from tf_lso.check import one_file, report
 from tf_lso.check.findings import Outcome
+from tf_lso.names.targets import NEWEST, TARGETS, TODAY, Target
 from tf_lso.programs import files, sources
 from tf_lso.programs.sources import Unreadable
 
 SUMMARY = "list the uses of the legacy loss-scaling API, and which of them break"
 DESCRIPTION = """\
 Reads Python files and notebooks without running them, and lists each use of the
-loss-scaling API of tf.keras 2.0-2.15: file, line, what happens on today's
-TensorFlow, and what tf_lso does about it. Needs no TensorFlow.
+loss-scaling API of tf.keras 2.0-2.15: file, line, what happens on the TensorFlow
+that --target names, and what tf_lso does about it. Needs no TensorFlow.
 
 Each use is one of
   trains wrong, silently
-           runs today without an error, but computes something else. A `hasattr`, a
+           runs without an error, but computes something else. A `hasattr`, a
            `getattr` or an except clause passes over Keras 3's optimizer. The loss is
            not scaled, but the gradients are divided by the scale
-  breaks   fails today, or does something else
-  works    still works
+  breaks   fails, or does something else
+  works    works as it did
   unsure   only a run can tell
 A use is guarded if the program takes care of it: by an except clause, by hasattr, by
 a test of the version, or by tf_lso.install() before it.
@@ -38,6 +42,8 @@ exit codes:
 
 examples:
   tf-lso check train.py notebooks/
+  tf-lso check --target 2.15 src             before the upgrade to 2.16 and later
+  tf-lso check --target 2.21 src             and after it
   tf-lso check --format json src > uses.json
   tf-lso check --format github .             in a workflow: shown in the pull request
 """
@@ -56,6 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "directories, virtual environments and installed packages are left out",
     )
     parser.add_argument(
+        "--target",
+        type=_target,
+        metavar="VERSION",
+        help=f"the TensorFlow to check for, of {', '.join(TARGETS)}; default: the "
+        "installed one, which is not imported, if it is one of these, else the newest",
+    )
+    parser.add_argument(
         "--format",
         choices=tuple(report.FORMATS),
         default="text",
@@ -66,20 +79,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the check, write its report to stdout and return the exit code."""
-    outcome = check(args.paths)
+    outcome = check(args.paths, args.target or installed() or NEWEST)
     report.FORMATS[args.format](outcome, sys.stdout)
     return outcome.exit_code
 
 
-def check(paths: Iterable[str]) -> Outcome:
+def _target(version: str) -> Target:
+    """Return the target of a version such as 2.15 or 2.15.1."""
+    target = _known(version)
+    if target is None:
+        raise argparse.ArgumentTypeError(
+            f"tf_lso does not know TensorFlow {version!r}; use one of {', '.join(TARGETS)}"
+        )
+    return target
+
+
+def installed() -> Target | None:
+    """Return the installed TensorFlow, without importing it.
+
+    None stands for a TensorFlow that is not supported, or not there.
+    """
+    if importlib.util.find_spec("tensorflow") is None:
+        return None
+    for name in ("tensorflow", "tensorflow-cpu"):  # others take longer to find
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return _known(importlib.metadata.version(name))
+    others = importlib.metadata.packages_distributions().get("tensorflow", [])
+    found = (_known(importlib.metadata.version(name)) for name in others)
+    return next(filter(None, found), None)
+
+
+def _known(version: str) -> Target | None:
+    return TARGETS.get(".".join(version.split(".")[:2]))
+
+
+def check(paths: Iterable[str], target: Target = TODAY) -> Outcome:
     """Return what is found in the files and directories, in the order given.
+
+    Args:
+      paths: files and directories.
+      target: the TensorFlow that they are to run on, by default what those with Keras 3
+        have in common.
 
     Example:
     >>> from tf_lso import check
     >>> check.check(["no/such/file.py"]).exit_code
     2
     """
-    outcome = Outcome()
+    outcome = Outcome(target)
 
     def failed(path: str, error: Exception) -> None:
         why = sources.reason(error)
@@ -93,7 +140,7 @@ def check(paths: Iterable[str]) -> Outcome:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what the compiler says about the programs
             for path in progress.bar(listed, "tf-lso check", "file"):
-                findings, unreadable = one_file.check(path)
+                findings, unreadable = one_file.check(path, target)
                 outcome.files += 1
                 outcome.findings += findings
                 outcome.unreadable += unreadable

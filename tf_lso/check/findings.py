@@ -3,6 +3,7 @@
 import dataclasses
 from typing import NamedTuple
 
+from tf_lso.names.targets import Target
 from tf_lso.programs.sources import Unreadable
 from tf_lso.programs.verdict import BREAKS, LABELS, WRONG, Verdict
 
@@ -75,8 +76,9 @@ class Finding:
 
 @dataclasses.dataclass
 class Outcome:
-    """All that one run of the check has found."""
+    """All that one run of the check has found on a TensorFlow."""
 
+    target: Target
     files: int = 0
     findings: list[Finding] = dataclasses.field(default_factory=list)
     unreadable: list[Unreadable] = dataclasses.field(default_factory=list)

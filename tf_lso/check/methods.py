@@ -4,6 +4,7 @@ import ast
 import dataclasses
 
 from tf_lso import names
+from tf_lso.names.targets import Target
 from tf_lso.programs import lookup
 from tf_lso.programs.scopes import CLASS, FUNCTION, Program, Scope
 from tf_lso.programs.syntax import last_name
@@ -31,22 +32,41 @@ _OTHERS = {
 _OPTIMIZER_NAMES = {"optimizer", "opt"}
 
 
-def of_name(name: str, status: str = BREAKS) -> Verdict:
-    """Return the verdict on a method or property of that name."""
+def of_name(name: str, called: bool, target: Target) -> Verdict:
+    """Return the verdict on a method or property of that name.
+
+    Args:
+      name: key of `names.METHODS`.
+      called: whether the program calls it.
+      target: the TensorFlow that the program is to run on.
+    """
     method = names.METHODS[name]
-    return Verdict(
-        f"LossScaleOptimizer.{name}",
-        status if method.breaks else WORKS,
-        method.breaks or "Works: Keras 3's LossScaleOptimizer has it, too.",
-        method.does,
-        method.breaks.partition(":")[0],
-        method.current,
-    )
+    full = f"LossScaleOptimizer.{name}"
+    if target.keras_2:
+        return Verdict(full, *_on_keras_2(method, called))
+    if not method.breaks:
+        today = "Works: Keras 3's LossScaleOptimizer has it, too."
+        return Verdict(full, WORKS, today, method.does, current=method.current)
+    error = method.breaks.partition(":")[0]
+    return Verdict(full, BREAKS, method.breaks, method.does, error, method.current)
 
 
-def _unsure(name: str, why: str) -> Verdict:
-    verdict = of_name(name, UNSURE)
-    return dataclasses.replace(verdict, today=f"{verdict.today} {why}", error="")
+def _on_keras_2(method: names.Method, called: bool) -> tuple[str, str, str, str]:
+    """Return the status, what happens, what tf_lso does, and the exception."""
+    if called and not method.callable:
+        today = "TypeError: The stable class has it as a tensor."
+        return BREAKS, today, method.does, "TypeError"
+    if method.lacking:
+        today = f"AttributeError where the inner optimizer is one of {method.lacking}."
+        return UNSURE, f"{today} Otherwise it works.", method.does, ""
+    return WORKS, "Works as it did.", method.does, ""
+
+
+def _unsure(verdict: Verdict, why: str) -> Verdict:
+    if verdict.status == WORKS:
+        return verdict
+    today = f"{verdict.today} {why}"
+    return dataclasses.replace(verdict, status=UNSURE, today=today, error="")
 
 
 def of_access(
@@ -55,6 +75,7 @@ def of_access(
     scope: Scope,
     program: Program,
     legacy: bool,
+    target: Target,
 ) -> Verdict | None:
     """Return the verdict on `….name`, or None if it is no use.
 
@@ -64,6 +85,7 @@ def of_access(
       scope: the scope that it stands in.
       program: the whole program.
       legacy: whether the program has an old optimizer or policy of today's Keras.
+      target: the TensorFlow that the program is to run on.
     """
     name = node.attr
     seen = names.METHODS[name].seen
@@ -72,38 +94,40 @@ def of_access(
     ours = {v for v in instances if v.path.startswith("tf_lso.")}
     tf_keras = {v for v in instances if lookup.in_tf_keras(v.path)}
     known = {v for v in instances if optimizer_of(v)} - tf_keras
+    verdict = of_name(name, called, target)
     overridden = _is_own(node, scope)
     others = instances - known - tf_keras  # policies and loss scales
     if overridden or (not known and (ours or others)):
         return None
     if known:
-        return None if seen == names.KNOWN_CALLED and not called else of_name(name)
+        return None if seen == names.KNOWN_CALLED and not called else verdict
     if tf_keras:
-        verdict = of_name(name, WORKS)
         today = "Works: tf_keras still has it."
-        verdict = dataclasses.replace(verdict, today=today, error="", current="")
+        verdict = Verdict(verdict.name, WORKS, today, verdict.tf_lso)
         return verdict if seen in (names.ANYWHERE, names.CALLED) else None
     if program.packages & _OTHERS and not program.packages & _TENSORFLOW:
         return None
     if not names.METHODS[name].breaks and name in program.stored:
         return None  # probably the program's own object; if not, it works
     if seen == names.ANYWHERE or (seen == names.CALLED and called):
-        return _of_stranger(name, seen, program, legacy)
+        return _of_stranger(verdict, name, seen, program, legacy)
     if name == "loss_scale" and last_name(node.value) in _OPTIMIZER_NAMES:
         if program.packages & _TENSORFLOW and name not in program.stored:
-            return _unsure(name, "What this object is cannot be seen.")
+            return _unsure(verdict, "What this object is cannot be seen.")
     return None
 
 
-def _of_stranger(name: str, seen: str, program: Program, legacy: bool) -> Verdict:
+def _of_stranger(
+    verdict: Verdict, name: str, seen: str, program: Program, legacy: bool
+) -> Verdict:
     """Return the verdict for an object of which nothing is known."""
     if not program.packages & _TENSORFLOW and seen == names.CALLED:
-        return _unsure(name, "No TensorFlow is imported here.")
+        return _unsure(verdict, "No TensorFlow is imported here.")
     if seen == names.CALLED and (name in program.stored or _is_defined(name, program)):
-        return _unsure(name, f"This file has a {name} of its own.")
+        return _unsure(verdict, f"This file has a {name} of its own.")
     if program.packages & {"tf_lso", "tf_keras"} and not legacy:
-        return _unsure(name, "An optimizer of tf_lso or tf_keras has it.")
-    return of_name(name)
+        return _unsure(verdict, "An optimizer of tf_lso or tf_keras has it.")
+    return verdict
 
 
 def _is_defined(name: str, program: Program) -> bool:

@@ -2,12 +2,13 @@
 
 from tf_lso.check.findings import Finding, Use
 from tf_lso.check.rules import uses
+from tf_lso.names.targets import Target
 from tf_lso.programs import lookup, notebooks, sources
 from tf_lso.programs.sources import Failure, Unreadable
 from tf_lso.programs.texts import Text
 
 
-def check(path: str) -> tuple[list[Finding], list[Unreadable]]:
+def check(path: str, target: Target) -> tuple[list[Finding], list[Unreadable]]:
     """Return what is found in one file, and what of it cannot be read.
 
     Every file is parsed, so that one that is no Python is told of; only those with an
@@ -20,12 +21,14 @@ def check(path: str) -> tuple[list[Finding], list[Unreadable]]:
         why = f"cannot be opened: {sources.reason(error)}"
         return [], [Unreadable(path, None, None, why)]
     try:
-        return _check(path, data)
+        return _check(path, data, target)
     except (RecursionError, MemoryError) as error:
         return [], [sources.unreadable(path, Failure(None, error, data))]
 
 
-def _check(path: str, data: bytes) -> tuple[list[Finding], list[Unreadable]]:
+def _check(
+    path: str, data: bytes, target: Target
+) -> tuple[list[Finding], list[Unreadable]]:
     is_notebook = path.lower().endswith(".ipynb")
     try:
         read = sources.parsed(notebooks.cells(data) if is_notebook else [(None, data)])
@@ -35,7 +38,7 @@ def _check(path: str, data: bytes) -> tuple[list[Finding], list[Unreadable]]:
     if not any(token in data for token in lookup.TOKENS):
         return [], unreadable
     with read.program() as program:
-        found = uses(program)
+        found = uses(program, target)
     return [_finding(path, use, read.texts[use.cell]) for use in found], unreadable
 
 

@@ -16,8 +16,17 @@ _ADVICE = (
 )
 
 
-def _shown(finding: Finding, first: int | None, printer: printing.Printer) -> str:
-    """Return a finding as text; `first` is the line that said the same before."""
+def _shown(
+    finding: Finding, first: int | None, on: str, printer: printing.Printer
+) -> str:
+    """Return a finding as text.
+
+    Args:
+      finding: the finding.
+      first: the line that said the same before, or None.
+      on: what the target is called.
+      printer: what knows the terminal.
+    """
     verdict = finding.verdict
     status = printer.paint(LABELS[verdict.status], _COLORS[verdict.status])
     status += f" ({_GUARDED})" if finding.guarded else ""
@@ -27,7 +36,7 @@ def _shown(finding: Finding, first: int | None, printer: printing.Printer) -> st
         text += f"    {finding.code}\n"
     if first:
         return text + f"    as in line {first}\n"
-    text += printer.paragraph("today", verdict.today)
+    text += printer.paragraph(on, verdict.today)
     new = f"{verdict.replacement}: " if verdict.replacement else ""
     text += printer.paragraph("tf_lso", new + verdict.tf_lso)
     if verdict.current not in ("", verdict.name):
@@ -54,13 +63,16 @@ def text(outcome: Outcome, stream: TextIO) -> None:
     printer = printing.Printer(stream)
     write = printer.write
     said: dict[tuple[object, ...], int] = {}
+    target = outcome.target
+    where = target.version if target.keras_2 else "today"
     for finding in outcome.findings:
         same = (finding.file, finding.cell, finding.verdict)
-        write(_shown(finding, said.get(same), printer) + "\n")
+        write(_shown(finding, said.get(same), where, printer) + "\n")
         said.setdefault(same, finding.line)
     printer.unreadable(outcome.unreadable, "unreadable")
     count = _summary(outcome)
-    write(f"{printing.plural(count['files'], 'file')} read: ")
+    read = f"{printing.plural(count['files'], 'file')} read"
+    write(f"{read}, for TensorFlow {target.version}: ")
     if not outcome.findings:
         write("no use of the legacy loss-scaling API found")
     else:
@@ -100,6 +112,7 @@ def as_json(outcome: Outcome, stream: TextIO) -> None:
     """Write the outcome as one JSON object, in ASCII, whatever the file names."""
     document = {
         "version": 1,
+        "target": outcome.target.version,
         "findings": [_as_json(finding) for finding in outcome.findings],
         "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
         "summary": {**_summary(outcome), "exit_code": outcome.exit_code},

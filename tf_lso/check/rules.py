@@ -16,6 +16,7 @@ from tf_lso.check.findings import (
     NOTE,
     Use,
 )
+from tf_lso.names.targets import TODAY, Target
 from tf_lso.programs import constructors, lookup
 from tf_lso.programs.scopes import Program, Site
 from tf_lso.programs.syntax import (
@@ -33,18 +34,25 @@ from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, Verdict
 _SCOPES = ("custom_object_scope", "CustomObjectScope")
 
 
-def uses(program: Program) -> list[Use]:
-    """Return the uses of the old API in a program, one per position, in order."""
+def uses(program: Program, target: Target = TODAY) -> list[Use]:
+    """Return the uses of the old API in a program, one per position, in order.
+
+    Args:
+      program: the program.
+      target: the TensorFlow that it is to run on.
+    """
     best: dict[tuple[int, int, int], Use] = {}
-    for use in sorted(_Rules(program).all(), key=lambda use: (use.place, use.rank())):
+    found = _Rules(program, target).all()
+    for use in sorted(found, key=lambda use: (use.place, use.rank())):
         best.setdefault(use.place, use)
     return list(best.values())
 
 
 class _Rules:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, target: Target) -> None:
         self.program = program
-        self.values = Values(program)
+        self.target = target
+        self.values = Values(program, target)
         self.care = Care(program, self.values)
         self.silent = silent.Silent(program, self.values)
         self.quiet: set[int] = set()  # ids of expressions that other uses cover
@@ -83,9 +91,9 @@ class _Rules:
         how = lookup.IMPORT if isinstance(site.node, ast.Import) else lookup.FROM
         for alias, path in zip(site.node.names, imported_paths(site.node)):
             if alias.name == "*":
-                verdict = lookup.star(site.node.module)
+                verdict = lookup.star(site.node.module, self.target)
             else:
-                verdict = lookup.of_path(path, how)
+                verdict = lookup.of_path(path, how, self.target)
             if verdict:
                 yield self._use(site, alias, IMPORT, verdict)
 
@@ -104,17 +112,20 @@ class _Rules:
                     yield from self._reached(site, node, value)
 
     def _reached(self, site: Site, node: ast.Attribute, value: Value) -> Iterator[Use]:
-        verdict = lookup.of_path(value.path)
+        verdict = self._of_path(value)
         if verdict is None:
             return
         call = self.program.calls.get(id(node))
+        keras = 2 if self.target.keras_2 else 3
         if call is not None:
             verdict = self._form(site, verdict, value, call) or verdict
-        elif id(node) in self.program.type_tests and lookup.is_todays(value.path):
+        elif id(node) in self.program.type_tests and lookup.is_own(
+            value.path, self.target
+        ):
             verdict = dataclasses.replace(
                 verdict,
                 status=WORKS,
-                today="The test works: it is true of Keras 3's own class.",
+                today=f"The test works: it is true of Keras {keras}'s own class.",
                 tf_lso="Its optimizers pass the test, too.",
             )
         yield self._use(site, node, ATTRIBUTE, verdict, value)
@@ -125,7 +136,7 @@ class _Rules:
                 continue
             receivers = self.values.of(node.value, site.scope)
             verdict = methods.of_access(
-                node, receivers, site.scope, self.program, self.legacy
+                node, receivers, site.scope, self.program, self.legacy, self.target
             )
             if verdict:
                 yield self._method(site, node, verdict, node.attr)
@@ -146,9 +157,8 @@ class _Rules:
             if value.path in (GETATTR, HASATTR) and len(node.args) > 1:
                 yield from self._getattr(site, value.path)
             elif value.path in IMPORTS:
-                verdict = lookup.of_path(
-                    imported(node, value.path, whole=True), lookup.IMPORT
-                )
+                path = imported(node, value.path, whole=True)
+                verdict = lookup.of_path(path, lookup.IMPORT, self.target)
                 if verdict:
                     yield self._use(site, node, IMPORT, verdict)
             elif isinstance(node.func, ast.Name) and not value.derived:
@@ -156,7 +166,7 @@ class _Rules:
         yield from self._custom_objects(site)
 
     def _constructor(self, site: Site, value: Value) -> Iterator[Use]:
-        verdict = None if value.instance else lookup.of_path(value.path)
+        verdict = None if value.instance else self._of_path(value)
         if verdict is None or not lookup.is_name(value.path):
             return
         form = self._form(site, verdict, value, site.node)
@@ -166,9 +176,13 @@ class _Rules:
     def _form(
         self, site: Site, verdict: Verdict, value: Value, call: ast.Call
     ) -> Verdict | None:
-        return constructors.of_call(
-            verdict, value.path, call, lambda e: self.values.of(e, site.scope)
-        )
+        def of(expression: ast.expr) -> frozenset[Value]:
+            return self.values.of(expression, site.scope)
+
+        return constructors.of_call(verdict, value.path, call, of, self.target)
+
+    def _of_path(self, value: Value) -> Verdict | None:
+        return lookup.of_path(value.path, target=self.target)
 
     def _getattr(self, site: Site, function: str) -> Iterator[Use]:
         owner, name = site.node.args[:2]
@@ -182,7 +196,7 @@ class _Rules:
             return
         self.quiet.add(id(owner))
         for value in self.values.attributes(owners, [str(name.value)]):
-            verdict = lookup.of_path(value.path)
+            verdict = self._of_path(value)
             if verdict:
                 yield self._use(
                     site,
@@ -219,7 +233,9 @@ class _Rules:
         """Yield the use of a method whose name is a text."""
         # A program that has tf_lso or tf_keras may be asking for its optimizers.
         legacy = not asks or node.attr not in names.SCALING
-        verdict = methods.of_access(node, owners, site.scope, self.program, legacy)
+        verdict = methods.of_access(
+            node, owners, site.scope, self.program, legacy, self.target
+        )
         if verdict is None:
             return
         if asks and verdict.status == BREAKS and self.silent.asks(site, node.attr):
@@ -232,7 +248,7 @@ class _Rules:
 
     def _computed(self, site: Site, value: Value) -> Iterator[Use]:
         """Yield the use of a name that only the run computes."""
-        verdict = lookup.of_path(value.path)
+        verdict = self._of_path(value)
         if verdict is None:
             return
         if verdict.status == WORKS:

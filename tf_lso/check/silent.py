@@ -40,6 +40,7 @@ class Silent:
     def __init__(self, program: Program, values: Values) -> None:
         self._program = program
         self._values = values
+        self._target = values.target
         self._users: dict[str, set[Scope]] = {_SCALE_LOSS: set(), _LOSS: set()}
         for site in program.sites:
             for name in _attributes(site.node):
@@ -69,7 +70,16 @@ class Silent:
             return False
         kinds = types_asked_for(guard)
         values = [v for kind in kinds for v in self._values.of(kind, guard.scope)]
-        return bool(values) and not any(map(_is_todays, values))
+        return bool(values) and not any(map(self._is_served, values))
+
+    def _is_served(self, value: Value) -> bool:
+        """Whether the class has today's optimizers, or is none of the old wrappers."""
+        return (
+            lookup.symbol(value.path) not in names.OPTIMIZERS
+            or value.path.startswith("tf_lso.")
+            or lookup.in_tf_keras(value.path)
+            or (not value.guarded and lookup.is_there(value.path, self._target))
+        )
 
     def _serves_keras_3(self, site: Site, name: str) -> bool:
         """Whether the program scales by `scale_loss` where the old method is missing.
@@ -81,16 +91,6 @@ class Silent:
             return bool(served)
         function = _outermost(site.scope)
         return function in served or function not in self._users[_LOSS]
-
-
-def _is_todays(value: Value) -> bool:
-    """Whether the class has today's optimizers, or is none of the old wrappers."""
-    return (
-        lookup.symbol(value.path) not in names.OPTIMIZERS
-        or value.path.startswith("tf_lso.")
-        or lookup.in_tf_keras(value.path)
-        or (not value.guarded and lookup.there_today(value.path))
-    )
 
 
 def _outermost(scope: Scope) -> Scope:

@@ -103,7 +103,7 @@ def _decide(
     if not name or name.startswith("__"):
         symbol = f"{namespace.removeprefix('compat.v2.')}."
     new = New(f"tf_lso.{namespace}", end, symbol)
-    gone = name.startswith("__") and not lookup.there_today(module)
+    gone = name.startswith("__") and not lookup.is_there(module)
     if not name or name == "__dict__" or gone:
         return _module(module, new, settings)
     if name.startswith("__"):
@@ -112,11 +112,11 @@ def _decide(
         return Stays(left.STRANGER, path) if verdict else None
     if verdict is None and name not in _KERAS_HAS:
         return None  # a name of today's API only; compat.v1's policies are too
-    if settings.keras3 and lookup.is_todays(path):
+    if settings.keras3 and lookup.is_own(path):
         return Stays(left.KERAS_3, path, f"{new.module}.{name}")
     if settings.options.prefer == KERAS and symbol in _KERAS_HAS:
         by_attribute = imported and module.startswith(names.BY_ATTRIBUTE_TODAY)
-        if lookup.is_todays(path) and not by_attribute:
+        if lookup.is_own(path) and not by_attribute:
             sets = symbol == "set_global_policy"
             return Stays(left.KEPT_POLICY, path) if sets else None
         if imported and not lookup.in_tf_keras(path):
@@ -132,8 +132,8 @@ def _decide(
 
 def _module(module: str, new: New, settings: Settings) -> Decision:
     """Decide about a module itself, which is imported or passed on."""
-    if lookup.there_today(module):
-        if settings.keras3 and lookup.is_todays(f"{module}.Policy"):
+    if lookup.is_there(module):
+        if settings.keras3 and lookup.is_own(f"{module}.Policy"):
             return Stays(left.KERAS_3, module, new.module)
         return None if stays(module, settings) else new
     if lookup.in_tf_keras(module) or _other_policies(module, settings):
@@ -148,7 +148,7 @@ def stays(module: str, settings: Settings) -> bool:
         namespace.removeprefix("compat.v2.") in names.SHARED
         or lookup.in_tf_keras(module)
         or _other_policies(module, settings)
-        or (settings.options.prefer == KERAS and lookup.is_todays(f"{module}.Policy"))
+        or (settings.options.prefer == KERAS and lookup.is_own(f"{module}.Policy"))
     )
 
 

@@ -52,7 +52,7 @@ def _is_gone(path: str) -> bool:
     """Whether the path leads to an old name or module that today has no more."""
     for part in (path, lookup.parent(path)):
         if part in lookup.MODULES and not lookup.in_tf_keras(part):
-            return not lookup.there_today(path)
+            return not lookup.is_there(path)
     return False
 
 

@@ -18,21 +18,33 @@ class Method:
       seen: ANYWHERE, CALLED, KNOWN or KNOWN_CALLED: when an attribute of this name
         counts as a use of the old API.
       current: what Keras 3 has instead, or "" for nothing.
+      lacking: the modules of TensorFlow 2.12-2.15 whose optimizers, wrapped there, lack
+        it; "" if all have it.
+      callable: False for what the stable class of TensorFlow 2.4-2.15 has as a tensor,
+        which a program may call all the same.
     """
 
     breaks: str
     does: str
     seen: str = KNOWN
     current: str = ""
+    lacking: str = ""
+    callable: bool = True
 
 
-def _gone(name: str, does: str, seen: str = KNOWN, current: str = "") -> Method:
-    return Method(
-        f"AttributeError: Keras 3's LossScaleOptimizer has no {name}.",
-        does,
-        seen,
-        current,
-    )
+def _gone(
+    name: str,
+    does: str,
+    seen: str = KNOWN,
+    current: str = "",
+    lacking: str = "",
+    callable: bool = True,
+) -> Method:
+    breaks = f"AttributeError: Keras 3's LossScaleOptimizer has no {name}."
+    return Method(breaks, does, seen, current, lacking, callable)
+
+
+_NEW, _LEGACY = "tf.keras.optimizers", "tf.keras.optimizers.legacy"
 
 
 _DELEGATED = "Reads and sets the inner optimizer's."
@@ -61,22 +73,28 @@ METHODS = {
         "Has it: the learning rate of this step, in the dtype asked for.",
         CALLED,
         "optimizer.learning_rate",
+        _NEW,
     ),
     "loss_scale": _gone(
         "loss_scale",
         "Has it: a tensor, and from the experimental class one that can be called.",
         CALLED,
         "optimizer.dynamic_scale",
+        callable=False,
     ),
     "dynamic": _gone("dynamic", "Has it: whether the scale moves."),
     "_optimizer": _gone(
         "_optimizer", "Has it: the inner optimizer.", current="inner_optimizer"
     ),
     "lr": _gone("lr", _DELEGATED, current="learning_rate"),
-    "decay": _gone("decay", _DELEGATED),
-    "beta_1": _gone("beta_1", _DELEGATED, current="inner_optimizer.beta_1"),
-    "beta_2": _gone("beta_2", _DELEGATED, current="inner_optimizer.beta_2"),
-    "weights": _gone("weights", "Has it.", current="variables"),
+    "decay": _gone("decay", _DELEGATED, lacking=_NEW),
+    "beta_1": _gone(
+        "beta_1", _DELEGATED, current="inner_optimizer.beta_1", lacking=_NEW
+    ),
+    "beta_2": _gone(
+        "beta_2", _DELEGATED, current="inner_optimizer.beta_2", lacking=_NEW
+    ),
+    "weights": _gone("weights", "Has it.", current="variables", lacking=_NEW),
     "variables": Method(
         "TypeError: Keras 3's `variables` is a list, and cannot be called.",
         "Its list can be called.",
@@ -84,19 +102,19 @@ METHODS = {
         "optimizer.variables",
     ),
     **{
-        name: _gone(name, _INNER)
-        for name in (
-            "minimize",
-            "compute_gradients",
-            "get_gradients",
-            "get_updates",
-            "get_weights",
-            "set_weights",
-            "get_slot",
-            "get_slot_names",
-            "add_slot",
-            "add_weight",
-        )
+        name: _gone(name, _INNER, lacking=lacking)
+        for name, lacking in {
+            "minimize": "",
+            "compute_gradients": _LEGACY,
+            "get_gradients": _NEW,
+            "get_updates": _NEW,
+            "get_weights": _NEW,
+            "set_weights": "",
+            "get_slot": _NEW,
+            "get_slot_names": _NEW,
+            "add_slot": _NEW,
+            "add_weight": _NEW,
+        }.items()
     },
 }
 

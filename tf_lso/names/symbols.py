@@ -18,11 +18,13 @@ class Symbol:
       breaks: what goes wrong on today's TensorFlow if the name still exists but does
         something else, for people.
       current: what today's own API has instead, or "" for nothing.
+      keras_2: what goes wrong on TensorFlow 2.12-2.15, likewise.
     """
 
     does: str
     breaks: str = ""
     current: str = ""
+    keras_2: str = ""
 
 
 SYMBOLS = {
@@ -111,6 +113,8 @@ SYMBOLS = {
         "TensorFlow's graph rewrite to float16 on.",
         "It refuses the optimizers of Keras 3.",
         "tf.keras.mixed_precision.set_global_policy('mixed_float16')",
+        "It refuses the optimizers of tf.keras.optimizers, and takes those of "
+        "tf.keras.optimizers.legacy.",
     ),
     "disable_mixed_precision_graph_rewrite": Symbol(
         "Turns TensorFlow's graph rewrite to float16 off.",

@@ -1,6 +1,6 @@
-"""Which branch today's TensorFlow takes: tests of versions and of what a module has.
+"""Which branch a TensorFlow takes: tests of versions and of what a module has.
 
-The test is computed for each version of today. There is an answer if all versions agree.
+The test is computed for each version of the target. There is an answer if all agree.
 """
 
 import ast
@@ -16,16 +16,9 @@ from tf_lso.programs.syntax import last_name
 if TYPE_CHECKING:
     from tf_lso.programs.values import Values
 
-# Module with `__version__` -> the versions of today.
-_TENSORFLOW = tuple(f"2.{minor}.0" for minor in range(16, 22))
-_KERAS = tuple(f"3.{minor}.0" for minor in range(16))
-_VERSIONS = {
-    "tensorflow": _TENSORFLOW,
-    "tensorflow.compat.v1": _TENSORFLOW,
-    "tensorflow.compat.v2": _TENSORFLOW,
-    "keras": _KERAS,
-    "tensorflow.keras": _KERAS,
-}
+# Modules whose `__version__` is TensorFlow's, and Keras's.
+_TENSORFLOW = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
+_KERAS = ("keras", "tensorflow.keras")
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -49,7 +42,7 @@ class _Unknown(Exception):
 
 
 def outcome(test: ast.expr, scope: Scope, values: "Values") -> bool | str:
-    """Return True or False if today's versions decide the test, else a word.
+    """Return True or False if the target's versions decide the test, else a word.
 
     Args:
       test: the tested expression.
@@ -60,7 +53,7 @@ def outcome(test: ast.expr, scope: Scope, values: "Values") -> bool | str:
       True, False, NOTHING or DEPENDS.
     """
     found: set[bool | str] = set()
-    for index in range(max(map(len, _VERSIONS.values()))):
+    for index in range(max(len(values.target.tensorflow), len(values.target.keras))):
         computed = _Test(values, scope, index)
         result: bool | str
         try:
@@ -160,9 +153,11 @@ class _Test:
             version, base = base.attr == "version", base.value
         if version:
             for value in self.values.of(base, self.scope):
-                if value.path in _VERSIONS:
+                if value.path in (*_TENSORFLOW, *_KERAS):
                     self.asked = self.versions = True
-                    known = _VERSIONS[value.path]
+                    target = self.values.target
+                    ours = value.path in _TENSORFLOW
+                    known = target.tensorflow if ours else target.keras
                     return known[min(self.index, len(known) - 1)]
         raise _Unknown
 
@@ -205,7 +200,7 @@ class _Test:
                 or lookup.is_name(path)
             ):
                 self.asked = True
-                return lookup.there_today(path)
+                return lookup.is_there(path, self.values.target)
         raise _Unknown
 
 

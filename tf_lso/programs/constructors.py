@@ -4,25 +4,48 @@ import ast
 import dataclasses
 from collections.abc import Callable, Collection
 
+from tf_lso.names.targets import TODAY, Target
 from tf_lso.programs import lookup
 from tf_lso.programs.values import Value
-from tf_lso.programs.verdict import WORKS, Verdict
+from tf_lso.programs.verdict import BREAKS, WORKS, Verdict
 
 # A function that returns what an expression may stand for.
 Of = Callable[[ast.expr], Collection[Value]]
 
 _EXPERIMENTAL = "tf_lso.keras.mixed_precision.experimental"
 _NEVER = "No version of the stable class takes it: it is an error everywhere."
+_DYNAMIC = "TypeError: The second argument is `dynamic`, which is True or False."
 
 
 @dataclasses.dataclass(frozen=True)
 class _Form:
-    """One form of a call: what fails today, and what tf_lso does."""
+    """One form of a call.
+
+    Attributes:
+      today: what happens with Keras 3.
+      tf_lso: what tf_lso does.
+      error: the exception that Keras 3 raises at once, or "".
+      status: the status, if the form works.
+      keras_2: what Keras 2 raises, or "" where it takes the form.
+    """
 
     today: str
     tf_lso: str
     error: str = ""
     status: str | None = None
+    keras_2: str = ""
+
+    def verdict(self, verdict: Verdict, target: Target) -> Verdict | None:
+        """Return what becomes of a verdict, or None if this adds nothing."""
+        if target.keras_2 and not self.keras_2:
+            return None
+        return dataclasses.replace(
+            verdict,
+            status=self.status or BREAKS,
+            today=self.keras_2 if target.keras_2 else self.today,
+            tf_lso=self.tf_lso,
+            error=self.keras_2.partition(":")[0] if target.keras_2 else self.error,
+        )
 
 
 _FOUR = _Form(
@@ -34,12 +57,14 @@ _OPTIMIZER = _Form(
     "TypeError: Keras 3's class calls its first argument `inner_optimizer`.",
     "Takes the first argument under either name.",
     "TypeError",
+    keras_2="TypeError: The class calls its first argument `inner_optimizer`.",
 )
 _LOSS_SCALE = _Form(
     f"ValueError: Keras 3's class takes no `loss_scale`. {_NEVER}",
     f"{_EXPERIMENTAL}.LossScaleOptimizer takes a loss scale; the stable class takes "
     "dynamic=… and initial_scale=….",
     "ValueError",
+    keras_2=f"TypeError: The class takes no `loss_scale`. {_NEVER}",
 )
 _FIXED = _Form(
     "ValueError: Keras 3's class takes no `dynamic=False`.",
@@ -54,16 +79,19 @@ _WORD = _Form(
     f"Keras 3 takes {{}} for the initial scale, and fails when it is built. {_NEVER}",
     "Refuses it, too. Write LossScaleOptimizer(optimizer): the scale is dynamic "
     f"unless told otherwise. {_EXPERIMENTAL}.LossScaleOptimizer takes 'dynamic'.",
+    keras_2=_DYNAMIC,
 )
 _NUMBER = _Form(
     "Keras 3 takes {} for the initial scale of a scale that moves. TensorFlow 2.4-2.15 "
     "raised TypeError: their second argument is `dynamic`.",
     "Refuses it, too. Write LossScaleOptimizer(optimizer, dynamic=False, "
     "initial_scale={}) for a fixed scale.",
+    keras_2=_DYNAMIC,
 )
 _OBJECT = _Form(
     f"Keras 3 takes the loss scale for a number, and fails when it is built. {_NEVER}",
     f"Refuses it, too. {_EXPERIMENTAL}.LossScaleOptimizer takes a loss scale.",
+    keras_2=_DYNAMIC,
 )
 _BOOL = _Form(
     "Keras 3 takes {} for the initial scale, and so scales by {:d}.",
@@ -73,6 +101,7 @@ _POLICY = _Form(
     "TypeError: Keras 3's dtype policy takes no `loss_scale`; nor did the stable one.",
     f"{_EXPERIMENTAL}.Policy carries a loss scale.",
     "TypeError",
+    keras_2="TypeError: The stable dtype policy takes no `loss_scale`.",
 )
 _UNSCALED = _Form(
     "Works: there is no loss scaling under {!r}.", "Sets the policy.", status=WORKS
@@ -137,19 +166,22 @@ _FORMS = {
 }
 
 
-def of_call(verdict: Verdict, path: str, call: ast.Call, of: Of) -> Verdict | None:
+def of_call(
+    verdict: Verdict, path: str, call: ast.Call, of: Of, target: Target = TODAY
+) -> Verdict | None:
     """Return the verdict on a call, or None if its arguments add nothing.
 
-    Only names that today's Keras has too have forms that it refuses.
+    Only names that `tf.keras` has have forms that it refuses.
 
     Args:
       verdict: the verdict on the name.
       path: dotted path of the name, as the program spells it.
       call: the call.
       of: returns what an expression of the call's scope may stand for.
+      target: the TensorFlow that the program is to run on.
     """
     if (
-        not lookup.is_todays(path)
+        not lookup.is_own(path, target)
         or verdict.error
         or any(isinstance(argument, ast.Starred) for argument in call.args)
     ):
@@ -157,12 +189,4 @@ def of_call(verdict: Verdict, path: str, call: ast.Call, of: Of) -> Verdict | No
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     recognise = _FORMS.get(lookup.symbol(path))
     form = recognise and recognise(call, keywords, of)
-    if not form:
-        return None
-    return dataclasses.replace(
-        verdict,
-        status=form.status or "breaks",
-        today=form.today,
-        tf_lso=form.tf_lso,
-        error=form.error,
-    )
+    return form.verdict(verdict, target) if form else None

@@ -1,7 +1,7 @@
 """Guards: what keeps an old name from making a program fail.
 
 A guard is a `try` whose `except` catches the error, the `except` of a `try` that succeeds,
-or a branch that today's versions do not take.
+or a branch that a TensorFlow does not take.
 """
 
 import ast

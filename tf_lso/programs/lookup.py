@@ -1,6 +1,7 @@
 """Looks up what `tf_lso.names` knows of a dotted path, as a program spells it."""
 
 from tf_lso import names, unknown
+from tf_lso.names.targets import OLDER, TODAY, Target, prefixes
 from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, Verdict
 
 _CONTRIB = "tensorflow.contrib.mixed_precision"
@@ -18,16 +19,8 @@ FROM = "from"  # from … import name
 _NAMES = {**names.NAMESPACES, **names.PRIVATE}
 
 
-def _prefixes(path: str) -> set[str]:
-    parts = path.split(".")
-    return {".".join(parts[:end]) for end in range(1, len(parts))}
-
-
 # Paths on the way to a module, as `tensorflow` and `tensorflow.keras`.
-PREFIXES = frozenset().union(*map(_prefixes, MODULES)) - MODULES.keys()
-_PREFIXES_TODAY = frozenset(names.PACKAGES_TODAY).union(
-    *map(_prefixes, names.MODULES_TODAY)
-)
+PREFIXES = frozenset().union(*map(prefixes, MODULES)) - MODULES.keys()
 
 # Each old name contains one of these. A file without them has no finding.
 TOKENS = (
@@ -57,10 +50,10 @@ def in_tf_keras(path: str) -> bool:
     return path.partition(".")[0] == "tf_keras"
 
 
-def is_todays(path: str) -> bool:
-    """Whether the path is a name of the Keras that `tf.keras` is today."""
+def is_own(path: str, target: Target = TODAY) -> bool:
+    """Whether the path is a name of the Keras that `tf.keras` is."""
     kept = path.startswith(names.KERAS_COPY) or in_tf_keras(path)
-    return not kept and is_name(path) and there_today(path)
+    return not kept and is_name(path) and is_there(path, target)
 
 
 def symbol(path: str) -> str:
@@ -70,28 +63,28 @@ def symbol(path: str) -> str:
     return use.symbol if use else ""
 
 
-def there_today(path: str) -> bool:
-    """Whether today's TensorFlow, Keras or tf_keras has the path."""
+def is_there(path: str, target: Target = TODAY) -> bool:
+    """Whether TensorFlow, its Keras or tf_keras has the path."""
     module, _, name = path.rpartition(".")
     if path in MODULES:
-        return path in names.MODULES_TODAY
+        return path in target.modules
     if path in PREFIXES:
-        return path in _PREFIXES_TODAY
-    has = names.MODULES_TODAY.get(module)
+        return path in target.prefixes
+    has = target.modules.get(module)
     if has is None or name in has or symbol(path):
         return has is not None and name in has
     return _has_more(module)
 
 
-def _importable(module: str) -> bool:
+def _importable(module: str, target: Target) -> bool:
     by_attribute = f"{module}.".startswith(
-        tuple(f"{keras}." for keras in names.BY_ATTRIBUTE_TODAY)
+        tuple(f"{keras}." for keras in target.by_attribute)
     )
-    return there_today(module) and not by_attribute
+    return is_there(module, target) and not by_attribute
 
 
 def _has_more(module: str) -> bool:
-    """Whether a module of today has other names than the old ones."""
+    """Whether a module that is there has other names than the old ones."""
     namespace = MODULES[module].removeprefix("compat.v2.")
     return namespace in names.SHARED or _is_private(module)
 
@@ -109,15 +102,15 @@ def _canonical(path: str, namespace: str) -> tuple[str, str]:
     return f"tf.{namespace}", f"tf_lso.{namespace}"
 
 
-def _failure(path: str, how: str) -> tuple[str, str]:
+def _failure(path: str, how: str, target: Target) -> tuple[str, str]:
     """Return the exception's name and a sentence for a path that is gone."""
-    library = "tf_keras has" if in_tf_keras(path) else "TensorFlow 2.16 and later have"
+    library = "tf_keras has" if in_tf_keras(path) else target.library
     error, gone = "AttributeError", path
-    if how == FROM and _importable(parent(path)):
+    if how == FROM and _importable(parent(path), target):
         error = "ImportError"
     elif how != ACCESS:
         error, gone = "ModuleNotFoundError", path if how == IMPORT else parent(path)
-    if there_today(path):
+    if is_there(path, target):
         return error, f"{error}: {gone} can be reached as an attribute only."
     return error, f"{error}: {library} no {gone}."
 
@@ -135,32 +128,35 @@ def _contrib(path: str) -> Verdict:
     )
 
 
-def _can_be_had(path: str, how: str) -> bool:
+def _can_be_had(path: str, how: str, target: Target) -> bool:
     if how == ACCESS:
-        return there_today(path)
-    return there_today(path) and _importable(path if how == IMPORT else parent(path))
+        return is_there(path, target)
+    module = path if how == IMPORT else parent(path)
+    return is_there(path, target) and _importable(module, target)
 
 
-def _module(path: str, how: str) -> Verdict | None:
+def _module(path: str, how: str, target: Target) -> Verdict | None:
     namespace = MODULES[path]
     old, new = _canonical(path, namespace)
-    if _can_be_had(path, how):
+    if _can_be_had(path, how, target):
         if namespace.removeprefix("compat.v2.") in names.SHARED:
             return None
         return Verdict(
             old, WORKS, "The module is there.", "Mirrors it.", replacement=new
         )
-    error, today = _failure(path, how)
+    error, today = _failure(path, how, target)
     does = "Has what the module had."
     return Verdict(old, BREAKS, today, does, error, "", new)
 
 
-def _stranger(path: str, module: str, name: str, how: str) -> Verdict | None:
+def _stranger(
+    path: str, module: str, name: str, how: str, target: Target
+) -> Verdict | None:
     """Return the verdict on a name that the module never had in public."""
     namespace = MODULES[module]
-    if name.startswith("__") or (module in names.MODULES_TODAY and _has_more(module)):
+    if name.startswith("__") or (module in target.modules and _has_more(module)):
         return None
-    error, today = _failure(path, how)
+    error, today = _failure(path, how, target)
     old, new = _canonical(path, namespace)
     if not _is_private(module):
         today += " No such name is public in any version."
@@ -170,56 +166,79 @@ def _stranger(path: str, module: str, name: str, how: str) -> Verdict | None:
 
 
 def _known(
-    path: str, module: str, name: str, use: names.Use, how: str
+    path: str, module: str, name: str, use: names.Use, how: str, target: Target
 ) -> Verdict | None:
     namespace = MODULES[module]
     old, new = (f"{space}.{name}" for space in _canonical(path, namespace))
     about = names.SYMBOLS[use.symbol]
-    facts = {"tf_lso": about.does, "current": about.current, "replacement": new}
-    if not _can_be_had(path, how):
-        error, today = _failure(path, how)
+    current = _current(about.current, target)
+    facts = {"tf_lso": about.does, "current": current, "replacement": new}
+    if not _can_be_had(path, how, target):
+        error, today = _failure(path, how, target)
+        if target.keras_2 and use.versions.startswith("2.16"):
+            return _too_new(old, today, error, name)
         if not in_tf_keras(path):
             today += f" TensorFlow {use.versions} had it."
         return Verdict(old, BREAKS, today, error=error, **facts)
     if use.versions.startswith("2.16"):
-        return None  # a name of today's API only
+        return None  # a name of Keras 3's API only
     if in_tf_keras(path):
         today = "Works: tf_keras still has it, for its own optimizers."
         return Verdict(old, WORKS, today, **facts)
     if module.startswith(names.KERAS_COPY):
         return Verdict(old, BREAKS, names.KERAS_COPY_BREAKS, **facts)
-    if use.today == names.CHANGED:
-        return Verdict(old, BREAKS, about.breaks, **facts)
+    breaks = about.keras_2 if target.keras_2 else about.breaks
+    if breaks and use.today == names.CHANGED:
+        return Verdict(old, BREAKS, breaks, **facts)
     return Verdict(old, WORKS, "Works as it did.", **facts)
 
 
-def of_path(path: str, how: str = ACCESS) -> Verdict | None:
+def _current(current: str, target: Target) -> str:
+    """Return what TensorFlow's own API has instead, if the target has it."""
+    path = current.partition("(")[0].replace("tf.", "tensorflow.", 1)
+    return current if not target.keras_2 or is_there(path, target) else ""
+
+
+def _too_new(old: str, today: str, error: str, name: str) -> Verdict:
+    """Return the verdict on a name that came with Keras 3."""
+    everywhere = f"tf_lso.keras.mixed_precision.{OLDER.get(name, name)}"
+    return Verdict(
+        old,
+        BREAKS,
+        f"{today} {TODAY.library} it.",
+        f"Nothing: it is a name of Keras 3. {everywhere} works in all versions.",
+        error,
+    )
+
+
+def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | None:
     """Return the verdict on a path, or None if it is no old name.
 
     Args:
       path: dotted path as the program spells it, aliases resolved.
       how: ACCESS, IMPORT or FROM: they raise different exceptions, and a few modules
         can be reached as attributes only.
+      target: the TensorFlow that it is looked up in.
     """
     module, _, name = path.rpartition(".")
     if path == _CONTRIB or module == _CONTRIB:
         return _contrib(path)
     if path in MODULES:
-        return _module(path, how)
+        return _module(path, how, target)
     if module not in MODULES:
         return None
     use = _NAMES.get(MODULES[module], {}).get(name)
     if use is None:
-        return _stranger(path, module, name, how)
-    return _known(path, module, name, use, how)
+        return _stranger(path, module, name, how, target)
+    return _known(path, module, name, use, how, target)
 
 
-def star(module: str) -> Verdict | None:
+def star(module: str, target: Target = TODAY) -> Verdict | None:
     """Return the verdict on `from module import *`."""
     if module not in MODULES:
         return None
-    if module == _CONTRIB or not _importable(module):
-        return of_path(module, IMPORT)
+    if module == _CONTRIB or not _importable(module, target):
+        return of_path(module, IMPORT, target)
     old, new = _canonical(module, MODULES[module])
     return Verdict(
         f"{old}.*",

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tf_lso import names
+from tf_lso.names.targets import TODAY, Target
 from tf_lso.programs import branches, lookup
 from tf_lso.programs.guards import Branch, Caught, Fallback
 from tf_lso.programs.resolving import KINDS, Resolver
@@ -20,7 +21,7 @@ class Value(NamedTuple):
       instance: whether it is what a call of the path returns.
       derived: whether it is a subclass of the path, or one's instance.
       sure: False where it is only likely that the path is meant.
-      guarded: whether it comes from a place that today's program passes over.
+      guarded: whether it comes from a place that the program passes over.
     """
 
     path: str
@@ -55,8 +56,9 @@ def optimizer_of(value: Value) -> bool:
 class Values(Resolver[frozenset[Value]]):
     """The values of all names of a program: a fixed point over all its bindings."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, target: Target = TODAY) -> None:
         self.program = program
+        self.target = target
         self._table: dict[tuple[Scope, str], frozenset[Value]] = {}
         self._dead: dict[int, bool] = {}
         self._solve(guarded=False)
@@ -96,8 +98,8 @@ class Values(Resolver[frozenset[Value]]):
                     changed = True
 
     def _passed_over(self, value: Value, binding: Binding) -> Value:
-        """Mark a value that the program never binds here today."""
-        missing = not value.instance and not lookup.there_today(value.path)
+        """Mark a value that the program never binds here."""
+        missing = not value.instance and not lookup.is_there(value.path, self.target)
         for guard in binding.guards:
             if isinstance(guard, Caught):
                 way = {value.path, lookup.parent(value.path)}
@@ -109,7 +111,7 @@ class Values(Resolver[frozenset[Value]]):
         return value
 
     def is_dead(self, guard: Branch | Fallback) -> bool:
-        """Whether today's versions never run what stands under the guard."""
+        """Whether the target's versions never run what stands under the guard."""
         if id(guard) not in self._dead:
             if isinstance(guard, Fallback):
                 dead = self._succeeds(guard)
@@ -120,7 +122,7 @@ class Values(Resolver[frozenset[Value]]):
         return self._dead[id(guard)]
 
     def _succeeds(self, fallback: Fallback) -> bool:
-        """Whether what a `try` imports and reaches of TensorFlow is all there today."""
+        """Whether what a `try` imports and reaches of TensorFlow is all there."""
         reached = []
         for node in (n for statement in fallback.body for n in ast.walk(statement)):
             if isinstance(node, ast.Import):
@@ -141,8 +143,9 @@ class Values(Resolver[frozenset[Value]]):
                 or path in lookup.MODULES
                 or lookup.is_name(path)
             ):
-                verdict = lookup.of_path(path, how)
-                if not lookup.there_today(path) or (verdict and verdict.error):
+                verdict = lookup.of_path(path, how, self.target)
+                there = lookup.is_there(path, self.target)
+                if not there or (verdict and verdict.error):
                     return False
                 known = True
         return known

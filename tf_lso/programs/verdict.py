@@ -3,7 +3,7 @@
 import dataclasses
 
 WRONG = "wrong"  # silently computes something else
-BREAKS = "breaks"  # fails, or does something else, on today's TensorFlow
+BREAKS = "breaks"  # fails, or does something else
 WORKS = "works"  # listed to be complete
 UNSURE = "unsure"  # depends on what only a run can tell
 
@@ -23,7 +23,7 @@ class Verdict:
     Attributes:
       name: dotted old name, as the public API spelled it.
       status: WRONG, BREAKS, WORKS or UNSURE.
-      today: what happens on today's TensorFlow.
+      today: what happens on the TensorFlow that is asked about.
       tf_lso: what tf_lso does about it.
       error: name of the exception that the very place of use raises, or "".
       current: what today's own API has instead, or "".

@@ -1,0 +1,3 @@
+"""The program trains when it is imported."""
+
+collect_ignore = ["program.py"]
