@@ -99,10 +99,21 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path not in long)
 
 
-@pytest.fixture(params=["keras3", "legacy", "new"])
-def family(request):
-    """The name of each optimizer family in turn."""
-    return request.param
+def pytest_generate_tests(metafunc):
+    """Give tests that take `family` the name of each optimizer family in turn."""
+    if "family" in metafunc.fixturenames and not _chooses_itself(metafunc, "family"):
+        from tests.families import FAMILIES
+
+        metafunc.parametrize("family", list(FAMILIES))
+
+
+def _chooses_itself(metafunc, name):
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+        names = names.split(",") if isinstance(names, str) else names
+        if name in [one.strip() for one in names]:
+            return True
+    return False
 
 
 @pytest.fixture(scope="session")

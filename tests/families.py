@@ -1,17 +1,39 @@
-"""The optimizer families that every contract holds for."""
+"""The optimizer families that every contract holds for: those of this TensorFlow.
 
-import keras
+Beside TensorFlow 2.16 and later they are those of Keras 3 and of tf_keras, before that
+those of `tf.keras`, which is Keras 2. Tests take their families and Kerases from here.
+"""
+
+import importlib
+
+import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
+from tf_lso import kerases
 from tf_lso.keras.mixed_precision import experimental
 
+HAS_KERAS3 = kerases.has_keras3()
+
+# For tests of Keras 3 itself; those of all families take `FAMILIES`.
+needs_keras3 = pytest.mark.skipif(
+    not HAS_KERAS3, reason="Keras 3 is not beside this TensorFlow"
+)
+
+# The package of Keras 2, and the modules with the public names of it and of `tf.keras`.
+KERAS2_PACKAGE = "tf_keras" if HAS_KERAS3 else "keras"
+importlib.import_module(KERAS2_PACKAGE)
+keras2 = kerases.public(KERAS2_PACKAGE)
+keras = kerases.public("keras")
+
 FAMILIES = {
-    "keras3": keras.optimizers,
-    "legacy": tf_keras.optimizers.legacy,
-    "new": tf_keras.optimizers,
+    **({"keras3": keras.optimizers} if HAS_KERAS3 else {}),
+    "legacy": keras2.optimizers.legacy,
+    "new": keras2.optimizers,
 }
+
+# Family -> its Keras.
+KERASES = {family: keras if family == "keras3" else keras2 for family in FAMILIES}
 
 
 def raw(variable):
