@@ -91,6 +91,7 @@ def pytest_collection_modifyitems(items):
         pattern = in_core(item.path)
         if pattern is not None and re.search(pattern, item.name):
             item.add_marker("core")
+    items[:] = [item for item in items if not _is_of_absent_family(item)]
     long = {
         item.path
         for item in items
@@ -99,12 +100,31 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path not in long)
 
 
+def pytest_configure(config):
+    """Register the mark of tests that are about Keras 3 itself."""
+    config.addinivalue_line("markers", "keras3: needs Keras 3, see tests/families.py")
+
+
 def pytest_generate_tests(metafunc):
     """Give tests that take `family` the name of each optimizer family in turn."""
     if "family" in metafunc.fixturenames and not _chooses_itself(metafunc, "family"):
         from tests.families import FAMILIES
 
         metafunc.parametrize("family", list(FAMILIES))
+
+
+def _is_of_absent_family(item):
+    """Whether a test has a family, as a parameter or mark, that is not there.
+
+    Where no test file asks for families, none has imported TensorFlow.
+    """
+    families = sys.modules.get("tests.families")
+    if families is None:
+        return False
+    absent = {"keras3"} - families.FAMILIES.keys()
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    named = [value for value in values if isinstance(value, str)]
+    return not absent.isdisjoint([*named, *(mark.name for mark in item.iter_markers())])
 
 
 def _chooses_itself(metafunc, name):

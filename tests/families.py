@@ -15,10 +15,9 @@ from tf_lso.keras.mixed_precision import experimental
 
 HAS_KERAS3 = kerases.has_keras3()
 
-# For tests of Keras 3 itself; those of all families take `FAMILIES`.
-needs_keras3 = pytest.mark.skipif(
-    not HAS_KERAS3, reason="Keras 3 is not beside this TensorFlow"
-)
+# For tests of Keras 3 itself, which are left out where it is not; see conftest.py. Tests of
+# all families take `FAMILIES`.
+needs_keras3 = pytest.mark.keras3
 
 # The package of Keras 2, and the modules with the public names of it and of `tf.keras`.
 KERAS2_PACKAGE = "tf_keras" if HAS_KERAS3 else "keras"
@@ -32,8 +31,16 @@ FAMILIES = {
     "new": keras2.optimizers,
 }
 
-# Family -> its Keras.
-KERASES = {family: keras if family == "keras3" else keras2 for family in FAMILIES}
+# Family, or what both of Keras 2 are -> its Keras, and the package of that.
+KERASES = {"keras2": keras2, "legacy": keras2, "new": keras2}
+PACKAGES = dict.fromkeys(KERASES, KERAS2_PACKAGE)
+if HAS_KERAS3:
+    KERASES["keras3"], PACKAGES["keras3"] = keras, "keras"
+
+
+def here(*names):
+    """Those of the families that this TensorFlow has, a tuple."""
+    return tuple(name for name in names if name in FAMILIES)
 
 
 def raw(variable):

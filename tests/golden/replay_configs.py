@@ -3,12 +3,10 @@
 import copy
 import json
 
-import keras
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, keras, keras2
 from tests.golden import harness, replays
 from tf_lso import keras_patches
 from tf_lso.keras.mixed_precision import experimental
@@ -57,7 +55,7 @@ def handmade(case, family):
     if kind == "optimizers.get_identity":
         optimizer = FAMILIES[family].SGD(0.1)
         wrapped = STABLE(optimizer)
-        get = keras.optimizers.get if family == "keras3" else tf_keras.optimizers.get
+        get = keras.optimizers.get if family == "keras3" else keras2.optimizers.get
         return {"ok": get(wrapped) is wrapped}
     of_keras = "keras3" if family == "keras3" else "tf_keras"
     if kind == "optimizers.get":
@@ -79,7 +77,7 @@ def handmade(case, family):
 
 
 def _get(name, of_keras):
-    module = keras if of_keras == "keras3" else tf_keras
+    module = keras if of_keras == "keras3" else keras2
     enabled = keras_patches.enable(keras_patches.LOADING, module)
     try:
         return module.optimizers.get(name)

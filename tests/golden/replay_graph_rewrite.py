@@ -3,13 +3,11 @@
 import contextlib
 import re
 
-import keras
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, keras, keras2
 from tests.golden import extract_behaviour, replays
 from tf_lso import keras_patches, policies
 
@@ -191,7 +189,7 @@ def _restored(api):
             _MODULES["v1"].disable_mixed_precision_graph_rewrite()
         api.set_global_policy(None)
         keras_patches.disable(keras_patches.COMPILING, keras)
-        keras_patches.disable(keras_patches.COMPILING, tf_keras)
+        keras_patches.disable(keras_patches.COMPILING, keras2)
 
 
 def replay(family, case):

@@ -2,18 +2,17 @@
 
 import re
 
-import keras
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
 from tests import families
+from tests.families import keras, keras2
 from tests.golden import extract_behaviour, replays
 from tf_lso import keras_patches, policies
 
 _KERAS = {"keras3": ("keras", keras)}
-_TF_KERAS = ("tf_keras", tf_keras)
+_TF_KERAS = ("tf_keras", keras2)
 
 # In the record's call `Policy(name, loss_scale=<key>)`.
 _LOSS_SCALES = {

@@ -1,15 +1,13 @@
 """Old attributes and arguments of optimizers, while installed."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import raw
+from tests.families import keras, keras2, raw
 
-BARE = {"keras3": keras.optimizers, "new": tf_keras.optimizers}
+BARE = {"keras3": keras.optimizers, "new": keras2.optimizers}
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +47,7 @@ class TestAttributes:
         adam = optimizers.Adam(0.5)
         adam.build(
             [tf.Variable(tf.ones(2))]
-            if optimizers is tf_keras.optimizers
+            if optimizers is keras2.optimizers
             else [keras.Variable(np.ones(2))]
         )
         values = adam.get_weights()
@@ -273,4 +271,4 @@ def test_what_is_replaced_is_there():
         if minor > 0 or name != "_backend_update_step":
             assert hasattr(keras.optimizers.Optimizer, name), name
     for name in attributes_tf_keras._REPLACED:
-        assert hasattr(tf_keras.optimizers.Optimizer, name), name
+        assert hasattr(keras2.optimizers.Optimizer, name), name

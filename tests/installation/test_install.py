@@ -2,12 +2,12 @@
 
 import threading
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests.families import keras
 from tests.programs_in_processes import run
 
 # Prints each spelling that does not lead where it should.

@@ -3,22 +3,20 @@
 import copy
 import inspect
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES, copies, raw, wrapped
+from tests.families import FAMILIES, copies, keras, keras2, raw, wrapped
 
 BASES = {
     "keras3": (keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer),
     "legacy": (
-        tf_keras.optimizers.legacy.Optimizer,
-        tf_keras.mixed_precision.LossScaleOptimizer,
+        keras2.optimizers.legacy.Optimizer,
+        keras2.mixed_precision.LossScaleOptimizer,
     ),
-    "new": (tf_keras.optimizers.Optimizer, tf_keras.mixed_precision.LossScaleOptimizer),
+    "new": (keras2.optimizers.Optimizer, keras2.mixed_precision.LossScaleOptimizer),
 }
 
 
@@ -200,7 +198,7 @@ class TestTheLearningRate:
         assert float(rate) == pytest.approx(0.1, rel=1e-3)
 
     def test_decayed_lr_follows_a_schedule(self, family, x):
-        schedules = keras if family == "keras3" else tf_keras
+        schedules = keras if family == "keras3" else keras2
         schedule = schedules.optimizers.schedules.PiecewiseConstantDecay(
             [0, 1], [0.5, 0.25, 0.125]
         )
@@ -212,7 +210,7 @@ class TestTheLearningRate:
         assert seen == [0.5, 0.25, 0.125]
 
     def test_a_skipped_step_advances_the_schedule(self, family, x):
-        schedules = keras if family == "keras3" else tf_keras
+        schedules = keras if family == "keras3" else keras2
         schedule = schedules.optimizers.schedules.PiecewiseConstantDecay(
             [0], [0.5, 0.25]
         )
@@ -486,7 +484,7 @@ class TestConfig:
     @pytest.mark.parametrize("family", ["legacy", "new"])
     @pytest.mark.parametrize("dynamic", [True, False])
     def test_of_tf_keras_is_read_and_read_by_it(self, family, dynamic):
-        theirs = tf_keras.mixed_precision.LossScaleOptimizer(
+        theirs = keras2.mixed_precision.LossScaleOptimizer(
             FAMILIES[family].SGD(0.25), dynamic=dynamic, initial_scale=4.0
         )
         config = theirs.get_config()

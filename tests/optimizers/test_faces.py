@@ -4,9 +4,9 @@ import ast
 import inspect
 import textwrap
 
-import keras
 import pytest
 
+from tests.families import keras
 from tf_lso.optimizers import experimental, loss_scale_optimizer, overrides
 from tf_lso.optimizers.faces import face, keras3, tf_keras_legacy, tf_keras_new
 from tf_lso.optimizers.surface import attributes, legacy, state, steps, stored

@@ -2,14 +2,12 @@
 
 import itertools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES, copies, raw
+from tests.families import FAMILIES, copies, keras, keras2, raw
 from tf_lso.optimizers import table
 
 # What a class must be told to make all its slots.
@@ -20,7 +18,7 @@ ARGUMENTS = {
     "AdamW": {"amsgrad": True},
 }
 SLOTS = {name: facts.slots for name, facts in table.OPTIMIZERS.items()}
-LEGACY = [name for name in SLOTS if hasattr(tf_keras.optimizers.legacy, name)]
+LEGACY = [name for name in SLOTS if hasattr(keras2.optimizers.legacy, name)]
 SLOT_PAIRS = [(name, slot) for name in SLOTS for slot in SLOTS[name]]
 
 
@@ -52,17 +50,17 @@ class TestTheTable:
         assert len(getattr(inner, attribute_of(inner, name, slot))) == 2
 
     @pytest.mark.parametrize(
-        ("name", "slot"), [p for p in SLOT_PAIRS if hasattr(tf_keras.optimizers, p[0])]
+        ("name", "slot"), [p for p in SLOT_PAIRS if hasattr(keras2.optimizers, p[0])]
     )
     def test_names_lists_that_tf_keras_has_built(self, name, slot, variables):
-        inner = getattr(tf_keras.optimizers, name)(**ARGUMENTS.get(name, {}))
+        inner = getattr(keras2.optimizers, name)(**ARGUMENTS.get(name, {}))
         inner.build(variables)
         assert len(getattr(inner, attribute_of(inner, name, slot))) == 2
 
     @pytest.mark.parametrize("name", LEGACY)
     def test_has_the_names_of_the_legacy_optimizer(self, name, variables):
         arguments = dict(ARGUMENTS.get(name, {}))
-        inner = getattr(tf_keras.optimizers.legacy, name)(0.1, **arguments)
+        inner = getattr(keras2.optimizers.legacy, name)(0.1, **arguments)
         inner._create_all_weights(variables)
         assert set(SLOTS[name]) == set(inner.get_slot_names())
 

@@ -18,7 +18,6 @@ import json, os, sys
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 import numpy as np
 import tensorflow as tf
-import tf_keras
 SETUP
 tf.compat.v1.disable_eager_execution()
 out = {}

@@ -2,17 +2,16 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
+from tests.families import keras, keras2
 from tf_lso import keras_patches, policies, wrapping
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
-FAMILIES = {"keras": keras, "tf_keras": tf_keras}
+FAMILIES = {"keras": keras, "tf_keras": keras2}
 
 
 @pytest.fixture(params=FAMILIES)
@@ -151,16 +150,16 @@ class TestTheGlobalPolicy:
             api.set_global_policy("_infer" if of_name else api.Policy("_infer"))
             assert api.global_policy().name == "_infer"
             assert api.experimental_global_policy().loss_scale is None
-            layer = tf_keras.layers.Dense(1)
+            layer = keras2.layers.Dense(1)
             assert layer(tf.ones([1, 2], tf.float64)).dtype == tf.float64
             assert api.get_layer_policy(layer).compute_dtype == "float64"
-            model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+            model = keras2.Sequential([keras2.layers.Dense(1)])
             model.compile("sgd", "mse")
             model.fit(tf.ones([2, 2]), tf.ones([2, 1]), verbose=0)
             assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
         finally:
             api.set_global_policy(None)
-            keras_patches.disable(keras_patches.COMPILING, tf_keras)
+            keras_patches.disable(keras_patches.COMPILING, keras2)
 
     @pytest.mark.parametrize(
         ("policy", "error"),

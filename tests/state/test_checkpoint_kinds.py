@@ -1,13 +1,11 @@
 """Checkpoints of one kind of optimizer restored into another."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES, numpy
+from tests.families import FAMILIES, keras, keras2, numpy
 from tests.state import programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
@@ -118,7 +116,7 @@ def tf_keras_s(family, inner, api):
     scale = {"dynamic": False, "initial_scale": 8.0}
     if api != "fixed":
         scale = {"initial_scale": 64.0, "dynamic_growth_steps": 3}
-    return tf_keras.mixed_precision.LossScaleOptimizer(
+    return keras2.mixed_precision.LossScaleOptimizer(
         programs.INNER[inner](family), **scale
     )
 

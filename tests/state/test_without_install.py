@@ -8,9 +8,9 @@ import pathlib
 import subprocess
 import sys
 
-import keras
 import pytest
 
+from tests.families import keras
 from tests.processes import HANGS_AFTER
 
 pytestmark = [

@@ -1,0 +1,39 @@
+"""Leaves out the files that are about Keras 3 alone, where that is not."""
+
+import importlib.metadata
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+
+ONLY_KERAS3 = (
+    "tests/checkpoints/test_convert.py",
+    "tests/optimizers/test_fit_keras3.py",
+    "tests/optimizers/test_float8.py",
+    "tests/optimizers/test_h5.py",
+    "tests/optimizers/test_multi_optimizer.py",
+    "tests/optimizers/test_scheduled.py",
+    "tests/optimizers/test_state_tree.py",
+    "tests/test_keras3_private.py",
+    "tf_lso/checkpoints/blueprint.py",
+    "tf_lso/checkpoints/converting.py",
+    "tf_lso/installation/attributes_keras3.py",
+    "tf_lso/installation/callbacks.py",
+    "tf_lso/installation/namespaces.py",
+    "tf_lso/optimizers/faces/keras3.py",
+    "tf_lso/optimizers/faces/keras3_views.py",
+    "tf_lso/optimizers/surface/scheduled.py",
+    "tf_lso/policies/keras3.py",
+)
+
+
+def pytest_ignore_collect(collection_path):
+    """Read no file that needs Keras 3 where it is not."""
+    path = collection_path.relative_to(HERE).as_posix()
+    return True if path in ONLY_KERAS3 and not _has_keras3() else None
+
+
+def _has_keras3():
+    try:
+        return int(importlib.metadata.version("keras").split(".")[0]) >= 3
+    except importlib.metadata.PackageNotFoundError:
+        return True  # then the files say that it is missing
