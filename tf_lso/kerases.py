@@ -25,6 +25,12 @@ PACKAGES = ("keras", "tf_keras")
 # those of 2.12 are private ones.
 _PUBLIC = {"keras": "keras.api._v2.keras", "tf_keras": "tf_keras"}
 
+# Private modules that programs imported, and that stand among the public names in 2.12.
+_PRIVATE_IN_2_12 = tuple(
+    f"keras.mixed_precision.{module}"
+    for module in ("device_compatibility_check", "loss_scale_optimizer", "policy")
+)
+
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -70,6 +76,16 @@ def private(package: str, path: str) -> types.ModuleType:
     return importlib.import_module(
         f"{package}.src.{path}" if has_src else f"{package}.{path}"
     )
+
+
+def is_own_private(name: str) -> bool:
+    """Whether a module, by its name, is one of Keras 2 that Keras 2 itself uses."""
+    package = name.split(".")[0]
+    if package not in imported() or not is_keras2(package):
+        return False
+    if importlib.util.find_spec(f"{package}.src") is not None:
+        return name.startswith(f"{package}.src.")
+    return name in _PRIVATE_IN_2_12
 
 
 def package_of(value: Any) -> str:
