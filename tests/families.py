@@ -37,6 +37,9 @@ PACKAGES = dict.fromkeys(KERASES, KERAS2_PACKAGE)
 if HAS_KERAS3:
     KERASES["keras3"], PACKAGES["keras3"] = keras, "keras"
 
+# The Kerases without their families.
+GENERATIONS = [name for name in ("keras3", "keras2") if name in KERASES]
+
 
 def here(*names):
     """Those of the families that this TensorFlow has, a tuple."""

@@ -264,11 +264,11 @@ def test_counters_are_numbers():
 
 def test_what_is_replaced_is_there():
     """Fails clearly where Keras or tf_keras has moved a method that is replaced."""
-    from tf_lso.installation import attributes, attributes_tf_keras
+    from tf_lso.installation import attributes_keras2, attributes_keras3
 
     minor = int(keras.__version__.split(".")[1])
-    for name in attributes._REPLACED:
+    for name in attributes_keras3._REPLACED:
         if minor > 0 or name != "_backend_update_step":
             assert hasattr(keras.optimizers.Optimizer, name), name
-    for name in attributes_tf_keras._REPLACED:
+    for name in attributes_keras2._REPLACED:
         assert hasattr(keras2.optimizers.Optimizer, name), name

@@ -13,12 +13,18 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, keras, keras2
-from tf_lso import keras_patches
+from tests.families import (
+    FAMILIES,
+    GENERATIONS,
+    KERASES,
+    PACKAGES,
+    keras,
+    keras2,
+)
+from tf_lso import keras_patches, kerases
 from tf_lso.keras_patches import loading, loading_models
 from tf_lso.optimizers import experimental
 
-KERASES = {"keras3": keras, "tf_keras": keras2}
 OLD_KERAS3 = keras.__version__.startswith("3.0.")
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])
@@ -26,11 +32,12 @@ Y = np.float32([[1.0], [2.0], [3.0]])
 
 @contextlib.contextmanager
 def enabled(module):
-    keras_patches.enable(keras_patches.LOADING, module)
+    package = kerases.package_of(module)
+    keras_patches.enable(keras_patches.LOADING, package)
     try:
         yield
     finally:
-        keras_patches.disable(keras_patches.LOADING, module)
+        keras_patches.disable(keras_patches.LOADING, package)
 
 
 @pytest.fixture
@@ -119,7 +126,7 @@ def assert_ours(optimizer, family):
 # --- Optimizers.
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 @pytest.mark.parametrize("saved", SAVED)
 def test_deserialize_and_get_load_every_wrapper(saved, family):
     module = KERASES[family]
@@ -137,7 +144,7 @@ def test_the_functions_of_tf_keras_the_attribute_load_too(in_keras3):
     assert_ours(tf.keras.optimizers.get(stable()), "keras3")
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 @pytest.mark.parametrize(
     "cls", [tf_lso.LossScaleOptimizer, experimental.LossScaleOptimizer]
 )
@@ -175,13 +182,13 @@ def test_bare_optimizers_of_keras3_load_into_tf_keras(in_tf_keras):
     assert config == before
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 def test_a_kerass_own_configs_are_left_to_it_and_unchanged(family):
     module = KERASES[family]
     config = module.optimizers.serialize(module.optimizers.Adam(0.25))
     before = copy.deepcopy(config)
     with enabled(module):
-        assert not loading.is_foreign(config, family)
+        assert not loading.is_foreign(config, 3 if family == "keras3" else 2)
         assert type(module.optimizers.deserialize(config)) is module.optimizers.Adam
         assert type(module.optimizers.get("adam")) is module.optimizers.Adam
         assert module.optimizers.get(None) is None if family == "keras3" else True
@@ -192,8 +199,8 @@ def test_a_kerass_own_configs_are_left_to_it_and_unchanged(family):
 
 @pytest.mark.parametrize("value", [None, "adam", 3, {}, {"class_name": 3}])
 def test_what_is_no_config_is_left_to_keras(value):
-    assert not loading.is_foreign(value, "keras3")
-    assert not loading.is_foreign(value, "tf_keras")
+    assert not loading.is_foreign(value, 3)
+    assert not loading.is_foreign(value, 2)
 
 
 class TestConversionToLegacy:
@@ -279,7 +286,7 @@ def load_h5(module, path, **kwargs):
         return module.models.load_model(path, **kwargs)
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 @pytest.mark.parametrize("saved", SAVED)
 @pytest.mark.parametrize("custom", [None, "stable", "experimental"])
 def test_h5_models_load_and_train(saved, family, custom, tmp_path):
@@ -384,7 +391,7 @@ def test_an_h5_model_without_an_input_layer_gets_the_right_shape(in_keras3, tmp_
 @pytest.mark.parametrize("kind", ["legacy", "new"])
 @pytest.mark.parametrize("wrapped", [True, False])
 @pytest.mark.parametrize("custom", [None, "experimental"])
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 def test_keras_models_of_keras2_load_and_train(kind, wrapped, custom, family, tmp_path):
     inner = FAMILIES[kind].SGD(0.25, momentum=0.5)
     optimizer = inner
@@ -458,7 +465,7 @@ POLICIES = {
 }
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_models_with_dtype_policies_of_old_load(policy, family, tmp_path):
     source = trained(keras2, keras2.optimizers.legacy.SGD(0.25))
@@ -503,7 +510,7 @@ def test_a_model_that_was_saved_with_tf_lso_loads(
     kind, suffix, installed, cls, tmp_path
 ):
     module = keras if kind == "keras3" else keras2
-    family = "keras3" if kind == "keras3" else "tf_keras"
+    family = "keras3" if kind == "keras3" else "keras2"
     if suffix == "h5" and not installed and kind != "keras3":
         pytest.skip("tf_keras makes its own wrapper of that name")
     if suffix == "h5" and kind == "keras3" and OLD_KERAS3:
@@ -536,7 +543,7 @@ def snapshot():
     gc.collect()
     found = {}
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in ("keras", "tf_keras"):
+        if name.split(".")[0] not in kerases.PACKAGES:
             continue
         owners = [module] + [v for v in vars(module).values() if isinstance(v, type)]
         for owner in owners:
@@ -556,16 +563,18 @@ def changed(before, after):
     return names, before[1] != after[1]
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 def test_all_is_restored(family):
     module = KERASES[family]
     assert tf.keras.optimizers  # which makes more names of them
-    keras_patches.disable(keras_patches.LOADING, module)  # on since one was wrapped
+    keras_patches.disable(
+        keras_patches.LOADING, PACKAGES[family]
+    )  # on since one was wrapped
     before = snapshot()
     with enabled(module):
         names, registry = changed(before, snapshot())
     assert {name for *_, name in names} >= {"deserialize", "compile_from_config"}
-    assert {name.split(".")[0] for name, *_ in names} == {module.__name__}
+    assert {name.split(".")[0] for name, *_ in names} == {PACKAGES[family]}
     assert registry == (family == "keras3")
     assert changed(before, snapshot()) == (set(), False)
 
@@ -573,9 +582,9 @@ def test_all_is_restored(family):
 def test_enabling_twice_is_once():
     original = keras.optimizers.deserialize
     with enabled(keras):
-        assert keras_patches.enable(keras_patches.LOADING, keras) is False
+        assert keras_patches.enable(keras_patches.LOADING, "keras") is False
     assert keras.optimizers.deserialize is original
-    keras_patches.disable(keras_patches.LOADING, keras)
+    keras_patches.disable(keras_patches.LOADING, "keras")
     assert keras.optimizers.deserialize is original
 
 
@@ -602,7 +611,7 @@ def test_a_registered_policy_of_the_users_own_is_kept():
 class TestPrivate:
     """What is private of a Keras, and would be noticed here if it moved."""
 
-    @pytest.mark.parametrize("family", KERASES)
+    @pytest.mark.parametrize("family", GENERATIONS)
     def test_get_and_load_model_find_deserialize_in_its_module(self, family):
         module = KERASES[family]
         defining = sys.modules[module.optimizers.deserialize.__module__]
@@ -618,7 +627,7 @@ class TestPrivate:
             assert keras.saving.load_model is keras.models.load_model
             assert hasattr(keras.models.load_model, "__wrapped__")
 
-    @pytest.mark.parametrize("family", KERASES)
+    @pytest.mark.parametrize("family", GENERATIONS)
     def test_models_compile_from_the_config_of_their_base_class(self, family):
         module = KERASES[family]
         before = module.Model.compile_from_config

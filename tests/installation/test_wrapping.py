@@ -5,11 +5,10 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, keras, keras2
-from tf_lso import policies, wrapping
+from tests.families import FAMILIES, KERASES, keras, keras2
+from tf_lso import kerases, policies, wrapping
 from tf_lso.keras.mixed_precision import experimental
 
-KERASES = {"keras3": keras, "legacy": keras2, "new": keras2}
 X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
 
 
@@ -39,7 +38,7 @@ def model(module, dtype="mixed_float16"):
 
 
 def policy(module, name, *loss_scale):
-    api = policies.of(module.__name__)
+    api = policies.of(kerases.package_of(module))
     return api.ExperimentalPolicy(name, *loss_scale)
 
 
@@ -98,7 +97,7 @@ class TestWrap:
     def test_a_float32_policy_of_the_model_decides_nothing(self, kinds):
         """It has no loss scale because it needs none."""
         module, optimizers = kinds
-        api = policies.of(module.__name__)
+        api = policies.of(kerases.package_of(module))
         api.set_policy("float32")
         try:
             made = model(module)

@@ -7,20 +7,19 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import keras, keras2
+from tests.families import GENERATIONS, KERASES, PACKAGES, keras, keras2
 from tf_lso import keras_patches, policies, wrapping
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
-FAMILIES = {"keras": keras, "tf_keras": keras2}
 
-
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=GENERATIONS)
 def keras_of(request):
     """One Keras, as its name, module and policies; the global policy is put back."""
-    api = policies.of(request.param)
-    yield request.param, FAMILIES[request.param], api
+    package = PACKAGES[request.param]
+    api = policies.of(package)
+    yield request.param, KERASES[request.param], api
     api.set_global_policy(None)
-    keras_patches.disable(keras_patches.COMPILING, FAMILIES[request.param])
+    keras_patches.disable(keras_patches.COMPILING, package)
 
 
 @pytest.fixture
@@ -144,7 +143,7 @@ class TestTheGlobalPolicy:
     )
     def test_may_be_infer_on_tf_keras(self, setter):
         """As in TensorFlow 2.3-2.15: layers compute in the dtype of their first input."""
-        api = policies.of("tf_keras")
+        api = policies.of(PACKAGES["keras2"])
         try:
             of_name = setter == "set_global_policy"
             api.set_global_policy("_infer" if of_name else api.Policy("_infer"))
@@ -159,7 +158,7 @@ class TestTheGlobalPolicy:
             assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
         finally:
             api.set_global_policy(None)
-            keras_patches.disable(keras_patches.COMPILING, keras2)
+            keras_patches.disable(keras_patches.COMPILING, PACKAGES["keras2"])
 
     @pytest.mark.parametrize(
         ("policy", "error"),
@@ -291,7 +290,7 @@ def test_keras3_may_be_told_not_to_wrap():
         assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
     finally:
         api.set_global_policy(None)
-        keras_patches.disable(keras_patches.COMPILING, keras)
+        keras_patches.disable(keras_patches.COMPILING, "keras")
 
 
 def test_the_device_check_tells_once(monkeypatch, caplog):
