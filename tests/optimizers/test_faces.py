@@ -6,14 +6,18 @@ import textwrap
 
 import pytest
 
-from tests.families import keras
+from tests.families import PACKAGES, keras
 from tf_lso.optimizers import experimental, loss_scale_optimizer, overrides
-from tf_lso.optimizers.faces import face, keras3, tf_keras_legacy, tf_keras_new
+from tf_lso.optimizers.faces import face, families
 from tf_lso.optimizers.surface import attributes, legacy, state, steps, stored
 from tf_lso.optimizers.surface import keras3 as surface_keras3
 from tf_lso.scaling import step
 
-FACES = [keras3.Keras3Face, tf_keras_legacy.LegacyFace, tf_keras_new.NewFace]
+FACES = [
+    one
+    for package in sorted(set(PACKAGES.values()))
+    for one in families.of_package(package)
+]
 CALLERS = [
     *(attributes, legacy, state, steps, stored, surface_keras3),
     *(loss_scale_optimizer, experimental, overrides, step, face),

@@ -4,6 +4,12 @@ import numpy as np
 
 from tf_lso import log, tf_private
 
+# Family -> names in checkpoints that only optimizers of newer families have.
+_NEWER = {
+    "legacy": ("_variables", "_trainable_variables"),
+    "new": ("_trainable_variables",),
+}
+
 
 class Files(tf_private.Dependencies):
     """The methods that save and load .keras and .weights.h5 files.
@@ -52,6 +58,15 @@ class Files(tf_private.Dependencies):
         return self._with_waiting(children)
 
     def _dependency(self, name, known):
+        if name in _NEWER[self._family]:
+            inner = type(self.inner_optimizer)
+            raise ValueError(
+                "The checkpoint was written by an optimizer of a newer kind than "
+                f"{inner.__module__}.{inner.__qualname__}, which has its state under "
+                f"other names: {name!r} is one. Restore it by "
+                "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer), or "
+                "wrap an optimizer of the kind that was saved."
+            )
         if name == "base_optimizer":
             if "_below" not in self.__dict__:  # kept, since TensorFlow refers weakly
                 self.__dict__["_below"] = _Below(self)
