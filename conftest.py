@@ -1,7 +1,8 @@
 """Leaves out the files that are about Keras 3 alone, where that is not."""
 
-import importlib.metadata
 import pathlib
+
+from tests.generation import HAS_KERAS3
 
 HERE = pathlib.Path(__file__).parent
 
@@ -29,11 +30,4 @@ ONLY_KERAS3 = (
 def pytest_ignore_collect(collection_path):
     """Read no file that needs Keras 3 where it is not."""
     path = collection_path.relative_to(HERE).as_posix()
-    return True if path in ONLY_KERAS3 and not _has_keras3() else None
-
-
-def _has_keras3():
-    try:
-        return int(importlib.metadata.version("keras").split(".")[0]) >= 3
-    except importlib.metadata.PackageNotFoundError:
-        return True  # then the files say that it is missing
+    return True if path in ONLY_KERAS3 and not HAS_KERAS3 else None

@@ -15,6 +15,8 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 import pytest
 
+from tests.generation import HAS_KERAS3
+
 
 class _WithDevices(importlib.abc.MetaPathFinder):
     """Makes four logical CPUs when TensorFlow is imported, before anything starts it."""
@@ -105,35 +107,19 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "keras3: needs Keras 3, see tests/families.py")
 
 
-def pytest_generate_tests(metafunc):
-    """Give tests that take `family` the name of each optimizer family in turn."""
-    if "family" in metafunc.fixturenames and not _chooses_itself(metafunc, "family"):
-        from tests.families import FAMILIES
-
-        metafunc.parametrize("family", list(FAMILIES))
-
-
 def _is_of_absent_family(item):
-    """Whether a test has a family, as a parameter or mark, that is not there.
-
-    Where no test file asks for families, none has imported TensorFlow.
-    """
-    families = sys.modules.get("tests.families")
-    if families is None:
+    """Whether a test has a family, as a parameter or mark, that is not there."""
+    if HAS_KERAS3:
         return False
-    absent = {"keras3"} - families.FAMILIES.keys()
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
     named = [value for value in values if isinstance(value, str)]
-    return not absent.isdisjoint([*named, *(mark.name for mark in item.iter_markers())])
+    return "keras3" in [*named, *(mark.name for mark in item.iter_markers())]
 
 
-def _chooses_itself(metafunc, name):
-    for mark in metafunc.definition.iter_markers("parametrize"):
-        names = mark.args[0] if mark.args else mark.kwargs["argnames"]
-        names = names.split(",") if isinstance(names, str) else names
-        if name in [one.strip() for one in names]:
-            return True
-    return False
+@pytest.fixture(params=["keras3", "legacy", "new"])
+def family(request):
+    """The name of each optimizer family in turn; see `_is_of_absent_family`."""
+    return request.param
 
 
 @pytest.fixture(scope="session")

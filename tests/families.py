@@ -10,10 +10,9 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests.generation import HAS_KERAS3
 from tf_lso import kerases
 from tf_lso.keras.mixed_precision import experimental
-
-HAS_KERAS3 = kerases.has_keras3()
 
 # For tests of Keras 3 itself, which are left out where it is not; see conftest.py. Tests of
 # all families take `FAMILIES`.

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from tests import preloaded
+from tests.generation import HAS_KERAS3
 from tests.processes import HANGS_AFTER
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -164,8 +165,9 @@ def after_tensorflow(name, mode):
     return list(EXPECTED).index(name) % 2 == int(mode)
 
 
-# Test -> what TF_USE_LEGACY_KERAS is for it.
-MODES = {"test_on_keras_3": "0", "test_on_tf_keras": "1"}
+# Test -> what TF_USE_LEGACY_KERAS is for it. Where there is no Keras 3, `tf.keras` is Keras
+# 2 by itself.
+MODES = {"test_on_keras_3": "0", "test_on_keras_2": "1" if HAS_KERAS3 else "0"}
 
 
 @pytest.fixture(scope="module")
@@ -193,17 +195,18 @@ def started(request, tmp_path_factory):
         pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("name", cases("keras", QUICK))
+@pytest.mark.parametrize("name", cases("keras", QUICK) if HAS_KERAS3 else [])
 def test_on_keras_3(name, started):
     check(name, *started["test_on_keras_3", name].result())
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("tf_keras") is None, reason="tf_keras is not installed"
+    HAS_KERAS3 and importlib.util.find_spec("tf_keras") is None,
+    reason="tf_keras is not installed",
 )
-@pytest.mark.parametrize("name", cases("tf_keras", ()))
-def test_on_tf_keras(name, started):
-    check(name, *started["test_on_tf_keras", name].result())
+@pytest.mark.parametrize("name", cases("tf_keras", () if HAS_KERAS3 else QUICK))
+def test_on_keras_2(name, started):
+    check(name, *started["test_on_keras_2", name].result())
 
 
 @pytest.mark.parametrize(

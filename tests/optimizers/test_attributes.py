@@ -8,16 +8,26 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, copies, keras, keras2, raw, wrapped
+from tests.families import (
+    FAMILIES,
+    HAS_KERAS3,
+    copies,
+    keras,
+    keras2,
+    needs_keras3,
+    raw,
+    wrapped,
+)
 
 BASES = {
-    "keras3": (keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer),
     "legacy": (
         keras2.optimizers.legacy.Optimizer,
         keras2.mixed_precision.LossScaleOptimizer,
     ),
     "new": (keras2.optimizers.Optimizer, keras2.mixed_precision.LossScaleOptimizer),
 }
+if HAS_KERAS3:
+    BASES["keras3"] = keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer
 
 
 def fixed(family, scale=4.0):
@@ -249,6 +259,7 @@ class TestIterations:
         optimizer.iterations.assign(5)
         assert int(copies(optimizer.inner_optimizer.iterations)[0]) == 5
 
+    @needs_keras3
     def test_count_micro_steps_as_the_inner_optimizer_does(self, x):
         optimizer = wrapped("keras3", gradient_accumulation_steps=2)
         for _ in range(4):
@@ -311,6 +322,7 @@ class TestTheName:
         inner = FAMILIES[family].SGD(name="mine")
         assert tf_lso.LossScaleOptimizer(inner).name == "mine"
 
+    @needs_keras3
     def test_is_the_classs_in_keras3(self):
         inner = keras.optimizers.SGD(name="mine")
         theirs = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
@@ -347,6 +359,7 @@ class TestVariables:
         assert weights <= ids
         assert len(weights) == len(optimizer.weights) >= 2
 
+    @needs_keras3
     def test_of_keras3_hold_the_scale_and_the_count(self, x):
         optimizer = wrapped("keras3")
         ids = {id(v) for v in optimizer.variables}
@@ -361,6 +374,7 @@ class TestVariables:
         expected = [id(v) for v in inner if id(v) != rate]  # Keras 3 lists it too
         assert list(map(id, optimizer.weights)) == expected
 
+    @needs_keras3
     def test_weights_of_keras3_are_slot_by_slot_as_in_optimizer_v2(self):
         optimizer = wrapped("keras3", "Adam")
         optimizer.build([tf.Variable(1.0), tf.Variable(1.0)])
@@ -463,6 +477,7 @@ class TestConfig:
         )
         assert optimizer.inner_optimizer is inner
 
+    @needs_keras3
     def test_of_keras_is_read(self):
         theirs = keras.optimizers.LossScaleOptimizer(
             keras.optimizers.SGD(0.25), initial_scale=4.0, dynamic_growth_steps=7
@@ -475,6 +490,7 @@ class TestConfig:
         assert (ours.initial_scale, ours.dynamic_growth_steps) == (4.0, 7)
         assert float(ours.learning_rate) == 0.25
 
+    @needs_keras3
     def test_is_read_by_keras(self):
         config = wrapped("keras3", growth=7).get_config()
         theirs = keras.optimizers.LossScaleOptimizer.from_config(config)
@@ -532,6 +548,7 @@ class TestMinimize:
         optimizer.minimize(lambda: 2.0 * x, [x], name="step")
         assert float(x) == pytest.approx(0.8)
 
+    @needs_keras3
     def test_of_keras_variables(self):
         optimizer = wrapped("keras3")
         x = keras.Variable(1.0)
@@ -654,6 +671,7 @@ class TestTheKeras3Api:
         optimizer.finalize_variable_values([x])
         assert float(x) != before
 
+    @needs_keras3
     def test_names_of_keras3_for_the_state(self, x):
         optimizer = wrapped("keras3")
         step(optimizer, x)
@@ -662,6 +680,7 @@ class TestTheKeras3Api:
         assert int(optimizer.step_counter) == 1
         assert fixed("keras3").dynamic_scale is None
 
+    @needs_keras3
     def test_compile_does_not_wrap_again(self):
         optimizer = wrapped("keras3")
         model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
@@ -669,6 +688,7 @@ class TestTheKeras3Api:
         model.compile(optimizer, "mse")
         assert model.optimizer is optimizer
 
+    @needs_keras3
     def test_an_inner_loss_scale_factor_does_not_scale_twice(self, x):
         optimizer = wrapped("keras3", loss_scale_factor=4.0)
         step(optimizer, x)
@@ -709,6 +729,7 @@ def test_the_legacy_optimizer_has_no_weight_decay_to_exclude_from():
     assert not hasattr(wrapped("legacy"), "exclude_from_weight_decay")
 
 
+@needs_keras3
 def test_variables_and_updates_by_hand_are_those_of_the_inner_optimizer():
     optimizer = wrapped("keras3")
     x = keras.Variable(1.0, name="x")

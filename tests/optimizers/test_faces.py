@@ -22,8 +22,15 @@ CALLERS = [
     *(attributes, legacy, state, steps, stored, surface_keras3),
     *(loss_scale_optimizer, experimental, overrides, step, face),
 ]
-# Programs call these, and the faces themselves.
-OF_PROGRAMS = {"_decayed_lr", "get_slot_names", "get_slot", "add_slot", "add_weight"}
+# Programs call these, and the faces themselves; files are told by the family.
+OF_PROGRAMS = {
+    "_family",
+    "_decayed_lr",
+    "get_slot_names",
+    "get_slot",
+    "add_slot",
+    "add_weight",
+}
 
 # What a caller calls the optimizer.
 NAMES = {"self", "face", "optimizer", "copied"}

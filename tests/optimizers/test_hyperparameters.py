@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, keras, keras2
+from tests.families import FAMILIES, keras, keras2, needs_keras3
 from tf_lso.optimizers import table
 
 OPTIMIZER_V2 = {
@@ -180,6 +180,7 @@ class TestNewerOptimizers:
         assert is_set(optimizer.inner_optimizer.weight_decay)
 
 
+@needs_keras3
 def test_adamw_has_the_names_of_adam():
     optimizer = wrap("keras3", "AdamW")
     assert {"beta_1", "beta_2", "lr", "learning_rate"} <= set(dir(optimizer))
@@ -330,6 +331,7 @@ class TestAfterTracing:
         assert float(x) == 2.0
 
     @pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "weight_decay"])
+    @needs_keras3
     def test_other_attributes_warn_too(self, warnings, name):
         x = tf.Variable(4.0)
         optimizer, step, _ = self.traced("keras3", x, learning_rate=1.0)

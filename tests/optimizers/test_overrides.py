@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, STYLES, copies, keras, keras2
+from tests.families import FAMILIES, STYLES, copies, keras, keras2, needs_keras3
 from tests.turns import in_turns
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
@@ -187,6 +187,7 @@ def test_on_replicas(family, mirrored2):
     assert copies(x) == [1.0, 1.0]  # each replica clips to 1, then they are summed
 
 
+@needs_keras3
 def test_an_overridden_apply_is_called_by_keras_3s_fit():
     Counting, calls = counting("apply")
     optimizer = Counting(keras.optimizers.SGD(0.5), initial_scale=8.0)

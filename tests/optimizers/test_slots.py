@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, copies, keras, keras2, raw
+from tests.families import FAMILIES, copies, here, keras, keras2, needs_keras3, raw
 from tf_lso.optimizers import table
 
 # What a class must be told to make all its slots.
@@ -44,6 +44,7 @@ def attribute_of(inner, name, slot):
 
 class TestTheTable:
     @pytest.mark.parametrize(("name", "slot"), SLOT_PAIRS)
+    @needs_keras3
     def test_names_lists_that_keras3_has_built(self, name, slot, variables):
         inner = getattr(keras.optimizers, name)(**ARGUMENTS.get(name, {}))
         inner.build([keras.Variable(v) for v in variables])
@@ -116,7 +117,7 @@ def test_slots_that_were_not_asked_for_are_not_named(family, variables):
     ("family", "name"),
     [
         (family, name)
-        for family in ("keras3", "new")
+        for family in here("keras3", "new")
         for name in ("Lion", "Lamb", "Adafactor", "AdamW")
         if hasattr(FAMILIES[family], name)
     ],
@@ -156,6 +157,7 @@ class TestGetSlot:
         with pytest.raises(KeyError):
             optimizer.get_slot(tf.Variable(1.0), "m")
 
+    @needs_keras3
     def test_of_a_keras_variable(self):
         x = keras.Variable([1.0])
         optimizer = wrap("keras3", "Adam", x)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import GENERATIONS, KERASES, PACKAGES, keras, keras2
+from tests.families import GENERATIONS, KERASES, PACKAGES, keras, keras2, needs_keras3
 from tf_lso import keras_patches, policies, wrapping
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
@@ -282,6 +282,7 @@ class TestCompile:
         assert compiled(keras_, own).optimizer is own
 
 
+@needs_keras3
 def test_keras3_may_be_told_not_to_wrap():
     api = policies.of("keras")
     api.set_global_policy("mixed_float16")
