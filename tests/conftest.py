@@ -15,6 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import pytest
 
 from tests import devices
+from tests.generation import HAS_KERAS3
 
 devices.hide_others()
 
@@ -94,6 +95,7 @@ def pytest_collection_modifyitems(items):
         pattern = in_core(item.path)
         if pattern is not None and re.search(pattern, item.name):
             item.add_marker("core")
+    items[:] = [item for item in items if not _is_of_absent_family(item)]
     long = {
         item.path
         for item in items
@@ -102,9 +104,23 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path not in long)
 
 
+def pytest_configure(config):
+    """Register the mark of tests that are about Keras 3 itself."""
+    config.addinivalue_line("markers", "keras3: needs Keras 3, see tests/families.py")
+
+
+def _is_of_absent_family(item):
+    """Whether a test has a family, as a parameter or mark, that is not there."""
+    if HAS_KERAS3:
+        return False
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    named = [value for value in values if isinstance(value, str)]
+    return "keras3" in [*named, *(mark.name for mark in item.iter_markers())]
+
+
 @pytest.fixture(params=["keras3", "legacy", "new"])
 def family(request):
-    """The name of each optimizer family in turn."""
+    """The name of each optimizer family in turn; see `_is_of_absent_family`."""
     return request.param
 
 

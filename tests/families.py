@@ -1,17 +1,48 @@
-"""The optimizer families that every contract holds for."""
+"""The optimizer families that every contract holds for: those of this TensorFlow.
 
-import keras
+Beside TensorFlow 2.16 and later they are those of Keras 3 and of tf_keras, before that
+those of `tf.keras`, which is Keras 2. Tests take their families and Kerases from here.
+"""
+
+import importlib
+
+import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
+from tests.generation import HAS_KERAS3
+from tf_lso import kerases
 from tf_lso.keras.mixed_precision import experimental
 
+# For tests of Keras 3 itself, which are left out where it is not; see conftest.py. Tests of
+# all families take `FAMILIES`.
+needs_keras3 = pytest.mark.keras3
+
+# The package of Keras 2, and the modules with the public names of it and of `tf.keras`.
+KERAS2_PACKAGE = "tf_keras" if HAS_KERAS3 else "keras"
+importlib.import_module(KERAS2_PACKAGE)
+keras2 = kerases.public(KERAS2_PACKAGE)
+keras = kerases.public("keras")
+
 FAMILIES = {
-    "keras3": keras.optimizers,
-    "legacy": tf_keras.optimizers.legacy,
-    "new": tf_keras.optimizers,
+    **({"keras3": keras.optimizers} if HAS_KERAS3 else {}),
+    "legacy": keras2.optimizers.legacy,
+    "new": keras2.optimizers,
 }
+
+# Family, or what both of Keras 2 are -> its Keras, and the package of that.
+KERASES = {"keras2": keras2, "legacy": keras2, "new": keras2}
+PACKAGES = dict.fromkeys(KERASES, KERAS2_PACKAGE)
+if HAS_KERAS3:
+    KERASES["keras3"], PACKAGES["keras3"] = keras, "keras"
+
+# The Kerases without their families.
+GENERATIONS = [name for name in ("keras3", "keras2") if name in KERASES]
+
+
+def here(*names):
+    """Those of the families that this TensorFlow has, a tuple."""
+    return tuple(name for name in names if name in FAMILIES)
 
 
 def raw(variable):

@@ -48,6 +48,13 @@ def _modules(tree):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def _texts(tree):
+    """The texts in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
 def _touched(tree):
     """The private names that a file touches, those of other objects than its own."""
     own = set(_own(tree))
@@ -65,11 +72,12 @@ def _touched(tree):
                 yield node.value
 
 
-def touched(keras, objects, files):
+def touched(modules, objects, files):
     """Return {private name of a Keras: the files that touch it}.
 
     Args:
-      keras: "keras" or "tf_keras".
+      modules: the private modules by which files may name it: below `keras.src` as they
+        are imported, or as they are given to `kerases.private`.
       objects: objects of that Keras, which have the names.
       files: function, path -> whether the file is about that Keras.
     """
@@ -80,7 +88,8 @@ def touched(keras, objects, files):
         if not files(path):
             continue
         private = {name for name in _touched(tree) if name in names}
-        private |= {m for m in _modules(tree) if m.startswith(f"{keras}.src.")}
+        private |= {m for m in _modules(tree) if m.startswith(modules)}
+        private |= {text for text in _texts(tree) if text in modules}
         for name in private:
             found.setdefault(name, set()).add(path)
     return found

@@ -20,6 +20,7 @@ ROOMS = {
     "migrate": {"names", "programs", "progress", "optimizers.table", "check.rules"},
     "debugging": {
         "environment",
+        "kerases",
         "optimizers.arguments",
         "scaling.gradients",
         "tf_private",
@@ -30,6 +31,7 @@ ROOMS = {
     "optimizers": {
         "environment",
         "events",
+        "kerases",
         "log",
         "pages",
         "scaling",
@@ -45,8 +47,9 @@ LEVELS = [
     {"refusals", "arguments", "overrides"},
     {"configs.inner", "configs.conversion", "configs.wrappers"},
     {"surface"},
-    {"faces.face", "faces.keras3_private"},
+    {"faces.face", "faces.keras3_private", "faces.keras3_views"},
     {"faces"},
+    {"faces.families"},
     {"loss_scale_optimizer"},
     {"experimental"},
 ]

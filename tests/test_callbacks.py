@@ -3,16 +3,14 @@
 import csv
 import logging
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, keras, keras2
 
-KERAS = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
+KERAS = {"keras3": keras, "legacy": keras2, "new": keras2}
 NAN = float("nan")
 
 

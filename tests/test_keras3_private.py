@@ -9,11 +9,12 @@ import tensorflow as tf
 from tests import private_names
 from tests.families import numpy, raw
 from tf_lso.optimizers import table
-from tf_lso.optimizers.faces import keras3_private
+from tf_lso.optimizers.faces import keras3_private, keras3_views
 from tf_lso.scaling import loss_scale
 
 _FACE = "tf_lso/optimizers/faces/keras3_private.py"
-_INSTALLED = "tf_lso/installation/attributes.py"
+_VIEWS = "tf_lso/optimizers/faces/keras3_views.py"
+_INSTALLED = "tf_lso/installation/attributes_keras3.py"
 _TABLE = "tf_lso/optimizers/table.py"
 _WRAPPING = "tf_lso/wrapping.py"
 _MODELS = "tf_lso/checkpoints/model_targets.py"
@@ -125,7 +126,7 @@ def functional_within_a_sequential(optimizer, variable):
 
 def a_variable_can_share_a_value(optimizer, variable):
     scale = loss_scale.DynamicLossScale(initial_loss_scale=4)
-    view = keras3_private.views(scale)["dynamic_scale"]
+    view = keras3_views.views(scale)["dynamic_scale"]
     assert isinstance(view, keras.Variable) and tuple(view.shape) == ()
     view.assign(8.0)
     assert float(scale()) == 8.0
@@ -201,8 +202,8 @@ NAMES = {
 # Not one name on another object: a method of a variable, a subclass of `keras.Variable`.
 BEHAVIOR = {
     "the counter's assign_add": (_FACE, steps_are_counted_by_a_method_of_the_variable),
-    "a view": (_FACE, a_variable_can_share_a_value),
-    "a view's attributes": (_FACE, attributes_of_variables),
+    "a view": (_VIEWS, a_variable_can_share_a_value),
+    "a view's attributes": (_VIEWS, attributes_of_variables),
 }
 
 _FILES_WORDS = "A name in checkpoints, which is that of the attribute."
@@ -238,7 +239,7 @@ AT_MODULE_LEVEL = {"keras.src.legacy.backend": _INSTALLED}
 
 def _is_about_keras3(path):
     # `names` has the words of programs, whatever Keras has today.
-    return "tf_keras" not in path and not path.startswith("tf_lso/names/")
+    return "keras2" not in path and not path.startswith("tf_lso/names/")
 
 
 @pytest.mark.parametrize("name", [*NAMES, *BEHAVIOR])
@@ -266,13 +267,13 @@ def _objects():
 
 
 def test_each_name_is_touched_in_one_file():
-    found = private_names.touched("keras", _objects(), _is_about_keras3)
+    found = private_names.touched(("keras.src.",), _objects(), _is_about_keras3)
     table_ = {name: path for name, (path, _) in NAMES.items()}
     private_names.check_files(found, table_, SHARED)
 
 
 def test_a_name_in_a_second_file_is_found():
-    found = private_names.touched("keras", _objects(), _is_about_keras3)
+    found = private_names.touched(("keras.src.",), _objects(), _is_about_keras3)
     table_ = {name: path for name, (path, _) in NAMES.items()}
     found["_flatten_layers"].add("tf_lso/other.py")
     with pytest.raises(AssertionError, match=r"other\.py touches _flatten_layers"):

@@ -5,23 +5,21 @@ imports this module, so it is there whichever module of tf_lso a program or a fi
 It imports the others only when they are needed, so `import tf_lso` needs no TensorFlow.
 """
 
-from typing import Any
-
-from tf_lso import events
+from tf_lso import events, kerases
 
 
-def _optimizer_wrapped(keras: Any) -> None:
-    # Files of tf_keras would leave state out without a word; those of Keras 3 do not.
-    if keras.__name__ == "tf_keras":
+def _optimizer_wrapped(package: str) -> None:
+    # Files of Keras 2 would leave state out without a word; those of Keras 3 do not.
+    if kerases.is_keras2(package):
         from tf_lso import keras_patches
 
-        keras_patches.enable(keras_patches.LOADING, keras)
+        keras_patches.enable(keras_patches.LOADING, package)
 
 
-def _policy_set(keras: Any) -> None:
+def _policy_set(package: str) -> None:
     from tf_lso import keras_patches
 
-    keras_patches.enable(keras_patches.COMPILING, keras)
+    keras_patches.enable(keras_patches.COMPILING, package)
 
 
 def _wrappers_wanted() -> tuple[type, type]:

@@ -21,7 +21,7 @@ class _Callback(keras.callbacks.Callback):
 
     # tf_keras asks a callback by these which batches it must be called for. Its own
     # base class answers, which a callback of Keras 3 does not have.
-    # tests/test_tf_keras_private.py fails when this moves.
+    # tests/test_keras2_private.py fails when this moves.
     def _implements_train_batch_hooks(self):
         return True
 

@@ -6,11 +6,23 @@ import os
 
 from tf_lso import log
 
-# Framework -> the oldest supported version, and the first that is too new.
-SUPPORTED = {
-    "tensorflow": ((2, 16), (2, 22)),
-    "keras": ((3, 0), (4, 0)),
-    "tf_keras": ((2, 16), (2, 22)),
+# A supported range: the oldest version, and the first that is too new.
+_Range = tuple[tuple[int, int], tuple[int, int]]
+
+
+def _same_minor(minor: int) -> _Range:
+    return (2, minor), (2, minor + 1)
+
+
+_KERAS3 = {"keras": ((3, 0), (4, 0)), "tf_keras": ((2, 16), (2, 22))}
+
+# Minor version of TensorFlow -> each Keras that it works with, and its versions.
+PAIRS: dict[tuple[int, int], dict[str, _Range]] = {
+    (2, 12): {"keras": _same_minor(12)},
+    (2, 13): {"keras": _same_minor(13)},
+    (2, 14): {"keras": _same_minor(14)},
+    (2, 15): {"keras": _same_minor(15), "tf_keras": _same_minor(15)},
+    **{(2, minor): _KERAS3 for minor in range(16, 22)},
 }
 
 # Environment variable: set it to 1 to try versions outside the range.
@@ -25,75 +37,141 @@ MISSING = f"tf_lso needs TensorFlow, which is not installed. {_INSTALL}"
 
 
 def require_tensorflow() -> None:
-    """Raise a clear ImportError unless supported TensorFlow and Keras can be imported.
+    """Raise a clear ImportError unless a supported pair of TensorFlow and Keras is there.
 
     The package does not require TensorFlow, since several distributions provide it. To
     require one of them could overwrite the user's.
 
     Raises:
-      ImportError: if TensorFlow is missing, or a version is not supported.
+      ImportError: if TensorFlow is missing, or tf_lso does not support the two versions.
     """
     if importlib.util.find_spec("tensorflow") is None:
         raise ImportError(MISSING, name="tensorflow")
     import tensorflow as tf
 
-    check_version("tensorflow", tf.__version__)
-    import keras
-
-    check_version("keras", keras.__version__)
+    check_pair(tf.__version__, "keras", _version_of_keras())
 
 
-def tensorflow_uses_tf_keras() -> bool:
-    """Whether `tf.keras` is tf_keras, which TF_USE_LEGACY_KERAS decides.
-
-    Raises:
-      ImportError: if it should be tf_keras, but tf_keras is not installed.
-    """
-    import keras
-    import tensorflow as tf
-
-    wanted = os.environ.get("TF_USE_LEGACY_KERAS")
-    if wanted in ("1", "true", "True") and not importlib.util.find_spec("tf_keras"):
-        minor = tf.__version__.rpartition(".")[0]
-        raise ImportError(
-            f"TF_USE_LEGACY_KERAS={wanted} in the environment makes tf.keras Keras 2, "
-            "which the package tf_keras has; it is not installed. Install it, "
-            f'`pip install "tf-keras=={minor}.*"`, or leave TF_USE_LEGACY_KERAS out.',
-            name="tf_keras",
-        )
-    return bool(tf.keras.Model is not keras.Model)
-
-
-def check_version(framework: str, version: str) -> None:
-    """Raise a clear ImportError if a framework's version is outside the range.
+def require_keras2(package: str, version: str) -> None:
+    """Raise a clear ImportError unless this TensorFlow supports a package of Keras 2.
 
     Args:
-      framework: a key of `SUPPORTED`.
+      package: "keras" or "tf_keras".
       version: its `__version__`.
 
     Raises:
-      ImportError: if the version is outside the range.
+      ImportError: if tf_lso does not support the two versions.
     """
-    oldest, beyond = SUPPORTED[framework]
-    major, minor = version.split(".")[:2]
-    if oldest <= (int(major), int(minor)) < beyond:
+    import tensorflow as tf
+
+    check_pair(tf.__version__, package, version)
+
+
+def _version_of_keras() -> str:
+    try:
+        import keras
+
+        return str(keras.__version__)
+    except (AttributeError, ImportError):
+        # Beside a TensorFlow that it does not fit, Keras may fail on import.
+        try:
+            return importlib.metadata.version("keras")
+        except importlib.metadata.PackageNotFoundError:
+            raise ImportError(
+                "tf_lso needs the Keras that TensorFlow brings, which is not installed. "
+                "Install TensorFlow anew.",
+                name="keras",
+            ) from None
+
+
+def check_pair(tensorflow: str, package: str, version: str) -> None:
+    """Raise a clear ImportError if a TensorFlow and a Keras are no supported pair.
+
+    Args:
+      tensorflow: the version of TensorFlow.
+      package: "keras" or "tf_keras".
+      version: its version.
+
+    Raises:
+      ImportError: if they are none.
+    """
+    minor = _minor(tensorflow)
+    if minor not in PAIRS:
+        _refuse(
+            f"tf_lso supports tensorflow {supported_range('tensorflow')}, but found "
+            f"{tensorflow}.",
+            "tensorflow",
+            supported_range("tensorflow"),
+        )
         return
-    message = f"tf_lso supports {framework} {supported_range(framework)}, but found {version}."
+    pair = PAIRS[minor]
+    beside = f"Beside TensorFlow {tensorflow} tf_lso supports"
+    if package not in pair:
+        _refuse(
+            f"{beside} no {package}, but found {version}.",
+            "keras",
+            _notation(pair["keras"]),
+        )
+    elif not pair[package][0] <= _minor(version) < pair[package][1]:
+        wanted = _notation(pair[package])
+        _refuse(f"{beside} {package} {wanted}, but found {version}.", package, wanted)
+
+
+def _refuse(message: str, package: str, wanted: str) -> None:
     if os.environ.get(OVERRIDE) == "1":
         log.logger().warning("%s It goes on, since %s=1.", message, OVERRIDE)
         return
-    name = importlib.metadata.packages_distributions().get(framework, [framework])[0]
+    name = importlib.metadata.packages_distributions().get(package, [package])[0]
     raise ImportError(
         f"{message} Install a supported one, for instance "
-        f'`pip install "{name}{supported_range(framework).replace(" ", "")}"`, or set '
+        f'`pip install "{name}{wanted.replace(" ", "")}"`, or set '
         f"{OVERRIDE}=1 in the environment to try this one."
     )
 
 
-def supported_range(framework: str) -> str:
-    """Return the supported versions of a framework in the notation of pip."""
-    oldest, beyond = (".".join(map(str, end)) for end in SUPPORTED[framework])
+def require_legacy_keras() -> None:
+    """Raise a clear ImportError if `tf.keras` is to be tf_keras, but that is missing."""
+    import tensorflow as tf
+
+    wanted = os.environ.get("TF_USE_LEGACY_KERAS")
+    has_effect = "tf_keras" in PAIRS.get(_minor(tf.__version__), {"tf_keras": None})
+    if (
+        wanted not in ("1", "true", "True")
+        or not has_effect
+        or importlib.util.find_spec("tf_keras")
+    ):
+        return
+    minor = tf.__version__.rpartition(".")[0]
+    raise ImportError(
+        f"TF_USE_LEGACY_KERAS={wanted} in the environment makes tf.keras the package "
+        f"tf_keras, which is not installed. Install it, "
+        f'`pip install "tf-keras=={minor}.*"`, or leave TF_USE_LEGACY_KERAS out.',
+        name="tf_keras",
+    )
+
+
+def _minor(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _notation(supported: _Range) -> str:
+    oldest, beyond = (".".join(map(str, end)) for end in supported)
     return f">={oldest}, <{beyond}"
+
+
+def supported_range(framework: str) -> str:
+    """Return the supported versions of a framework in the notation of pip.
+
+    Args:
+      framework: "tensorflow", "keras" or "tf_keras"; of a Keras all that fit some
+        TensorFlow.
+    """
+    if framework == "tensorflow":
+        (major, newest) = max(PAIRS)
+        return _notation((min(PAIRS), (major, newest + 1)))
+    ranges = [pair[framework] for pair in PAIRS.values() if framework in pair]
+    return _notation((min(ranges)[0], max(end for _, end in ranges)))
 
 
 def require_tensorflow_backend() -> None:

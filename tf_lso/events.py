@@ -19,6 +19,6 @@ class Event:
         return [function(*args) for function in self._functions]
 
 
-optimizer_wrapped = Event()  # with the module of its Keras
-policy_set = Event()  # with the module of its Keras, before the policy is set
+optimizer_wrapped = Event()  # with the package of its Keras
+policy_set = Event()  # with the package of its Keras, before the policy is set
 wrappers_wanted = Event()  # answered by the stable and the experimental class

@@ -8,6 +8,7 @@ import importlib
 import sys
 from typing import Any
 
+from tf_lso import kerases
 from tf_lso.installation import hooks
 
 # Name in files -> module of the class. Its import registers the class itself.
@@ -31,6 +32,8 @@ class _Later:
 
 
 def _register() -> None:
+    if not kerases.has_keras3():
+        return  # Keras 2 finds them by `keras_patches`
     registered = sys.modules["keras"].saving.get_custom_objects()
     for name, module in _MODULES.items():
         registered.setdefault(name, _Later(module))

@@ -7,7 +7,11 @@ fails when a name has moved or no longer does what is said here.
 
 import functools
 import importlib
+import importlib.util
 from typing import Any
+
+# Module -> the one that has its names in TensorFlow 2.12.
+_IN_TENSORFLOW_2_12 = {"tensorflow.python.eager.record": "tensorflow.python.eager.tape"}
 
 
 @functools.cache
@@ -21,6 +25,9 @@ def _find(module, path):
     Raises:
       ImportError: if this TensorFlow does not have it.
     """
+    older = _IN_TENSORFLOW_2_12.get(module)
+    if older is not None and importlib.util.find_spec(module) is None:
+        module = older
     try:
         return functools.reduce(
             getattr, path.split("."), importlib.import_module(module)

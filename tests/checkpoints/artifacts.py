@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_lso
+from tests.families import PACKAGES
 from tf_lso.optimizers.configs import wrappers as configs
 
 RECORD = pathlib.Path(__file__).parent / "record"
@@ -67,8 +68,8 @@ def network(keras):
 
 
 def optimizer(case, family):
-    """The optimizer of a file, new, of the family "keras3" or "tf_keras"."""
-    return configs.deserialize(case["config"], family=family)
+    """The optimizer of a file, new, of Keras 3 or Keras 2: "keras3" or "keras2"."""
+    return configs.deserialize(case["config"], package=PACKAGES[family])
 
 
 def train(model, opt, xs, ys, compiled=True):

@@ -13,10 +13,10 @@ import shutil
 import sys
 import tempfile
 
-import keras
 import numpy as np
 
 from tests.checkpoints import artifacts
+from tests.families import keras
 from tf_lso import checkpoints
 from tf_lso.checkpoints import hdf5
 

@@ -1,12 +1,10 @@
 """Models that compute in float16, whose optimizer's wrapper no file mentions."""
 
-import keras
 import numpy as np
 import pytest
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES, numpy
+from tests.families import FAMILIES, keras, keras2, numpy
 from tests.programs_in_processes import run
 from tf_lso import checkpoints, wrapping
 
@@ -68,7 +66,7 @@ def go_on(model):
     return np.concatenate([w.ravel() for w in model.get_weights()])
 
 
-READERS = [("keras3", keras), ("new", keras), ("new", tf_keras)]
+READERS = [("keras3", keras), ("new", keras), ("new", keras2)]
 
 
 @pytest.mark.parametrize(("family", "module"), READERS)
@@ -89,7 +87,7 @@ def test_a_model_of_keras_is_wrapped_and_goes_on(family, module, written, caplog
         np.testing.assert_allclose(after_all, after, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("module", [keras, tf_keras])
+@pytest.mark.parametrize("module", [keras, keras2])
 def test_state_that_is_not_in_the_file_is_told_of(module, written, caplog):
     with tf_lso.install():
         model = module.models.load_model(written["legacy"][0])

@@ -1,16 +1,14 @@
 """Models of other shapes restore, whatever their layers are called."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
 from tests.checkpoints import artifacts, networks
+from tests.families import GENERATIONS, KERASES, keras
 from tf_lso import checkpoints
 
-KERASES = {"keras3": keras, "tf_keras": tf_keras}
 VERSIONS = ("TF2.1.4", "TF2.4.4", "TF2.15.1")
 
 # Recorded under two replicas, whose batches are halved: the next steps are not compared.
@@ -79,7 +77,7 @@ def equal(model, recorded, **tolerance):
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)
-@pytest.mark.parametrize("target", KERASES)
+@pytest.mark.parametrize("target", GENERATIONS)
 def test_a_model_goes_on(version, name, target):
     recorded = artifacts.cases(f"{version}-models")[name]
     model, opt = made(recorded, target)

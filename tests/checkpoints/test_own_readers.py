@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
 from tests.checkpoints import artifacts
+from tests.families import keras2
 from tf_lso.optimizers import experimental
 
 CASE = "experimental-v2-Adam-dynamic"
@@ -19,8 +19,8 @@ def folder(case):
 
 def made(case):
     recorded = artifacts.cases("TF2.1.4")[case]
-    model = artifacts.network(tf_keras)
-    return model, artifacts.optimizer(recorded, "tf_keras"), recorded
+    model = artifacts.network(keras2)
+    return model, artifacts.optimizer(recorded, "keras2"), recorded
 
 
 def restored(case, built=True):
@@ -87,7 +87,7 @@ def test_weights_in_tensorflows_format():
 def test_a_saved_model_with_a_wrapped_optimizer():
     expected = artifacts.cases("TF2.1.4")[CASE]["compiled"]["after5"]
     with tf_lso.install():
-        model = tf_keras.models.load_model(str(folder(CASE) / "savedmodel"))
+        model = keras2.models.load_model(str(folder(CASE) / "savedmodel"))
     optimizer = model.optimizer
     assert artifacts.close(model.get_weights(), expected["weights"], 0, 0)
     assert int(optimizer.iterations) == expected["iterations"] > 0
@@ -100,16 +100,16 @@ def test_a_saved_model_with_a_wrapped_optimizer():
 @pytest.mark.parametrize("scale", [8, "dynamic"])
 def test_an_experimental_optimizer_comes_back_as_one(format_, kind, scale, tmp_path):
     """TensorFlow 2.1's own test calls the `loss_scale` of the loaded one."""
-    optimizers = tf_keras.optimizers
+    optimizers = keras2.optimizers
     inner = (optimizers.legacy if kind == "legacy" else optimizers).Adam(0.1)
-    model = artifacts.network(tf_keras)
+    model = artifacts.network(keras2)
     model.compile(experimental.LossScaleOptimizer(inner, scale), "mse")
     data = artifacts.inputs()
     model.train_on_batch(data["X_clean"][0], data["Y"][0])
     path = str(tmp_path / ("model" if format_ == "tf" else f"model.{format_}"))
     with tf_lso.install():
         model.save(path, **({} if format_ == "keras" else {"save_format": format_}))
-        loaded = tf_keras.models.load_model(path).optimizer
+        loaded = keras2.models.load_model(path).optimizer
     assert isinstance(loaded, experimental.LossScaleOptimizer)
     assert float(loaded.loss_scale()) == float(model.optimizer.loss_scale())
     assert int(loaded.iterations) == 1

@@ -1,12 +1,12 @@
 """What does not fit is refused whole, and what the report says is all there is."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.checkpoints import artifacts
+from tests.families import keras
 from tf_lso import checkpoints
 
 VERSION, CASE = "TF2.4.4", "stable-v2-Adam-dynamic"

@@ -4,17 +4,14 @@ import math
 import pathlib
 import re
 
-import keras
 import numpy as np
 import pytest
-import tf_keras
 
 import tf_lso
 from tests.checkpoints import artifacts, writers
+from tests.families import GENERATIONS, KERASES
 from tests.turns import in_turns
 from tf_lso import checkpoints
-
-KERASES = {"keras3": keras, "tf_keras": tf_keras}
 
 PAGE = pathlib.Path(__file__).parents[2] / "compat_docs" / "reference" / "files.md"
 
@@ -38,7 +35,7 @@ def _pairs():
     cases = sorted({case for _, case in ALL})
     for version, case in ALL:
         turn = versions.index(version) + cases.index(case)
-        for number, target in enumerate(KERASES):
+        for number, target in enumerate(GENERATIONS):
             is_its_turn = turn % 2 == number
             if is_its_turn or QUICK.search(case):
                 quick = is_its_turn and QUICK.search(case) and turn % 4 < 2
@@ -129,7 +126,7 @@ def lost(version, case, kind):
     )
 
 
-@pytest.mark.parametrize("half, target, kind", in_turns(2, (0, 1), KERASES, FILES))
+@pytest.mark.parametrize("half, target, kind", in_turns(2, (0, 1), GENERATIONS, FILES))
 def test_other_files_go_on(half, target, kind):
     """Whole models and weights; what a version left out is named as missing."""
     files = [param.values for param in _files(kind)][half::2]

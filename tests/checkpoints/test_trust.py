@@ -6,7 +6,6 @@ import shutil
 import zipfile
 
 import h5py
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,6 +13,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 import tf_lso
 from tests.checkpoints import artifacts
+from tests.families import keras
 from tests.programs_in_processes import start
 from tf_lso import checkpoints
 from tf_lso.checkpoints import object_graph

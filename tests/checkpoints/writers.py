@@ -7,6 +7,8 @@ by its name there; `test_restore.py` holds both against each other.
 import re
 from typing import NamedTuple
 
+from tests import families
+
 
 class Difference(NamedTuple):
     """One row.
@@ -26,7 +28,7 @@ class Difference(NamedTuple):
     iterations: int = 0
 
 
-_ALL = ("keras3", "tf_keras")
+_ALL = tuple(families.GENERATIONS)
 
 DIFFERENCES = [
     Difference(
@@ -43,9 +45,7 @@ DIFFERENCES = [
         ("keras3",),
         weights=1e-4,
     ),
-    Difference(
-        "The newer Nadam of tf_keras", r"new-Nadam", ("tf_keras",), weights=2e-3
-    ),
+    Difference("The newer Nadam of tf_keras", r"new-Nadam", ("keras2",), weights=2e-3),
     Difference(
         "Clipping before TensorFlow 2.4",
         r"TF2\.[13]\.\d/bare-v2-.*clip",

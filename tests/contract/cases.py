@@ -4,7 +4,6 @@ Each function takes a `Setting` and asserts. `test_contract.py` runs them in its
 process, `__main__.py` in processes of four replicas and of several workers.
 """
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -312,7 +311,7 @@ def equals_the_bare_optimizer(s):
         if not hasattr(families.FAMILIES[s.family], name):
             continue
         if (s.family, name) == ("new", "Nadam") and s.replicas > 1:
-            continue  # tf_keras's own leaves different values on the replicas
+            continue  # Keras 2's own leaves different values on the replicas
         optimizer = s.optimizer(name, 0.1, **arguments)
         bare = s.bare(name, 0.1, **arguments)
         x, y = s.variable(np.ones((3, 2))), s.variable(np.ones((3, 2)))
@@ -493,7 +492,7 @@ def loss_scale_update_agrees(s):
 @case(modes=("function",), styles=("legacy",))
 def keras_model_trains(s):
     """A Keras model of the family's own Keras, in a custom loop."""
-    kit = keras if s.family == "keras3" else __import__("tf_keras")
+    kit = families.KERASES[s.family]
     with s.scope():
         model = kit.Sequential(
             [kit.layers.Dense(3, activation="relu"), kit.layers.Dense(1)]
@@ -580,7 +579,7 @@ def fit_skips_what_one_replica_overflows(s):
     multiworker = isinstance(s.strategy, tf.distribute.MultiWorkerMirroredStrategy)
     if s.family == "keras3" and multiworker:
         return  # Keras 3's own fit fails there: keras#20585
-    kit = keras if s.family == "keras3" else __import__("tf_keras")
+    kit = families.KERASES[s.family]
     with s.scope():
         model = kit.Sequential([kit.layers.Dense(1)])
         model.build((None, 3))

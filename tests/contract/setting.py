@@ -105,7 +105,7 @@ class Setting:
                 return tf.add_n(
                     [
                         tf.cast(tf.reduce_sum(v * g), tf.float32)
-                        for v, g in zip(variables, gradients, strict=True)
+                        for v, g in zip(variables, gradients)
                     ]
                 )
 

@@ -5,12 +5,12 @@ A test that cannot fail proves nothing; these show that the cases can.
 
 import contextlib
 
-import keras
 import pytest
 import tensorflow as tf
 
 from tests.contract.cases import CASES
 from tests.contract.setting import Setting
+from tests.families import keras
 from tf_lso.optimizers.faces import keras3, keras3_private
 from tf_lso.scaling import finite, gradients
 from tf_lso.scaling import loss_scale as loss_scale_lib

@@ -1,14 +1,12 @@
 """Kinds of models, losses, optimizers and data that can be explained, or are refused."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
 from tests.debugging import planted
-from tests.families import FAMILIES
+from tests.families import FAMILIES, keras, keras2
 from tf_lso import debugging
 from tf_lso.keras.mixed_precision import experimental
 
@@ -17,7 +15,7 @@ HALF, X, Y = planted.HALF, planted.X, planted.Y
 
 @pytest.fixture(params=["keras", "tf_keras"])
 def module(request):
-    return {"keras": keras, "tf_keras": tf_keras}[request.param]
+    return {"keras": keras, "tf_keras": keras2}[request.param]
 
 
 def healthy(module):
@@ -131,7 +129,7 @@ class TestLoss:
 
 class TestScale:
     def test_is_the_optimizers(self, family):
-        module = keras if family == "keras3" else tf_keras
+        module = keras if family == "keras3" else keras2
         model = healthy(module)
         inner = FAMILIES[family].SGD(0.1)
         optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=32)
@@ -142,10 +140,10 @@ class TestScale:
         assert debugging.explain(model, X, Y).loss_scale == 32
 
     def test_of_the_experimental_optimizer(self):
-        inner = tf_keras.optimizers.legacy.SGD(0.1)
+        inner = keras2.optimizers.legacy.SGD(0.1)
         optimizer = experimental.LossScaleOptimizer(inner, 64)
         report = debugging.explain(
-            healthy(tf_keras), X, Y, loss="mse", optimizer=optimizer
+            healthy(keras2), X, Y, loss="mse", optimizer=optimizer
         )
         assert report.loss_scale == 64
 
@@ -208,7 +206,7 @@ class TestRefusals:
 
     def test_a_model_of_tf_keras_on_replicas(self, mirrored2):
         with mirrored2.scope():
-            model = healthy(tf_keras)
+            model = healthy(keras2)
         with pytest.raises(ValueError, match=r"2 replicas.*set_weights"):
             debugging.explain(model, X, Y, loss="mse")
 

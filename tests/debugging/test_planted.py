@@ -2,13 +2,12 @@
 
 import json
 
-import keras
 import pytest
-import tf_keras
 
 from tests.debugging import planted
+from tests.families import keras, keras2
 
-KERASES = {"keras": keras, "tf_keras": tf_keras}
+KERASES = {"keras": keras, "tf_keras": keras2}
 
 
 @pytest.fixture(params=KERASES)

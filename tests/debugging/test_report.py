@@ -3,11 +3,11 @@
 import json
 import sys
 
-import keras
 import numpy as np
 import pytest
 
 from tests.debugging import planted
+from tests.families import keras
 from tf_lso.debugging import statistics
 
 

@@ -3,19 +3,17 @@
 import importlib
 import random
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
 from tests.debugging import planted
-from tests.families import FAMILIES, numpy, raw
+from tests.families import FAMILIES, keras, keras2, numpy, raw
 from tf_lso import debugging
 
 X, Y = planted.batch(8, 3), planted.batch(8, 1)
-OF_FAMILY = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
+OF_FAMILY = {"keras3": keras, "legacy": keras2, "new": keras2}
 
 
 def model_of(family, seed=None, **compiled):

@@ -13,16 +13,14 @@ import tensorflow as tf
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 import keras, sys, tempfile
 import numpy as np
-import tf_keras
 import tf_lso
-from tests.families import FAMILIES
-KERAS = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
+from tests.families import FAMILIES, KERASES
 
 def train(family, told):
     keras.utils.set_random_seed(1)
-    layers = KERAS[family].layers
+    layers = KERASES[family].layers
     with strategy.scope():
-        model = KERAS[family].Sequential([
+        model = KERASES[family].Sequential([
             layers.Input((3,)), layers.Dense(4, dtype="mixed_float16"),
             layers.Dense(1)])
         optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.1))

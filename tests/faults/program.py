@@ -15,7 +15,6 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 import json
 import pathlib
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -68,7 +67,7 @@ def main(name, folder, steps, kept):
     with strategy.scope():
         variables = [tf.Variable([1.0, -2.0], name="x"), tf.Variable(0.5, name="y")]
         optimizer = tf_lso.LossScaleOptimizer(
-            keras.optimizers.Adam(0.1, amsgrad=True),
+            tf.keras.optimizers.Adam(0.1, amsgrad=True),
             initial_scale=64,
             dynamic_growth_steps=3,
         )

@@ -12,11 +12,11 @@ import sys
 import threading
 import time
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.families import keras
 from tests.processes import HANGS_AFTER, free_ports, tf_config
 
 pytestmark = [

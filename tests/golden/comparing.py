@@ -10,13 +10,14 @@ import json
 import re
 from collections.abc import Callable
 
+from tests import families
 from tests.golden import harness, messages, replays
 
 # Family in the record -> the families here; policies have none, but are of a Keras.
 FAMILIES = {
-    "v2": ("legacy", "keras3"),
-    "new": ("new", "keras3"),
-    None: ("new", "keras3"),
+    "v2": families.here("legacy", "keras3"),
+    "new": families.here("new", "keras3"),
+    None: families.here("new", "keras3"),
 }
 
 

@@ -11,13 +11,11 @@ import json
 import pathlib
 import platform
 
-import keras
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, keras, keras2
 
 _RECORDS = pathlib.Path(__file__).parent / "record"
 
@@ -85,7 +83,7 @@ def ours(inner, kind="dynamic", scale=4.0, growth=2):
 def reference(inner, kind="dynamic", scale=4.0, growth=2):
     """Wrap `inner` in tf_keras's own optimizer."""
     return _wrapped(
-        tf_keras.mixed_precision.LossScaleOptimizer, inner, kind, scale, growth
+        keras2.mixed_precision.LossScaleOptimizer, inner, kind, scale, growth
     )
 
 
@@ -122,7 +120,7 @@ def inner_optimizer(family, name, case=None):
     """Return a new optimizer of a family, as it was for the recorded case."""
     arguments = {"SGD": _SGD, "Adam": _ADAM, "RMSprop": _RMSPROP}[name]
     arguments = arguments | _CASES.get(case, {})
-    schedules = (keras if family == "keras3" else tf_keras).optimizers.schedules
+    schedules = (keras if family == "keras3" else keras2).optimizers.schedules
     if case == "schedule":
         arguments["learning_rate"] = schedules.PiecewiseConstantDecay(
             [4, 8, 12], [0.5, 0.25, 0.125, 0.0625]

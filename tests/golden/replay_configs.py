@@ -3,12 +3,10 @@
 import copy
 import json
 
-import keras
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, KERASES, PACKAGES
 from tests.golden import harness, replays
 from tf_lso import keras_patches
 from tf_lso.keras.mixed_precision import experimental
@@ -57,20 +55,19 @@ def handmade(case, family):
     if kind == "optimizers.get_identity":
         optimizer = FAMILIES[family].SGD(0.1)
         wrapped = STABLE(optimizer)
-        get = keras.optimizers.get if family == "keras3" else tf_keras.optimizers.get
+        get = KERASES[family].optimizers.get
         return {"ok": get(wrapped) is wrapped}
-    of_keras = "keras3" if family == "keras3" else "tf_keras"
     if kind == "optimizers.get":
-        return replays.attempt(lambda: type(_get(names[0], of_keras)).__name__)
+        return replays.attempt(lambda: type(_get(names[0], family)).__name__)
     config = copy.deepcopy(HANDMADE[names[-1]])
     before = copy.deepcopy(config)
 
     def run():
         if kind == "deserialize":
             serialized = {"class_name": names[0], "config": config}
-            return _told(configs.deserialize(serialized, family=of_keras))
+            return _told(configs.deserialize(serialized, package=PACKAGES[family]))
         cls = {"stable": STABLE, "experimental": EXPERIMENTAL}[kind]
-        optimizer = configs.from_config(cls, config, family=of_keras)
+        optimizer = configs.from_config(cls, config, package=PACKAGES[family])
         return {**_told(optimizer), "config": optimizer.get_config()}
 
     result = replays.attempt(run)
@@ -78,14 +75,14 @@ def handmade(case, family):
     return result
 
 
-def _get(name, of_keras):
-    module = keras if of_keras == "keras3" else tf_keras
-    enabled = keras_patches.enable(keras_patches.LOADING, module)
+def _get(name, family):
+    module, package = KERASES[family], PACKAGES[family]
+    enabled = keras_patches.enable(keras_patches.LOADING, package)
     try:
         return module.optimizers.get(name)
     finally:
         if enabled:
-            keras_patches.disable(keras_patches.LOADING, module)
+            keras_patches.disable(keras_patches.LOADING, package)
 
 
 def _told(optimizer):
@@ -163,20 +160,20 @@ def _after_training(case, recorded, family):
 
 def _serialize(case, recorded, family):
     """What was recorded of `serialize` is loaded, and gives the config back."""
-    of_keras = "keras3" if family == "keras3" else "tf_keras"
     before = copy.deepcopy(recorded["ok"])
-    optimizer = configs.deserialize(recorded["ok"], family=of_keras)
+    optimizer = configs.deserialize(recorded["ok"], package=PACKAGES[family])
     assert recorded["ok"] == before
     return {**recorded["ok"], "config": optimizer.get_config()}
 
 
 def _deserialize_serialize(case, recorded, family):
-    of_keras = "keras3" if family == "keras3" else "tf_keras"
     config = _optimizer(case, family).get_config()
     name = "LossScaleOptimizer"
     if case["api"] == "experimental":
         name = "tf_lso>ExperimentalLossScaleOptimizer"
-    again = configs.deserialize({"class_name": name, "config": config}, family=of_keras)
+    again = configs.deserialize(
+        {"class_name": name, "config": config}, package=PACKAGES[family]
+    )
     return {
         **_told(again),
         "inner": type(again.inner_optimizer).__name__,

@@ -8,10 +8,9 @@ import pickle
 
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, keras2
 from tests.golden import encoding, extract_behaviour
 from tf_lso.keras.mixed_precision import experimental
 
@@ -19,7 +18,7 @@ OURS = {
     "stable": tf_lso.LossScaleOptimizer,
     "experimental": experimental.LossScaleOptimizer,
 }
-REFERENCE = tf_keras.mixed_precision.LossScaleOptimizer
+REFERENCE = keras2.mixed_precision.LossScaleOptimizer
 
 # What the experimental class takes beside the optimizer, where a case is not about it.
 _MORE = {"stable": (), "experimental": ("dynamic",)}

@@ -3,10 +3,10 @@
 import itertools
 import tempfile
 
-import keras
 import tensorflow as tf
 
 from tests import families
+from tests.families import keras
 from tests.golden import harness, replays
 from tests.golden.replay_keras_training import wrapped
 

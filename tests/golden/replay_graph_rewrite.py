@@ -3,13 +3,11 @@
 import contextlib
 import re
 
-import keras
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, PACKAGES
 from tests.golden import extract_behaviour, replays
 from tf_lso import keras_patches, policies
 
@@ -190,14 +188,14 @@ def _restored(api):
         if tf.__internal__.train.is_mixed_precision_graph_rewrite_enabled():
             _MODULES["v1"].disable_mixed_precision_graph_rewrite()
         api.set_global_policy(None)
-        keras_patches.disable(keras_patches.COMPILING, keras)
-        keras_patches.disable(keras_patches.COMPILING, tf_keras)
+        for package in set(PACKAGES.values()):
+            keras_patches.disable(keras_patches.COMPILING, package)
 
 
 def replay(family, case):
     """What the record holds for a case of `graph_rewrite`."""
     name = case["case"]
-    api = policies.of("keras" if family == "keras3" else "tf_keras")
+    api = policies.of(PACKAGES[family])
 
     def run():
         if name.startswith("MPLSO"):

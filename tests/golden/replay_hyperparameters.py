@@ -6,11 +6,10 @@ takes the inner optimizer and wraps it with a scale of 4 that grows after 2 step
 
 import functools
 
-import keras
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
+from tests.families import keras, keras2
 from tests.golden import extract_behaviour, harness, replay_weights, replays
 from tests.golden.encoding import attempt, encode
 from tf_lso.keras.mixed_precision import experimental
@@ -102,10 +101,10 @@ def _dir(wrap, family, case):
 def _isinstance(wrap, family, case):
     optimizer = wrap(harness.inner_optimizer(family, case["inner"]))
     if wrap is harness.reference:
-        stable, other = tf_keras.mixed_precision.LossScaleOptimizer, None
+        stable, other = keras2.mixed_precision.LossScaleOptimizer, None
     else:
         stable, other = tf_lso.LossScaleOptimizer, experimental.LossScaleOptimizer
-    optimizers = keras.optimizers if family == "keras3" else tf_keras.optimizers
+    optimizers = keras.optimizers if family == "keras3" else keras2.optimizers
     return {
         "ok": {
             "K.optimizers.Optimizer": isinstance(optimizer, optimizers.Optimizer),

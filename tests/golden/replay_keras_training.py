@@ -1,11 +1,10 @@
 """Replays ten batches of `train_on_batch`, some of which are not finite."""
 
-import keras
 import numpy as np
-import tf_keras
 
 import tf_lso
 from tests import families
+from tests.families import keras, keras2
 from tests.golden import harness, replays
 from tf_lso.keras.mixed_precision import experimental
 
@@ -30,8 +29,8 @@ def _optimizer(family, case):
 
 
 def _model(family, weights):
-    layers = (keras if family == "keras3" else tf_keras).layers
-    module = keras if family == "keras3" else tf_keras
+    layers = (keras if family == "keras3" else keras2).layers
+    module = keras if family == "keras3" else keras2
     model = module.Sequential([layers.Dense(2, activation="tanh"), layers.Dense(1)])
     model.build((None, 3))
     model.set_weights(weights)

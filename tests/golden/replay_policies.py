@@ -2,18 +2,14 @@
 
 import re
 
-import keras
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
 from tests import families
+from tests.families import KERASES, PACKAGES, keras
 from tests.golden import extract_behaviour, replays
 from tf_lso import keras_patches, policies
-
-_KERAS = {"keras3": ("keras", keras)}
-_TF_KERAS = ("tf_keras", tf_keras)
 
 # In the record's call `Policy(name, loss_scale=<key>)`.
 _LOSS_SCALES = {
@@ -48,8 +44,8 @@ class Api:
 
     def __init__(self, name, family):
         self.family = family
-        of_keras, self.keras = _KERAS.get(family, _TF_KERAS)
-        self.all = policies.of(of_keras)
+        self.keras, self.package = KERASES[family], PACKAGES[family]
+        self.all = policies.of(self.package)
         stable = (
             self.all.Policy,
             self.all.global_policy,
@@ -70,7 +66,7 @@ class Api:
     def reset(self):
         """The policy and `compile` are as at first."""
         self.all.set_global_policy(None)
-        keras_patches.disable(keras_patches.COMPILING, self.keras)
+        keras_patches.disable(keras_patches.COMPILING, self.package)
 
 
 # --- What is recorded of a policy and a layer.

@@ -6,8 +6,8 @@ the rows of compat_docs/reference/differences.md, which `test_differences.py` lo
 """
 
 import pytest
-import tf_keras
 
+from tests.families import keras2
 from tests.golden import (
     collecting,
     comparing,
@@ -115,7 +115,7 @@ def _tf_keras_wraps(api, inner, kind, scale, growth):
     dynamic = (
         {"dynamic": False} if kind == "fixed" else {"dynamic_growth_steps": growth}
     )
-    return tf_keras.mixed_precision.LossScaleOptimizer(
+    return keras2.mixed_precision.LossScaleOptimizer(
         inner, initial_scale=scale, **dynamic
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import families
 from tests.golden import collecting, harness, replays
 
 SECTIONS = ("trajectories", "schedules_and_clipping")
@@ -62,7 +63,9 @@ def _states(case, family):
 def _parameters():
     for section in SECTIONS:
         for case, results in harness.cases(section):
-            for family in (harness.TF_KERAS_FAMILY[case["family"]], "keras3"):
+            for family in families.here(
+                harness.TF_KERAS_FAMILY[case["family"]], "keras3"
+            ):
                 if (family, case.get("case")) == ("new", "decay"):
                     continue  # refused by tf_keras's own optimizer
                 name = f"{harness.name_of(case)}-{family}"
@@ -252,6 +255,7 @@ def _bare_states(case):
         if case["family"] == "new" and case.get("mode", "eager") == "eager"
     ],
 )
+@families.needs_keras3
 def test_keras3_equals_its_bare_optimizer(case):
     states, _ = _states(case, "keras3")
     np.testing.assert_array_equal(

@@ -1,15 +1,13 @@
 """Old attributes and arguments of optimizers, while installed."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import raw
+from tests.families import keras, keras2, raw
 
-BARE = {"keras3": keras.optimizers, "new": tf_keras.optimizers}
+BARE = {"keras3": keras.optimizers, "new": keras2.optimizers}
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +47,7 @@ class TestAttributes:
         adam = optimizers.Adam(0.5)
         adam.build(
             [tf.Variable(tf.ones(2))]
-            if optimizers is tf_keras.optimizers
+            if optimizers is keras2.optimizers
             else [keras.Variable(np.ones(2))]
         )
         values = adam.get_weights()
@@ -266,11 +264,11 @@ def test_counters_are_numbers():
 
 def test_what_is_replaced_is_there():
     """Fails clearly where Keras or tf_keras has moved a method that is replaced."""
-    from tf_lso.installation import attributes, attributes_tf_keras
+    from tf_lso.installation import attributes_keras2, attributes_keras3
 
     minor = int(keras.__version__.split(".")[1])
-    for name in attributes._REPLACED:
+    for name in attributes_keras3._REPLACED:
         if minor > 0 or name != "_backend_update_step":
             assert hasattr(keras.optimizers.Optimizer, name), name
-    for name in attributes_tf_keras._REPLACED:
-        assert hasattr(tf_keras.optimizers.Optimizer, name), name
+    for name in attributes_keras2._REPLACED:
+        assert hasattr(keras2.optimizers.Optimizer, name), name

@@ -2,12 +2,12 @@
 
 import threading
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests.families import keras
 from tests.programs_in_processes import run
 
 # Prints each spelling that does not lead where it should.
@@ -20,7 +20,7 @@ RESOLVE = """
     handle = tf_lso.install()
     import tensorflow as tf
     import keras
-    from tf_lso import names
+    from tf_lso import kerases, names
     from tf_lso.installation import spellings
 
     def same(module, mirror, namespace):
@@ -31,6 +31,8 @@ RESOLVE = """
 
     checked = 0
     for spelled, namespace in names.MODULES.items():
+        if kerases.is_own_private(spelled):
+            continue
         mirror = spellings.module_for(namespace, spelled)
         scope = {{}}
         exec(f"import {{spelled}} as found", scope)
@@ -115,8 +117,11 @@ def test_uninstall_leaves_no_trace(first, usage, legacy):
         "from tf_lso.installation import attributes, spellings; policies.of('keras')"
     )
     if first == "import tf_keras" or legacy == "1":
-        faces = "tf_lso.optimizers.faces.tf_keras"
-        touch += f"; policies.of('tf_keras'); __import__('{faces}')"
+        faces = "tf_lso.optimizers.faces.families"
+        touch += (
+            f"; policies.of('tf_keras'); "
+            f"__import__('{faces}', fromlist=['of']).of_package('tf_keras')"
+        )
     program = TRACES.format(first=first, usage=usage, touch=touch)
     lines = run(program, TF_USE_LEGACY_KERAS=legacy)
     assert lines == ["installed True", "uninstalled", "True", "again"]
@@ -179,12 +184,12 @@ class TestTheHandle:
 
 @pytest.mark.usefixtures("clean")
 def test_nothing_is_half_installed_after_an_error(monkeypatch):
-    from tf_lso.installation import attributes
+    from tf_lso.keras_patches import restoring
 
     def fail(ledger):
         raise OSError("no")
 
-    monkeypatch.setattr(attributes, "apply", fail)
+    monkeypatch.setattr(restoring, "apply", fail)
     before = dict(vars(keras.mixed_precision))
     with pytest.raises(OSError, match="no"):
         tf_lso.install()

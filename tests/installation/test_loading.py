@@ -8,19 +8,23 @@ import sys
 import types
 
 import h5py
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES
-from tf_lso import keras_patches
+from tests.families import (
+    FAMILIES,
+    GENERATIONS,
+    KERASES,
+    PACKAGES,
+    keras,
+    keras2,
+)
+from tf_lso import keras_patches, kerases
 from tf_lso.keras_patches import loading, loading_models
 from tf_lso.optimizers import experimental
 
-KERASES = {"keras3": keras, "tf_keras": tf_keras}
 OLD_KERAS3 = keras.__version__.startswith("3.0.")
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])
@@ -28,11 +32,12 @@ Y = np.float32([[1.0], [2.0], [3.0]])
 
 @contextlib.contextmanager
 def enabled(module):
-    keras_patches.enable(keras_patches.LOADING, module)
+    package = kerases.package_of(module)
+    keras_patches.enable(keras_patches.LOADING, package)
     try:
         yield
     finally:
-        keras_patches.disable(keras_patches.LOADING, module)
+        keras_patches.disable(keras_patches.LOADING, package)
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def in_keras3():
 
 @pytest.fixture
 def in_tf_keras():
-    with enabled(tf_keras):
+    with enabled(keras2):
         yield
 
 
@@ -108,8 +113,8 @@ SAVED = {
 def assert_ours(optimizer, family):
     base = keras.optimizers.Optimizer if family == "keras3" else None
     kinds = base or (
-        tf_keras.optimizers.Optimizer,
-        tf_keras.optimizers.legacy.Optimizer,
+        keras2.optimizers.Optimizer,
+        keras2.optimizers.legacy.Optimizer,
     )
     assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
     assert isinstance(optimizer.inner_optimizer, kinds)
@@ -121,7 +126,7 @@ def assert_ours(optimizer, family):
 # --- Optimizers.
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 @pytest.mark.parametrize("saved", SAVED)
 def test_deserialize_and_get_load_every_wrapper(saved, family):
     module = KERASES[family]
@@ -139,7 +144,7 @@ def test_the_functions_of_tf_keras_the_attribute_load_too(in_keras3):
     assert_ours(tf.keras.optimizers.get(stable()), "keras3")
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 @pytest.mark.parametrize(
     "cls", [tf_lso.LossScaleOptimizer, experimental.LossScaleOptimizer]
 )
@@ -171,19 +176,19 @@ def test_bare_optimizers_of_keras2_load_into_keras3(in_keras3):
 def test_bare_optimizers_of_keras3_load_into_tf_keras(in_tf_keras):
     config = keras.optimizers.serialize(keras.optimizers.SGD(0.25, momentum=0.5))
     before = copy.deepcopy(config)
-    optimizer = tf_keras.optimizers.deserialize(config)
-    assert type(optimizer) is tf_keras.optimizers.SGD
+    optimizer = keras2.optimizers.deserialize(config)
+    assert type(optimizer) is keras2.optimizers.SGD
     assert optimizer.momentum == 0.5
     assert config == before
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 def test_a_kerass_own_configs_are_left_to_it_and_unchanged(family):
     module = KERASES[family]
     config = module.optimizers.serialize(module.optimizers.Adam(0.25))
     before = copy.deepcopy(config)
     with enabled(module):
-        assert not loading.is_foreign(config, family)
+        assert not loading.is_foreign(config, 3 if family == "keras3" else 2)
         assert type(module.optimizers.deserialize(config)) is module.optimizers.Adam
         assert type(module.optimizers.get("adam")) is module.optimizers.Adam
         assert module.optimizers.get(None) is None if family == "keras3" else True
@@ -194,27 +199,27 @@ def test_a_kerass_own_configs_are_left_to_it_and_unchanged(family):
 
 @pytest.mark.parametrize("value", [None, "adam", 3, {}, {"class_name": 3}])
 def test_what_is_no_config_is_left_to_keras(value):
-    assert not loading.is_foreign(value, "keras3")
-    assert not loading.is_foreign(value, "tf_keras")
+    assert not loading.is_foreign(value, 3)
+    assert not loading.is_foreign(value, 2)
 
 
 class TestConversionToLegacy:
     """`convert_to_legacy_optimizer`, as tf_keras does it of its own wrapper."""
 
     convert = staticmethod(
-        lambda o: tf_keras.__internal__.optimizers.convert_to_legacy_optimizer(o)
+        lambda o: keras2.__internal__.optimizers.convert_to_legacy_optimizer(o)
     )
 
     @pytest.mark.parametrize("kind", ["stable", "experimental"])
     def test_keeps_the_scale_and_the_arguments(self, kind, in_tf_keras):
-        inner = tf_keras.optimizers.Adam(0.25, beta_1=0.5)
+        inner = keras2.optimizers.Adam(0.25, beta_1=0.5)
         if kind == "stable":
             given = tf_lso.LossScaleOptimizer(inner, initial_scale=4.0)
         else:
             given = experimental.LossScaleOptimizer(inner, 4)
         converted = self.convert(given)
-        assert isinstance(converted.inner_optimizer, tf_keras.optimizers.legacy.Adam)
-        assert isinstance(converted, tf_keras.optimizers.legacy.Optimizer)
+        assert isinstance(converted.inner_optimizer, keras2.optimizers.legacy.Adam)
+        assert isinstance(converted, keras2.optimizers.legacy.Optimizer)
         assert float(converted.loss_scale) == 4.0
         assert converted.dynamic == given.dynamic
         assert number(converted.learning_rate) == 0.25
@@ -224,26 +229,26 @@ class TestConversionToLegacy:
         )
 
     def test_keeps_a_schedule(self, in_tf_keras):
-        schedule = tf_keras.optimizers.schedules.ExponentialDecay(0.25, 1, 0.5)
-        given = tf_lso.LossScaleOptimizer(tf_keras.optimizers.SGD(schedule))
+        schedule = keras2.optimizers.schedules.ExponentialDecay(0.25, 1, 0.5)
+        given = tf_lso.LossScaleOptimizer(keras2.optimizers.SGD(schedule))
         inner = self.convert(given).inner_optimizer
-        assert isinstance(inner, tf_keras.optimizers.legacy.SGD)
+        assert isinstance(inner, keras2.optimizers.legacy.SGD)
         assert inner._get_hyper("learning_rate") is schedule
 
     def test_converts_what_is_not_wrapped_as_before(self, in_tf_keras):
-        converted = self.convert(tf_keras.optimizers.SGD(0.25))
-        assert type(converted) is tf_keras.optimizers.legacy.SGD
+        converted = self.convert(keras2.optimizers.SGD(0.25))
+        assert type(converted) is keras2.optimizers.legacy.SGD
         with pytest.raises(ValueError, match="should only be called on instances"):
             self.convert(tf_lso.LossScaleOptimizer(FAMILIES["legacy"].SGD()))
 
 
 def test_a_file_without_a_scale_is_named(in_tf_keras, tmp_path, caplog):
     path = str(tmp_path / "model.h5")
-    optimizer = tf_keras.mixed_precision.LossScaleOptimizer(FAMILIES["legacy"].SGD())
-    trained(tf_keras, optimizer).save(path)
-    tf_keras.models.load_model(path)
+    optimizer = keras2.mixed_precision.LossScaleOptimizer(FAMILIES["legacy"].SGD())
+    trained(keras2, optimizer).save(path)
+    keras2.models.load_model(path)
     with h5py.File(path) as file:
-        tf_keras.models.load_model(file)
+        keras2.models.load_model(file)
     assert caplog.text.count(f"{path} has no loss scale") == 2
 
 
@@ -281,11 +286,11 @@ def load_h5(module, path, **kwargs):
         return module.models.load_model(path, **kwargs)
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 @pytest.mark.parametrize("saved", SAVED)
 @pytest.mark.parametrize("custom", [None, "stable", "experimental"])
 def test_h5_models_load_and_train(saved, family, custom, tmp_path):
-    source = trained(tf_keras, tf_keras.optimizers.legacy.SGD(0.25))
+    source = trained(keras2, keras2.optimizers.legacy.SGD(0.25))
     path = str(tmp_path / "model.h5")
     source.save(path)
     rewrite_h5(path, SAVED[saved])
@@ -307,7 +312,7 @@ def test_h5_models_load_and_train(saved, family, custom, tmp_path):
 
 @pytest.mark.parametrize("kind", ["legacy", "new"])
 def test_h5_models_with_a_bare_optimizer_load_and_train(kind, in_keras3, tmp_path):
-    source = trained(tf_keras, FAMILIES[kind].Adam(0.25, beta_1=0.5))
+    source = trained(keras2, FAMILIES[kind].Adam(0.25, beta_1=0.5))
     path = str(tmp_path / "model.h5")
     source.save(path)
     rewrite_h5(path)
@@ -321,8 +326,8 @@ def test_h5_models_with_a_bare_optimizer_load_and_train(kind, in_keras3, tmp_pat
 def test_h5_models_with_a_wrapped_adam_go_on(kind, in_keras3, tmp_path):
     # The state of the two has the same arrays in another order.
     source = trained(
-        tf_keras,
-        tf_keras.mixed_precision.LossScaleOptimizer(
+        keras2,
+        keras2.mixed_precision.LossScaleOptimizer(
             FAMILIES[kind].Adam(0.25), initial_scale=4.0
         ),
     )
@@ -357,7 +362,7 @@ def test_only_paths_are_looked_into(tmp_path):
 
 def test_a_file_of_keras2_without_its_state_says_so(in_keras3, tmp_path, caplog):
     source = trained(
-        tf_keras, tf_keras.mixed_precision.LossScaleOptimizer(FAMILIES["new"].SGD())
+        keras2, keras2.mixed_precision.LossScaleOptimizer(FAMILIES["new"].SGD())
     )
     path = str(tmp_path / "model.h5")
     source.save(path)
@@ -371,7 +376,7 @@ def test_a_file_of_keras2_without_its_state_says_so(in_keras3, tmp_path, caplog)
 
 
 def test_an_h5_model_without_an_input_layer_gets_the_right_shape(in_keras3, tmp_path):
-    source = trained(tf_keras, tf_keras.optimizers.legacy.SGD(0.25))
+    source = trained(keras2, keras2.optimizers.legacy.SGD(0.25))
     path = str(tmp_path / "model.h5")
     source.save(path)
     rewrite_h5(path, of_2_3(), first_input=True)
@@ -386,15 +391,15 @@ def test_an_h5_model_without_an_input_layer_gets_the_right_shape(in_keras3, tmp_
 @pytest.mark.parametrize("kind", ["legacy", "new"])
 @pytest.mark.parametrize("wrapped", [True, False])
 @pytest.mark.parametrize("custom", [None, "experimental"])
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 def test_keras_models_of_keras2_load_and_train(kind, wrapped, custom, family, tmp_path):
     inner = FAMILIES[kind].SGD(0.25, momentum=0.5)
     optimizer = inner
     if wrapped:
-        optimizer = tf_keras.mixed_precision.LossScaleOptimizer(
+        optimizer = keras2.mixed_precision.LossScaleOptimizer(
             inner, initial_scale=4.0, dynamic_growth_steps=3
         )
-    source = trained(tf_keras, optimizer)
+    source = trained(keras2, optimizer)
     path = tmp_path / "model.keras"
     source.save(path)
     has_state = wrapped and kind == "new"  # others tf_keras does not save
@@ -460,10 +465,10 @@ POLICIES = {
 }
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_models_with_dtype_policies_of_old_load(policy, family, tmp_path):
-    source = trained(tf_keras, tf_keras.optimizers.legacy.SGD(0.25))
+    source = trained(keras2, keras2.optimizers.legacy.SGD(0.25))
     path = str(tmp_path / "model.h5")
     source.save(path)
     rewrite_h5(path, stable(), policy=POLICIES[policy])
@@ -485,8 +490,8 @@ def test_the_policy_that_nobody_set_is_the_global_one(in_keras3, name):
 @pytest.mark.parametrize("metrics", [["mae"], ["accuracy"], []])
 @pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 cannot load any metrics of .h5 files")
 def test_losses_and_metrics_by_name_load(in_keras3, metrics, tmp_path):
-    source = model(tf_keras)
-    source.compile(tf_keras.optimizers.legacy.SGD(0.25), "mse", metrics)
+    source = model(keras2)
+    source.compile(keras2.optimizers.legacy.SGD(0.25), "mse", metrics)
     source.train_on_batch(X, Y)
     path = str(tmp_path / "model.h5")
     source.save(path)
@@ -504,8 +509,8 @@ def test_losses_and_metrics_by_name_load(in_keras3, metrics, tmp_path):
 def test_a_model_that_was_saved_with_tf_lso_loads(
     kind, suffix, installed, cls, tmp_path
 ):
-    module = keras if kind == "keras3" else tf_keras
-    family = "keras3" if kind == "keras3" else "tf_keras"
+    module = keras if kind == "keras3" else keras2
+    family = "keras3" if kind == "keras3" else "keras2"
     if suffix == "h5" and not installed and kind != "keras3":
         pytest.skip("tf_keras makes its own wrapper of that name")
     if suffix == "h5" and kind == "keras3" and OLD_KERAS3:
@@ -538,7 +543,7 @@ def snapshot():
     gc.collect()
     found = {}
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in ("keras", "tf_keras"):
+        if name.split(".")[0] not in kerases.PACKAGES:
             continue
         owners = [module] + [v for v in vars(module).values() if isinstance(v, type)]
         for owner in owners:
@@ -558,16 +563,18 @@ def changed(before, after):
     return names, before[1] != after[1]
 
 
-@pytest.mark.parametrize("family", KERASES)
+@pytest.mark.parametrize("family", GENERATIONS)
 def test_all_is_restored(family):
     module = KERASES[family]
     assert tf.keras.optimizers  # which makes more names of them
-    keras_patches.disable(keras_patches.LOADING, module)  # on since one was wrapped
+    keras_patches.disable(
+        keras_patches.LOADING, PACKAGES[family]
+    )  # on since one was wrapped
     before = snapshot()
     with enabled(module):
         names, registry = changed(before, snapshot())
     assert {name for *_, name in names} >= {"deserialize", "compile_from_config"}
-    assert {name.split(".")[0] for name, *_ in names} == {module.__name__}
+    assert {name.split(".")[0] for name, *_ in names} == {PACKAGES[family]}
     assert registry == (family == "keras3")
     assert changed(before, snapshot()) == (set(), False)
 
@@ -575,9 +582,9 @@ def test_all_is_restored(family):
 def test_enabling_twice_is_once():
     original = keras.optimizers.deserialize
     with enabled(keras):
-        assert keras_patches.enable(keras_patches.LOADING, keras) is False
+        assert keras_patches.enable(keras_patches.LOADING, "keras") is False
     assert keras.optimizers.deserialize is original
-    keras_patches.disable(keras_patches.LOADING, keras)
+    keras_patches.disable(keras_patches.LOADING, "keras")
     assert keras.optimizers.deserialize is original
 
 
@@ -604,7 +611,7 @@ def test_a_registered_policy_of_the_users_own_is_kept():
 class TestPrivate:
     """What is private of a Keras, and would be noticed here if it moved."""
 
-    @pytest.mark.parametrize("family", KERASES)
+    @pytest.mark.parametrize("family", GENERATIONS)
     def test_get_and_load_model_find_deserialize_in_its_module(self, family):
         module = KERASES[family]
         defining = sys.modules[module.optimizers.deserialize.__module__]
@@ -620,7 +627,7 @@ class TestPrivate:
             assert keras.saving.load_model is keras.models.load_model
             assert hasattr(keras.models.load_model, "__wrapped__")
 
-    @pytest.mark.parametrize("family", KERASES)
+    @pytest.mark.parametrize("family", GENERATIONS)
     def test_models_compile_from_the_config_of_their_base_class(self, family):
         module = KERASES[family]
         before = module.Model.compile_from_config

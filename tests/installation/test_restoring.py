@@ -1,14 +1,12 @@
 """`tf.train.Checkpoint` of TensorFlow with checkpoints of other generations."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
 from tests.checkpoints import artifacts
-from tests.families import FAMILIES, numpy
+from tests.families import FAMILIES, keras, keras2, numpy
 
 OLD = [
     ("TF2.1.4", "experimental-v2-Adam-dynamic"),
@@ -28,7 +26,7 @@ def path_of(version, case):
 
 
 def made(family, built=True):
-    model = artifacts.network(keras if family == "keras3" else tf_keras)
+    model = artifacts.network(keras if family == "keras3" else keras2)
     optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.01))
     if built:
         optimizer.build(model.trainable_variables)

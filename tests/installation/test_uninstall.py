@@ -17,7 +17,7 @@ START = """
     import tf_lso
     from tests.installation import traces
     from tf_lso import assembly, keras_patches, policies
-    from tf_lso.installation import attributes, attributes_tf_keras, spellings
+    from tf_lso.installation import attributes_keras2, attributes_keras3, spellings
     from tf_lso.policies import graph_rewrite
 
     tf.keras.Model, tf.compat.v1.train.experimental.LossScale

@@ -1,17 +1,14 @@
 """Optimizers of models that compute in float16: wrapped, or told of."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES
-from tf_lso import policies, wrapping
+from tests.families import FAMILIES, KERASES, keras, keras2
+from tf_lso import kerases, policies, wrapping
 from tf_lso.keras.mixed_precision import experimental
 
-KERASES = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
 X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
 
 
@@ -41,7 +38,7 @@ def model(module, dtype="mixed_float16"):
 
 
 def policy(module, name, *loss_scale):
-    api = policies.of(module.__name__)
+    api = policies.of(kerases.package_of(module))
     return api.ExperimentalPolicy(name, *loss_scale)
 
 
@@ -100,7 +97,7 @@ class TestWrap:
     def test_a_float32_policy_of_the_model_decides_nothing(self, kinds):
         """It has no loss scale because it needs none."""
         module, optimizers = kinds
-        api = policies.of(module.__name__)
+        api = policies.of(kerases.package_of(module))
         api.set_policy("float32")
         try:
             made = model(module)
@@ -125,7 +122,7 @@ def wrapper_of(module):
         return keras3.Keras3Face.__mro__[
             [c.__name__ for c in keras3.Keras3Face.__mro__].index("LossScaleOptimizer")
         ]
-    from tf_keras.src.mixed_precision import loss_scale_optimizer
+    from keras2.src.mixed_precision import loss_scale_optimizer
 
     return loss_scale_optimizer.BaseLossScaleOptimizer
 
@@ -176,7 +173,7 @@ class TestCompile:
             assert isinstance(made.optimizer, tf_lso.LossScaleOptimizer) is scale
 
     def test_optimizers_of_tensorflow_1_are_left_to_tf_keras(self):
-        made = model(tf_keras, "float32")
+        made = model(keras2, "float32")
         given = tf.compat.v1.train.GradientDescentOptimizer(0.1)
         made.compile(given, "mse")
         assert made.optimizer.optimizer is given

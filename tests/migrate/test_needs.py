@@ -4,7 +4,8 @@ import keras
 import pytest
 
 from tests.migrate.programs import migrated, outcome_of
-from tf_lso.installation import attributes, callbacks, namespaces
+from tf_lso.installation import attributes_keras3 as attributes
+from tf_lso.installation import callbacks, namespaces
 from tf_lso.names import beyond
 from tf_lso.optimizers import table
 

@@ -7,12 +7,11 @@ import json
 import pathlib
 import re
 
-import keras
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
+from tests.families import keras, keras2
 from tests.mirrors import extract
 from tf_lso import names
 
@@ -147,8 +146,8 @@ def test_a_signature_is_the_real_one(namespace, name, signature, versions):
 MAKERS = {
     "LossScaleOptimizer": {
         "keras3": lambda cls, *a: cls(keras.optimizers.SGD(), *a),
-        "legacy": lambda cls, *a: cls(tf_keras.optimizers.legacy.SGD(), *a),
-        "new": lambda cls, *a: cls(tf_keras.optimizers.SGD(), *a),
+        "legacy": lambda cls, *a: cls(keras2.optimizers.legacy.SGD(), *a),
+        "new": lambda cls, *a: cls(keras2.optimizers.SGD(), *a),
     },
     "Policy": {"": lambda cls, *a: cls("mixed_float16")},
     "DTypePolicy": {"": lambda cls, *a: cls("mixed_float16")},

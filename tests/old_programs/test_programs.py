@@ -8,7 +8,6 @@ the idioms around loss scaling that public code is full of.
 import concurrent.futures
 import decimal
 import functools
-import importlib.metadata
 import importlib.util
 import json
 import math
@@ -22,6 +21,7 @@ import numpy as np
 import pytest
 
 from tests import preloaded
+from tests.generation import HAS_KERAS3
 from tests.processes import HANGS_AFTER
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -143,10 +143,6 @@ def rewrite_uses_float16():
     return printed
 
 
-# Whether `tf.keras` is Keras 2 by itself, as before TensorFlow 2.16.
-KERAS_IS_2 = importlib.metadata.version("keras").startswith("2.")
-
-
 def cases(keras, quick):
     """The programs for one Keras; those that are not `quick` are marked slow."""
     return [
@@ -201,7 +197,7 @@ def started(request, tmp_path_factory):
         pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("name", cases("tf_keras" if KERAS_IS_2 else "keras", QUICK))
+@pytest.mark.parametrize("name", cases("keras" if HAS_KERAS3 else "tf_keras", QUICK))
 def test_on_the_keras_of_tensorflow(name, started):
     check(name, *started["test_on_the_keras_of_tensorflow", name].result())
 

@@ -3,23 +3,31 @@
 import copy
 import inspect
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES, copies, raw, wrapped
+from tests.families import (
+    FAMILIES,
+    HAS_KERAS3,
+    copies,
+    keras,
+    keras2,
+    needs_keras3,
+    raw,
+    wrapped,
+)
 
 BASES = {
-    "keras3": (keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer),
     "legacy": (
-        tf_keras.optimizers.legacy.Optimizer,
-        tf_keras.mixed_precision.LossScaleOptimizer,
+        keras2.optimizers.legacy.Optimizer,
+        keras2.mixed_precision.LossScaleOptimizer,
     ),
-    "new": (tf_keras.optimizers.Optimizer, tf_keras.mixed_precision.LossScaleOptimizer),
+    "new": (keras2.optimizers.Optimizer, keras2.mixed_precision.LossScaleOptimizer),
 }
+if HAS_KERAS3:
+    BASES["keras3"] = keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer
 
 
 def fixed(family, scale=4.0):
@@ -229,7 +237,7 @@ class TestTheLearningRate:
         assert float(rate) == pytest.approx(0.1, rel=1e-3)
 
     def test_decayed_lr_follows_a_schedule(self, family, x):
-        schedules = keras if family == "keras3" else tf_keras
+        schedules = keras if family == "keras3" else keras2
         schedule = schedules.optimizers.schedules.PiecewiseConstantDecay(
             [0, 1], [0.5, 0.25, 0.125]
         )
@@ -241,7 +249,7 @@ class TestTheLearningRate:
         assert seen == [0.5, 0.25, 0.125]
 
     def test_a_skipped_step_advances_the_schedule(self, family, x):
-        schedules = keras if family == "keras3" else tf_keras
+        schedules = keras if family == "keras3" else keras2
         schedule = schedules.optimizers.schedules.PiecewiseConstantDecay(
             [0], [0.5, 0.25]
         )
@@ -280,6 +288,7 @@ class TestIterations:
         optimizer.iterations.assign(5)
         assert int(copies(optimizer.inner_optimizer.iterations)[0]) == 5
 
+    @needs_keras3
     def test_count_micro_steps_as_the_inner_optimizer_does(self, x):
         optimizer = wrapped("keras3", gradient_accumulation_steps=2)
         for _ in range(4):
@@ -342,6 +351,7 @@ class TestTheName:
         inner = FAMILIES[family].SGD(name="mine")
         assert tf_lso.LossScaleOptimizer(inner).name == "mine"
 
+    @needs_keras3
     def test_is_the_classs_in_keras3(self):
         inner = keras.optimizers.SGD(name="mine")
         theirs = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
@@ -378,6 +388,7 @@ class TestVariables:
         assert weights <= ids
         assert len(weights) == len(optimizer.weights) >= 2
 
+    @needs_keras3
     def test_of_keras3_hold_the_scale_and_the_count(self, x):
         optimizer = wrapped("keras3")
         ids = {id(v) for v in optimizer.variables}
@@ -392,6 +403,7 @@ class TestVariables:
         expected = [id(v) for v in inner if id(v) != rate]  # Keras 3 lists it too
         assert list(map(id, optimizer.weights)) == expected
 
+    @needs_keras3
     def test_weights_of_keras3_are_slot_by_slot_as_in_optimizer_v2(self):
         optimizer = wrapped("keras3", "Adam")
         optimizer.build([tf.Variable(1.0), tf.Variable(1.0)])
@@ -494,6 +506,7 @@ class TestConfig:
         )
         assert optimizer.inner_optimizer is inner
 
+    @needs_keras3
     def test_of_keras_is_read(self):
         theirs = keras.optimizers.LossScaleOptimizer(
             keras.optimizers.SGD(0.25), initial_scale=4.0, dynamic_growth_steps=7
@@ -506,6 +519,7 @@ class TestConfig:
         assert (ours.initial_scale, ours.dynamic_growth_steps) == (4.0, 7)
         assert float(ours.learning_rate) == 0.25
 
+    @needs_keras3
     def test_is_read_by_keras(self):
         config = wrapped("keras3", growth=7).get_config()
         theirs = keras.optimizers.LossScaleOptimizer.from_config(config)
@@ -515,7 +529,7 @@ class TestConfig:
     @pytest.mark.parametrize("family", ["legacy", "new"])
     @pytest.mark.parametrize("dynamic", [True, False])
     def test_of_tf_keras_is_read_and_read_by_it(self, family, dynamic):
-        theirs = tf_keras.mixed_precision.LossScaleOptimizer(
+        theirs = keras2.mixed_precision.LossScaleOptimizer(
             FAMILIES[family].SGD(0.25), dynamic=dynamic, initial_scale=4.0
         )
         config = theirs.get_config()
@@ -563,6 +577,7 @@ class TestMinimize:
         optimizer.minimize(lambda: 2.0 * x, [x], name="step")
         assert float(x) == pytest.approx(0.8)
 
+    @needs_keras3
     def test_of_keras_variables(self):
         optimizer = wrapped("keras3")
         x = keras.Variable(1.0)
@@ -685,6 +700,7 @@ class TestTheKeras3Api:
         optimizer.finalize_variable_values([x])
         assert float(x) != before
 
+    @needs_keras3
     def test_names_of_keras3_for_the_state(self, x):
         optimizer = wrapped("keras3")
         step(optimizer, x)
@@ -693,6 +709,7 @@ class TestTheKeras3Api:
         assert int(optimizer.step_counter) == 1
         assert fixed("keras3").dynamic_scale is None
 
+    @needs_keras3
     def test_compile_does_not_wrap_again(self):
         optimizer = wrapped("keras3")
         model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
@@ -700,6 +717,7 @@ class TestTheKeras3Api:
         model.compile(optimizer, "mse")
         assert model.optimizer is optimizer
 
+    @needs_keras3
     def test_an_inner_loss_scale_factor_does_not_scale_twice(self, x):
         optimizer = wrapped("keras3", loss_scale_factor=4.0)
         step(optimizer, x)
@@ -740,6 +758,7 @@ def test_the_legacy_optimizer_has_no_weight_decay_to_exclude_from():
     assert not hasattr(wrapped("legacy"), "exclude_from_weight_decay")
 
 
+@needs_keras3
 def test_variables_and_updates_by_hand_are_those_of_the_inner_optimizer():
     optimizer = wrapped("keras3")
     x = keras.Variable(1.0, name="x")

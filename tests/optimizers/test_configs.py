@@ -9,14 +9,20 @@ import pathlib
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES, legacy_step
+from tests.families import (
+    FAMILIES,
+    HAS_KERAS3,
+    PACKAGES,
+    keras,
+    keras2,
+    legacy_step,
+    needs_keras3,
+)
 from tests.processes import HANGS_AFTER
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers.configs import conversion
@@ -27,8 +33,8 @@ RECORD = json.loads(gzip.decompress(_RECORD.read_bytes()))
 
 BASES = {
     "keras3": keras.optimizers.Optimizer,
-    "legacy": tf_keras.optimizers.legacy.Optimizer,
-    "new": tf_keras.optimizers.Optimizer,
+    "legacy": keras2.optimizers.legacy.Optimizer,
+    "new": keras2.optimizers.Optimizer,
 }
 SGD = {"class_name": "SGD", "config": {"learning_rate": 0.5}}
 
@@ -94,7 +100,7 @@ def assert_holds(optimizer, serialized):
 # --- What real versions wrote.
 
 
-@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("family", ["keras3", "keras2"])
 @pytest.mark.parametrize(
     ("name", "route"),
     [
@@ -109,17 +115,17 @@ def test_every_recorded_config_loads(name, route, family):
     recorded = RECORD[name][route]
     kind = name.split("/")[1]
     if kind.startswith("bare"):
-        optimizer = load(recorded, family=family)
+        optimizer = load(recorded, package=PACKAGES[family])
         assert_holds(optimizer, recorded)
     else:
         if route == "get_config":
             with kept(recorded):
                 optimizer = configs.from_config(
-                    tf_lso.LossScaleOptimizer, recorded, family=family
+                    tf_lso.LossScaleOptimizer, recorded, package=PACKAGES[family]
                 )
             config = recorded
         else:
-            optimizer = load(recorded, family=family)
+            optimizer = load(recorded, package=PACKAGES[family])
             config = recorded["config"]
         assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
         assert not isinstance(optimizer, experimental.LossScaleOptimizer)
@@ -186,20 +192,20 @@ NEW_KEYS = {
 }
 
 
-@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("family", ["keras3", "keras2"])
 @pytest.mark.parametrize("spelling", [str, str.lower, "Custom>{}".format])
 @pytest.mark.parametrize("name", OPTIMIZER_V2)
 def test_each_legacy_optimizer_keeps_its_hyperparameters(name, spelling, family):
     config = {"learning_rate": 0.25, "decay": 0.0, "name": "mine"} | OPTIMIZER_V2[name]
     serialized = {"class_name": spelling(name), "config": config | COMMON}
-    optimizer = load(serialized, family=family)
-    assert isinstance(optimizer, BASES["legacy" if family == "tf_keras" else family])
+    optimizer = load(serialized, package=PACKAGES[family])
+    assert isinstance(optimizer, BASES["legacy" if family == "keras2" else family])
     assert_holds(optimizer, serialized)
     assert optimizer.get_config()["clipvalue"] == 0.5
     assert optimizer.get_config()["name"] == "mine"
 
 
-@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("family", ["keras3", "keras2"])
 @pytest.mark.parametrize("name", NEW)
 def test_each_new_optimizer_keeps_its_hyperparameters(name, family):
     config = NEW_KEYS | {"learning_rate": 0.25, "name": "mine"} | NEW[name]
@@ -209,8 +215,8 @@ def test_each_new_optimizer_keeps_its_hyperparameters(name, family):
         "module": "keras.optimizers",
         "registered_name": None,
     }
-    optimizer = load(serialized, family=family)
-    assert isinstance(optimizer, BASES["new" if family == "tf_keras" else family])
+    optimizer = load(serialized, package=PACKAGES[family])
+    assert isinstance(optimizer, BASES["new" if family == "keras2" else family])
     assert_holds(optimizer, serialized)
     assert optimizer.use_ema is True
 
@@ -219,12 +225,12 @@ def test_each_new_optimizer_keeps_its_hyperparameters(name, family):
 def test_optimizers_of_keras3_load_into_tf_keras(name):
     theirs = getattr(keras.optimizers, name)(0.25, clipnorm=0.5)
     serialized = keras.optimizers.serialize(theirs)
-    optimizer = load(serialized, family="tf_keras")
+    optimizer = load(serialized, package=PACKAGES["keras2"])
     assert isinstance(optimizer, BASES["new"])
     assert_holds(optimizer, serialized)
 
 
-@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("family", ["keras3", "keras2"])
 def test_numbers_of_numpy_and_tensorflow_become_plain(family):
     config = {
         "learning_rate": np.float32(0.25),
@@ -237,7 +243,7 @@ def test_numbers_of_numpy_and_tensorflow_become_plain(family):
     serialized = {"class_name": "Adam", "config": config}
     optimizer = load(
         wrapper(inner=serialized, initial_scale=np.float32(4), dynamic=np.bool_(True)),
-        family=family,
+        package=PACKAGES[family],
     )
     config = optimizer.inner_optimizer.get_config()
     assert [float(config[k]) for k in ("learning_rate", "beta_1", "beta_2")] == [
@@ -255,10 +261,12 @@ def test_tensors_as_tensorflow_2_12_wrote_them():
     assert number(optimizer.learning_rate) == 0.25
 
 
-@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("family", ["keras3", "keras2"])
 def test_integers_and_none_stand_for_floats_and_the_default(family):
     config = {"lr": 1, "momentum": 0, "rho": 1, "epsilon": None, "decay": 0}
-    optimizer = load({"class_name": "RMSprop", "config": config}, family=family)
+    optimizer = load(
+        {"class_name": "RMSprop", "config": config}, package=PACKAGES[family]
+    )
     assert number(optimizer.learning_rate) == 1.0
     assert optimizer.get_config()["momentum"] == 0.0
     assert optimizer.get_config()["epsilon"] == 1e-7
@@ -311,7 +319,7 @@ SCHEDULES = {
 }
 
 
-@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("family", ["keras3", "keras2"])
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("generation", ["2.0", "2.12"])
 def test_each_schedule_gives_the_same_rates(name, generation, family):
@@ -319,8 +327,8 @@ def test_each_schedule_gives_the_same_rates(name, generation, family):
     if generation == "2.12":
         rate |= {"module": "keras.optimizers.schedules", "registered_name": None}
     inner = {"class_name": "SGD", "config": {"learning_rate": rate, "decay": 0.0}}
-    optimizer = load(wrapper(inner=inner), family=family)
-    real = getattr(tf_keras.optimizers.schedules, name)(**SCHEDULES[name])
+    optimizer = load(wrapper(inner=inner), package=PACKAGES[family])
+    real = getattr(keras2.optimizers.schedules, name)(**SCHEDULES[name])
     variable = tf.Variable(0.0)
     for step in range(7):
         before = variable.numpy()
@@ -329,32 +337,35 @@ def test_each_schedule_gives_the_same_rates(name, generation, family):
         assert used == pytest.approx(float(real(step)), rel=1e-5)
 
 
+@needs_keras3
 def test_decay_becomes_the_schedule_of_the_same_rates():
     config = {"learning_rate": 0.5, "decay": 0.3, "momentum": 0.0, "nesterov": False}
     serialized = {"class_name": "SGD", "config": config}
     variables = {}
-    for family in ("keras3", "tf_keras"):
-        optimizer = load(wrapper(inner=serialized), family=family)
+    for family in ("keras3", "keras2"):
+        optimizer = load(wrapper(inner=serialized), package=PACKAGES[family])
         x = variables[family] = tf.Variable([1.0, 2.0])
         for step in range(20):
             gradient = float("nan") if step == 7 else 0.5 + step
             optimizer.apply_gradients([(gradient * tf.ones(2), x)])
-    np.testing.assert_allclose(variables["keras3"], variables["tf_keras"], rtol=1e-6)
+    np.testing.assert_allclose(variables["keras3"], variables["keras2"], rtol=1e-6)
     assert variables["keras3"].numpy()[0] < -1
 
 
+@needs_keras3
 def test_decay_beside_a_schedule_is_refused():
     rate = {"class_name": "CosineDecay", "config": SCHEDULES["CosineDecay"]}
     inner = {"class_name": "SGD", "config": {"learning_rate": rate, "decay": 0.5}}
     with refused(ValueError, "'decay': 0.5", "SGD"):
-        load(inner, family="keras3")
-    assert load(inner, family="tf_keras").get_config()["decay"] == 0.5
+        load(inner, package=PACKAGES["keras3"])
+    assert load(inner, package=PACKAGES["keras2"]).get_config()["decay"] == 0.5
 
 
+@needs_keras3
 def test_a_schedule_object_in_a_config_is_used_as_it_is():
     rate = keras.optimizers.schedules.ExponentialDecay(0.5, 2, 0.5)
     config = {"class_name": "SGD", "config": {"learning_rate": rate}}
-    optimizer = configs.deserialize(config, family="keras3")
+    optimizer = configs.deserialize(config, package="keras")
     assert optimizer._learning_rate is rate
 
 
@@ -456,9 +467,9 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("family", ["keras3", "keras2"])
 def test_every_name_of_the_wrapper_is_known(name, family):
-    optimizer = load(wrapper(name, initial_scale=4.0), family=family)
+    optimizer = load(wrapper(name, initial_scale=4.0), package=PACKAGES[family])
     assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
     assert not isinstance(optimizer, experimental.LossScaleOptimizer)
     assert float(optimizer.loss_scale) == 4.0
@@ -470,6 +481,7 @@ def test_the_experimental_class_is_known_by_its_name_and_by_its_module():
         assert isinstance(load(config), experimental.LossScaleOptimizer)
 
 
+@needs_keras3
 def test_keras3s_own_wrapper_becomes_ours():
     theirs = keras.optimizers.LossScaleOptimizer(
         keras.optimizers.Adam(0.25), initial_scale=4.0, dynamic_growth_steps=7
@@ -483,17 +495,18 @@ def test_keras3s_own_wrapper_becomes_ours():
 
 @pytest.mark.parametrize("kind", ["legacy", "new"])
 def test_tf_kerass_own_wrapper_becomes_ours(kind):
-    theirs = tf_keras.mixed_precision.LossScaleOptimizer(
+    theirs = keras2.mixed_precision.LossScaleOptimizer(
         FAMILIES[kind].Adam(0.25), dynamic=False, initial_scale=4.0
     )
     for legacy_format in (True, False):
-        config = tf_keras.optimizers.serialize(theirs, use_legacy_format=legacy_format)
+        config = keras2.optimizers.serialize(theirs, use_legacy_format=legacy_format)
         ours = load(config)
         assert isinstance(ours, tf_lso.LossScaleOptimizer)
         assert isinstance(ours.inner_optimizer, BASES[kind])
         assert ours.dynamic is False and ours.initial_scale == 4.0
-        inner = load(config, family="keras3").inner_optimizer
-        assert isinstance(inner, BASES["keras3"])
+        if HAS_KERAS3:
+            inner = load(config, package="keras").inner_optimizer
+            assert isinstance(inner, BASES["keras3"])
 
 
 # --- Classes of the user's own.
@@ -508,7 +521,7 @@ class Scaled(keras.optimizers.SGD):
         return {**super().get_config(), "factor": self.factor}
 
 
-class ScaledV2(tf_keras.optimizers.legacy.SGD):
+class ScaledV2(keras2.optimizers.legacy.SGD):
     pass
 
 
@@ -538,7 +551,7 @@ def test_an_optimizer_class_of_custom_objects_decides_the_family():
     assert type(optimizer.inner_optimizer) is ScaledV2
     # Also in place of one of Keras's.
     assert type(load(SGD, {"SGD": Scaled})) is Scaled
-    new = tf_keras.optimizers.SGD
+    new = keras2.optimizers.SGD
     assert type(load(SGD, {"SGD": new})) is new
 
 
@@ -547,7 +560,7 @@ def test_an_optimizer_class_of_a_scope(name):
     config = wrapper(inner={**OWN, "class_name": name})
     with keras.saving.custom_object_scope({name: Scaled}):
         assert type(load(config).inner_optimizer) is Scaled
-    with tf_keras.saving.custom_object_scope({name: ScaledV2}):
+    with keras2.saving.custom_object_scope({name: ScaledV2}):
         inner = load(wrapper(inner={**SGD, "class_name": name})).inner_optimizer
         assert type(inner) is ScaledV2
     with refused(ValueError, f"{name!r}", "custom_objects"):
@@ -577,15 +590,16 @@ def test_what_only_the_users_class_knows_is_kept_and_its_decay_converted():
     assert rate["config"]["decay_rate"] == 0.5
 
 
+@needs_keras3
 def test_a_schedule_class_of_custom_objects():
     rate = {"class_name": "Warm", "config": {"peak": 0.5}}
     config = wrapper(inner={"class_name": "SGD", "config": {"learning_rate": rate}})
-    optimizer = load(config, {"Warm": Warm}, family="keras3")
+    optimizer = load(config, {"Warm": Warm}, package=PACKAGES["keras3"])
     assert number(optimizer.learning_rate) == 0.5
     with refused(ValueError, "'Warm'", "custom_objects"):
         load(config)
-    with refused(TypeError, "'Warm'", "LearningRateSchedule of tf_keras"):
-        load(config, {"Warm": Warm}, family="tf_keras")
+    with refused(TypeError, "'Warm'", f"LearningRateSchedule of {PACKAGES['keras2']}"):
+        load(config, {"Warm": Warm}, package=PACKAGES["keras2"])
 
 
 @pytest.mark.parametrize(
@@ -593,8 +607,8 @@ def test_a_schedule_class_of_custom_objects():
     [
         tf_lso.LossScaleOptimizer,
         experimental.LossScaleOptimizer,
-        keras.optimizers.LossScaleOptimizer,
-        tf_keras.mixed_precision.LossScaleOptimizer,
+        *([keras.optimizers.LossScaleOptimizer] if HAS_KERAS3 else []),
+        keras2.mixed_precision.LossScaleOptimizer,
     ],
 )
 @pytest.mark.parametrize("by", ["argument", "scope"])
@@ -688,6 +702,7 @@ WRITTEN = {
     ],
     ids=["keras3", "both", "tf_keras"],
 )
+@needs_keras3
 def test_a_program_gets_optimizers_of_the_keras_it_uses(arguments, env, expected):
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
@@ -813,23 +828,23 @@ def test_a_config_of_2_3_is_refused(cls, config, error, texts):
         ("SGD", "bogus", 3, "keras3"),
         ("Adam", "adaptive_epsilon", True, "keras3"),
         ("Nadam", "decay", 0.5, "keras3"),
-        ("SGD", "gradient_accumulation_steps", 4, "tf_keras"),
-        ("SGD", "loss_scale_factor", 4.0, "tf_keras"),
-        ("SGD", "bogus", 3, "tf_keras"),
+        ("SGD", "gradient_accumulation_steps", 4, "keras2"),
+        ("SGD", "loss_scale_factor", 4.0, "keras2"),
+        ("SGD", "bogus", 3, "keras2"),
     ],
 )
 def test_a_key_that_cannot_be_kept_is_refused(name, key, value, family):
     config = {"class_name": name, "config": {"learning_rate": 0.5, key: value}}
     with kept(config), refused(ValueError, f"{key!r}: {value!r}", name):
-        configs.deserialize(config, family=family)
+        configs.deserialize(config, package=PACKAGES[family])
 
 
-@pytest.mark.parametrize("family", ["keras3", "tf_keras"])
+@pytest.mark.parametrize("family", ["keras3", "keras2"])
 @pytest.mark.parametrize("value", ["0.5", [0.5], True])
 def test_a_hyperparameter_of_the_wrong_type_is_refused(family, value):
     config = {"class_name": "SGD", "config": {"learning_rate": value}}
     with refused(TypeError, f"'learning_rate': {value!r}", "SGD"):
-        configs.deserialize(config, family=family)
+        configs.deserialize(config, package=PACKAGES[family])
 
 
 def test_two_learning_rates_are_refused_if_they_differ():

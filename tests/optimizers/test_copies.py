@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, legacy_step, wrapped
+from tests.families import FAMILIES, here, legacy_step, wrapped
 from tf_lso.keras.mixed_precision import experimental
 
 
@@ -97,7 +97,7 @@ def test_a_pickle_of_other_variables_is_an_error_when_it_is_built(family):
 
 
 def test_aggregate_gradients_sums_over_replicas(mirrored2):
-    for family in ("keras3", "new"):
+    for family in here("keras3", "new"):
         with mirrored2.scope():
             x = tf.Variable(1.0)
             optimizer = wrapped(family)

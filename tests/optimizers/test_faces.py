@@ -4,22 +4,33 @@ import ast
 import inspect
 import textwrap
 
-import keras
 import pytest
 
+from tests.families import PACKAGES, keras
 from tf_lso.optimizers import experimental, loss_scale_optimizer, overrides
-from tf_lso.optimizers.faces import face, keras3, tf_keras_legacy, tf_keras_new
+from tf_lso.optimizers.faces import face, families
 from tf_lso.optimizers.surface import attributes, legacy, state, steps, stored
 from tf_lso.optimizers.surface import keras3 as surface_keras3
 from tf_lso.scaling import step
 
-FACES = [keras3.Keras3Face, tf_keras_legacy.LegacyFace, tf_keras_new.NewFace]
+FACES = [
+    one
+    for package in sorted(set(PACKAGES.values()))
+    for one in families.of_package(package)
+]
 CALLERS = [
     *(attributes, legacy, state, steps, stored, surface_keras3),
     *(loss_scale_optimizer, experimental, overrides, step, face),
 ]
-# Programs call these, and the faces themselves.
-OF_PROGRAMS = {"_decayed_lr", "get_slot_names", "get_slot", "add_slot", "add_weight"}
+# Programs call these, and the faces themselves; files are told by the family.
+OF_PROGRAMS = {
+    "_family",
+    "_decayed_lr",
+    "get_slot_names",
+    "get_slot",
+    "add_slot",
+    "add_weight",
+}
 
 # What a caller calls the optimizer.
 NAMES = {"self", "face", "optimizer", "copied"}

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
 from tests.contract.setting import check_state
-from tests.families import FAMILIES, copies, numpy
+from tests.families import FAMILIES, copies, keras2, numpy
 
 X = np.random.default_rng(0).random((32, 3)).astype("float32")
 Y = X.sum(1, keepdims=True)
@@ -21,13 +20,13 @@ def family(request):
 @pytest.fixture(autouse=True)
 def float32_policy():
     yield
-    tf_keras.mixed_precision.set_global_policy("float32")
+    keras2.mixed_precision.set_global_policy("float32")
 
 
 def make_model():
-    tf_keras.utils.set_random_seed(1)
-    layers = tf_keras.layers
-    return tf_keras.Sequential(
+    keras2.utils.set_random_seed(1)
+    layers = keras2.layers
+    return keras2.Sequential(
         [
             layers.Dense(4, activation="relu", input_shape=(3,)),
             layers.Dense(1, dtype="float32"),
@@ -53,7 +52,7 @@ def test_fit_equals_tf_kerass_own_wrapper(family, mode):
     x = X.copy()
     x[9] = np.nan
     weights, scales = [], []
-    for wrapper in (tf_lso, tf_keras.mixed_precision):
+    for wrapper in (tf_lso, keras2.mixed_precision):
         model = make_model()
         optimizer = wrapper.LossScaleOptimizer(
             FAMILIES[family].SGD(0.05, momentum=0.9),
@@ -70,7 +69,7 @@ def test_fit_equals_tf_kerass_own_wrapper(family, mode):
 
 
 def test_compile_under_mixed_float16_does_not_wrap_again(family):
-    tf_keras.mixed_precision.set_global_policy("mixed_float16")
+    keras2.mixed_precision.set_global_policy("mixed_float16")
     model = make_model()
     optimizer = make_optimizer(family, scale=2.0**10)
     model.compile(optimizer, loss="mse")
@@ -100,9 +99,9 @@ def test_callbacks(family, tmp_path):
     model.compile(optimizer, loss="mse")
     seen = []
 
-    class Log(tf_keras.callbacks.Callback):
+    class Log(keras2.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
-            rate = tf_keras.backend.get_value(optimizer.lr)
+            rate = keras2.backend.get_value(optimizer.lr)
             seen.append((float(rate), float(optimizer.loss_scale)))
 
     fit(
@@ -110,12 +109,12 @@ def test_callbacks(family, tmp_path):
         epochs=3,
         validation_data=(X, Y),
         callbacks=[
-            tf_keras.callbacks.LearningRateScheduler(lambda epoch, lr: lr * 0.5),
-            tf_keras.callbacks.ReduceLROnPlateau(
+            keras2.callbacks.LearningRateScheduler(lambda epoch, lr: lr * 0.5),
+            keras2.callbacks.ReduceLROnPlateau(
                 monitor="loss", patience=1, factor=0.1, min_delta=1e9
             ),
-            tf_keras.callbacks.TensorBoard(str(tmp_path / "logs")),
-            tf_keras.callbacks.ModelCheckpoint(
+            keras2.callbacks.TensorBoard(str(tmp_path / "logs")),
+            keras2.callbacks.ModelCheckpoint(
                 str(tmp_path / "weights"), save_weights_only=True
             ),
             Log(),
@@ -131,10 +130,10 @@ def test_callbacks(family, tmp_path):
 
 @pytest.mark.parametrize("style", ["legacy", "keras3"])
 def test_custom_train_step(family, style):
-    class Model(tf_keras.Model):
+    class Model(keras2.Model):
         def __init__(self):
             super().__init__()
-            self.dense = tf_keras.layers.Dense(1)
+            self.dense = keras2.layers.Dense(1)
 
         def call(self, x):
             return self.dense(x)
@@ -158,7 +157,7 @@ def test_custom_train_step(family, style):
 
     weights = []
     for scale in (8.0, 1.0):
-        tf_keras.utils.set_random_seed(1)
+        keras2.utils.set_random_seed(1)
         model = Model()
         optimizer = make_optimizer(family, scale=scale)
         model.compile(optimizer, loss="mse")

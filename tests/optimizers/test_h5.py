@@ -1,11 +1,10 @@
 """Keras 3 keeps all state of a wrapped optimizer in an .h5 file."""
 
-import keras
 import numpy as np
 import pytest
 
 import tf_lso
-from tests.families import numpy
+from tests.families import keras, numpy
 
 pytestmark = pytest.mark.skipif(
     keras.__version__.startswith("3.0."),

@@ -4,13 +4,11 @@ import inspect
 import logging
 import numbers
 
-import keras
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, keras, keras2, needs_keras3
 from tf_lso.optimizers import table
 
 OPTIMIZER_V2 = {
@@ -47,13 +45,13 @@ def warnings(caplog):
 class TestTheTable:
     @pytest.mark.parametrize("name", LEGACY)
     def test_is_what_the_legacy_optimizers_themselves_say(self, name):
-        inner = getattr(tf_keras.optimizers.legacy, name)()
+        inner = getattr(keras2.optimizers.legacy, name)()
         assert set(OPTIMIZER_V2[name]) == set(inner._hyper)
 
     def test_has_every_legacy_optimizer(self):
         classes = {
             name
-            for name, cls in vars(tf_keras.optimizers.legacy).items()
+            for name, cls in vars(keras2.optimizers.legacy).items()
             if inspect.isclass(cls) and name != "Optimizer"
         }
         assert classes == set(OPTIMIZER_V2)
@@ -182,6 +180,7 @@ class TestNewerOptimizers:
         assert is_set(optimizer.inner_optimizer.weight_decay)
 
 
+@needs_keras3
 def test_adamw_has_the_names_of_adam():
     optimizer = wrap("keras3", "AdamW")
     assert {"beta_1", "beta_2", "lr", "learning_rate"} <= set(dir(optimizer))
@@ -199,7 +198,7 @@ class TestSubclasses:
             _ = optimizer.epsilon
 
     def test_of_a_legacy_optimizer_bring_hyperparameters_of_their_own(self):
-        class Mine(tf_keras.optimizers.legacy.SGD):
+        class Mine(keras2.optimizers.legacy.SGD):
             def __init__(self, sharpness=0.5):
                 super().__init__()
                 self._set_hyper("sharpness", sharpness)
@@ -332,6 +331,7 @@ class TestAfterTracing:
         assert float(x) == 2.0
 
     @pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "weight_decay"])
+    @needs_keras3
     def test_other_attributes_warn_too(self, warnings, name):
         x = tf.Variable(4.0)
         optimizer, step, _ = self.traced("keras3", x, learning_rate=1.0)
@@ -343,7 +343,7 @@ class TestAfterTracing:
         x = tf.Variable(4.0)
         optimizer, step, _ = self.traced("legacy", x, learning_rate=1.0)
         step()
-        optimizer.learning_rate = tf_keras.optimizers.schedules.ExponentialDecay(
+        optimizer.learning_rate = keras2.optimizers.schedules.ExponentialDecay(
             0.5, 1, 0.5
         )
         assert len(warnings("learning_rate")) == 1

@@ -1,13 +1,11 @@
 """The methods that a subclass overrides are called in `fit`, as legacy called them."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES, STYLES, copies
+from tests.families import FAMILIES, STYLES, copies, keras, keras2, needs_keras3
 from tests.turns import in_turns
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
@@ -22,7 +20,7 @@ LEGACY_METHODS = (
 
 def fit(optimizer, family, eager=False, epochs=1, x=1.0):
     """The weight, 1 at first, after steps with the gradient 4."""
-    framework = keras if family == "keras3" else tf_keras
+    framework = keras if family == "keras3" else keras2
     model = framework.Sequential([framework.layers.Dense(1, use_bias=False)])
     model.build((None, 1))
     model.set_weights([np.ones((1, 1))])
@@ -189,6 +187,7 @@ def test_on_replicas(family, mirrored2):
     assert copies(x) == [1.0, 1.0]  # each replica clips to 1, then they are summed
 
 
+@needs_keras3
 def test_an_overridden_apply_is_called_by_keras_3s_fit():
     Counting, calls = counting("apply")
     optimizer = Counting(keras.optimizers.SGD(0.5), initial_scale=8.0)

@@ -1,17 +1,25 @@
 """Every refusal: its type, what its message says, and that nothing has changed."""
 
 import contextlib
+import functools
 import sys
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 from tensorflow.python.distribute import one_device_strategy
 
 import tf_lso
-from tests.families import FAMILIES, copies, raw, wrapped
+from tests.families import (
+    FAMILIES,
+    HAS_KERAS3,
+    copies,
+    keras,
+    keras2,
+    needs_keras3,
+    raw,
+    wrapped,
+)
 
 NAN, INF = float("nan"), float("inf")
 
@@ -264,7 +272,7 @@ NO_OPTIMIZERS = {
     "dict": lambda: {"class_name": "SGD"},
     "list": lambda: [keras.optimizers.SGD()],
     "keras3_class": lambda: keras.optimizers.SGD,
-    "tf_keras_class": lambda: tf_keras.optimizers.Adam,
+    "tf_keras_class": lambda: keras2.optimizers.Adam,
     "function": lambda: _function,
     "v1": lambda: tf.compat.v1.train.GradientDescentOptimizer(0.1),
     "schedule": lambda: keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5),
@@ -306,17 +314,18 @@ def test_two_optimizers_are_refused(family):
 
 
 LOSS_SCALE_OPTIMIZERS = {
-    "tf_lso-keras3": lambda: wrapped("keras3"),
-    "tf_lso-legacy": lambda: wrapped("legacy"),
-    "tf_lso-new": lambda: wrapped("new"),
-    "keras": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()),
-    "tf_keras-legacy": lambda: tf_keras.mixed_precision.LossScaleOptimizer(
-        tf_keras.optimizers.legacy.SGD()
+    **{f"tf_lso-{family}": functools.partial(wrapped, family) for family in FAMILIES},
+    "tf_keras-legacy": lambda: keras2.mixed_precision.LossScaleOptimizer(
+        keras2.optimizers.legacy.SGD()
     ),
-    "tf_keras-new": lambda: tf_keras.mixed_precision.LossScaleOptimizer(
-        tf_keras.optimizers.SGD()
+    "tf_keras-new": lambda: keras2.mixed_precision.LossScaleOptimizer(
+        keras2.optimizers.SGD()
     ),
 }
+if HAS_KERAS3:
+    LOSS_SCALE_OPTIMIZERS["keras"] = lambda: keras.optimizers.LossScaleOptimizer(
+        keras.optimizers.SGD()
+    )
 
 
 @pytest.mark.parametrize("kind", LOSS_SCALE_OPTIMIZERS)
@@ -346,7 +355,7 @@ def test_an_optimizer_is_wrapped_only_once(family):
 @pytest.mark.parametrize("family", ["legacy", "new"])
 def test_an_optimizer_that_tf_keras_has_wrapped_is_refused(family):
     inner = FAMILIES[family].SGD()
-    theirs = tf_keras.mixed_precision.LossScaleOptimizer(inner)
+    theirs = keras2.mixed_precision.LossScaleOptimizer(inner)
     before = attributes_of(inner)
     with refuses(ValueError, "'optimizer'", "already wrapped"):
         tf_lso.LossScaleOptimizer(inner)
@@ -359,11 +368,11 @@ def test_tf_keras_refuses_what_tf_lso_has_wrapped(family):
     inner = FAMILIES[family].SGD()
     tf_lso.LossScaleOptimizer(inner)
     with pytest.raises(ValueError, match="already wrapped"):
-        tf_keras.mixed_precision.LossScaleOptimizer(inner)
+        keras2.mixed_precision.LossScaleOptimizer(inner)
 
 
 def test_an_inner_optimizer_that_cannot_leave_aggregation_to_the_caller_is_refused():
-    class Closed(tf_keras.optimizers.legacy.SGD):
+    class Closed(keras2.optimizers.legacy.SGD):
         def apply_gradients(self, grads_and_vars, name=None):
             return super().apply_gradients(grads_and_vars, name=name)
 
@@ -742,6 +751,7 @@ def test_a_model_variable_made_outside_the_scope_is_refused(family, mirrored2):
     assert state_of(optimizer, x, stray) == before
 
 
+@needs_keras3
 def test_slots_made_outside_the_scope_are_refused(mirrored2):
     with mirrored2.scope():
         x = tf.Variable(1.0, name="x")
@@ -754,6 +764,7 @@ def test_slots_made_outside_the_scope_are_refused(mirrored2):
     assert state_of(optimizer, x) == before
 
 
+@needs_keras3
 def test_accumulation_in_the_inner_optimizer_is_refused_on_replicas(mirrored2):
     with mirrored2.scope():
         optimizer = wrapped("keras3", gradient_accumulation_steps=2)

@@ -4,12 +4,12 @@ import contextlib
 import copy
 import pickle
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests.families import keras
 
 Schedule = keras.optimizers.schedules.LearningRateSchedule
 

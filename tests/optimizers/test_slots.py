@@ -2,14 +2,12 @@
 
 import itertools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES, copies, raw
+from tests.families import FAMILIES, copies, here, keras, keras2, needs_keras3, raw
 from tf_lso.optimizers import table
 
 # What a class must be told to make all its slots.
@@ -20,7 +18,7 @@ ARGUMENTS = {
     "AdamW": {"amsgrad": True},
 }
 SLOTS = {name: facts.slots for name, facts in table.OPTIMIZERS.items()}
-LEGACY = [name for name in SLOTS if hasattr(tf_keras.optimizers.legacy, name)]
+LEGACY = [name for name in SLOTS if hasattr(keras2.optimizers.legacy, name)]
 SLOT_PAIRS = [(name, slot) for name in SLOTS for slot in SLOTS[name]]
 
 
@@ -46,23 +44,24 @@ def attribute_of(inner, name, slot):
 
 class TestTheTable:
     @pytest.mark.parametrize(("name", "slot"), SLOT_PAIRS)
+    @needs_keras3
     def test_names_lists_that_keras3_has_built(self, name, slot, variables):
         inner = getattr(keras.optimizers, name)(**ARGUMENTS.get(name, {}))
         inner.build([keras.Variable(v) for v in variables])
         assert len(getattr(inner, attribute_of(inner, name, slot))) == 2
 
     @pytest.mark.parametrize(
-        ("name", "slot"), [p for p in SLOT_PAIRS if hasattr(tf_keras.optimizers, p[0])]
+        ("name", "slot"), [p for p in SLOT_PAIRS if hasattr(keras2.optimizers, p[0])]
     )
     def test_names_lists_that_tf_keras_has_built(self, name, slot, variables):
-        inner = getattr(tf_keras.optimizers, name)(**ARGUMENTS.get(name, {}))
+        inner = getattr(keras2.optimizers, name)(**ARGUMENTS.get(name, {}))
         inner.build(variables)
         assert len(getattr(inner, attribute_of(inner, name, slot))) == 2
 
     @pytest.mark.parametrize("name", LEGACY)
     def test_has_the_names_of_the_legacy_optimizer(self, name, variables):
         arguments = dict(ARGUMENTS.get(name, {}))
-        inner = getattr(tf_keras.optimizers.legacy, name)(0.1, **arguments)
+        inner = getattr(keras2.optimizers.legacy, name)(0.1, **arguments)
         inner._create_all_weights(variables)
         assert set(SLOTS[name]) == set(inner.get_slot_names())
 
@@ -118,7 +117,7 @@ def test_slots_that_were_not_asked_for_are_not_named(family, variables):
     ("family", "name"),
     [
         (family, name)
-        for family in ("keras3", "new")
+        for family in here("keras3", "new")
         for name in ("Lion", "Lamb", "Adafactor", "AdamW")
         if hasattr(FAMILIES[family], name)
     ],
@@ -158,6 +157,7 @@ class TestGetSlot:
         with pytest.raises(KeyError):
             optimizer.get_slot(tf.Variable(1.0), "m")
 
+    @needs_keras3
     def test_of_a_keras_variable(self):
         x = keras.Variable([1.0])
         optimizer = wrap("keras3", "Adam", x)

@@ -1,11 +1,10 @@
 """Subclasses: of LossScaleOptimizer, and of the optimizers that it wraps."""
 
-import keras
 import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, copies, wrapped
+from tests.families import FAMILIES, copies, keras, wrapped
 
 
 @pytest.fixture

@@ -1,20 +1,19 @@
 """The graph rewrite to float16, and loss scaling for optimizers of tf.compat.v1."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
+from tests.families import keras, keras2
 from tf_lso import policies
 from tf_lso.train import experimental
 
 V1 = tf.compat.v1.train
 KERAS = {
     "keras3": keras.optimizers.SGD,
-    "legacy": tf_keras.optimizers.legacy.SGD,
-    "new": tf_keras.optimizers.SGD,
+    "legacy": keras2.optimizers.legacy.SGD,
+    "new": keras2.optimizers.SGD,
 }
 
 

@@ -2,26 +2,24 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
+from tests.families import GENERATIONS, KERASES, PACKAGES, keras, keras2, needs_keras3
 from tf_lso import keras_patches, policies, wrapping
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
-FAMILIES = {"keras": keras, "tf_keras": tf_keras}
 
-
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=GENERATIONS)
 def keras_of(request):
     """One Keras, as its name, module and policies; the global policy is put back."""
-    api = policies.of(request.param)
-    yield request.param, FAMILIES[request.param], api
+    package = PACKAGES[request.param]
+    api = policies.of(package)
+    yield request.param, KERASES[request.param], api
     api.set_global_policy(None)
-    keras_patches.disable(keras_patches.COMPILING, FAMILIES[request.param])
+    keras_patches.disable(keras_patches.COMPILING, package)
 
 
 @pytest.fixture
@@ -145,22 +143,22 @@ class TestTheGlobalPolicy:
     )
     def test_may_be_infer_on_tf_keras(self, setter):
         """As in TensorFlow 2.3-2.15: layers compute in the dtype of their first input."""
-        api = policies.of("tf_keras")
+        api = policies.of(PACKAGES["keras2"])
         try:
             of_name = setter == "set_global_policy"
             api.set_global_policy("_infer" if of_name else api.Policy("_infer"))
             assert api.global_policy().name == "_infer"
             assert api.experimental_global_policy().loss_scale is None
-            layer = tf_keras.layers.Dense(1)
+            layer = keras2.layers.Dense(1)
             assert layer(tf.ones([1, 2], tf.float64)).dtype == tf.float64
             assert api.get_layer_policy(layer).compute_dtype == "float64"
-            model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+            model = keras2.Sequential([keras2.layers.Dense(1)])
             model.compile("sgd", "mse")
             model.fit(tf.ones([2, 2]), tf.ones([2, 1]), verbose=0)
             assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
         finally:
             api.set_global_policy(None)
-            keras_patches.disable(keras_patches.COMPILING, tf_keras)
+            keras_patches.disable(keras_patches.COMPILING, PACKAGES["keras2"])
 
     @pytest.mark.parametrize(
         ("policy", "error"),
@@ -284,6 +282,7 @@ class TestCompile:
         assert compiled(keras_, own).optimizer is own
 
 
+@needs_keras3
 def test_keras3_may_be_told_not_to_wrap():
     api = policies.of("keras")
     api.set_global_policy("mixed_float16")
@@ -292,7 +291,7 @@ def test_keras3_may_be_told_not_to_wrap():
         assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
     finally:
         api.set_global_policy(None)
-        keras_patches.disable(keras_patches.COMPILING, keras)
+        keras_patches.disable(keras_patches.COMPILING, "keras")
 
 
 def test_the_device_check_tells_once(monkeypatch, caplog):

@@ -1,10 +1,10 @@
 """Which old names a program used, and where."""
 
-import keras
 import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests.families import keras
 from tf_lso import names
 from tf_lso.running import usage as usage_lib
 

@@ -1,12 +1,12 @@
 """Scaling losses and unscaling gradients, in every dtype and kind."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.dtypes import DTYPES, limits
 from tests.families import STYLES, wrapped
 from tf_lso.scaling import gradients as gradients_lib
 
@@ -17,14 +17,6 @@ def unscale_gradient(gradient, scale):
 
 def summed_rows(gradient):
     return gradients_lib.with_summed_rows([gradient])[0]
-
-
-DTYPES = {
-    "float16": np.float16,
-    "bfloat16": ml_dtypes.bfloat16,
-    "float32": np.float32,
-    "float64": np.float64,
-}
 
 
 def unscale(values, scale):
@@ -43,8 +35,8 @@ def test_unscaling_is_the_rounded_quotient(dtype, scale):
     np.testing.assert_allclose(
         got.astype(np.float64),
         expected.astype(np.float64),
-        rtol=float(ml_dtypes.finfo(DTYPES[dtype]).eps),
-        atol=float(ml_dtypes.finfo(DTYPES[dtype]).smallest_subnormal),
+        rtol=float(limits(dtype).eps),
+        atol=float(limits(dtype).smallest_subnormal),
     )
 
 

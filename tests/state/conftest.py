@@ -1,16 +1,16 @@
-"""Both Kerases load what tf_lso saved, as under install()."""
+"""The Kerases load what tf_lso saved, as under install()."""
 
-import keras
 import pytest
-import tf_keras
 
+from tests.families import PACKAGES
 from tf_lso import keras_patches
 
 
 @pytest.fixture
 def installed():
-    for module in (keras, tf_keras):
-        keras_patches.enable(keras_patches.LOADING, module)
+    packages = sorted(set(PACKAGES.values()))
+    for package in packages:
+        keras_patches.enable(keras_patches.LOADING, package)
     yield
-    for module in (keras, tf_keras):
-        keras_patches.disable(keras_patches.LOADING, module)
+    for package in packages:
+        keras_patches.disable(keras_patches.LOADING, package)

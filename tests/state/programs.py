@@ -1,15 +1,13 @@
 """A small training program for each family, and all state that it has."""
 
-import keras
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES, numpy
+from tests.families import FAMILIES, keras, keras2, numpy
 from tf_lso.keras.mixed_precision import experimental
 
-MODULES = {"keras3": keras, "legacy": tf_keras, "new": tf_keras}
+MODULES = {"keras3": keras, "legacy": keras2, "new": keras2}
 SAVED_AT, END = 6, 12
 _X = np.random.RandomState(0).rand(END, 4, 3).astype("float32")
 _Y = _X.sum(2, keepdims=True)

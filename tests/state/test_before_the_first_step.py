@@ -3,13 +3,12 @@
 import copy
 import pickle
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, keras3_step, legacy_step, numpy, wrapped
+from tests.families import FAMILIES, keras, keras3_step, legacy_step, numpy, wrapped
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 

@@ -1,13 +1,11 @@
 """Checkpoints of one kind of optimizer restored into another."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 import tf_lso
-from tests.families import FAMILIES, numpy
+from tests.families import FAMILIES, keras, keras2, numpy
 from tests.state import programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
@@ -118,7 +116,7 @@ def tf_keras_s(family, inner, api):
     scale = {"dynamic": False, "initial_scale": 8.0}
     if api != "fixed":
         scale = {"initial_scale": 64.0, "dynamic_growth_steps": 3}
-    return tf_keras.mixed_precision.LossScaleOptimizer(
+    return keras2.mixed_precision.LossScaleOptimizer(
         programs.INNER[inner](family), **scale
     )
 
@@ -162,3 +160,36 @@ def test_tf_keras_s_own_wrapper(direction, family, inner, api, built, loop, tmp_
         program.train(*each, SAVED_AT, END)
     status.assert_consumed()
     assert_equal(state(*made), state(*other))
+
+
+NEWER = [
+    (written, restored)
+    for written, restored in [
+        ("new", "legacy"),
+        ("keras3", "legacy"),
+        ("keras3", "new"),
+    ]
+    if written in FAMILIES
+]
+
+
+@_KERAS3
+@pytest.mark.parametrize("restored, written", [(r, w) for w, r in NEWER])
+def test_of_a_newer_family_is_refused_and_changes_nothing(written, restored, tmp_path):
+    """Its names lead nowhere: the slots and the step counter would start anew."""
+    x = tf.Variable([1.0, 2.0], name="x")
+    optimizers = {}
+    for family in (written, restored):
+        inner = FAMILIES[family].Adam(0.25)
+        optimizers[family] = tf_lso.LossScaleOptimizer(inner, initial_scale=64)
+        for _ in range(3 if family == written else 1):
+            optimizers[family].apply_gradients([(tf.constant([1.0, 2.0]), x)])
+    optimizers[written].loss_scale = 16.0
+    path = tf.train.Checkpoint(optimizer=optimizers[written], x=x).save(tmp_path / "c")
+    before = optimizers[restored].get_weights()
+    y = tf.Variable([7.0, 8.0], name="x")
+    with pytest.raises(ValueError, match=r"tf_lso\.checkpoints\.restore"):
+        tf.train.Checkpoint(optimizer=optimizers[restored], x=y).restore(path)
+    for old, now in zip(before, optimizers[restored].get_weights()):
+        np.testing.assert_array_equal(old, now)
+    np.testing.assert_array_equal(y.numpy(), [7.0, 8.0])

@@ -4,11 +4,10 @@ import contextlib
 import pathlib
 import sys
 
-import keras
 import pytest
 import tensorflow as tf
 
-from tests.families import FAMILIES
+from tests.families import FAMILIES, keras
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 from tests.state import formats
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
@@ -98,7 +97,7 @@ _WORKER = """
 import json, os, pathlib, sys
 import tensorflow as tf
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
-from tests.families import FAMILIES
+from tests.families import FAMILIES, keras
 from tests.state import formats, test_replicas
 index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 for family in FAMILIES:

@@ -2,12 +2,11 @@
 
 import itertools
 
-import keras
 import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, keras
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 

@@ -8,9 +8,9 @@ import pathlib
 import subprocess
 import sys
 
-import keras
 import pytest
 
+from tests.families import PACKAGES, keras
 from tests.processes import HANGS_AFTER
 
 pytestmark = [
@@ -96,7 +96,7 @@ def test_a_keras_file_loads_in_a_process_that_only_imports_tf_lso(
 ):
     path = tmp_path / "m.keras"
     saved = run(_SAVE, family, path)
-    module = "keras" if family == "keras3" else "tf_keras"
+    module = PACKAGES[family]
     first, second = ("tf_lso", module) if tf_lso_first else (module, "tf_lso")
     code = _LOAD.format(first=first, second=second, keras=module)
     assert run(code, path) == f"tf_lso.optimizers.loss_scale_optimizer {saved}"

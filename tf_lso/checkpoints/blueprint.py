@@ -44,7 +44,7 @@ class Blueprint:
         given = self._training.get("optimizer_config", self._training.get("optimizer"))
         if not isinstance(given, dict):
             return None
-        return self._made("the optimizer", configs.deserialize, given, family="keras3")
+        return self._made("the optimizer", configs.deserialize, given, package="keras")
 
     def with_optimizer(self, text, state):
         """Return a copy with the optimizer of the option --optimizer.

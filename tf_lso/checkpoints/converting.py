@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 import tf_lso
-from tf_lso import wrapping
+from tf_lso import kerases, wrapping
 from tf_lso.checkpoints import blueprint, opening, restoring
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
@@ -66,10 +66,17 @@ def convert(
 
     Raises:
       CheckpointError: if the file cannot be read, is damaged, does not fit, or does not
-        say what the model is; or if `dest` exists or does not suit the format.
+        say what the model is; if `dest` exists or does not suit the format; or if this
+        TensorFlow has no Keras 3.
 
     Source: an addition; TensorFlow 2.0-2.15 had no such function.
     """
+    if not kerases.has_keras3():
+        raise CheckpointError(
+            f"convert() makes files of Keras 3, and TensorFlow {tf.__version__} has "
+            f"Keras {keras.__version__}. Convert them where TensorFlow is 2.16 or later; "
+            "here restore them as they are, by tf_lso.checkpoints.restore."
+        )
     source, dest = os.fspath(source), os.path.abspath(os.fspath(dest))
     _check_dest(dest, format, force)
     with contextlib.ExitStack() as stack:

@@ -5,9 +5,9 @@ import dataclasses
 import re
 from typing import Any
 
-import keras
 import tensorflow as tf
 
+from tf_lso import kerases
 from tf_lso.checkpoints import hdf5, keras_archive
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.optimizers import variables as variables_lib
@@ -18,7 +18,11 @@ _ALIASES = {"_layer_checkpoint_dependencies": "layers"}
 # Weights that Keras 3 has renamed, in DepthwiseConv1D and DepthwiseConv2D.
 _RENAMED = {"depthwise_kernel": "kernel"}
 
-_VARIABLE = (tf.Variable, tf.distribute.DistributedValues, keras.Variable)
+_VARIABLE = (
+    tf.Variable,
+    tf.distribute.DistributedValues,
+    *([kerases.public("keras").Variable] if kerases.has_keras3() else []),
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -2,27 +2,25 @@
 
 import inspect
 import math
-import sys
 import warnings
 
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import wrapping
+from tf_lso import kerases, wrapping
 from tf_lso.debugging import statistics
 from tf_lso.optimizers import arguments
 
 
 def keras_of(model):
-    """Return the Keras of a model: the module keras or tf_keras.
+    """Return the module with the public names of a model's Keras.
 
     Raises:
       TypeError: if it is no model.
     """
-    for name in ("keras", "tf_keras"):
-        module = sys.modules.get(name)
-        if module is not None and isinstance(model, module.layers.Layer):
-            return module
+    for keras in map(kerases.public, kerases.imported()):
+        if isinstance(model, keras.layers.Layer):
+            return keras
     raise TypeError(
         "'model' must be a model of Keras 3 or tf_keras, but got: "
         f"{model!r}. For gradients of your own pass them to explain_gradients."
@@ -36,9 +34,9 @@ def check_built(model):
             f"The model {model.name!r} is not built, so it has no weights to explain. Call "
             "it on a batch first, model(x), or train it for a step."
         )
-    tf_keras = sys.modules.get("tf_keras")
+    of_keras2 = [kerases.public(k).Model for k in kerases.imported_keras2()]
     strategy = getattr(model, "distribute_strategy", None)
-    if tf_keras is None or not isinstance(model, tf_keras.Model) or strategy is None:
+    if not isinstance(model, tuple(of_keras2)) or strategy is None:
         return
     if strategy.num_replicas_in_sync > 1:  # its metrics would fail
         raise ValueError(

@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 
-from tf_lso import tf_private
+from tf_lso import kerases, tf_private
 
 # Names of the seeds of passes, so that each pass has kernels of its own.
 _seeds = itertools.count(0x5CA1E)
@@ -68,6 +68,9 @@ def _tensorflow_generator():
 
 @contextlib.contextmanager
 def _keras_generator():
+    if not kerases.has_keras3():
+        yield  # Keras 2 draws from TensorFlow's generators
+        return
     # Private: Keras has no public way to the generator behind `keras.random`.
     module = importlib.import_module("keras.src.backend.common.global_state")
     name = "global_seed_generator"

@@ -5,7 +5,7 @@ import threading
 
 import tensorflow as tf
 
-from tf_lso import tf_private
+from tf_lso import kerases, tf_private
 from tf_lso.debugging import randomness
 
 _ABSENT = object()
@@ -68,8 +68,7 @@ def _holds_state(one):
         return False
     kinds = (tf.Module, tf_private.trackable(), threading.local)
     return isinstance(one, kinds) or any(
-        cls.__module__.partition(".")[0] in ("keras", "tf_keras")
-        for cls in type(one).__mro__
+        kerases.is_of_one(cls) for cls in type(one).__mro__
     )
 
 

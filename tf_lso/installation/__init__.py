@@ -4,7 +4,7 @@ import functools
 import sys
 from typing import Any
 
-from tf_lso import environment
+from tf_lso import environment, kerases
 from tf_lso import ledger as ledger_lib
 from tf_lso.installation import hooks
 
@@ -39,7 +39,7 @@ def install(*, usage: Any = None) -> Handle:
     This covers `tf.keras.mixed_precision.experimental`, `tf.train.experimental`,
     `from tensorflow.keras.mixed_precision import experimental` and all the others, also
     in modules that were imported before. `compile` wraps the optimizers of
-    mixed_float16 models by tf_lso, and Keras 3's optimizers have their old attributes
+    mixed_float16 models by tf_lso, and today's optimizers have their old attributes
     (`lr`, ...). A second call changes nothing.
 
     Args:
@@ -67,7 +67,7 @@ def install(*, usage: Any = None) -> Handle:
 def uninstall() -> None:
     """Leave TensorFlow and Keras as they were before tf_lso changed them.
 
-    Undoes what `install` has changed, and what changes without it: tf_keras saves all
+    Undoes what `install` has changed, and what changes without it: Keras 2 saves all
     state from the first wrapped optimizer on, and `compile` wraps by tf_lso from the
     first policy on. The next such optimizer or policy changes it again. Without changes
     a call does nothing. In a block of `with install()` it undoes them at once, and the
@@ -90,23 +90,24 @@ def uninstall() -> None:
 
 def _apply(ledger, usage):
     environment.require_tensorflow()
-    import keras
+    environment.require_legacy_keras()
 
-    # The mirrors come first: they keep the originals of what is replaced.
+    # These come first: they keep the originals of what is replaced.
+    _take_hold("keras")
     from tf_lso import compat, mixed_precision, train  # noqa: F401
     from tf_lso import keras as keras_mirror  # noqa: F401
-    from tf_lso.installation import attributes, callbacks, namespaces, spellings
+    from tf_lso.installation import spellings
     from tf_lso.keras_patches import restoring
 
     spellings.apply(ledger, ("tensorflow", "keras"))
     if usage is not None:
         for module, namespace in spellings.modules():
             usage.watch(ledger, module, namespace)
-    attributes.apply(ledger)
-    callbacks.apply(ledger)
-    namespaces.apply(ledger)
     restoring.apply(ledger)
-    _help(ledger, keras)
+    if kerases.has_keras3():
+        _apply_to_keras3(ledger)
+    else:
+        _apply_to_keras2(ledger, "keras")
     if "tf_keras" in sys.modules:
         _apply_to_tf_keras(ledger)
     else:
@@ -114,25 +115,43 @@ def _apply(ledger, usage):
         ledger.on_undo(hooks.ImportHook("tf_keras", later).remove)
 
 
+def _apply_to_keras3(ledger):
+    from tf_lso.installation import attributes_keras3, callbacks, namespaces
+
+    attributes_keras3.apply(ledger)
+    callbacks.apply(ledger)
+    namespaces.apply(ledger)
+    _help(ledger, "keras")
+
+
 def _apply_to_tf_keras(ledger):
-    # These take hold of what is replaced.
-    from tf_lso import policies
     from tf_lso.installation import spellings
-    from tf_lso.optimizers import loss_scale_optimizer as optimizers
 
-    policies.of("tf_keras")
-    optimizers.prepare_for_tf_keras()
-    from tf_lso.installation import attributes_tf_keras
-
+    _take_hold("tf_keras")
     spellings.apply(ledger, ("tf_keras",))
-    attributes_tf_keras.apply(ledger)
-    _help(ledger, sys.modules["tf_keras"])
+    _apply_to_keras2(ledger, "tf_keras")
 
 
-def _help(ledger, keras):
+def _apply_to_keras2(ledger, package):
+    from tf_lso.installation import attributes_keras2
+
+    attributes_keras2.apply(ledger, package)
+    _help(ledger, package)
+
+
+def _take_hold(package):
+    """Let the policies and the faces keep the originals of what is replaced."""
+    from tf_lso import policies
+    from tf_lso.optimizers.faces import families
+
+    policies.of(package)
+    families.of_package(package)
+
+
+def _help(ledger, package):
     """Let `compile` of a Keras wrap by tf_lso, and its loading read old configs."""
     from tf_lso import keras_patches
 
     for what in (keras_patches.COMPILING, keras_patches.LOADING):
-        if keras_patches.enable(what, keras):
-            ledger.on_undo(functools.partial(keras_patches.disable, what, keras))
+        if keras_patches.enable(what, package):
+            ledger.on_undo(functools.partial(keras_patches.disable, what, package))

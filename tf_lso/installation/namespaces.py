@@ -10,7 +10,7 @@ import types
 import keras
 import tensorflow as tf
 
-from tf_lso import environment
+from tf_lso import kerases
 from tf_lso.optimizers import table
 
 # Names in each. Those that this Keras 3 lacks are left out.
@@ -28,7 +28,7 @@ def apply(ledger):
             if hasattr(keras.optimizers, name):
                 setattr(module, name, getattr(keras.optimizers, name))
         owners = {"keras": keras.optimizers}
-        if not environment.tensorflow_uses_tf_keras():
+        if kerases.of_tensorflow() == "keras":
             owners["tensorflow.keras"] = tf.keras.optimizers
         for root, owner in owners.items():
             ledger.set_attribute(owner, namespace, module)

@@ -4,19 +4,16 @@ Modules that exist today keep their objects and get the old names as attributes.
 that no longer exist are put into `sys.modules`.
 """
 
+import contextlib
 import functools
 import importlib
 import sys
 import types
 
-from tf_lso import names
+from tf_lso import kerases, names
 
 # Spelling of a module -> its namespace.
-_SPELLED = {
-    spelled: namespace
-    for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items()
-    if not spelled.startswith(names.LEFT_ALONE)
-}
+_SPELLED = {**names.MODULES, **names.TF_KERAS_MODULES}
 
 # Modules that exist today. Programs reach them by import and by attribute, so they are
 # changed in place.
@@ -61,21 +58,37 @@ def apply(ledger, roots):
 
     `roots` are the first names of the spellings: "tf_keras" only once it is imported.
     """
+    if not kerases.has_keras3():
+        _import_packages(roots)
     if "tensorflow" in roots:
         _apply_packages(ledger)
         for (module, attribute), namespace in _PATHS.items():
+            if module.split(".")[0] in kerases.imported_keras2():
+                continue  # it has the attribute
             replacement = module_for(namespace, module)
             _set_all(ledger, sys.modules[module], {attribute: replacement})
     for spelled, namespace in _SPELLED.items():
-        if spelled.split(".")[0] in roots:
+        if spelled.split(".")[0] in roots and not kerases.is_own_private(spelled):
             _apply_one(ledger, spelled, namespace)
 
 
 def modules():
     """Yield the modules that the spellings lead to now, each with its namespace."""
     for spelled, namespace in _SPELLED.items():
-        if spelled in sys.modules:
+        if spelled in sys.modules and not kerases.is_own_private(spelled):
             yield sys.modules[spelled], namespace
+
+
+def _import_packages(roots):
+    """Import the packages that TensorFlow 2.12-2.15 has, so that they are changed in place.
+
+    An import makes a copy of each that leads to `tf.keras`, and `tf` leads to the copy.
+    """
+    packages = {spelled.rpartition(".")[0] for spelled in _SPELLED}
+    for name in sorted({*packages, *_PACKAGES}):
+        if name.split(".")[0] in roots and "experimental" not in name:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
 
 
 def _apply_one(ledger, spelled, namespace):
@@ -179,7 +192,8 @@ def _contents(spelled, namespace):
         )
     for inside in (*names.NAMESPACES, *names.PRIVATE):
         parent, _, last = inside.rpartition(".")
-        if parent == namespace:
+        own = kerases.is_own_private(f"{spelled}.{last}")
+        if parent == namespace and not own:
             contents[last] = module_for(inside, spelled)
     return contents
 

@@ -1,39 +1,41 @@
 """What is changed in Keras: `compile`, saving and loading. All of it can be undone.
 
-`install()` turns both on for each Keras. Without it `assembly` turns on loading for
-tf_keras when its first optimizer is wrapped, and compiling for a Keras when a policy of
+`install()` turns both on for each Keras. Without it `assembly` turns on loading for a
+Keras 2 when its first optimizer is wrapped, and compiling for a Keras when a policy of
 `tf_lso` is set.
 """
 
+from tf_lso import kerases, log
 from tf_lso import ledger as ledger_lib
-from tf_lso import log
 from tf_lso.keras_patches import compiling, loading
 
 COMPILING, LOADING = "compiling", "loading"
 
+# What is changed -> generation of the Keras -> the functions that change it.
 _PATCHES = {COMPILING: compiling.PATCHES, LOADING: loading.PATCHES}
 
 
-def enable(what, keras):
+def enable(what, package):
     """Change a Keras; once is enough.
 
     Args:
       what: `COMPILING`, by which `compile` wraps optimizers by tf_lso; or `LOADING`, by
-        which files and configs of all generations load, and tf_keras saves all state.
-      keras: the module `keras` or `tf_keras`.
+        which files and configs of all generations load, and Keras 2 saves all state.
+      package: "keras" or "tf_keras".
 
     Returns:
       Whether this call did it.
     """
 
     def change(ledger):
-        for patch in _PATCHES[what][keras.__name__]:
+        keras = kerases.public(package)
+        for patch in _PATCHES[what][2 if kerases.is_keras2(package) else 3]:
             patch(keras, ledger)
-        log.logger().debug("tf_lso has changed %s of %s", what, keras.__name__)
+        log.logger().debug("tf_lso has changed %s of %s", what, package)
 
-    return ledger_lib.make((what, keras.__name__), change) is not None
+    return ledger_lib.make((what, package), change) is not None
 
 
-def disable(what, keras):
+def disable(what, package):
     """Leave a Keras as it was."""
-    ledger_lib.undo((what, keras.__name__))
+    ledger_lib.undo((what, package))

@@ -82,14 +82,14 @@ def patch_keras3(keras, ledger):
     ledger.replace(owner, "compile", compile)
 
 
-def patch_tf_keras(tf_keras, ledger):
-    """Make `compile` of tf_keras wrap by tf_lso."""
+def patch_keras2(keras, ledger):
+    """Make `compile` of Keras 2 wrap by tf_lso."""
 
     # Private, since `compile` wraps what it was given in this method. TestCompile of
     # tests/policies/test_policies.py fails when it moves.
     def chosen(model, optimizer):
         return tf.nest.map_structure(
-            lambda one: _compiled(tf_keras.optimizers.get(one), model), optimizer
+            lambda one: _compiled(keras.optimizers.get(one), model), optimizer
         )
 
     def get_optimizer(self, optimizer):
@@ -98,7 +98,7 @@ def patch_tf_keras(tf_keras, ledger):
     def set_optimizer(self, optimizer):
         self.optimizer = chosen(self, optimizer)
 
-    owner = tf_keras.Model
+    owner = keras.Model
     # The class of models without eager execution. It is private too;
     # tests/optimizers/test_tensorflow_1.py fails when it moves.
     owner_v1 = importlib.import_module(f"{owner.__module__}_v1").Model
@@ -120,6 +120,6 @@ def patch_training(keras, ledger):
 
 
 PATCHES = {
-    "keras": (patch_keras3, patch_training),
-    "tf_keras": (patch_tf_keras, patch_training),
+    3: (patch_keras3, patch_training),
+    2: (patch_keras2, patch_training),
 }

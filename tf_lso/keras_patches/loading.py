@@ -5,14 +5,13 @@
 would turn into its own LossScaleOptimizer. All other configs go to Keras as before.
 """
 
-import functools
-
-from tf_lso.keras_patches import loading_models, loading_tf_keras
+from tf_lso import kerases
+from tf_lso.keras_patches import loading_keras2, loading_models
 from tf_lso.optimizers.configs import inner as inner_configs
 from tf_lso.optimizers.configs import wrappers as configs
 
 
-def is_foreign(config, family):
+def is_foreign(config, generation):
     """Whether a Keras needs help with what it was asked to load, of any type."""
     if not isinstance(config, dict) or not isinstance(config.get("class_name"), str):
         return False
@@ -21,66 +20,67 @@ def is_foreign(config, family):
     if not config.get("config") or not isinstance(config["config"], dict):
         return False
     by_keras3 = inner_configs.written_by_keras3(config)
-    if family == "keras3":
+    if generation == 3:
         return not by_keras3
-    # tf_keras itself finds a user's class whose config has no keys of Keras 3.
+    # Keras 2 itself finds a user's class whose config has no keys of Keras 3.
     has_its_keys = inner_configs.KEYS_OF_KERAS3 & config["config"].keys()
     return by_keras3 and bool(
         has_its_keys or config.get("module") == "keras.optimizers"
     )
 
 
-def _deserializer(ledger, original, family):
+def _deserializer(ledger, original, keras):
     """`deserialize` of a Keras for configs of all generations."""
+    package, generation = _identity(keras)
 
     def deserialize(config, custom_objects=None, *args, **kwargs):
         # The name may have been copied while this was enabled.
-        if ledger.is_open and is_foreign(config, family):
-            return configs.deserialize(config, custom_objects, family)
+        if ledger.is_open and is_foreign(config, generation):
+            return configs.deserialize(config, custom_objects, package)
         config = inner_configs.plain(config)  # a copy, since Keras changes it
         return original(config, custom_objects, *args, **kwargs)
 
     return deserialize
 
 
-def _patch_deserialize(keras, ledger, family):
+def _identity(keras):
+    """Return the package of a Keras, and its generation."""
+    package = kerases.package_of(keras)
+    return package, 2 if kerases.is_keras2(package) else 3
+
+
+def _patch_deserialize(keras, ledger):
     original = keras.optimizers.deserialize
-    loading_models.replace(ledger, original, _deserializer(ledger, original, family))
+    loading_models.replace(ledger, original, _deserializer(ledger, original, keras))
 
 
 _DEFAULTS = [(k, None) for k in ("steps_per_execution", "run_eagerly", "jit_compile")]
 
 
-def _patch_compile_from_config(keras, ledger, family):
+def _patch_compile_from_config(keras, ledger):
     # `load_model` of .keras files.
+    package, generation = _identity(keras)
     (owner,) = [c for c in keras.Model.__mro__ if "compile_from_config" in vars(c)][-1:]
     original = vars(owner)["compile_from_config"]
 
     def compile_from_config(self, config):
         optimizer = (config or {}).get("optimizer")
-        if is_foreign(optimizer, family):
-            made = configs.deserialize(optimizer, family=family)
+        if is_foreign(optimizer, generation):
+            made = configs.deserialize(optimizer, package=package)
             today = keras.saving.serialize_keras_object(made)
             config = {**config, "optimizer": today}
             # TensorFlow 2.12-2.15 wrote None for the default.
             config = {k: v for k, v in config.items() if (k, v) not in _DEFAULTS}
         original(self, config)
-        if family == "tf_keras":
-            loading_tf_keras.build_optimizer(self)
+        if generation == 2:
+            loading_keras2.build_optimizer(self)
 
     ledger.replace(owner, "compile_from_config", compile_from_config)
 
 
-def _patches(family, files):
-    """The patches of one Keras: those that configs need, and those of its files."""
-    return (
-        functools.partial(_patch_deserialize, family=family),
-        functools.partial(_patch_compile_from_config, family=family),
-        *files.PATCHES,
-    )
-
+_CONFIGS = (_patch_deserialize, _patch_compile_from_config)
 
 PATCHES = {
-    "keras": _patches("keras3", loading_models),
-    "tf_keras": _patches("tf_keras", loading_tf_keras),
+    3: (*_CONFIGS, *loading_models.PATCHES),
+    2: (*_CONFIGS, *loading_keras2.PATCHES),
 }

@@ -14,7 +14,7 @@ import zipfile
 
 import h5py
 
-from tf_lso import checkpoints, log, thread_switch
+from tf_lso import checkpoints, kerases, log, thread_switch
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers.faces import keras3_files
 
@@ -31,7 +31,7 @@ def replace(ledger, original, patched):
     test_loading.py fails when this moves.
     """
     for name, module in sorted(sys.modules.items()):
-        if name.split(".")[0] in ("keras", "tf_keras") and (
+        if name.split(".")[0] in kerases.PACKAGES and (
             vars(module).get(original.__name__) is original
         ):
             ledger.replace(module, original.__name__, patched)

@@ -5,13 +5,11 @@ families. From a checkpoint of TensorFlow 2.0-2.15 it would silently restore not
 the loss scale into a Keras 3 optimizer.
 """
 
-import keras
 import tensorflow as tf
 
-from tf_lso import checkpoints, log, pages, tf_private
+from tf_lso import checkpoints, kerases, log, pages, tf_private
 from tf_lso.checkpoints import layouts, object_graph
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.configs import inner as inner_configs
 
 # Family of an optimizer -> the layouts that TensorFlow restores into it completely.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
@@ -55,7 +53,11 @@ def _children(checkpoint):
 
 
 def _is_model(value):
-    return any(isinstance(value, k.Model) for k in inner_configs.kerases())
+    return any(isinstance(value, kerases.public(k).Model) for k in kerases.imported())
+
+
+def _is_of_keras3(model):
+    return kerases.has_keras3() and isinstance(model, kerases.public("keras").Model)
 
 
 def _sorted(children):
@@ -83,7 +85,7 @@ def _foreign_layout(children, path):
     # Without an optimizer the attributes of the model tell it.
     below = dict(graph.children(0))
     for name, model in models.items():
-        if isinstance(model, keras.Model) and name in below:
+        if _is_of_keras3(model) and name in below:
             steps = {step for step, _ in graph.children(below[name])}
             if any(
                 step.startswith(("layer-", "layer_with_weights-")) for step in steps

@@ -3,16 +3,13 @@
 import inspect
 from typing import Any
 
-from tf_lso.optimizers import loss_scale_optimizer as optimizers  # requires TensorFlow
-
-# isort: split
-import keras
-
+from tf_lso import kerases
+from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers.surface import attributes
 from tf_lso.scaling import identifiers
 
 
-@keras.saving.register_keras_serializable("tf_lso", "ExperimentalLossScaleOptimizer")
+@kerases.registered("tf_lso", "ExperimentalLossScaleOptimizer")
 class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     """An optimizer that scales the loss by a loss scale object.
 

@@ -1,21 +1,18 @@
 """The one optimizer class, and the face that serves each optimizer family."""
 
 import inspect
-import sys
 import types
 from typing import Any
 
-from tf_lso import environment, events
+from tf_lso import environment, events, kerases
 
-environment.require_tensorflow()  # before an old Keras fails with another error
+environment.require_tensorflow()  # before a Keras that does not fit fails
 
 # ruff: noqa: E402
-import keras
-
 from tf_lso.optimizers import arguments, overrides, refusals
 from tf_lso.optimizers.configs import wrappers as configs
 from tf_lso.optimizers.faces import face as face_lib
-from tf_lso.optimizers.faces import keras3
+from tf_lso.optimizers.faces import families
 from tf_lso.optimizers.surface import legacy as surface
 from tf_lso.scaling import protocol, report, skipped
 
@@ -24,35 +21,18 @@ _MISSING: Any = object()
 _bound_classes: dict[tuple[type, type], type] = {}
 
 
-def prepare_for_tf_keras():
-    """Import tf_keras and return its faces."""
-    from tf_lso.optimizers.faces import tf_keras_legacy, tf_keras_new
-
-    return tf_keras_legacy.LegacyFace, tf_keras_new.NewFace
-
-
 def is_optimizer(value):
-    """Whether `value` is an optimizer of Keras 3 or tf_keras, wrapped or not."""
-    return _face_of(value) is not None
-
-
-def _face_of(value):
-    faces = [keras3.Keras3Face]
-    if "tf_keras" in sys.modules:
-        faces += prepare_for_tf_keras()
-    return next((face for face in faces if isinstance(value, face._base)), None)
+    """Whether `value` is an optimizer of Keras 3 or Keras 2, wrapped or not."""
+    return families.of(value) is not None
 
 
 def face_of(optimizer):
     """Return the class of the face that serves `optimizer`.
 
-    This does not import tf_keras: a program that has not imported it has no optimizer
-    of it.
-
     Raises:
       TypeError: if `optimizer` is no optimizer.
     """
-    face = _face_of(optimizer)
+    face = families.of(optimizer)
     if face is not None:
         return face
     got = optimizer if inspect.isclass(optimizer) else type(optimizer)
@@ -88,8 +68,7 @@ def _bound(cls, optimizer):
         bound = types.new_class(
             cls.__name__, (cls, face), exec_body=lambda body: body.update(namespace)
         )
-        if face is keras3.Keras3Face:
-            keras3.register(cls, bound)
+        face._bound_to(cls, bound)
         _bound_classes[cls, face] = bound
     return _bound_classes[cls, face]
 
@@ -104,7 +83,7 @@ def _the_inner(optimizer, inner_optimizer):
     return given[0]
 
 
-@keras.saving.register_keras_serializable("tf_lso")  # `load_model` finds it by this
+@kerases.registered("tf_lso")  # `load_model` finds it by this
 class LossScaleOptimizer(surface.Surface):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
 
@@ -238,8 +217,7 @@ class LossScaleOptimizer(surface.Surface):
             self.name = name
         self._wrap_inner()
         inner.__dict__[arguments.MARK] = True
-        keras_name = "keras" if self._family == "keras3" else "tf_keras"
-        events.optimizer_wrapped.happened(sys.modules[keras_name])
+        events.optimizer_wrapped.happened(self._package)
 
     @classmethod
     def from_config(

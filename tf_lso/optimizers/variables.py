@@ -1,11 +1,12 @@
 """Variables of all families: their names, values, copies and strategies."""
 
 import contextlib
-import sys
 import threading
 
 import numpy as np
 import tensorflow as tf
+
+from tf_lso import kerases
 
 # Held while optimizer variables are made: two threads may run the first step at once.
 building = threading.RLock()
@@ -46,8 +47,8 @@ def numpy(variable):
 
 
 def _session_of_keras():
-    """Return what reads and sets variables in sessions; only tf_keras has them."""
-    return sys.modules["tf_keras"].backend
+    """Return what reads and sets variables in sessions; only Keras 2 has them."""
+    return kerases.public(kerases.imported_keras2()[-1]).backend
 
 
 def copies(variable):

@@ -1,6 +1,6 @@
 """Dtype policies of TensorFlow 2.0-2.15, made from those of today's `tf.keras`."""
 
-from tf_lso import environment
+from tf_lso import environment, kerases
 
 environment.require_tensorflow()  # before Keras is asked for what it may not have
 
@@ -11,20 +11,23 @@ from tf_lso.policies.device import log_device_compatibility_check
 _apis: dict[str, PolicyApi] = {}
 
 
-def of(family: str) -> PolicyApi:
-    """Return the policy functions and classes of "keras", Keras 3, or "tf_keras"."""
-    if family not in _apis:
-        if family == "keras":
-            from tf_lso.policies import keras3 as module
+def of(package: str) -> PolicyApi:
+    """Return the policy functions and classes of a Keras, "keras" or "tf_keras"."""
+    if package not in _apis:
+        if kerases.is_keras2(package):
+            from tf_lso.policies import keras2
+
+            _apis[package] = PolicyApi(keras2.Keras2(package))
         else:
-            from tf_lso.policies import tf_keras as module  # type: ignore[no-redef]
-        _apis[family] = PolicyApi(module)
-    return _apis[family]
+            from tf_lso.policies import keras3
+
+            _apis[package] = PolicyApi(keras3)
+    return _apis[package]
 
 
 def of_tensorflow() -> PolicyApi:
     """Return `of` the Keras that `tf.keras` is, which TF_USE_LEGACY_KERAS decides."""
-    return of("tf_keras" if environment.tensorflow_uses_tf_keras() else "keras")
+    return of(kerases.of_tensorflow())
 
 
 _api = of_tensorflow()

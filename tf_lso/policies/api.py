@@ -12,7 +12,7 @@ class PolicyApi:
     """The functions and classes in the mixed_precision modules of one Keras.
 
     Args:
-      family: module of this package with what that Keras has: `keras3` or `tf_keras`.
+      family: what that Keras has: the module `keras3`, or a `keras2.Keras2`.
     """
 
     def __init__(self, family):
@@ -113,12 +113,12 @@ class PolicyApi:
             policy = cls(policy)
         _check(policy)
         family.tell_of_device(policy.name)
-        events.policy_set.happened(family.MODULE)
+        events.policy_set.happened(family.PACKAGE)
         family.set_global(policy)
 
 
 def _check(policy):
-    if policy.compute_dtype is None:  # "_infer" of tf_keras: the first input decides
+    if policy.compute_dtype is None:  # "_infer" of Keras 2: the first input decides
         return
     if not tf.as_dtype(policy.compute_dtype).is_floating:
         raise ValueError(

@@ -4,7 +4,7 @@ import keras
 
 from tf_lso.policies import device
 
-MODULE = keras
+PACKAGE = "keras"
 Policy = keras.DTypePolicy
 Layer = keras.layers.Layer
 

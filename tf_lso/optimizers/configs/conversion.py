@@ -2,6 +2,7 @@
 
 import inspect
 
+from tf_lso import kerases
 from tf_lso.optimizers.configs import inner as inner_configs
 
 ANY = "any value"
@@ -82,7 +83,7 @@ def converted(cls, family, config, custom_objects):
                 continue
             arguments[key] = _as_default(cls, key, value, takes[key])
         elif not is_neutral(key, value):
-            if inner_configs.is_of_a_keras(cls):
+            if kerases.is_of_one(cls):
                 raise ValueError(
                     f"{family.title}'s {cls.__name__} does not have {key!r}, so the "
                     f"config's {key!r}: {value!r} cannot be kept. Take it out of the "
@@ -158,7 +159,9 @@ def _schedule(config, family, custom_objects):
     config = inner_configs.checked(config, "The config of a 'learning_rate'")
     schedules = family.keras.optimizers.schedules
     name = config["class_name"]
-    cls = inner_configs.custom_class(config, custom_objects, [family.keras])
+    cls = inner_configs.custom_class(
+        config, custom_objects, [kerases.package_of(family.base)]
+    )
     if cls is None:
         cls = getattr(schedules, name.split(">")[-1], None)
     if cls is None:
@@ -179,19 +182,20 @@ def _schedule(config, family, custom_objects):
     return _from_config(cls, arguments, family, custom_objects)
 
 
-def make(config, custom_objects=None, name=None):
+def make(config, custom_objects=None, package=None, kind=None):
     """Return the optimizer that a config describes.
 
     Args:
       config: dict as `inner_configs.checked` returns.
       custom_objects: dict of names and classes, optimizers and schedules.
-      name: the family that it must become, as for `inner_configs.find`.
+      package: the Keras whose optimizer it must become, as for `inner_configs.find`.
+      kind: the kind, as for `inner_configs.find`.
 
     Raises:
       TypeError: if a value has the wrong type.
       ValueError: if the class is not known, or a key does not fit it.
     """
-    cls, family = inner_configs.find(config, custom_objects, name)
+    cls, family = inner_configs.find(config, custom_objects, package, kind)
     arguments = converted(cls, family, config["config"], custom_objects)
     return _from_config(cls, arguments, family, custom_objects)
 

@@ -9,14 +9,13 @@ import dataclasses
 import functools
 import importlib.util
 import inspect
-import sys
 import types
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import environment
+from tf_lso import kerases
+from tf_lso.optimizers import variables as variables_lib
 
 # These keys tell who wrote a config that does not say it.
 KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
@@ -34,7 +33,7 @@ class Family:
 
     Attributes:
       title: what messages call it.
-      keras: the module `keras` or `tf_keras`.
+      keras: the module with the public names of its Keras.
       classes: dict of lower-case names and the optimizer classes.
       base: the base class.
       keywords: further arguments of the classes, which no signature has.
@@ -58,25 +57,27 @@ def _classes(namespace, base):
     }
 
 
-@functools.cache
-def family_of(name):
-    """Return the `Family` of this name: "keras3", "legacy" or "new"."""
-    if name == "keras3":
-        base = keras.optimizers.Optimizer
-        return Family("Keras 3", keras, _classes(keras.optimizers, base), base)
-    import tf_keras
+def _kinds(package):
+    """Return the kinds of optimizers of a package, those with the newer classes first."""
+    return ("new", "legacy") if kerases.is_keras2(package) else ("keras3",)
 
-    if name == "new":
-        base = tf_keras.optimizers.Optimizer
-        return Family("tf_keras", tf_keras, _classes(tf_keras.optimizers, base), base)
-    legacy = tf_keras.optimizers.legacy
-    return Family(
-        "tf_keras.optimizers.legacy",
-        tf_keras,
-        _classes(legacy, legacy.Optimizer),
-        legacy.Optimizer,
-        LEGACY_KEYWORDS,
-    )
+
+@functools.cache
+def family_of(package, kind):
+    """Return a `Family`: "keras" or "tf_keras", and "keras3", "legacy" or "new" of it."""
+    keras = kerases.public(package)
+    if kind == "legacy":
+        legacy = keras.optimizers.legacy
+        return Family(
+            f"{package}.optimizers.legacy",
+            keras,
+            _classes(legacy, legacy.Optimizer),
+            legacy.Optimizer,
+            LEGACY_KEYWORDS,
+        )
+    base = keras.optimizers.Optimizer
+    title = "Keras 3" if kind == "keras3" else package
+    return Family(title, keras, _classes(keras.optimizers, base), base)
 
 
 def plain(value):
@@ -88,8 +89,9 @@ def plain(value):
     if isinstance(value, (list, tuple)):
         elements = [plain(element) for element in value]
         return tuple(elements) if isinstance(value, tuple) else elements
-    if tf.is_tensor(value) or isinstance(value, keras.Variable):
-        value = np.asarray(value)
+    raw = variables_lib.raw(value)
+    if tf.is_tensor(raw) or isinstance(raw, tf.Variable):
+        value = np.asarray(raw)
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
@@ -114,15 +116,10 @@ def checked(config, what="The config of an optimizer"):
     return {**config, "config": config["config"] or {}}
 
 
-def is_of_a_keras(cls):
-    """Whether a class is one of Keras 3's or tf_keras's own."""
-    return cls.__module__.split(".")[0] in ("keras", "tf_keras")
-
-
-def custom_class(config, custom_objects, kerases):
+def custom_class(config, custom_objects, packages):
     """Return the class that the user gave for a config, or None.
 
-    It may be in `custom_objects`, registered with a Keras of `kerases`, or in a
+    It may be in `custom_objects`, registered with a Keras of `packages`, or in a
     `custom_object_scope`.
     """
     names = [config.get("registered_name"), config["class_name"]]
@@ -132,17 +129,12 @@ def custom_class(config, custom_objects, kerases):
         if inspect.isclass((custom_objects or {}).get(name)):
             return custom_objects[name]
     for name in names:
-        for module in kerases:
-            found = module.saving.get_registered_object(name)
-            # tf_keras registers some classes of its own, under names of all families.
-            if inspect.isclass(found) and not is_of_a_keras(found):
+        for package in packages:
+            found = kerases.public(package).saving.get_registered_object(name)
+            # Keras 2 registers some classes of its own, under names of all families.
+            if inspect.isclass(found) and not kerases.is_of_one(found):
                 return found
     return None
-
-
-def kerases():
-    """Return the Keras modules of this program: Keras 3, and tf_keras if imported."""
-    return [keras, *([sys.modules["tf_keras"]] if "tf_keras" in sys.modules else [])]
 
 
 def written_by_keras3(config):
@@ -155,17 +147,18 @@ def written_by_keras3(config):
     )
 
 
-def family_written(config):
-    """Return the name of the family to use if only the config decides."""
+def package_written(config):
+    """Return the package whose optimizer to make if only the config decides."""
     if str(config.get("module")).startswith("tf_keras"):
-        return "tf_keras" if importlib.util.find_spec("tf_keras") else "keras3"
-    if written_by_keras3(config):
-        return "keras3"
+        return "tf_keras" if importlib.util.find_spec("tf_keras") else "keras"
+    if written_by_keras3(config) and kerases.has_keras3():
+        return "keras"
     # TensorFlow 2.12-2.15 and tf_keras wrote the same configs. A program that has tf_keras
-    # gets optimizers of tf_keras. Others, and older configs, get what `tf.keras` is now.
-    if "registered_name" in config and "tf_keras" in sys.modules:
+    # beside Keras 3 gets optimizers of tf_keras. Others, and older configs, get what
+    # `tf.keras` is now.
+    if "registered_name" in config and kerases.imported_keras2() == ["tf_keras"]:
         return "tf_keras"
-    return "tf_keras" if environment.tensorflow_uses_tf_keras() else "keras3"
+    return kerases.of_tensorflow()
 
 
 def _is_new(config):
@@ -178,41 +171,44 @@ def _is_new(config):
     return module in ("keras.optimizers", "keras.optimizers.experimental")
 
 
-def find(config, custom_objects, name):
+def find(config, custom_objects, package=None, kind=None):
     """Return the class that the config of an optimizer names, and its `Family`.
 
     Args:
       config: dict as `checked` returns.
       custom_objects: dict of names and classes.
-      name: the family that it must belong to: "keras3", "legacy", "new", or "tf_keras"
-        for either of the last two. If None, the config decides.
+      package: "keras" or "tf_keras", which it must belong to. If None, the config
+        decides.
+      kind: the only kind of optimizers of `package` that it may be, or None.
 
     Raises:
       TypeError: if the class in `custom_objects` is no optimizer class.
       ValueError: if the class is not known.
     """
-    in_family = {None: kerases(), "keras3": [keras]}.get(name) or kerases()[1:]
-    cls = custom_class(config, custom_objects, in_family)
+    packages = [package] if package else kerases.imported()
+    cls = custom_class(config, custom_objects, packages)
     if cls is not None:
-        for name in ("keras3", *(("legacy", "new") if len(kerases()) > 1 else ())):
-            if issubclass(cls, family_of(name).base):
-                return cls, family_of(name)
+        for one in kerases.imported():
+            for family in (family_of(one, k) for k in _kinds(one)):
+                if issubclass(cls, family.base):
+                    return cls, family
         raise TypeError(
-            f"{config['class_name']!r} of `custom_objects` must be the class of a Keras 3 "
-            f"or tf_keras optimizer, but got {cls!r}."
+            f"{config['class_name']!r} of `custom_objects` must be the class of an "
+            f"optimizer of Keras 3 or Keras 2, but got {cls!r}."
         )
-    name = name or family_written(config)
-    names = [name]
-    if name == "tf_keras":
-        names = ["new", "legacy"] if _is_new(config) else ["legacy", "new"]
+    package = package or package_written(config)
+    kinds = [kind] if kind else list(_kinds(package))
+    if not _is_new(config):
+        kinds.reverse()
     class_name = config["class_name"].split(">")[-1].lower()
     class_name = class_name.removeprefix("experimental")  # some classes of 2.9
-    for family in map(family_of, names):
+    families = [family_of(package, kind) for kind in kinds]
+    for family in families:
         if class_name in family.classes:
             return family.classes[class_name], family
-    known = sorted(cls.__name__ for cls in family_of(names[0]).classes.values())
+    known = sorted(cls.__name__ for cls in families[0].classes.values())
     raise ValueError(
-        f"Unknown optimizer {config['class_name']!r}. {family_of(names[0]).title} has "
+        f"Unknown optimizer {config['class_name']!r}. {families[0].title} has "
         f"{known}; give a class of your own as custom_objects="
         f"{{{config['class_name']!r}: ...}}."
     )

@@ -7,7 +7,7 @@
 | 2.0-2.3, tf_lso's experimental | optimizer, loss_scale |
 """
 
-from tf_lso import events
+from tf_lso import events, kerases
 from tf_lso.optimizers import arguments as arguments_lib
 from tf_lso.optimizers.configs import conversion
 from tf_lso.optimizers.configs import inner as inner_configs
@@ -50,7 +50,7 @@ def is_wrapper(config):
     return config["class_name"].split(">")[-1].lower() in WRAPPERS
 
 
-def deserialize(config, custom_objects=None, family=None):
+def deserialize(config, custom_objects=None, package=None, kind=None):
     """Return the optimizer or LossScaleOptimizer of a config of any generation.
 
     Args:
@@ -59,10 +59,12 @@ def deserialize(config, custom_objects=None, family=None):
         own, tf_lso's class is made.
       custom_objects: dict of names and classes of your own: optimizers, schedules, loss
         scales. Those of `custom_object_scope` and registered ones are found too.
-      family: "keras3" or "tf_keras", the Keras to make the optimizer of. By default the
+      package: "keras" or "tf_keras", the Keras to make the optimizer of. By default the
         Keras that wrote the config; a class of your own decides by its base class. For
         configs of TensorFlow 2.0-2.15 it is what `tf.keras` is now, or tf_keras if the
-        program has imported it and could have written the config.
+        program has imported it beside Keras 3 and could have written the config.
+      kind: "keras3", "legacy" or "new", the only kind of optimizers of `package` to
+        make, or None.
 
     Returns:
       A new optimizer, without state.
@@ -87,11 +89,11 @@ def deserialize(config, custom_objects=None, family=None):
     stable, _ = _classes()
     cls = _wrapper_class(config, custom_objects)
     if cls is None:
-        return conversion.make(config, custom_objects, family)
+        return conversion.make(config, custom_objects, package, kind)
     if str(config.get("module")).startswith("tf_keras"):
-        family = family or inner_configs.family_written(config)
+        package = package or inner_configs.package_written(config)
     if cls.from_config.__func__ is stable.from_config.__func__:
-        return from_config(cls, config["config"], custom_objects, family)
+        return from_config(cls, config["config"], custom_objects, package)
     return cls.from_config(config["config"], custom_objects=custom_objects)
 
 
@@ -111,7 +113,7 @@ def _given_class(config, custom_objects):
     if cls is not None:
         return cls
     # The registered class may be one that was bound to a family.
-    cls = inner_configs.custom_class(config, None, inner_configs.kerases())
+    cls = inner_configs.custom_class(config, None, kerases.imported())
     return None if cls is None else unbound(cls)
 
 
@@ -125,7 +127,7 @@ def _wrapper_class(config, custom_objects):
         cls = _given_class({"class_name": "LossScaleOptimizer"}, custom_objects)
     if cls is not None and issubclass(cls, stable):
         return cls
-    by_name = cls is None or inner_configs.is_of_a_keras(cls)
+    by_name = cls is None or kerases.is_of_one(cls)
     if not by_name or not is_wrapper(config):
         return None
     is_old = (
@@ -136,7 +138,7 @@ def _wrapper_class(config, custom_objects):
     return experimental if is_old else stable
 
 
-def from_config(cls, config, custom_objects=None, family=None):
+def from_config(cls, config, custom_objects=None, package=None):
     """Make a LossScaleOptimizer from a config of any layout.
 
     Args:
@@ -144,7 +146,7 @@ def from_config(cls, config, custom_objects=None, family=None):
         class cannot express, the result is an experimental optimizer.
       config: dict that `get_config` returned; it is not changed.
       custom_objects: as for `deserialize`.
-      family: as for `deserialize`.
+      package: as for `deserialize`.
 
     Returns:
       A new optimizer.
@@ -159,7 +161,9 @@ def from_config(cls, config, custom_objects=None, family=None):
             f"{config!r} of type {type(config).__name__}."
         )
     _, experimental = _classes()
-    family = _family_of(cls) or family
+    # A class that was made for a family makes only optimizers of it.
+    package = getattr(cls, "_package", package)
+    kind = getattr(cls, "_family", None)
     config = inner_configs.plain(config)
     inner = _the_inner(config)
     if "loss_scale" in config:
@@ -173,15 +177,10 @@ def from_config(cls, config, custom_objects=None, family=None):
     elif issubclass(cls, experimental):
         loss_scale, config = _experimental_arguments(config)
     if isinstance(inner, dict):
-        inner = deserialize(inner, custom_objects, family)
+        inner = deserialize(inner, custom_objects, package, kind)
     if issubclass(cls, experimental):
         return cls(inner, loss_scale, **config)
     return cls(inner, **config)
-
-
-def _family_of(cls):
-    """Return the family that a class was made for, or None."""
-    return getattr(cls, "_family", None)
 
 
 def _the_inner(config):

@@ -32,8 +32,23 @@ class Face(legacy.Surface, abc.ABC):
 
     @property
     @abc.abstractmethod
+    def _package(self) -> str:
+        """The family's Keras, "keras" or "tf_keras"; see `kerases`."""
+
+    @property
+    @abc.abstractmethod
     def _base(self) -> type:
         """The family's optimizer class; all of the family derive from it."""
+
+    @classmethod
+    def _bound_to(cls, subclass: type, bound: type) -> None:
+        """Take note of the class of instances, once, when it is made.
+
+        Args:
+          subclass: the class that a program called.
+          bound: the class made of that and of this face.
+        """
+        del subclass, bound
 
     # --- Construction, in this order.
 

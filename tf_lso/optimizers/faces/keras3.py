@@ -6,7 +6,7 @@ import tensorflow as tf
 from tf_lso import environment, tf_private
 from tf_lso.optimizers import refusals
 from tf_lso.optimizers import variables as variables_lib
-from tf_lso.optimizers.faces import face, keras3_files
+from tf_lso.optimizers.faces import face, keras3_files, keras3_views
 from tf_lso.optimizers.faces import keras3_private as private
 from tf_lso.optimizers.surface import attributes, scheduled, slots
 from tf_lso.scaling import gradients as gradients_lib
@@ -31,14 +31,6 @@ def _tolerate_no_gradients(part):
     part.__dict__["apply"] = apply
 
 
-def register(cls, bound):
-    """Make Keras 3 save instances of `bound` under the name by which it loads `cls`."""
-    name = keras.saving.get_registered_name(cls)
-    if ">" in name:
-        package, name = name.split(">")
-        keras.saving.register_keras_serializable(package, name)(bound)
-
-
 class Keras3Face(
     keras3_files.Files,
     slots.ListedSlots,
@@ -49,7 +41,16 @@ class Keras3Face(
 
     _base = keras.optimizers.Optimizer
     _family = "keras3"
+    _package = "keras"
     _calls_apply = True
+
+    @classmethod
+    def _bound_to(cls, subclass, bound):
+        """Make Keras 3 save instances of `bound` under the name by which it loads."""
+        name = keras.saving.get_registered_name(subclass)
+        if ">" in name:
+            package, name = name.split(">")
+            keras.saving.register_keras_serializable(package, name)(bound)
 
     def _initialize_family(self, name):
         # Skips the constructor of Keras's own LossScaleOptimizer, which has other
@@ -69,7 +70,7 @@ class Keras3Face(
         inner.loss_scale_factor = None
         self._take_over_parts()
         with tf.init_scope(), keras.name_scope(self.name):
-            self.__dict__["_scale_views"] = private.views(self.loss_scale_state)
+            self.__dict__["_scale_views"] = keras3_views.views(self.loss_scale_state)
         if inner.built:
             self._note_built()
 

@@ -7,6 +7,7 @@ A wrapper of TensorFlow 2.4-2.15 answered for the hyperparameters of its inner o
 import inspect
 import numbers
 
+from tf_lso import kerases
 from tf_lso.optimizers import arguments, table
 
 ALIASES = {"lr": "learning_rate"}
@@ -16,10 +17,6 @@ COMMON = frozenset(("name", "jit_compile", *arguments.KERAS3_DEFAULTS))
 
 # Never delegated: the documentation of TensorFlow 2.4-2.15 shows it as the example.
 NOT_DELEGATED = frozenset(("epsilon",))
-
-
-def _is_framework(cls):
-    return cls.__module__.split(".")[0] in ("keras", "tf_keras")
 
 
 def _numeric_arguments(optimizer, cls):
@@ -47,7 +44,7 @@ def delegated_names(optimizer, own=None):
     if own is None:
         for cls in type(optimizer).__mro__:
             legacy = table.of([cls.__name__]).hyperparameters
-            if _is_framework(cls) and legacy:
+            if kerases.is_of_one(cls) and legacy:
                 names.update(legacy)
                 break
             if cls.__name__ in ("Optimizer", "TFOptimizer", "BaseOptimizer"):

@@ -1,37 +1,29 @@
-"""The face for the newer optimizers of tf_keras, the default since 2.11."""
-
-from typing import Any
+"""The face for the newer optimizers of Keras 2, the default since 2.11."""
 
 import tensorflow as tf
-import tf_keras
 
-from tf_lso import pages
+from tf_lso import kerases, pages
 from tf_lso.optimizers import refusals
-from tf_lso.optimizers.faces import tf_keras as shared
+from tf_lso.optimizers.faces import keras2
 from tf_lso.optimizers.surface import slots
 
-# Variables that an optimizer of tf_keras does not list. Nadam has one.
+# Variables that an optimizer of Keras 2 does not list. Nadam has one.
 _HIDDEN = ("_u_product",)
 
-_OPTIMIZER: Any = tf_keras.optimizers.Optimizer
 
+class NewFace(slots.ListedSlots, keras2.Keras2Face):
+    """The face for the newer optimizers of Keras 2, the default since 2.11."""
 
-class NewFace(
-    slots.ListedSlots,
-    shared.TFKerasFace,
-    _OPTIMIZER,
-    shared.FAMILY_WRAPPER,
-    metaclass=shared.Meta,
-):
-    """The face for the newer optimizers of tf_keras, the default since 2.11."""
-
-    _base = _OPTIMIZER
     _family = "new"
     # This class takes both; subclasses may have taken over the second from OptimizerV2.
     _aggregation_off = {  # noqa: RUF012
         "skip_gradients_aggregation": True,
         "experimental_aggregate_gradients": False,
     }
+
+    @staticmethod
+    def _base_in(keras):
+        return keras.optimizers.Optimizer
 
     def _sum_over_replicas(self, gradients, variables):
         pairs = self.inner_optimizer.aggregate_gradients(
@@ -89,10 +81,11 @@ class NewFace(
         name = type(self.inner_optimizer).__name__
         raise ValueError(
             "The checkpoint was written by an optimizer of TensorFlow 2.0-2.10 or of "
-            f"tf_keras.optimizers.legacy, but is restored into one of the newer kind, "
-            f"{name}. Restore it by tf_lso.checkpoints.restore(path, model=model, "
+            f"{self._package}.optimizers.legacy, but is restored into one of the newer "
+            f"kind, {name}. Restore it by tf_lso.checkpoints.restore(path, model=model, "
             "optimizer=optimizer), or wrap the older kind: "
-            f"tf_keras.optimizers.legacy.{name}. See {pages.troubleshooting('kinds')}"
+            f"{self._package}.optimizers.legacy.{name}. "
+            f"See {pages.troubleshooting('kinds')}"
         )
 
     def _known_variables(self):
@@ -100,7 +93,7 @@ class NewFace(
         return self.inner_optimizer._index_dict, self.inner_optimizer._var_key
 
     def _new_slot(self, var, slot_name, initializer):
-        initializer = tf_keras.initializers.get(initializer)
+        initializer = kerases.public(self._package).initializers.get(initializer)
         return self.inner_optimizer.add_variable_from_reference(
             var, slot_name, initial_value=initializer(var.shape, var.dtype)
         )

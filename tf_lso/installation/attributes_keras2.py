@@ -1,18 +1,16 @@
-"""Old attributes and arguments for tf_keras's newer optimizers.
+"""Old attributes and arguments for the newer optimizers of Keras 2.
 
-With TF_USE_LEGACY_KERAS=1 `tf.keras.optimizers` has these optimizers, also for programs
-that were written before TensorFlow 2.11 made them the default.
+In TensorFlow 2.12-2.15, and with TF_USE_LEGACY_KERAS=1, `tf.keras.optimizers` has these
+optimizers, also for programs that were written before TensorFlow 2.11 made them the
+default.
 """
 
 import threading
 
 import tensorflow as tf
-import tf_keras
 
+from tf_lso import kerases
 from tf_lso.installation import attributes
-
-_OWNER = tf_keras.optimizers.Optimizer
-
 
 _at_step = threading.local()
 
@@ -23,7 +21,10 @@ def _scheduled(optimizer, schedule):
 
 
 def _is_schedule(rate):
-    return isinstance(rate, tf_keras.optimizers.schedules.LearningRateSchedule)
+    return any(
+        isinstance(rate, kerases.public(k).optimizers.schedules.LearningRateSchedule)
+        for k in kerases.imported_keras2()
+    )
 
 
 def _decayed_lr(self, var_dtype):
@@ -35,21 +36,14 @@ def _decayed_lr(self, var_dtype):
     return tf.cast(rate, var_dtype)
 
 
-_SHARED = (
-    "get_weights",
-    "weights",
-    "_create_all_weights",
-    "_create_slots",
-    "_create_hypers",
-)
-ATTRIBUTES = {name: attributes.ATTRIBUTES[name] for name in _SHARED}
-ATTRIBUTES["_decayed_lr"] = _decayed_lr
+ATTRIBUTES = {**attributes.ATTRIBUTES, "_decayed_lr": _decayed_lr}
 
 
-def apply(ledger):
-    """Give tf_keras's newer optimizers the old attributes and arguments."""
-    attributes.give(ledger, _OWNER, ATTRIBUTES, _REPLACED)
-    ledger.set_attribute(_OWNER, "learning_rate", _learning_rate(_OWNER.learning_rate))
+def apply(ledger, package):
+    """Give the newer optimizers of a package of Keras 2 the old attributes and arguments."""
+    owner = kerases.public(package).optimizers.Optimizer
+    attributes.give(ledger, owner, ATTRIBUTES, _REPLACED)
+    ledger.set_attribute(owner, "learning_rate", _learning_rate(owner.learning_rate))
 
 
 # --- Private methods, since the class refuses these arguments before any public method
@@ -57,7 +51,7 @@ def apply(ledger):
 
 
 def _process_kwargs(original):
-    """Keep `lr`, which tf_keras only warns about, and `decay`, which it refuses."""
+    """Keep `lr`, which Keras 2 only warns about, and `decay`, which it refuses."""
 
     def _process_kwargs(self, kwargs):
         self.__dict__["_old_lr"] = kwargs.pop("lr", None)

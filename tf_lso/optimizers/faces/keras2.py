@@ -1,39 +1,38 @@
-"""What the faces of both tf_keras families share: legacy and newer optimizers.
+"""What the faces of both families of Keras 2 share: legacy and newer optimizers.
 
-Imported only if the program has imported tf_keras.
+`families` makes a face of each for each package of Keras 2.
 """
 
 import abc
 import inspect
 import sys
-from typing import Any
 
 import tensorflow as tf
-import tf_keras
 
-from tf_lso import environment, tf_private
+from tf_lso import kerases, tf_private
 from tf_lso.optimizers import variables as variables_lib
-from tf_lso.optimizers.faces import face, tf_keras_files
-
-environment.check_version("tf_keras", tf_keras.__version__)
-
-FAMILY_WRAPPER: Any = tf_keras.mixed_precision.LossScaleOptimizer
+from tf_lso.optimizers.faces import face, keras2_files
 
 
-class Meta(type(FAMILY_WRAPPER), abc.ABCMeta):  # type: ignore[misc]
-    """The class of these faces: tf_keras's own wrapper has one that `abc` lacks."""
-
-
-class TFKerasFace(
-    tf_keras_files.Files,
+class Keras2Face(
+    keras2_files.Files,
     tf_private.delegating_trackable(),  # type: ignore[misc]
     face.Face,
 ):
-    """What the faces of both tf_keras families share.
+    """What the faces of both families of Keras 2 share.
 
-    Checkpoints have the layout of tf_keras's own wrapper: the inner optimizer's
+    Checkpoints have the layout of Keras 2's own wrapper: the inner optimizer's
     dependencies and the loss scale.
     """
+
+    @staticmethod
+    @abc.abstractmethod
+    def _base_in(keras):
+        """Return the family's optimizer class.
+
+        Args:
+          keras: the module with the public names of a package of Keras 2.
+        """
 
     @property
     @abc.abstractmethod
@@ -108,9 +107,10 @@ class TFKerasFace(
         self._set_waiting()
 
     def _initialize_in_sessions(self):
-        """Make sessions of tf_keras, in graphs of TensorFlow 1, initialize all variables."""
+        """Make sessions of Keras 2, in graphs of TensorFlow 1, initialize all variables."""
         # There is no public way.
-        track = sys.modules[tf_keras.backend.get_value.__module__].track_variable
+        backend = kerases.public(self._package).backend
+        track = sys.modules[backend.get_value.__module__].track_variable
         listed = (*self.weights, *self._own_variables())
         unlisted = vars(self.inner_optimizer).values()  # such as a learning rate
         for variable in (*listed, *unlisted):
@@ -121,7 +121,8 @@ class TFKerasFace(
         return self.inner_optimizer.iterations
 
     def _serialize_inner(self):
-        return tf_keras.optimizers.serialize(self.inner_optimizer)
+        keras = kerases.public(self._package)
+        return keras.optimizers.serialize(self.inner_optimizer)
 
     @property
     def weights(self):

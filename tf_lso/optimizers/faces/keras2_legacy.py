@@ -1,32 +1,29 @@
-"""The face for legacy optimizers of tf_keras, which are OptimizerV2.
+"""The face for legacy optimizers of Keras 2, which are OptimizerV2.
 
 Most of what an OptimizerV2 does for its subclasses has private names, and the wrapper is
-a subclass. tests/test_tf_keras_private.py fails when tf_keras moves a name.
+a subclass. tests/test_keras2_private.py fails when Keras 2 moves a name.
 """
 
-from typing import Any
-
 import tensorflow as tf
-import tf_keras
 
+from tf_lso import kerases
 from tf_lso.optimizers import refusals
-from tf_lso.optimizers.faces import tf_keras as shared
+from tf_lso.optimizers.faces import keras2
 from tf_lso.optimizers.surface import attributes, hyperparameters, slots
 from tf_lso.scaling import replica
 
-_OPTIMIZER: Any = tf_keras.optimizers.legacy.Optimizer
 
-
-class LegacyFace(
-    shared.TFKerasFace, _OPTIMIZER, shared.FAMILY_WRAPPER, metaclass=shared.Meta
-):
-    """The face for legacy optimizers of tf_keras, which are OptimizerV2."""
+class LegacyFace(keras2.Keras2Face):
+    """The face for legacy optimizers of Keras 2, which are OptimizerV2."""
 
     _HAS_AGGREGATE_GRAD = True
     _returns_operations = True
-    _base = _OPTIMIZER
     _family = "legacy"
     _aggregation_off = {"experimental_aggregate_gradients": False}  # noqa: RUF012
+
+    @staticmethod
+    def _base_in(keras):
+        return keras.optimizers.legacy.Optimizer
 
     @staticmethod
     def _hyperparameters_of(inner):
@@ -53,11 +50,8 @@ class LegacyFace(
     def aggregates_in_full(self):
         """Whether aggregation leaves the same gradients on each replica."""
         inner = self.inner_optimizer
-        return type(
-            inner
-        )._aggregate_gradients is _OPTIMIZER._aggregate_gradients and _is_tf_keras(
-            inner.gradient_aggregator
-        )
+        is_own = type(inner)._aggregate_gradients is self._base._aggregate_gradients
+        return is_own and kerases.is_of_one(inner.gradient_aggregator)
 
     def _prepare_step(self, variables, used):
         # As TensorFlow's class, which made no slots for variables without a gradient.
@@ -83,7 +77,9 @@ class LegacyFace(
             key=lambda name: table.index(name) if name in table else len(table),
         )
         pairs = [(name, variable) for name in names for variable in variables]
-        if isinstance(inner, tf_keras.optimizers.legacy.Ftrl):  # makes both at once
+        if any(
+            cls.__name__ == "Ftrl" for cls in type(inner).__mro__
+        ):  # makes both at once
             pairs = [(name, variable) for variable in variables for name in names]
         slots_made = [_slot(inner, variable, name) for name, variable in pairs]
         listed = [slot for slot in slots_made if slot is not None]
@@ -128,7 +124,3 @@ def _slot(inner, variable, name):
         return inner.get_slot(variable, name)
     except KeyError:
         return None
-
-
-def _is_tf_keras(function):
-    return getattr(function, "__module__", "").split(".")[0] == "tf_keras"

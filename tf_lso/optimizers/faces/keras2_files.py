@@ -1,16 +1,22 @@
-"""What files of tf_keras hold of a wrapped tf_keras optimizer."""
+"""What files of Keras 2 hold of a wrapped optimizer of Keras 2."""
 
 import numpy as np
 
 from tf_lso import log, tf_private
 
+# Family -> names in checkpoints that only optimizers of newer families have.
+_NEWER = {
+    "legacy": ("_variables", "_trainable_variables"),
+    "new": ("_trainable_variables",),
+}
+
 
 class Files(tf_private.Dependencies):
     """The methods that save and load .keras and .weights.h5 files.
 
-    The files hold the variables of the inner optimizer, as files of tf_keras do, then
-    what tf_keras leaves out. tf_keras calls these methods for the newer optimizers only.
-    With the patches of `loading_tf_keras.py` it calls them for legacy ones too.
+    The files hold the variables of the inner optimizer, as files of Keras 2 do, then
+    what Keras 2 leaves out. Keras 2 calls these methods for the newer optimizers only.
+    With the patches of `loading_keras2.py` it calls them for legacy ones too.
     """
 
     def load_own_variables(self, store):
@@ -18,20 +24,20 @@ class Files(tf_private.Dependencies):
 
         Args:
           store: mapping of "0", "1", ... to the arrays that `save_own_variables` put
-            there. Files of tf_keras itself have only the inner optimizer's variables;
+            there. Files of Keras 2 itself have only the inner optimizer's variables;
             then the loss scale stays as it is. If the file's optimizer had other
             variables, a warning says that this one keeps its own state.
         """
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         if not arrays:
             log.logger().warning(
-                "The file has no state of the optimizer (tf_keras does not save that of "
+                "The file has no state of the optimizer (Keras 2 does not save that of "
                 "legacy ones, and tf_lso does while it is installed). It starts anew."
             )
             return
         if len(arrays) == len(self.weights) and self._scale_variables():
             log.logger().warning(
-                "The file has no loss scale for the optimizer (tf_keras does not save "
+                "The file has no loss scale for the optimizer (Keras 2 does not save "
                 "it, and tf_lso does while it is installed). It starts at %s.",
                 self.initial_scale,
             )
@@ -52,6 +58,15 @@ class Files(tf_private.Dependencies):
         return self._with_waiting(children)
 
     def _dependency(self, name, known):
+        if name in _NEWER[self._family]:
+            inner = type(self.inner_optimizer)
+            raise ValueError(
+                "The checkpoint was written by an optimizer of a newer kind than "
+                f"{inner.__module__}.{inner.__qualname__}, which has its state under "
+                f"other names: {name!r} is one. Restore it by "
+                "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer), or "
+                "wrap an optimizer of the kind that was saved."
+            )
         if name == "base_optimizer":
             if "_below" not in self.__dict__:  # kept, since TensorFlow refers weakly
                 self.__dict__["_below"] = _Below(self)

@@ -1,28 +1,43 @@
-"""The private names of tf_keras that tf_lso uses: these tests fail if it moves one."""
+"""The private names of Keras 2 that tf_lso uses: these tests fail if it moves one."""
 
 import importlib
 import inspect
 
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tests import private_names
+from tests.families import KERAS2_PACKAGE, keras2
+from tf_lso import kerases
 from tf_lso.optimizers import table
 
-_LEGACY = "tf_lso/optimizers/faces/tf_keras_legacy.py"
-_NEW = "tf_lso/optimizers/faces/tf_keras_new.py"
-_SHARED = "tf_lso/optimizers/faces/tf_keras.py"
+_LEGACY = "tf_lso/optimizers/faces/keras2_legacy.py"
+_NEW = "tf_lso/optimizers/faces/keras2_new.py"
+_SHARED = "tf_lso/optimizers/faces/keras2.py"
 _OVERRIDES = "tf_lso/optimizers/overrides.py"
 _TABLE = "tf_lso/optimizers/table.py"
-_INSTALLED = "tf_lso/installation/attributes_tf_keras.py"
-_LOADING = "tf_lso/keras_patches/loading_tf_keras.py"
+_GIVEN_TO_ALL = "tf_lso/installation/attributes.py"
+_INSTALLED = "tf_lso/installation/attributes_keras2.py"
+_LOADING = "tf_lso/keras_patches/loading_keras2.py"
 _COMPILING = "tf_lso/keras_patches/compiling.py"
 _WRAPPING = "tf_lso/wrapping.py"
 _MODELS = "tf_lso/checkpoints/model_targets.py"
 _RESTORED = "tf_lso/checkpoints/optimizer_targets.py"
 
-_MODEL_V1 = f"{tf_keras.Model.__module__}_v1"
+_MODEL_V1 = f"{keras2.Model.__module__}_v1"
+
+
+# The modules of Keras 2 that tf_lso reaches by `kerases.private`.
+PRIVATE_MODULES = (
+    "saving.saving_lib",
+    "saving.legacy.hdf5_format",
+    "saving.legacy.saving_utils",
+    "saving.legacy.saved_model.load",
+)
+
+
+def _private(path):
+    return kerases.private(KERAS2_PACKAGE, path)
 
 
 @pytest.fixture
@@ -32,14 +47,14 @@ def x():
 
 @pytest.fixture
 def legacy(x):
-    optimizer = tf_keras.optimizers.legacy.SGD(0.1, momentum=0.9)
+    optimizer = keras2.optimizers.legacy.SGD(0.1, momentum=0.9)
     optimizer._create_all_weights([x])
     return optimizer
 
 
 @pytest.fixture
 def new(x):
-    optimizer = tf_keras.optimizers.SGD(0.1, momentum=0.9)
+    optimizer = keras2.optimizers.SGD(0.1, momentum=0.9)
     optimizer.build([x])
     return optimizer
 
@@ -102,15 +117,15 @@ def keys_of_variables(legacy, new, x):
 
 def learning_rate(legacy, new, x):
     assert isinstance(new._learning_rate, tf.Variable)
-    schedule = tf_keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
-    assert tf_keras.optimizers.SGD(schedule)._learning_rate is schedule
+    schedule = keras2.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
+    assert keras2.optimizers.SGD(schedule)._learning_rate is schedule
 
 
 def hidden_variables(legacy, new, x):
-    nadam = tf_keras.optimizers.Nadam()
+    nadam = keras2.optimizers.Nadam()
     nadam.build([x])
     assert not any(v is nadam._u_product for v in nadam.variables)
-    old = tf_keras.optimizers.legacy.Nadam()
+    old = keras2.optimizers.legacy.Nadam()
     old.apply_gradients([(tf.constant(1.0), x)])
     assert isinstance(old._m_cache, tf.Variable)
 
@@ -123,22 +138,19 @@ def replaced_methods(legacy, new, x):
 
 
 def current_learning_rate(legacy, new, x):
-    schedule = tf_keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
-    rate = tf_keras.optimizers.SGD(schedule)._current_learning_rate
+    schedule = keras2.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
+    rate = keras2.optimizers.SGD(schedule)._current_learning_rate
     assert isinstance(rate, tf.Variable)
 
 
 def methods_that_compile_calls(legacy, new, x):
-    assert _arguments(tf_keras.Model._get_optimizer) == ["self", "optimizer"]
+    assert _arguments(keras2.Model._get_optimizer) == ["self", "optimizer"]
     owner = importlib.import_module(_MODEL_V1).Model
     assert _arguments(owner._set_optimizer) == ["self", "optimizer"]
 
 
 def functions_that_save(legacy, new, x):
-    from tf_keras.src.saving import saving_lib
-    from tf_keras.src.saving.legacy import hdf5_format, saving_utils
-    from tf_keras.src.saving.legacy.saved_model import load
-
+    saving_lib, hdf5_format, saving_utils, load = map(_private, PRIVATE_MODULES)
     assert saving_lib._is_keras_trackable(new)
     assert not saving_lib._is_keras_trackable(legacy)
     assert _arguments(hdf5_format.save_optimizer_weights_to_hdf5_group) == [
@@ -148,25 +160,25 @@ def functions_that_save(legacy, new, x):
     assert _arguments(hdf5_format.load_model_from_hdf5)[0] == "filepath"
     assert _arguments(saving_utils.model_metadata)[0] == "model"
     assert _arguments(load.load)[0] == "path"
-    assert callable(tf_keras.__internal__.optimizers.convert_to_legacy_optimizer)
+    assert callable(keras2.__internal__.optimizers.convert_to_legacy_optimizer)
 
 
 def sessions_know_variables(legacy, new, x):
-    backend = importlib.import_module(tf_keras.backend.get_value.__module__)
+    backend = importlib.import_module(keras2.backend.get_value.__module__)
     assert _arguments(backend.track_variable) == ["v"]
 
 
 def layers_within_layers(legacy, new, x):
-    inside = tf_keras.Sequential([tf_keras.layers.Dense(1)])
-    outer = tf_keras.Sequential([tf_keras.layers.InputLayer((2,)), inside])
+    inside = keras2.Sequential([keras2.layers.Dense(1)])
+    outer = keras2.Sequential([keras2.layers.InputLayer((2,)), inside])
     assert inside.layers[-1] in list(outer._flatten_layers())
 
 
 def variables_that_a_layer_made(legacy, new, x):
-    layer = tf_keras.layers.BatchNormalization()
+    layer = keras2.layers.BatchNormalization()
     layer.build((None, 2))
     assert len(layer._trainable_weights) == len(layer._non_trainable_weights) == 2
-    model = tf_keras.Sequential([tf_keras.layers.InputLayer((2,)), layer])
+    model = keras2.Sequential([keras2.layers.InputLayer((2,)), layer])
     assert layer in model._layer_checkpoint_dependencies.values()
 
 
@@ -179,9 +191,9 @@ def slots_of_the_table(legacy, new, x):
         "AdamW": {"amsgrad": True},
     }
     for name, facts in table.OPTIMIZERS.items():
-        if not hasattr(tf_keras.optimizers, name):
+        if not hasattr(keras2.optimizers, name):
             continue  # only in Keras 3
-        made = getattr(tf_keras.optimizers, name)(**options.get(name, {}))
+        made = getattr(keras2.optimizers, name)(**options.get(name, {}))
         made.build([tf.Variable([[1.0, 1.0]])])
         for attribute in facts.slots.values():
             assert any(hasattr(made, a) for a in attribute.split("|")), (
@@ -216,16 +228,16 @@ NAMES = {
     "_build_learning_rate": (_INSTALLED, replaced_methods),
     "_compute_current_learning_rate": (_INSTALLED, replaced_methods),
     "_update_step": (_INSTALLED, replaced_methods),
-    "_create_slots": (_INSTALLED, methods_that_build),
-    "_create_hypers": (_INSTALLED, methods_that_build),
+    "_create_slots": (_GIVEN_TO_ALL, methods_that_build),
+    "_create_hypers": (_GIVEN_TO_ALL, methods_that_build),
     "_iterations": ("tf_lso/checkpoints/layouts.py", step_counter),
     "_get_optimizer": (_COMPILING, methods_that_compile_calls),
     "_set_optimizer": (_COMPILING, methods_that_compile_calls),
     "_is_keras_trackable": (_LOADING, functions_that_save),
-    "tf_keras.src.saving.saving_lib": (_LOADING, functions_that_save),
-    "tf_keras.src.saving.legacy.hdf5_format": (_LOADING, functions_that_save),
-    "tf_keras.src.saving.legacy.saving_utils": (_LOADING, functions_that_save),
-    "tf_keras.src.saving.legacy.saved_model.load": (_LOADING, functions_that_save),
+    "saving.saving_lib": (_LOADING, functions_that_save),
+    "saving.legacy.hdf5_format": (_LOADING, functions_that_save),
+    "saving.legacy.saving_utils": (_LOADING, functions_that_save),
+    "saving.legacy.saved_model.load": (_LOADING, functions_that_save),
     "_flatten_layers": (_WRAPPING, layers_within_layers),
     "_trainable_weights": (_MODELS, variables_that_a_layer_made),
     "_non_trainable_weights": (_MODELS, variables_that_a_layer_made),
@@ -233,7 +245,7 @@ NAMES = {
     **{
         attribute: (_TABLE, slots_of_the_table)
         for name, facts in table.OPTIMIZERS.items()
-        if hasattr(tf_keras.optimizers, name)
+        if hasattr(keras2.optimizers, name)
         for attributes in facts.slots.values()
         for attribute in attributes.split("|")[-1:]
         if attribute.startswith("_")
@@ -264,12 +276,12 @@ SHARED = {
         [_RESTORED, "tf_lso/checkpoints/layouts.py"],
         f"{_CHECKPOINTS} A name in checkpoints.",
     ),
-    "_create_all_weights": ([_RESTORED, _INSTALLED], f"{_CHECKPOINTS} {_GIVEN}"),
+    "_create_all_weights": ([_RESTORED, _GIVEN_TO_ALL], f"{_CHECKPOINTS} {_GIVEN}"),
     "_decayed_lr": ([_INSTALLED], _GIVEN),
     "_aggregate_gradients": ([_OVERRIDES], "A user's optimizer may override it."),
     "_compute_gradients": ([_OVERRIDES], "A user's wrapper may override it."),
     "_create_or_restore_slot_variable": (
-        ["tf_lso/optimizers/faces/tf_keras_files.py"],
+        ["tf_lso/optimizers/faces/keras2_files.py"],
         "TensorFlow calls it on each object below which a checkpoint has slots.",
     ),
     "_set_optimizer": (
@@ -279,48 +291,48 @@ SHARED = {
 }
 
 
-def _is_about_tf_keras(path):
+def _is_about_keras2(path):
     others = (
-        "tf_lso/names/",  # the words of programs, whatever tf_keras has today
-        "tf_lso/installation/attributes.py",  # Keras 3
+        "tf_lso/names/",  # the words of programs, whatever Keras 2 has today
+        "tf_lso/installation/attributes_keras3.py",
         "tf_lso/policies/graph_rewrite.py",  # TensorFlow's own optimizers
     )
     return "keras3" not in path and not path.startswith(others)
 
 
 @pytest.mark.parametrize("name", [*NAMES, *BEHAVIOR])
-def test_tf_keras_has_it(name, legacy, new, x):
+def test_keras2_has_it(name, legacy, new, x):
     path, check = {**NAMES, **BEHAVIOR}[name]
     try:
         check(legacy, new, x)
     except Exception as error:
         raise AssertionError(
-            f"tf_keras {tf_keras.__version__} has moved {name}, which {path} uses"
+            f"{KERAS2_PACKAGE} {kerases.version(KERAS2_PACKAGE)} has moved {name}, "
+            f"which {path} uses"
         ) from error
 
 
 @pytest.fixture(scope="module")
 def found():
-    from tf_keras.src.saving import saving_lib
-
-    model = tf_keras.Sequential([tf_keras.layers.InputLayer((2,))])
-    model.add(tf_keras.layers.Dense(1))
+    saving_lib = _private(PRIVATE_MODULES[0])
+    model = keras2.Sequential([keras2.layers.InputLayer((2,))])
+    model.add(keras2.layers.Dense(1))
     made = [
-        getattr(tf_keras.optimizers, name)()
+        getattr(keras2.optimizers, name)()
         for name in table.OPTIMIZERS
-        if hasattr(tf_keras.optimizers, name)
+        if hasattr(keras2.optimizers, name)
     ]
     made += [
-        tf_keras.optimizers.SGD(momentum=0.9, use_ema=True),
-        tf_keras.optimizers.RMSprop(momentum=0.9, centered=True),
-        tf_keras.optimizers.Adam(amsgrad=True),
+        keras2.optimizers.SGD(momentum=0.9, use_ema=True),
+        keras2.optimizers.RMSprop(momentum=0.9, centered=True),
+        keras2.optimizers.Adam(amsgrad=True),
     ]
     for optimizer in made:
         optimizer.build(model.trainable_variables)
-    legacy = [tf_keras.optimizers.legacy.SGD(), tf_keras.optimizers.legacy.Nadam()]
+    legacy = [keras2.optimizers.legacy.SGD(), keras2.optimizers.legacy.Nadam()]
     places = [saving_lib, importlib.import_module(_MODEL_V1).Model]
     objects = [*made, *legacy, *places, model, *model.layers]
-    return private_names.touched("tf_keras", objects, _is_about_tf_keras)
+    return private_names.touched(PRIVATE_MODULES, objects, _is_about_keras2)
 
 
 def test_each_name_is_touched_in_one_file(found):

@@ -1,7 +1,7 @@
-"""Make tf_keras save and load all state of wrapped optimizers with whole models.
+"""Make Keras 2 save and load all state of wrapped optimizers with whole models.
 
 Without these patches .h5 files, SavedModels, and .keras files with legacy optimizers lack
-some state. Each patch takes (keras, ledger) and handles one format. Files that tf_keras
+some state. Each patch takes (keras, ledger) and handles one format. Files that Keras 2
 wrote without them load as before.
 """
 
@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import log
+from tf_lso import kerases, log
 from tf_lso.keras_patches import loading_models
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
@@ -20,6 +20,10 @@ from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.configs import wrappers as configs
 
 _GROUP = "tf_lso_loss_scale"  # in .h5 files
+
+
+def _private(keras, path):
+    return kerases.private(kerases.package_of(keras), path)
 
 
 def _is_ours(optimizer):
@@ -30,8 +34,7 @@ def patch_keras_files(keras, ledger):
     """Make .keras and .weights.h5 files hold wrapped legacy optimizers."""
     # This is for .keras and .weights.h5 files, and for deepcopy and pickle of models. They
     # save only objects that this function knows. It does not know legacy optimizers.
-    from tf_keras.src.saving import saving_lib
-
+    saving_lib = _private(keras, "saving.saving_lib")
     original = saving_lib._is_keras_trackable
 
     def is_keras_trackable(obj):
@@ -41,7 +44,7 @@ def patch_keras_files(keras, ledger):
 
 
 def build_optimizer(model):
-    """Build the optimizer of a loaded model; tf_keras does not build legacy ones."""
+    """Build the optimizer of a loaded model; Keras 2 does not build legacy ones."""
     optimizer = getattr(model, "optimizer", None)
     if _is_ours(optimizer) and model.built and not optimizer._built_variables():
         optimizer.build(model.trainable_variables)
@@ -49,8 +52,7 @@ def build_optimizer(model):
 
 def patch_h5(keras, ledger):
     """Make .h5 files hold the loss scale and its count."""
-    from tf_keras.src.saving.legacy import hdf5_format
-
+    hdf5_format = _private(keras, "saving.legacy.hdf5_format")
     save = hdf5_format.save_optimizer_weights_to_hdf5_group
 
     def save_optimizer_weights_to_hdf5_group(hdf5_group, optimizer):
@@ -85,7 +87,7 @@ def _load_own(file, optimizer, name):
         variables_lib.assign_all(own, arrays)
     else:
         log.logger().warning(
-            "%s has no loss scale for the optimizer (tf_keras does not save it, and "
+            "%s has no loss scale for the optimizer (Keras 2 does not save it, and "
             "tf_lso does while it is installed). It starts at %s.",
             name,
             optimizer.initial_scale,
@@ -94,10 +96,9 @@ def _load_own(file, optimizer, name):
 
 def patch_metadata(keras, ledger):
     """Make .h5 files and SavedModels say that an optimizer is experimental."""
-    # The class name does not say it. It is the name of the stable class, so that tf_keras
+    # The class name does not say it. It is the name of the stable class, so that Keras 2
     # without tf_lso can read the files too.
-    from tf_keras.src.saving.legacy import saving_utils
-
+    saving_utils = _private(keras, "saving.legacy.saving_utils")
     original = saving_utils.model_metadata
 
     def model_metadata(model, *args, **kwargs):
@@ -112,8 +113,7 @@ def patch_metadata(keras, ledger):
 
 def patch_saved_model(keras, ledger):
     """Make SavedModels restore the optimizer's slots, the loss scale and its count."""
-    from tf_keras.src.saving.legacy.saved_model import load as loader
-
+    loader = _private(keras, "saving.legacy.saved_model.load")
     original = loader.load
 
     def load(path, *args, **kwargs):
@@ -136,7 +136,7 @@ def patch_saved_model(keras, ledger):
 def patch_compile_in_graphs(keras, ledger):
     """Make `compile` in a graph of TensorFlow 1 accept a wrapped optimizer as it is.
 
-    tf_keras knows only its own first wrapper class there, and would wrap ours again.
+    Keras 2 knows only its own first wrapper class there, and would wrap ours again.
     """
     module = importlib.import_module(f"{keras.Model.__module__}_v1")
     original = vars(module.Model)["_set_optimizer"]
@@ -151,7 +151,7 @@ def patch_compile_in_graphs(keras, ledger):
 
 
 def patch_conversion(keras, ledger):
-    """Make tf_keras convert wrapped newer optimizers to wrapped legacy ones."""
+    """Make Keras 2 convert wrapped newer optimizers to wrapped legacy ones."""
     original = keras.__internal__.optimizers.convert_to_legacy_optimizer
 
     def convert_to_legacy_optimizer(optimizer):

@@ -1,0 +1,33 @@
+"""Leaves out the files that are about Keras 3 alone, where that is not."""
+
+import pathlib
+
+from tests.generation import HAS_KERAS3
+
+HERE = pathlib.Path(__file__).parent
+
+ONLY_KERAS3 = (
+    "tests/checkpoints/test_convert.py",
+    "tests/optimizers/test_fit_keras3.py",
+    "tests/optimizers/test_float8.py",
+    "tests/optimizers/test_h5.py",
+    "tests/optimizers/test_multi_optimizer.py",
+    "tests/optimizers/test_scheduled.py",
+    "tests/optimizers/test_state_tree.py",
+    "tests/test_keras3_private.py",
+    "tf_lso/checkpoints/blueprint.py",
+    "tf_lso/checkpoints/converting.py",
+    "tf_lso/installation/attributes_keras3.py",
+    "tf_lso/installation/callbacks.py",
+    "tf_lso/installation/namespaces.py",
+    "tf_lso/optimizers/faces/keras3.py",
+    "tf_lso/optimizers/faces/keras3_views.py",
+    "tf_lso/optimizers/surface/scheduled.py",
+    "tf_lso/policies/keras3.py",
+)
+
+
+def pytest_ignore_collect(collection_path):
+    """Read no file that needs Keras 3 where it is not."""
+    path = collection_path.relative_to(HERE).as_posix()
+    return True if path in ONLY_KERAS3 and not HAS_KERAS3 else None

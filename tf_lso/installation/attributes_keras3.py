@@ -1,0 +1,206 @@
+"""Old attributes and arguments for Keras 3's optimizers.
+
+Programs use them through a wrapper (`opt.inner_optimizer.lr`), or on an optimizer that
+they did not wrap (`if use_float16: opt = LossScaleOptimizer(opt)`).
+"""
+
+import keras
+import tensorflow as tf
+
+# Private: `import tensorflow.keras.backend` copies the public module from this one.
+from keras.src.legacy import backend as legacy_backend
+
+from tf_lso.installation import attributes
+from tf_lso.optimizers import variables as variables_lib
+from tf_lso.optimizers.faces import keras3_private
+from tf_lso.optimizers.surface import scheduled
+from tf_lso.scaling import as_tensor
+
+_OWNER = keras.optimizers.Optimizer
+
+
+def _learning_rate(self):
+    """The learning rate as a TensorFlow variable, as in TensorFlow 2.0-2.10."""
+    return variables_lib.raw(self.learning_rate)
+
+
+def _set_learning_rate(self, value):
+    self.learning_rate = value
+
+
+def _decayed_lr(self, var_dtype):
+    """The learning rate of the next step, a tensor."""
+    return tf.cast(
+        attributes.decayed(self, tf.convert_to_tensor(self.learning_rate)), var_dtype
+    )
+
+
+def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
+    """Compute gradients of the loss and apply them, as TensorFlow 2.0-2.15 did."""
+    del name
+    if not callable(loss) and tape is None:
+        raise ValueError(
+            "`tape` is required when a tensor is passed as the loss: pass the "
+            f"tf.GradientTape that recorded it, or a callable. Got loss={loss!r}."
+        )
+    tape = tf.GradientTape() if tape is None else tape
+    if callable(loss):
+        with tape:
+            if not callable(var_list):
+                tape.watch([variables_lib.raw(v) for v in tf.nest.flatten(var_list)])
+            loss = loss()
+    variables = tf.nest.flatten(var_list() if callable(var_list) else var_list)
+    grads = tape.gradient(loss, [variables_lib.raw(v) for v in variables], grad_loss)
+    return self.apply_gradients(zip(grads, variables))
+
+
+# Name -> attribute that the class gets if it has none of that name.
+ATTRIBUTES = {
+    "lr": property(_learning_rate, _set_learning_rate),
+    "_decayed_lr": _decayed_lr,
+    "minimize": minimize,
+    **attributes.ATTRIBUTES,
+}
+
+
+def apply(ledger):
+    """Give Keras 3's optimizers the old attributes and arguments."""
+    attributes.give(ledger, _OWNER, ATTRIBUTES, _REPLACED)
+    ledger.set_attribute(_OWNER, "learning_rate", _as_schedule(_OWNER.learning_rate))
+    for module in (tf.keras.backend, legacy_backend):
+        if hasattr(module, "set_value"):
+            ledger.set_attribute(module, "set_value", _set_value)
+            ledger.replace(module, "get_value", _get_value(module.get_value))
+    # The class that all variables have in common. An instance would start TensorFlow.
+    of_keras = [c for c in keras.Variable.__mro__ if c.__module__.startswith("keras.")]
+    variable = of_keras[-1]
+    for name, number in (("__int__", int), ("__float__", float)):
+        if not hasattr(keras.Variable, name):  # in Keras 3.0
+            ledger.set_attribute(variable, name, _as_number(number))
+
+
+def _as_schedule(keras_learning_rate):
+    """Return a property whose rate also serves as its schedule, if there is one."""
+
+    def learning_rate(self):
+        rate = keras_learning_rate.fget(self)
+        return scheduled.of(keras3_private.learning_rate(self), rate)
+
+    return property(
+        learning_rate, keras_learning_rate.fset, doc=keras_learning_rate.__doc__
+    )
+
+
+def _as_number(number):
+    return lambda self: number(self.value)
+
+
+def _get_value(keras_get_value):
+    """Return a `get_value` that also reads loss scales, which Keras would refuse."""
+
+    def get_value(x):
+        if isinstance(x, as_tensor.AsTensor):
+            return x.numpy()
+        return keras_get_value(x)
+
+    return get_value
+
+
+# --- Methods of Keras 3's optimizers that are replaced. Some are private, since Keras has
+# no public access between the learning rate and the update.
+# tests/installation/test_attributes.py fails when they move.
+
+
+# Arguments of TensorFlow 2.9-2.15 that do not change the updates.
+_WITHOUT_EFFECT = ("jit_compile", "is_legacy_optimizer")
+
+
+def _init(keras_init):
+    """Return an `__init__` that takes `lr` and `decay`, as in TensorFlow 2.0-2.10."""
+
+    def __init__(self, *args, **kwargs):
+        decay = kwargs.pop("decay", None)
+        for name in _WITHOUT_EFFECT:
+            kwargs.pop(name, None)
+        if "lr" in kwargs:
+            args, kwargs["learning_rate"] = args[1:], kwargs.pop("lr")
+        if decay and not hasattr(_OWNER, "_backend_update_step"):  # Keras 3.0
+            rate, args = (args or [kwargs.get("learning_rate")])[0], args[1:]
+            schedules = keras.optimizers.schedules
+            kwargs["learning_rate"] = schedules.InverseTimeDecay(rate, 1, decay)
+        keras_init(self, *args, **kwargs)
+        if decay:
+            self.decay = decay
+
+    return __init__
+
+
+def _apply_gradients(keras_apply_gradients):
+    """Return an `apply_gradients` that takes all arguments it had before Keras 3.
+
+    Users' optimizers that override the method pass them on.
+    """
+
+    def apply_gradients(
+        self,
+        grads_and_vars,
+        name=None,
+        experimental_aggregate_gradients=True,
+        skip_gradients_aggregation=False,
+    ):
+        del name
+        if experimental_aggregate_gradients and not skip_gradients_aggregation:
+            return keras_apply_gradients(self, grads_and_vars)
+        keras3_private.sum_gradients_only_once(self)
+        with keras3_private.already_summed():
+            return keras_apply_gradients(self, grads_and_vars)
+
+    return apply_gradients
+
+
+def _update_step(keras_update_step):
+    """Return an update whose learning rate is divided by `1 + decay * iterations`."""
+
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        return keras_update_step(
+            self,
+            grads,
+            trainable_variables,
+            attributes.decayed(self, scheduled.plain(learning_rate)),
+        )
+
+    return _backend_update_step
+
+
+def _current_learning_rate(keras_current):
+    """Return a method that calls schedules with a float32 step, as in 2.0-2.10.
+
+    Users' schedules take roots of the step, and TensorFlow's roots need floats.
+    """
+
+    def _get_current_learning_rate(self):
+        rate = self._learning_rate
+        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+            # As in Keras 3: with gradient accumulation this counts micro-steps.
+            steps = keras3_private.iteration_variable(self)
+            return rate(tf.cast(variables_lib.raw(steps), tf.float32))
+        return keras_current(self)
+
+    return _get_current_learning_rate
+
+
+_REPLACED = {
+    "__init__": _init,
+    "apply_gradients": _apply_gradients,
+    "_backend_update_step": _update_step,
+    "_get_current_learning_rate": _current_learning_rate,
+    "get_config": attributes.config_with_decay,
+}
+
+
+def _set_value(x, value):
+    """Set a variable of TensorFlow or Keras to an array, a number or a tensor.
+
+    Keras 3's own function fails for its variables, such as `optimizer.learning_rate`.
+    """
+    x.assign(tf.cast(tf.convert_to_tensor(value), variables_lib.raw(x).dtype))

@@ -1,0 +1,127 @@
+"""The Kerases that a program may have, and where each keeps its names.
+
+| TensorFlow | the package `keras` | the package `tf_keras` |
+|---|---|---|
+| 2.12-2.14 | Keras 2 | - |
+| 2.15 | Keras 2 | Keras 2 |
+| 2.16-2.21 | Keras 3 | Keras 2 |
+
+A package is named by a str, and this is the one place that knows its generation.
+`environment` has the versions.
+"""
+
+import importlib
+import importlib.util
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tf_lso import environment
+
+PACKAGES = ("keras", "tf_keras")
+
+# Package of Keras 2 -> the module that `tf.keras` was. The other names of `keras` differ:
+# those of 2.12 are private ones.
+_PUBLIC = {"keras": "keras.api._v2.keras", "tf_keras": "tf_keras"}
+
+# Private modules that programs imported, and that stand among the public names in 2.12.
+_PRIVATE_IN_2_12 = tuple(
+    f"keras.mixed_precision.{module}"
+    for module in ("device_compatibility_check", "loss_scale_optimizer", "policy")
+)
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def version(package: str) -> str:
+    """Return the version of a package, which is imported."""
+    return str(importlib.import_module(package).__version__)
+
+
+def is_keras2(package: str) -> bool:
+    """Whether a package is Keras 2."""
+    return version(package).startswith("2.")
+
+
+def has_keras3() -> bool:
+    """Whether this TensorFlow has Keras 3."""
+    return not is_keras2("keras")
+
+
+def imported() -> list[str]:
+    """Return the packages that the program has imported."""
+    return [package for package in PACKAGES if package in sys.modules]
+
+
+def imported_keras2() -> list[str]:
+    """Return the packages of Keras 2 that the program has imported."""
+    return [package for package in imported() if is_keras2(package)]
+
+
+def public(package: str) -> types.ModuleType:
+    """Return the module with the public names of a package."""
+    name = _PUBLIC[package] if is_keras2(package) else package
+    return importlib.import_module(name)
+
+
+def private(package: str, path: str) -> types.ModuleType:
+    """Return a private module of a package of Keras 2.
+
+    Args:
+      package: the package.
+      path: str, the module's dotted path below `keras.src`, or below `keras` in 2.12.
+    """
+    has_src = importlib.util.find_spec(f"{package}.src") is not None
+    return importlib.import_module(
+        f"{package}.src.{path}" if has_src else f"{package}.{path}"
+    )
+
+
+def is_own_private(name: str) -> bool:
+    """Whether a module, by its name, is one of Keras 2 that Keras 2 itself uses."""
+    package = name.split(".")[0]
+    if package not in imported() or not is_keras2(package):
+        return False
+    if importlib.util.find_spec(f"{package}.src") is not None:
+        return name.startswith(f"{package}.src.")
+    return name in _PRIVATE_IN_2_12
+
+
+def package_of(value: Any) -> str:
+    """Return the package that a module, a class or a function is of, or another one."""
+    name: str = getattr(value, "__module__", None) or value.__name__
+    return name.split(".")[0]
+
+
+def is_of_one(value: Any) -> bool:
+    """Whether a class or a function is a Keras's own."""
+    return package_of(value) in PACKAGES
+
+
+def of_tensorflow() -> str:
+    """Return the package that `tf.keras` is, which TF_USE_LEGACY_KERAS decides.
+
+    Raises:
+      ImportError: if it should be tf_keras, but tf_keras is not installed.
+    """
+    environment.require_legacy_keras()
+    import tensorflow as tf
+
+    return package_of(tf.keras.Model)
+
+
+def registered(package: str, name: str | None = None) -> Callable[[_Class], _Class]:
+    """Return a decorator that makes Keras 3, where it is, find a class in files.
+
+    Args:
+      package: the part of the name in files before `>`.
+      name: the part after it, or None for the class's own.
+    """
+
+    def register(cls: _Class) -> _Class:
+        if has_keras3():
+            public("keras").saving.register_keras_serializable(package, name)(cls)
+        return cls
+
+    return register
