@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from tests.families import FAMILIES
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
 # Each family trains twice in the same processes, the second time while all that tells of
@@ -69,5 +70,5 @@ def test_training_is_bit_for_bit_the_same():
     results = run_workers([sys.executable, "-c", PROGRAM], 2, HANGS_AFTER)
     assert_succeeded(results)
     for result in results:
-        for family in ("keras3", "legacy", "new"):
+        for family in FAMILIES:
             assert f"{family} True" in result.output
