@@ -16,7 +16,7 @@ from tf_lso import pages
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "compat_docs" / "troubleshooting.md"
-QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 _MARKS = re.compile(r"^( *)#! trouble\n(.*?)^ *#! after\n", re.MULTILINE | re.DOTALL)
 
 

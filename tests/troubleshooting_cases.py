@@ -404,6 +404,35 @@ grads = tape.gradient(tf.constant(loss), variables)
 opt.apply_gradients(zip(grads, variables))
 """
     ),
+    "`Gradients must be tensors, tf.IndexedSlices or None`": Case(
+        """
+opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5), initial_scale=8)
+opt.get_scaled_loss(tf.constant(1.0))
+scaled = {"v": [tf.constant(8.0)]}
+#! trouble
+grads = opt.get_unscaled_gradients([scaled["v"]])
+#! after
+assert float(grads[0]) == 1
+"""
+    ),
+    "`'loss' must be a tensor or a callable that returns one`": Case(
+        """
+opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5), initial_scale=8)
+loss = 2.0
+#! trouble
+#! after
+assert float(opt.get_scaled_loss(loss)) == 16
+"""
+    ),
+    "`` `tape` is required when a tensor is passed as the loss``": Case(
+        """
+opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
+#! trouble
+opt.minimize(loss_of(variables), variables)
+#! after
+assert float(variables[0]) == 0
+"""
+    ),
     "`Unknown variables: …`": Case(
         _SGD
         + """
@@ -426,6 +455,15 @@ step()  # gradients of 4 and 2
 assert abs(float(opt.get_slot(variables[0], "m")) - (0.5 * 0.4 + 0.5 * 2)) < 1e-5
 """,
         stays=True,
+    ),
+    "`last_overflow can be read in eager code only`": Case(
+        """
+opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
+step = tf.function(lambda: legacy_step(opt, variables[0]))
+#! trouble
+tf.function(lambda: opt.last_overflow)()
+#! after
+"""
     ),
     # --- The loss scale and NaN.
     "`The gradients were not finite although the loss scale is at its minimum`": Case(
@@ -499,6 +537,24 @@ policy = "mixed_float16"
 experimental.set_policy(policy)
 """,
         alone=True,
+    ),
+    "`Policies ending in '_with_float32_vars' were removed in TensorFlow 2.1`": Case(
+        """
+from tf_lso.keras.mixed_precision import experimental
+#! trouble
+policy = "float16_with_float32_vars"
+#! after
+experimental.Policy(policy)
+"""
+    ),
+    "`because the mixed precision graph rewrite is on`": Case(
+        """
+from tf_lso.keras.mixed_precision import experimental
+tf_lso.train.experimental.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD())
+#! trouble
+#! after
+experimental.set_policy("mixed_float16")
+"""
     ),
     # --- Several replicas and workers.
     "`Loss scaling is not supported with the tf.distribute.Strategy: …`": Case("""
@@ -637,6 +693,36 @@ mapping = None
 model = new_model(names=("b", "a"))
 tf_lso.checkpoints.restore("model.h5", model=model, mapping=mapping)
 """),
+    "`'weights' has … arrays, but …`": Case(
+        """
+first = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
+legacy_step(first, variables[0])
+#! trouble
+opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+opt.build(variables)
+#! after
+opt.set_weights(first.get_weights())
+"""
+    ),
+    "`the optimizer in the file is of the class …`": Case(
+        """
+old_model().save("model.h5")
+#! trouble
+opt = tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1))
+#! after
+tf_lso.checkpoints.restore("model.h5", model=new_model(), optimizer=opt, partial=True)
+"""
+    ),
+    "`has several models or optimizers that fit`": Case(
+        """
+one, two = old_model(), old_model()
+path = tf.train.Checkpoint(generator=one, critic=two).save("ckpt")
+#! trouble
+names = None
+#! after
+tf_lso.checkpoints.restore(path, model=new_model(), names=names)
+"""
+    ),
     "`holds values, and does not say what the model is`": Case("""
 from tf_lso import cli
 old_checkpoint("ckpt")
@@ -666,6 +752,24 @@ model.save("model.h5")
 tf_lso.install()
 model = tf_keras.models.load_model("model.h5")
 """),
+    "`The state of the optimizer in the file does not fit …`": Case(
+        """
+def compiled():
+    model = new_model()
+    model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1)), "mse")
+    return model
+
+old = compiled()
+old.fit(tf.ones((4, 2)), tf.ones((4, 2)), verbose=0)
+old.save_weights("model.weights.h5")
+model = compiled()
+#! trouble
+model.layers[0].trainable = False
+model.optimizer.build(model.trainable_variables)
+model.load_weights("model.weights.h5")
+#! after
+"""
+    ),
     # --- Wrapping and arguments.
     "`'dynamic' must be a bool`": Case("""
 sgd = tf.keras.optimizers.SGD(0.1)
@@ -674,6 +778,23 @@ opt = tf_lso.LossScaleOptimizer(sgd, 128)
 #! after
 assert float(opt.loss_scale) == 128
 """),
+    "`LossScaleOptimizer does not support '…', but got …`": Case(
+        """
+#! trouble
+opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), clipnorm=1.0)
+#! after
+legacy_step(opt, variables[0])
+"""
+    ),
+    "`Could not interpret loss scale identifier`": Case(
+        """
+from tf_lso.keras.mixed_precision import experimental
+#! trouble
+loss_scale = "auto"
+#! after
+experimental.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), loss_scale)
+"""
+    ),
     "`'optimizer' must not be a LossScaleOptimizer, since the loss would be scaled "
     "twice`": Case("""
 wrapped = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
@@ -718,6 +839,14 @@ legacy_step(opt, variables[0])
 legacy_step(opt, variables[0])
 """
     ),
+    "`stateless_apply is not supported with the TensorFlow backend`": Case(
+        """
+opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
+#! trouble
+opt.stateless_apply([], [tf.constant(1.0)], variables)
+#! after
+"""
+    ),
     # --- Commands and reports.
     "`LibCST is missing`": Case(
         """
@@ -753,6 +882,17 @@ model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
 model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse")
 tf_lso.debugging.explain(model, tf.ones((4, 2)), tf.ones((4, 1)))
 """),
+    "`is not built, so it has no weights to explain`": Case(
+        """
+keras.config.set_dtype_policy("mixed_float16")
+x, y = tf.ones((4, 2)), tf.ones((4, 1))
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse")
+#! trouble
+#! after
+tf_lso.debugging.explain(model, x, y)
+"""
+    ),
     "`needs an optimizer that scales the loss`": Case("""
 #! trouble
 opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
@@ -762,4 +902,15 @@ model.compile(opt, "mse")
 monitor = tf_lso.callbacks.LossScaleMonitor()
 model.fit(tf.ones((4, 2)), tf.ones((4, 1)), verbose=0, callbacks=[monitor])
 """),
+    "`was not there when the training began`": Case(
+        """
+x, y = tf.ones((4, 2)), tf.ones((4, 1))
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse")
+monitor = tf_lso.callbacks.LossScaleMonitor()
+#! trouble
+monitor.on_epoch_end(0, {})
+#! after
+"""
+    ),
 }
