@@ -11,7 +11,8 @@ import shutil
 
 import pytest
 
-from tests.old_programs.test_programs import KERAS_IS_2, run
+from tests.migrate.programs import KERAS_IS_2
+from tests.old_programs.test_programs import run
 
 HERE = pathlib.Path(__file__).parent / "goes_on"
 EXPECTED = json.loads((HERE / "expected.json").read_text())
