@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.debugging import planted
-from tests.families import FAMILIES, keras, keras2, needs_keras3
+from tests.families import FAMILIES, GENERATIONS, KERASES, keras, keras2, needs_keras3
 from tf_lso import debugging
 from tf_lso.keras.mixed_precision import experimental
 
@@ -15,7 +15,7 @@ HALF, X, Y = planted.HALF, planted.X, planted.Y
 
 @pytest.fixture(params=GENERATIONS)
 def module(request):
-    return {"keras": keras, "tf_keras": keras2}[request.param]
+    return KERASES[request.param]
 
 
 def healthy(module):
