@@ -24,6 +24,8 @@ importlib.import_module(KERAS2_PACKAGE)
 keras2 = kerases.public(KERAS2_PACKAGE)
 keras = kerases.public("keras")
 
+OLD_KERAS3 = kerases.version("keras").startswith("3.0.")
+
 FAMILIES = {
     **({"keras3": keras.optimizers} if HAS_KERAS3 else {}),
     "legacy": keras2.optimizers.legacy,

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, keras, keras2
+from tests.families import FAMILIES, keras, keras2, needs_keras3
 
 KERAS = {"keras3": keras, "legacy": keras2, "new": keras2}
 NAN = float("nan")
@@ -130,6 +130,7 @@ class TestEveryCallback:
             results.append([w.tobytes() for w in model.get_weights()])
         assert results[0] == results[1]
 
+    @needs_keras3
     def test_changes_nothing_with_two_replicas(self, callback, mirrored2):
         results = []
         for callbacks in ([], [getattr(tf_lso.callbacks, callback)()]):
@@ -185,6 +186,7 @@ class TestTerminateOnStuckScale:
         model.fit(data(*[NAN] * 3), verbose=0, callbacks=[callback])
         assert int(model.optimizer.skipped_steps) == 4
 
+    @needs_keras3
     def test_reads_the_optimizer_only_where_it_must(self, monkeypatch):
         model, reads = model_of("keras3"), []
         scale = model.optimizer.loss_scale_state

@@ -210,6 +210,11 @@ class TestThePairOfVersions:
         with pytest.raises(ImportError, match=r"found 1\.2\.3"):
             environment.require_tensorflow()
 
+    def test_a_keras_that_is_broken_is_named(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "keras", None)
+        with pytest.raises(ImportError, match=r"needs Keras.*force-reinstall"):
+            environment.require_tensorflow()
+
     def test_that_is_of_nobody_changes_nothing(self):
         lines = run("""
             import sys

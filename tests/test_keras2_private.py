@@ -284,6 +284,10 @@ SHARED = {
         ["tf_lso/optimizers/faces/keras2_files.py"],
         "TensorFlow calls it on each object below which a checkpoint has slots.",
     ),
+    "_variables": (
+        ["tf_lso/optimizers/faces/keras2_files.py"],
+        "A name in checkpoints.",
+    ),
     "_set_optimizer": (
         [_LOADING],
         "In graphs of TensorFlow 1 both what compiles and what loads changes it.",

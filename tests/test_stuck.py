@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, needs_keras3
 from tests.test_callbacks import scalars
 
 NAN, INF = float("nan"), float("inf")
@@ -72,6 +72,7 @@ class TestSummary:
             tf_lso.summary.loss_scale(optimizer)
         assert scalars(tmp_path)["loss_scale"] == {1: 8.0}
 
+    @needs_keras3
     def test_is_written_once_for_all_replicas(self, tmp_path, mirrored2):
         with mirrored2.scope():
             optimizer = optimizer_of("keras3", 8.0)

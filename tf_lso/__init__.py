@@ -2,7 +2,7 @@
 
 The loss-scaling API of tf.keras 2.0-2.15 (`get_scaled_loss`,
 `get_unscaled_gradients`, fixed and dynamic loss scales, hyperparameter delegation)
-around the optimizers of Keras 3 and tf_keras, correct under `tf.distribute`.
+around the optimizers of Keras 3 and Keras 2, correct under `tf.distribute`.
 
 Importing this package patches nothing and imports neither TensorFlow nor Keras: each
 name is loaded when it is first used. So `tf-lso check` needs no TensorFlow, and under

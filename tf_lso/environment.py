@@ -49,7 +49,29 @@ def require_tensorflow() -> None:
         raise ImportError(MISSING, name="tensorflow")
     import tensorflow as tf
 
-    check_pair(tf.__version__, "keras", _version_of_keras())
+    try:
+        import keras
+
+        version = str(keras.__version__)
+    except (AttributeError, ImportError) as error:
+        _tell_of_broken_keras(tf.__version__, error)
+        return
+    check_pair(tf.__version__, "keras", version)
+
+
+def _tell_of_broken_keras(tensorflow: str, error: Exception) -> None:
+    """Raise ImportError for a Keras that cannot be imported, and say why it may be so."""
+    try:
+        version = importlib.metadata.version("keras")
+    except importlib.metadata.PackageNotFoundError:
+        remedy = "Install TensorFlow anew, which brings it."
+    else:
+        check_pair(tensorflow, "keras", version)  # the usual reason
+        remedy = f'Install it anew, `pip install --force-reinstall "keras=={version}"`.'
+    require_legacy_keras()
+    raise ImportError(
+        f"tf_lso needs Keras, which cannot be imported: {error}. {remedy}", name="keras"
+    ) from error
 
 
 def require_keras2(package: str, version: str) -> None:
@@ -65,23 +87,6 @@ def require_keras2(package: str, version: str) -> None:
     import tensorflow as tf
 
     check_pair(tf.__version__, package, version)
-
-
-def _version_of_keras() -> str:
-    try:
-        import keras
-
-        return str(keras.__version__)
-    except (AttributeError, ImportError):
-        # Beside a TensorFlow that it does not fit, Keras may fail on import.
-        try:
-            return importlib.metadata.version("keras")
-        except importlib.metadata.PackageNotFoundError:
-            raise ImportError(
-                "tf_lso needs the Keras that TensorFlow brings, which is not installed. "
-                "Install TensorFlow anew.",
-                name="keras",
-            ) from None
 
 
 def check_pair(tensorflow: str, package: str, version: str) -> None:

@@ -1,6 +1,6 @@
 """Wrap the optimizers that need a loss scale: the model's layers tell which.
 
-Keras 3 and tf_keras wrap the optimizer of a model whose own policy is mixed_float16.
+Keras 3 and Keras 2 wrap the optimizer of a model whose own policy is mixed_float16.
 Neither looks at the layers' policies, nor knows the loss scale of an experimental one.
 """
 
@@ -21,7 +21,7 @@ def wrap(optimizer, model):
     models with several optimizers.
 
     Args:
-      optimizer: an optimizer of Keras 3 or tf_keras, also a LossScaleOptimizer.
+      optimizer: an optimizer of Keras 3 or Keras 2, also a LossScaleOptimizer.
       model: the model or layer whose variables the optimizer updates. The dtype in
         which it and its layers compute decides, and the loss scale of their
         experimental policies.
@@ -65,7 +65,7 @@ def loss_scale_of(model):
     """Return the loss scale that a model trains with.
 
     Args:
-      model: a model or layer of Keras 3 or tf_keras.
+      model: a model or layer of Keras 3 or Keras 2.
 
     Returns:
       None for none, `DEFAULT` for a dynamic one, or the `LossScale` of a policy.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tf_lso
-from tests.families import FAMILIES, keras, keras2, numpy
+from tests.families import FAMILIES, keras, keras2, needs_keras3, numpy
 from tests.programs_in_processes import run
 from tf_lso import checkpoints, wrapping
 
@@ -96,6 +96,7 @@ def test_state_that_is_not_in_the_file_is_told_of(module, written, caplog):
 
 
 @pytest.mark.parametrize("family", ["keras3", "new"])
+@needs_keras3
 def test_convert_wraps(family, written, tmp_path):
     path, iterations, scale, _ = written[family]
     dest = tmp_path / "new.keras"
@@ -109,6 +110,7 @@ def test_convert_wraps(family, written, tmp_path):
 
 
 @pytest.mark.parametrize("wrap", [True, False])
+@needs_keras3
 def test_restore_tells_of_an_optimizer_that_scales_nothing(
     wrap, written, caplog, monkeypatch
 ):

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.checkpoints import artifacts, networks
-from tests.families import GENERATIONS, KERASES, keras
+from tests.families import GENERATIONS, KERASES, keras, needs_keras3
 from tf_lso import checkpoints
 
 VERSIONS = ("TF2.1.4", "TF2.4.4", "TF2.15.1")
@@ -97,6 +97,7 @@ def test_a_model_goes_on(version, name, target):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@needs_keras3
 def test_whole_models_of_other_shapes(version):
     """In .h5 files weights are known by their order alone."""
     seen = 0
@@ -137,6 +138,7 @@ def test_the_names_have_to_exist():
         checkpoints.restore(path, model=model, names={"model": "net"})
 
 
+@needs_keras3
 def test_two_replicas_get_the_same(mirrored2):
     recorded = artifacts.cases("TF2.4.4-models")["net_opt"]
     path = artifacts.folder("TF2.4.4-models") / "net_opt" / recorded["prefix"]

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.checkpoints import artifacts
-from tests.families import keras
+from tests.families import keras, needs_keras3
 from tf_lso import checkpoints
 
 VERSION, CASE = "TF2.4.4", "stable-v2-Adam-dynamic"
@@ -145,6 +145,7 @@ def test_an_optimizer_that_is_none(path):
         checkpoints.restore(path, model=named(), optimizer="adam")
 
 
+@needs_keras3
 def test_a_wrapper_of_another_library(path):
     other = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam())
     with pytest.raises(

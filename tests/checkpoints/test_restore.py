@@ -9,7 +9,7 @@ import pytest
 
 import tf_lso
 from tests.checkpoints import artifacts, writers
-from tests.families import GENERATIONS, KERASES
+from tests.families import GENERATIONS, KERASES, needs_keras3
 from tests.turns import in_turns
 from tf_lso import checkpoints
 
@@ -149,6 +149,7 @@ def test_other_files_go_on(half, target, kind):
 
 
 @pytest.mark.parametrize("version", ["TF2.1.4", "TF2.4.4", "TF2.15.1"])
+@needs_keras3
 def test_the_layouts_have_names(version):
     names = {"TF2.1.4": "2.0-2.2", "TF2.4.4": "v2", "TF2.15.1": "new"}
     cases = [c for c in artifacts.cases(version) if c.endswith("Adam-dynamic")]
@@ -158,6 +159,7 @@ def test_the_layouts_have_names(version):
     assert report.layout == names[version]
 
 
+@needs_keras3
 def test_an_optimizer_alone_takes_a_checkpoint_with_a_scale():
     case = "stable-v2-Adam-dynamic"
     model, opt = made("TF2.4.4", case, "keras3")
@@ -170,6 +172,7 @@ def test_an_optimizer_alone_takes_a_checkpoint_with_a_scale():
     assert int(alone.iterations) == 5
 
 
+@needs_keras3
 def test_a_checkpoint_without_a_scale_leaves_the_scale_as_it_is():
     model, opt = made("TF2.4.4", "bare-v2-Adam", "keras3")
     wrapper = tf_lso.LossScaleOptimizer(opt, initial_scale=64.0)
@@ -192,6 +195,7 @@ def test_every_writer_that_differs_is_in_the_documentation():
 
 
 @pytest.mark.parametrize("difference", writers.DIFFERENCES, ids=lambda d: d.row)
+@needs_keras3
 def test_no_writer_is_excused_without_need(difference):
     """At least one case of each row fails without it."""
     target = difference.targets[0]

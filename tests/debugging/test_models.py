@@ -6,16 +6,16 @@ import tensorflow as tf
 
 import tf_lso
 from tests.debugging import planted
-from tests.families import FAMILIES, keras, keras2
+from tests.families import FAMILIES, GENERATIONS, KERASES, keras, keras2, needs_keras3
 from tf_lso import debugging
 from tf_lso.keras.mixed_precision import experimental
 
 HALF, X, Y = planted.HALF, planted.X, planted.Y
 
 
-@pytest.fixture(params=["keras", "tf_keras"])
+@pytest.fixture(params=GENERATIONS)
 def module(request):
-    return {"keras": keras, "tf_keras": keras2}[request.param]
+    return KERASES[request.param]
 
 
 def healthy(module):
@@ -59,7 +59,7 @@ class TestLoss:
             ]
         )
         model.compile(
-            FAMILIES["keras3" if module is keras else "new"].SGD(0.0), loss="mse"
+            FAMILIES["new" if module is keras2 else "keras3"].SGD(0.0), loss="mse"
         )
         expected = model.evaluate(X, Y, verbose=0)
         for loss in (None, "mse", module.losses.MeanSquaredError()):
@@ -147,6 +147,7 @@ class TestScale:
         )
         assert report.loss_scale == 64
 
+    @needs_keras3
     def test_of_the_optimizers_of_keras(self):
         optimizer = keras.optimizers.LossScaleOptimizer(
             keras.optimizers.SGD(), initial_scale=16.0
@@ -210,6 +211,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"2 replicas.*set_weights"):
             debugging.explain(model, X, Y, loss="mse")
 
+    @needs_keras3
     def test_a_model_of_keras_on_replicas_is_explained(self, mirrored2):
         with mirrored2.scope():
             model = healthy(keras)

@@ -5,12 +5,10 @@ import json
 import pytest
 
 from tests.debugging import planted
-from tests.families import keras, keras2
-
-KERASES = {"keras": keras, "tf_keras": keras2}
+from tests.families import GENERATIONS, KERASES
 
 
-@pytest.fixture(params=KERASES)
+@pytest.fixture(params=GENERATIONS)
 def module(request):
     return KERASES[request.param]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.debugging import planted
-from tests.families import keras
+from tests.families import keras, needs_keras3
 from tf_lso.debugging import statistics
 
 
@@ -64,6 +64,7 @@ def test_layers_are_in_the_order_of_the_pass_with_their_paths_and_calls():
     assert nested.first.path == "block/middle/bad"
 
 
+@needs_keras3
 def test_numbers_are_those_of_the_model_itself():
     report = report_of("healthy", loss_scale=64)
     hidden = 0.1 * planted.X.sum(axis=1)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.debugging import planted
-from tests.families import FAMILIES, keras, keras2, numpy, raw
+from tests.families import FAMILIES, keras, keras2, needs_keras3, numpy, raw
 from tf_lso import debugging
 
 X, Y = planted.batch(8, 3), planted.batch(8, 1)
@@ -87,6 +87,7 @@ def assert_same(before, after):
         np.testing.assert_array_equal(one, other)
 
 
+@needs_keras3
 class TestWhatIsRestored:
     def test_all_variables(self, family):
         keras.utils.set_random_seed(1)
@@ -203,16 +204,19 @@ def loop_step(model, module):
 @pytest.mark.parametrize(
     "mode, seed", [("fit", None), ("eager fit", 5), ("loop", None), ("loop", 5)]
 )
+@needs_keras3
 def test_training_with_explanations_is_bit_for_bit_the_same(family, mode, seed):
     assert_same(trained(family, False, seed, mode), trained(family, True, seed, mode))
 
 
+@needs_keras3
 def test_the_comparison_sees_another_random_state(family):
     one, other = trained(family, False, None, "loop"), trained(family, False, 6, "loop")
     with pytest.raises(AssertionError):
         assert_same(one, other)
 
 
+@needs_keras3
 class TestPrivate:
     """What is private of Keras, and would be noticed here if it moved."""
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import keras, keras2, raw
+from tests.families import keras, keras2, needs_keras3, raw
 
 BARE = {"keras3": keras.optimizers, "new": keras2.optimizers}
 
@@ -69,6 +69,7 @@ class TestAttributes:
             keras.optimizers.SGD().minimize(tf.constant(1.0), [])
 
     @pytest.mark.parametrize("wrapped", [False, True])
+    @needs_keras3
     def test_create_all_weights_builds(self, optimizers, wrapped):
         adam = optimizers.Adam()
         optimizer = tf_lso.LossScaleOptimizer(adam) if wrapped else adam
@@ -121,6 +122,7 @@ class TestApplyGradients:
 
 
 class TestCallbacks:
+    @needs_keras3
     def test_log_the_learning_rate_by_its_old_name_too(self):
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile(keras.optimizers.SGD(0.5), "mse")
@@ -137,6 +139,7 @@ class TestCallbacks:
 
 class TestNamespaces:
     @pytest.mark.parametrize("namespace", ["legacy", "experimental"])
+    @needs_keras3
     def test_have_the_optimizers_of_today(self, namespace):
         module = getattr(tf.keras.optimizers, namespace)
         assert module is getattr(keras.optimizers, namespace)
@@ -224,6 +227,7 @@ def test_a_schedule_gets_a_float_step(optimizers):
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
+@needs_keras3
 def test_a_schedule_counts_micro_steps_as_keras_does(wrapped):
     schedule = keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5)
     sgd = keras.optimizers.SGD(schedule, gradient_accumulation_steps=2)
@@ -262,6 +266,7 @@ def test_counters_are_numbers():
     assert float(sgd.learning_rate) == 0.5
 
 
+@needs_keras3
 def test_what_is_replaced_is_there():
     """Fails clearly where Keras or tf_keras has moved a method that is replaced."""
     from tf_lso.installation import attributes_keras2, attributes_keras3

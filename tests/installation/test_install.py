@@ -84,6 +84,8 @@ TRACES = """
     from tf_lso import policies
     from tf_lso.policies import graph_rewrite
     {touch}
+    # TensorFlow 2.12-2.15 has packages that are loaded when they are asked for.
+    spellings.import_packages(("tensorflow", "keras"))
     tf.keras.Model
     tf.compat.v1.mixed_precision.experimental.LossScale  # wrappers load when read
     tf.compat.v1.train.experimental.LossScale
@@ -133,7 +135,7 @@ def clean():
     assert not is_installed()
     yield
     tf_lso.install().uninstall()
-    keras.config.set_dtype_policy("float32")
+    tf.keras.mixed_precision.set_global_policy("float32")
 
 
 def is_installed():

@@ -17,6 +17,7 @@ from tests.families import (
     FAMILIES,
     GENERATIONS,
     KERASES,
+    OLD_KERAS3,
     PACKAGES,
     keras,
     keras2,
@@ -25,7 +26,6 @@ from tf_lso import keras_patches, kerases
 from tf_lso.keras_patches import loading, loading_models
 from tf_lso.optimizers import experimental
 
-OLD_KERAS3 = keras.__version__.startswith("3.0.")
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])
 

@@ -13,22 +13,25 @@ START = """
     import json
 
     import tensorflow as tf
-    import keras, tf_keras
+    from tests.families import KERASES as of_family, PACKAGES
     import tf_lso
     from tests.installation import traces
     from tf_lso import assembly, keras_patches, policies
-    from tf_lso.installation import attributes_keras2, attributes_keras3, spellings
+    from tf_lso.installation import spellings
+    from tf_lso.optimizers.faces import families
     from tf_lso.policies import graph_rewrite
 
     tf.keras.Model, tf.compat.v1.train.experimental.LossScale
     tf.compat.v1.mixed_precision.experimental.LossScale
-    KERASES = {"keras": keras, "tf_keras": tf_keras}
+    KERASES = {PACKAGES[name]: kind for name, kind in of_family.items()}
+    keras2 = of_family["keras2"]
+    spellings.import_packages(("tensorflow", "keras"))
     for name in KERASES:
         policies.of(name)
     tf_lso.install().uninstall()
 
     def wrap():
-        return tf_lso.LossScaleOptimizer(tf_keras.optimizers.SGD(0.5))
+        return tf_lso.LossScaleOptimizer(keras2.optimizers.SGD(0.5))
 
     def set_policies(name="mixed_float16"):
         for one in KERASES:

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERASES, keras, keras2
+from tests.families import FAMILIES, KERASES, keras, keras2, needs_keras3
 from tf_lso import kerases, policies, wrapping
 from tf_lso.keras.mixed_precision import experimental
 
@@ -163,6 +163,7 @@ class TestCompile:
             made.compile(inner, "mse")
             assert made.optimizer.inner_optimizer is inner
 
+    @needs_keras3
     def test_takes_all_arguments_by_position(self):
         for scale in (True, False):
             made = model(keras)
@@ -235,6 +236,7 @@ class TestOptimizersThatCompileDoesNotSee:
         made.fit(X, Y, verbose=0)
         assert "Sequential.optimizer (SGD)" in caplog.text
 
+    @needs_keras3
     def test_are_left_where_keras_was_told_not_to_scale(self, caplog):
         made = model(keras)
         made.compile(keras.optimizers.SGD(), "mse", auto_scale_loss=False)

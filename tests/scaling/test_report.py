@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import wrapped
+from tests.families import needs_keras3, wrapped
 from tf_lso.scaling import report
 
 NAN, INF = float("nan"), float("inf")
@@ -188,6 +188,7 @@ class TestAStuckScale:
         assert "Not finite: x (nan)." in line
         assert float(x) == 1.0
 
+    @needs_keras3
     def test_names_the_first_variables_and_no_more(self, capfd):
         optimizer = wrapped("keras3", scale=1.0)
         variables = [tf.Variable(1.0, name=f"v{i}") for i in range(9)]

@@ -8,12 +8,20 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, keras, keras3_step, legacy_step, numpy, wrapped
+from tests.families import (
+    FAMILIES,
+    OLD_KERAS3,
+    keras,
+    keras3_step,
+    legacy_step,
+    numpy,
+    wrapped,
+)
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
 pytestmark = pytest.mark.skipif(
-    keras.__version__.startswith("3.0."),
+    OLD_KERAS3,
     reason="Keras 3.0 saves neither checkpoints nor .h5 files nor copies of models",
 )
 

@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, keras, keras2, numpy
+from tests.families import FAMILIES, OLD_KERAS3, keras, keras2, numpy
 from tests.state import programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
 _KERAS3 = pytest.mark.skipif(
-    keras.__version__.startswith("3.0."),
+    OLD_KERAS3,
     reason="tf.train.Checkpoint takes no optimizer of Keras 3.0",
 )
 INNER = {

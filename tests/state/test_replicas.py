@@ -7,13 +7,13 @@ import sys
 import pytest
 import tensorflow as tf
 
-from tests.families import FAMILIES, keras
+from tests.families import FAMILIES, OLD_KERAS3
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 from tests.state import formats
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
 pytestmark = pytest.mark.skipif(
-    keras.__version__.startswith("3.0."),
+    OLD_KERAS3,
     reason="Keras 3.0 saves neither checkpoints nor .h5 files nor copies of models",
 )
 

@@ -6,14 +6,14 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, keras
+from tests.families import FAMILIES, OLD_KERAS3
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
 pytestmark = [
     pytest.mark.usefixtures("installed"),
     pytest.mark.skipif(
-        keras.__version__.startswith("3.0."),
+        OLD_KERAS3,
         reason="Keras 3.0 saves neither checkpoints nor .h5 files nor copies of models",
     ),
 ]

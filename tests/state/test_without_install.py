@@ -10,13 +10,13 @@ import sys
 
 import pytest
 
-from tests.families import PACKAGES, keras
+from tests.families import OLD_KERAS3, PACKAGES
 from tests.processes import HANGS_AFTER
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        keras.__version__.startswith("3.0."),
+        OLD_KERAS3,
         reason="Keras 3.0 saves neither checkpoints nor .h5 files nor copies of models",
     ),
 ]

@@ -53,8 +53,9 @@ class ModelTargets:
 
     def __init__(self, model):
         self.model = model
-        variables = list(model.weights)
-        if not variables or not getattr(model, "built", True):
+        # A model of Keras 2 that is not built raises an error for its weights.
+        variables = list(model.weights) if getattr(model, "built", True) else []
+        if not variables:
             raise CheckpointError(
                 f"'model' ({getattr(model, 'name', model)}) has no variables yet. Build "
                 "it before: give it an Input, call it on a batch, or call model.build()."

@@ -14,7 +14,7 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
 class OptimizerTargets:
-    """The variables of a tf_lso.LossScaleOptimizer, or of one of Keras 3 or tf_keras."""
+    """The variables of a tf_lso.LossScaleOptimizer, or of one of Keras 3 or Keras 2."""
 
     def __init__(self, optimizer):
         self.optimizer = optimizer

@@ -33,8 +33,8 @@ def restore(
       path: str or path: a checkpoint, with or without ".index"; a directory of
         checkpoints, whose latest is read; a SavedModel; or an .h5, .keras or .weights.h5
         file.
-      model: a built model of Keras 3 or tf_keras, of the architecture that was saved.
-      optimizer: a `tf_lso.LossScaleOptimizer`, or an optimizer of Keras 3 or tf_keras,
+      model: a built model of Keras 3 or Keras 2, of the architecture that was saved.
+      optimizer: a `tf_lso.LossScaleOptimizer`, or an optimizer of Keras 3 or Keras 2,
         of the class that was saved. It is built if necessary. None restores the model
         alone.
       partial: bool, whether to restore what fits if not everything fits.

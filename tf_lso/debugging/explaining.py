@@ -19,7 +19,7 @@ def explain(model, x, y=None, *, loss=None, optimizer=None, loss_scale=None):
     its scale are only read.
 
     Args:
-      model: model of Keras 3 or tf_keras of any kind, compiled or not, that is built and
+      model: model of Keras 3 or Keras 2 of any kind, compiled or not, that is built and
         has a layer that computes in float16.
       x: one batch of inputs, arrays or tensors, alone or nested, as for `fit`.
       y: the targets of the batch, as for `fit`. None if the loss needs none.

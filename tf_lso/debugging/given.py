@@ -22,7 +22,7 @@ def keras_of(model):
         if isinstance(model, keras.layers.Layer):
             return keras
     raise TypeError(
-        "'model' must be a model of Keras 3 or tf_keras, but got: "
+        "'model' must be a model of Keras 3 or Keras 2, but got: "
         f"{model!r}. For gradients of your own pass them to explain_gradients."
     )
 

@@ -58,8 +58,7 @@ def apply(ledger, roots):
 
     `roots` are the first names of the spellings: "tf_keras" only once it is imported.
     """
-    if not kerases.has_keras3():
-        _import_packages(roots)
+    import_packages(roots)
     if "tensorflow" in roots:
         _apply_packages(ledger)
         for (module, attribute), namespace in _PATHS.items():
@@ -79,11 +78,13 @@ def modules():
             yield sys.modules[spelled], namespace
 
 
-def _import_packages(roots):
+def import_packages(roots):
     """Import the packages that TensorFlow 2.12-2.15 has, so that they are changed in place.
 
     An import makes a copy of each that leads to `tf.keras`, and `tf` leads to the copy.
     """
+    if kerases.has_keras3():
+        return  # which has none of them, and of the others an import makes copies
     packages = {spelled.rpartition(".")[0] for spelled in _SPELLED}
     for name in sorted({*packages, *_PACKAGES}):
         if name.split(".")[0] in roots and "experimental" not in name:

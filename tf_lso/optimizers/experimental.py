@@ -17,7 +17,7 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     differs.
 
     Args:
-      optimizer: the optimizer of Keras 3 or tf_keras to wrap.
+      optimizer: the optimizer of Keras 3 or Keras 2 to wrap.
       loss_scale: "dynamic"; a Python int or float of at least 1 for a fixed scale; or
         a `LossScale`, also of a class of your own. The object is not copied: the
         optimizer's steps move its state.

@@ -42,7 +42,7 @@ def face_of(optimizer):
         else "Pass for instance tf.keras.optimizers.SGD(0.1)."
     )
     raise TypeError(
-        "'optimizer' must be an instance of a Keras 3 or tf_keras optimizer, but got "
+        "'optimizer' must be an instance of a Keras 3 or Keras 2 optimizer, but got "
         f"{optimizer!r} of type {got.__module__}.{got.__qualname__}. {remedy}"
     )
 
@@ -87,10 +87,10 @@ def _the_inner(optimizer, inner_optimizer):
 class LossScaleOptimizer(surface.Surface):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
 
-    Wraps an optimizer of Keras 3 or tf_keras. The loss is multiplied by the loss scale,
-    and the gradients are divided by it. If a gradient is not finite, the step is skipped
-    on all replicas and the scale is halved. After `dynamic_growth_steps` finite steps the
-    scale is doubled.
+    Wraps an optimizer of Keras 3 or Keras 2; the latter is tf_keras, and the `tf.keras` of
+    TensorFlow 2.12-2.15. The loss is multiplied by the loss scale, and the gradients are
+    divided by it. If a gradient is not finite, the step is skipped on all replicas and
+    the scale is halved. After `dynamic_growth_steps` finite steps the scale is doubled.
 
     The result is an instance of this class, of the optimizer base class of the inner
     optimizer's family, and of that family's own LossScaleOptimizer. Its hyperparameters
