@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import pytest
 
+import tf_lso
 from tests import preloaded
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
@@ -327,8 +328,6 @@ def test_the_readme_names_the_pythons():
 
 
 def test_the_changelog_has_the_version():
-    import tf_lso
-
     changelog = (ROOT / "compat_docs/changelog.md").read_text(encoding="utf-8")
     assert f"## [{tf_lso.__version__}]" in changelog
 
