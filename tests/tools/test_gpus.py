@@ -73,6 +73,13 @@ class TestTheParts:
         assert not result.passed
         assert result.output == "RESULT 7\n"
 
+    def test_a_part_is_no_worker_of_a_cluster(self, monkeypatch):
+        monkeypatch.setenv("TF_CONFIG", "{}")
+        code = "import os; print(os.environ.get('TF_CONFIG'), os.environ['ONE'])"
+        assert parts.run(parts.Part("x", ["-c", code], str.strip), {"ONE": "1"}) == (
+            *("x", True, "None 1", "None 1\n"),
+        )
+
 
 class TestTheReport:
     def test_has_the_machine_and_each_part(self):
@@ -143,6 +150,7 @@ def test_all_parts_pass_on_logical_cpus():
     for part in parts.parts(2, quick=True):
         assert f"{part.name}: passed" in done.stdout
     assert "devices: 2 x logical CPU" in done.stdout
+    assert ", replicas 2, skipped steps " in done.stdout
     assert "MirroredStrategy: merges the replicas" in done.stdout
 
 

@@ -1,13 +1,13 @@
 """What is run, each part in a process of its own, and how its output is read."""
 
+import os
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
-
-from tests.processes import run_workers
 
 _ROOT = Path(__file__).parents[2]
 _MINUTES = 60  # that a part may take
@@ -96,14 +96,26 @@ def _result(output):
 
 
 def _digits(output):
-    names = ("accuracy on held-out digits", "skipped steps", "final loss scale")
+    names = ("accuracy on held-out digits", "replicas", "skipped steps")
+    names += ("final loss scale",)
     rows = [re.search(rf"^{name} +\S+", output, re.MULTILINE) for name in names]
     return ", ".join(" ".join(row[0].split()) for row in rows if row)
 
 
 def run(part, environment):
     """Run a part to its end; return its `Result`."""
-    command = [sys.executable, *part.arguments]
-    (done,) = run_workers(command, 1, 60 * _MINUTES, environment, cwd=_ROOT)
-    said = part.read(done.output) or "said nothing"
-    return Result(part.name, done.returncode == 0, said, done.output)
+    bounded = [sys.executable, str(_ROOT / "tools" / "bounded.py"), str(_MINUTES)]
+    whole = {**os.environ, "PYTHONPATH": str(_ROOT), **environment}
+    whole.pop("TF_CONFIG", None)  # which would make it a worker of a cluster
+    done = subprocess.run(
+        [*bounded, sys.executable, *part.arguments],
+        cwd=_ROOT,
+        env=whole,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    said = part.read(done.stdout) or "said nothing"
+    return Result(part.name, done.returncode == 0, said, done.stdout)
