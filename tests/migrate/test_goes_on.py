@@ -64,7 +64,7 @@ def test_five_more_steps_are_those_of_2_15(way, tmp_path):
 
 @pytest.mark.slow
 def test_the_first_five_steps_are_those_of_2_15(tmp_path):
-    agree(expected("save"), steps(tmp_path, "save", "0"))
+    agree(expected("save"), steps(tmp_path, "train", "0"))
 
 
 @pytest.mark.slow

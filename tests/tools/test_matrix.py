@@ -93,7 +93,7 @@ class TestTheCommandLine:
         """Runs the command with results in place of environments."""
 
         def run(*arguments, **results):
-            def one(pair, folder, quick, migrated):
+            def one(pair, folder, how_much, migrated):
                 found = results[f"v{pair.name}".replace(".", "_")]
                 if isinstance(found, BaseException):
                     raise found
@@ -130,6 +130,10 @@ class TestTheCommandLine:
     def test_a_quick_run_says_so(self, run, capsys):
         assert run("2.14", "--quick", v2_14=result(quick=True))[0] == 0
         assert "3 passed, 1 skipped (a part) |" in capsys.readouterr().out
+
+    def test_what_was_not_run_is_no_failure(self, run, capsys):
+        assert run("2.14", "--core", v2_14=result(programs=None))[0] == 0
+        assert "| 3 passed, 1 skipped | not run |" in capsys.readouterr().out
 
     def test_an_interruption_is_one_line(self, run, capsys):
         code, written = run("2.14", "2.15", v2_14=result(), v2_15=KeyboardInterrupt())

@@ -25,6 +25,7 @@ examples:
   tools/matrix                       all pairs, which takes hours
   tools/matrix 2.15 2.21             two of them; the rows of the others stay
   tools/matrix --quick 2.12          without the slow programs
+  tools/matrix --core 2.12           without the programs
   tools/matrix --list                the pairs, and where their environments are
 
 variables:
@@ -40,6 +41,8 @@ exit codes:
   2    no such pair
   130  interrupted; the rows of the pairs before it are written
 """
+# How much is run in an environment.
+CORE, QUICK, ALL = "core", "quick", "all"
 _PAGES = ROOT / "compat_docs" / "reference"
 
 
@@ -53,7 +56,11 @@ def parser() -> argparse.ArgumentParser:
         "pairs", nargs="*", metavar="PAIR", help=f"of {', '.join(BY_NAME)}"
     )
     made.add_argument("--list", action="store_true", help="show the pairs, run nothing")
-    made.add_argument(
+    less = made.add_mutually_exclusive_group()
+    less.add_argument(
+        "--core", action="store_true", help="run the core alone, as the row then says"
+    )
+    less.add_argument(
         "--quick",
         action="store_true",
         help="leave the slow programs out, as the row then says",
@@ -87,14 +94,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         return 0
     try:
-        return run(pairs, folder, args.quick, args.output)
+        how_much = CORE if args.core else QUICK if args.quick else ALL
+        return run(pairs, folder, how_much, args.output)
     except KeyboardInterrupt:
         print("\ntools/matrix: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
 
 
 def run(
-    pairs: Sequence[Pair], folder: pathlib.Path, quick: bool, output: pathlib.Path
+    pairs: Sequence[Pair], folder: pathlib.Path, how_much: str, output: pathlib.Path
 ) -> int:
     """Run the pairs, write the table after each, print it; return the exit code."""
     results = table.read(output)
@@ -103,7 +111,7 @@ def run(
         for pair in pairs:
             results.pop(pair.name, None)
             try:
-                ran[pair.name] = one(pair, folder, quick, migrated)
+                ran[pair.name] = one(pair, folder, how_much, migrated)
             except Failed as error:
                 say(pair, str(error))
             table.write({**results, **ran}, output)
@@ -112,13 +120,15 @@ def run(
     return int(not all(good))
 
 
-def one(pair: Pair, folder: pathlib.Path, quick: bool, migrated: str) -> dict[str, Any]:
+def one(
+    pair: Pair, folder: pathlib.Path, how_much: str, migrated: str
+) -> dict[str, Any]:
     """Make the environment of a pair where it is missing, and run the tests in it.
 
     Args:
       pair: the pair.
       folder: where environments are.
-      quick: whether to leave the slow programs out.
+      how_much: CORE, QUICK or ALL.
       migrated: folder for the migrated programs.
 
     Raises:
@@ -140,12 +150,17 @@ def one(pair: Pair, folder: pathlib.Path, quick: bool, migrated: str) -> dict[st
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "versions": environments.versions(pair, folder),
         "installs": environments.would_install(python),
-        "quick": quick,
+        "quick": how_much == QUICK,
     }
     for column in runs.TESTS:
+        if how_much == CORE and column != CORE:
+            result[column] = None
+            continue
         title = f"{pair.name} {column}"
         try:
-            counted = runs.tests(title, column, python, log, quick, migrated)
+            counted = runs.tests(
+                title, column, python, log, how_much == QUICK, migrated
+            )
         except Failed as error:
             counted = {"passed": 0, "skipped": 0, "failed": {"pytest": str(error)}}
         result[column] = counted

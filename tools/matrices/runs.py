@@ -29,6 +29,8 @@ MINUTES = (
 # The folder with the programs, migrated once for all environments.
 MIGRATED = "TF_LSO_MIGRATED"
 
+# Of an exception in pytest's account of a failure, also in that of another process.
+_RAISED = re.compile(r"^E +(\w+(?:Error|Exception): .*)$", re.MULTILINE)
 _PERCENT = re.compile(rb"\[ *(\d+)%\]")
 _LINES = 15  # of the output of a command that fails
 _LONGEST = 200  # characters of a reason
@@ -139,7 +141,7 @@ def count(report: str) -> dict[str, Any]:
 
     Example:
     >>> count('<t><testcase classname="tests.test_core" name="test_a[b]">'
-    ...       '<failure message="assert 1&#10;E  ValueError: no"/></testcase>'
+    ...       '<failure message="assert 1">E  ValueError: no</failure></testcase>'
     ...       '<testcase/></t>')
     {'passed': 1, 'skipped': 0, 'failed': {'tests/test_core.py::test_a[b]': 'ValueError: no'}}
     """
@@ -149,7 +151,7 @@ def count(report: str) -> dict[str, Any]:
         cases.setdefault(name, "")
         for part in case:
             if part.tag in ("failure", "error"):
-                cases[name] = _reason(part.get("message", ""))
+                cases[name] = _reason(part.get("message", ""), part.text or "")
             elif part.tag == "skipped":
                 cases[name] = _SKIPPED
     outcomes = list(cases.values())
@@ -173,10 +175,8 @@ def _name(module: str, test: str) -> str:
     return f"{module}::{test}"
 
 
-def _reason(message: str) -> str:
-    """Return the last exception that a failure's message names, else its first line."""
-    named = re.findall(
-        r"^\W*(?:E\s+)?(\w+(?:Error|Exception): .*)$", message, re.MULTILINE
-    )
+def _reason(message: str, told: str) -> str:
+    """Return the last exception that a failure tells of, else its message's first line."""
+    named = _RAISED.findall(told)
     lines = [*named[-1:], *message.splitlines(), "no message"]
     return lines[0].strip()[:_LONGEST]

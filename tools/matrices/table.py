@@ -82,8 +82,8 @@ def failures(results: Results) -> str:
     lines: dict[str, list[str]] = {}
     for pair in PAIRS:
         for column in runs.TESTS:
-            failed = results.get(pair.name, {}).get(column, {}).get("failed", {})
-            for name, why in failed.items():
+            counted = results.get(pair.name, {}).get(column) or {"failed": {}}
+            for name, why in counted["failed"].items():
                 test = name.partition("[")[0]
                 line = f"`{test}`: {why}"
                 lines.setdefault(f"{pair.name}, {column}, {line}", []).append(name)
@@ -131,6 +131,5 @@ def outcome(counted: dict[str, Any] | None) -> str:
 def is_good(result: dict[str, Any]) -> bool:
     """Whether all that was run in an environment went well."""
     columns = [result["core"], result["programs"]]
-    return not result["installs"] and all(
-        counted is not None and not counted["failed"] for counted in columns
-    )
+    failed = any(counted["failed"] for counted in columns if counted is not None)
+    return not result["installs"] and not failed

@@ -1,6 +1,7 @@
 """A migrated program: trains and saves, or goes on where another process has saved.
 
-python program.py FOLDER save          five steps, and a checkpoint in FOLDER
+python program.py FOLDER train         five steps
+python program.py FOLDER save          the same, and a checkpoint in FOLDER
 python program.py FOLDER checkpoint    goes on by tf.train.Checkpoint
 python program.py FOLDER restore       goes on by tf_lso.checkpoints.restore
 """
@@ -29,14 +30,14 @@ model.build((None, 3))
 optimizer = tf_lso.keras.mixed_precision.LossScaleOptimizer(
     tf.keras.optimizers.Adam(0.05), initial_scale=4096, dynamic_growth_steps=3
 )
-checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
 if part == "checkpoint":
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
     checkpoint.read(path).assert_existing_objects_matched()
 elif part == "restore":
     tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer)
 
 steps = []
-for x in inputs[:5] if part == "save" else inputs[5:]:
+for x in inputs[:5] if part in ("train", "save") else inputs[5:]:
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean((model(x) - tf.reduce_sum(x, 1, keepdims=True)) ** 2)
         scaled = optimizer.get_scaled_loss(loss)
@@ -52,5 +53,5 @@ for x in inputs[:5] if part == "save" else inputs[5:]:
         }
     )
 if part == "save":
-    checkpoint.write(path)
+    tf.train.Checkpoint(model=model, optimizer=optimizer).write(path)
 print("RESULT", json.dumps(steps))
