@@ -5,7 +5,14 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERASES, keras, keras2, needs_keras3
+from tests.families import (
+    FAMILIES,
+    KERAS2_PACKAGE,
+    KERASES,
+    keras,
+    keras2,
+    needs_keras3,
+)
 from tf_lso import kerases, policies, wrapping
 from tf_lso.keras.mixed_precision import experimental
 
@@ -116,15 +123,14 @@ class TestWrap:
 
 def wrapper_of(module):
     """The Keras's own LossScaleOptimizer, whose public name is tf_lso's just now."""
+    if module is keras2:
+        path = "mixed_precision.loss_scale_optimizer"
+        return kerases.private(KERAS2_PACKAGE, path).BaseLossScaleOptimizer
     from tf_lso.optimizers.faces import keras3
 
-    if module is keras:
-        return keras3.Keras3Face.__mro__[
-            [c.__name__ for c in keras3.Keras3Face.__mro__].index("LossScaleOptimizer")
-        ]
-    from keras2.src.mixed_precision import loss_scale_optimizer
-
-    return loss_scale_optimizer.BaseLossScaleOptimizer
+    return keras3.Keras3Face.__mro__[
+        [c.__name__ for c in keras3.Keras3Face.__mro__].index("LossScaleOptimizer")
+    ]
 
 
 class TestCompile:
