@@ -31,6 +31,7 @@ MIGRATED = "TF_LSO_MIGRATED"
 
 # Of an exception in pytest's account of a failure, also in that of another process.
 _RAISED = re.compile(r"^E +(\w+(?:Error|Exception): .*)$", re.MULTILINE)
+_FOLDERS = re.compile(r"(?<!\w)(?:/[\w.-]+)+/")  # those of this machine
 _PERCENT = re.compile(rb"\[ *(\d+)%\]")
 _LINES = 15  # of the output of a command that fails
 _LONGEST = 200  # characters of a reason
@@ -179,4 +180,4 @@ def _reason(message: str, told: str) -> str:
     """Return the last exception that a failure tells of, else its message's first line."""
     named = _RAISED.findall(told)
     lines = [*named[-1:], *message.splitlines(), "no message"]
-    return lines[0].strip()[:_LONGEST]
+    return _FOLDERS.sub("", lines[0].strip())[:_LONGEST]
