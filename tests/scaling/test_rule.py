@@ -82,6 +82,12 @@ def rules(draw):
 
 def next_float32(rule, state, finite):
     """The next state, its scale in float32 as the variable holds it."""
+    factors = {
+        name: value and np.float32(value)  # NumPy 1 makes float64 of float32 and float
+        for name, value in vars(rule).items()
+        if name.endswith("_factor")
+    }
+    rule = dataclasses.replace(rule, **factors)
     with np.errstate(over="ignore", under="ignore"):
         scale, count, skipped = rule_lib.next_state(rule, state, finite)
     return rule_lib.ScaleState(np.float32(scale), count, skipped)
