@@ -8,10 +8,11 @@ import re
 
 import pytest
 
+from tests.families import here
 from tests.golden import collecting, harness, replay_configs, replays
 from tf_lso.optimizers.configs import conversion
 
-FAMILIES = {"v2": ["legacy", "keras3"], "new": ["new", "keras3"]}
+FAMILIES = {"v2": here("legacy", "keras3"), "new": here("new", "keras3")}
 OLD_LAYOUT = ("2.4.4", "2.8.4")
 
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, OLD_KERAS3, keras, keras2, numpy
+from tests.families import FAMILIES, OLD_KERAS3, keras, keras2, needs_keras3, numpy
 from tests.state import programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
@@ -57,6 +57,7 @@ def saved(kind, inner, path):
     "kind, other",
     [("plain", "tf_lso"), ("tf_lso", "plain"), ("Keras's wrapper", "tf_lso")],
 )
+@needs_keras3
 def test_restores_into(kind, other, inner, built, tmp_path):
     optimizer, path = saved(kind, inner, tmp_path)
     x = [tf.Variable([0.0, 0.0], name="x"), tf.Variable(0.0, name="y")]
@@ -81,6 +82,7 @@ def test_restores_into(kind, other, inner, built, tmp_path):
 
 
 @_KERAS3
+@needs_keras3
 def test_a_keras_file_of_keras_s_own_wrapper_of_nadam_is_left_out(tmp_path, caplog):
     """It lacks `_u_product`."""
     model = programs.make_model("keras3", 1)
@@ -94,6 +96,7 @@ def test_a_keras_file_of_keras_s_own_wrapper_of_nadam_is_left_out(tmp_path, capl
 
 
 @_KERAS3
+@needs_keras3
 def test_a_keras_file_of_keras_s_own_wrapper_brings_the_scale(tmp_path):
     model = programs.make_model("keras3", 1)
     model.compile(keras.optimizers.LossScaleOptimizer(INNER["amsgrad"]()), "mse")

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, OLD_KERAS3
+from tests.families import FAMILIES, OLD_KERAS3, needs_keras3
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
@@ -162,6 +162,7 @@ def test_model_checkpoint(family, name, tmp_path):
     assert_equal(state(model, optimizer), state(*other))
 
 
+@needs_keras3
 def test_a_checkpoint_without_the_scale_does_not_go_on(tmp_path):
     """The comparison can fail."""
     program = Program("keras3")
