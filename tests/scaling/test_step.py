@@ -245,4 +245,7 @@ def test_a_loss_scale_of_ones_own_may_answer_in_python(family, mode, verdict):
         step = tf.function(step, jit_compile=mode == "xla")
     step()
     step()
-    assert (x.numpy(), int(optimizer.iterations.numpy())) == (0.0 if verdict else 1.0, 2)
+    assert (x.numpy(), int(optimizer.iterations.numpy())) == (
+        0.0 if verdict else 1.0,
+        2,
+    )
