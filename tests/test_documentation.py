@@ -32,6 +32,7 @@ import pytest
 import tf_lso
 from tests import consoles, preloaded
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
+from tf_lso import pages
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -228,7 +229,7 @@ def test_wrong_commands_and_wrong_output_are_found(tmp_path):
 
 # --- Links.
 
-SITE = "https://tf-lso.readthedocs.io/en/latest/"
+SITE = pages.SITE
 
 
 def test_setup_cfg_names_the_site():
