@@ -16,7 +16,7 @@ from tests.processes import HANGS_AFTER
 
 _PROGRAM = """
 import json, os, sys
-os.environ["TF_USE_LEGACY_KERAS"] = LEGACY
+os.environ["TF_USE_LEGACY_KERAS"] = USED
 import numpy as np
 import tensorflow as tf
 tf_keras = tf.keras
@@ -62,7 +62,7 @@ _EXPERIMENTAL = (
 
 def _run(body, setup, wrap="", family="legacy.", folder=None):
     program = _PROGRAM.replace("SETUP", "").replace("BODY", f"{setup}\n{body}")
-    program = program.replace("LEGACY", repr("1" if HAS_KERAS3 else "0"))
+    program = program.replace("USED", repr("1" if HAS_KERAS3 else "0"))
     program = program.replace("WRAP", wrap).replace("FAMILY", family)
     done = subprocess.run(
         [sys.executable, "-c", program],
