@@ -186,21 +186,33 @@ def test_pip_installs_nothing_beside_the_package():
     assert environments.would_install(sys.executable) == []
 
 
+INTERRUPTED = """
+import _thread, pathlib, signal, sys, threading, time
+from tools.matrices import runs
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ours may be ignored
+log = pathlib.Path(sys.argv[1])
+
+def interrupt_when_the_child_sleeps():
+    while not (log.exists() and "sleeps" in log.read_text()):
+        time.sleep(0.05)
+    _thread.interrupt_main()
+
+threading.Thread(target=interrupt_when_the_child_sleeps, daemon=True).start()
+child = "import time; print('sleeps', flush=True); time.sleep(10_000)"
+try:
+    runs.run("x", [sys.executable, "-c", child], log)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
 def test_an_interruption_ends_the_command_that_runs(tmp_path):
-    program = (
-        "import sys, threading, _thread\n"
-        "from tools.matrices import runs\n"
-        "threading.Timer(2, _thread.interrupt_main).start()\n"
-        "child = 'import time; time.sleep(10_000)'\n"
-        "try:\n"
-        "    runs.run('x', [sys.executable, '-c', child], runs.pathlib.Path(sys.argv[1]))\n"
-        "except KeyboardInterrupt:\n"
-        "    sys.exit(130)\n"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path / "log")]
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", INTERRUPTED, str(log)]
     done = subprocess.run(command, cwd=ROOT, timeout=HANGS_AFTER, check=False)
     assert done.returncode == 128 + signal.SIGINT
-    assert "KeyboardInterrupt" in (tmp_path / "log").read_text()
+    assert "KeyboardInterrupt" in log.read_text()
 
 
 @pytest.mark.parametrize("module", [runs, table])
