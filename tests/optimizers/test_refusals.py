@@ -780,6 +780,7 @@ def test_accumulation_in_the_inner_optimizer_is_refused_on_replicas(mirrored2):
     assert state_of(optimizer, x) == before
 
 
+@needs_keras3
 def test_overwriting_by_averages_is_refused_on_replicas(mirrored2):
     with mirrored2.scope():
         optimizer = wrapped("keras3", use_ema=True, ema_overwrite_frequency=2)
@@ -790,6 +791,7 @@ def test_overwriting_by_averages_is_refused_on_replicas(mirrored2):
     assert state_of(optimizer, x) == before
 
 
+@needs_keras3
 def test_averages_overwrite_the_weights_in_the_scope_instead(mirrored2):
     """What the refusal above says to do."""
     with mirrored2.scope():

@@ -47,6 +47,9 @@ def seldom(branch):
         return branch
     if not tf.compat.v1.get_default_graph().building_function:
         return branch
-    return tf.function(
-        branch, autograph=False, experimental_attributes={"_noinline": True}
-    )
+    try:
+        return tf.function(
+            branch, autograph=False, experimental_attributes={"_noinline": True}
+        )
+    except ValueError:  # TensorFlow 2.12 takes no such attribute
+        return branch
