@@ -21,6 +21,13 @@ _FAMILIES = {
     "legacy": "tf_keras\nlegacy",
     "new": "tf_keras\nnewer",
 }
+_MODES = {"eager": "in eager mode", "function": "in a tf.function", "xla": "under XLA"}
+_STRATEGIES = {
+    "default": "one device",
+    "mirrored2": "two replicas",
+    "mirrored4": "four replicas",
+    "multiworker2": "two workers",
+}
 _COLUMNS = 3
 
 
@@ -55,8 +62,8 @@ def _draw(figures, path):
     colors = {name: color for name, color in _COLORS.items() if name in shown}
     boxes = [pyplot.Rectangle((0, 0), 1, 1, color=color) for color in colors.values()]
     figure.legend(boxes, colors, loc="outside upper center", ncols=len(colors))
-    mode, strategy = figures[0]["mode"], figures[0]["strategy"]
-    figure.supxlabel(f"whose optimizer is wrapped (mode {mode}, strategy {strategy})")
+    mode, strategy = _MODES[figures[0]["mode"]], _STRATEGIES[figures[0]["strategy"]]
+    figure.supxlabel(f"whose optimizer is wrapped ({mode}, {strategy})")
     figure.supylabel("ms a step, above the step without loss scaling")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
