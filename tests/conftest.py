@@ -3,6 +3,7 @@
 Nothing here imports TensorFlow: where no test file does, the run needs none.
 """
 
+import collections
 import importlib.abc
 import importlib.util
 import os
@@ -65,12 +66,50 @@ CORE = {
     "test_core.py": "",
 }
 
+# Files of long tests -> of the cases of each test, tools/test runs one in so many; the
+# others are slow. 4, 5 and 7 have no factor in common with the three families, so that
+# each family has its turn.
+ONE_IN = {
+    "checkpoints/test_convert.py": 4,
+    "checkpoints/test_float16.py": 4,
+    "checkpoints/test_models.py": 4,
+    "checkpoints/test_restore.py": 4,
+    "debugging/test_unchanged.py": 4,
+    "golden/test_live.py": 5,
+    "golden/test_reference.py": 4,
+    "golden/test_replays.py": 4,
+    "golden/test_training.py": 5,
+    "golden/test_trajectories.py": 7,
+    "installation/test_loading.py": 7,
+    "installation/test_restoring.py": 4,
+    "installation/test_wrapping.py": 4,
+    "optimizers/test_configs.py": 4,
+    "optimizers/test_faults.py": 4,
+    "optimizers/test_fit_keras3.py": 4,
+    "optimizers/test_fit_tf_keras.py": 4,
+    "optimizers/test_float8.py": 4,
+    "optimizers/test_graphs.py": 4,
+    "optimizers/test_h5.py": 4,
+    "optimizers/test_hyperparameters.py": 4,
+    "optimizers/test_multi_optimizer.py": 4,
+    "optimizers/test_overrides.py": 4,
+    "optimizers/test_scheduled.py": 5,
+    "optimizers/test_skipped.py": 4,
+    "scaling/test_protocol.py": 4,
+    "state/test_checkpoint_kinds.py": 4,
+    "state/test_resume.py": 4,
+}
+
+
+def _name(path):
+    """The path below this folder, empty for one that is elsewhere."""
+    return path.relative_to(HERE).as_posix() if path.is_relative_to(HERE) else ""
+
 
 def in_core(path):
     """The pattern of the core for a file or a folder above one, or None."""
-    path = path.relative_to(HERE).as_posix() if path.is_relative_to(HERE) else ""
     for name, pattern in CORE.items():
-        if f"{path}/".startswith(f"{name}/"):
+        if f"{_name(path)}/".startswith(f"{name}/"):
             return pattern
     return None
 
@@ -90,11 +129,12 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the core. Begin with the files of long tests, so that no process waits."""
+    """Mark the core and the slow; begin with long files, so that no process waits."""
     for item in items:
         pattern = in_core(item.path)
         if pattern is not None and re.search(pattern, item.name):
             item.add_marker("core")
+    _mark_slow(items)
     items[:] = [item for item in items if not _is_of_absent_family(item)]
     long = {
         item.path
@@ -102,6 +142,18 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("slow") or item.get_closest_marker("multiworker")
     }
     items.sort(key=lambda item: item.path not in long)
+
+
+def _mark_slow(items):
+    """Mark the cases that `ONE_IN` leaves to tools/test --all."""
+    seen = collections.Counter()
+    for item in items:
+        if item.get_closest_marker("slow") or item.get_closest_marker("core"):
+            continue
+        test = item.nodeid.partition("[")[0]
+        if seen[test] % ONE_IN.get(_name(item.path), 1):
+            item.add_marker("slow")
+        seen[test] += 1
 
 
 def pytest_configure(config):

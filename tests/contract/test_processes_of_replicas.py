@@ -10,6 +10,7 @@ CONTRACT = [sys.executable, "-m", "tests.contract"]
 
 
 # The families take turns: test_contract.py has the full product on two replicas.
+@pytest.mark.slow
 def test_four_mirrored_replicas():
     command = [*CONTRACT, "mirrored4", "--modes", "function", "--choice", "families"]
     results = run_workers(command, 1, HANGS_AFTER)

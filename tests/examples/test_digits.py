@@ -109,6 +109,7 @@ def test_too_little_learning_is_a_failure(tmp_path):
     assert float(_table(done.stdout)["accuracy on held-out digits"]) < 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.multiworker
 def test_the_same_program_trains_on_a_cluster(tmp_path):
     plot = tmp_path / "digits.png"

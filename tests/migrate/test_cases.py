@@ -44,6 +44,7 @@ def printed(tmp_path_factory):
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_migrated_case_prints_what_it_printed_under_tf_lso_run(name, printed):
     before, after = printed["unmodified"][name], printed["migrated"][name]
@@ -52,6 +53,7 @@ def test_a_migrated_case_prints_what_it_printed_under_tf_lso_run(name, printed):
     assert after == before
 
 
+@pytest.mark.slow
 def test_the_cases_need_their_migration(tmp_path):
     """Unmodified and alone most of them fail: else the comparison would show nothing."""
     file = tmp_path / "cases.json"

@@ -1,6 +1,7 @@
 """Imports and aliases in any combination resolve to what `install()` would give."""
 
 import hypothesis
+import pytest
 from hypothesis import strategies as st
 
 import tf_lso
@@ -105,6 +106,7 @@ def found(program):
     return namespace["FOUND"]
 
 
+@pytest.mark.slow
 @hypothesis.settings(deadline=None, max_examples=150)
 @hypothesis.given(programs())
 def test_every_name_is_the_object_that_install_gives(generated):
