@@ -1,5 +1,6 @@
 """tf_lso.uninstall(): what is changed with and without install() is undone."""
 
+import functools
 import json
 import re
 
@@ -52,9 +53,86 @@ START = """
 """
 
 
-def told(program):
-    """What a program tells after `START`, one list for each call."""
-    return [json.loads(line) for line in run(START + program)]
+UNDONE = """
+    {first}
+    tell(*traces.changed(before))
+    {second}
+    tell(*traces.changed(before))
+    set_policies(None)
+    tell(policies.global_policy().name)
+    tf_lso.uninstall()
+    tf_lso.uninstall()  # there is nothing left to undo
+    tell(*traces.changed(before))
+    for one in KERASES.values():
+        one.mixed_precision.set_global_policy("mixed_float16")
+    tell(*map(compiled, KERASES.values()))
+    set_policies(None)
+    wrap()
+    tell(*traces.changed(before))
+    tf_lso.uninstall()
+    tell(*traces.changed(before))
+"""
+# Programs after `START`; each leaves nothing changed.
+PROGRAMS = {
+    "optimizer first": UNDONE.format(first="wrap()", second="set_policies()"),
+    "policy first": UNDONE.format(first="set_policies()", second="wrap()"),
+    "install after it": """
+    wrap(), set_policies(None)
+    tf_lso.uninstall()
+    with tf_lso.install():
+        from tensorflow.keras.mixed_precision import experimental
+        set_policies()
+        tell(*map(compiled, KERASES.values()))
+        set_policies(None)
+    tell(*traces.changed(before))
+    """,
+    "blocks": """
+    installed = lambda: hasattr(tf, "mixed_precision")
+
+    with tf_lso.install():
+        with tf_lso.install():
+            wrap(), set_policies(None)
+            tf_lso.uninstall()  # at once, out of all blocks
+            tell(*traces.changed(before))
+        tf_lso.install()
+        tell(installed())
+    # Installed anew within the block, which had not installed that.
+    tell(installed())
+    tf_lso.uninstall()
+    tell(*traces.changed(before))
+    # A handle undoes what install() has changed, and nothing before it.
+    wrap(), set_policies(None)
+    changed = traces.taken()
+    handle = tf_lso.install()
+    handle.uninstall()
+    handle.uninstall()
+    tell(*traces.changed(changed))
+    tf_lso.uninstall()
+    """,
+    "installed": """
+    tf_lso.install()
+    tell(*traces.changed(before))
+    tf_lso.uninstall()
+    """,
+}
+
+
+@functools.cache
+def _told():
+    """What each program tells, lists by its name. One process runs all of them."""
+    parts = [f"\n    print({name!r})\n{text}" for name, text in PROGRAMS.items()]
+    found = {}
+    for line in run(START + "".join(parts)):
+        if line in PROGRAMS:
+            lists = found[line] = []
+        else:
+            lists.append(json.loads(line))
+    return found
+
+
+def told(name):
+    """What a program tells, one list for each call."""
+    return _told()[name]
 
 
 def bare(names):
@@ -77,76 +155,28 @@ BY_OPTIMIZER = {
 BY_POLICY = {"compile", "_get_optimizer", "_set_optimizer", "make_train_function"}
 
 
-@pytest.mark.parametrize("order", ["wrap(); set_policies()", "set_policies(); wrap()"])
-def test_undoes_what_is_changed_without_install(order):
-    first, both, policy, left, compiles, again, left_again = told(f"""
-    {order.split(";")[0].strip()}
-    tell(*traces.changed(before))
-    {order.split(";")[1].strip()}
-    tell(*traces.changed(before))
-    set_policies(None)
-    policy = policies.global_policy().name
-    tell(policy)
-    tf_lso.uninstall()
-    tf_lso.uninstall()  # there is nothing left to undo
-    tell(*traces.changed(before))
-    for one in KERASES.values():
-        one.mixed_precision.set_global_policy("mixed_float16")
-    tell(*map(compiled, KERASES.values()))
-    set_policies(None)
-    wrap()
-    tell(*traces.changed(before))
-    tf_lso.uninstall()
-    tell(*traces.changed(before))
-    """)
-    expected = BY_OPTIMIZER if order.startswith("wrap") else BY_POLICY
+@pytest.mark.parametrize(
+    "name, expected", [("optimizer first", BY_OPTIMIZER), ("policy first", BY_POLICY)]
+)
+def test_undoes_what_is_changed_without_install(name, expected):
+    first, both, policy, left, compiles, again, left_again = told(name)
     assert bare(first) == expected
     assert bare(both) == BY_OPTIMIZER | BY_POLICY
     assert policy == ["float32"]
     assert left == []
-    assert not any(compiles)  # Keras wraps, not tf_lso
+    assert compiles and not any(compiles)  # Keras wraps, not tf_lso
     assert sorted(again) == sorted(both)
     assert left_again == []
 
 
 def test_install_works_after_it():
-    compiles, left = told("""
-    wrap(), set_policies(None)
-    tf_lso.uninstall()
-    with tf_lso.install():
-        from tensorflow.keras.mixed_precision import experimental
-        set_policies()
-        tell(*map(compiled, KERASES.values()))
-        set_policies(None)
-    tell(*traces.changed(before))
-    """)
-    assert compiles == [True, True]
+    compiles, left = told("install after it")
+    assert compiles and all(compiles)
     assert left == []
 
 
 def test_in_blocks_of_install():
-    inside, kept, later, left, handle = told("""
-    installed = lambda: hasattr(tf, "mixed_precision")
-
-    with tf_lso.install():
-        with tf_lso.install():
-            wrap(), set_policies(None)
-            tf_lso.uninstall()  # at once, out of all blocks
-            tell(*traces.changed(before))
-        tf_lso.install()
-        tell(installed())
-    # Installed anew within the block, which had not installed that.
-    tell(installed())
-    tf_lso.uninstall()
-    tell(*traces.changed(before))
-    # A handle undoes what install() has changed, and nothing before it.
-    wrap(), set_policies(None)
-    changed = traces.taken()
-    handle = tf_lso.install()
-    handle.uninstall()
-    handle.uninstall()
-    tell(*traces.changed(changed))
-    """)
+    inside, kept, later, left, handle = told("blocks")
     assert inside == []
     assert kept == [True] and later == [True]
     assert left == []
@@ -158,10 +188,7 @@ def test_one_page_names_what_is_changed():
     text = (ROOT / "compat_docs" / "explanation" / "changes.md").read_text()
     section = text.split("## What is changed, name by name\n")[1].split("\n## ")[0]
     named = set(re.findall(r"[`.](\w+)`", section))
-    (installed,) = told("""
-    tf_lso.install()
-    tell(*traces.changed(before))
-    """)
+    (installed,) = told("installed")
     changed = {name.removesuffix(" itself").split(".")[-1] for name in installed}
     spellings = {**names.MODULES, **names.TF_KERAS_MODULES}
     old = {part for spelled in spellings for part in spelled.split(".")}
