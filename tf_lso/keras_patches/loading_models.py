@@ -162,7 +162,7 @@ def _restore_optimizer(model, path):
                 optimizer.initial_scale,
             )
     except checkpoints.CheckpointError as error:
-        log.logger().warning("The optimizer starts without the state saved: %s", error)
+        log.logger().warning("The optimizer starts without its saved state: %s", error)
 
 
 def _scope(keras, custom_objects):
@@ -182,7 +182,7 @@ def _build_optimizer(model):
             optimizer.build(model.trainable_variables)
         except ValueError as error:  # the state does not fit; the optimizer is built
             log.logger().warning(
-                "The optimizer starts without the state saved: %s", error
+                "The optimizer starts without its saved state: %s", error
             )
 
 

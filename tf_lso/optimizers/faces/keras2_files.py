@@ -63,7 +63,7 @@ class Files(tf_private.Dependencies):
             raise ValueError(
                 "The checkpoint was written by an optimizer of a newer kind than "
                 f"{inner.__module__}.{inner.__qualname__}, which has its state under "
-                f"other names: {name!r} is one. Restore it by "
+                f"other names: {name!r} is one. Restore it with "
                 "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer), or "
                 "wrap an optimizer of the kind that was saved."
             )

@@ -82,7 +82,7 @@ class NewFace(slots.ListedSlots, keras2.Keras2Face):
         raise ValueError(
             "The checkpoint was written by an optimizer of TensorFlow 2.0-2.10 or of "
             f"{self._package}.optimizers.legacy, but is restored into one of the newer "
-            f"kind, {name}. Restore it by tf_lso.checkpoints.restore(path, model=model, "
+            f"kind, {name}. Restore it with tf_lso.checkpoints.restore(path, model=model, "
             "optimizer=optimizer), or wrap the older kind: "
             f"{self._package}.optimizers.legacy.{name}. "
             f"See {pages.troubleshooting('kinds')}"
