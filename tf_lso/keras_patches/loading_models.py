@@ -156,8 +156,8 @@ def _restore_optimizer(model, path):
         report = checkpoints.restore(path, model=model, optimizer=optimizer)
         if any("no loss scale" in why for _, why in report.kept):
             log.logger().warning(
-                "%s has no loss scale for the optimizer (tf_keras does not save it). It "
-                "starts at %s.",
+                "%s has no loss scale for the optimizer, so it starts at %s. Keras 2 "
+                "saves none; a program that calls tf_lso.install() does.",
                 path,
                 optimizer.initial_scale,
             )
