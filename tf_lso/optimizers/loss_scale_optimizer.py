@@ -213,7 +213,8 @@ class LossScaleOptimizer(surface.Surface):
             self._once.warn(
                 f"{type(inner).__name__} overrides {', '.join(dead)}, which optimizers "
                 "since TensorFlow 2.11 never call. Override update_step() instead, or "
-                "derive the class from tf_keras.optimizers.legacy."
+                "derive the class from "
+                f"{kerases.keras2_spelled(self._package)}.optimizers.legacy."
             )
         if name is not None:
             self.name = name
