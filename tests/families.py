@@ -20,6 +20,7 @@ needs_keras3 = pytest.mark.keras3
 
 # The package of Keras 2, and the modules with the public names of it and of `tf.keras`.
 KERAS2_PACKAGE = "tf_keras" if HAS_KERAS3 else "keras"
+KERAS2_SPELLED = "tf_keras" if HAS_KERAS3 else "tf.keras"  # by programs
 importlib.import_module(KERAS2_PACKAGE)
 keras2 = kerases.public(KERAS2_PACKAGE)
 keras = kerases.public("keras")

@@ -51,15 +51,15 @@ class _Callback(keras.callbacks.Callback):
 class LossScaleMonitor(_Callback):
     """Shows the loss scale and the number of skipped steps.
 
-    Adds `loss_scale` and `skipped_steps` to the `logs` of each epoch, so that the progress
-    bar, `History`, `CSVLogger` and `TensorBoard` show them. Callbacks see them if they
-    come after this one in the list.
+    Adds `loss_scale` (a float) and `skipped_steps` (an int) to the `logs` of each epoch.
+    The progress bar and `History` show them, and so does each callback that comes after
+    this one in the list, such as `CSVLogger` or `TensorBoard`.
 
     Args:
       log_dir: str or path. If given, the scalars are also written there by `tf.summary`,
         over the optimizer's `iterations`, for programs without the TensorBoard callback.
-      per_batch: bool, whether to do all this at each batch too. It waits for the device
-        at each batch, since it reads a number from it.
+      per_batch: bool, whether to do all this at each batch, too. Each batch then waits
+        for the device.
 
     Raises:
       TypeError: when training begins, if the model's optimizer is no
@@ -76,6 +76,8 @@ class LossScaleMonitor(_Callback):
     ...                     callbacks=[tf_lso.callbacks.LossScaleMonitor()])
     >>> history.history["loss_scale"], history.history["skipped_steps"]
     ([32768.0], [0])
+
+    Source: an addition.
     """
 
     def __init__(
@@ -153,6 +155,8 @@ class TerminateOnStuckScale(_Callback):
     ...     callbacks=[tf_lso.callbacks.TerminateOnStuckScale(patience=10)])
     >>> int(opt.iterations)
     10
+
+    Source: an addition.
     """
 
     def __init__(self, patience: int = 100, raise_error: bool = False) -> None:

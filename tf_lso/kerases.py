@@ -44,6 +44,11 @@ def is_keras2(package: str) -> bool:
     return version(package).startswith("2.")
 
 
+def keras2_spelled(package: str) -> str:
+    """Return how programs write the Keras 2 that a package is or that is beside it."""
+    return "tf.keras" if package == "keras" and is_keras2(package) else "tf_keras"
+
+
 def has_keras3() -> bool:
     """Whether this TensorFlow has Keras 3."""
     return not is_keras2("keras")

@@ -22,8 +22,8 @@ def require_own(optimizer: Any, caller: str) -> Any:
     raise TypeError(
         f"{caller} needs an optimizer that scales the loss, a "
         f"tf_lso.LossScaleOptimizer, but got {optimizer!r}. Wrap it: "
-        "tf_lso.LossScaleOptimizer(optimizer); where Keras has wrapped it already, give "
-        "compile() the wrapped one."
+        "tf_lso.LossScaleOptimizer(optimizer); if compile() has made it, pass a wrapped "
+        "one to compile()."
     )
 
 
@@ -74,14 +74,16 @@ def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
       TypeError: if `optimizer` is no `tf_lso.LossScaleOptimizer`, or `patience` no int.
       ValueError: if `patience` is less than 1.
       RuntimeError: if the last `patience` steps were skipped with the scale at its
-        minimum. The message names the variables, and says what to do. Also in a
-        `tf.function`, which cannot raise it.
+        minimum. The message names the variables, and says what to do. Also if it is
+        called in a `tf.function`, where it cannot read the number.
 
     Example:
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
     >>> tf_lso.raise_if_stuck(opt, patience=100)
+
+    Source: an addition.
     """
     require_own(optimizer, "raise_if_stuck()")
     check_patience(patience)

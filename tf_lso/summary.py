@@ -31,6 +31,8 @@ def loss_scale(optimizer: Any, step: Any = None) -> None:
     >>> with tf.summary.create_file_writer(tempfile.mkdtemp()).as_default():
     ...     for step in range(3):
     ...         tf_lso.summary.loss_scale(opt, step)
+
+    Source: an addition.
     """
     stuck.require_own(optimizer, "tf_lso.summary.loss_scale()")
     if not replica.is_first_here():

@@ -377,7 +377,7 @@ def test_a_file_of_keras2_without_its_state_says_so(in_keras3, tmp_path, caplog)
         del file["optimizer_weights"]
     with caplog.at_level("WARNING"):
         loaded = keras.models.load_model(path)
-    assert "starts without the state saved" in caplog.text
+    assert "starts without its saved state" in caplog.text
     loaded.train_on_batch(X, Y)
 
 

@@ -55,6 +55,8 @@ def test_the_page_has_every_name_and_every_spelling():
                 assert f"| `{name}` | " in section
     for spelled in names.MODULES:
         assert f"| `{spelled}` |" in text
+    for symbol in names.SYMBOLS.values():
+        assert symbol.keras_2 in text
 
 
 def test_the_page_says_what_install_leaves():

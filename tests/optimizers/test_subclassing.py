@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, copies, keras, wrapped
+from tests.families import FAMILIES, KERAS2_SPELLED, copies, keras, wrapped
 
 
 @pytest.fixture
@@ -291,6 +291,8 @@ class TestOfTheInnerOptimizer:
 
         tf_lso.LossScaleOptimizer(Decaying(0.1))
         assert ("_resource_apply_dense" in caplog.text) == (family != "legacy")
+        legacy = f"derive the class from {KERAS2_SPELLED}.optimizers.legacy."
+        assert (legacy in caplog.text) == (family != "legacy")
 
     def test_a_gradient_transformer_of_a_legacy_optimizer(self, x):
         inner = FAMILIES["legacy"].SGD(

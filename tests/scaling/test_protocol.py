@@ -626,7 +626,7 @@ class TestTheScaleOfTheLoss:
         scaled_gradient(optimizer, x, "scale_loss")
         self.move(optimizer)
         gradient = scaled_gradient(optimizer, x, "scale_loss")
-        with pytest.raises(RuntimeError, match="different scales or protocols"):
+        with pytest.raises(RuntimeError, match="different scales or methods"):
             optimizer.apply_gradients([(gradient, x)])
         assert steps_of(x) == 0
         STYLES["keras3"](optimizer, lambda: 2.0 * x, [x])

@@ -65,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target",
         type=_target,
         metavar="VERSION",
-        help=f"the TensorFlow to check for, of {', '.join(TARGETS)}; default: the "
-        "installed one, which is not imported, if it is one of these, else the newest",
+        help=f"the TensorFlow to check for, one of {', '.join(TARGETS)}; default: the "
+        "installed one, which is not imported, or the newest if it is none of these",
     )
     parser.add_argument(
         "--format",

@@ -29,7 +29,7 @@ def verdict_of(verdict: Verdict) -> Verdict:
         f"{verdict.name.rpartition('.')[2]}, so the guard leaves it out. The loss is not "
         "scaled, and the gradients are divided by the scale all the same.",
         tf_lso="Its optimizers have it, so the guard finds it: under tf-lso run or "
-        "tf_lso.install(), or where they are wrapped by tf_lso.",
+        "tf_lso.install(), or where tf_lso wraps them.",
         error="",
     )
 

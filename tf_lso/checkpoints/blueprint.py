@@ -17,7 +17,7 @@ from tf_lso.optimizers.configs import inner as inner_configs
 from tf_lso.optimizers.configs import wrappers as configs
 
 _HELP = (
-    "Give what built it by --model: a file that has it (.h5, .keras, a SavedModel, or "
+    "Say it with --model: a file that describes it (.h5, .keras, a SavedModel, or "
     "what model.to_json() returned), or FILE.py:FUNCTION, which returns the model."
 )
 

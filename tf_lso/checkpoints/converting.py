@@ -69,13 +69,25 @@ def convert(
         say what the model is; if `dest` exists or does not suit the format; or if this
         TensorFlow has no Keras 3.
 
+    Example:
+    >>> import tempfile
+    >>> import keras
+    >>> from tf_lso import checkpoints
+    >>> folder = tempfile.mkdtemp()
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> model.save(f"{folder}/old.keras")
+    >>> report = checkpoints.convert(
+    ...     f"{folder}/old.keras", f"{folder}/new.weights.h5", "weights.h5")
+    >>> report.complete
+    True
+
     Source: an addition; TensorFlow 2.0-2.15 had no such function.
     """
     if not kerases.has_keras3():
         raise CheckpointError(
             f"convert() makes files of Keras 3, and TensorFlow {tf.__version__} has "
-            f"Keras {keras.__version__}. Convert them where TensorFlow is 2.16 or later; "
-            "here restore them as they are, by tf_lso.checkpoints.restore."
+            f"Keras {keras.__version__}. Convert the file where TensorFlow is 2.16 or later, "
+            "or restore it here with tf_lso.checkpoints.restore()."
         )
     source, dest = os.fspath(source), os.path.abspath(os.fspath(dest))
     _check_dest(dest, format, force)
@@ -115,7 +127,7 @@ def _check_dest(dest, format, force):
         )
     if not dest.endswith(FORMATS[format]):
         raise CheckpointError(
-            f"{dest}: a file of the format {format} must be called *{FORMATS[format]}."
+            f"{dest}: the name of a {format} file must end in {FORMATS[format]}."
         )
     exists = f"{dest}.index" if format == "checkpoint" else dest
     if os.path.exists(exists) and not force:

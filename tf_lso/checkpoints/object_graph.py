@@ -47,7 +47,7 @@ class ObjectGraph:
             raise CheckpointError(
                 f"{prefix}: has no key {GRAPH_KEY}, so it was written by "
                 "tf.compat.v1.train.Saver or is no checkpoint of a model. Restore it "
-                "with tf.compat.v1.train.Saver, and save it by tf.train.Checkpoint."
+                "with tf.compat.v1.train.Saver, and save it with tf.train.Checkpoint."
             )
         proto = trackable_object_graph_pb2.TrackableObjectGraph()
         with refusing(f"{prefix}: the key {GRAPH_KEY} is damaged", message.DecodeError):

@@ -128,7 +128,7 @@ def check_class(source, optimizer):
         raise CheckpointError(
             f"{source.path}: the optimizer in the file is of the class {name}, but "
             f"'optimizer' is of {optimizer.class_names[0]}. Pass an optimizer of the "
-            "class that was trained with."
+            "class that it was trained with."
         )
 
 

@@ -59,6 +59,8 @@ def install(*, usage: Any = None) -> Handle:
     ...     opt = experimental.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), 128)
     >>> float(opt.loss_scale())
     128.0
+
+    Source: an addition.
     """
     change = functools.partial(_apply, usage=usage)
     return Handle(ledger_lib.make(_INSTALLED, change))

@@ -87,8 +87,8 @@ def _load_own(file, optimizer, name):
         variables_lib.assign_all(own, arrays)
     else:
         log.logger().warning(
-            "%s has no loss scale for the optimizer (Keras 2 does not save it, and "
-            "tf_lso does while it is installed). It starts at %s.",
+            "%s has no loss scale for the optimizer, so it starts at %s. Keras 2 saves "
+            "none; a program that calls tf_lso.install() does.",
             name,
             optimizer.initial_scale,
         )

@@ -156,13 +156,13 @@ def _restore_optimizer(model, path):
         report = checkpoints.restore(path, model=model, optimizer=optimizer)
         if any("no loss scale" in why for _, why in report.kept):
             log.logger().warning(
-                "%s has no loss scale for the optimizer (tf_keras does not save it). It "
-                "starts at %s.",
+                "%s has no loss scale for the optimizer, so it starts at %s. Keras 2 "
+                "saves none; a program that calls tf_lso.install() does.",
                 path,
                 optimizer.initial_scale,
             )
     except checkpoints.CheckpointError as error:
-        log.logger().warning("The optimizer starts without the state saved: %s", error)
+        log.logger().warning("The optimizer starts without its saved state: %s", error)
 
 
 def _scope(keras, custom_objects):
@@ -182,7 +182,7 @@ def _build_optimizer(model):
             optimizer.build(model.trainable_variables)
         except ValueError as error:  # the state does not fit; the optimizer is built
             log.logger().warning(
-                "The optimizer starts without the state saved: %s", error
+                "The optimizer starts without its saved state: %s", error
             )
 
 

@@ -106,9 +106,9 @@ GUARD = Reason(
     "compiles it, or call tf_lso.install() at the top of the main program.",
 )
 KEPT_POLICY = Reason(
-    "Where Keras's own function sets mixed_float16, `compile` wraps optimizers by "
+    "Where Keras's own function sets mixed_float16, `compile` wraps optimizers with "
     "Keras's own LossScaleOptimizer.",
-    "Wrap them by tf_lso before compile(), or migrate without --prefer keras.",
+    "Wrap them with tf_lso before compile(), or migrate without --prefer keras.",
 )
 
 

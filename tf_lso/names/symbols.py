@@ -75,8 +75,8 @@ SYMBOLS = {
         current="tf.keras.config.dtype_policy",
     ),
     "set_global_policy": Symbol(
-        "Sets the policy in force, and lets `compile` wrap optimizers by tf_lso.",
-        "Under mixed_float16 `compile` wraps the optimizer by Keras 3's "
+        "Sets the policy in force, and lets `compile` wrap optimizers with tf_lso.",
+        "Under mixed_float16 `compile` wraps the optimizer with Keras 3's "
         "LossScaleOptimizer, which loses the weights to a NaN on any replica but the "
         "first.",
         current="tf.keras.config.set_dtype_policy",

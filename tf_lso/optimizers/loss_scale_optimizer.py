@@ -97,8 +97,8 @@ class LossScaleOptimizer(surface.Surface):
     (`learning_rate`, `lr`, `beta_1`, ...) are those of the inner optimizer.
 
     Args:
-      optimizer: the optimizer to wrap. The keyword `inner_optimizer`, as in Keras 3, is
-        accepted too.
+      optimizer: the optimizer to wrap, of Keras 3 or Keras 2. The keyword
+        `inner_optimizer`, as in Keras 3, is accepted too.
       dynamic: bool, whether the scale moves. If False it stays at `initial_scale` and
         no step is skipped.
       initial_scale: number, the first loss scale. Defaults to 2**15 if the scale is
@@ -107,13 +107,15 @@ class LossScaleOptimizer(surface.Surface):
         Defaults to 2000. Only for a dynamic scale.
       inner_optimizer: Keras 3's name for `optimizer`; pass one of the two.
       name: str, the optimizer's name. Defaults to the name that Keras 3 chooses, or
-        around tf_keras optimizers to the inner optimizer's name.
-      growth_factor: number by which the scale is multiplied to grow (an addition).
-      backoff_factor: number by which the scale is multiplied to shrink (an addition).
+        around Keras 2's optimizers to the inner optimizer's name.
+      growth_factor: number by which the scale is multiplied to grow. Defaults to 2 (an
+        addition, as are the next four).
+      backoff_factor: number by which the scale is multiplied to shrink. Defaults to 0.5.
       hysteresis: int, skipped steps in a row before the scale shrinks, so that one bad
-        batch does not count as an overflow (an addition).
-      min_scale: number, the scale does not shrink below it (an addition).
-      max_scale: number, the scale does not grow above it, or None (an addition).
+        batch does not count as an overflow. Defaults to 1.
+      min_scale: number, the scale does not shrink below it. Defaults to 1.
+      max_scale: number, the scale does not grow above it. Defaults to None: growth stops
+        before infinity.
       **keras3_arguments: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`,
         `use_ema`, `ema_momentum`, `ema_overwrite_frequency`, `loss_scale_factor` and
         `gradient_accumulation_steps`, which configs of Keras 3 carry. Only their
@@ -211,7 +213,8 @@ class LossScaleOptimizer(surface.Surface):
             self._once.warn(
                 f"{type(inner).__name__} overrides {', '.join(dead)}, which optimizers "
                 "since TensorFlow 2.11 never call. Override update_step() instead, or "
-                "derive the class from tf_keras.optimizers.legacy."
+                "derive the class from "
+                f"{kerases.keras2_spelled(self._package)}.optimizers.legacy."
             )
         if name is not None:
             self.name = name

@@ -161,8 +161,8 @@ def check_replicas(optimizer):
             f"work under a strategy of {replicas} replicas, in Keras 3 itself. "
             "Accumulate in the training loop: add up the unscaled gradients of the "
             "micro-batches in variables made in strategy.scope(), and call "
-            "apply_gradients() with them after the last one; "
-            "compat_docs/how-to/accumulate.md has the program."
+            "apply_gradients() with them after the last one. See "
+            f"{pages.SITE}how-to/accumulate.html#on-several-replicas"
         )
     if optimizer.use_ema and optimizer.ema_overwrite_frequency and replicas > 1:
         raise ValueError(

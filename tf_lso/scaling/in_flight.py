@@ -11,7 +11,7 @@ from tf_lso import pages
 from tf_lso.scaling import report
 
 _MIXED = (
-    "Gradients of losses with different scales or protocols wait to be applied, and "
+    "Gradients of losses with different scales or methods wait to be applied, and "
     "nothing tells which of them are these. Scale, unscale and apply in one function. "
     f"See {pages.troubleshooting('waiting-gradients')}"
 )

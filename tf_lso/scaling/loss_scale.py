@@ -30,7 +30,23 @@ class LossScale(
     Subclasses define `__call__`, `update` and `get_config`. An instance also serves as a
     float32 scalar tensor of its current value.
 
-    Source: `tf.mixed_precision.experimental.LossScale` of TensorFlow 2.0-2.3.
+    Example:
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> from tf_lso.keras.mixed_precision import experimental
+    >>> class Constant(tf_lso.LossScale):
+    ...     def __call__(self):
+    ...         return tf.constant(64.0)
+    ...     def update(self, grads):
+    ...         return None, True
+    ...     def get_config(self):
+    ...         return {}
+    >>> sgd = tf.keras.optimizers.SGD(0.1)
+    >>> opt = experimental.LossScaleOptimizer(sgd, Constant())
+    >>> float(opt.get_scaled_loss(tf.constant(2.0)))
+    128.0
+
+    Source: `tf.mixed_precision.experimental.LossScale` of TensorFlow 2.1-2.8.
     """
 
     def _add_weight(self, name, initial_value, dtype=None):
@@ -102,7 +118,7 @@ class FixedLossScale(LossScale):
     >>> float(scale())
     128.0
 
-    Source: `tf.mixed_precision.experimental.FixedLossScale` of TensorFlow 2.0-2.3.
+    Source: `tf.mixed_precision.experimental.FixedLossScale` of TensorFlow 2.1-2.8.
     """
 
     def __init__(self, loss_scale_value: float) -> None:
@@ -189,7 +205,7 @@ class DynamicLossScale(LossScale):
     >>> bool(should_apply), float(scale())
     (False, 4.0)
 
-    Source: `tf.mixed_precision.experimental.DynamicLossScale` of TensorFlow 2.0-2.3.
+    Source: `tf.mixed_precision.experimental.DynamicLossScale` of TensorFlow 2.1-2.8.
     """
 
     def __init__(

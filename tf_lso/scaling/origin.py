@@ -54,7 +54,7 @@ class Origin:
         other = (not step.must_unscale) in self._steps.kinds_left_open()
         if self._is_asked and other and not tf.executing_eagerly():
             step.ended = True
-            raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
+            raise RuntimeError(_AMBIGUOUS.format("both methods have scaled losses"))
         if step.before is None:
             if tf.executing_eagerly():
                 there = self._elsewhere()
@@ -89,7 +89,7 @@ class Origin:
             eager = self._steps.eager_and_open()
             kinds = self._steps.kinds_left_open() | {s.must_unscale for s in eager}
         if len(kinds) == 2:
-            raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
+            raise RuntimeError(_AMBIGUOUS.format("both methods have scaled losses"))
         if not inner:
             self._tell_of_eager_step()
         step = self._elsewhere()
@@ -100,7 +100,7 @@ class Origin:
         own = self._steps.own()
         kinds = self._steps.kinds_left_open()
         if not own.is_open and len(kinds) == 2:
-            raise RuntimeError(_AMBIGUOUS.format("both protocols have scaled losses"))
+            raise RuntimeError(_AMBIGUOUS.format("both methods have scaled losses"))
         here = own
         if own.previous and own.previous.is_open and not own.is_open:
             self._refuse_others(own, own.previous, what)
@@ -135,7 +135,7 @@ class Origin:
             if step.is_elsewhere:
                 self.in_flight.close()
         raise RuntimeError(
-            _AMBIGUOUS.format("losses of different scales or protocols wait")
+            _AMBIGUOUS.format("losses of different scales or methods wait")
         )
 
     def _elsewhere(self):

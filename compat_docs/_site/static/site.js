@@ -3,6 +3,7 @@
 "use strict";
 
 const LONG = 40; // characters: a table with a longer cell is stacked on a phone
+const SHORT = 25; // characters: code up to this length is not broken, as `--target` at a hyphen
 
 const ALL = "all versions";
 const KERAS_3 = "Keras 3";
@@ -58,6 +59,8 @@ function addChoice(tables) {
 document.addEventListener("DOMContentLoaded", () => {
   for (const code of document.querySelectorAll("td code"))
     code.innerHTML = code.innerHTML.replace(/[._](?=\w)/g, "$&<wbr>");
+  for (const code of document.querySelectorAll("p code, li code"))
+    if (code.textContent.length <= SHORT) code.style.whiteSpace = "nowrap";
   for (const picture of document.querySelectorAll("article img")) {
     const link = document.createElement("a");
     link.href = picture.src;

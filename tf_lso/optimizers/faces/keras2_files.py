@@ -31,14 +31,14 @@ class Files(tf_private.Dependencies):
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         if not arrays:
             log.logger().warning(
-                "The file has no state of the optimizer (Keras 2 does not save that of "
-                "legacy ones, and tf_lso does while it is installed). It starts anew."
+                "The file has no state of the optimizer, which starts anew. Keras 2 saves "
+                "none of legacy optimizers; a program that calls tf_lso.install() does."
             )
             return
         if len(arrays) == len(self.weights) and self._scale_variables():
             log.logger().warning(
-                "The file has no loss scale for the optimizer (Keras 2 does not save "
-                "it, and tf_lso does while it is installed). It starts at %s.",
+                "The file has no loss scale for the optimizer, so it starts at %s. Keras 2 "
+                "saves none; a program that calls tf_lso.install() does.",
                 self.initial_scale,
             )
         self._load(arrays)
@@ -63,7 +63,7 @@ class Files(tf_private.Dependencies):
             raise ValueError(
                 "The checkpoint was written by an optimizer of a newer kind than "
                 f"{inner.__module__}.{inner.__qualname__}, which has its state under "
-                f"other names: {name!r} is one. Restore it by "
+                f"other names: {name!r} is one. Restore it with "
                 "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer), or "
                 "wrap an optimizer of the kind that was saved."
             )

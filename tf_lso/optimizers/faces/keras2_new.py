@@ -79,12 +79,12 @@ class NewFace(slots.ListedSlots, keras2.Keras2Face):
     def _create_or_restore_slot_variable(self, *args, **kwargs):
         # TensorFlow calls this for each slot of an OptimizerV2 in a checkpoint.
         name = type(self.inner_optimizer).__name__
+        legacy = f"{kerases.keras2_spelled(self._package)}.optimizers.legacy"
         raise ValueError(
             "The checkpoint was written by an optimizer of TensorFlow 2.0-2.10 or of "
-            f"{self._package}.optimizers.legacy, but is restored into one of the newer "
-            f"kind, {name}. Restore it by tf_lso.checkpoints.restore(path, model=model, "
-            "optimizer=optimizer), or wrap the older kind: "
-            f"{self._package}.optimizers.legacy.{name}. "
+            f"{legacy}, but is restored into one of the newer "
+            f"kind, {name}. Restore it with tf_lso.checkpoints.restore(path, model=model, "
+            f"optimizer=optimizer), or wrap the older kind: {legacy}.{name}. "
             f"See {pages.troubleshooting('kinds')}"
         )
 

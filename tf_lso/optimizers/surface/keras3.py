@@ -34,6 +34,17 @@ class SurfaceKeras3:
             the same step, or, while a function is traced, if other functions have scaled
             losses by `get_scaled_loss` that were not applied.
 
+        Example:
+        >>> import tensorflow as tf
+        >>> import tf_lso
+        >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
+        >>> x = tf.Variable(1.0)
+        >>> with tf.GradientTape() as tape:
+        ...     scaled_loss = opt.scale_loss(x ** 2)
+        >>> opt.apply_gradients(zip(tape.gradient(scaled_loss, [x]), [x]))
+        >>> float(x)
+        0.5
+
         Source: Keras 3.
         """
         if loss is None:

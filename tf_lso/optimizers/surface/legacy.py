@@ -111,7 +111,7 @@ class Surface(
         Raises:
           TypeError: if `grads` is not iterable, or an element is no gradient.
           RuntimeError: if gradients are unscaled already, since this method has returned
-            them; or if two losses with different scales or protocols were scaled and
+            them; or if two losses with different scales or methods were scaled and
             not applied, so that the scale cannot be known.
 
         Example:
@@ -255,6 +255,9 @@ class Surface(
         Args:
           loss: as for `get_gradients`.
           params: as for `get_gradients`.
+
+        Returns:
+          A list of one op.
 
         Raises:
           ValueError: as `get_gradients` and `apply_gradients`.

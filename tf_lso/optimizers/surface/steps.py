@@ -55,7 +55,7 @@ class Steps:
           ValueError: if an element is no pair, if no variable has a gradient, if the
             optimizer was built for other variables, if a variable belongs to another
             strategy, in a cross-replica context, or under an unsupported strategy.
-          RuntimeError: if two losses with different scales or protocols were scaled and
+          RuntimeError: if two losses with different scales or methods were scaled and
             not applied, so that nobody can know by what to unscale these gradients.
 
         Source: TensorFlow 2.0-2.15.

@@ -191,8 +191,8 @@ class Stored:
         layout = self._own_layout()
         if layout not in self._file_layouts():
             raise ValueError(
-                "set_weights() was called before the optimizer was built, whose files "
-                "have another order. Build it before saving: "
+                "set_weights() was called before the optimizer was built, and "
+                "files keep another order. Build it before saving: "
                 "optimizer.build(model.trainable_variables)."
             )
         for index, array in enumerate(self._arrays(layout)):
