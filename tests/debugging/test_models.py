@@ -135,7 +135,7 @@ class TestLoss:
     def test_that_fails_without_targets(self):
         model = healthy(keras)
         model.compile("sgd", loss="mse")
-        with pytest.raises(ValueError, match="compiled loss failed. 'y' is missing"):
+        with pytest.raises(ValueError, match="'y' is missing"):
             debugging.explain(model, X)
 
 
@@ -198,7 +198,7 @@ class TestScale:
 
 
     def test_of_what_is_no_optimizer(self):
-        with pytest.raises(TypeError, match="'optimizer' must be.*loss_scale="):
+        with pytest.raises(TypeError, match=r"'optimizer' must be.*loss_scale="):
             debugging.explain(healthy(keras), X, Y, loss="mse", optimizer=128)
 
 

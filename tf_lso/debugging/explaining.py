@@ -39,8 +39,8 @@ def explain(model, x, y=None, *, loss=None, optimizer=None, loss_scale=None):
       RuntimeError: in a `tf.function` or a graph.
       TypeError: if `model` is no model, `optimizer` no optimizer, or the data no arrays.
       ValueError: if the model is not built, no layer computes in float16, the data does
-        not fit the model or is empty, the loss is missing or no scalar, or the scale is not positive
-        and finite.
+        not fit the model or is empty, the loss is missing or no scalar, or the scale is
+        not positive and finite.
 
     Example:
     >>> import keras
