@@ -276,6 +276,7 @@ class DynamicLossScale(LossScale):
         Raises:
           TypeError: if `value` is no number.
           ValueError: if it is not within the limits.
+          RuntimeError: in a graph of TensorFlow 1.
         """
         number = arguments.positive_number("loss_scale", value)
         if not self.min_loss_scale <= number <= self._rule.max_scale:
