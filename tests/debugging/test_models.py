@@ -126,7 +126,6 @@ class TestLoss:
         with pytest.raises(TypeError, match="'loss' must be"):
             debugging.explain(healthy(module), X, Y, loss=3)
 
-
     def test_that_is_none(self, module):
         with pytest.raises(ValueError, match="function returned None"):
             debugging.explain(healthy(module), X, Y, loss=lambda y, outputs: None)
@@ -196,7 +195,6 @@ class TestScale:
         with pytest.raises(ValueError, match="'loss_scale' must be a positive"):
             debugging.explain(healthy(keras), X, Y, loss="mse", loss_scale=scale)
 
-
     def test_of_what_is_no_optimizer(self):
         with pytest.raises(TypeError, match=r"'optimizer' must be.*loss_scale="):
             debugging.explain(healthy(keras), X, Y, loss="mse", optimizer=128)
@@ -211,6 +209,13 @@ class TestRefusals:
         ):
             with pytest.raises(RuntimeError, match="in eager code"):
                 tf.function(call, autograph=False)(X)
+
+    @needs_keras3
+    def test_the_scope_of_several_replicas(self, mirrored2):
+        with mirrored2.scope():
+            model = healthy(keras)
+            with pytest.raises(RuntimeError, match=r"outside of strategy\.scope"):
+                debugging.explain(model, X, Y, loss="mse")
 
     def test_a_batch_without_examples(self, module):
         with pytest.raises(ValueError, match="must have examples"):

@@ -35,8 +35,7 @@ def loss_of(model, keras, x, y, outputs, loss):
             )
     except tf.errors.InvalidArgumentError as error:
         raise ValueError(
-            "Computing the loss failed. 'y' must be the targets that it takes. "
-            f"{error}"
+            f"Computing the loss failed. 'y' must be the targets that it takes. {error}"
         ) from error
     if value is None:
         raise ValueError("The loss must be a scalar, but the function returned None.")

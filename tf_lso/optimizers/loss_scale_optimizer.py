@@ -108,8 +108,10 @@ class LossScaleOptimizer(surface.Surface):
       inner_optimizer: Keras 3's name for `optimizer`; pass one of the two.
       name: str, the optimizer's name. Defaults to the name that Keras 3 chooses, or
         around tf_keras optimizers to the inner optimizer's name.
-      growth_factor: number by which the scale is multiplied to grow (an addition).
-      backoff_factor: number by which the scale is multiplied to shrink (an addition).
+      growth_factor: number by which the scale is multiplied to grow, at least 1 (an
+        addition).
+      backoff_factor: number by which the scale is multiplied to shrink, less than 1 (an
+        addition).
       hysteresis: int, skipped steps in a row before the scale shrinks, so that one bad
         batch does not count as an overflow (an addition).
       min_scale: number, the scale does not shrink below it (an addition).
@@ -124,7 +126,7 @@ class LossScaleOptimizer(surface.Surface):
         neither of `optimizer` and `inner_optimizer` are given, if `dynamic` is no bool,
         or if a keyword is unknown.
       ValueError: if another wrapper holds the optimizer, the strategy in scope is not
-        supported, a number is not positive and finite, or a keyword of Keras 3 has
+        supported, a number is not in its range, or a keyword of Keras 3 has
         another value than its default.
 
     Example:
