@@ -175,5 +175,7 @@ class Mover:
 
     def stuck_steps(self):
         """Return the skipped steps in a row at the minimum, an int64 scalar tensor."""
-        count = tf.convert_to_tensor(self._count)
-        return tf.where(count < 1, or_zero(self.in_a_row)[1], 0)
+        # A checkpoint may have given back a larger scale and a count of 0.
+        is_stuck = tf.convert_to_tensor(self._scale) <= self._rule.min_scale
+        is_stuck &= tf.convert_to_tensor(self._count) < 1
+        return tf.where(is_stuck, or_zero(self.in_a_row)[1], 0)
