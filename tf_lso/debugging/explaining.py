@@ -60,7 +60,8 @@ def explain(model, x, y=None, *, loss=None, optimizer=None, loss_scale=None):
     Source: an addition. The ranges: Micikevicius et al., "Mixed Precision Training",
     2018, https://arxiv.org/abs/1710.03740.
     """
-    given.check_place("explain")
+    given.check_eager("explain")
+    given.check_scope()
     keras = given.keras_of(model)
     scale, scale_from = given.scale_of(
         getattr(model, "optimizer", None) if optimizer is None else optimizer,

@@ -12,17 +12,21 @@ from tf_lso.debugging import statistics
 from tf_lso.optimizers import arguments
 
 
-def check_place(caller):
-    """Raise RuntimeError where there are no numbers, in a graph or for all replicas."""
+def check_eager(caller):
+    """Raise RuntimeError in a `tf.function` or a graph, where there are no numbers."""
     if not tf.executing_eagerly():
         raise RuntimeError(
             f"{caller}() must be called in eager code: it reads numbers. Call it outside "
             "of the tf.function."
         )
+
+
+def check_scope():
+    """Raise RuntimeError in the scope of several replicas, where no tape can watch."""
     strategy = tf.distribute.get_strategy()
     if tf.distribute.in_cross_replica_context() and strategy.num_replicas_in_sync > 1:
         raise RuntimeError(
-            f"{caller}() must be called outside of strategy.scope(), which is for several "
+            "explain() must be called outside of strategy.scope(), which is for several "
             "replicas at once."
         )
 
