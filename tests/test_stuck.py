@@ -40,6 +40,19 @@ class TestRaiseIfStuck:
         with pytest.raises(RuntimeError, match="NaN most likely comes from the model"):
             tf_lso.raise_if_stuck(optimizer, patience=1)
 
+    def test_is_silent_where_a_checkpoint_gave_back_a_larger_scale(
+        self, family, tmp_path
+    ):
+        optimizer = optimizer_of(family, 2.0)
+        x = tf.Variable(1.0)
+        checkpoint = tf.train.Checkpoint(optimizer=optimizer)
+        path = checkpoint.save(str(tmp_path / "first"))
+        for _ in range(3):
+            optimizer.apply_gradients([(tf.constant(NAN), x)])
+        checkpoint.restore(path)
+        assert float(optimizer.loss_scale) == 2.0
+        tf_lso.raise_if_stuck(optimizer, patience=1)
+
     def test_refuses_what_it_cannot_ask(self, family):
         with pytest.raises(TypeError, match=r"raise_if_stuck\(\) needs"):
             tf_lso.raise_if_stuck(FAMILIES[family].SGD(0.1))

@@ -126,6 +126,17 @@ class TestLoss:
         with pytest.raises(TypeError, match="'loss' must be"):
             debugging.explain(healthy(module), X, Y, loss=3)
 
+    def test_that_is_none(self, module):
+        with pytest.raises(ValueError, match="function returned None"):
+            debugging.explain(healthy(module), X, Y, loss=lambda y, outputs: None)
+
+    @needs_keras3
+    def test_that_fails_without_targets(self):
+        model = healthy(keras)
+        model.compile("sgd", loss="mse")
+        with pytest.raises(ValueError, match="'y' is missing"):
+            debugging.explain(model, X)
+
 
 class TestScale:
     def test_is_the_optimizers(self, family):
@@ -184,8 +195,36 @@ class TestScale:
         with pytest.raises(ValueError, match="'loss_scale' must be a positive"):
             debugging.explain(healthy(keras), X, Y, loss="mse", loss_scale=scale)
 
+    def test_of_what_is_no_optimizer(self):
+        with pytest.raises(TypeError, match=r"'optimizer' must be.*loss_scale="):
+            debugging.explain(healthy(keras), X, Y, loss="mse", optimizer=128)
+
 
 class TestRefusals:
+    def test_a_function_that_is_traced(self):
+        model = healthy(keras)
+        for call in (
+            lambda x: debugging.explain(model, x, loss="mse"),
+            lambda x: debugging.explain_gradients({"x": x}),
+        ):
+            with pytest.raises(RuntimeError, match="in eager code"):
+                tf.function(call, autograph=False)(X)
+
+    @needs_keras3
+    def test_the_scope_of_several_replicas(self, mirrored2):
+        with mirrored2.scope():
+            model = healthy(keras)
+            with pytest.raises(RuntimeError, match=r"outside of strategy\.scope"):
+                debugging.explain(model, X, Y, loss="mse")
+
+    def test_a_batch_without_examples(self, module):
+        with pytest.raises(ValueError, match="must have examples"):
+            debugging.explain(healthy(module), X[:0], Y[:0], loss="mse")
+
+    def test_data_of_another_dtype(self, module):
+        with pytest.raises(ValueError, match=r"'x' must be.*\(None, 3\)"):
+            debugging.explain(healthy(module), [["a"] * 3] * 4, Y, loss="mse")
+
     def test_no_float16_layer(self, module):
         model = module.Sequential(
             [module.layers.Input([3]), module.layers.Dense(1, dtype="mixed_bfloat16")]
@@ -278,6 +317,37 @@ def test_frozen_layers_have_no_gradient(module):
     report = debugging.explain(model, X, Y, loss="mse")
     assert [one.layer for one in report.variables] == ["b", "b"]
     assert report.layers[0].gradient is None
+
+
+def test_a_tuple_as_attribute(module):
+    class Own(module.Model):
+        def __init__(self):
+            super().__init__(**HALF)
+            self.dense = planted.dense(module, 1, "dense")
+            self.parts = (self.dense, 1)
+
+        def call(self, x):
+            return self.dense(x)
+
+    model = Own()
+    model(X)
+    assert debugging.explain(model, X, Y, loss="mse").first.kind is None
+
+
+def test_text(module):
+    vectorization = module.layers.TextVectorization(output_sequence_length=2)
+    vectorization.adapt(["a b c"])
+    model = module.Sequential(
+        [
+            module.layers.Input((), dtype="string"),
+            vectorization,
+            module.layers.Embedding(5, 2, **HALF),
+            module.layers.Flatten(**HALF),
+            planted.dense(module, 1, "b"),
+        ]
+    )
+    x = tf.constant(["a", "b c", "c", "a b"])
+    assert debugging.explain(model, x, Y, loss="mse").first.kind is None
 
 
 def test_slices(module):

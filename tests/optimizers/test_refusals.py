@@ -152,6 +152,19 @@ ARGUMENTS = {
         ValueError,
         ("'min_scale'", "8", "'max_scale'", "4"),
     ),
+    "growth_that_shrinks": (
+        {"growth_factor": 0.5},
+        ValueError,
+        ("'growth_factor'", "at least 1", "0.5"),
+    ),
+    **{
+        f"backoff_that_grows-{value}": (
+            {"backoff_factor": value},
+            ValueError,
+            ("'backoff_factor'", "less than 1", str(value)),
+        )
+        for value in (1.0, 2)
+    },
     "initial_above_max": (
         {"initial_scale": 16, "max_scale": 4},
         ValueError,

@@ -36,10 +36,11 @@ def explain(model, x, y=None, *, loss=None, optimizer=None, loss_scale=None):
       A `Report`. Print it, or read `first`, `layers` and `variables`.
 
     Raises:
-      TypeError: if `model` is no model, or the data no arrays.
+      RuntimeError: in a `tf.function`, a graph or the scope of several replicas.
+      TypeError: if `model` is no model, `optimizer` no optimizer, or the data no arrays.
       ValueError: if the model is not built, no layer computes in float16, the data does
-        not fit the model, the loss is missing or no scalar, or the scale is not positive
-        and finite.
+        not fit the model or is empty, the loss is missing or no scalar, or the scale is
+        not positive and finite.
 
     Example:
     >>> import keras
@@ -59,6 +60,8 @@ def explain(model, x, y=None, *, loss=None, optimizer=None, loss_scale=None):
     Source: an addition. The ranges: Micikevicius et al., "Mixed Precision Training",
     2018, https://arxiv.org/abs/1710.03740.
     """
+    given.check_eager("explain")
+    given.check_scope()
     keras = given.keras_of(model)
     scale, scale_from = given.scale_of(
         getattr(model, "optimizer", None) if optimizer is None else optimizer,

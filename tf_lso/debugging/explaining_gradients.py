@@ -23,6 +23,7 @@ def explain_gradients(named_tensors, *, loss_scale=None, scaled=True):
       only of values that are not 0 in the tensor, but would be in float16.
 
     Raises:
+      RuntimeError: in a `tf.function` or a graph.
       TypeError: if `named_tensors` are no pairs of a name and a gradient.
       ValueError: if the scale is not positive and finite.
 
@@ -38,6 +39,7 @@ def explain_gradients(named_tensors, *, loss_scale=None, scaled=True):
 
     Source: an addition.
     """
+    given.check_eager("explain_gradients")
     if hasattr(loss_scale, "apply_gradients"):
         scale, scale_from = given.scale_of(loss_scale, None)
     elif loss_scale is None:

@@ -12,6 +12,25 @@ from tf_lso.debugging import statistics
 from tf_lso.optimizers import arguments
 
 
+def check_eager(caller):
+    """Raise RuntimeError in a `tf.function` or a graph, where there are no numbers."""
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            f"{caller}() must be called in eager code: it reads numbers. Call it outside "
+            "of the tf.function."
+        )
+
+
+def check_scope():
+    """Raise RuntimeError in the scope of several replicas, where no tape can watch."""
+    strategy = tf.distribute.get_strategy()
+    if tf.distribute.in_cross_replica_context() and strategy.num_replicas_in_sync > 1:
+        raise RuntimeError(
+            "explain() must be called outside of strategy.scope(), which is for several "
+            "replicas at once."
+        )
+
+
 def keras_of(model):
     """Return the module with the public names of a model's Keras.
 
@@ -97,7 +116,7 @@ def tensors_of(name, data, keras):
 
 
 def check_batch(x, y):
-    """Raise ValueError unless all of x and y have the same number of examples."""
+    """Raise ValueError unless all of x and y have the same number of examples, not 0."""
     sizes = {
         len(one)
         for one in tf.nest.flatten((x, y))
@@ -108,6 +127,8 @@ def check_batch(x, y):
             "'x' and 'y' must have the same number of examples, but got arrays of "
             f"{', '.join(map(str, sorted(sizes)))}. Pass one batch of each."
         )
+    if 0 in sizes:
+        raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
 
 
 def first_nonfinite(x, y):
@@ -130,7 +151,8 @@ def scale_of(optimizer, loss_scale):
       loss_scale: number, loss-scale object or scalar tensor, or None.
 
     Raises:
-      ValueError: if `loss_scale` is not positive and finite.
+      TypeError: if `optimizer` is no optimizer.
+      ValueError: if the scale is not positive and finite.
     """
     if loss_scale is not None:
         scale, source = loss_scale, "as passed"
@@ -146,6 +168,11 @@ def scale_of(optimizer, loss_scale):
     elif getattr(optimizer, "loss_scale_factor", None):
         scale = optimizer.loss_scale_factor
         source = f"loss_scale_factor of the optimizer, {type(optimizer).__name__}"
+    elif not (isinstance(optimizer, str) or hasattr(optimizer, "apply_gradients")):
+        raise TypeError(
+            f"'optimizer' must be an optimizer of Keras, but got: {optimizer!r}. Pass a "
+            "number as loss_scale=."
+        )
     else:
         name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
         return 1.0, f"{name} scales no loss"
@@ -179,7 +206,7 @@ def called(model, x, training):
             return model(x, training=training) if takes else model(x)
     except (KeyError, TypeError, ValueError, UserWarning) as error:
         raise ValueError(_misfit(model, x, error)) from error
-    except tf.errors.InvalidArgumentError as error:
+    except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
         raise ValueError(_misfit(model, x, error)) from error
 
 

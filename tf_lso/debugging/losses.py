@@ -35,9 +35,10 @@ def loss_of(model, keras, x, y, outputs, loss):
             )
     except tf.errors.InvalidArgumentError as error:
         raise ValueError(
-            f"'y' must be the targets of the loss, but computing the loss with them "
-            f"failed: {error}"
+            f"Computing the loss failed. 'y' must be the targets that it takes. {error}"
         ) from error
+    if value is None:
+        raise ValueError("The loss must be a scalar, but the function returned None.")
     if not tf.is_tensor(value):
         value = tf.convert_to_tensor(value)
     if value.shape.rank != 0:
@@ -64,7 +65,13 @@ def _compiled(model, x, y, outputs):
     arguments = {"x": x, "y": y, "y_pred": outputs, "sample_weight": None}
     if "training" in inspect.signature(model.compute_loss).parameters:
         arguments["training"] = True
-    value = model.compute_loss(**arguments)
+    try:
+        value = model.compute_loss(**arguments)
+    except (TypeError, ValueError) as error:
+        missing = " 'y' is missing: pass the targets if it needs them." * (y is None)
+        raise ValueError(
+            f"Computing the compiled loss failed.{missing} {error}"
+        ) from error
     if value is None:
         raise ValueError(
             'The model is compiled without a loss and adds none. Pass loss="mse", a '

@@ -134,7 +134,8 @@ def _values_of_weights(calls):
         id(call.layer): [
             (_name(variable), statistics.values_of(_raw(variable).numpy()))
             for variable in getattr(call.layer, "weights", ())
-            if _raw(variable).dtype.is_floating
+            # A lookup table of tf_keras is a weight, but no variable.
+            if hasattr(variable, "dtype") and _raw(variable).dtype.is_floating
         ]
         for call in calls
     }

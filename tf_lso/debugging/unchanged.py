@@ -49,16 +49,16 @@ def _found(parts):
             variables += tf.distribute.get_strategy().experimental_local_results(one)
         elif issubclass(type(one), dict):
             containers.append(one)
-            waiting += dict.values(one)
+            waiting.extend(dict.values(one))
         elif issubclass(type(one), (list, set)):
             containers.append(one)
-            waiting += one
+            waiting.extend(one)
         elif isinstance(one, (tuple, frozenset)):
-            waiting += one
+            waiting.extend(one)  # `+=` fails for what TensorFlow wraps a tuple in
         # Trackable collections of tf_keras stand for dicts that they wrap.
         if _holds_state(one) and isinstance(getattr(one, "__dict__", None), dict):
             attributes.append(vars(one))
-            waiting += vars(one).values()
+            waiting.extend(vars(one).values())
             waiting.append(getattr(one, "__wrapped__", None))
     return variables, attributes, containers
 

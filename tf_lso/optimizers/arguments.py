@@ -108,6 +108,11 @@ def make_loss_scale(dynamic, **given):
     }
     growth_steps = named.pop("dynamic_growth_steps")
     rule = scaling_arguments.checked_rule(growth_steps=growth_steps, **named)
+    if rule.growth_factor < 1:
+        raise ValueError(
+            "'growth_factor' must be at least 1, since the scale is multiplied by it to "
+            f"grow, but got: {rule.growth_factor!r}."
+        )
     usual = (rule.growth_factor, rule.backoff_factor) == (2.0, 0.5)
     return loss_scale_lib.DynamicLossScale(
         rule.initial_scale,

@@ -108,9 +108,10 @@ class LossScaleOptimizer(surface.Surface):
       inner_optimizer: Keras 3's name for `optimizer`; pass one of the two.
       name: str, the optimizer's name. Defaults to the name that Keras 3 chooses, or
         around Keras 2's optimizers to the inner optimizer's name.
-      growth_factor: number by which the scale is multiplied to grow. Defaults to 2 (an
-        addition, as are the next four).
-      backoff_factor: number by which the scale is multiplied to shrink. Defaults to 0.5.
+      growth_factor: number, at least 1, by which the scale is multiplied to grow.
+        Defaults to 2 (an addition, as are the next four).
+      backoff_factor: number, less than 1, by which the scale is multiplied to shrink.
+        Defaults to 0.5.
       hysteresis: int, skipped steps in a row before the scale shrinks, so that one bad
         batch does not count as an overflow. Defaults to 1.
       min_scale: number, the scale does not shrink below it. Defaults to 1.
@@ -126,7 +127,7 @@ class LossScaleOptimizer(surface.Surface):
         neither of `optimizer` and `inner_optimizer` are given, if `dynamic` is no bool,
         or if a keyword is unknown.
       ValueError: if another wrapper holds the optimizer, the strategy in scope is not
-        supported, a number is not positive and finite, or a keyword of Keras 3 has
+        supported, a number is not in its range, or a keyword of Keras 3 has
         another value than its default.
 
     Example:

@@ -82,6 +82,11 @@ def checked_rule(
     backoff = None
     if backoff_factor[1] is not None:
         backoff = positive_number(*backoff_factor)
+        if backoff >= 1:
+            raise ValueError(
+                f"{backoff_factor[0]!r} must be less than 1, since the scale is multiplied "
+                f"by it to shrink, but got: {backoff_factor[1]!r}."
+            )
     rule = rule_lib.ScaleRule(
         initial_scale=positive_number(*initial_scale),
         growth_steps=positive_integer(*growth_steps),

@@ -144,7 +144,7 @@ class Mover:
             skipped = rule_lib.skipped_in_a_row(before, finite, where)
             moved = rule_lib.moved_scale(rule, before.scale, finite, skipped, where)
         is_stuck = ~finite & usable & (before.scale <= rule.min_scale)
-        stuck = where(is_stuck, where(before.count == 0, stuck + 1, 1), 0)
+        stuck = where(is_stuck, where(before.count < 1, stuck + 1, 1), 0)
         return apply_lib.after(
             [
                 self._scale.assign(moved),
@@ -159,12 +159,23 @@ class Mover:
 
         Args:
           value: Python float.
+
+        Raises:
+          RuntimeError: in a graph of TensorFlow 1, where nothing would run it.
         """
+        with tf.init_scope():
+            if not tf.executing_eagerly():
+                raise RuntimeError(
+                    f"'loss_scale' cannot be set in a graph of TensorFlow 1, but got: "
+                    f"{value!r}. Give the scale to the constructor."
+                )
         self._scale.assign(value)
         self._count.assign(0)
         self.in_a_row.assign([0, 0])
 
     def stuck_steps(self):
         """Return the skipped steps in a row at the minimum, an int64 scalar tensor."""
-        count = tf.convert_to_tensor(self._count)
-        return tf.where(count == 0, or_zero(self.in_a_row)[1], 0)
+        # A checkpoint may have given back a larger scale and a count of 0.
+        is_stuck = tf.convert_to_tensor(self._scale) <= self._rule.min_scale
+        is_stuck &= tf.convert_to_tensor(self._count) < 1
+        return tf.where(is_stuck, or_zero(self.in_a_row)[1], 0)

@@ -185,8 +185,8 @@ class DynamicLossScale(LossScale):
         steps.
       increment_period: Python int, consecutive finite steps before the scale grows.
       multiplier: Python float by which the scale grows and shrinks.
-      backoff_factor: Python float that the scale is multiplied by to shrink, or None to
-        divide it by `multiplier` (keyword only, an addition).
+      backoff_factor: Python float less than 1 that the scale is multiplied by to shrink,
+        or None to divide it by `multiplier` (keyword only, an addition).
       hysteresis: Python int, skipped steps in a row before the scale shrinks, so that
         one bad batch does not count as an overflow (keyword only, an addition).
       min_loss_scale: Python float, the scale does not shrink below it (keyword only, an
@@ -195,7 +195,8 @@ class DynamicLossScale(LossScale):
         largest float32 (keyword only, an addition).
 
     Raises:
-      ValueError: if an argument is not positive and finite.
+      ValueError: if an argument is not positive and finite, or `backoff_factor` is not
+        less than 1.
 
     Example:
     >>> import tensorflow as tf
@@ -292,6 +293,7 @@ class DynamicLossScale(LossScale):
         Raises:
           TypeError: if `value` is no number.
           ValueError: if it is not within the limits.
+          RuntimeError: in a graph of TensorFlow 1.
         """
         number = arguments.positive_number("loss_scale", value)
         if not self.min_loss_scale <= number <= self._rule.max_scale:

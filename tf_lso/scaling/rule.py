@@ -72,7 +72,8 @@ def skipped_in_a_row(
     state: ScaleState, finite: Any, where: Callable[..., Any] = select
 ) -> Any:
     """Return the next `skipped`, for a step that does not only count."""
-    return where(finite, 0, where(state.count == 0, state.skipped + 1, 1))
+    # Not `== 0`, which in a graph of TensorFlow 1 asks whether it is the same object.
+    return where(finite, 0, where(state.count < 1, state.skipped + 1, 1))
 
 
 def moved_scale(

@@ -180,7 +180,7 @@ class Skipped:
         with tf.control_dependencies(_in_graph(counted)):
             after = tf.cast(tf.convert_to_tensor(counter), tf.int64)
         steps, in_a_row, position = tf.unstack(dynamic.or_zero(self.numbers))
-        in_a_row = tf.where(position == before + 1, in_a_row + 1, 1)
+        in_a_row = tf.where(tf.equal(position, before + 1), in_a_row + 1, 1)
         kinds = [_kind(gradient) for gradient in gradients]
         if report.in_xla():
             self._untold = True  # XLA cannot print; `tell` does it later
@@ -230,7 +230,7 @@ class Skipped:
         """
         _, in_a_row, position = tf.unstack(dynamic.or_zero(self.numbers))
         now = tf.cast(tf.convert_to_tensor(counter), tf.int64)
-        return tf.where(position == now + 1, in_a_row, 0)
+        return tf.where(tf.equal(position, now + 1), in_a_row, 0)
 
     def overflows(self):
         """Return a list of `Overflow` for the last skipped step. In eager code only."""
