@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tf_lso import names
 from tf_lso.migrate import left
+from tf_lso.names.today import BY_ATTRIBUTE_TODAY, SHARED
 from tf_lso.programs import lookup
 
 TF_LSO, KERAS = "tf_lso", "keras"
@@ -115,7 +116,7 @@ def _decide(
     if settings.keras3 and lookup.is_own(path):
         return Stays(left.KERAS_3, path, f"{new.module}.{name}")
     if settings.options.prefer == KERAS and symbol in _KERAS_HAS:
-        by_attribute = imported and module.startswith(names.BY_ATTRIBUTE_TODAY)
+        by_attribute = imported and module.startswith(BY_ATTRIBUTE_TODAY)
         if lookup.is_own(path) and not by_attribute:
             sets = symbol == "set_global_policy"
             return Stays(left.KEPT_POLICY, path) if sets else None
@@ -145,7 +146,7 @@ def stays(module: str, settings: Settings) -> bool:
     """Whether a module of today stays, and only uses of its names move."""
     namespace = lookup.MODULES[module]
     return (
-        namespace.removeprefix("compat.v2.") in names.SHARED
+        namespace.removeprefix("compat.v2.") in SHARED
         or lookup.in_tf_keras(module)
         or _other_policies(module, settings)
         or (settings.options.prefer == KERAS and lookup.is_own(f"{module}.Policy"))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tf_lso import names
+from tf_lso.names.today import MODULES_TODAY
 
 # Whose code does not count as the program's.
 _PACKAGES = (
@@ -144,6 +145,6 @@ def _today(name: str) -> str:
     use = names.mirror_names(namespace).get(last)
     if use is not None:
         return names.SYMBOLS[use.symbol].current or "nothing takes its place"
-    if f"tensorflow.{path}" in names.MODULES_TODAY:
+    if f"tensorflow.{path}" in MODULES_TODAY:
         return "the module is there"
     return f"no such module; tf_lso.{path} has what it had"
