@@ -169,19 +169,16 @@ class _Search:
 
 def _schedules(plan: Plan, cell: int | None, tree: ast.Module) -> Iterator[Needed]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            for base in node.bases:
-                last = last_name(base)
-                if last == beyond.SCHEDULE:
-                    site = Site(node, plan.program.module, (), cell)
-                    yield site, base, "a learning rate schedule of its own"
+        for base in node.bases if isinstance(node, ast.ClassDef) else ():
+            if last_name(base) == beyond.SCHEDULE:
+                site = Site(node, plan.program.module, (), cell)
+                yield site, base, "a learning rate schedule of its own"
 
 
 def _logged(plan: Plan, cell: int | None, tree: ast.Module) -> Iterator[Needed]:
     """Yield uses of `history["lr"]` if a callback logs it."""
     nodes = list(ast.walk(tree))
-    used = set(map(last_name, nodes))
-    if not used.intersection(beyond.CALLBACKS):
+    if {*map(last_name, nodes)}.isdisjoint(beyond.CALLBACKS):
         return
     for node in nodes:
         if isinstance(node, ast.Constant) and node.value == beyond.LOGGED:
@@ -200,27 +197,24 @@ def place(trees: dict[int | None, ast.Module]) -> ast.stmt | None:
                 statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
             ):
                 continue
-            for node in ast.walk(statement):
-                if _imports_framework(node):
-                    return statement
+            if any(map(_imports_framework, ast.walk(statement))):
+                return statement
     return None
 
 
 def _imports_framework(node: ast.AST) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        paths = [node.module or ""] if not node.level else []
-    elif isinstance(node, ast.Import):
-        paths = imported_paths(node)
-    else:
+    if isinstance(node, ast.ImportFrom) and node.level:
         return False
-    return any(path.split(".")[0] in lookup.FRAMEWORKS for path in paths)
+    return isinstance(node, (ast.Import, ast.ImportFrom)) and any(
+        path.split(".")[0] in lookup.FRAMEWORKS for path in imported_paths(node)
+    )
 
 
 def is_installed(plan: Plan) -> bool:
     """Whether the program calls `tf_lso.install()` already."""
-    for site in plan.program.sites:
-        if isinstance(site.node, ast.Call):
-            found = plan.resolver.of(site.node.func, site.scope)
-            if any(ref.path == "tf_lso.install" for ref in found.refs):
-                return True
-    return False
+    return any(
+        ref.path == "tf_lso.install"
+        for site in plan.program.sites
+        if isinstance(site.node, ast.Call)
+        for ref in plan.resolver.of(site.node.func, site.scope).refs
+    )

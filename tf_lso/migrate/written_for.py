@@ -14,7 +14,7 @@ from tf_lso.programs.scopes import Program, Site
 from tf_lso.programs.syntax import chain_of
 
 _KERAS_3 = tuple(
-    f"{keras}.{path}"
+    f"{keras}.{path}."
     for keras in ("keras", "tensorflow.keras")
     for path in KERAS_3_ONLY
 )
@@ -29,7 +29,7 @@ def is_for_keras_3(program: Program, resolver: Certain) -> bool:
         for path in () if is_call else resolver.paths(site):
             if _is_gone(path):
                 return False
-            keras3 |= path.startswith(_KERAS_3) and _is_whole(path)
+            keras3 |= f"{path}.".startswith(_KERAS_3)
         if isinstance(site.node, ast.Attribute):
             for node in chain_of(site.node):
                 if _is_old_method(node, program):
@@ -41,10 +41,6 @@ def is_for_keras_3(program: Program, resolver: Certain) -> bool:
                 return False
             keras3 |= form is True
     return keras3
-
-
-def _is_whole(path: str) -> bool:
-    return any(path == known or path.startswith(f"{known}.") for known in _KERAS_3)
 
 
 def _is_gone(path: str) -> bool:
