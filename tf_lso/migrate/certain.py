@@ -16,19 +16,12 @@ from tf_lso.programs.syntax import GETATTR, IMPORTS, imported, imported_paths
 
 
 class Ref(NamedTuple):
-    """One thing that an expression stands for.
+    """One thing that an expression stands for."""
 
-    Attributes:
-      path: dotted path, as the program spells it.
-      moved: whether it is tf_lso's own once the file is migrated.
-      origin: the import that it comes from, or None.
-      scope: the scope in which that import stands, or None.
-    """
-
-    path: str
-    moved: bool
-    origin: ast.Import | ast.ImportFrom | None = None
-    scope: Scope | None = None
+    path: str  # dotted, as the program spells it
+    moved: bool  # whether it is tf_lso's own once the file is migrated
+    origin: ast.Import | ast.ImportFrom | None = None  # what brings it
+    scope: Scope | None = None  # where that import stands
 
 
 class Found(NamedTuple):

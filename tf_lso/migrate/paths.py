@@ -31,17 +31,11 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What decides the paths of one file.
-
-    Attributes:
-      options: the `Options`.
-      keras3: whether the file is written for Keras 3.
-      legacy_keras: whether the file speaks of TF_USE_LEGACY_KERAS.
-    """
+    """What decides the paths of one file."""
 
     options: Options
-    keras3: bool = False
-    legacy_keras: bool = False
+    keras3: bool = False  # whether the file is written for Keras 3
+    legacy_keras: bool = False  # whether the file speaks of TF_USE_LEGACY_KERAS
 
 
 class New(NamedTuple):

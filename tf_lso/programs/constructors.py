@@ -19,21 +19,13 @@ _DYNAMIC = "TypeError: The second argument is `dynamic`, which is True or False.
 
 @dataclasses.dataclass(frozen=True)
 class _Form:
-    """One form of a call.
+    """One form of a call."""
 
-    Attributes:
-      today: what happens with Keras 3.
-      tf_lso: what tf_lso does.
-      error: the exception that Keras 3 raises at once, or "".
-      status: the status, if the form works.
-      keras_2: what Keras 2 raises, or "" where it takes the form.
-    """
-
-    today: str
-    tf_lso: str
-    error: str = ""
-    status: str | None = None
-    keras_2: str = ""
+    today: str  # what happens with Keras 3
+    tf_lso: str  # what tf_lso does
+    error: str = ""  # the exception that Keras 3 raises at once
+    status: str | None = None  # if the form works
+    keras_2: str = ""  # what Keras 2 raises, "" where it takes the form
 
     def verdict(self, verdict: Verdict, target: Target) -> Verdict | None:
         """Return what becomes of a verdict, or None if this adds nothing."""

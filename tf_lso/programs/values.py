@@ -14,21 +14,13 @@ from tf_lso.programs.syntax import GETATTR, IMPORTS, imported, imported_paths
 
 
 class Value(NamedTuple):
-    """One thing that an expression may stand for.
+    """One thing that an expression may stand for."""
 
-    Attributes:
-      path: dotted path of a module, class or function.
-      instance: whether it is what a call of the path returns.
-      derived: whether it is a subclass of the path, or one's instance.
-      sure: False where it is only likely that the path is meant.
-      guarded: whether it comes from a place that the program passes over.
-    """
-
-    path: str
-    instance: bool = False
-    derived: bool = False
-    sure: bool = True
-    guarded: bool = False
+    path: str  # of a module, class or function
+    instance: bool = False  # whether it is what a call of the path returns
+    derived: bool = False  # whether it is a subclass of the path, or one's instance
+    sure: bool = True  # False where it is only likely that the path is meant
+    guarded: bool = False  # whether it comes from a place that the program passes over
 
 
 NONE: frozenset[Value] = frozenset()

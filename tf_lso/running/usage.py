@@ -23,17 +23,11 @@ _PACKAGES = (
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Used:
-    """One old name in one place.
-
-    Attributes:
-      file: path of the program's file.
-      line: its line, an int.
-      name: the old dotted name, beginning with `tf.`.
-    """
+    """One old name in one place."""
 
     file: str
     line: int
-    name: str
+    name: str  # the old dotted name, beginning with `tf.`
 
 
 class Usage:
