@@ -37,11 +37,8 @@ class Care:
     ) -> tuple[Verdict, bool]:
         """Return the verdict, with what the guard adds, and whether the use is guarded.
 
-        Args:
-          site: where the use stands.
-          verdict: the verdict on it.
-          value: what is used, if that is known.
-          asked: the attribute, where `hasattr` may have asked for it, or "".
+        `value` is what is used, if that is known, and `asked` the attribute that a
+        `hasattr` before it may have asked for.
         """
         if verdict.status not in FAILURES:
             return verdict, False

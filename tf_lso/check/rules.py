@@ -35,12 +35,7 @@ _SCOPES = ("custom_object_scope", "CustomObjectScope")
 
 
 def uses(program: Program, target: Target = TODAY) -> list[Use]:
-    """Return the uses of the old API in a program, one per position, in order.
-
-    Args:
-      program: the program.
-      target: the TensorFlow that it is to run on.
-    """
+    """Return the uses of the old API in a program, one per position, in order."""
     best: dict[tuple[int, int, int], Use] = {}
     found = _Rules(program, target).all()
     for use in sorted(found, key=lambda use: (use.place, use.rank())):

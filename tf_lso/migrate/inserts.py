@@ -12,11 +12,7 @@ Place = tuple[int, int, int]  # cell, line, column
 
 
 class Inserts:
-    """The statements of a plan that change, and the lines that follow them.
-
-    Args:
-      plan: the `Plan`, with all its edits of names.
-    """
+    """The statements of a plan that change, and the lines that follow them."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -33,9 +29,7 @@ class Inserts:
     def add(self, install_at: ast.stmt | None, keeps_imports: bool) -> None:
         """Add all that the plan needs to the plan's own edits.
 
-        Args:
-          install_at: the statement before which `install()` is to be called, or None.
-          keeps_imports: whether imports that nothing uses any more stay.
+        `install()` is to be called before `install_at`, if that is given.
         """
         for site, moves in self.plan.imports.values():
             self._rewrite(site.node, moves, site.cell)

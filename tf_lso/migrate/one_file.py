@@ -50,14 +50,7 @@ class Migrated:
 
 
 def migrate(path: str, options: Options, write: bool, named: bool) -> Migrated:
-    """Migrate one file.
-
-    Args:
-      path: the file.
-      options: the `Options`.
-      write: whether to write it.
-      named: whether the user named it. Then it is always parsed.
-    """
+    """Migrate one file. One that the user `named` is always parsed."""
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):  # a pipe would wait for its writer

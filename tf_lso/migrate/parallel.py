@@ -23,12 +23,7 @@ Died = pools.BrokenProcessPool
 def each(
     files: Iterable[tuple[str, bool]], options: Options, write: bool
 ) -> Iterator[Migrated]:
-    """Yield what became of each file, in order.
-
-    Args:
-      files: (path, whether the user named it) of each.
-      options: the `Options`.
-      write: whether to change the files.
+    """Yield what became of each file: (path, whether the user named it), in order.
 
     Raises:
       Died: if one of the processes did.

@@ -69,13 +69,8 @@ Decision = New | Stays | None
 def decide(path: str, settings: Settings, imported: bool = False) -> Decision:
     """Return what becomes of a dotted path, aliases resolved.
 
-    Args:
-      path: dotted path as the program spells it.
-      settings: the `Settings` of the file.
-      imported: whether it is a name that a `from … import …` imports.
-
-    Returns:
-      A `New`, a `Stays`, or None for what is no old name or may stay unmentioned.
+    None stands for what is no old name, or may stay unmentioned. `imported` says whether
+    it is a name that a `from … import …` imports.
     """
     parts = path.split(".")
     for end in range(len(parts), 1, -1):

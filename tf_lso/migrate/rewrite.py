@@ -65,7 +65,7 @@ def rewrite(
       sources: cell number, or None for a file -> its text.
       options: the `Options`.
       keeps_imports: whether imports that nothing uses any more stay.
-      path: the file, for the error.
+      path: what the error names.
 
     Raises:
       NoPython: if a text does not parse.

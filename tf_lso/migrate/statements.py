@@ -16,12 +16,6 @@ def rewritten(
 ) -> list[str]:
     """Return the statements that an import becomes; the first one takes its place.
 
-    Args:
-      source: the text of the statement.
-      node: its syntax tree.
-      moves: alias of the tree -> the `New` that it moves to.
-      newline: the file's line end.
-
     Raises:
       ValueError: if LibCST does not read the statement as Python does.
     """

@@ -163,14 +163,8 @@ def of_call(
 ) -> Verdict | None:
     """Return the verdict on a call, or None if its arguments add nothing.
 
-    Only names that `tf.keras` has have forms that it refuses.
-
-    Args:
-      verdict: the verdict on the name.
-      path: dotted path of the name, as the program spells it.
-      call: the call.
-      of: returns what an expression of the call's scope may stand for.
-      target: the TensorFlow that the program is to run on.
+    Only names that `tf.keras` has have forms that it refuses. `verdict` is that on the
+    name, and `of` tells what an expression of the call's scope may stand for.
     """
     if (
         not lookup.is_own(path, target)

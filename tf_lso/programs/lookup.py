@@ -214,13 +214,10 @@ def _too_new(old: str, today: str, error: str, name: str) -> Verdict:
 
 
 def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | None:
-    """Return the verdict on a path, or None if it is no old name.
+    """Return the verdict on a path, aliases resolved, or None if it is no old name.
 
-    Args:
-      path: dotted path as the program spells it, aliases resolved.
-      how: ACCESS, IMPORT or FROM: they raise different exceptions, and a few modules
-        can be reached as attributes only.
-      target: the TensorFlow that it is looked up in.
+    Whether it is by ACCESS, IMPORT or FROM counts: they raise different exceptions, and
+    a few modules can be reached as attributes only.
     """
     module, _, name = path.rpartition(".")
     if path == _CONTRIB or module == _CONTRIB:

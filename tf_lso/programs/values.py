@@ -16,7 +16,7 @@ from tf_lso.programs.syntax import GETATTR, IMPORTS, imported, imported_paths
 class Value(NamedTuple):
     """One thing that an expression may stand for."""
 
-    path: str  # of a module, class or function
+    path: str  # dotted, of a module, class or function
     instance: bool = False  # whether it is what a call of the path returns
     derived: bool = False  # whether it is a subclass of the path, or one's instance
     sure: bool = True  # False where it is only likely that the path is meant
@@ -81,7 +81,7 @@ class Values(Resolver[frozenset[Value]]):
             for scope, name, bindings in todo:
                 found = self._table.get((scope, name), NONE)
                 for binding in bindings:
-                    new = self._bound(binding)
+                    new = self._binding(binding)
                     if guarded and binding.guards:
                         new = frozenset(self._passed_over(v, binding) for v in new)
                     found |= new
@@ -151,7 +151,7 @@ class Values(Resolver[frozenset[Value]]):
             if owner and found:
                 self._table[owner, name] = self._table.get((owner, name), NONE) | found
 
-    def _bound(self, binding: Binding) -> frozenset[Value]:
+    def _binding(self, binding: Binding) -> frozenset[Value]:
         value = binding.value
         if isinstance(value, Imported):
             if not _is_kept(value.path):
@@ -168,20 +168,16 @@ class Values(Resolver[frozenset[Value]]):
 
     unknown = NONE
 
-    def union(self, parts: Iterable[frozenset[Value]]) -> frozenset[Value]:
-        """Return what is any of the parts."""
+    def _union(self, parts: Iterable[frozenset[Value]]) -> frozenset[Value]:
         return NONE.union(*parts)
 
-    def bound(self, owner: Scope, name: str) -> frozenset[Value]:
-        """Return what the owner binds to a name."""
+    def _bound(self, owner: Scope, name: str) -> frozenset[Value]:
         return self._table.get((owner, name), NONE)
 
-    def helper(self, path: str) -> frozenset[Value]:
-        """Return what an imported helper is."""
+    def _helper(self, path: str) -> frozenset[Value]:
         return frozenset({Value(path)})
 
-    def unbound(self, name: str) -> frozenset[Value]:
-        """Return what a name that nothing binds may be."""
+    def _unbound(self, name: str) -> frozenset[Value]:
         starred = (f"{module}.{name}" for module in self.program.stars)
         found = frozenset(Value(path) for path in starred if _is_kept(path))
         if not found and name in _USUAL:
@@ -199,10 +195,9 @@ class Values(Resolver[frozenset[Value]]):
             )
         return found
 
-    def called(
+    def _called(
         self, found: frozenset[Value], call: ast.Call, scope: Scope
     ) -> frozenset[Value]:
-        """Return what a call of what was found may return."""
         returned: set[Value] = set()
         for value in found:
             if value.path == GETATTR and len(call.args) > 1:
