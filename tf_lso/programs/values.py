@@ -91,16 +91,17 @@ class Values(Resolver[frozenset[Value]]):
 
     def _passed_over(self, value: Value, binding: Binding) -> Value:
         """Mark a value that the program never binds here."""
-        missing = not value.instance and not lookup.is_there(value.path, self.target)
-        for guard in binding.guards:
-            if isinstance(guard, Caught):
-                way = {value.path, lookup.parent(value.path)}
-                passed = missing and not lookup.MODULES.keys().isdisjoint(way)
-            else:
-                passed = self.is_dead(guard)
-            if passed:
-                return value._replace(guarded=True)
-        return value
+        way = {value.path, lookup.parent(value.path)}
+        missing = (
+            not value.instance
+            and not lookup.is_there(value.path, self.target)
+            and not lookup.MODULES.keys().isdisjoint(way)
+        )
+        passed = any(
+            missing if isinstance(guard, Caught) else self.is_dead(guard)
+            for guard in binding.guards
+        )
+        return value._replace(guarded=True) if passed else value
 
     def is_dead(self, guard: Branch | Fallback) -> bool:
         """Whether the target's versions never run what stands under the guard."""
