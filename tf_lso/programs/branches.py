@@ -185,11 +185,7 @@ class _Test:
             raise _Unknown
         for value in self.values.of(owner, self.scope):
             path = f"{value.path}.{attribute.value!s}"
-            if not value.instance and (
-                path in lookup.MODULES
-                or path in lookup.PREFIXES
-                or lookup.is_name(path)
-            ):
+            if not value.instance and lookup.is_known(path):
                 self.asked = True
                 return lookup.is_there(path, self.values.target)
         raise _Unknown

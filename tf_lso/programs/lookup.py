@@ -47,6 +47,11 @@ def is_name(path: str) -> bool:
     return path not in MODULES and parent(path) in MODULES
 
 
+def is_known(path: str) -> bool:
+    """Whether the path is one of the modules, above one, or directly in one."""
+    return path in PREFIXES or path in MODULES or parent(path) in MODULES
+
+
 def in_tf_keras(path: str) -> bool:
     """Whether the path leads through tf_keras, which still has the API."""
     return path.partition(".")[0] == "tf_keras"

@@ -31,9 +31,7 @@ _USUAL = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras"}
 
 def _is_kept(path: str) -> bool:
     return (
-        path in lookup.PREFIXES
-        or path in lookup.MODULES
-        or lookup.parent(path) in lookup.MODULES
+        lookup.is_known(path)
         or path in IMPORTS
         or path in ("importlib", "builtins")
         or (path.partition(".")[0] == "tf_lso" and path.count(".") < 8)
@@ -131,11 +129,7 @@ class Values(Resolver[frozenset[Value]]):
             top = path.partition(".")[0]
             if how != lookup.ACCESS and top not in lookup.FRAMEWORKS:
                 return False  # another library, which may be missing
-            if (
-                path in lookup.PREFIXES
-                or path in lookup.MODULES
-                or lookup.is_name(path)
-            ):
+            if lookup.is_known(path):
                 verdict = lookup.of_path(path, how, self.target)
                 there = lookup.is_there(path, self.target)
                 if not there or (verdict and verdict.error):
