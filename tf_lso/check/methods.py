@@ -125,19 +125,11 @@ def _is_defined(name: str, program: Program) -> bool:
 
 def _is_own(node: ast.Attribute, scope: Scope) -> bool:
     """Whether the object is `self`, and its class has the method itself."""
-    owner: Scope | None = scope
-    while owner is not None and not (
-        owner.kind == FUNCTION and _is_class(owner.parent)
-    ):
-        owner = owner.parent
-    return (
-        owner is not None
-        and owner.parent is not None
-        and isinstance(node.value, ast.Name)
-        and node.value.id in ("self", "cls")
-        and node.attr in owner.parent.names
+    classes = (
+        inner.parent
+        for inner in scope.outwards()
+        if inner.kind == FUNCTION and inner.parent and inner.parent.kind == CLASS
     )
-
-
-def _is_class(scope: Scope | None) -> bool:
-    return scope is not None and scope.kind == CLASS
+    owner = next(classes, None)
+    is_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+    return is_self and owner is not None and node.attr in owner.names

@@ -154,7 +154,8 @@ class Inserts:
     def _precede(self, node: ast.stmt, lines: list[str]) -> None:
         cell = self.top[node]
         text = self.plan.texts[cell]
-        first = min([node.lineno, *(d.lineno for d in _decorators(node))])
+        decorators = getattr(node, "decorator_list", ())
+        first = min(part.lineno for part in (node, *decorators))
         start = text.start(node) if first == node.lineno else text.starts[first - 1]
         newline = text.newline(start)
         if text.before(start).strip():
@@ -189,10 +190,6 @@ def _on_one_line(statement: str, newline: str) -> str:
     return f"{start} import ({names}{mark}{comment}{newline})"
 
 
-def _decorators(node: ast.stmt) -> list[ast.expr]:
-    return getattr(node, "decorator_list", [])
-
-
 def _is_prologue(statement: ast.stmt, index: int) -> bool:
     """Whether nothing may stand before a statement: docstrings, `__future__`."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
@@ -202,9 +199,6 @@ def _is_prologue(statement: ast.stmt, index: int) -> bool:
 
 def sees(scope: Scope, outer: Scope | None) -> bool:
     """Whether code in a scope sees the names that `outer` binds."""
-    inner: Scope | None = scope
-    while inner is not None:
-        if inner is outer:
-            return inner is scope or inner.kind != CLASS
-        inner = inner.parent
-    return False
+    if outer is None or outer not in scope.outwards():
+        return False
+    return outer is scope or outer.kind != CLASS
