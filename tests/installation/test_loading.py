@@ -20,6 +20,7 @@ from tests.families import (
     keras,
     keras2,
     needs_keras3,
+    number,
 )
 from tests.installation import traces
 from tf_lso import keras_patches, kerases
@@ -50,11 +51,6 @@ def in_keras3():
 def in_tf_keras():
     with enabled(keras2):
         yield
-
-
-def number(value):
-    """The value of a variable of any Keras, or a number."""
-    return float(np.asarray(value))
 
 
 def model(module=keras, **kwargs):

@@ -34,14 +34,6 @@ def check(path: str, target: Target) -> tuple[list[Finding], list[Unreadable]]:
 
 
 def _finding(path: str, use: Use, text: Text) -> Finding:
-    column = text.offset(use.line, use.offset) - text.starts[use.line - 1] + 1
-    return Finding(
-        path,
-        use.cell,
-        use.line,
-        column,
-        use.kind,
-        text.line(use.line),
-        use.guarded,
-        use.verdict,
-    )
+    cell, line, offset, kind, guarded, verdict = use
+    column = text.offset(line, offset) - text.starts[line - 1] + 1
+    return Finding(path, cell, line, column, kind, text.line(line), guarded, verdict)

@@ -158,8 +158,7 @@ class Plan:
         """
         ways, last = {}, ".".join(steps)
         for ref in found.refs:
-            path = f"{ref.path}.{last}" if last else ref.path
-            way = decide(path, self.settings)
+            way = decide(f"{ref.path}.{last}", self.settings)
             if isinstance(way, New):
                 here = way.parts > ref.path.count(".")  # else the import moves
                 way = way if here and not ref.moved else None
