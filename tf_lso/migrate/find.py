@@ -14,7 +14,7 @@ _SOME, _NONE = 0, 1  # exit codes of `git check-ignore`: whether it ignores any
 
 
 def find(path: str, failed: Callable[[str, Exception], None]) -> list[str]:
-    """Return the files of a path, as `files.find` does, but what git ignores.
+    """Return the files of a path, as `files.find` does, without what git ignores.
 
     Links to directories are not followed: what they lead to has another name.
     """
