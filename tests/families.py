@@ -6,6 +6,7 @@ those of `tf.keras`, which is Keras 2. Tests take their families and Kerases fro
 
 import importlib
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -63,6 +64,11 @@ def bare_sums(family):
 def numpy(variable):
     """The value on the first local replica."""
     return copies(variable)[0]
+
+
+def number(value):
+    """A number, or the value of a variable of any Keras, as a float."""
+    return float(np.asarray(raw(value)))
 
 
 def copies(variable):

@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).parents[1] / "tf_lso"
 
 # Room -> the rooms of tf_lso that its modules may import, beside itself.
 ROOMS = {
-    "names": set(),
+    "names": {"environment"},
     "programs": {"names", "unknown"},
     "check": {"names", "programs", "progress"},
     # Of `check`, the rules that know which guards train wrong.

@@ -50,6 +50,7 @@ def _run(args: argparse.Namespace) -> int:
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.description = _RUN
     parser.epilog = _RUN_EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.usage = "tf-lso run [--report] (SCRIPT | -m MODULE) [ARGS ...]"
     parser.add_argument(
         "--report",
@@ -114,19 +115,15 @@ def _parser() -> argparse.ArgumentParser:
         title="commands", metavar="COMMAND", dest="command", required=True
     )
 
-    def add(name: str, summary: str) -> argparse.ArgumentParser:
-        return commands.add_parser(
-            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-
-    run = add("run", "run a program with the old names in place")
-    _add_run(run)
+    _add_run(
+        commands.add_parser("run", help="run a program with the old names in place")
+    )
     for name, module, function in (
         ("check", check, check.run),
         ("convert", convert, _convert),
         ("migrate", migrate, migrate.run),
     ):
-        added = add(name, module.SUMMARY)
+        added = commands.add_parser(name, help=module.SUMMARY)
         module.add_arguments(added)
         added.set_defaults(run=function)
     for added in commands.choices.values():

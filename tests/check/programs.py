@@ -1,6 +1,5 @@
 """Writes small programs and checks them."""
 
-import argparse
 import contextlib
 import io
 import json
@@ -8,7 +7,7 @@ import pathlib
 import tempfile
 import textwrap
 
-from tf_lso import check
+from tf_lso import check, cli
 from tf_lso.names import targets
 
 
@@ -49,10 +48,8 @@ def run(*arguments, target="2.21"):
 
     The target is the installed TensorFlow where it is None.
     """
-    parser = argparse.ArgumentParser(prog="tf-lso check")
-    check.add_arguments(parser)
-    given = [str(a) for a in arguments] + (["--target", target] if target else [])
+    given = [*map(str, arguments), *(["--target", target] if target else [])]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        code = check.run(parser.parse_args(given))
+        code = cli.main(["check", *given])
     return code, printed.getvalue()

@@ -1,6 +1,5 @@
 """The text and the JSON that the command prints."""
 
-import argparse
 import json
 import os
 import subprocess
@@ -123,13 +122,8 @@ def test_odd_file_names(tmp_path, form):
     for name in (b'\xff\n".py', "é✓.py".encode()):
         with open(os.path.join(os.fsencode(tmp_path), name), "w") as file:
             file.write(PROGRAM)
-    command = (
-        "import argparse, sys; from tf_lso import check;"
-        "parser = argparse.ArgumentParser(); check.add_arguments(parser);"
-        "sys.exit(check.run(parser.parse_args()))"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", command, "--format", form, str(tmp_path)],
+        [sys.executable, "-m", "tf_lso", "check", "--format", form, str(tmp_path)],
         capture_output=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
@@ -195,21 +189,6 @@ def test_lines_are_as_wide_as_the_terminal(program, monkeypatch):
         elsewhere.add(run(program)[1])
     assert widest[60] < 88 < widest[120]
     assert len(elsewhere) == 1
-
-
-def test_help_teaches(capsys):
-    parser = argparse.ArgumentParser(prog="tf-lso check")
-    check.add_arguments(parser)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--help"])
-    text = capsys.readouterr().out
-    for words in (
-        "without running them",
-        "exit codes:",
-        "tf-lso check --format json",
-        "--target 2.15",
-    ):
-        assert words in text
 
 
 def test_imports_nothing_heavy():

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from tests.check.programs import outcome_of, rows, run
-from tf_lso import environment
 from tf_lso.check import command
 from tf_lso.names.targets import NEWEST, TARGETS, TODAY
 
@@ -256,10 +255,3 @@ def test_the_installed_tensorflow_is_found():
 def test_the_newest_is_the_last_of_those_with_keras_3():
     assert NEWEST is TARGETS["2.21"]
     assert NEWEST.modules == TODAY.modules
-
-
-@pytest.mark.skipif(
-    not hasattr(environment, "PAIRS"), reason="the table of pairs is not here yet"
-)
-def test_each_supported_tensorflow_is_a_target():
-    assert list(TARGETS) == [f"{a}.{b}" for a, b in environment.PAIRS]

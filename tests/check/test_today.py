@@ -19,7 +19,7 @@ NAMES = [
     (module, name)
     for module, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items()
     if HAS_TF_KERAS or not lookup.in_tf_keras(module)
-    for name, use in {**names.NAMESPACES, **names.PRIVATE}.get(namespace, {}).items()
+    for name, use in names.mirror_names(namespace).items()
     if TARGET.keras_2 or not use.versions.startswith("2.16")
 ]
 

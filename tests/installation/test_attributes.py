@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import keras, keras2, needs_keras3, raw
+from tests.families import keras, keras2, needs_keras3, number
 
 BARE = {"keras3": keras.optimizers, "new": keras2.optimizers}
 
@@ -20,10 +20,6 @@ def installed():
 def optimizers(request):
     """The optimizers of one family that `tf.keras.optimizers` may be."""
     return BARE[request.param]
-
-
-def number(value):
-    return float(np.asarray(raw(value)))
 
 
 class TestAttributes:

@@ -2,10 +2,8 @@
 
 import contextlib
 import copy
-import gc
 import json
 import sys
-import types
 
 import h5py
 import numpy as np
@@ -22,7 +20,9 @@ from tests.families import (
     keras,
     keras2,
     needs_keras3,
+    number,
 )
+from tests.installation import traces
 from tf_lso import keras_patches, kerases
 from tf_lso.keras_patches import loading, loading_models
 from tf_lso.optimizers import experimental
@@ -51,11 +51,6 @@ def in_keras3():
 def in_tf_keras():
     with enabled(keras2):
         yield
-
-
-def number(value):
-    """The value of a variable of any Keras, or a number."""
-    return float(np.asarray(value))
 
 
 def model(module=keras, **kwargs):
@@ -266,12 +261,12 @@ def test_without_it_keras3_does_not_load_them():
 # --- Models.
 
 
-def rewrite_h5(path, optimizer=None, policy=None, first_input=False):
-    """Let an .h5 file that tf_keras wrote hold what another version wrote."""
+def rewrite_h5(path, rewritten=None, policy=None, first_input=False):
+    """Let an .h5 file of tf_keras hold what another version wrote: its optimizer, ..."""
     with h5py.File(path, "r+") as file:
-        if optimizer is not None:
+        if rewritten is not None:
             config = json.loads(file.attrs["training_config"])
-            config["optimizer_config"] = optimizer
+            config["optimizer_config"] = rewritten
             file.attrs["training_config"] = json.dumps(config)
         config = json.loads(file.attrs["model_config"])
         layers = config["config"]["layers"]
@@ -285,7 +280,16 @@ def rewrite_h5(path, optimizer=None, policy=None, first_input=False):
         file.attrs["model_config"] = json.dumps(config)
 
 
-def load_h5(module, path, **kwargs):
+def saved_h5(folder, optimizer=None, **options):
+    """Returns a trained model of Keras 2, and the .h5 file that it is saved in."""
+    source = trained(keras2, optimizer or keras2.optimizers.legacy.SGD(0.25))
+    path = str(folder / "model.h5")
+    source.save(path)
+    rewrite_h5(path, **options)
+    return source, path
+
+
+def load(module, path, **kwargs):
     with enabled(module):
         return module.models.load_model(path, **kwargs)
 
@@ -294,17 +298,12 @@ def load_h5(module, path, **kwargs):
 @pytest.mark.parametrize("saved", SAVED)
 @pytest.mark.parametrize("custom", [None, "stable", "experimental"])
 def test_h5_models_load_and_train(saved, family, custom, tmp_path):
-    source = trained(keras2, keras2.optimizers.legacy.SGD(0.25))
-    path = str(tmp_path / "model.h5")
-    source.save(path)
-    rewrite_h5(path, SAVED[saved])
+    source, path = saved_h5(tmp_path, rewritten=SAVED[saved])
     cls = (experimental if custom == "experimental" else tf_lso).LossScaleOptimizer
     custom_objects = None if custom is None else {"LossScaleOptimizer": cls}
-    loaded = load_h5(KERASES[family], path, custom_objects=custom_objects)
+    loaded = load(KERASES[family], path, custom_objects=custom_objects)
     assert_ours(loaded.optimizer, family)
-    np.testing.assert_allclose(
-        loaded.predict(X, verbose=0), source(X), rtol=1e-6, atol=1e-6
-    )
+    assert_predict_equally(source, loaded)
     before = loaded.get_weights()[0]
     steps = number(loaded.optimizer.iterations)
     loaded.fit(X, Y, verbose=0)
@@ -317,10 +316,7 @@ def test_h5_models_load_and_train(saved, family, custom, tmp_path):
 @pytest.mark.parametrize("kind", ["legacy", "new"])
 @needs_keras3
 def test_h5_models_with_a_bare_optimizer_load_and_train(kind, in_keras3, tmp_path):
-    source = trained(keras2, FAMILIES[kind].Adam(0.25, beta_1=0.5))
-    path = str(tmp_path / "model.h5")
-    source.save(path)
-    rewrite_h5(path)
+    _, path = saved_h5(tmp_path, FAMILIES[kind].Adam(0.25, beta_1=0.5))
     loaded = keras.models.load_model(path)
     assert type(loaded.optimizer) is keras.optimizers.Adam
     assert loaded.optimizer.beta_1 == pytest.approx(0.5)
@@ -330,18 +326,18 @@ def test_h5_models_with_a_bare_optimizer_load_and_train(kind, in_keras3, tmp_pat
 @pytest.mark.parametrize("kind", ["legacy", "new"])
 def test_h5_models_with_a_wrapped_adam_go_on(kind, in_keras3, tmp_path):
     # The state of the two has the same arrays in another order.
-    source = trained(
-        keras2,
-        keras2.mixed_precision.LossScaleOptimizer(
-            FAMILIES[kind].Adam(0.25), initial_scale=4.0
-        ),
+    optimizer = keras2.mixed_precision.LossScaleOptimizer(
+        FAMILIES[kind].Adam(0.25), initial_scale=4.0
     )
-    path = str(tmp_path / "model.h5")
-    source.save(path)
-    rewrite_h5(path)
+    source, path = saved_h5(tmp_path, optimizer)
     loaded = keras.models.load_model(path)
     assert isinstance(loaded.optimizer, tf_lso.LossScaleOptimizer)
     assert_go_on_equally(source, loaded)
+
+
+def assert_predict_equally(source, loaded):
+    predicted = loaded.predict(X, verbose=0)
+    np.testing.assert_allclose(predicted, source(X), rtol=1e-6, atol=1e-6)
 
 
 def assert_go_on_equally(one, other):
@@ -367,12 +363,8 @@ def test_only_paths_are_looked_into(tmp_path):
 
 @needs_keras3
 def test_a_file_of_keras2_without_its_state_says_so(in_keras3, tmp_path, caplog):
-    source = trained(
-        keras2, keras2.mixed_precision.LossScaleOptimizer(FAMILIES["new"].SGD())
-    )
-    path = str(tmp_path / "model.h5")
-    source.save(path)
-    rewrite_h5(path)
+    optimizer = keras2.mixed_precision.LossScaleOptimizer(FAMILIES["new"].SGD())
+    _, path = saved_h5(tmp_path, optimizer)
     with h5py.File(path, "r+") as file:
         del file["optimizer_weights"]
     with caplog.at_level("WARNING"):
@@ -382,15 +374,10 @@ def test_a_file_of_keras2_without_its_state_says_so(in_keras3, tmp_path, caplog)
 
 
 def test_an_h5_model_without_an_input_layer_gets_the_right_shape(in_keras3, tmp_path):
-    source = trained(keras2, keras2.optimizers.legacy.SGD(0.25))
-    path = str(tmp_path / "model.h5")
-    source.save(path)
-    rewrite_h5(path, of_2_3(), first_input=True)
+    source, path = saved_h5(tmp_path, rewritten=of_2_3(), first_input=True)
     loaded = keras.models.load_model(path)
     assert loaded.input_shape == (None, 3)
-    np.testing.assert_allclose(
-        loaded.predict(X, verbose=0), source(X), rtol=1e-6, atol=1e-6
-    )
+    assert_predict_equally(source, loaded)
     loaded.train_on_batch(X, Y)
 
 
@@ -413,17 +400,14 @@ def test_keras_models_of_keras2_load_and_train(kind, wrapped, custom, family, tm
     module = KERASES[family]
     cls = experimental.LossScaleOptimizer
     custom_objects = {"LossScaleOptimizer": cls} if custom else None
-    with enabled(module):
-        loaded = module.models.load_model(path, custom_objects=custom_objects)
+    loaded = load(module, path, custom_objects=custom_objects)
     if wrapped:
         assert_ours(loaded.optimizer, family)
         assert isinstance(loaded.optimizer, cls) == (custom is not None)
     else:
         assert kerases.package_of(type(loaded.optimizer)) == PACKAGES[family]
         assert number(loaded.optimizer.learning_rate) == 0.25
-    np.testing.assert_allclose(
-        loaded.predict(X, verbose=0), source(X), rtol=1e-6, atol=1e-6
-    )
+    assert_predict_equally(source, loaded)
     if has_state:
         assert_go_on_equally(source, loaded)
     loaded.fit(X, Y, verbose=0)
@@ -474,11 +458,8 @@ POLICIES = {
 @pytest.mark.parametrize("family", GENERATIONS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_models_with_dtype_policies_of_old_load(policy, family, tmp_path):
-    source = trained(keras2, keras2.optimizers.legacy.SGD(0.25))
-    path = str(tmp_path / "model.h5")
-    source.save(path)
-    rewrite_h5(path, stable(), policy=POLICIES[policy])
-    loaded = load_h5(KERASES[family], path)
+    _, path = saved_h5(tmp_path, rewritten=stable(), policy=POLICIES[policy])
+    loaded = load(KERASES[family], path)
     for layer in loaded.layers:
         assert layer.compute_dtype == "float16"
         assert layer.dtype_policy.name == "mixed_float16"
@@ -536,54 +517,30 @@ def test_a_model_that_was_saved_with_tf_lso_loads(
         loaded = module.models.load_model(path)
     assert_ours(loaded.optimizer, family)
     assert type(loaded.optimizer) is type(optimizer)
-    np.testing.assert_allclose(
-        loaded.predict(X, verbose=0), source(X), rtol=1e-6, atol=1e-6
-    )
+    assert_predict_equally(source, loaded)
     loaded.train_on_batch(X, Y)
 
 
 # --- Enabling and disabling.
 
 
-def snapshot():
-    """All that could be changed: attributes of a Keras's modules and classes."""
-    gc.collect()
-    found = {}
-    for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in kerases.PACKAGES:
-            continue
-        owners = [module] + [v for v in vars(module).values() if isinstance(v, type)]
-        for owner in owners:
-            if isinstance(owner, types.ModuleType) or owner.__module__ == name:
-                found[name, owner.__name__] = dict(vars(owner))
-    registries = [dict(k.saving.get_custom_objects()) for k in KERASES.values()]
-    return found, registries
-
-
-def changed(before, after):
-    names = set()
-    for owner, attributes in before[0].items():
-        for name in attributes.keys() | after[0][owner].keys():
-            missing = object()
-            if attributes.get(name, missing) is not after[0][owner].get(name, missing):
-                names.add((*owner, name))
-    return names, before[1] != after[1]
-
-
 @pytest.mark.parametrize("family", GENERATIONS)
 def test_all_is_restored(family):
-    module = KERASES[family]
+    module, package = KERASES[family], PACKAGES[family]
     assert tf.keras.optimizers  # which makes more names of them
-    keras_patches.disable(
-        keras_patches.LOADING, PACKAGES[family]
-    )  # on since one was wrapped
-    before = snapshot()
+    with enabled(module):  # it imports modules when it first is
+        pass
+    before = traces.taken()
     with enabled(module):
-        names, registry = changed(before, snapshot())
-    assert {name for *_, name in names} >= {"deserialize", "compile_from_config"}
-    assert {name.split(".")[0] for name, *_ in names} == {PACKAGES[family]}
-    assert registry == (family == "keras3")
-    assert changed(before, snapshot()) == (set(), False)
+        names = traces.changed(before)
+    assert {name.split(".")[-1] for name in names} >= {
+        "deserialize",
+        "compile_from_config",
+    }
+    assert {name.split(".")[0].split()[0] for name in names} == {package}
+    registered = any(name.startswith(f"{package} registered.") for name in names)
+    assert registered == (family == "keras3")
+    assert traces.changed(before) == []
 
 
 def test_enabling_twice_is_once():

@@ -12,6 +12,7 @@ from tests.families import (
     keras,
     keras2,
     needs_keras3,
+    number,
 )
 from tf_lso import kerases, policies, wrapping
 from tf_lso.keras.mixed_precision import experimental
@@ -30,10 +31,6 @@ def installed(monkeypatch):
 def kinds(request):
     """A Keras and the optimizers of one family."""
     return KERASES[request.param], FAMILIES[request.param]
-
-
-def number(value):
-    return float(np.asarray(value))
 
 
 def model(module, dtype="mixed_float16"):

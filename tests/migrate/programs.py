@@ -1,16 +1,12 @@
 """Migrates small programs, and the cases of `cases.txt`."""
 
 import difflib
-import importlib.metadata
 import pathlib
 import re
 import textwrap
 
 from tf_lso.migrate.paths import Options
 from tf_lso.migrate.rewrite import rewrite
-
-# Whether `tf.keras` is Keras 2 by itself, as before TensorFlow 2.16.
-KERAS_IS_2 = importlib.metadata.version("keras").startswith("2.")
 
 _TEXT = (pathlib.Path(__file__).parent / "cases.txt").read_text(encoding="utf-8")
 

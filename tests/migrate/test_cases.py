@@ -22,26 +22,29 @@ def test_a_case_becomes_what_stands_there(name):
     assert [item for item in outcome_of(program).left if "text" not in item.why] == []
 
 
+UNMODIFIED = {name: program for name, (program, _) in CASES.items()}
+
+
+def printed_by(programs, folder, how=(), flags=()):
+    """Runs the programs; returns name -> what each prints."""
+    file = folder / "programs.json"
+    file.write_text(json.dumps(programs), encoding="utf-8")
+    ended = start([*how, RUNNER, str(file), *flags])
+    results = [s for s in ended.stdout.splitlines() if s.startswith("RESULT ")]
+    assert results, ended.stderr[-4000:]
+    return json.loads(results[-1].removeprefix("RESULT "))
+
+
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
     """What the programs print: unmodified under `tf-lso run`, and migrated alone."""
     folder = tmp_path_factory.mktemp("cases")
-    done = {}
-    for kind, how, flags in (
-        ("unmodified", ["-m", "tf_lso", "run"], ["--unmodified"]),
-        ("migrated", [], []),
-    ):
-        file = folder / f"{kind}.json"
-        programs = {
-            name: program if kind == "unmodified" else migrated(program)
-            for name, (program, _) in CASES.items()
-        }
-        file.write_text(json.dumps(programs), encoding="utf-8")
-        ended = start([*how, RUNNER, str(file), *flags])
-        results = [s for s in ended.stdout.splitlines() if s.startswith("RESULT ")]
-        assert results, ended.stderr[-4000:]
-        done[kind] = json.loads(results[-1].removeprefix("RESULT "))
-    return done
+    run = ["-m", "tf_lso", "run"]
+    new = {name: migrated(program) for name, program in UNMODIFIED.items()}
+    return {
+        "unmodified": printed_by(UNMODIFIED, folder, run, ["--unmodified"]),
+        "migrated": printed_by(new, folder),
+    }
 
 
 @pytest.mark.slow
@@ -56,10 +59,6 @@ def test_a_migrated_case_prints_what_it_printed_under_tf_lso_run(name, printed):
 @pytest.mark.slow
 def test_the_cases_need_their_migration(tmp_path):
     """Unmodified and alone most of them fail: else the comparison would show nothing."""
-    file = tmp_path / "cases.json"
-    programs = {name: program for name, (program, _) in CASES.items()}
-    file.write_text(json.dumps(programs), encoding="utf-8")
-    ended = start([RUNNER, str(file)])
-    done = json.loads(ended.stdout.rpartition("RESULT ")[2])
+    done = printed_by(UNMODIFIED, tmp_path)
     failed = [name for name, text in done.items() if "Traceback" in text]
     assert len(failed) > len(CASES) / 2

@@ -11,7 +11,7 @@ import shutil
 
 import pytest
 
-from tests.migrate.programs import KERAS_IS_2
+from tests.generation import HAS_KERAS3
 from tests.old_programs.test_programs import run
 
 HERE = pathlib.Path(__file__).parent / "goes_on"
@@ -22,7 +22,7 @@ HAS_TF_KERAS = importlib.util.find_spec("tf_keras") is not None
 WAYS = {
     "the Keras of TensorFlow, restore": ("restore", "0"),
     # Keras 3 reads no checkpoint of Keras 2 by itself.
-    **({"Keras 2, checkpoint": ("checkpoint", "0")} if KERAS_IS_2 else {}),
+    **({"Keras 2, checkpoint": ("checkpoint", "0")} if not HAS_KERAS3 else {}),
     "tf_keras, checkpoint": ("checkpoint", "1"),
     "tf_keras, restore": ("restore", "1"),
 }

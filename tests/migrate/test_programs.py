@@ -13,7 +13,8 @@ import shutil
 
 import pytest
 
-from tests.migrate.programs import KERAS_IS_2, migrated
+from tests.generation import HAS_KERAS3
+from tests.migrate.programs import migrated
 from tests.old_programs import test_programs
 from tf_lso import cli
 
@@ -53,7 +54,7 @@ def _migrate(folder):
 
 def _run(folder, name, cwd):
     program, *arguments = name.split()
-    legacy = name in NEED_KERAS_2 and not KERAS_IS_2
+    legacy = name in NEED_KERAS_2 and HAS_KERAS3
     command = [str(folder / f"{program}.py"), *arguments]
     return test_programs.run(command, cwd, True, TF_USE_LEGACY_KERAS=str(int(legacy)))
 
@@ -63,7 +64,7 @@ def _run(folder, name, cwd):
     [pytest.param(n, marks=[] if n in WILD else [pytest.mark.slow]) for n in NAMES],
 )
 def test_a_migrated_program_prints_what_it_printed(name, started):
-    if name in NEED_KERAS_2 and not KERAS_IS_2:
+    if name in NEED_KERAS_2 and HAS_KERAS3:
         pytest.importorskip("tf_keras")
     test_programs.check(name, *started[name].result())
 

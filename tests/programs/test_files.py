@@ -16,9 +16,9 @@ BREAKS = "import tensorflow.contrib.mixed_precision\n"
 def tree(tmp_path):
     """A function that writes files into a folder, and returns the folder."""
 
-    def write(**sources):
+    def write(sources):
         for name, source in sources.items():
-            path = tmp_path / name.replace("__", "/").replace("_DOT_", ".")
+            path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source)
         return tmp_path
@@ -28,49 +28,48 @@ def tree(tmp_path):
 
 def test_finds_python_files_and_notebooks_in_order(tree):
     folder = tree(
-        **dict.fromkeys(
+        dict.fromkeys(
             (
-                "b_DOT_py",
-                "a_DOT_pyw",
-                "c__d_DOT_py",
-                "c__n_DOT_ipynb",
-                "readme_DOT_txt",
-                "_DOT_git__x_DOT_py",
-                "_DOT_venv__x_DOT_py",
-                "env__pyvenv_DOT_cfg",
-                "env__x_DOT_py",
-                "node_modules__x_DOT_py",
-                "lib__site-packages__x_DOT_py",
+                "b.py",
+                "a.pyw",
+                "c/d.py",
+                "c/n.ipynb",
+                "readme.txt",
+                ".git/x.py",
+                ".venv/x.py",
+                "env/pyvenv.cfg",
+                "env/x.py",
+                "node_modules/x.py",
+                "lib/site-packages/x.py",
+                "__pycache__/x.py",
             ),
             "",
         )
     )
-    (folder / "__pycache__").mkdir()
-    (folder / "__pycache__" / "x.py").touch()
     os.symlink(folder, folder / "c" / "loop")
     found = [os.path.relpath(p, folder) for p in files.find(str(folder), None)]
     assert found == ["a.pyw", "b.py", "c/d.py", "c/n.ipynb"]
 
 
 def test_a_file_is_read_whatever_its_name(tree):
-    folder = tree(script=BREAKS)
+    folder = tree({"script": BREAKS})
     assert check([str(folder / "script")]).exit_code == 1
     assert check([str(folder)]).exit_code == 0
 
 
 def test_a_directory_that_is_named_is_read_though_hidden(tree):
-    folder = tree(_DOT_hidden__a_DOT_py=BREAKS)
+    folder = tree({".hidden/a.py": BREAKS})
     assert check([str(folder / ".hidden")]).exit_code == 1
 
 
 def test_a_file_named_twice_is_read_once(tree):
-    folder = tree(a_DOT_py=BREAKS)
+    folder = tree({"a.py": BREAKS})
     outcome = check([str(folder / "a.py"), str(folder / "a.py")])
     assert (outcome.files, len(outcome.findings)) == (1, 1)
 
 
 def test_what_links_lead_to_is_read_once_under_its_own_name(tree):
-    folder = tree(src__model_DOT_py=BREAKS)
+    folder = tree({"src/model.py": BREAKS})
     (folder / "a_link.py").symlink_to("src/model.py")
     (folder / "a_folder").symlink_to("src", target_is_directory=True)
     outcome = check([str(folder), f"{folder}/src/../a_link.py"])
@@ -79,7 +78,7 @@ def test_what_links_lead_to_is_read_once_under_its_own_name(tree):
 
 
 def test_a_link_out_of_the_folder_is_followed(tree):
-    folder = tree(elsewhere__model_DOT_py=BREAKS, src__a_DOT_py="")
+    folder = tree({"elsewhere/model.py": BREAKS, "src/a.py": ""})
     (folder / "src/link").symlink_to("../elsewhere", target_is_directory=True)
     outcome = check([f"{folder}/src"])
     assert [f.file for f in outcome.findings] == [f"{folder}/src/link/model.py"]
@@ -133,7 +132,7 @@ def test_odd_files_are_read(source):
 
 
 def test_the_rest_is_checked_all_the_same(tree):
-    folder = tree(a_DOT_py="def f(:\n", b_DOT_py=BREAKS)
+    folder = tree({"a.py": "def f(:\n", "b.py": BREAKS})
     outcome = check([str(folder / "missing"), str(folder)])
     assert [item.file for item in outcome.unreadable] == [
         str(folder / "missing"),
@@ -145,14 +144,14 @@ def test_the_rest_is_checked_all_the_same(tree):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_permission(tree):
-    folder = tree(a_DOT_py=BREAKS)
+    folder = tree({"a.py": BREAKS})
     (folder / "a.py").chmod(0)
     (item,) = check([str(folder)]).unreadable
     assert "Permission denied" in item.reason
 
 
 def test_a_directory_that_cannot_be_listed(tree, monkeypatch):
-    folder = tree(a_DOT_py="", b__x_DOT_py="", c_DOT_py="")
+    folder = tree({"a.py": "", "b/x.py": "", "c.py": ""})
     scandir = os.scandir
 
     def refuse(path):
@@ -168,7 +167,7 @@ def test_a_directory_that_cannot_be_listed(tree, monkeypatch):
 
 
 def test_a_link_to_nothing_that_is_named(tree):
-    folder = tree(a_DOT_py="")
+    folder = tree({"a.py": ""})
     os.symlink("nowhere", folder / "b.py")
     assert check([str(folder / "b.py")]).exit_code == 2
     assert check([str(folder)]).exit_code == 0
@@ -178,15 +177,15 @@ def test_a_link_to_nothing_that_is_named(tree):
     "sources, code",
     [
         ({}, 0),
-        ({"a_DOT_py": "import tensorflow as tf\n"}, 0),
-        ({"a_DOT_py": "from keras.mixed_precision import Policy\n"}, 0),
-        ({"a_DOT_py": "from keras.mixed_precision import *\n"}, 0),
-        ({"a_DOT_py": BREAKS}, 1),
-        ({"a_DOT_ipynb": notebook(BREAKS).decode()}, 1),
-        ({"a_DOT_py": BREAKS, "b_DOT_py": "def f(:\n"}, 2),
-        ({"b_DOT_py": "def f(:\n"}, 2),
+        ({"a.py": "import tensorflow as tf\n"}, 0),
+        ({"a.py": "from keras.mixed_precision import Policy\n"}, 0),
+        ({"a.py": "from keras.mixed_precision import *\n"}, 0),
+        ({"a.py": BREAKS}, 1),
+        ({"a.ipynb": notebook(BREAKS).decode()}, 1),
+        ({"a.py": BREAKS, "b.py": "def f(:\n"}, 2),
+        ({"b.py": "def f(:\n"}, 2),
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_exit_codes(tree, sources, code, form):
-    assert run(tree(**sources), "--format", form)[0] == code
+    assert run(tree(sources), "--format", form)[0] == code

@@ -371,8 +371,7 @@ def test_finds_nothing_where_nothing_is(program):
 
 def test_the_tokens_are_in_every_name():
     for module, namespace in lookup.MODULES.items():
-        known = {**names.NAMESPACES, **names.PRIVATE}.get(namespace, {})
-        for name in known:
+        for name in names.mirror_names(namespace):
             spelled = f"from {module} import {name}".encode()
             assert any(token in spelled for token in lookup.TOKENS), spelled
 
@@ -380,39 +379,20 @@ def test_the_tokens_are_in_every_name():
 NAMES = sorted(
     (module, namespace, name)
     for module, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items()
-    for name, use in {**names.NAMESPACES, **names.PRIVATE}.get(namespace, {}).items()
+    for name, use in names.mirror_names(namespace).items()
     if not use.versions.startswith("2.16")
 )
 
 
-def _top_as(module, name):
-    top, _, rest = module.partition(".")
-    return f"import {top} as alias", f"alias.{rest}.{name}"
-
-
-def _module_as(module, name):
-    return f"import {module} as alias", f"alias.{name}"
-
-
-def _from_parent(module, name):
-    parent, _, last = module.rpartition(".")
-    return f"from {parent} import {last} as alias", f"alias.{name}"
-
-
-def _assigned(module, name):
-    top = module.partition(".")[0]
-    return f"import {top}; alias, n = {module}, 1", f"alias.{name}"
-
-
-def _by_getattr(module, name):
-    return f"import {module} as m; alias = m", f'getattr(alias, "{name}")'
-
-
-def _by_string(module, name):
-    text = f"import importlib; alias = importlib.import_module('{module}')"
-    return text, f"alias.{name}"
-
-
+# What binds, and how the name is reached then.
+FORMS = (
+    ("import {top} as alias", "alias.{rest}.{name}"),
+    ("import {module} as alias", "alias.{name}"),
+    ("from {parent} import {last} as alias", "alias.{name}"),
+    ("import {top}; alias, n = {module}, 1", "alias.{name}"),
+    ("import {module} as m; alias = m", 'getattr(alias, "{name}")'),
+    ("import importlib; alias = importlib.import_module('{module}')", "alias.{name}"),
+)
 PLACES = (
     "{}",
     "x = f({}, 1)",
@@ -429,9 +409,7 @@ PLACES = (
 
 @hypothesis.given(
     st.sampled_from(NAMES),
-    st.sampled_from(
-        (_top_as, _module_as, _from_parent, _assigned, _by_getattr, _by_string)
-    ),
+    st.sampled_from(FORMS),
     st.sampled_from(PLACES),
     st.integers(0, 5),
     st.booleans(),
@@ -439,7 +417,13 @@ PLACES = (
 @hypothesis.settings(deadline=None, max_examples=300)
 def test_any_name_in_any_place_is_found(known, form, place, blank, inside):
     module, namespace, name = known
-    setup, use = form(module, name)
+    (top, _, rest), (parent, _, last) = module.partition("."), module.rpartition(".")
+    setup, use = (
+        text.format(
+            module=module, top=top, rest=rest, parent=parent, last=last, name=name
+        )
+        for text in form
+    )
     if 'f"' in place:
         use = use.replace('"', "'")
     lines = [setup, *["pass"] * blank, *place.format(use).split("\n")]

@@ -93,17 +93,14 @@ def sarif(outcome: Outcome, stream: TextIO) -> None:
 
 def _location(item: Finding | Unreadable) -> dict[str, Any]:
     path = pathlib.PurePath(os.path.normpath(item.file))
-    uri = path.as_uri() if path.is_absolute() else _quoted(path)
+    quoted = urllib.parse.quote(os.fsencode(path.as_posix()))
+    uri = path.as_uri() if path.is_absolute() else quoted
     location: dict[str, Any] = {"artifactLocation": {"uri": uri}}
     if item.line and not item.cell:
         location["region"] = {"startLine": item.line}
         if isinstance(item, Finding):
             location["region"]["startColumn"] = item.column
     return location
-
-
-def _quoted(path: pathlib.PurePath) -> str:
-    return urllib.parse.quote(os.fsencode(path.as_posix()))
 
 
 def _level(finding: Finding) -> str:

@@ -20,7 +20,7 @@ class Care:
         self._values = values
         self._installed = min(
             (
-                _place(site)
+                site.place
                 for site in program.sites
                 if isinstance(site.node, ast.Call)
                 and not site.scope.enclosing(FUNCTION)
@@ -37,11 +37,8 @@ class Care:
     ) -> tuple[Verdict, bool]:
         """Return the verdict, with what the guard adds, and whether the use is guarded.
 
-        Args:
-          site: where the use stands.
-          verdict: the verdict on it.
-          value: what is used, if that is known.
-          asked: the attribute, where `hasattr` may have asked for it, or "".
+        `value` is what is used, if that is known, and `asked` the attribute that a
+        `hasattr` before it may have asked for.
         """
         if verdict.status not in FAILURES:
             return verdict, False
@@ -70,7 +67,7 @@ class Care:
         if value and value.guarded:
             return "what it comes from is not bound on these versions"
         if self._installed and (
-            site.scope.enclosing(FUNCTION) or _place(site) > self._installed
+            site.scope.enclosing(FUNCTION) or site.place > self._installed
         ):
             return "tf_lso.install() comes first"
         return ""
@@ -80,10 +77,6 @@ class Care:
             return False
         found = branches.outcome(guard.test, guard.scope, self._values)
         return found == branches.DEPENDS
-
-
-def _place(site: Site) -> tuple[int, int, int]:
-    return site.cell or 0, site.node.lineno, site.node.col_offset
 
 
 def _add(verdict: Verdict, sentence: str, status: str | None = None) -> Verdict:

@@ -46,26 +46,15 @@ class Use(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One use of the old API at one place.
+    """One use of the old API at one place."""
 
-    Attributes:
-      file: path as it was reached from the command line.
-      cell: number of the notebook cell, from 1, or None.
-      line: line in the file or cell, from 1.
-      column: column, from 1.
-      kind: "import", "attribute", "constructor", "method" or "note".
-      code: the source line, stripped.
-      guarded: whether the program itself takes care that it does not fail.
-      verdict: the verdict on it.
-    """
-
-    file: str
-    cell: int | None
-    line: int
-    column: int
-    kind: str
-    code: str
-    guarded: bool
+    file: str  # path as it was reached from the command line
+    cell: int | None  # number of the notebook cell, from 1
+    line: int  # in the file or cell, from 1
+    column: int  # from 1
+    kind: str  # one of the words above
+    code: str  # the source line, stripped
+    guarded: bool  # whether the program takes care that it does not fail
     verdict: Verdict
 
     @property

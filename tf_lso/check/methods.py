@@ -33,13 +33,7 @@ _OPTIMIZER_NAMES = {"optimizer", "opt"}
 
 
 def of_name(name: str, called: bool, target: Target) -> Verdict:
-    """Return the verdict on a method or property of that name.
-
-    Args:
-      name: key of `names.METHODS`.
-      called: whether the program calls it.
-      target: the TensorFlow that the program is to run on.
-    """
+    """Return the verdict on a method or property of that name in `names.METHODS`."""
     method = names.METHODS[name]
     full = f"LossScaleOptimizer.{name}"
     if target.keras_2:
@@ -79,13 +73,8 @@ def of_access(
 ) -> Verdict | None:
     """Return the verdict on `….name`, or None if it is no use.
 
-    Args:
-      node: the attribute access; its name is one of `names.METHODS`.
-      receivers: what the object may stand for.
-      scope: the scope that it stands in.
-      program: the whole program.
-      legacy: whether the program has an old optimizer or policy of today's Keras.
-      target: the TensorFlow that the program is to run on.
+    `receivers` is what the object may stand for. `legacy` says whether the program has
+    an old optimizer or policy of today's Keras.
     """
     name = node.attr
     seen = names.METHODS[name].seen
@@ -136,19 +125,11 @@ def _is_defined(name: str, program: Program) -> bool:
 
 def _is_own(node: ast.Attribute, scope: Scope) -> bool:
     """Whether the object is `self`, and its class has the method itself."""
-    owner: Scope | None = scope
-    while owner is not None and not (
-        owner.kind == FUNCTION and _is_class(owner.parent)
-    ):
-        owner = owner.parent
-    return (
-        owner is not None
-        and owner.parent is not None
-        and isinstance(node.value, ast.Name)
-        and node.value.id in ("self", "cls")
-        and node.attr in owner.parent.names
+    classes = (
+        inner.parent
+        for inner in scope.outwards()
+        if inner.kind == FUNCTION and inner.parent and inner.parent.kind == CLASS
     )
-
-
-def _is_class(scope: Scope | None) -> bool:
-    return scope is not None and scope.kind == CLASS
+    owner = next(classes, None)
+    is_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+    return is_self and owner is not None and node.attr in owner.names

@@ -4,7 +4,7 @@ from tf_lso.check.findings import Finding, Use
 from tf_lso.check.rules import uses
 from tf_lso.names.targets import Target
 from tf_lso.programs import lookup, notebooks, sources
-from tf_lso.programs.sources import Failure, Unreadable
+from tf_lso.programs.sources import Unreadable
 from tf_lso.programs.texts import Text
 
 
@@ -20,37 +20,20 @@ def check(path: str, target: Target) -> tuple[list[Finding], list[Unreadable]]:
     except (OSError, ValueError) as error:
         why = f"cannot be opened: {sources.reason(error)}"
         return [], [Unreadable(path, None, None, why)]
-    try:
-        return _check(path, data, target)
-    except (RecursionError, MemoryError) as error:
-        return [], [sources.unreadable(path, Failure(None, error, data))]
-
-
-def _check(
-    path: str, data: bytes, target: Target
-) -> tuple[list[Finding], list[Unreadable]]:
     is_notebook = path.lower().endswith(".ipynb")
     try:
-        read = sources.parsed(notebooks.cells(data) if is_notebook else [(None, data)])
-    except ValueError as error:
-        return [], [sources.unreadable(path, Failure(None, error, data))]
-    unreadable = [sources.unreadable(path, failure) for failure in read.failed]
-    if not any(token in data for token in lookup.TOKENS):
-        return [], unreadable
-    with read.program() as program:
-        found = uses(program, target)
-    return [_finding(path, use, read.texts[use.cell]) for use in found], unreadable
+        cells = notebooks.cells(data) if is_notebook else [(None, data)]
+        read = sources.parsed(path, cells)
+        if not any(token in data for token in lookup.TOKENS):
+            return [], read.failed
+        with read.program() as program:
+            found = uses(program, target)
+    except sources.ERRORS as error:
+        return [], [sources.unreadable(path, error, data)]
+    return [_finding(path, use, read.texts[use.cell]) for use in found], read.failed
 
 
 def _finding(path: str, use: Use, text: Text) -> Finding:
-    column = text.offset(use.line, use.offset) - text.starts[use.line - 1] + 1
-    return Finding(
-        path,
-        use.cell,
-        use.line,
-        column,
-        use.kind,
-        text.line(use.line),
-        use.guarded,
-        use.verdict,
-    )
+    cell, line, offset, kind, guarded, verdict = use
+    column = text.offset(line, offset) - text.starts[line - 1] + 1
+    return Finding(path, cell, line, column, kind, text.line(line), guarded, verdict)

@@ -19,14 +19,7 @@ _ADVICE = (
 def _shown(
     finding: Finding, first: int | None, on: str, printer: printing.Printer
 ) -> str:
-    """Return a finding as text.
-
-    Args:
-      finding: the finding.
-      first: the line that said the same before, or None.
-      on: what the target is called.
-      printer: what knows the terminal.
-    """
+    """Return a finding as text; `first` is the line that said the same before."""
     verdict = finding.verdict
     status = printer.paint(LABELS[verdict.status], _COLORS[verdict.status])
     status += f" ({_GUARDED})" if finding.guarded else ""

@@ -2,20 +2,13 @@
 
 import ast
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tf_lso import names
 from tf_lso.check import methods, silent
 from tf_lso.check.care import Care
-from tf_lso.check.findings import (
-    ATTRIBUTE,
-    CONSTRUCTOR,
-    IMPORT,
-    METHOD,
-    NOTE,
-    Use,
-)
+from tf_lso.check.findings import ATTRIBUTE, CONSTRUCTOR, IMPORT, METHOD, NOTE, Use
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.programs import constructors, lookup
 from tf_lso.programs.scopes import Program, Site
@@ -35,12 +28,7 @@ _SCOPES = ("custom_object_scope", "CustomObjectScope")
 
 
 def uses(program: Program, target: Target = TODAY) -> list[Use]:
-    """Return the uses of the old API in a program, one per position, in order.
-
-    Args:
-      program: the program.
-      target: the TensorFlow that it is to run on.
-    """
+    """Return the uses of the old API in a program, one per position, in order."""
     best: dict[tuple[int, int, int], Use] = {}
     found = _Rules(program, target).all()
     for use in sorted(found, key=lambda use: (use.place, use.rank())):
@@ -60,30 +48,20 @@ class _Rules:
 
     def all(self) -> list[Use]:
         """Return every use; calls first, since they silence parts of themselves."""
-        by_type: dict[type, list[Site]] = {
-            ast.Call: [],
-            ast.Attribute: [],
-            ast.Import: [],
-            ast.ImportFrom: [],
-            ast.Compare: [],
-        }
-        for site in self.program.sites:
-            by_type[type(site.node)].append(site)
-        found: list[Use] = []
-        for site in by_type[ast.Call]:
-            found += self._call(site)
-        for site in (*by_type[ast.Import], *by_type[ast.ImportFrom]):
-            found += self._import(site)
-        for site in by_type[ast.Attribute]:
-            found += self._attribute(site)
+        found = self._at(self._call, ast.Call)
+        found += self._at(self._import, ast.Import, ast.ImportFrom)
+        found += self._at(self._attribute, ast.Attribute)
         self.legacy = any(
             use.verdict.status == BREAKS and not use.guarded for use in found
         )
-        for site in by_type[ast.Compare]:
-            found += self._member(site)
-        for site in by_type[ast.Attribute]:
-            found += self._methods(site)
-        return found
+        found += self._at(self._member, ast.Compare)
+        return found + self._at(self._methods, ast.Attribute)
+
+    def _at(
+        self, rule: Callable[[Site], Iterable[Use]], *types: type[ast.AST]
+    ) -> list[Use]:
+        sites = (s for s in self.program.sites if isinstance(s.node, types))
+        return [use for site in sites for use in rule(site)]
 
     # --- Imports.
 
@@ -198,19 +176,11 @@ class _Rules:
         for value in self.values.attributes(owners, [str(name.value)]):
             verdict = self._of_path(value)
             if verdict:
-                yield self._use(
-                    site,
-                    site.node,
-                    ATTRIBUTE,
-                    _asked(verdict) if asks else verdict,
-                    value,
-                )
+                verdict = _asked(verdict) if asks else verdict
+                yield self._use(site, site.node, ATTRIBUTE, verdict, value)
         method = names.METHODS.get(str(name.value))
         if method and method.seen == names.ANYWHERE:
-            node = ast.copy_location(
-                ast.Attribute(owner, str(name.value), ast.Load()), site.node
-            )
-            yield from self._asked_for(site, node, owners, asks)
+            yield from self._asked_for(site, owner, str(name.value), asks)
 
     def _member(self, site: Site) -> Iterator[Use]:
         """Yield the use in `"get_scaled_loss" in dir(optimizer)`."""
@@ -222,27 +192,26 @@ class _Rules:
                 owner = holder.value
             else:
                 continue
-            name = ast.Attribute(owner, site.node.left.value, ast.Load())
-            ast.copy_location(name, site.node)
-            owners = self.values.of(owner, site.scope)
-            yield from self._asked_for(site, name, owners, asks=True)
+            yield from self._asked_for(site, owner, site.node.left.value, asks=True)
 
     def _asked_for(
-        self, site: Site, node: ast.Attribute, owners: frozenset[Value], asks: bool
+        self, site: Site, owner: ast.expr, name: str, asks: bool
     ) -> Iterator[Use]:
         """Yield the use of a method whose name is a text."""
+        node = ast.Attribute(owner, name, ast.Load())
         # A program that has tf_lso or tf_keras may be asking for its optimizers.
-        legacy = not asks or node.attr not in names.SCALING
+        legacy = not asks or name not in names.SCALING
+        owners = self.values.of(owner, site.scope)
         verdict = methods.of_access(
             node, owners, site.scope, self.program, legacy, self.target
         )
         if verdict is None:
             return
-        if asks and verdict.status == BREAKS and self.silent.asks(site, node.attr):
+        if asks and verdict.status == BREAKS and self.silent.asks(site, name):
             verdict = silent.verdict_of(verdict)
         elif asks:
             verdict = _asked(verdict)
-        elif self.silent.passes_over(site, node.attr):
+        elif self.silent.passes_over(site, name):
             verdict = silent.verdict_of(verdict)
         yield self._use(site, site.node, METHOD, verdict)
 

@@ -96,11 +96,11 @@ class Silent:
 def _outermost(scope: Scope) -> Scope:
     """Return the outermost function around a scope, below classes, or the module."""
     outermost = None
-    inner: Scope | None = scope
-    while inner is not None and not (inner.kind == CLASS and outermost):
+    for inner in scope.outwards():
+        if inner.kind == CLASS and outermost:
+            break
         if inner.kind == FUNCTION or not (inner.parent or outermost):
             outermost = inner
-        inner = inner.parent
     return outermost or scope
 
 

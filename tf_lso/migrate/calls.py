@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tf_lso.migrate import left
 from tf_lso.migrate.certain import Certain, Found, Ref
-from tf_lso.migrate.paths import New, decide
+from tf_lso.migrate.paths import New, Stays, decide
 from tf_lso.programs import constructors, lookup
 from tf_lso.programs.scopes import Site
 from tf_lso.programs.syntax import GETATTR, HASATTR, IMPORTS, imported
@@ -50,15 +50,11 @@ def _literal(plan: "Plan", site: Site, function: str, found: Found, name: str) -
     if all(ref.moved for ref in found.refs):
         return
     owner = site.node.args[0]
-    steps = [name]
-    path = f"{found.refs[0].path}.{name}"
-    if isinstance(decide(path, plan.settings), New | type(None)):
-        new = plan.decided(site, site.node, found, steps)
-    else:
-        if function == GETATTR:
-            plan.decided(site, site.node, found, steps)  # says why it stays
+    stays = isinstance(decide(f"{found.refs[0].path}.{name}", plan.settings), Stays)
+    if stays and function == HASATTR:
         return
-    if new is None:
+    new = plan.decided(site, site.node, found, [name])  # or says why it stays
+    if new is None or stays:
         return
     ref = next(r for r in found.refs if not r.moved)
     parts = ref.path.count(".") + 1

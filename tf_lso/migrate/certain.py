@@ -16,19 +16,12 @@ from tf_lso.programs.syntax import GETATTR, IMPORTS, imported, imported_paths
 
 
 class Ref(NamedTuple):
-    """One thing that an expression stands for.
+    """One thing that an expression stands for."""
 
-    Attributes:
-      path: dotted path, as the program spells it.
-      moved: whether it is tf_lso's own once the file is migrated.
-      origin: the import that it comes from, or None.
-      scope: the scope in which that import stands, or None.
-    """
-
-    path: str
-    moved: bool
-    origin: ast.Import | ast.ImportFrom | None = None
-    scope: Scope | None = None
+    path: str  # dotted, as the program spells it
+    moved: bool  # whether it is tf_lso's own once the file is migrated
+    origin: ast.Import | ast.ImportFrom | None = None  # what brings it
+    scope: Scope | None = None  # where that import stands
 
 
 class Found(NamedTuple):
@@ -75,26 +68,23 @@ class Certain(Resolver[Found]):
     def _moves(self, path: str, imported: bool = False) -> bool:
         return isinstance(decide(path, self.settings, imported), New)
 
-    def helper(self, path: str) -> Found:
-        """Return what an imported helper is."""
+    def _helper(self, path: str) -> Found:
         return Found((Ref(path, False),))
 
-    def unbound(self, name: str) -> Found:
-        """Return what a name that nothing binds may be."""
+    def _unbound(self, name: str) -> Found:
         return Found((), left.STAR if self.program.stars else left.UNBOUND)
 
-    def bound(self, owner: Scope, name: str) -> Found:
-        """Return what the owner binds to a name."""
+    def _bound(self, owner: Scope, name: str) -> Found:
         key = owner, name
         if key in self._names:
             return self._names[key]
         if key in self._open:  # `x = x.y`: what x was before counts
             outer = self.program.module
             if owner.kind == CLASS and name in outer.names:
-                return self.bound(outer, name)  # `tf = tf` in a class
+                return self._bound(outer, name)  # `tf = tf` in a class
             return _NOTHING
         self._open.add(key)
-        found = self.union(map(self._binding, owner.names[name]))
+        found = self._union(map(self._binding, owner.names[name]))
         self._open.discard(key)
         if not self._open:
             self._names[key] = found
@@ -113,8 +103,7 @@ class Certain(Resolver[Found]):
             return self.of(value, binding.scope)
         return _HIDDEN
 
-    def called(self, found: Found, call: ast.Call, scope: Scope) -> Found:
-        """Return what a call of what was found may return."""
+    def _called(self, found: Found, call: ast.Call, scope: Scope) -> Found:
         function = _the_one(found)
         if function == GETATTR and len(call.args) > 1:
             owner, asked = call.args[:2]
@@ -124,8 +113,7 @@ class Certain(Resolver[Found]):
         path = imported(call, function) if function in IMPORTS else ""
         return Found((Ref(path, self._moves(path)),)) if path else _HIDDEN
 
-    def union(self, parts: Iterable[Found]) -> Found:
-        """Return what is any of the parts."""
+    def _union(self, parts: Iterable[Found]) -> Found:
         refs, doubt = [], None
         for found in parts:
             refs += [ref for ref in found.refs if ref not in refs]

@@ -57,20 +57,13 @@ _TELLING = re.compile(
 def is_telling(steps: list[str], base: ast.AST, program: Program) -> bool:
     """Whether a chain looks like an old name, though what it begins with is not seen."""
     usual = getattr(base, "id", "") in ("tf", "tensorflow", "keras")
-    named = any(part.value in lookup.FRAMEWORKS for part in constants(base))
+    # As in `sys.modules["tensorflow"]`.
+    texts = (part.value for part in ast.walk(base) if isinstance(part, ast.Constant))
+    named = not lookup.FRAMEWORKS.isdisjoint(texts)
     if not (usual or named or program.packages & lookup.FRAMEWORKS):
         return False
     spelled = ".".join([getattr(base, "id", ""), *steps])
     return bool(_TELLING.search(spelled))
-
-
-def constants(node: ast.AST) -> list[ast.Constant]:
-    """Return the texts within an expression, as in `sys.modules["tensorflow"]`."""
-    return [
-        part
-        for part in ast.walk(node)
-        if isinstance(part, ast.Constant) and isinstance(part.value, str)
-    ]
 
 
 def guess(steps: list[str]) -> str:

@@ -135,9 +135,8 @@ def migrate(
     2
     """
     outcome = Outcome(written=write)
-    listed: dict[
-        str, tuple[str, bool]
-    ] = {}  # absolute path -> path as given, whether it was named
+    # Absolute path -> path as given, and whether it was named.
+    listed: dict[str, tuple[str, bool]] = {}
 
     def failed(path: str, error: Exception) -> None:
         why = sources.reason(error)
@@ -148,11 +147,8 @@ def migrate(
         for file in found:
             listed.setdefault(os.path.abspath(file), (file, found == [path]))
     # Links come first. Once the target is written, the link would have no change.
-    links: list[tuple[str, bool]] = []
-    others: list[tuple[str, bool]] = []
-    for item in listed.values():
-        (links if os.path.islink(item[0]) else others).append(item)
-    for some in (links, others):
+    for are_links in (True, False):
+        some = [one for one in listed.values() if os.path.islink(one[0]) == are_links]
         for done in parallel.each(some, options or Options(), write):
             outcome.files.append(done)
             if done.unreadable:

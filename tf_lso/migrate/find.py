@@ -1,5 +1,6 @@
 """Which files a path stands for: those of `tf-lso check` that git does not ignore."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -13,38 +14,29 @@ _SOME, _NONE = 0, 1  # exit codes of `git check-ignore`: whether it ignores any
 
 
 def find(path: str, failed: Callable[[str, Exception], None]) -> list[str]:
-    """Return the files of a path: itself, or the Python files and notebooks in it.
+    """Return the files of a path, as `files.find` does, without what git ignores.
 
     Links to directories are not followed: what they lead to has another name.
-
-    Args:
-      path: a file with any name, or a directory.
-      failed: called with each path that is missing or cannot be listed, and the error.
     """
     found = list(files.find(path, failed, links=False))
     if not os.path.isdir(path):
         return found
-    repositories: dict[str, list[str]] = {}
-    known: dict[str, str] = {}
-    for file in found:
-        folder = os.path.dirname(os.path.abspath(file))
-        repositories.setdefault(_repository(folder, known), []).append(file)
-    ignored = set()
-    for repository, inside in repositories.items():
-        if repository:
-            ignored |= _ignored(repository, inside)
-    return [file for file in found if file not in ignored]
 
-
-def _repository(folder: str, known: dict[str, str]) -> str:
-    """Return the git work tree that a folder is in, or ""."""
-    if folder not in known:
+    @functools.cache
+    def repository(folder: str) -> str:
+        """Return the git work tree that a folder is in, or ""."""
         above = os.path.dirname(folder)
         if os.path.exists(os.path.join(folder, ".git")):
-            known[folder] = folder
-        else:
-            known[folder] = _repository(above, known) if above != folder else ""
-    return known[folder]
+            return folder
+        return repository(above) if above != folder else ""
+
+    inside: dict[str, list[str]] = {}
+    for file in found:
+        of = repository(os.path.dirname(os.path.abspath(file)))
+        inside.setdefault(of, []).append(file)
+    inside.pop("", None)
+    ignored = set().union(*(_ignored(*item) for item in inside.items()))
+    return [file for file in found if file not in ignored]
 
 
 def _ignored(repository: str, paths: list[str]) -> set[str]:

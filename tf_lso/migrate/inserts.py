@@ -12,11 +12,7 @@ Place = tuple[int, int, int]  # cell, line, column
 
 
 class Inserts:
-    """The statements of a plan that change, and the lines that follow them.
-
-    Args:
-      plan: the `Plan`, with all its edits of names.
-    """
+    """The statements of a plan that change, and the lines that follow them."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -33,9 +29,7 @@ class Inserts:
     def add(self, install_at: ast.stmt | None, keeps_imports: bool) -> None:
         """Add all that the plan needs to the plan's own edits.
 
-        Args:
-          install_at: the statement before which `install()` is to be called, or None.
-          keeps_imports: whether imports that nothing uses any more stay.
+        `install()` is to be called before `install_at`, if that is given.
         """
         for site, moves in self.plan.imports.values():
             self._rewrite(site.node, moves, site.cell)
@@ -160,7 +154,8 @@ class Inserts:
     def _precede(self, node: ast.stmt, lines: list[str]) -> None:
         cell = self.top[node]
         text = self.plan.texts[cell]
-        first = min([node.lineno, *(d.lineno for d in _decorators(node))])
+        decorators = getattr(node, "decorator_list", ())
+        first = min(part.lineno for part in (node, *decorators))
         start = text.start(node) if first == node.lineno else text.starts[first - 1]
         newline = text.newline(start)
         if text.before(start).strip():
@@ -195,10 +190,6 @@ def _on_one_line(statement: str, newline: str) -> str:
     return f"{start} import ({names}{mark}{comment}{newline})"
 
 
-def _decorators(node: ast.stmt) -> list[ast.expr]:
-    return getattr(node, "decorator_list", [])
-
-
 def _is_prologue(statement: ast.stmt, index: int) -> bool:
     """Whether nothing may stand before a statement: docstrings, `__future__`."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
@@ -208,9 +199,6 @@ def _is_prologue(statement: ast.stmt, index: int) -> bool:
 
 def sees(scope: Scope, outer: Scope | None) -> bool:
     """Whether code in a scope sees the names that `outer` binds."""
-    inner: Scope | None = scope
-    while inner is not None:
-        if inner is outer:
-            return inner is scope or inner.kind != CLASS
-        inner = inner.parent
-    return False
+    if outer is None or outer not in scope.outwards():
+        return False
+    return outer is scope or outer.kind != CLASS

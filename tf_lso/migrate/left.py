@@ -114,22 +114,12 @@ KEPT_POLICY = Reason(
 
 @dataclasses.dataclass(frozen=True)
 class Left:
-    """One place that is left as it is.
+    """One place that is left as it is."""
 
-    Attributes:
-      cell: number of the notebook cell, from 1, or None.
-      line: line in the file or cell, from 1.
-      column: column, from 1.
-      code: the source line, stripped.
-      name: dotted old name, or what else it is about.
-      why: why it is left.
-      do: what to do about it.
-    """
-
-    cell: int | None
-    line: int
-    column: int
-    code: str
-    name: str
-    why: str
-    do: str
+    cell: int | None  # number of the notebook cell, from 1
+    line: int  # in the file or cell, from 1
+    column: int  # from 1
+    code: str  # the source line, stripped
+    name: str  # dotted old name, or what else it is about
+    why: str  # why it is left
+    do: str  # what to do about it

@@ -25,8 +25,11 @@ _KERAS = ("keras.", "tensorflow.keras.")
 
 def find(plan: Plan) -> list[Needed]:
     """Return (site, node, what) for each place that needs `install()`."""
-    search = _Search(plan)
-    found = [item for site in plan.program.sites for item in search.of(site)]
+    values = Values(plan.program)
+    found: list[Needed] = []
+    for site in plan.program.sites:
+        of = _call if isinstance(site.node, ast.Call) else _path
+        found += [(site, site.node, what) for what in of(plan, values, site)]
     for cell, tree in plan.trees.items():
         text = plan.texts[cell].text  # most texts lack the words: no walk
         if beyond.SCHEDULE in text:
@@ -84,104 +87,91 @@ def _asks_for_ours(plan: Plan, guard: Guard) -> bool:
     )
 
 
-class _Search:
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.values = Values(plan.program)
+def _path(plan: Plan, values: Values, site: Site) -> Iterator[str]:
+    """Yield what an import or a chain of attributes needs."""
+    node = site.node
+    for path in plan.resolver.paths(site):
+        for space in beyond.OPTIMIZER_NAMESPACES:
+            if f"{path}.".startswith(tuple(f"{k}{space}." for k in _KERAS)):
+                yield f"`{space}`"
+    for path in _kept(plan, site):
+        if f"{path}.".startswith(tuple(f"{p}." for p in beyond.PACKAGES)):
+            yield f"the package `{path}`"
+    for part in chain_of(node):
+        if part.attr in beyond.ATTRIBUTES:
+            if _is_optimizer(values, part.value, site.scope):
+                yield f"`{part.attr}` of an optimizer"
 
-    def of(self, site: Site) -> Iterator[Needed]:
-        """Yield what one place needs."""
-        node = site.node
-        if isinstance(node, ast.Call):
-            for what in self._call(site):
-                yield site, node, what
-            return
-        for path in self.plan.resolver.paths(site):
-            for space in beyond.OPTIMIZER_NAMESPACES:
-                if f"{path}.".startswith(tuple(f"{k}{space}." for k in _KERAS)):
-                    yield site, node, f"`{space}`"
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            for path in self._kept(site):
-                if f"{path}.".startswith(tuple(f"{p}." for p in beyond.PACKAGES)):
-                    yield site, node, f"the package `{path}`"
-        if isinstance(node, ast.Attribute):
-            for part in chain_of(node):
-                if part.attr in beyond.ATTRIBUTES:
-                    if self._is_optimizer(part.value, site.scope):
-                        yield site, node, f"`{part.attr}` of an optimizer"
 
-    def _kept(self, site: Site) -> list[str]:
-        """Return the modules that an import statement still imports after the migration."""
-        _, moves = self.plan.imports.get(id(site.node), (site, {}))
-        kept = [alias for alias in site.node.names if alias not in moves]
-        if isinstance(site.node, ast.ImportFrom):
-            return [site.node.module or ""] if kept else []
-        return [alias.name for alias in kept]
+def _kept(plan: Plan, site: Site) -> list[str]:
+    """Return the modules that an import statement still imports after the migration."""
+    _, moves = plan.imports.get(id(site.node), (site, {}))
+    if isinstance(site.node, ast.Import):
+        return [alias.name for alias in site.node.names if alias not in moves]
+    if isinstance(site.node, ast.ImportFrom):
+        return [site.node.module or ""] * (len(moves) < len(site.node.names))
+    return []
 
-    def _call(self, site: Site) -> Iterator[str]:
-        call = site.node
-        name = last_name(call.func)
-        given = {keyword.arg for keyword in call.keywords}
-        if name in table.OLD:
-            for argument in sorted(given.intersection(beyond.ARGUMENTS)):
-                yield f"the argument `{argument}` of an optimizer"
-        if name == "apply_gradients" and isinstance(call.func, ast.Attribute):
-            if not self._is_scaled(call.func.value, site.scope):
-                for argument in sorted(given.intersection(beyond.APPLY_ARGUMENTS)):
-                    yield f"the argument `{argument}` of apply_gradients"
-        paths = [r.path for r in self.plan.resolver.of(call.func, site.scope).refs]
-        for known in (*beyond.LOADING, *beyond.BACKEND):
-            last = known.rpartition(".")[2]
-            if any(p.startswith(_KERAS) and p.endswith(f".{known}") for p in paths):
-                yield f"`{last}`"
 
-    def _is_scaled(self, node: ast.AST, scope: Scope) -> bool:
-        """Whether an object is known to be a LossScaleOptimizer, which needs no help."""
-        found = self.values.of(node, scope)
-        return bool(found) and all(map(optimizer_of, found))
+def _call(plan: Plan, values: Values, site: Site) -> Iterator[str]:
+    """Yield what a call needs."""
+    call = site.node
+    name = last_name(call.func)
+    given = {keyword.arg for keyword in call.keywords}
+    if name in table.OLD:
+        for argument in sorted(given.intersection(beyond.ARGUMENTS)):
+            yield f"the argument `{argument}` of an optimizer"
+    if name == "apply_gradients" and isinstance(call.func, ast.Attribute):
+        if not _is_scaled(values, call.func.value, site.scope):
+            for argument in sorted(given.intersection(beyond.APPLY_ARGUMENTS)):
+                yield f"the argument `{argument}` of apply_gradients"
+    paths = [ref.path for ref in plan.resolver.of(call.func, site.scope).refs]
+    for known in (*beyond.LOADING, *beyond.BACKEND):
+        if any(p.startswith(_KERAS) and p.endswith(f".{known}") for p in paths):
+            yield f"`{known.rpartition('.')[2]}`"
 
-    def _is_optimizer(self, node: ast.AST, scope: Scope, depth: int = 4) -> bool:
-        """Whether an object looks like an optimizer that may not be wrapped."""
-        if not depth:
-            return False
-        if isinstance(node, ast.Attribute):
-            return bool(_OPTIMIZER.search(node.attr))
-        if isinstance(node, ast.Call):
-            name = last_name(node.func)
-            return name in table.OLD
-        if isinstance(node, ast.IfExp):
-            return any(
-                self._is_optimizer(part, scope, depth - 1)
-                for part in (node.body, node.orelse)
-            )
-        if not isinstance(node, ast.Name):
-            return False
-        owner = scope.find(node.id)
-        bindings = owner.names[node.id] if owner else []
-        known = False
-        for binding in bindings:
-            if isinstance(binding.value, ast.expr):
-                if self._is_optimizer(binding.value, binding.scope, depth - 1):
-                    return True
-                known |= self._is_scaled(binding.value, binding.scope)
-        return not known and bool(_OPTIMIZER.search(node.id))
+
+def _is_scaled(values: Values, node: ast.AST, scope: Scope) -> bool:
+    """Whether an object is known to be a LossScaleOptimizer, which needs no help."""
+    found = values.of(node, scope)
+    return bool(found) and all(map(optimizer_of, found))
+
+
+def _is_optimizer(values: Values, node: ast.AST, scope: Scope, depth: int = 4) -> bool:
+    """Whether an object looks like an optimizer that may not be wrapped."""
+    if not depth:
+        return False
+    if isinstance(node, ast.Attribute):
+        return bool(_OPTIMIZER.search(node.attr))
+    if isinstance(node, ast.Call):
+        return last_name(node.func) in table.OLD
+    if isinstance(node, ast.IfExp):
+        parts = (node.body, node.orelse)
+        return any(_is_optimizer(values, part, scope, depth - 1) for part in parts)
+    if not isinstance(node, ast.Name):
+        return False
+    owner = scope.find(node.id)
+    known = False
+    for binding in owner.names[node.id] if owner else ():
+        if isinstance(binding.value, ast.expr):
+            if _is_optimizer(values, binding.value, binding.scope, depth - 1):
+                return True
+            known |= _is_scaled(values, binding.value, binding.scope)
+    return not known and bool(_OPTIMIZER.search(node.id))
 
 
 def _schedules(plan: Plan, cell: int | None, tree: ast.Module) -> Iterator[Needed]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            for base in node.bases:
-                last = last_name(base)
-                if last == beyond.SCHEDULE:
-                    site = Site(node, plan.program.module, (), cell)
-                    yield site, base, "a learning rate schedule of its own"
+        for base in node.bases if isinstance(node, ast.ClassDef) else ():
+            if last_name(base) == beyond.SCHEDULE:
+                site = Site(node, plan.program.module, (), cell)
+                yield site, base, "a learning rate schedule of its own"
 
 
 def _logged(plan: Plan, cell: int | None, tree: ast.Module) -> Iterator[Needed]:
     """Yield uses of `history["lr"]` if a callback logs it."""
     nodes = list(ast.walk(tree))
-    used = set(map(last_name, nodes))
-    if not used.intersection(beyond.CALLBACKS):
+    if {*map(last_name, nodes)}.isdisjoint(beyond.CALLBACKS):
         return
     for node in nodes:
         if isinstance(node, ast.Constant) and node.value == beyond.LOGGED:
@@ -200,27 +190,24 @@ def place(trees: dict[int | None, ast.Module]) -> ast.stmt | None:
                 statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
             ):
                 continue
-            for node in ast.walk(statement):
-                if _imports_framework(node):
-                    return statement
+            if any(map(_imports_framework, ast.walk(statement))):
+                return statement
     return None
 
 
 def _imports_framework(node: ast.AST) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        paths = [node.module or ""] if not node.level else []
-    elif isinstance(node, ast.Import):
-        paths = imported_paths(node)
-    else:
+    if isinstance(node, ast.ImportFrom) and node.level:
         return False
-    return any(path.split(".")[0] in lookup.FRAMEWORKS for path in paths)
+    return isinstance(node, (ast.Import, ast.ImportFrom)) and any(
+        path.split(".")[0] in lookup.FRAMEWORKS for path in imported_paths(node)
+    )
 
 
 def is_installed(plan: Plan) -> bool:
     """Whether the program calls `tf_lso.install()` already."""
-    for site in plan.program.sites:
-        if isinstance(site.node, ast.Call):
-            found = plan.resolver.of(site.node.func, site.scope)
-            if any(ref.path == "tf_lso.install" for ref in found.refs):
-                return True
-    return False
+    return any(
+        ref.path == "tf_lso.install"
+        for site in plan.program.sites
+        if isinstance(site.node, ast.Call)
+        for ref in plan.resolver.of(site.node.func, site.scope).refs
+    )

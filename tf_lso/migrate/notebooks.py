@@ -44,12 +44,7 @@ def _skip(text: str, place: int) -> int:
 
 
 def with_sources(text: str, sources: dict[int | None, str]) -> str:
-    """Return the text of a notebook with new sources for some of its cells.
-
-    Args:
-      text: the notebook's JSON.
-      sources: number of the cell, from 1 -> its new source.
-    """
+    """Return the JSON of a notebook with new sources for some of its cells."""
     root = scan(text)
     sheets = root.value["worksheets"].value if "worksheets" in root.value else None
     cells = [

@@ -16,7 +16,7 @@ from tf_lso.migrate.paths import Options
 from tf_lso.migrate.rewrite import NoPython, Rewritten, rewrite
 from tf_lso.programs import notebooks as cells
 from tf_lso.programs import sources
-from tf_lso.programs.sources import Failure, Unreadable
+from tf_lso.programs.sources import Unreadable
 from tf_lso.programs.texts import decoded
 
 # A file that contains none of these has nothing to migrate, and is not parsed.
@@ -50,14 +50,7 @@ class Migrated:
 
 
 def migrate(path: str, options: Options, write: bool, named: bool) -> Migrated:
-    """Migrate one file.
-
-    Args:
-      path: the file.
-      options: the `Options`.
-      write: whether to write it.
-      named: whether the user named it. Then it is always parsed.
-    """
+    """Migrate one file. One that the user `named` is always parsed."""
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):  # a pipe would wait for its writer
@@ -71,10 +64,9 @@ def migrate(path: str, options: Options, write: bool, named: bool) -> Migrated:
     try:
         new, outcome = _rewritten(path, data, options)
     except NoPython as error:
-        return Migrated(path, unreadable=sources.unreadable(path, error.failure))
+        return Migrated(path, unreadable=error.unreadable)
     except sources.ERRORS as error:
-        failure = Failure(None, error, data)
-        return Migrated(path, unreadable=sources.unreadable(path, failure))
+        return Migrated(path, unreadable=sources.unreadable(path, error, data))
     done = Migrated(path, left=outcome.left)
     if os.path.islink(path) and (new != data or named):
         return alone(path, "is a link: migrate the file that it leads to")
@@ -99,10 +91,10 @@ def alone(path: str, reason: str) -> Migrated:
 
 def _rewritten(path: str, data: bytes, options: Options) -> tuple[bytes, Rewritten]:
     if path.lower().endswith(".ipynb"):
-        return _notebook(data, options)
+        return _notebook(path, data, options)
     text, encoding = decoded(data)
     keeps = os.path.basename(path) == "__init__.py"
-    outcome = rewrite({None: text}, options, keeps_imports=keeps)
+    outcome = rewrite({None: text}, options, keeps, path)
     new = outcome.texts.get(None, text)
     if new != text:
         _hold({None: new}, options)
@@ -114,17 +106,15 @@ def _hold(texts: dict[int | None, str], options: Options) -> None:
     try:
         again = rewrite(texts, options, keeps_imports=True)
     except NoPython as error:
-        raise ValueError(
-            f"its migration would not parse: {error.failure.error}"
-        ) from error
+        raise ValueError(f"its migration {error}") from error
     if again.texts:
         raise ValueError("its migration would need a second one")
 
 
-def _notebook(data: bytes, options: Options) -> tuple[bytes, Rewritten]:
+def _notebook(path: str, data: bytes, options: Options) -> tuple[bytes, Rewritten]:
     encoding = "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
     text = data.decode(encoding)
-    outcome = rewrite(_sources(data), options, keeps_imports=True)
+    outcome = rewrite(_sources(data), options, True, path)
     if not outcome.texts:
         return data, outcome
     new = notebooks.with_sources(text, outcome.texts).encode(encoding)

@@ -16,6 +16,7 @@ from tf_lso.migrate.paths import Options
 # Fewer files are done before the processes have started.
 _FEW = 40
 _CHUNK = 8
+_BAR = ("tf-lso migrate", "file")
 
 Died = pools.BrokenProcessPool
 
@@ -23,12 +24,7 @@ Died = pools.BrokenProcessPool
 def each(
     files: Iterable[tuple[str, bool]], options: Options, write: bool
 ) -> Iterator[Migrated]:
-    """Yield what became of each file, in order.
-
-    Args:
-      files: (path, whether the user named it) of each.
-      options: the `Options`.
-      write: whether to change the files.
+    """Yield what became of each file: (path, whether the user named it), in order.
 
     Raises:
       Died: if one of the processes did.
@@ -39,7 +35,7 @@ def each(
     if processes == 1:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield from _with_bar(map(work, listed), len(listed))
+            yield from progress.bar(map(work, listed), *_BAR, len(listed))
         return
     # A fork would copy threads, such as those of TensorFlow.
     context = multiprocessing.get_context("spawn")
@@ -47,11 +43,7 @@ def each(
     # work may miss it, and the pool then waits forever.
     with pools.ProcessPoolExecutor(processes, context, _prepare) as executor:
         done = executor.map(work, listed, chunksize=_CHUNK)
-        yield from _with_bar(done, len(listed))
-
-
-def _with_bar(done: Iterable[Migrated], count: int) -> Iterable[Migrated]:
-    return progress.bar(done, "tf-lso migrate", "file", count)
+        yield from progress.bar(done, *_BAR, len(listed))
 
 
 def _one(file: tuple[str, bool], options: Options, write: bool) -> Migrated:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tf_lso import names
 from tf_lso.migrate import left
+from tf_lso.names.today import BY_ATTRIBUTE_TODAY, SHARED
 from tf_lso.programs import lookup
 
 TF_LSO, KERAS = "tf_lso", "keras"
@@ -30,17 +31,11 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What decides the paths of one file.
-
-    Attributes:
-      options: the `Options`.
-      keras3: whether the file is written for Keras 3.
-      legacy_keras: whether the file speaks of TF_USE_LEGACY_KERAS.
-    """
+    """What decides the paths of one file."""
 
     options: Options
-    keras3: bool = False
-    legacy_keras: bool = False
+    keras3: bool = False  # whether the file is written for Keras 3
+    legacy_keras: bool = False  # whether the file speaks of TF_USE_LEGACY_KERAS
 
 
 class New(NamedTuple):
@@ -74,13 +69,8 @@ Decision = New | Stays | None
 def decide(path: str, settings: Settings, imported: bool = False) -> Decision:
     """Return what becomes of a dotted path, aliases resolved.
 
-    Args:
-      path: dotted path as the program spells it.
-      settings: the `Settings` of the file.
-      imported: whether it is a name that a `from … import …` imports.
-
-    Returns:
-      A `New`, a `Stays`, or None for what is no old name or may stay unmentioned.
+    None stands for what is no old name, or may stay unmentioned. `imported` says whether
+    it is a name that a `from … import …` imports.
     """
     parts = path.split(".")
     for end in range(len(parts), 1, -1):
@@ -115,7 +105,7 @@ def _decide(
     if settings.keras3 and lookup.is_own(path):
         return Stays(left.KERAS_3, path, f"{new.module}.{name}")
     if settings.options.prefer == KERAS and symbol in _KERAS_HAS:
-        by_attribute = imported and module.startswith(names.BY_ATTRIBUTE_TODAY)
+        by_attribute = imported and module.startswith(BY_ATTRIBUTE_TODAY)
         if lookup.is_own(path) and not by_attribute:
             sets = symbol == "set_global_policy"
             return Stays(left.KEPT_POLICY, path) if sets else None
@@ -145,7 +135,7 @@ def stays(module: str, settings: Settings) -> bool:
     """Whether a module of today stays, and only uses of its names move."""
     namespace = lookup.MODULES[module]
     return (
-        namespace.removeprefix("compat.v2.") in names.SHARED
+        namespace.removeprefix("compat.v2.") in SHARED
         or lookup.in_tf_keras(module)
         or _other_policies(module, settings)
         or (settings.options.prefer == KERAS and lookup.is_own(f"{module}.Policy"))

@@ -4,13 +4,14 @@ import ast
 import dataclasses
 from typing import Any
 
-from tf_lso.migrate import calls, imports, left, strings
+from tf_lso.migrate import calls, left, strings
 from tf_lso.migrate.certain import Certain, Found, Ref
 from tf_lso.migrate.chains import free_name, guess, is_telling, replaced
 from tf_lso.migrate.left import Left, Reason
 from tf_lso.migrate.paths import New, Settings, Stays, decide
+from tf_lso.programs import lookup
 from tf_lso.programs.scopes import Program, Scope, Site
-from tf_lso.programs.syntax import chain_of
+from tf_lso.programs.syntax import chain_of, imported_paths
 from tf_lso.programs.texts import Edit, Text
 
 Moves = dict[ast.alias, New]  # of an import statement
@@ -54,14 +55,11 @@ class Plan:
         self.left: list[Left] = []
         self._places: set[tuple[int | None, int, int]] = set()
         self.read: set[int] = set()  # ids of strings and chains that calls have planned
-        by_type = {
-            ast.Call: calls.plan,
-            ast.Import: imports.plan,
-            ast.ImportFrom: imports.plan,
-        }
         for site in program.sites:  # calls first: they also plan their arguments
-            if type(site.node) in by_type:
-                by_type[type(site.node)](self, site)
+            if isinstance(site.node, ast.Call):
+                calls.plan(self, site)
+            elif isinstance(site.node, (ast.Import, ast.ImportFrom)):
+                self._import(site)
         for site in program.sites:
             if isinstance(site.node, ast.Attribute):
                 self.chain(site)
@@ -91,46 +89,59 @@ class Plan:
         code = text.line(node.lineno)
         self.left.append(Left(site.cell, node.lineno, column, code, name, why, do))
 
+    # --- Imports.
+
+    def _import(self, site: Site) -> None:
+        moves = {}
+        is_from = isinstance(site.node, ast.ImportFrom)
+        for alias, path in zip(site.node.names, imported_paths(site.node)):
+            if alias.name == "*":
+                if verdict := lookup.star(site.node.module):
+                    self.leave(site, alias, path, left.STAR, verdict.replacement or "")
+                continue
+            way = decide(path, self.settings, imported=is_from)
+            if isinstance(way, New):
+                moves[alias] = way
+            elif isinstance(way, Stays):
+                self.leave(site, alias, way.name, way.reason, way.instead)
+        if moves:
+            self.imports[id(site.node)] = site, moves
+
     # --- Attributes.
 
     def chain(
         self, site: Site, at: ast.AST | None = None, text: Text | None = None
     ) -> Edit | None:
-        """Plan a chain of attributes, such as `tf.keras.mixed_precision.Policy`.
+        """Return and note the edit of a chain of attributes, if there is one.
 
-        Args:
-          site: where it stands.
-          at: the node to report, if it is not the site's own.
-          text: the text that the chain's positions are of: None for the cell's own.
-
-        Returns:
-          The edit, or None. Those of the cell's own text are noted.
+        Within a string, `at` is the string's node, and `text` is what the chain's
+        positions are of. Then the edit is returned only.
         """
-        chain = chain_of(site.node)
-        base = chain[0].value
         if id(site.node) in self.read:
             return None
-        names_ = [node.attr for node in chain]
+        at = at or site.node
+        chain = chain_of(site.node)
+        base = chain[0].value
+        steps = [node.attr for node in chain]
         found = self.resolver.of(base, site.scope)
         if not found.refs:
-            if found.doubt and is_telling(names_, base, self.program):
-                path = ".".join([getattr(base, "id", "…"), *names_])
-                self.leave(site, at or site.node, path, found.doubt, guess(names_))
+            if found.doubt and is_telling(steps, base, self.program):
+                path = ".".join([getattr(base, "id", "…"), *steps])
+                self.leave(site, at, path, found.doubt, guess(steps))
             return None
-        new = self.decided(site, at or site.node, found, names_)
+        new = self.decided(site, at, found, steps)
         if new is None:
             return None
         ref = next(r for r in found.refs if not r.moved)
+        edit, reason = None, left.LAYOUT
         if self._is_stored(chain, new.parts - ref.path.count(".")):
-            name = f"{ref.path}.{'.'.join(names_)}"
-            self.leave(site, at or site.node, name, left.STORED, new.module)
-            return None
-        edit = replaced(text or self.texts[site.cell], chain, new, ref)
+            reason = left.STORED
+        else:
+            edit = replaced(text or self.texts[site.cell], chain, new, ref)
+            if not isinstance(base, ast.Name):
+                reason = left.CALLED
         if edit is None:
-            name = f"{ref.path}.{'.'.join(names_)}"
-            named = isinstance(base, ast.Name)
-            reason = left.LAYOUT if named else left.CALLED
-            self.leave(site, at or site.node, name, reason, new.module)
+            self.leave(site, at, ".".join([ref.path, *steps]), reason, new.module)
             return None
         edit = edit._replace(new=self.rooted(edit.new))
         if text is None:
@@ -147,8 +158,7 @@ class Plan:
         """
         ways, last = {}, ".".join(steps)
         for ref in found.refs:
-            path = f"{ref.path}.{last}" if last else ref.path
-            way = decide(path, self.settings)
+            way = decide(f"{ref.path}.{last}", self.settings)
             if isinstance(way, New):
                 here = way.parts > ref.path.count(".")  # else the import moves
                 way = way if here and not ref.moved else None

@@ -13,7 +13,7 @@ from tf_lso.migrate.plan import Plan
 from tf_lso.migrate.written_for import is_for_keras_3
 from tf_lso.programs import lookup
 from tf_lso.programs.scopes import Program
-from tf_lso.programs.sources import Failure, parsed
+from tf_lso.programs.sources import Unreadable, parsed
 from tf_lso.programs.texts import Text, applied, readable
 
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
@@ -48,13 +48,16 @@ class Rewritten:
 class NoPython(Exception):
     """A text does not parse."""
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.cell, failure.error)
-        self.failure = failure
+    def __init__(self, unreadable: Unreadable) -> None:
+        super().__init__(unreadable.reason)
+        self.unreadable = unreadable
 
 
 def rewrite(
-    sources: dict[int | None, str], options: Options, keeps_imports: bool = False
+    sources: dict[int | None, str],
+    options: Options,
+    keeps_imports: bool = False,
+    path: str = "",
 ) -> Rewritten:
     """Return the new texts of a program.
 
@@ -62,11 +65,12 @@ def rewrite(
       sources: cell number, or None for a file -> its text.
       options: the `Options`.
       keeps_imports: whether imports that nothing uses any more stay.
+      path: what the error names.
 
     Raises:
       NoPython: if a text does not parse.
     """
-    read = parsed(sources.items())
+    read = parsed(path, sources.items())
     if read.failed:
         raise NoPython(read.failed[0])
     with read.program() as program:
@@ -80,7 +84,9 @@ def rewrite(
         for cell, text in found.items()
         for magic in _magics(cell, text, pattern)
     ]
-    outcome.left = sorted([*outcome.left, *magics], key=_order)
+    outcome.left = sorted(
+        [*outcome.left, *magics], key=lambda one: (one.cell or 0, one.line, one.column)
+    )
     return outcome
 
 
@@ -137,10 +143,6 @@ def _generated(texts: dict[int | None, Text]) -> Left | None:
             why, do = left.GENERATED.words()
             return Left(cell, 1, 1, found.group().strip(), "", why, do)
     return None
-
-
-def _order(item: Left) -> tuple[int, int, int]:
-    return item.cell or 0, item.line, item.column
 
 
 def _magics(cell: int | None, text: Text, pattern: re.Pattern[str]) -> Iterator[Left]:

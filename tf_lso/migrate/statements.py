@@ -1,6 +1,7 @@
 """Rewrites import statements by LibCST, which keeps comments and layout."""
 
 import ast
+import functools
 
 import libcst as cst
 
@@ -15,12 +16,6 @@ def rewritten(
     newline: str,
 ) -> list[str]:
     """Return the statements that an import becomes; the first one takes its place.
-
-    Args:
-      source: the text of the statement.
-      node: its syntax tree.
-      moves: alias of the tree -> the `New` that it moves to.
-      newline: the file's line end.
 
     Raises:
       ValueError: if LibCST does not read the statement as Python does.
@@ -37,34 +32,21 @@ def rewritten(
     return _split(module, statement, ways)
 
 
-def dotted(path: str) -> cst.Name | cst.Attribute:
-    """Return the tree of a dotted path."""
-    first, *rest = path.split(".")
-    tree: cst.Name | cst.Attribute = cst.Name(first)
-    for part in rest:
-        tree = cst.Attribute(tree, cst.Name(part))
-    return tree
-
-
 def _renamed(statement: cst.Import, ways: list[New | None]) -> cst.Import:
     """`import a.b as c` takes the new path; `import a.b` binds `a`, and keeps that."""
     aliases, seen = [], set()
     for alias, way in zip(statement.names, ways):
         if way and alias.asname:
-            alias = alias.with_changes(name=dotted(way.module))
+            alias = alias.with_changes(name=cst.parse_expression(way.module))
         elif way:
-            alias = alias.with_changes(
-                name=cst.Name(alias.evaluated_name.split(".")[0])
-            )
-            if alias.evaluated_name in seen:
+            first = alias.evaluated_name.split(".")[0]
+            alias = alias.with_changes(name=cst.Name(first))
+            if first in seen:
                 continue
         seen.add(alias.evaluated_name)
         aliases.append(alias)
-    return statement.with_changes(names=_ended(aliases))
-
-
-def _ended(aliases: list[cst.ImportAlias]) -> list[cst.ImportAlias]:
-    return [*aliases[:-1], aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+    aliases[-1] = aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return statement.with_changes(names=aliases)
 
 
 def _split(
@@ -76,22 +58,18 @@ def _split(
         groups.setdefault(_source(way) if way else "", []).append(alias)
     if len(groups) == 1:
         (path,) = groups
-        return [module.code_for_node(statement.with_changes(module=dotted(path)))]
-    kept = groups.pop("", None)
-    if kept:
+        moved = statement.with_changes(module=cst.parse_expression(path))
+        return [module.code_for_node(moved)]
+    done, comments, comments_of = [], parentheses.ends(statement), parentheses.all_of
+    if kept := groups.pop("", None):
         done, comments = (
             [module.code_for_node(parentheses.without(statement, kept))],
             [],
         )
-    else:
-        done, comments = [], parentheses.ends(statement)
+        comments_of = functools.partial(parentheses.inline, statement)
     for path, aliases in groups.items():
         for alias in aliases:
-            comments += (
-                parentheses.inline(statement, alias)
-                if kept
-                else parentheses.all_of(alias)
-            )
+            comments += comments_of(alias)
         text = f"from {path} import {', '.join(map(_plain, aliases))}"
         done.append("  ".join([text, *comments]))
         comments = []

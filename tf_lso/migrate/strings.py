@@ -38,34 +38,19 @@ def plan(plan: "Plan") -> None:
     sites = [site for site in plan.program.texts if id(site.node) not in plan.read]
     if not sites:
         return  # without walking the trees
-    annotations = set().union(*map(annotations_of, plan.trees.values()))
-    annotations |= {i for tree in plan.trees.values() for i in _typed(plan, tree)}
-    docstrings = set().union(*map(docstrings_of, plan.trees.values()))
+    nodes = [node for tree in plan.trees.values() for node in ast.walk(tree)]
+    types = {id(s) for node in nodes for t in _types(plan, node) for s in _strings(t)}
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for site in sites:
-        if id(site.node) in annotations:
+        if id(site.node) in types:
             _annotation(plan, site)
-        elif id(site.node) in docstrings:
-            if ">>>" in site.node.value:
-                _tell(plan, site)
-        else:
+        elif id(site.node) not in docstrings or ">>>" in site.node.value:
             _tell(plan, site)
-
-
-def annotations_of(tree: ast.AST) -> set[int]:
-    """Return the ids of the strings that are annotations, or parts of one."""
-    found = set()
-    for node in ast.walk(tree):
-        for field in ("annotation", "returns"):
-            part = getattr(node, field, None)
-            if isinstance(part, ast.AST):
-                found |= {id(string) for string in _strings(part)}
-    return found
 
 
 def _strings(annotation: ast.AST) -> Iterator[ast.Constant]:
     if isinstance(annotation, ast.Subscript):
-        name = annotation.value
-        if last_name(name) == "Literal":
+        if last_name(annotation.value) == "Literal":
             return
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         yield annotation
@@ -73,32 +58,22 @@ def _strings(annotation: ast.AST) -> Iterator[ast.Constant]:
         yield from _strings(child)
 
 
-def _typed(plan: "Plan", tree: ast.Module) -> Iterator[int]:
-    """Yield the ids of strings that `typing` reads outside of annotations."""
-    scope = plan.program.module
+def _types(plan: "Plan", node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the types within a node: annotations, and what `typing` reads as types."""
 
     def name(node: ast.AST) -> str:
-        paths = [ref.path for ref in plan.resolver.of(node, scope).refs]
+        paths = [ref.path for ref in plan.resolver.of(node, plan.program.module).refs]
         package, _, last = (paths[0] if len(paths) == 1 else "").rpartition(".")
         return last if package in _TYPING else ""
 
-    for node in ast.walk(tree):
-        parts: list[ast.expr | None] = []
-        if isinstance(node, ast.Subscript) and name(node.value):
-            parts = [node]
-        elif isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.dump(
-            node.annotation
-        ):
-            parts = [node.value]
-        elif isinstance(node, ast.Call) and (which := name(node.func)) in _TYPED:
-            parts = [*node.args[_TYPED[which]], *(k.value for k in node.keywords)]
-        for part in filter(None, parts):
-            yield from (id(string) for string in _strings(part))
-
-
-def docstrings_of(tree: ast.AST) -> set[int]:
-    """Return the ids of the strings that stand alone as statements."""
-    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    parts = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+    if isinstance(node, ast.Subscript) and name(node.value):
+        parts = [node]
+    elif isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.dump(node.annotation):
+        parts.append(node.value)
+    elif isinstance(node, ast.Call) and (which := name(node.func)) in _TYPED:
+        parts = [*node.args[_TYPED[which]], *(k.value for k in node.keywords)]
+    yield from filter(None, parts)
 
 
 def _annotation(plan: "Plan", site: Site) -> None:

@@ -8,14 +8,15 @@ import ast
 from tf_lso import names
 from tf_lso.migrate.calls import form_of
 from tf_lso.migrate.certain import Certain
+from tf_lso.names.today import KERAS_3_METHODS, KERAS_3_ONLY
 from tf_lso.programs import lookup
 from tf_lso.programs.scopes import Program, Site
 from tf_lso.programs.syntax import chain_of
 
 _KERAS_3 = tuple(
-    f"{keras}.{path}"
+    f"{keras}.{path}."
     for keras in ("keras", "tensorflow.keras")
-    for path in names.KERAS_3_ONLY
+    for path in KERAS_3_ONLY
 )
 _CLASS = "LossScaleOptimizer"
 
@@ -28,24 +29,18 @@ def is_for_keras_3(program: Program, resolver: Certain) -> bool:
         for path in () if is_call else resolver.paths(site):
             if _is_gone(path):
                 return False
-            keras3 |= path.startswith(_KERAS_3) and _is_whole(path)
+            keras3 |= f"{path}.".startswith(_KERAS_3)
         if isinstance(site.node, ast.Attribute):
             for node in chain_of(site.node):
                 if _is_old_method(node, program):
                     return False
-                keras3 |= node.attr in names.KERAS_3_METHODS and (
-                    id(node) in program.calls
-                )
+                keras3 |= node.attr in KERAS_3_METHODS and (id(node) in program.calls)
         elif is_call:
             form = _form(site, resolver)
             if form is False:
                 return False
             keras3 |= form is True
     return keras3
-
-
-def _is_whole(path: str) -> bool:
-    return any(path == known or path.startswith(f"{known}.") for known in _KERAS_3)
 
 
 def _is_gone(path: str) -> bool:

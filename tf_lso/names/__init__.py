@@ -6,67 +6,22 @@ compat_docs/reference/old-names.md all use these tables. Nothing here imports Te
 To get from an old dotted name to the new one, write `tf_lso` for `tf`.
 """
 
-from tf_lso.names.methods import (
-    ANYWHERE,
-    CALLED,
-    KNOWN,
-    KNOWN_CALLED,
-    METHODS,
-    OPTIMIZERS,
-    SCALING,
-    Method,
-)
-from tf_lso.names.namespaces import NAMESPACES, PRIVATE, Use, mirror_names, modules_in
-from tf_lso.names.spellings import CONTRIB, LEFT_ALONE, MODULES, TF_KERAS_MODULES
-from tf_lso.names.symbols import (
-    CHANGED,
-    MISSING,
-    POLICIES,
-    SAME,
-    SYMBOLS,
-    Symbol,
-)
-from tf_lso.names.today import (
-    BY_ATTRIBUTE_TODAY,
-    KERAS_3_METHODS,
-    KERAS_3_ONLY,
-    KERAS_COPY,
-    KERAS_COPY_BREAKS,
-    MODULES_TODAY,
-    PACKAGES_TODAY,
-    SHARED,
-)
-
-__all__ = [
-    "ANYWHERE",
-    "BY_ATTRIBUTE_TODAY",
-    "CALLED",
-    "CHANGED",
-    "CONTRIB",
-    "KERAS_3_METHODS",
-    "KERAS_3_ONLY",
-    "KERAS_COPY",
-    "KERAS_COPY_BREAKS",
-    "KNOWN",
-    "KNOWN_CALLED",
-    "LEFT_ALONE",
-    "METHODS",
-    "MISSING",
-    "MODULES",
-    "MODULES_TODAY",
-    "NAMESPACES",
-    "OPTIMIZERS",
-    "PACKAGES_TODAY",
-    "POLICIES",
-    "PRIVATE",
-    "SAME",
-    "SCALING",
-    "SHARED",
-    "SYMBOLS",
-    "TF_KERAS_MODULES",
-    "Method",
-    "Symbol",
-    "Use",
-    "mirror_names",
-    "modules_in",
-]
+from tf_lso.names.methods import ANYWHERE as ANYWHERE
+from tf_lso.names.methods import CALLED as CALLED
+from tf_lso.names.methods import KNOWN_CALLED as KNOWN_CALLED
+from tf_lso.names.methods import METHODS as METHODS
+from tf_lso.names.methods import OPTIMIZERS as OPTIMIZERS
+from tf_lso.names.methods import SCALING as SCALING
+from tf_lso.names.methods import Method as Method
+from tf_lso.names.namespaces import NAMESPACES as NAMESPACES
+from tf_lso.names.namespaces import PRIVATE as PRIVATE
+from tf_lso.names.namespaces import Use as Use
+from tf_lso.names.namespaces import mirror_names as mirror_names
+from tf_lso.names.namespaces import modules_in as modules_in
+from tf_lso.names.spellings import MODULES as MODULES
+from tf_lso.names.spellings import TF_KERAS_MODULES as TF_KERAS_MODULES
+from tf_lso.names.symbols import CHANGED as CHANGED
+from tf_lso.names.symbols import MISSING as MISSING
+from tf_lso.names.symbols import POLICIES as POLICIES
+from tf_lso.names.symbols import SAME as SAME
+from tf_lso.names.symbols import SYMBOLS as SYMBOLS

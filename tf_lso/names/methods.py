@@ -13,7 +13,6 @@ class Method:
     """A method or property of the old LossScaleOptimizer.
 
     Attributes:
-      breaks: what happens on today's Keras 3, for people; "" if nothing breaks.
       does: what tf_lso's optimizer has under this name, for people.
       seen: ANYWHERE, CALLED, KNOWN or KNOWN_CALLED: when an attribute of this name
         counts as a use of the old API.
@@ -22,26 +21,16 @@ class Method:
         it; "" if all have it.
       callable: False for what the stable class of TensorFlow 2.4-2.15 has as a tensor,
         which a program may call all the same.
+      breaks: what happens on today's Keras 3, for people; "" if nothing breaks. `{}` is
+        the name.
     """
 
-    breaks: str
     does: str
     seen: str = KNOWN
     current: str = ""
     lacking: str = ""
     callable: bool = True
-
-
-def _gone(
-    name: str,
-    does: str,
-    seen: str = KNOWN,
-    current: str = "",
-    lacking: str = "",
-    callable: bool = True,
-) -> Method:
-    breaks = f"AttributeError: Keras 3's LossScaleOptimizer has no {name}."
-    return Method(breaks, does, seen, current, lacking, callable)
+    breaks: str = "AttributeError: Keras 3's LossScaleOptimizer has no {}."
 
 
 _NEW, _LEGACY = "tf.keras.optimizers", "tf.keras.optimizers.legacy"
@@ -49,60 +38,48 @@ _NEW, _LEGACY = "tf.keras.optimizers", "tf.keras.optimizers.legacy"
 
 _DELEGATED = "Reads and sets the inner optimizer's."
 _INNER = "Does what the inner optimizer's did, also where Keras 3 has none."
-METHODS = {
-    "get_scaled_loss": _gone(
-        "get_scaled_loss",
+_METHODS = {
+    "get_scaled_loss": Method(
         "Has it: takes a tensor or a callable.",
         ANYWHERE,
         "optimizer.scale_loss(loss)",
     ),
-    "get_unscaled_gradients": _gone(
-        "get_unscaled_gradients",
+    "get_unscaled_gradients": Method(
         "Has it, so that clipping and accumulation see true gradients.",
         ANYWHERE,
         "nothing: apply_gradients unscales",
     ),
-    "dynamic_counter": _gone(
-        "dynamic_counter", "Has it: finite steps since the scale moved.", ANYWHERE
-    ),
+    "dynamic_counter": Method("Has it: finite steps since the scale moved.", ANYWHERE),
     "dynamic_growth_steps": Method(
-        "", "Has it: None where the scale is fixed.", ANYWHERE
+        "Has it: None where the scale is fixed.", ANYWHERE, breaks=""
     ),
-    "_decayed_lr": _gone(
-        "_decayed_lr",
+    "_decayed_lr": Method(
         "Has it: the learning rate of this step, in the dtype asked for.",
         CALLED,
         "optimizer.learning_rate",
         _NEW,
     ),
-    "loss_scale": _gone(
-        "loss_scale",
+    "loss_scale": Method(
         "Has it: a tensor, and from the experimental class one that can be called.",
         CALLED,
         "optimizer.dynamic_scale",
         callable=False,
     ),
-    "dynamic": _gone("dynamic", "Has it: whether the scale moves."),
-    "_optimizer": _gone(
-        "_optimizer", "Has it: the inner optimizer.", current="inner_optimizer"
-    ),
-    "lr": _gone("lr", _DELEGATED, current="learning_rate"),
-    "decay": _gone("decay", _DELEGATED, lacking=_NEW),
-    "beta_1": _gone(
-        "beta_1", _DELEGATED, current="inner_optimizer.beta_1", lacking=_NEW
-    ),
-    "beta_2": _gone(
-        "beta_2", _DELEGATED, current="inner_optimizer.beta_2", lacking=_NEW
-    ),
-    "weights": _gone("weights", "Has it.", current="variables", lacking=_NEW),
+    "dynamic": Method("Has it: whether the scale moves."),
+    "_optimizer": Method("Has it: the inner optimizer.", current="inner_optimizer"),
+    "lr": Method(_DELEGATED, current="learning_rate"),
+    "decay": Method(_DELEGATED, lacking=_NEW),
+    "beta_1": Method(_DELEGATED, current="inner_optimizer.beta_1", lacking=_NEW),
+    "beta_2": Method(_DELEGATED, current="inner_optimizer.beta_2", lacking=_NEW),
+    "weights": Method("Has it.", current="variables", lacking=_NEW),
     "variables": Method(
-        "TypeError: Keras 3's `variables` is a list, and cannot be called.",
         "Its list can be called.",
         KNOWN_CALLED,
         "optimizer.variables",
+        breaks="TypeError: Keras 3's `variables` is a list, and cannot be called.",
     ),
     **{
-        name: _gone(name, _INNER, lacking=lacking)
+        name: Method(_INNER, lacking=lacking)
         for name, lacking in {
             "minimize": "",
             "compute_gradients": _LEGACY,
@@ -116,6 +93,10 @@ METHODS = {
             "add_weight": _NEW,
         }.items()
     },
+}
+METHODS = {
+    name: dataclasses.replace(method, breaks=method.breaks.format(name))
+    for name, method in _METHODS.items()
 }
 
 # The methods that scale the loss and unscale the gradients.

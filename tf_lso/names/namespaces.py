@@ -8,17 +8,11 @@ from tf_lso.names.symbols import CHANGED, MISSING, SAME
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """A symbol under one public name.
+    """A symbol under one public name."""
 
-    Attributes:
-      symbol: key of `symbols.SYMBOLS`.
-      versions: the TensorFlow versions that had the name, a str such as "2.0-2.8".
-      today: MISSING, CHANGED or SAME.
-    """
-
-    symbol: str
-    versions: str
-    today: str = MISSING
+    symbol: str  # key of `symbols.SYMBOLS`
+    versions: str  # the TensorFlow versions that had the name, such as "2.0-2.8"
+    today: str = MISSING  # MISSING, CHANGED or SAME
 
 
 _LOSS_SCALES = ("LossScale", "FixedLossScale", "DynamicLossScale")

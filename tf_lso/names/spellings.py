@@ -59,9 +59,6 @@ MODULES = {
 }
 TF_KERAS_MODULES = dict(_keras_modules(TF_KERAS_PREFIXES))
 
-# `install` does not change tf_keras's own modules, which tf_keras itself uses.
-LEFT_ALONE = "tf_keras.src."
-
 # Removed in TensorFlow 2.0, without a mirror: name -> what to use instead.
 CONTRIB = {
     "tensorflow.contrib.mixed_precision.LossScaleOptimizer": (

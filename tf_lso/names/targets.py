@@ -7,8 +7,8 @@ today's have in common.
 import dataclasses
 import functools
 
+from tf_lso.environment import PAIRS
 from tf_lso.names import today
-from tf_lso.names.namespaces import PRIVATE
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,67 +54,54 @@ def prefixes(path: str) -> set[str]:
     return {".".join(parts[:end]) for end in range(1, len(parts))}
 
 
-_KERAS_3 = tuple(f"3.{minor}.0" for minor in range(16))
-_SINCE_2_16 = tuple(f"2.{minor}.0" for minor in range(16, 22))
-
+# Minor version of TensorFlow -> whether `tf.keras` is Keras 2.
+_HAS_KERAS_2 = {
+    f"{major}.{minor}": pair["keras"][0] < (3, 0)
+    for (major, minor), pair in PAIRS.items()
+}
 # What is the same in all versions with Keras 3.
 TODAY = Target(
     "2.16 and later",
-    _SINCE_2_16,
-    _KERAS_3,
+    tuple(f"{version}.0" for version, keras_2 in _HAS_KERAS_2.items() if not keras_2),
+    tuple(f"3.{minor}.0" for minor in range(16)),
     today.MODULES_TODAY,
     today.PACKAGES_TODAY,
     today.BY_ATTRIBUTE_TODAY,
 )
-
-# The names of `keras.mixed_precision` that 2.12-2.15 have.
-_STABLE = ("LossScaleOptimizer", "Policy", "global_policy", "set_global_policy")
-_COMMON = ("keras.", "tensorflow.keras.", *(f"{k}." for k in today.BY_ATTRIBUTE_TODAY))
+_KERAS_3 = ("keras.", "tensorflow.keras.", *(f"{k}." for k in TODAY.by_attribute))
 
 
 def _modules_of_keras_2(private: str) -> dict[str, tuple[str, ...]]:
-    """Return what 2.12-2.15 have, with the package that has Keras's own modules."""
-    stable = (
-        "keras",
-        private,
-        "tensorflow.keras",
-        "tensorflow.compat.v2.keras",
-        "keras.api._v2.keras",
-    )
+    """Return what 2.12-2.15 have: their `keras` has what tf_keras has today.
+
+    `private` is the package that has Keras's own modules.
+    """
+    others = {m: n for m, n in TODAY.modules.items() if not m.startswith(_KERAS_3)}
+    keras = {
+        module.removeprefix("tf_").replace("keras.src", private): names
+        for module, names in others.items()
+        if module.startswith("tf_keras.")
+    }
+    stable = keras["keras.mixed_precision"]
     return {
-        # TensorFlow's other modules, and tf_keras, have what they have today.
-        **{m: n for m, n in today.MODULES_TODAY.items() if not m.startswith(_COMMON)},
-        **{f"{keras}.mixed_precision": _STABLE for keras in stable},
-        "tensorflow.compat.v1.keras.mixed_precision": _STABLE[:1],
-        "keras.api._v1.keras.mixed_precision": _STABLE[:1],
-        f"{private}.mixed_precision.loss_scale_optimizer": (
-            "LossScaleOptimizer",
-            "LossScaleOptimizerV3",
-            "BaseLossScaleOptimizer",
-        ),
-        f"{private}.mixed_precision.policy": _STABLE[1:],
-        f"{private}.mixed_precision.device_compatibility_check": tuple(
-            PRIVATE["keras.mixed_precision.device_compatibility_check"]
-        ),
+        **others,
+        **keras,
+        "tensorflow.keras.mixed_precision": stable,
+        "tensorflow.compat.v2.keras.mixed_precision": stable,
+        "tensorflow.compat.v1.keras.mixed_precision": stable[:1],
     }
 
 
-def _of_keras_2(minor: int) -> Target:
-    version = f"2.{minor}"
-    modules = _modules_of_keras_2("keras" if minor < 13 else "keras.src")
+def _target(version: str, keras_2: bool) -> Target:
     versions = (f"{version}.0",)
+    if not keras_2:
+        return dataclasses.replace(TODAY, version=version, tensorflow=versions)
+    modules = _modules_of_keras_2("keras" if version == "2.12" else "keras.src")
     return Target(version, versions, versions, modules, keras_2=True)
 
 
 # Minor version -> what TensorFlow of that version has.
-TARGETS = {
-    **{f"2.{minor}": _of_keras_2(minor) for minor in range(12, 16)},
-    **{
-        minor: dataclasses.replace(TODAY, version=minor, tensorflow=(full,))
-        for full in _SINCE_2_16
-        for minor in [full.removesuffix(".0")]
-    },
-}
+TARGETS = {v: _target(v, keras_2) for v, keras_2 in _HAS_KERAS_2.items()}
 NEWEST = TARGETS[list(TARGETS)[-1]]
 
 # Names of Keras 3 -> the old names, which have the same in all versions.

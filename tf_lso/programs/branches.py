@@ -42,16 +42,7 @@ class _Unknown(Exception):
 
 
 def outcome(test: ast.expr, scope: Scope, values: "Values") -> bool | str:
-    """Return True or False if the target's versions decide the test, else a word.
-
-    Args:
-      test: the tested expression.
-      scope: the scope that it stands in.
-      values: the `Values` of the program.
-
-    Returns:
-      True, False, NOTHING or DEPENDS.
-    """
+    """Return True or False if the target's versions decide the test, else a word."""
     found: set[bool | str] = set()
     for index in range(max(len(values.target.tensorflow), len(values.target.keras))):
         computed = _Test(values, scope, index)
@@ -194,11 +185,7 @@ class _Test:
             raise _Unknown
         for value in self.values.of(owner, self.scope):
             path = f"{value.path}.{attribute.value!s}"
-            if not value.instance and (
-                path in lookup.MODULES
-                or path in lookup.PREFIXES
-                or lookup.is_name(path)
-            ):
+            if not value.instance and lookup.is_known(path):
                 self.asked = True
                 return lookup.is_there(path, self.values.target)
         raise _Unknown

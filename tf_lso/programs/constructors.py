@@ -11,6 +11,8 @@ from tf_lso.programs.verdict import BREAKS, WORKS, Verdict
 
 # A function that returns what an expression may stand for.
 Of = Callable[[ast.expr], Collection[Value]]
+# Keyword -> its expression.
+Given = dict[str | None, ast.expr]
 
 _EXPERIMENTAL = "tf_lso.keras.mixed_precision.experimental"
 _NEVER = "No version of the stable class takes it: it is an error everywhere."
@@ -19,21 +21,13 @@ _DYNAMIC = "TypeError: The second argument is `dynamic`, which is True or False.
 
 @dataclasses.dataclass(frozen=True)
 class _Form:
-    """One form of a call.
+    """One form of a call."""
 
-    Attributes:
-      today: what happens with Keras 3.
-      tf_lso: what tf_lso does.
-      error: the exception that Keras 3 raises at once, or "".
-      status: the status, if the form works.
-      keras_2: what Keras 2 raises, or "" where it takes the form.
-    """
-
-    today: str
-    tf_lso: str
-    error: str = ""
-    status: str | None = None
-    keras_2: str = ""
+    today: str  # what happens with Keras 3
+    tf_lso: str  # what tf_lso does
+    error: str = ""  # the exception that Keras 3 raises at once
+    status: str | None = None  # if the form works
+    keras_2: str = ""  # what Keras 2 raises, "" where it takes the form
 
     def verdict(self, verdict: Verdict, target: Target) -> Verdict | None:
         """Return what becomes of a verdict, or None if this adds nothing."""
@@ -126,16 +120,14 @@ def _second(value: ast.expr, of: Of) -> _Form | None:
     return None
 
 
-def _optimizer(
-    call: ast.Call, keywords: dict[str | None, ast.expr], of: Of
-) -> _Form | None:
+def _optimizer(call: ast.Call, given: Given, of: Of) -> _Form | None:
     if len(call.args) > 3:
         return _FOUR
-    if "optimizer" in keywords:
+    if "optimizer" in given:
         return _OPTIMIZER
-    if "loss_scale" in keywords:
+    if "loss_scale" in given:
         return _LOSS_SCALE
-    dynamic = keywords.get("dynamic")
+    dynamic = given.get("dynamic")
     if isinstance(dynamic, ast.Constant):
         return _FIXED if dynamic.value is False else None
     if dynamic is not None:
@@ -143,17 +135,13 @@ def _optimizer(
     return _second(call.args[1], of) if len(call.args) > 1 else None
 
 
-def _policy(
-    call: ast.Call, keywords: dict[str | None, ast.expr], of: Of
-) -> _Form | None:
-    return _POLICY if "loss_scale" in keywords or len(call.args) > 1 else None
+def _policy(call: ast.Call, given: Given, of: Of) -> _Form | None:
+    return _POLICY if "loss_scale" in given or len(call.args) > 1 else None
 
 
-def _set_global_policy(
-    call: ast.Call, keywords: dict[str | None, ast.expr], of: Of
-) -> _Form | None:
-    given = [*call.args, *keywords.values()]
-    policy = given[0].value if given and isinstance(given[0], ast.Constant) else None
+def _set_global_policy(call: ast.Call, given: Given, of: Of) -> _Form | None:
+    first = next(iter((*call.args, *given.values())), None)
+    policy = first.value if isinstance(first, ast.Constant) else None
     if isinstance(policy, str) and policy != "mixed_float16":
         return dataclasses.replace(_UNSCALED, today=_UNSCALED.today.format(policy))
     return None
@@ -171,14 +159,8 @@ def of_call(
 ) -> Verdict | None:
     """Return the verdict on a call, or None if its arguments add nothing.
 
-    Only names that `tf.keras` has have forms that it refuses.
-
-    Args:
-      verdict: the verdict on the name.
-      path: dotted path of the name, as the program spells it.
-      call: the call.
-      of: returns what an expression of the call's scope may stand for.
-      target: the TensorFlow that the program is to run on.
+    Only names that `tf.keras` has have forms that it refuses. `verdict` is that on the
+    name, and `of` tells what an expression of the call's scope may stand for.
     """
     if (
         not lookup.is_own(path, target)

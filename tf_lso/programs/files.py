@@ -12,10 +12,8 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 def find(path: str, failed: Failed, links: bool = True) -> Iterator[str]:
     """Yield the files of a path, sorted: itself, or the Python files and notebooks in it.
 
-    Args:
-      path: a file with any name, or a directory.
-      failed: called with each path that is missing or cannot be listed, and the error.
-      links: whether to follow links to directories within a directory.
+    `failed` gets each path that is missing or cannot be listed, and the error. `links`
+    says whether to follow links to directories within a directory.
     """
     try:
         if os.path.isdir(path):

@@ -1,7 +1,9 @@
 """Looks up what `tf_lso.names` knows of a dotted path, as a program spells it."""
 
 from tf_lso import names, unknown
+from tf_lso.names.spellings import CONTRIB
 from tf_lso.names.targets import OLDER, TODAY, Target, prefixes
+from tf_lso.names.today import KERAS_COPY, KERAS_COPY_BREAKS, SHARED
 from tf_lso.programs.verdict import BREAKS, UNSURE, WORKS, Verdict
 
 _CONTRIB = "tensorflow.contrib.mixed_precision"
@@ -45,6 +47,11 @@ def is_name(path: str) -> bool:
     return path not in MODULES and parent(path) in MODULES
 
 
+def is_known(path: str) -> bool:
+    """Whether the path is one of the modules, above one, or directly in one."""
+    return path in PREFIXES or path in MODULES or parent(path) in MODULES
+
+
 def in_tf_keras(path: str) -> bool:
     """Whether the path leads through tf_keras, which still has the API."""
     return path.partition(".")[0] == "tf_keras"
@@ -52,7 +59,7 @@ def in_tf_keras(path: str) -> bool:
 
 def is_own(path: str, target: Target = TODAY) -> bool:
     """Whether the path is a name of the Keras that `tf.keras` is."""
-    kept = path.startswith(names.KERAS_COPY) or in_tf_keras(path)
+    kept = path.startswith(KERAS_COPY) or in_tf_keras(path)
     return not kept and is_name(path) and is_there(path, target)
 
 
@@ -86,7 +93,7 @@ def _importable(module: str, target: Target) -> bool:
 def _has_more(module: str) -> bool:
     """Whether a module that is there has other names than the old ones."""
     namespace = MODULES[module].removeprefix("compat.v2.")
-    return namespace in names.SHARED or _is_private(module)
+    return namespace in SHARED or _is_private(module)
 
 
 def _is_private(module: str) -> bool:
@@ -116,7 +123,7 @@ def _failure(path: str, how: str, target: Target) -> tuple[str, str]:
 
 
 def _contrib(path: str) -> Verdict:
-    use = names.CONTRIB.get(path, "")
+    use = CONTRIB.get(path, "")
     instead = f"Write {use} and check again." if use else "Rewrite it by hand."
     return Verdict(
         path.replace("tensorflow", "tf", 1),
@@ -139,7 +146,7 @@ def _module(path: str, how: str, target: Target) -> Verdict | None:
     namespace = MODULES[path]
     old, new = _canonical(path, namespace)
     if _can_be_had(path, how, target):
-        if namespace.removeprefix("compat.v2.") in names.SHARED:
+        if namespace.removeprefix("compat.v2.") in SHARED:
             return None
         return Verdict(
             old, WORKS, "The module is there.", "Mirrors it.", replacement=new
@@ -185,8 +192,8 @@ def _known(
     if in_tf_keras(path):
         today = "Works: tf_keras still has it, for its own optimizers."
         return Verdict(old, WORKS, today, **facts)
-    if module.startswith(names.KERAS_COPY):
-        return Verdict(old, BREAKS, names.KERAS_COPY_BREAKS, **facts)
+    if module.startswith(KERAS_COPY):
+        return Verdict(old, BREAKS, KERAS_COPY_BREAKS, **facts)
     breaks = about.keras_2 if target.keras_2 else about.breaks
     if breaks and use.today == names.CHANGED:
         return Verdict(old, BREAKS, breaks, **facts)
@@ -212,13 +219,10 @@ def _too_new(old: str, today: str, error: str, name: str) -> Verdict:
 
 
 def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | None:
-    """Return the verdict on a path, or None if it is no old name.
+    """Return the verdict on a path, aliases resolved, or None if it is no old name.
 
-    Args:
-      path: dotted path as the program spells it, aliases resolved.
-      how: ACCESS, IMPORT or FROM: they raise different exceptions, and a few modules
-        can be reached as attributes only.
-      target: the TensorFlow that it is looked up in.
+    Whether it is by ACCESS, IMPORT or FROM counts: they raise different exceptions, and
+    a few modules can be reached as attributes only.
     """
     module, _, name = path.rpartition(".")
     if path == _CONTRIB or module == _CONTRIB:

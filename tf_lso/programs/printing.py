@@ -18,12 +18,7 @@ def plural(count: int, word: str) -> str:
 
 
 def place(file: str, *inside: int | None) -> str:
-    """Return where something is, as `file:cell 3:line:column`, as far as known.
-
-    Args:
-      file: path of the file.
-      *inside: the cell, the line and the column.
-    """
+    """Return where something is, as `file:cell 3:line:column`, as far as known."""
     cell, *others = inside
     parts = [file, f"cell {cell}" if cell else None, *others]
     return ":".join(str(part) for part in parts if part)

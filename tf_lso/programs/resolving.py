@@ -24,15 +24,15 @@ class Resolver(abc.ABC, Generic[Answer]):
     unknown: Answer  # for all other expressions
 
     @abc.abstractmethod
-    def bound(self, owner: Scope, name: str) -> Answer:
+    def _bound(self, owner: Scope, name: str) -> Answer:
         """Return the answer for a name that the scope `owner` binds."""
 
     @abc.abstractmethod
-    def unbound(self, name: str) -> Answer:
+    def _unbound(self, name: str) -> Answer:
         """Return the answer for a name that nothing in sight binds."""
 
     @abc.abstractmethod
-    def helper(self, path: str) -> Answer:
+    def _helper(self, path: str) -> Answer:
         """Return the answer for one of the functions in HELPERS."""
 
     @abc.abstractmethod
@@ -40,11 +40,11 @@ class Resolver(abc.ABC, Generic[Answer]):
         """Return the answer for a chain of attributes of it."""
 
     @abc.abstractmethod
-    def called(self, found: Answer, call: ast.Call, scope: Scope) -> Answer:
+    def _called(self, found: Answer, call: ast.Call, scope: Scope) -> Answer:
         """Return the answer for a call of it."""
 
     @abc.abstractmethod
-    def union(self, parts: Iterable[Answer]) -> Answer:
+    def _union(self, parts: Iterable[Answer]) -> Answer:
         """Return the answer for one of several things."""
 
     def of(self, node: ast.AST, scope: Scope) -> Answer:
@@ -58,7 +58,7 @@ class Resolver(abc.ABC, Generic[Answer]):
         while chain and found:
             step = chain.pop()
             if isinstance(step, ast.Call):
-                found = self.called(found, step, scope)
+                found = self._called(found, step, scope)
                 continue
             names = [step.attr]
             while chain and isinstance(above := chain[-1], ast.Attribute):
@@ -73,13 +73,13 @@ class Resolver(abc.ABC, Generic[Answer]):
         if isinstance(node, ast.NamedExpr):
             return self.of(node.value, scope)
         if isinstance(node, ast.IfExp):
-            return self.union(self.of(n, scope) for n in (node.body, node.orelse))
+            return self._union(self.of(n, scope) for n in (node.body, node.orelse))
         if isinstance(node, ast.BoolOp):
-            return self.union(self.of(n, scope) for n in node.values)
+            return self._union(self.of(n, scope) for n in node.values)
         return self.unknown
 
     def _name(self, name: str, scope: Scope) -> Answer:
         owner = scope.find(name)
         if owner is not None:
-            return self.bound(owner, name)
-        return self.helper(HELPERS[name]) if name in HELPERS else self.unbound(name)
+            return self._bound(owner, name)
+        return self._helper(HELPERS[name]) if name in HELPERS else self._unbound(name)

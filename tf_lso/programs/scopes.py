@@ -6,6 +6,7 @@ binds it to. This finds what a loop, a branch or a later cell binds.
 
 import ast
 import dataclasses
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tf_lso.programs.guards import Guards
@@ -50,6 +51,13 @@ class Scope:
     names: dict[str, list[Binding]] = dataclasses.field(default_factory=dict)
     elsewhere: dict[str, str] = dataclasses.field(default_factory=dict)
 
+    def outwards(self) -> "Iterator[Scope]":
+        """Yield this scope and those around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
     def find(self, name: str) -> "Scope | None":
         """Return the scope whose binding of the name is meant here, or None."""
         scope: Scope | None = self
@@ -61,10 +69,7 @@ class Scope:
 
     def enclosing(self, *kinds: str) -> "Scope | None":
         """Return the nearest scope of one of the kinds, from this one outwards."""
-        scope: Scope | None = self
-        while scope is not None and scope.kind not in kinds:
-            scope = scope.parent
-        return scope
+        return next((scope for scope in self.outwards() if scope.kind in kinds), None)
 
 
 class Site(NamedTuple):
@@ -74,6 +79,11 @@ class Site(NamedTuple):
     scope: Scope
     guards: Guards
     cell: int | None = None
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """The position, for sorting."""
+        return self.cell or 0, self.node.lineno, self.node.col_offset
 
 
 class Program:

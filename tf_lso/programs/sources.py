@@ -39,30 +39,18 @@ class Unreadable:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Failure:
-    """A text that does not parse: its cell, what the parser raised, and itself."""
-
-    cell: int | None
-    error: BaseException
-    source: str | bytes
-
-
 @dataclasses.dataclass
 class Sources:
     """The texts of a file or notebook by cell. The cell of a file is None.
 
     Attributes:
-      trees: cell -> its tree.
-      sources: cell -> the text of that tree.
-      foreign: cells of another language -> their texts.
-      failed: what does not parse.
+      foreign: the texts of cells of another language.
     """
 
     trees: dict[int | None, ast.Module] = dataclasses.field(default_factory=dict)
     sources: dict[int | None, str | bytes] = dataclasses.field(default_factory=dict)
     foreign: dict[int | None, str | bytes] = dataclasses.field(default_factory=dict)
-    failed: list[Failure] = dataclasses.field(default_factory=list)
+    failed: list[Unreadable] = dataclasses.field(default_factory=list)
 
     @functools.cached_property
     def texts(self) -> dict[int | None, Text]:
@@ -83,12 +71,8 @@ class Sources:
             program.release()
 
 
-def parsed(cells: Iterable[tuple[int | None, str | bytes]]) -> Sources:
-    """Return the texts of a program, parsed.
-
-    Args:
-      cells: (number of the cell, or None for a file; its text) of each.
-    """
+def parsed(path: str, cells: Iterable[tuple[int | None, str | bytes]]) -> Sources:
+    """Return the texts of a program, parsed; `cells` has each with its number."""
     done = Sources()
     for cell, source in cells:
         tree: Any
@@ -100,7 +84,7 @@ def parsed(cells: Iterable[tuple[int | None, str | bytes]]) -> Sources:
             else:
                 tree = notebooks.parse(readable(source))
         except ERRORS as error:
-            done.failed.append(Failure(cell, error, source))
+            done.failed.append(unreadable(path, error, source, cell))
             continue
         if tree is None:
             done.foreign[cell] = source
@@ -114,9 +98,10 @@ def reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def unreadable(path: str, failure: Failure) -> Unreadable:
+def unreadable(
+    path: str, error: BaseException, source: str | bytes, cell: int | None = None
+) -> Unreadable:
     """Return why a text cannot be read, with the line where there is one."""
-    cell, error = failure.cell, failure.error
     if isinstance(error, (RecursionError, MemoryError)):
         return Unreadable(path, cell, None, _TOO_DEEP)
     if isinstance(error, json.JSONDecodeError):
@@ -127,7 +112,7 @@ def unreadable(path: str, failure: Failure) -> Unreadable:
     if not isinstance(error, SyntaxError):
         return Unreadable(path, cell, None, str(error))
     reason = f"does not parse: {error.msg}"
-    if _is_python_2(error, failure.source):
+    if _is_python_2(error, source):
         reason += " (this looks like Python 2: convert it to Python 3 first)"
     return Unreadable(path, cell, error.lineno, reason)
 

@@ -52,13 +52,9 @@ def imported_paths(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def imported(call: ast.Call, function: str, whole: bool = False) -> str:
-    """Return the path of the module that import_module or __import__ returns, or "".
+    """Return the path of the module that a call of one of IMPORTS returns, or "".
 
-    Args:
-      call: the call.
-      function: one of IMPORTS.
-      whole: ask for the module that is named, which `__import__` imports and whose
-        first part it returns.
+    With `whole`: of the one that it names. `__import__` returns the first part of that.
     """
     arguments = [*call.args, *(k.value for k in call.keywords if k.arg == "package")]
     texts = [str(a.value) for a in arguments if isinstance(a, ast.Constant)]

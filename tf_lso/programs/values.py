@@ -14,21 +14,13 @@ from tf_lso.programs.syntax import GETATTR, IMPORTS, imported, imported_paths
 
 
 class Value(NamedTuple):
-    """One thing that an expression may stand for.
+    """One thing that an expression may stand for."""
 
-    Attributes:
-      path: dotted path of a module, class or function.
-      instance: whether it is what a call of the path returns.
-      derived: whether it is a subclass of the path, or one's instance.
-      sure: False where it is only likely that the path is meant.
-      guarded: whether it comes from a place that the program passes over.
-    """
-
-    path: str
-    instance: bool = False
-    derived: bool = False
-    sure: bool = True
-    guarded: bool = False
+    path: str  # dotted, of a module, class or function
+    instance: bool = False  # whether it is what a call of the path returns
+    derived: bool = False  # whether it is a subclass of the path, or one's instance
+    sure: bool = True  # False where it is only likely that the path is meant
+    guarded: bool = False  # whether it comes from a place that the program passes over
 
 
 NONE: frozenset[Value] = frozenset()
@@ -39,9 +31,7 @@ _USUAL = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras"}
 
 def _is_kept(path: str) -> bool:
     return (
-        path in lookup.PREFIXES
-        or path in lookup.MODULES
-        or lookup.parent(path) in lookup.MODULES
+        lookup.is_known(path)
         or path in IMPORTS
         or path in ("importlib", "builtins")
         or (path.partition(".")[0] == "tf_lso" and path.count(".") < 8)
@@ -89,7 +79,7 @@ class Values(Resolver[frozenset[Value]]):
             for scope, name, bindings in todo:
                 found = self._table.get((scope, name), NONE)
                 for binding in bindings:
-                    new = self._bound(binding)
+                    new = self._binding(binding)
                     if guarded and binding.guards:
                         new = frozenset(self._passed_over(v, binding) for v in new)
                     found |= new
@@ -99,16 +89,17 @@ class Values(Resolver[frozenset[Value]]):
 
     def _passed_over(self, value: Value, binding: Binding) -> Value:
         """Mark a value that the program never binds here."""
-        missing = not value.instance and not lookup.is_there(value.path, self.target)
-        for guard in binding.guards:
-            if isinstance(guard, Caught):
-                way = {value.path, lookup.parent(value.path)}
-                passed = missing and not lookup.MODULES.keys().isdisjoint(way)
-            else:
-                passed = self.is_dead(guard)
-            if passed:
-                return value._replace(guarded=True)
-        return value
+        way = {value.path, lookup.parent(value.path)}
+        missing = (
+            not value.instance
+            and not lookup.is_there(value.path, self.target)
+            and not lookup.MODULES.keys().isdisjoint(way)
+        )
+        passed = any(
+            missing if isinstance(guard, Caught) else self.is_dead(guard)
+            for guard in binding.guards
+        )
+        return value._replace(guarded=True) if passed else value
 
     def is_dead(self, guard: Branch | Fallback) -> bool:
         """Whether the target's versions never run what stands under the guard."""
@@ -138,11 +129,7 @@ class Values(Resolver[frozenset[Value]]):
             top = path.partition(".")[0]
             if how != lookup.ACCESS and top not in lookup.FRAMEWORKS:
                 return False  # another library, which may be missing
-            if (
-                path in lookup.PREFIXES
-                or path in lookup.MODULES
-                or lookup.is_name(path)
-            ):
+            if lookup.is_known(path):
                 verdict = lookup.of_path(path, how, self.target)
                 there = lookup.is_there(path, self.target)
                 if not there or (verdict and verdict.error):
@@ -159,7 +146,7 @@ class Values(Resolver[frozenset[Value]]):
             if owner and found:
                 self._table[owner, name] = self._table.get((owner, name), NONE) | found
 
-    def _bound(self, binding: Binding) -> frozenset[Value]:
+    def _binding(self, binding: Binding) -> frozenset[Value]:
         value = binding.value
         if isinstance(value, Imported):
             if not _is_kept(value.path):
@@ -176,20 +163,16 @@ class Values(Resolver[frozenset[Value]]):
 
     unknown = NONE
 
-    def union(self, parts: Iterable[frozenset[Value]]) -> frozenset[Value]:
-        """Return what is any of the parts."""
+    def _union(self, parts: Iterable[frozenset[Value]]) -> frozenset[Value]:
         return NONE.union(*parts)
 
-    def bound(self, owner: Scope, name: str) -> frozenset[Value]:
-        """Return what the owner binds to a name."""
+    def _bound(self, owner: Scope, name: str) -> frozenset[Value]:
         return self._table.get((owner, name), NONE)
 
-    def helper(self, path: str) -> frozenset[Value]:
-        """Return what an imported helper is."""
+    def _helper(self, path: str) -> frozenset[Value]:
         return frozenset({Value(path)})
 
-    def unbound(self, name: str) -> frozenset[Value]:
-        """Return what a name that nothing binds may be."""
+    def _unbound(self, name: str) -> frozenset[Value]:
         starred = (f"{module}.{name}" for module in self.program.stars)
         found = frozenset(Value(path) for path in starred if _is_kept(path))
         if not found and name in _USUAL:
@@ -207,10 +190,9 @@ class Values(Resolver[frozenset[Value]]):
             )
         return found
 
-    def called(
+    def _called(
         self, found: frozenset[Value], call: ast.Call, scope: Scope
     ) -> frozenset[Value]:
-        """Return what a call of what was found may return."""
         returned: set[Value] = set()
         for value in found:
             if value.path == GETATTR and len(call.args) > 1:

@@ -18,22 +18,12 @@ LABELS = {
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The verdict on one old name, wherever it is used.
+    """The verdict on one old name, wherever it is used."""
 
-    Attributes:
-      name: dotted old name, as the public API spelled it.
-      status: WRONG, BREAKS, WORKS or UNSURE.
-      today: what happens on the TensorFlow that is asked about.
-      tf_lso: what tf_lso does about it.
-      error: name of the exception that the very place of use raises, or "".
-      current: what today's own API has instead, or "".
-      replacement: dotted name in tf_lso, or None.
-    """
-
-    name: str
-    status: str
-    today: str
-    tf_lso: str
-    error: str = ""
-    current: str = ""
-    replacement: str | None = None
+    name: str  # dotted old name, as the public API spelled it
+    status: str  # WRONG, BREAKS, WORKS or UNSURE
+    today: str  # what happens on the TensorFlow that is asked about
+    tf_lso: str  # what tf_lso does about it
+    error: str = ""  # the exception that the very place of use raises
+    current: str = ""  # what today's own API has instead
+    replacement: str | None = None  # dotted name in tf_lso

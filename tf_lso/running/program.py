@@ -18,13 +18,10 @@ def run(arguments: list[str], *, module: bool = False, report: bool = False) -> 
     environment variables that it sets before that still count.
 
     Args:
-      arguments: list of str, the script's path or the module's name, and what is to be
-        in `sys.argv` after it.
+      arguments: the script's path or the module's name, and what is to be in `sys.argv`
+        after it.
       module: whether it is the name of a module, as `python -m` takes.
       report: whether to print, at the end, which old names were used where.
-
-    Returns:
-      An int, as Python would exit with.
     """
     from tf_lso import installation
     from tf_lso.installation import hooks

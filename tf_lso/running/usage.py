@@ -4,10 +4,12 @@ import dataclasses
 import sys
 import threading
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tf_lso import names
+from tf_lso.names.targets import prefixes
+from tf_lso.names.today import MODULES_TODAY
 
 # Whose code does not count as the program's.
 _PACKAGES = (
@@ -22,17 +24,11 @@ _PACKAGES = (
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Used:
-    """One old name in one place.
-
-    Attributes:
-      file: path of the program's file.
-      line: its line, an int.
-      name: the old dotted name, beginning with `tf.`.
-    """
+    """One old name in one place."""
 
     file: str
     line: int
-    name: str
+    name: str  # the old dotted name, beginning with `tf.`
 
 
 class Usage:
@@ -50,7 +46,7 @@ class Usage:
         """
         with self._lock:
             used = sorted(self._used)
-        ways = {(one.file, one.line, way) for one in used for way in _above(one.name)}
+        ways = {(one.file, one.line, way) for one in used for way in prefixes(one.name)}
         return [one for one in used if (one.file, one.line, one.name) not in ways]
 
     def note(self, name: str) -> None:
@@ -88,13 +84,6 @@ class Usage:
         )
         _set_class(module, cls)
         ledger.on_undo(lambda: _set_class(module, before))
-
-
-def _above(name: str) -> Iterator[str]:
-    """Yield the dotted names that lead to a name."""
-    while "." in name:
-        name = name.rpartition(".")[0]
-        yield name
 
 
 def _origin(frame: types.FrameType) -> tuple[str, int]:
@@ -144,6 +133,6 @@ def _today(name: str) -> str:
     use = names.mirror_names(namespace).get(last)
     if use is not None:
         return names.SYMBOLS[use.symbol].current or "nothing takes its place"
-    if f"tensorflow.{path}" in names.MODULES_TODAY:
+    if f"tensorflow.{path}" in MODULES_TODAY:
         return "the module is there"
     return f"no such module; tf_lso.{path} has what it had"
