@@ -1,19 +1,17 @@
 """What a report says about the first trouble, in words. No TensorFlow."""
 
+import math
+
 from tf_lso.debugging import statistics
 
 
 def number(value):
     """Return a scale or a magnitude as text, powers of two as such from 2**11 on."""
-    mantissa, power = _split(value)
-    if mantissa == 1 and (power > 10 or power < -3):
+    fraction, exponent = math.frexp(value)  # value = fraction * 2**exponent
+    power = exponent - 1
+    if fraction == 0.5 and (power > 10 or power < -3):
         return f"2**{power}"
     return f"{value:.4g}"
-
-
-def _split(value):
-    mantissa, exponent = float(value).hex().split("p")
-    return (1 if mantissa == "0x1.0000000000000" else 0), int(exponent)
 
 
 def of_input(what, values):

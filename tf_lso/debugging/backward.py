@@ -27,14 +27,10 @@ class Backward:
         self._sources = sources
 
     def at(self, scale):
-        """Return the gradients of the loss multiplied by `scale`.
+        """Return the gradients of the loss multiplied by a float, a list of tensors.
 
-        Args:
-          scale: float.
-
-        Returns:
-          A list of tensors, of the values that slices hold, with None for sources that
-          the loss does not depend on.
+        They are of the values that slices hold. None stands for sources that the loss
+        does not depend on.
         """
         # What the gradient of `loss * scale` begins with, in the dtype of the loss.
         seed = tf.cast(tf.constant(scale, tf.float32), self._loss.dtype)

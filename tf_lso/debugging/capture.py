@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.debugging import operations, statistics
+from tf_lso.debugging import operations
 
 # Passes replace `__call__` of a class, and so one may run at a time.
 _one_at_a_time = threading.RLock()
@@ -143,14 +143,14 @@ class Capture:
         self.calls.append(call)
         # Each use of a tensor is another tensor, so that it has its own gradient.
         args, kwargs = _replaced((args, kwargs), call.inputs)
-        call.input_values = _values(call.inputs)
+        call.input_values = operations.values_of(call.inputs)
         self._open.append(call)
         try:
             outputs = original(layer, *args, **kwargs)
         finally:
             self._open.pop()
         outputs = _replaced(outputs, call.outputs)
-        call.output_values = _values(call.outputs)
+        call.output_values = operations.values_of(call.outputs)
         call.end = next(self._moments)
         return outputs
 
@@ -167,7 +167,3 @@ def _replaced(structure, tensors):
         return new
 
     return tf.nest.map_structure(replaced, structure)
-
-
-def _values(tensors):
-    return statistics.values_of(*(tensor.numpy() for tensor in tensors))

@@ -164,6 +164,13 @@ _NO_SCALE = (
 )
 
 
+# What Keras and TensorFlow raise where the data does not fit a model.
+_MISFITS = (
+    *(KeyError, TypeError, ValueError, UserWarning),
+    tf.errors.InvalidArgumentError,
+)
+
+
 def called(model, x, training):
     """Return the outputs of a model.
 
@@ -177,18 +184,12 @@ def called(model, x, training):
             # Keras 3 only warns where the structure of the inputs is another.
             warnings.filterwarnings("error", "The structure of `inputs` doesn't match")
             return model(x, training=training) if takes else model(x)
-    except (KeyError, TypeError, ValueError, UserWarning) as error:
-        raise ValueError(_misfit(model, x, error)) from error
-    except tf.errors.InvalidArgumentError as error:
-        raise ValueError(_misfit(model, x, error)) from error
-
-
-def _misfit(model, x, error):
-    got = tf.nest.map_structure(lambda one: getattr(one, "shape", one), x)
-    wanted = getattr(model, "input_shape", None) if model.built else None
-    expected = f" It takes inputs of the shape {wanted}." if wanted else ""
-    return (
-        f"'x' must be what the model '{model.name}' is called with, but calling it with "
-        f"{got} failed.{expected} Pass one batch as to `fit`. {type(error).__name__}: "
-        f"{error}"
-    )
+    except _MISFITS as error:
+        got = tf.nest.map_structure(lambda one: getattr(one, "shape", one), x)
+        wanted = getattr(model, "input_shape", None)
+        expected = f" It takes inputs of the shape {wanted}." if wanted else ""
+        raise ValueError(
+            f"'x' must be what the model '{model.name}' is called with, but calling it "
+            f"with {got} failed.{expected} Pass one batch as to `fit`. "
+            f"{type(error).__name__}: {error}"
+        ) from error
