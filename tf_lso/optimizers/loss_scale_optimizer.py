@@ -108,12 +108,13 @@ class LossScaleOptimizer(surface.Surface):
       inner_optimizer: Keras 3's name for `optimizer`; pass one of the two.
       name: str, the optimizer's name. Defaults to the name that Keras 3 chooses, or
         around tf_keras optimizers to the inner optimizer's name.
-      growth_factor: number by which the scale is multiplied to grow (an addition).
-      backoff_factor: number by which the scale is multiplied to shrink (an addition).
+      growth_factor: number by which the scale is multiplied to grow. Defaults to 2 (an
+        addition, as are the following).
+      backoff_factor: number by which the scale is multiplied to shrink. Defaults to 0.5.
       hysteresis: int, skipped steps in a row before the scale shrinks, so that one bad
-        batch does not count as an overflow (an addition).
-      min_scale: number, the scale does not shrink below it (an addition).
-      max_scale: number, the scale does not grow above it, or None (an addition).
+        batch does not count as an overflow. Defaults to 1.
+      min_scale: number, the scale does not shrink below it. Defaults to 1.
+      max_scale: number, the scale does not grow above it. Defaults to None.
       **keras3_arguments: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`,
         `use_ema`, `ema_momentum`, `ema_overwrite_frequency`, `loss_scale_factor` and
         `gradient_accumulation_steps`, which configs of Keras 3 carry. Only their
@@ -161,30 +162,26 @@ class LossScaleOptimizer(surface.Surface):
         *,
         inner_optimizer: Any = _MISSING,
         name: str | None = None,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        hysteresis: int = 1,
-        min_scale: float = 1.0,
-        max_scale: float | None = None,
+        growth_factor: float = arguments.Scale.growth_factor,
+        backoff_factor: float = arguments.Scale.backoff_factor,
+        hysteresis: int = arguments.Scale.hysteresis,
+        min_scale: float = arguments.Scale.min_scale,
+        max_scale: float | None = arguments.Scale.max_scale,
         **keras3_arguments: Any,
     ) -> None:
         inner = _the_inner(optimizer, inner_optimizer)
         arguments.check_dynamic(dynamic)
         arguments.check_keras3_arguments(keras3_arguments)
-        self._start(
-            inner,
-            lambda: arguments.make_loss_scale(
-                dynamic,
-                initial_scale=initial_scale,
-                dynamic_growth_steps=dynamic_growth_steps,
-                growth_factor=growth_factor,
-                backoff_factor=backoff_factor,
-                hysteresis=hysteresis,
-                min_scale=min_scale,
-                max_scale=max_scale,
-            ),
-            name,
+        scale = arguments.Scale(
+            initial_scale=initial_scale,
+            dynamic_growth_steps=dynamic_growth_steps,
+            growth_factor=growth_factor,
+            backoff_factor=backoff_factor,
+            hysteresis=hysteresis,
+            min_scale=min_scale,
+            max_scale=max_scale,
         )
+        self._start(inner, lambda: arguments.make_loss_scale(dynamic, scale), name)
 
     def _start(self, inner, make_loss_scale, name):
         """Wrap `inner`. The loss scale is made last, after all checks have passed."""

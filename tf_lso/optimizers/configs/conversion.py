@@ -27,7 +27,7 @@ NEUTRAL = {
 
 # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, and ignored
 # what it read. Later Nadams have another constant.
-NADAM_DECAY = ("decay", "schedule_decay"), (0, 0.004)
+NADAM_DECAY = {"decay", "schedule_decay"}, (0, 0.004)
 
 FUNCTIONS = ("function", "__lambda__")  # class names that Keras 3 gives callables
 
@@ -44,12 +44,9 @@ def accepted(cls, keywords=()):
         if "__init__" not in vars(base):
             continue
         parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
-        for parameter in parameters:
-            if parameter.kind in (
-                parameter.POSITIONAL_OR_KEYWORD,
-                parameter.KEYWORD_ONLY,
-            ):
-                found.setdefault(parameter.name, parameter.default)
+        for one in parameters:
+            if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+                found.setdefault(one.name, one.default)
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             break
     found.pop("self", None)
@@ -123,15 +120,13 @@ def _drop_nadam_decay(cls, takes, config):
     if "nadam" not in {base.__name__.lower() for base in cls.__mro__}:
         return
     keys, values = NADAM_DECAY
-    for key in keys:
-        if key in config and key not in takes:
-            if config[key] not in values:
-                raise ValueError(
-                    f"The config of {cls.__name__} has {key!r}: {config[key]!r}, its "
-                    "momentum schedule, which is fixed in today's. Take it out of the "
-                    "config."
-                )
-            del config[key]
+    for key in config.keys() & keys - takes.keys():
+        if config[key] not in values:
+            raise ValueError(
+                f"The config of {cls.__name__} has {key!r}: {config[key]!r}, its momentum "
+                "schedule, which is fixed in today's. Take it out of the config."
+            )
+        del config[key]
 
 
 def is_neutral(key, value):
@@ -201,7 +196,5 @@ def make(config, custom_objects=None, package=None, kind=None):
 
 
 def _from_config(cls, config, family, custom_objects):
-    if not custom_objects:
-        return cls.from_config(config)
-    with family.keras.saving.custom_object_scope(custom_objects):
+    with family.keras.saving.custom_object_scope(custom_objects or {}):
         return cls.from_config(config)

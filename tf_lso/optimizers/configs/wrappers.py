@@ -28,16 +28,6 @@ WRAPPERS = (
 # tf_lso writes this beside the class name in .h5 files and SavedModels of tf_keras.
 IS_EXPERIMENTAL = {"tf_lso": "experimental"}
 
-# Argument of the stable class -> argument of DynamicLossScale.
-DYNAMIC = {
-    "initial_scale": "initial_loss_scale",
-    "dynamic_growth_steps": "increment_period",
-    "backoff_factor": "backoff_factor",
-    "hysteresis": "hysteresis",
-    "min_scale": "min_loss_scale",
-    "max_scale": "max_loss_scale",
-}
-
 
 def _classes():
     """Return the stable and the experimental class; both are above this module."""
@@ -169,11 +159,13 @@ def from_config(cls, config, custom_objects=None, package=None):
     if "loss_scale" in config:
         loss_scale = _loss_scale(config.pop("loss_scale"), custom_objects)
         if not issubclass(cls, experimental):
-            arguments = _stable_arguments(loss_scale)
-            if arguments is None:
-                cls = _experimental_instead(cls, loss_scale)
+            # Those that the stable class can express.
+            kinds = (loss_scale_lib.FixedLossScale, loss_scale_lib.DynamicLossScale)
+            known = type(loss_scale) in kinds
+            if known and getattr(loss_scale, "multiplier", 2) == 2:
+                config.update(arguments_lib.of_loss_scale(loss_scale))
             else:
-                config.update(arguments)
+                cls = _experimental_instead(cls, loss_scale)
     elif issubclass(cls, experimental):
         loss_scale, config = _experimental_arguments(config)
     if isinstance(inner, dict):
@@ -212,19 +204,6 @@ def _loss_scale(config, custom_objects):
     return loss_scale
 
 
-def _stable_arguments(loss_scale):
-    """Return the stable class's arguments for this loss scale, or None."""
-    config = loss_scale.get_config()
-    if type(loss_scale) is loss_scale_lib.FixedLossScale:
-        return {"dynamic": False, "initial_scale": config["loss_scale_value"]}
-    if (
-        type(loss_scale) is loss_scale_lib.DynamicLossScale
-        and config["multiplier"] == 2
-    ):
-        return {ours: config[key] for ours, key in DYNAMIC.items() if key in config}
-    return None
-
-
 def _experimental_instead(cls, loss_scale):
     stable, experimental = _classes()
     if (cls.__module__, cls.__qualname__) != (stable.__module__, stable.__qualname__):
@@ -237,13 +216,13 @@ def _experimental_instead(cls, loss_scale):
 
 def _experimental_arguments(config):
     """Return the loss scale of a config of the stable layout, and its other keys."""
-    config = dict(config)
     dynamic = config.pop("dynamic", True)
     arguments_lib.check_dynamic(dynamic)
-    given = {key: config.pop(key, None) for key in arguments_lib.SCALE_DEFAULTS}
-    loss_scale = arguments_lib.make_loss_scale(
-        dynamic, **{key: value for key, value in given.items() if value is not None}
-    )
+    keys = vars(arguments_lib.Scale())
+    given = {key: config.pop(key) for key in keys if config.get(key) is not None}
+    loss_scale = arguments_lib.make_loss_scale(dynamic, arguments_lib.Scale(**given))
     name = {key: config.pop(key) for key in ("name",) if key in config}
-    arguments_lib.check_keras3_arguments(config)
+    arguments_lib.check_keras3_arguments(
+        {key: value for key, value in config.items() if key not in keys}
+    )
     return loss_scale, name

@@ -118,14 +118,8 @@ class State(stored.Stored):
 
         It holds no state: the loss scale starts at `initial_scale` again.
         """
-        config = {
-            "inner_optimizer": self._serialize_inner(),
-            "dynamic": self.dynamic,
-            "initial_scale": self.initial_scale,
-            "dynamic_growth_steps": self.dynamic_growth_steps,
-        }
+        config = {"inner_optimizer": self._serialize_inner()}
+        config.update(arguments.of_loss_scale(self.loss_scale_state))
         if self.__dict__.get("_own_name") is not None:
             config["name"] = self.name
-        if self.dynamic:
-            config.update(arguments.additions(self.loss_scale_state))
         return config
