@@ -617,8 +617,9 @@ class TestMinimize:
         assert caplog.text.count("left_out") == 1
 
     def test_nothing_to_apply_changes_nothing(self, optimizer, x):
-        optimizer.apply_gradients([])
+        assert optimizer.apply_gradients([]) is None
         optimizer.apply_gradients(zip([], [], strict=True))
+        assert float(optimizer.loss_scale) == 8.0
         assert int(copies(optimizer.iterations)[0]) == 0
         assert int(optimizer.dynamic_counter) == 0
 

@@ -792,6 +792,12 @@ def test_what_is_no_dict_is_refused(config):
         (wrapper(inner={"config": {}}), ValueError, ["'class_name'"]),
         (wrapper(dynamic="yes"), TypeError, ["'dynamic'", "'yes'"]),
         (wrapper(initial_scale=-1), ValueError, ["'initial_scale'", "-1"]),
+        (
+            wrapper(dynamic_growth_steps=-1),
+            ValueError,
+            ["'dynamic_growth_steps'", "-1"],
+        ),
+        ({**wrapper(), "config": {"dynamic": True}}, ValueError, ["'inner_optimizer'"]),
         (wrapper(clipnorm=1.0), ValueError, ["'clipnorm'", "1.0"]),
         (wrapper(bogus=1), TypeError, ["'bogus'"]),
         (wrapper(optimizer=SGD), ValueError, ["'optimizer'", "'inner_optimizer'"]),

@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests import families
 from tests.contract.setting import check_state
 from tests.families import FAMILIES, STYLES, numpy, wrapped
 from tests.processes import HANGS_AFTER
@@ -230,11 +229,3 @@ def test_complex_gradients_are_judged(family):
     values = tf.constant([1 + 1j, complex(float("nan"), 0)], tf.complex64)
     assert not bool(optimizer.check_finite([values]))
     assert bool(optimizer.check_finite([values[:1]]))
-
-
-def test_an_empty_list_changes_nothing(family):
-    optimizer = wrapped(family)
-    assert optimizer.apply_gradients([]) is None
-    assert float(optimizer.loss_scale) == 8.0
-    assert int(families.numpy(optimizer.iterations)) == 0
-    assert int(optimizer.dynamic_counter) == 0

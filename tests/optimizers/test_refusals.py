@@ -831,32 +831,6 @@ def test_what_the_legacy_optimizer_does_not_have_is_not_set(name):
     assert not hasattr(optimizer, name)
 
 
-# --- Configs.
-
-
-def test_a_config_without_the_inner_optimizer_is_refused(family):
-    config = wrapped(family).get_config()
-    inner = config.pop("inner_optimizer")
-    before = dict(config)
-    with refuses(ValueError, "'inner_optimizer'", "'initial_scale'"):
-        tf_lso.LossScaleOptimizer.from_config(config)
-    assert config == before
-    assert inner
-
-
-def test_a_config_with_an_unknown_key_is_refused(family):
-    config = {**wrapped(family).get_config(), "initial_scal": 4}
-    with refuses(TypeError, "'initial_scal'"):
-        tf_lso.LossScaleOptimizer.from_config(config)
-
-
-@pytest.mark.parametrize("key", ["initial_scale", "dynamic_growth_steps"])
-def test_a_config_with_a_bad_number_is_refused(family, key):
-    config = {**wrapped(family).get_config(), key: -1}
-    with refuses(ValueError, f"'{key}'", "-1"):
-        tf_lso.LossScaleOptimizer.from_config(config)
-
-
 # --- The loss scales.
 
 LOSS_SCALES = {
