@@ -487,10 +487,10 @@ def test_keras3s_own_wrapper_becomes_ours():
         keras.optimizers.Adam(0.25), initial_scale=4.0, dynamic_growth_steps=7
     )
     config = keras.optimizers.serialize(theirs)
-    ours = load(config)
-    assert isinstance(ours, tf_lso.LossScaleOptimizer)
-    assert (ours.initial_scale, ours.dynamic_growth_steps) == (4.0, 7)
-    assert ours.name == theirs.name
+    for ours in (load(config), tf_lso.LossScaleOptimizer.from_config(config["config"])):
+        assert isinstance(ours, tf_lso.LossScaleOptimizer)
+        assert (ours.initial_scale, ours.dynamic_growth_steps) == (4.0, 7)
+        assert (ours.name, number(ours.learning_rate)) == (theirs.name, 0.25)
 
 
 @pytest.mark.parametrize("kind", ["legacy", "new"])
@@ -730,20 +730,25 @@ def test_the_class_of_an_optimizer_makes_inner_optimizers_of_its_family(
 
 # --- Round trips.
 
+ROUND_TRIPS = {
+    "defaults": tf_lso.LossScaleOptimizer,
+    "limits": lambda inner: tf_lso.LossScaleOptimizer(
+        inner, True, 4.0, 3, min_scale=0.5, max_scale=64.0
+    ),
+    "fixed": lambda inner: tf_lso.LossScaleOptimizer(inner, False, 4.0, name="mine"),
+    "experimental": lambda inner: experimental.LossScaleOptimizer(inner, 4.0),
+    "multiplier": lambda inner: experimental.LossScaleOptimizer(
+        inner, tf_lso.DynamicLossScale(4.0, 3, 8.0)
+    ),
+}
+
 
 @pytest.mark.parametrize("trained", [False, True])
-@pytest.mark.parametrize("kind", ["stable", "fixed", "experimental", "multiplier"])
+@pytest.mark.parametrize("kind", ROUND_TRIPS)
 @pytest.mark.parametrize("by", ["own_class", "one_class", "deserialize"])
 def test_a_config_goes_round_through_json(family, kind, by, trained):
     inner = FAMILIES[family].Adam(0.25, beta_1=0.5, clipnorm=2.0)
-    optimizer = {
-        "stable": lambda: tf_lso.LossScaleOptimizer(inner, initial_scale=4.0),
-        "fixed": lambda: tf_lso.LossScaleOptimizer(inner, False, 4.0, name="mine"),
-        "experimental": lambda: experimental.LossScaleOptimizer(inner, 4.0),
-        "multiplier": lambda: experimental.LossScaleOptimizer(
-            inner, tf_lso.DynamicLossScale(4.0, 3, 8.0)
-        ),
-    }[kind]()
+    optimizer = ROUND_TRIPS[kind](inner)
     if trained:
         x = tf.Variable([1.0, 2.0])
         for _ in range(3):
@@ -759,6 +764,8 @@ def test_a_config_goes_round_through_json(family, kind, by, trained):
         name = "ExperimentalLossScaleOptimizer" if is_old else "LossScaleOptimizer"
         again = load({"class_name": f"tf_lso>{name}", "config": config})
     assert type(again) is type(optimizer)
+    assert type(again.inner_optimizer) is type(inner)
+    assert (number(again.learning_rate), number(again.beta_1)) == (0.25, 0.5)
     assert again.get_config() == config
     assert config == optimizer.get_config()
 

@@ -222,10 +222,3 @@ def test_sparse_step_makes_no_dense_temporary(family):
     assert not [name for name in dense if "/SGD/" not in name]
     step(tf.constant([1] * 64))
     assert float(table[1, 0]) == pytest.approx(-6.4)
-
-
-def test_complex_gradients_are_judged(family):
-    optimizer = wrapped(family)
-    values = tf.constant([1 + 1j, complex(float("nan"), 0)], tf.complex64)
-    assert not bool(optimizer.check_finite([values]))
-    assert bool(optimizer.check_finite([values[:1]]))

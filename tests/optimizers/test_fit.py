@@ -97,12 +97,14 @@ def test_callbacks(family, tmp_path):
             rate = keras2.backend.get_value(optimizer.lr)
             seen.append((float(rate), float(optimizer.loss_scale)))
 
-    saving = [callbacks.ModelCheckpoint(str(tmp_path / "w"), save_weights_only=True)]
     if family == "keras3":
         saving = [
             callbacks.SwapEMAWeights(swap_on_epoch=True),
             callbacks.ModelCheckpoint(str(tmp_path / "w.keras")),
         ]
+    else:
+        path = str(tmp_path / "w")
+        saving = [callbacks.ModelCheckpoint(path, save_weights_only=True)]
     fit(
         model,
         epochs=3,

@@ -419,11 +419,14 @@ STEPS = {
         ValueError,
         ("No gradients", "x:0"),
     ),
-    "gradients_alone": (
-        lambda o, x, y: o.apply_gradients([G]),
-        ValueError,
-        ("'grads_and_vars'", "pairs", repr(G), "zip("),
-    ),
+    **{
+        f"no_pair-{key}": (
+            lambda o, x, y, value=value: o.apply_gradients([value]),
+            ValueError,
+            ("'grads_and_vars'", "pairs", f"element {value!r}", "zip("),
+        )
+        for key, value in {"gradient": G, "number": 3, "string": "gv"}.items()
+    },
     "one_in_a_pair": (
         lambda o, x, y: o.apply_gradients([(G, x), (G,)]),
         ValueError,
@@ -433,16 +436,6 @@ STEPS = {
         lambda o, x, y: o.apply_gradients([(G, x, 1)]),
         ValueError,
         ("'grads_and_vars'", "pairs"),
-    ),
-    "numbers": (
-        lambda o, x, y: o.apply_gradients([3]),
-        ValueError,
-        ("'grads_and_vars'", "pairs", "element 3"),
-    ),
-    "string_as_pair": (
-        lambda o, x, y: o.apply_gradients(["gv"]),
-        ValueError,
-        ("'grads_and_vars'", "pairs", "'gv'"),
     ),
     "not_iterable": (
         lambda o, x, y: o.apply_gradients(3),
@@ -460,21 +453,14 @@ STEPS = {
         TypeError,
         ("variables", repr(G), "EagerTensor"),
     ),
-    "array_as_variable": (
-        lambda o, x, y: o.apply_gradients([(G, np.ones(()))]),
-        TypeError,
-        ("variables", repr(np.ones(())), "ndarray"),
-    ),
-    "number_as_variable": (
-        lambda o, x, y: o.apply_gradients([(G, 3)]),
-        TypeError,
-        ("variables", "3", "int"),
-    ),
-    "None_as_variable": (
-        lambda o, x, y: o.apply_gradients([(G, None)]),
-        TypeError,
-        ("variables", "None"),
-    ),
+    **{
+        f"as_variable-{key}": (
+            lambda o, x, y, value=value: o.apply_gradients([(G, value)]),
+            TypeError,
+            ("variables", repr(value), key),
+        )
+        for key, value in {"ndarray": np.ones(()), "int": 3, "NoneType": None}.items()
+    },
     "minimize-no_tape": (
         lambda o, x, y: o.minimize(x * 2.0, [x]),
         ValueError,
@@ -490,26 +476,14 @@ STEPS = {
         TypeError,
         ("'loss'", "3.0", "tensor"),
     ),
-    "loss-float": (
-        lambda o, x, y: o.get_scaled_loss(3.0),
-        TypeError,
-        ("'loss'", "3.0", "tf.convert_to_tensor"),
-    ),
-    "loss-None": (
-        lambda o, x, y: o.get_scaled_loss(None),
-        TypeError,
-        ("'loss'", "None", "tensor"),
-    ),
-    "loss-list": (
-        lambda o, x, y: o.get_scaled_loss([G]),
-        TypeError,
-        ("'loss'", repr([G]), "tensor"),
-    ),
-    "loss-string": (
-        lambda o, x, y: o.get_scaled_loss("x"),
-        TypeError,
-        ("'loss'", "'x'", "tensor"),
-    ),
+    **{
+        f"loss-{type(value).__name__}": (
+            lambda o, x, y, value=value: o.get_scaled_loss(value),
+            TypeError,
+            ("'loss'", repr(value), "tf.convert_to_tensor"),
+        )
+        for value in (3.0, None, [G], "x")
+    },
     "loss-callable-float": (
         lambda o, x, y: o.get_scaled_loss(lambda: 3.0)(),
         TypeError,

@@ -140,14 +140,13 @@ class Reader:
         return [key for key, item in found.items() if isinstance(item, h5py.Dataset)]
 
 
+@contextlib.contextmanager
 def source(path):
-    """Return the `Source` of an .h5 file of Keras 2."""
-    with contextlib.ExitStack() as stack:
-        file = stack.enter_context(opened(path))
+    """Return a context with the `Source` of an .h5 file of Keras 2."""
+    with opened(path) as file:
         with refusing(f"{path}: the file is damaged"):
             found = _source(Reader(path, file))
-        found.close = stack.pop_all().close
-        return found
+        yield found
 
 
 def _source(reader):

@@ -6,6 +6,7 @@ what they mean.
 """
 
 import collections
+import contextlib
 
 import numpy as np
 import tensorflow as tf
@@ -153,8 +154,9 @@ class ObjectGraph:
             if (entry := self.entry(node)) is not None
         }
 
+    @contextlib.contextmanager
     def source(self, model, optimizer, architecture=lambda: (None, None)):
-        """Return the `Source` of a model and an optimizer, given by nodes or None."""
+        """Return a context with the `Source` of two nodes or None: model and optimizer."""
         optimizers = set(self.optimizers().values())
         found = {} if model is None else self._variables(model, optimizers)
         if model == 0:  # the root also has the counter of tf.train.Checkpoint
@@ -164,7 +166,7 @@ class ObjectGraph:
         layout, state = "model", None
         if optimizer is not None:
             layout, state = self._optimizer(optimizer, index, variables)
-        return Source(
+        yield Source(
             path=self.prefix,
             layout=layout,
             variables=variables,

@@ -14,7 +14,7 @@ _H5 = (".h5", ".hdf5", ".hdf")
 
 
 def sources(path, names=None):
-    """Return functions that make the possible `Source`s of a path, likeliest first.
+    """Return functions that open the possible `Source`s of a path, likeliest first.
 
     A checkpoint of several models or optimizers has one for each pair of them. `path`
     and `names` are as for `restoring.restore`.

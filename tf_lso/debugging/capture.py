@@ -57,11 +57,6 @@ class Call:
         return self.layer.name
 
     @property
-    def dtype(self):
-        """The dtype of the first output, a str, None if no output is floating."""
-        return self.outputs[0].dtype.name if self.outputs else None
-
-    @property
     def is_container(self):
         """Whether the layer only calls others: Functional and Sequential models."""
         method = getattr(type(self.layer), "call", None)

@@ -102,7 +102,7 @@ def _layer(call):
         layer=call.name,
         path=call.path,
         call=call.number,
-        dtype=call.dtype,
+        dtype=call.outputs[0].dtype.name if call.outputs else None,
         outputs=call.output_values,
         gradient=call.output_gradients[0] if call.output_gradients else None,
     )

@@ -1,5 +1,6 @@
 """What `explain` was given: the model, the data, the scale. Errors say what to pass."""
 
+import contextlib
 import inspect
 import math
 import warnings
@@ -149,19 +150,16 @@ def scale_of(optimizer, loss_scale):
     else:
         name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
         return 1.0, f"{name} scales no loss"
-    try:
+    number = math.nan
+    with contextlib.suppress(TypeError, ValueError):
         number = float(scale() if callable(scale) else scale)
-    except (TypeError, ValueError) as error:
-        raise ValueError(_NO_SCALE.format(loss_scale)) from error
-    if not (number > 0 and math.isfinite(number)) or isinstance(loss_scale, bool):
-        raise ValueError(_NO_SCALE.format(scale))
+    if not 0 < number < math.inf or isinstance(loss_scale, bool):
+        raise ValueError(
+            "'loss_scale' must be a positive finite number or a loss scale such as "
+            f"tf_lso.FixedLossScale(128), but got: {scale!r}. Leave it out for that of "
+            "the optimizer."
+        )
     return number, source
-
-
-_NO_SCALE = (
-    "'loss_scale' must be a positive finite number or a loss scale such as "
-    "tf_lso.FixedLossScale(128), but got: {!r}. Leave it out for that of the optimizer."
-)
 
 
 # What Keras and TensorFlow raise where the data does not fit a model.

@@ -54,16 +54,10 @@ def accepted(cls, keywords=()):
 
 
 def converted(cls, family, config, custom_objects):
-    """Return the arguments for `cls.from_config`.
-
-    Args:
-      cls: the optimizer class.
-      family: its `inner_configs.Family`.
-      config: dict of arguments of any generation, which is not changed.
-      custom_objects: dict of names and classes, for schedules.
+    """Return the arguments for `cls.from_config`, of an optimizer of a `Family`.
 
     Raises:
-      ValueError: if `cls` cannot do what a key says.
+      ValueError: if `cls` cannot do what a key of `config`, of any generation, says.
     """
     takes = accepted(cls, family.keywords)
     config = _renamed(cls, config)
@@ -178,13 +172,7 @@ def _schedule(config, family, custom_objects):
 
 
 def make(config, custom_objects=None, package=None, kind=None):
-    """Return the optimizer that a config describes.
-
-    Args:
-      config: dict as `inner_configs.checked` returns.
-      custom_objects: dict of names and classes, optimizers and schedules.
-      package: the Keras whose optimizer it must become, as for `inner_configs.find`.
-      kind: the kind, as for `inner_configs.find`.
+    """Return the optimizer that a config describes; all is as for `inner.find`.
 
     Raises:
       TypeError: if a value has the wrong type.

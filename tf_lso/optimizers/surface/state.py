@@ -8,6 +8,7 @@ import numpy as np
 
 from tf_lso.optimizers import arguments, refusals
 from tf_lso.optimizers import variables as variables_lib
+from tf_lso.optimizers.configs import wrappers as configs
 from tf_lso.optimizers.surface import stored
 
 
@@ -110,8 +111,7 @@ class State(stored.Stored):
             "name": self.__dict__.get("_own_name"),
             "arrays": (self._own_layout(), self._arrays(self._own_layout())),
         }
-        cls = type(self)
-        return unpickled, (vars(cls).get("_unbound", cls), state)
+        return unpickled, (configs.unbound(type(self)), state)
 
     def get_config(self) -> dict[str, Any]:
         """Return a dict from which `from_config` makes an equal optimizer.
