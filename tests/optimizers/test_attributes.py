@@ -11,6 +11,7 @@ import tf_lso
 from tests.families import (
     FAMILIES,
     HAS_KERAS3,
+    KERASES,
     copies,
     keras,
     keras2,
@@ -19,15 +20,10 @@ from tests.families import (
     wrapped,
 )
 
-BASES = {
-    "legacy": (
-        keras2.optimizers.legacy.Optimizer,
-        keras2.mixed_precision.LossScaleOptimizer,
-    ),
-    "new": (keras2.optimizers.Optimizer, keras2.mixed_precision.LossScaleOptimizer),
-}
+WRAPPERS = dict.fromkeys(FAMILIES, keras2.mixed_precision.LossScaleOptimizer)
 if HAS_KERAS3:
-    BASES["keras3"] = keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer
+    WRAPPERS["keras3"] = keras.optimizers.LossScaleOptimizer
+BASES = {name: (FAMILIES[name].Optimizer, WRAPPERS[name]) for name in FAMILIES}
 
 
 def fixed(family, scale=4.0):
@@ -237,8 +233,7 @@ class TestTheLearningRate:
         assert float(rate) == pytest.approx(0.1, rel=1e-3)
 
     def test_decayed_lr_follows_a_schedule(self, family, x):
-        schedules = keras if family == "keras3" else keras2
-        schedule = schedules.optimizers.schedules.PiecewiseConstantDecay(
+        schedule = KERASES[family].optimizers.schedules.PiecewiseConstantDecay(
             [0, 1], [0.5, 0.25, 0.125]
         )
         optimizer = wrapped(family, "SGD", schedule)
@@ -249,8 +244,7 @@ class TestTheLearningRate:
         assert seen == [0.5, 0.25, 0.125]
 
     def test_a_skipped_step_advances_the_schedule(self, family, x):
-        schedules = keras if family == "keras3" else keras2
-        schedule = schedules.optimizers.schedules.PiecewiseConstantDecay(
+        schedule = KERASES[family].optimizers.schedules.PiecewiseConstantDecay(
             [0], [0.5, 0.25]
         )
         optimizer = wrapped(family, "SGD", schedule)

@@ -31,11 +31,6 @@ from tf_lso.optimizers.configs import wrappers as configs
 _RECORD = pathlib.Path(__file__).parent / "record" / "configs.json.gz"
 RECORD = json.loads(gzip.decompress(_RECORD.read_bytes()))
 
-BASES = {
-    "keras3": keras.optimizers.Optimizer,
-    "legacy": keras2.optimizers.legacy.Optimizer,
-    "new": keras2.optimizers.Optimizer,
-}
 SGD = {"class_name": "SGD", "config": {"learning_rate": 0.5}}
 
 
@@ -137,7 +132,7 @@ def test_every_recorded_config_loads(name, route, family):
         assert_holds(optimizer.inner_optimizer, inner)
         optimizer = optimizer.inner_optimizer
     base = family if family == "keras3" else {"v2": "legacy"}.get(kind.split("-")[1])
-    assert isinstance(optimizer, BASES[base or "new"])
+    assert isinstance(optimizer, FAMILIES[base or "new"].Optimizer)
 
 
 @pytest.mark.parametrize("name", [n for n in RECORD if "/bare" not in n])
@@ -199,7 +194,9 @@ def test_each_legacy_optimizer_keeps_its_hyperparameters(name, spelling, family)
     config = {"learning_rate": 0.25, "decay": 0.0, "name": "mine"} | OPTIMIZER_V2[name]
     serialized = {"class_name": spelling(name), "config": config | COMMON}
     optimizer = load(serialized, package=PACKAGES[family])
-    assert isinstance(optimizer, BASES["legacy" if family == "keras2" else family])
+    assert isinstance(
+        optimizer, FAMILIES["legacy" if family == "keras2" else family].Optimizer
+    )
     assert_holds(optimizer, serialized)
     assert optimizer.get_config()["clipvalue"] == 0.5
     assert optimizer.get_config()["name"] == "mine"
@@ -216,7 +213,9 @@ def test_each_new_optimizer_keeps_its_hyperparameters(name, family):
         "registered_name": None,
     }
     optimizer = load(serialized, package=PACKAGES[family])
-    assert isinstance(optimizer, BASES["new" if family == "keras2" else family])
+    assert isinstance(
+        optimizer, FAMILIES["new" if family == "keras2" else family].Optimizer
+    )
     assert_holds(optimizer, serialized)
     assert optimizer.use_ema is True
 
@@ -226,7 +225,7 @@ def test_optimizers_of_keras3_load_into_tf_keras(name):
     theirs = getattr(keras.optimizers, name)(0.25, clipnorm=0.5)
     serialized = keras.optimizers.serialize(theirs)
     optimizer = load(serialized, package=PACKAGES["keras2"])
-    assert isinstance(optimizer, BASES["new"])
+    assert isinstance(optimizer, FAMILIES["new"].Optimizer)
     assert_holds(optimizer, serialized)
 
 
@@ -395,7 +394,7 @@ def test_another_multiplier_gives_an_experimental_optimizer(by, family):
     assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
     assert optimizer.loss_scale.multiplier == 4.0
     if by == "own_class":
-        assert isinstance(optimizer.inner_optimizer, BASES[family])
+        assert isinstance(optimizer.inner_optimizer, FAMILIES[family].Optimizer)
 
 
 def test_a_subclass_that_cannot_have_the_loss_scale_refuses_it():
@@ -502,11 +501,11 @@ def test_tf_kerass_own_wrapper_becomes_ours(kind):
         config = keras2.optimizers.serialize(theirs, use_legacy_format=legacy_format)
         ours = load(config)
         assert isinstance(ours, tf_lso.LossScaleOptimizer)
-        assert isinstance(ours.inner_optimizer, BASES[kind])
+        assert isinstance(ours.inner_optimizer, FAMILIES[kind].Optimizer)
         assert ours.dynamic is False and ours.initial_scale == 4.0
         if HAS_KERAS3:
             inner = load(config, package="keras").inner_optimizer
-            assert isinstance(inner, BASES["keras3"])
+            assert isinstance(inner, FAMILIES["keras3"].Optimizer)
 
 
 # --- Classes of the user's own.
@@ -725,7 +724,7 @@ def test_the_class_of_an_optimizer_makes_inner_optimizers_of_its_family(
     config = wrapper(inner=WRITTEN[written])["config"]
     with kept(config):
         optimizer = cls.from_config(config)
-    assert isinstance(optimizer.inner_optimizer, BASES[family])
+    assert isinstance(optimizer.inner_optimizer, FAMILIES[family].Optimizer)
 
 
 # --- Round trips.

@@ -389,21 +389,14 @@ G = tf.constant(1.0)
 
 # id -> (call on an optimizer, model variables x and y, error, words of the message)
 STEPS = {
-    "fewer_gradients": (
-        lambda o, x, y: o.apply([G], [x, y]),
-        ValueError,
-        ("'grads'", "1 elements", "2 variables", "None"),
-    ),
-    "more_gradients": (
-        lambda o, x, y: o.apply([G, G], [x]),
-        ValueError,
-        ("'grads'", "2 elements", "1 variables"),
-    ),
-    "no_gradient_for_variables": (
-        lambda o, x, y: o.apply([], [x]),
-        ValueError,
-        ("'grads'", "0 elements", "1 variables"),
-    ),
+    **{
+        f"{many}_gradients_for_{few}": (
+            lambda o, x, y, many=many, few=few: o.apply([G] * many, [x, y][:few]),
+            ValueError,
+            ("'grads'", f"{many} elements", f"{few} variables", "None"),
+        )
+        for many, few in [(1, 2), (2, 1), (0, 1)]
+    },
     "apply-all_None": (
         lambda o, x, y: o.apply([None, None], [x, y]),
         ValueError,
@@ -461,16 +454,14 @@ STEPS = {
         )
         for key, value in {"ndarray": np.ones(()), "int": 3, "NoneType": None}.items()
     },
-    "minimize-no_tape": (
-        lambda o, x, y: o.minimize(x * 2.0, [x]),
-        ValueError,
-        ("`tape`", "loss", "GradientTape"),
-    ),
-    "compute_gradients-no_tape": (
-        lambda o, x, y: o.compute_gradients(x * 2.0, [x]),
-        ValueError,
-        ("`tape`", "loss", "GradientTape"),
-    ),
+    **{
+        f"{name}-no_tape": (
+            lambda o, x, y, name=name: getattr(o, name)(x * 2.0, [x]),
+            ValueError,
+            ("`tape`", "loss", "GradientTape"),
+        )
+        for name in ("minimize", "compute_gradients")
+    },
     "minimize-number": (
         lambda o, x, y: o.minimize(lambda: 3.0, [x]),
         TypeError,
@@ -738,29 +729,21 @@ def test_slots_made_outside_the_scope_are_refused(mirrored2):
     assert state_of(optimizer, x) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("gradient_accumulation_steps", "in the training loop"),
+        ("ema_overwrite_frequency", "finalize"),
+    ],
+)
 @needs_keras3
-def test_accumulation_in_the_inner_optimizer_is_refused_on_replicas(mirrored2):
+def test_what_keras_3_cannot_do_on_replicas_is_refused(mirrored2, name, remedy):
     with mirrored2.scope():
-        optimizer = wrapped("keras3", gradient_accumulation_steps=2)
+        averages = name.startswith("ema")
+        optimizer = wrapped("keras3", use_ema=averages, **{name: 2})
         x = tf.Variable(1.0)
     before = state_of(optimizer, x)
-    with refuses(
-        ValueError,
-        "gradient_accumulation_steps=2",
-        "2 replicas",
-        "in the training loop",
-    ):
-        mirrored2.run(tf.function(lambda: optimizer.apply_gradients([(G * 1, x)])))
-    assert state_of(optimizer, x) == before
-
-
-@needs_keras3
-def test_overwriting_by_averages_is_refused_on_replicas(mirrored2):
-    with mirrored2.scope():
-        optimizer = wrapped("keras3", use_ema=True, ema_overwrite_frequency=2)
-        x = tf.Variable(1.0)
-    before = state_of(optimizer, x)
-    with refuses(ValueError, "ema_overwrite_frequency=2", "2 replicas", "finalize"):
+    with refuses(ValueError, f"{name}=2", "2 replicas", remedy):
         mirrored2.run(tf.function(lambda: optimizer.apply_gradients([(G * 1, x)])))
     assert state_of(optimizer, x) == before
 

@@ -5,17 +5,12 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import keras, keras2
+from tests.families import FAMILIES, keras
 from tf_lso import policies
 from tf_lso.train import experimental
 
 V1 = tf.compat.v1.train
 WRAPPER = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
-KERAS = {
-    "keras3": keras.optimizers.SGD,
-    "legacy": keras2.optimizers.legacy.SGD,
-    "new": keras2.optimizers.SGD,
-}
 
 
 def is_on():
@@ -36,13 +31,12 @@ def off():
 
 
 class TestEnable:
-    @pytest.mark.parametrize("family", KERAS)
     @pytest.mark.parametrize(
         ("loss_scale", "value"),
         [("dynamic", 2.0**15), (128, 128.0), (tf_lso.FixedLossScale(8), 8.0)],
     )
     def test_wraps_optimizers_of_keras(self, family, loss_scale, value):
-        inner = KERAS[family](0.1)
+        inner = FAMILIES[family].SGD(0.1)
         optimizer = experimental.enable_mixed_precision_graph_rewrite(inner, loss_scale)
         assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
         assert optimizer.inner_optimizer is inner

@@ -46,14 +46,9 @@ class Backward:
     def fitting(self, scale, gradients):
         """Return the largest scale at which all is finite, and the gradients at it.
 
-        Args:
-          scale: float, the loss scale.
-          gradients: what `at(scale)` returned.
-
-        Returns:
-          A pair of a float and a list: `scale` times a power of two. (None, None) where
-          no scale makes all of it finite, or only one at which it vanishes: what is not
-          finite by itself may be finite times 0.
+        The scale is the loss scale, at which these are the `gradients`, times a power of
+        two. Both are None where no scale makes all of it finite, or only one at which it
+        vanishes: what is not finite by itself may be finite times 0.
         """
         # Powers of two by which to multiply: one that is known to fit, and one that
         # is known not to.

@@ -67,11 +67,7 @@ class Call:
 
 
 class Capture:
-    """The calls of one pass, in the order in which they began.
-
-    Args:
-      keras: the module keras or tf_keras.
-    """
+    """The calls of one pass of a model of a Keras, in the order in which they began."""
 
     def __init__(self, keras):
         self.calls = []

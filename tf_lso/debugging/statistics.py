@@ -109,13 +109,7 @@ def gradient_of(at_scale, scale, fitting, fitting_scale):
 
 
 def gradient_alone(array, scale, scaled):
-    """Return the `Gradient` of an array of which no pass is known.
-
-    Args:
-      array: array of any shape.
-      scale: float, the loss scale.
-      scaled: bool, whether the array is still multiplied by it.
-    """
+    """Return the `Gradient` of an array of which no pass is known, still scaled or not."""
     at_scale = _wide(array) if scaled else _wide(array) * scale
     in_float16 = np.where(_in_float16(at_scale) == 0, 0, at_scale)
     return gradient_of(in_float16, scale, at_scale, scale)
