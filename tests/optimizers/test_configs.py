@@ -764,9 +764,9 @@ def test_a_config_goes_round_through_json(family, kind, by, trained):
         again = load({"class_name": f"tf_lso>{name}", "config": config})
     assert type(again) is type(optimizer)
     assert type(again.inner_optimizer) is type(inner)
-    assert (number(again.learning_rate), number(again.beta_1)) == (0.25, 0.5)
     assert again.get_config() == config
     assert config == optimizer.get_config()
+    assert (number(again.learning_rate), number(again.beta_1)) == (0.25, 0.5)
 
 
 # --- Refusals.

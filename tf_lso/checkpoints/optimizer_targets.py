@@ -52,10 +52,8 @@ class OptimizerTargets:
 
     @property
     def order(self):
-        """The model variables in the order of the build, None if that is unknown."""
-        if self.family == "keras3":
-            return list(self.inner._trainable_variables)
-        return None
+        """The model variables in the order of the build, empty if that is unknown."""
+        return keras3_private.built_variables(self.inner)
 
     def slots(self, variables):
         """Return {(slot, id of a model variable): Target} for the model's `Target`s."""

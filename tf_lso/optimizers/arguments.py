@@ -87,7 +87,7 @@ def check_free(inner):
 class Scale:
     """The arguments of the stable class that make its loss scale, with their defaults.
 
-    Of the first two None stands for the defaults of a `ScaleRule`.
+    If the scale is dynamic, None stands for `_OF_RULE` of the first two.
     """
 
     initial_scale: float | None = None
@@ -98,6 +98,11 @@ class Scale:
     min_scale: float = 1.0
     max_scale: float | None = None
 
+
+_OF_RULE = {
+    "initial_scale": ScaleRule.initial_scale,
+    "dynamic_growth_steps": ScaleRule.growth_steps,
+}
 
 # Argument of the stable class -> argument of `DynamicLossScale`, which has it as attribute.
 _OF_DYNAMIC = {
@@ -115,13 +120,12 @@ def make_loss_scale(dynamic, given):
     """Return the `LossScale` that `dynamic`, a bool, and a `Scale` describe."""
     if not dynamic:
         return _fixed(given)
-    named = {name: (name, value) for name, value in vars(given).items()}
-    name, steps = named.pop("dynamic_growth_steps")
-    if steps is None:
-        steps = ScaleRule.growth_steps
-    if given.initial_scale is None:
-        named["initial_scale"] = ("initial_scale", ScaleRule.initial_scale)
-    rule = scaling_arguments.checked_rule(growth_steps=(name, steps), **named)
+    named = {
+        name: (name, _OF_RULE.get(name) if value is None else value)
+        for name, value in vars(given).items()
+    }
+    growth_steps = named.pop("dynamic_growth_steps")
+    rule = scaling_arguments.checked_rule(growth_steps=growth_steps, **named)
     factors = (rule.growth_factor, rule.backoff_factor)
     usual = factors == (Scale.growth_factor, Scale.backoff_factor)
     return loss_scale_lib.DynamicLossScale(
