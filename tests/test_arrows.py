@@ -22,6 +22,7 @@ ROOMS = {
         "environment",
         "kerases",
         "optimizers.arguments",
+        "optimizers.variables",
         "scaling.gradients",
         "tf_private",
         "wrapping",

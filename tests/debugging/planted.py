@@ -73,6 +73,12 @@ def sequential(keras, *layers):
     return keras.Sequential([keras.layers.Input((3,)), *layers])
 
 
+def around(keras, bad, before=0.1, after=0.1):
+    """A model of a Dense layer "a", a layer `bad`, and a Dense layer "b"."""
+    last = dense(keras, 1, "b", after)
+    return sequential(keras, dense(keras, 4, "a", before), bad, last)
+
+
 def healthy(keras):
     model = sequential(keras, dense(keras, 4, "a"), dense(keras, 1, "b"))
     return Case(model, None, None)
@@ -95,8 +101,7 @@ def x_too_large_for_float16(keras):
 
 def huge_kernel(keras):
     bad = dense(keras, 4, "bad", 60000)
-    model = sequential(keras, dense(keras, 4, "a", 2.0), bad, dense(keras, 1, "b"))
-    return Case(model, "forward overflow", "bad")
+    return Case(around(keras, bad, 2.0), "forward overflow", "bad")
 
 
 def kernel_beyond_float16(keras):
@@ -111,8 +116,7 @@ def kernel_of_nan(keras):
 
 def softmax_after_an_overflow_in_the_layer(keras):
     bad = dense(keras, 4, "bad", 60000, activation="softmax")
-    model = sequential(keras, dense(keras, 4, "a", 2.0), bad, dense(keras, 1, "b"))
-    return Case(model, "forward overflow", "bad")
+    return Case(around(keras, bad, 2.0), "forward overflow", "bad")
 
 
 def overflow_that_a_later_layer_hides(keras):
@@ -124,29 +128,22 @@ def overflow_that_a_later_layer_hides(keras):
 
 def exponential(keras):
     bad = keras.layers.Activation("exponential", name="bad", **HALF)
-    model = sequential(keras, dense(keras, 4, "a", 50.0), bad, dense(keras, 1, "b"))
-    return Case(model, "forward overflow", "bad")
+    return Case(around(keras, bad, 50.0), "forward overflow", "bad")
 
 
 def logarithm_of_a_negative(keras):
     bad = keras.layers.Lambda(lambda x: tf.math.log(-x), name="bad", **HALF)
-    return Case(
-        sequential(keras, dense(keras, 4, "a"), bad, dense(keras, 1, "b")),
-        "forward nan",
-        "bad",
-    )
+    return Case(around(keras, bad), "forward nan", "bad")
 
 
 def zero_by_zero(keras):
     bad = owned(keras, "bad", lambda x: (x - x) / (x - x))
-    model = sequential(keras, dense(keras, 4, "a"), bad, dense(keras, 1, "b"))
-    return Case(model, "forward nan", "bad")
+    return Case(around(keras, bad), "forward nan", "bad")
 
 
 def one_by_zero(keras):
     bad = owned(keras, "bad", lambda x: x / (x - x))
-    model = sequential(keras, dense(keras, 4, "a"), bad, dense(keras, 1, "b"))
-    return Case(model, "forward overflow", "bad")
+    return Case(around(keras, bad), "forward overflow", "bad")
 
 
 def layer_normalization(keras):
@@ -312,8 +309,7 @@ def loss_of_nan(keras):
 
 def gradient_times(keras):
     bad = times_backward(keras, "bad", 60000)
-    model = sequential(keras, dense(keras, 4, "a"), bad, dense(keras, 1, "b", 1.0))
-    return Case(model, "backward overflow", "bad", scale=1024)
+    return Case(around(keras, bad, after=1.0), "backward overflow", "bad", scale=1024)
 
 
 def huge_kernel_on_small_values(keras):
@@ -343,14 +339,12 @@ def loss_of_a_float16_model(keras):
 
 def gradient_of_nan(keras):
     bad = times_backward(keras, "bad", np.nan)
-    model = sequential(keras, dense(keras, 4, "a"), bad, dense(keras, 1, "b"))
-    return Case(model, "backward nan", "bad", scale=1024)
+    return Case(around(keras, bad), "backward nan", "bad", scale=1024)
 
 
 def norm_at_zero(keras):
     bad = owned(keras, "bad", lambda x: x + tf.norm(x * 0, axis=-1, keepdims=True))
-    model = sequential(keras, dense(keras, 4, "a"), bad, dense(keras, 1, "b"))
-    return Case(model, "backward nan", "bad")
+    return Case(around(keras, bad), "backward nan", "bad")
 
 
 def backward_in_one_of_two_branches(keras):
@@ -391,8 +385,7 @@ def backward_between_two_calls_of_a_layer(keras):
 
 def tiny_gradient(keras):
     bad = times_backward(keras, "bad", 1e-7)
-    model = sequential(keras, dense(keras, 4, "a"), bad, dense(keras, 1, "b"))
-    return Case(model, "underflow", "bad")
+    return Case(around(keras, bad), "underflow", "bad")
 
 
 def tiny_loss(keras):
@@ -404,14 +397,12 @@ def tiny_loss(keras):
 
 def tiny_kernel(keras):
     bad = dense(keras, 4, "bad", 1e-6)
-    model = sequential(keras, dense(keras, 4, "a"), bad, dense(keras, 1, "b", 0.01))
-    return Case(model, "underflow", "bad")
+    return Case(around(keras, bad, after=0.01), "underflow", "bad")
 
 
 def dead_units_are_no_underflow(keras):
     relu = keras.layers.ReLU(name="relu", **HALF)
-    model = sequential(keras, dense(keras, 4, "a", -1.0), relu, dense(keras, 1, "b"))
-    return Case(model, None, None)
+    return Case(around(keras, relu, -1.0), None, None)
 
 
 CASES = {

@@ -22,6 +22,11 @@ def healthy(module):
     return planted.healthy(module).model
 
 
+def explained(module, **kwargs):
+    """The report of a healthy model on one batch."""
+    return debugging.explain(healthy(module), X, Y, loss="mse", **kwargs)
+
+
 def two_outputs(module):
     inputs = {
         name: module.layers.Input(shape, name=name)
@@ -153,47 +158,35 @@ class TestScale:
     def test_of_the_experimental_optimizer(self):
         inner = keras2.optimizers.legacy.SGD(0.1)
         optimizer = experimental.LossScaleOptimizer(inner, 64)
-        report = debugging.explain(
-            healthy(keras2), X, Y, loss="mse", optimizer=optimizer
-        )
-        assert report.loss_scale == 64
+        assert explained(keras2, optimizer=optimizer).loss_scale == 64
 
     @needs_keras3
     def test_of_the_optimizers_of_keras(self):
         optimizer = keras.optimizers.LossScaleOptimizer(
             keras.optimizers.SGD(), initial_scale=16.0
         )
-        report = debugging.explain(
-            healthy(keras), X, Y, loss="mse", optimizer=optimizer
-        )
-        assert report.loss_scale == 16
+        assert explained(keras, optimizer=optimizer).loss_scale == 16
         optimizer = keras.optimizers.SGD(loss_scale_factor=4)
-        report = debugging.explain(
-            healthy(keras), X, Y, loss="mse", optimizer=optimizer
-        )
-        assert report.loss_scale == 4
+        assert explained(keras, optimizer=optimizer).loss_scale == 4
 
     def test_is_1_without_one_and_says_so(self, module):
-        report = debugging.explain(healthy(module), X, Y, loss="mse")
+        report = explained(module)
         assert (report.loss_scale, "pass optimizer=" in str(report)) == (1.0, True)
-        report = debugging.explain(
-            healthy(module), X, Y, loss="mse", optimizer=module.optimizers.SGD()
-        )
+        report = explained(module, optimizer=module.optimizers.SGD())
         assert (report.loss_scale, "SGD scales no loss" in str(report)) == (1.0, True)
 
     @pytest.mark.parametrize(
         "scale", [8, 8.0, np.float32(8), tf.constant(8.0), tf_lso.FixedLossScale(8)]
     )
     def test_is_what_is_passed(self, scale):
-        report = debugging.explain(healthy(keras), X, Y, loss="mse", loss_scale=scale)
-        assert report.loss_scale == 8
+        assert explained(keras, loss_scale=scale).loss_scale == 8
 
     @pytest.mark.parametrize(
         "scale", [0, -1.0, float("inf"), float("nan"), "big", True]
     )
     def test_that_is_none(self, scale):
         with pytest.raises(ValueError, match="'loss_scale' must be a positive"):
-            debugging.explain(healthy(keras), X, Y, loss="mse", loss_scale=scale)
+            explained(keras, loss_scale=scale)
 
     def test_of_what_is_no_optimizer(self):
         with pytest.raises(TypeError, match=r"'optimizer' must be.*loss_scale="):

@@ -40,7 +40,7 @@ class TestStatistics:
 
     def test_nothing_is_known_of_what_is_all_zero_or_empty(self):
         for array in (np.zeros(3), np.zeros(0)):
-            gradient = statistics.gradient_of(array, 1.0)
+            gradient = statistics.gradient_of(array, 1.0, array, 1.0)
             assert (gradient.largest, gradient.headroom) == (0.0, None)
             assert statistics.values_of(array).nonfinite == 0.0
 

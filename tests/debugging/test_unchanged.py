@@ -9,15 +9,14 @@ import tensorflow as tf
 
 import tf_lso
 from tests.debugging import planted
-from tests.families import FAMILIES, keras, keras2, needs_keras3, numpy, raw
+from tests.families import FAMILIES, KERASES, keras, needs_keras3, numpy, raw
 from tf_lso import debugging
 
 X, Y = planted.batch(8, 3), planted.batch(8, 1)
-OF_FAMILY = {"keras3": keras, "legacy": keras2, "new": keras2}
 
 
 def model_of(family, seed=None, **compiled):
-    module = OF_FAMILY[family]
+    module = KERASES[family]
     layers = module.layers
     model = module.Sequential(
         [
@@ -117,7 +116,7 @@ class TestWhatIsRestored:
             return args[-1]
 
         if where == "layer":
-            module = OF_FAMILY[family]
+            module = KERASES[family]
             last = planted.owned(module, "fails", lambda x: fail(x))
             model = module.Sequential([*model.layers, last])
             model.compile(
@@ -125,17 +124,17 @@ class TestWhatIsRestored:
             )
         model.fit(X, Y, verbose=0)
         before, random_state = values(model), draws()
-        call = OF_FAMILY[family].layers.Layer.__call__
+        call = KERASES[family].layers.Layer.__call__
         fails.append(True)
         with pytest.raises(RuntimeError, match="on purpose"):
             debugging.explain(model, X, Y, loss=fail if where == "loss" else None)
         assert_same(before, values(model))
         assert draws() == random_state
-        assert OF_FAMILY[family].layers.Layer.__call__ is call
+        assert KERASES[family].layers.Layer.__call__ is call
         assert not tf.config.functions_run_eagerly()
 
     def test_weights_and_plain_state_that_a_layer_of_ones_own_changes(self, family):
-        module = OF_FAMILY[family]
+        module = KERASES[family]
 
         class Counting(module.layers.Layer):
             def build(self, shape):
@@ -175,7 +174,7 @@ def trained(family, explained, seed, mode):
     for epoch in range(3):
         if mode == "loop":
             for _ in range(2):
-                loop_step(model, OF_FAMILY[family])
+                loop_step(model, KERASES[family])
         else:
             model.fit(X, Y, epochs=2, batch_size=4, shuffle=True, verbose=0)
         if explained and epoch < 2:

@@ -11,6 +11,7 @@ import tf_lso
 from tests.families import (
     FAMILIES,
     HAS_KERAS3,
+    KERASES,
     copies,
     keras,
     keras2,
@@ -19,15 +20,10 @@ from tests.families import (
     wrapped,
 )
 
-BASES = {
-    "legacy": (
-        keras2.optimizers.legacy.Optimizer,
-        keras2.mixed_precision.LossScaleOptimizer,
-    ),
-    "new": (keras2.optimizers.Optimizer, keras2.mixed_precision.LossScaleOptimizer),
-}
+WRAPPERS = dict.fromkeys(FAMILIES, keras2.mixed_precision.LossScaleOptimizer)
 if HAS_KERAS3:
-    BASES["keras3"] = keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer
+    WRAPPERS["keras3"] = keras.optimizers.LossScaleOptimizer
+BASES = {name: (FAMILIES[name].Optimizer, WRAPPERS[name]) for name in FAMILIES}
 
 
 def fixed(family, scale=4.0):
@@ -237,8 +233,7 @@ class TestTheLearningRate:
         assert float(rate) == pytest.approx(0.1, rel=1e-3)
 
     def test_decayed_lr_follows_a_schedule(self, family, x):
-        schedules = keras if family == "keras3" else keras2
-        schedule = schedules.optimizers.schedules.PiecewiseConstantDecay(
+        schedule = KERASES[family].optimizers.schedules.PiecewiseConstantDecay(
             [0, 1], [0.5, 0.25, 0.125]
         )
         optimizer = wrapped(family, "SGD", schedule)
@@ -249,8 +244,7 @@ class TestTheLearningRate:
         assert seen == [0.5, 0.25, 0.125]
 
     def test_a_skipped_step_advances_the_schedule(self, family, x):
-        schedules = keras if family == "keras3" else keras2
-        schedule = schedules.optimizers.schedules.PiecewiseConstantDecay(
+        schedule = KERASES[family].optimizers.schedules.PiecewiseConstantDecay(
             [0], [0.5, 0.25]
         )
         optimizer = wrapped(family, "SGD", schedule)
@@ -461,32 +455,7 @@ class TestGetAndSetWeights:
         assert int(optimizer.dynamic_counter) == 5
 
 
-CONFIGS = {
-    "dynamic": {},
-    "small": {"initial_scale": 4.0, "dynamic_growth_steps": 3},
-    "limits": {"initial_scale": 4.0, "min_scale": 0.5, "max_scale": 64.0},
-    "fixed": {"dynamic": False, "initial_scale": 0.5},
-    "name": {"name": "scaled"},
-}
-
-
 class TestConfig:
-    @pytest.mark.parametrize("case", CONFIGS)
-    @pytest.mark.parametrize("by", ["own_class", "one_class"])
-    def test_goes_round(self, family, case, by):
-        inner = FAMILIES[family].Adam(0.25, beta_1=0.5)
-        optimizer = tf_lso.LossScaleOptimizer(inner, **CONFIGS[case])
-        config = optimizer.get_config()
-        before = copy.deepcopy(config)
-        cls = type(optimizer) if by == "own_class" else tf_lso.LossScaleOptimizer
-        again = cls.from_config(config)
-        assert config == before
-        assert type(again) is type(optimizer)
-        assert again.get_config() == config
-        assert type(again.inner_optimizer) is type(inner)
-        assert float(again.learning_rate) == 0.25
-        assert float(again.beta_1) == 0.5
-
     def test_is_without_state(self, optimizer, x):
         step(optimizer, x, float("nan"))
         again = type(optimizer).from_config(optimizer.get_config())
@@ -505,19 +474,6 @@ class TestConfig:
             {"inner_optimizer": inner, "initial_scale": 2.0}
         )
         assert optimizer.inner_optimizer is inner
-
-    @needs_keras3
-    def test_of_keras_is_read(self):
-        theirs = keras.optimizers.LossScaleOptimizer(
-            keras.optimizers.SGD(0.25), initial_scale=4.0, dynamic_growth_steps=7
-        )
-        config = theirs.get_config()
-        before = copy.deepcopy(config)
-        ours = tf_lso.LossScaleOptimizer.from_config(config)
-        assert config == before
-        assert isinstance(ours, keras.optimizers.LossScaleOptimizer)
-        assert (ours.initial_scale, ours.dynamic_growth_steps) == (4.0, 7)
-        assert float(ours.learning_rate) == 0.25
 
     @needs_keras3
     def test_is_read_by_keras(self):
@@ -542,16 +498,6 @@ class TestConfig:
         assert set(ours.get_config()) == set(config)
         again = type(theirs).from_config(ours.get_config())
         assert again.initial_scale == 4.0
-
-    def test_with_a_custom_optimizer(self, family):
-        class Mine(FAMILIES[family].SGD):
-            pass
-
-        config = tf_lso.LossScaleOptimizer(Mine(0.25)).get_config()
-        again = tf_lso.LossScaleOptimizer.from_config(
-            config, custom_objects={"Mine": Mine}
-        )
-        assert type(again.inner_optimizer).__name__ == "Mine"
 
 
 class TestMinimize:
@@ -617,8 +563,9 @@ class TestMinimize:
         assert caplog.text.count("left_out") == 1
 
     def test_nothing_to_apply_changes_nothing(self, optimizer, x):
-        optimizer.apply_gradients([])
+        assert optimizer.apply_gradients([]) is None
         optimizer.apply_gradients(zip([], [], strict=True))
+        assert float(optimizer.loss_scale) == 8.0
         assert int(copies(optimizer.iterations)[0]) == 0
         assert int(optimizer.dynamic_counter) == 0
 
@@ -681,10 +628,6 @@ class TestTheKeras3Api:
 
     def test_scale_loss_takes_numbers(self, optimizer):
         assert float(optimizer.scale_loss(1.5)) == 12.0
-
-    def test_check_finite(self, optimizer):
-        assert bool(optimizer.check_finite([tf.constant(1.0)]))
-        assert not bool(optimizer.check_finite([tf.constant(float("inf"))]))
 
     def test_finalize_variable_values_without_averages(self, optimizer, x):
         step(optimizer, x)

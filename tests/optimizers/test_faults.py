@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests import families
 from tests.contract.setting import check_state
 from tests.families import FAMILIES, STYLES, numpy, wrapped
 from tests.processes import HANGS_AFTER
@@ -223,18 +222,3 @@ def test_sparse_step_makes_no_dense_temporary(family):
     assert not [name for name in dense if "/SGD/" not in name]
     step(tf.constant([1] * 64))
     assert float(table[1, 0]) == pytest.approx(-6.4)
-
-
-def test_complex_gradients_are_judged(family):
-    optimizer = wrapped(family)
-    values = tf.constant([1 + 1j, complex(float("nan"), 0)], tf.complex64)
-    assert not bool(optimizer.check_finite([values]))
-    assert bool(optimizer.check_finite([values[:1]]))
-
-
-def test_an_empty_list_changes_nothing(family):
-    optimizer = wrapped(family)
-    assert optimizer.apply_gradients([]) is None
-    assert float(optimizer.loss_scale) == 8.0
-    assert int(families.numpy(optimizer.iterations)) == 0
-    assert int(optimizer.dynamic_counter) == 0

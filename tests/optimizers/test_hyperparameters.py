@@ -253,21 +253,6 @@ class TestDecay:
         assert float(x) == 4.0 - 1.0 - 0.5
         assert float(optimizer._decayed_lr(tf.float32)) == pytest.approx(1 / 3)
 
-    @pytest.mark.parametrize("family", ["keras3", "new"])
-    def test_of_a_newer_optimizer_is_zero(self, family):
-        assert wrap(family, "SGD").decay == 0.0
-
-    @pytest.mark.parametrize("family", ["keras3", "new"])
-    def test_of_a_newer_optimizer_is_not_taken_silently(self, family, caplog):
-        caplog.set_level(logging.WARNING, logger="tensorflow")
-        optimizer = wrap(family, "SGD", learning_rate=1.0)
-        try:
-            optimizer.decay = 1.0
-        except (AttributeError, ValueError) as error:
-            assert "decay" in str(error)
-        else:
-            assert "decay" in caplog.text
-
 
 # --- After a step was traced.
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, STYLES, copies, keras, keras2, needs_keras3
+from tests.families import FAMILIES, KERASES, STYLES, copies, keras, needs_keras3
 from tests.turns import in_turns
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
@@ -20,8 +20,8 @@ LEGACY_METHODS = (
 
 def fit(optimizer, family, eager=False, epochs=1, x=1.0):
     """The weight, 1 at first, after steps with the gradient 4."""
-    framework = keras if family == "keras3" else keras2
-    model = framework.Sequential([framework.layers.Dense(1, use_bias=False)])
+    dense = KERASES[family].layers.Dense(1, use_bias=False)
+    model = KERASES[family].Sequential([dense])
     model.build((None, 1))
     model.set_weights([np.ones((1, 1))])
     model.compile(

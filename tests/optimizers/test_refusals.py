@@ -402,21 +402,14 @@ G = tf.constant(1.0)
 
 # id -> (call on an optimizer, model variables x and y, error, words of the message)
 STEPS = {
-    "fewer_gradients": (
-        lambda o, x, y: o.apply([G], [x, y]),
-        ValueError,
-        ("'grads'", "1 elements", "2 variables", "None"),
-    ),
-    "more_gradients": (
-        lambda o, x, y: o.apply([G, G], [x]),
-        ValueError,
-        ("'grads'", "2 elements", "1 variables"),
-    ),
-    "no_gradient_for_variables": (
-        lambda o, x, y: o.apply([], [x]),
-        ValueError,
-        ("'grads'", "0 elements", "1 variables"),
-    ),
+    **{
+        f"{many}_gradients_for_{few}": (
+            lambda o, x, y, many=many, few=few: o.apply([G] * many, [x, y][:few]),
+            ValueError,
+            ("'grads'", f"{many} elements", f"{few} variables", "None"),
+        )
+        for many, few in [(1, 2), (2, 1), (0, 1)]
+    },
     "apply-all_None": (
         lambda o, x, y: o.apply([None, None], [x, y]),
         ValueError,
@@ -432,11 +425,14 @@ STEPS = {
         ValueError,
         ("No gradients", "x:0"),
     ),
-    "gradients_alone": (
-        lambda o, x, y: o.apply_gradients([G]),
-        ValueError,
-        ("'grads_and_vars'", "pairs", repr(G), "zip("),
-    ),
+    **{
+        f"no_pair-{key}": (
+            lambda o, x, y, value=value: o.apply_gradients([value]),
+            ValueError,
+            ("'grads_and_vars'", "pairs", f"element {value!r}", "zip("),
+        )
+        for key, value in {"gradient": G, "number": 3, "string": "gv"}.items()
+    },
     "one_in_a_pair": (
         lambda o, x, y: o.apply_gradients([(G, x), (G,)]),
         ValueError,
@@ -446,16 +442,6 @@ STEPS = {
         lambda o, x, y: o.apply_gradients([(G, x, 1)]),
         ValueError,
         ("'grads_and_vars'", "pairs"),
-    ),
-    "numbers": (
-        lambda o, x, y: o.apply_gradients([3]),
-        ValueError,
-        ("'grads_and_vars'", "pairs", "element 3"),
-    ),
-    "string_as_pair": (
-        lambda o, x, y: o.apply_gradients(["gv"]),
-        ValueError,
-        ("'grads_and_vars'", "pairs", "'gv'"),
     ),
     "not_iterable": (
         lambda o, x, y: o.apply_gradients(3),
@@ -473,56 +459,35 @@ STEPS = {
         TypeError,
         ("variables", repr(G), "EagerTensor"),
     ),
-    "array_as_variable": (
-        lambda o, x, y: o.apply_gradients([(G, np.ones(()))]),
-        TypeError,
-        ("variables", repr(np.ones(())), "ndarray"),
-    ),
-    "number_as_variable": (
-        lambda o, x, y: o.apply_gradients([(G, 3)]),
-        TypeError,
-        ("variables", "3", "int"),
-    ),
-    "None_as_variable": (
-        lambda o, x, y: o.apply_gradients([(G, None)]),
-        TypeError,
-        ("variables", "None"),
-    ),
-    "minimize-no_tape": (
-        lambda o, x, y: o.minimize(x * 2.0, [x]),
-        ValueError,
-        ("`tape`", "loss", "GradientTape"),
-    ),
-    "compute_gradients-no_tape": (
-        lambda o, x, y: o.compute_gradients(x * 2.0, [x]),
-        ValueError,
-        ("`tape`", "loss", "GradientTape"),
-    ),
+    **{
+        f"as_variable-{key}": (
+            lambda o, x, y, value=value: o.apply_gradients([(G, value)]),
+            TypeError,
+            ("variables", repr(value), key),
+        )
+        for key, value in {"ndarray": np.ones(()), "int": 3, "NoneType": None}.items()
+    },
+    **{
+        f"{name}-no_tape": (
+            lambda o, x, y, name=name: getattr(o, name)(x * 2.0, [x]),
+            ValueError,
+            ("`tape`", "loss", "GradientTape"),
+        )
+        for name in ("minimize", "compute_gradients")
+    },
     "minimize-number": (
         lambda o, x, y: o.minimize(lambda: 3.0, [x]),
         TypeError,
         ("'loss'", "3.0", "tensor"),
     ),
-    "loss-float": (
-        lambda o, x, y: o.get_scaled_loss(3.0),
-        TypeError,
-        ("'loss'", "3.0", "tf.convert_to_tensor"),
-    ),
-    "loss-None": (
-        lambda o, x, y: o.get_scaled_loss(None),
-        TypeError,
-        ("'loss'", "None", "tensor"),
-    ),
-    "loss-list": (
-        lambda o, x, y: o.get_scaled_loss([G]),
-        TypeError,
-        ("'loss'", repr([G]), "tensor"),
-    ),
-    "loss-string": (
-        lambda o, x, y: o.get_scaled_loss("x"),
-        TypeError,
-        ("'loss'", "'x'", "tensor"),
-    ),
+    **{
+        f"loss-{type(value).__name__}": (
+            lambda o, x, y, value=value: o.get_scaled_loss(value),
+            TypeError,
+            ("'loss'", repr(value), "tf.convert_to_tensor"),
+        )
+        for value in (3.0, None, [G], "x")
+    },
     "loss-callable-float": (
         lambda o, x, y: o.get_scaled_loss(lambda: 3.0)(),
         TypeError,
@@ -777,29 +742,21 @@ def test_slots_made_outside_the_scope_are_refused(mirrored2):
     assert state_of(optimizer, x) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("gradient_accumulation_steps", "in the training loop"),
+        ("ema_overwrite_frequency", "finalize"),
+    ],
+)
 @needs_keras3
-def test_accumulation_in_the_inner_optimizer_is_refused_on_replicas(mirrored2):
+def test_what_keras_3_cannot_do_on_replicas_is_refused(mirrored2, name, remedy):
     with mirrored2.scope():
-        optimizer = wrapped("keras3", gradient_accumulation_steps=2)
+        averages = name.startswith("ema")
+        optimizer = wrapped("keras3", use_ema=averages, **{name: 2})
         x = tf.Variable(1.0)
     before = state_of(optimizer, x)
-    with refuses(
-        ValueError,
-        "gradient_accumulation_steps=2",
-        "2 replicas",
-        "in the training loop",
-    ):
-        mirrored2.run(tf.function(lambda: optimizer.apply_gradients([(G * 1, x)])))
-    assert state_of(optimizer, x) == before
-
-
-@needs_keras3
-def test_overwriting_by_averages_is_refused_on_replicas(mirrored2):
-    with mirrored2.scope():
-        optimizer = wrapped("keras3", use_ema=True, ema_overwrite_frequency=2)
-        x = tf.Variable(1.0)
-    before = state_of(optimizer, x)
-    with refuses(ValueError, "ema_overwrite_frequency=2", "2 replicas", "finalize"):
+    with refuses(ValueError, f"{name}=2", "2 replicas", remedy):
         mirrored2.run(tf.function(lambda: optimizer.apply_gradients([(G * 1, x)])))
     assert state_of(optimizer, x) == before
 
@@ -842,32 +799,6 @@ def test_what_the_legacy_optimizer_does_not_have_is_not_set(name):
         setattr(optimizer, name, 0.5)
     assert attributes_of(optimizer.inner_optimizer) == before
     assert not hasattr(optimizer, name)
-
-
-# --- Configs.
-
-
-def test_a_config_without_the_inner_optimizer_is_refused(family):
-    config = wrapped(family).get_config()
-    inner = config.pop("inner_optimizer")
-    before = dict(config)
-    with refuses(ValueError, "'inner_optimizer'", "'initial_scale'"):
-        tf_lso.LossScaleOptimizer.from_config(config)
-    assert config == before
-    assert inner
-
-
-def test_a_config_with_an_unknown_key_is_refused(family):
-    config = {**wrapped(family).get_config(), "initial_scal": 4}
-    with refuses(TypeError, "'initial_scal'"):
-        tf_lso.LossScaleOptimizer.from_config(config)
-
-
-@pytest.mark.parametrize("key", ["initial_scale", "dynamic_growth_steps"])
-def test_a_config_with_a_bad_number_is_refused(family, key):
-    config = {**wrapped(family).get_config(), key: -1}
-    with refuses(ValueError, f"'{key}'", "-1"):
-        tf_lso.LossScaleOptimizer.from_config(config)
 
 
 # --- The loss scales.

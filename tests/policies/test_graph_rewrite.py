@@ -5,16 +5,12 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import keras, keras2
+from tests.families import FAMILIES, keras
 from tf_lso import policies
 from tf_lso.train import experimental
 
 V1 = tf.compat.v1.train
-KERAS = {
-    "keras3": keras.optimizers.SGD,
-    "legacy": keras2.optimizers.legacy.SGD,
-    "new": keras2.optimizers.SGD,
-}
+WRAPPER = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 
 
 def is_on():
@@ -35,13 +31,12 @@ def off():
 
 
 class TestEnable:
-    @pytest.mark.parametrize("family", KERAS)
     @pytest.mark.parametrize(
         ("loss_scale", "value"),
         [("dynamic", 2.0**15), (128, 128.0), (tf_lso.FixedLossScale(8), 8.0)],
     )
     def test_wraps_optimizers_of_keras(self, family, loss_scale, value):
-        inner = KERAS[family](0.1)
+        inner = FAMILIES[family].SGD(0.1)
         optimizer = experimental.enable_mixed_precision_graph_rewrite(inner, loss_scale)
         assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
         assert optimizer.inner_optimizer is inner
@@ -96,9 +91,7 @@ class TestEnable:
             3,
             keras.optimizers.SGD,
             lambda: tf_lso.LossScaleOptimizer(keras.optimizers.SGD()),
-            lambda: tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer(
-                V1.GradientDescentOptimizer(0.1), 8
-            ),
+            lambda: WRAPPER(V1.GradientDescentOptimizer(0.1), 8),
         ],
     )
     def test_refuses_other_optimizers(self, optimizer):
@@ -144,9 +137,7 @@ AFTER = [(0.9, 4.0, 1), (0.8, 8.0, 2), (0.8, 4.0, 2), (0.8, 2.0, 2), (0.7, 2.0, 
 class TestTheOptimizerOfTensorFlow1:
     def make(self, loss_scale=None):
         loss_scale = loss_scale or tf_lso.DynamicLossScale(4, 2)
-        return tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer(
-            V1.GradientDescentOptimizer(0.1), loss_scale
-        )
+        return WRAPPER(V1.GradientDescentOptimizer(0.1), loss_scale)
 
     def test_skips_and_moves_the_scale_in_eager_mode(self):
         scale = tf_lso.DynamicLossScale(4, 2)
@@ -209,6 +200,5 @@ class TestTheOptimizerOfTensorFlow1:
 
     @pytest.mark.parametrize("optimizer", [None, keras.optimizers.SGD(), "sgd"])
     def test_wraps_no_other(self, optimizer):
-        wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
         with pytest.raises(ValueError, match="'opt' must be an instance"):
-            wrapper(optimizer, 8)
+            WRAPPER(optimizer, 8)

@@ -23,6 +23,11 @@ def keras_of(request):
 
 
 @pytest.fixture
+def keras_(keras_of):
+    return keras_of[1]
+
+
+@pytest.fixture
 def api(keras_of):
     return keras_of[2]
 
@@ -178,8 +183,7 @@ class TestTheGlobalPolicy:
 
 
 class TestLayers:
-    def test_compute_and_keep_variables_in_the_policys_dtypes(self, keras_of):
-        _, keras_, api = keras_of
+    def test_compute_and_keep_variables_in_the_policys_dtypes(self, keras_, api):
         policy = api.ExperimentalPolicy("mixed_float16", loss_scale=8)
         api.set_policy(policy)
         layer = keras_.layers.Dense(2)
@@ -188,8 +192,7 @@ class TestLayers:
         assert tf.as_dtype(layer.kernel.dtype) == tf.float32
         assert api.get_layer_policy(layer) is policy
 
-    def test_take_a_policy_as_dtype(self, keras_of):
-        _, keras_, api = keras_of
+    def test_take_a_policy_as_dtype(self, keras_, api):
         policy = api.ExperimentalPolicy("mixed_bfloat16")
         layer = keras_.layers.Dense(2, dtype=policy)
         assert layer.compute_dtype == "bfloat16"
@@ -198,8 +201,7 @@ class TestLayers:
         assert again.compute_dtype == "bfloat16"
         assert api.get_layer_policy(again).name == "mixed_bfloat16"
 
-    def test_without_one_have_a_policy_without_loss_scale(self, keras_of):
-        _, keras_, api = keras_of
+    def test_without_one_have_a_policy_without_loss_scale(self, keras_, api):
         assert api.get_layer_policy(keras_.layers.Dense(1)).loss_scale is None
 
     def test_other_objects_have_none(self, api):
@@ -216,8 +218,7 @@ def compiled(keras_, optimizer="sgd", **kwargs):
 
 
 class TestCompile:
-    def test_wraps_once_by_the_policys_loss_scale(self, keras_of):
-        _, keras_, api = keras_of
+    def test_wraps_once_by_the_policys_loss_scale(self, keras_, api):
         api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=16))
         inner = keras_.optimizers.SGD(0.1)
         model = compiled(keras_, inner)
@@ -230,8 +231,7 @@ class TestCompile:
         model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)
         assert int(np.asarray(optimizer.iterations)) == 1
 
-    def test_under_mixed_float16_wraps_by_a_dynamic_one(self, keras_of):
-        _, keras_, api = keras_of
+    def test_under_mixed_float16_wraps_by_a_dynamic_one(self, keras_, api):
         api.set_global_policy("mixed_float16")
         optimizer = compiled(keras_).optimizer
         assert type(optimizer).__name__ == "LossScaleOptimizer"
@@ -249,15 +249,13 @@ class TestCompile:
             ("float32", 8, True),
         ],
     )
-    def test_goes_by_the_policy(self, keras_of, name, loss_scale, wrapped):
-        _, keras_, api = keras_of
+    def test_goes_by_the_policy(self, keras_, api, name, loss_scale, wrapped):
         api.set_policy(api.ExperimentalPolicy(name, loss_scale=loss_scale))
         optimizer = compiled(keras_).optimizer
         assert isinstance(optimizer, tf_lso.LossScaleOptimizer) is wrapped
         assert hasattr(optimizer, "get_scaled_loss") is wrapped
 
-    def test_goes_by_the_models_policy_and_not_by_a_later_one(self, keras_of):
-        _, keras_, api = keras_of
+    def test_goes_by_the_models_policy_and_not_by_a_later_one(self, keras_, api):
         api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=4))
         model = keras_.Sequential([keras_.layers.Dense(1)])
         api.set_policy(None)
@@ -265,9 +263,8 @@ class TestCompile:
         assert float(model.optimizer.loss_scale) == 4.0
 
     def test_leaves_a_wrapped_optimizer_and_tells_of_the_other_scale(
-        self, keras_of, caplog, monkeypatch
+        self, keras_, api, caplog, monkeypatch
     ):
-        _, keras_, api = keras_of
         monkeypatch.setattr(wrapping, "_once", wrapping.report.Once())
         api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=4))
         mine = tf_lso.LossScaleOptimizer(keras_.optimizers.SGD(), initial_scale=64)

@@ -96,8 +96,9 @@ class Blueprint:
                 ("metrics", keras.metrics),
                 ("weighted_metrics", keras.metrics),
             ):
-                value = _without_class(self._training.get(name))
-                if value:
+                value = self._training.get(name)
+                kind = value.get("class_name") if isinstance(value, dict) else None
+                if value and kind != "CompileMetrics":  # of .keras files
                     arguments[name] = self._made(
                         f"the argument {name} of compile()", _each, value, namespace
                     )
@@ -162,13 +163,6 @@ def _function(path, name):
     if not callable(getattr(module, name, None)):
         raise CheckpointError(f"{path}: has no function {name!r}.")
     return getattr(module, name)
-
-
-def _without_class(value):
-    """Return losses or metrics, None if .keras files have a wrapper instead."""
-    if isinstance(value, dict) and value.get("class_name") == "CompileMetrics":
-        return None
-    return value
 
 
 def _each(value, namespace):

@@ -112,7 +112,7 @@ def run(args):
             mapping=_pairs("--map", args.map),
             names=_pairs("--name", args.name),
             force=args.force,
-            **({} if args.quiet else {"progress": _bar}),
+            progress=iter if args.quiet else _bar,
         )
     except (checkpoints.CheckpointError, OSError) as error:
         print(f"tf-lso convert: {error}", file=sys.stderr)

@@ -70,7 +70,7 @@ class Reader:
 
     def _reached(self, parent, key, kind):
         """Return what a key leads to below `parent`, of the class `kind`."""
-        what = "group" if kind is h5py.Group else "key"
+        what, name = ("group", "group") if kind is h5py.Group else ("key", "array")
         for part in key.split("/"):
             with refusing(f"{self.path}: the {what} {key} is missing or damaged"):
                 link = parent.get(part, getlink=True)
@@ -81,7 +81,6 @@ class Reader:
                     "which Keras never writes and which is not followed."
                 )
         if not isinstance(parent, kind):
-            name = "group" if kind is h5py.Group else "array"
             raise CheckpointError(f"{self.path}: the {what} {key} is no {name}.")
         return parent
 
@@ -140,14 +139,13 @@ class Reader:
         return [key for key, item in found.items() if isinstance(item, h5py.Dataset)]
 
 
+@contextlib.contextmanager
 def source(path):
-    """Return the `Source` of an .h5 file of Keras 2."""
-    with contextlib.ExitStack() as stack:
-        file = stack.enter_context(opened(path))
+    """Return a context with the `Source` of an .h5 file of Keras 2."""
+    with opened(path) as file:
         with refusing(f"{path}: the file is damaged"):
             found = _source(Reader(path, file))
-        found.close = stack.pop_all().close
-        return found
+        yield found
 
 
 def _source(reader):

@@ -24,8 +24,9 @@ def is_weights_file(path):
         return "layer_names" not in file.attrs and "model_weights" not in file
 
 
+@contextlib.contextmanager
 def source(path):
-    """Return the `Source` of a .keras or .weights.h5 file."""
+    """Return a context with the `Source` of a .keras or .weights.h5 file."""
     config, weights = {}, None
     with contextlib.ExitStack() as stack:
         if zipfile.is_zipfile(path):
@@ -36,8 +37,7 @@ def source(path):
         file = stack.enter_context(hdf5.opened(path, weights))
         with refusing(f"{path}: the file is damaged"):
             found = _source(hdf5.Reader(path, file), config)
-        found.close = stack.pop_all().close
-        return found
+        yield found
 
 
 def _source(reader, config):

@@ -52,11 +52,8 @@ def _unique(found, taken):
 
 
 def _by_way(variable, targets):
-    for path in variable.paths:
-        target = targets.at(path) if path else None
-        if target is not None:
-            return target
-    return None
+    found = (targets.at(path) for path in variable.paths if path)
+    return next((target for target in found if target is not None), None)
 
 
 def _short(name):
@@ -87,21 +84,19 @@ def _fits(source, found):
 def _mapped(source, targets, mapping):
     found, used = {}, set()
     for index, variable in enumerate(source.variables):
-        for name in _names(variable):
-            match_ = _rest(name, mapping)
-            if match_ is None:
-                continue
-            key, rest = match_
-            target = targets.named(mapping[key] + rest)
-            if target is None:
-                raise CheckpointError(
-                    f"'mapping' sends {name!r} of {source.path} to "
-                    f"{mapping[key] + rest!r}, but the model has only: "
-                    f"{', '.join(t.name for t in targets.targets)}."
-                )
-            found[index] = target
-            used.add(key)
-            break
+        keys = {name: _key_in(name, mapping) for name in _names(variable)}
+        name, key = next(((n, k) for n, k in keys.items() if k), (None, None))
+        if key is None:
+            continue
+        below = f"/{name}/".split(f"/{key}/", 1)[1].rstrip("/")
+        wanted = f"{mapping[key]}/{below}" if below else mapping[key]
+        found[index] = targets.named(wanted)
+        if found[index] is None:
+            raise CheckpointError(
+                f"'mapping' sends {name!r} of {source.path} to {wanted!r}, but the model "
+                f"has only: {', '.join(t.name for t in targets.targets)}."
+            )
+        used.add(key)
     unknown = [key for key in mapping if key not in used]
     if unknown:
         raise CheckpointError(
@@ -117,11 +112,7 @@ def _names(variable):
     return [name for name in (names.plain(variable.entry.name), *ways) if name]
 
 
-def _rest(name, mapping):
-    """Return the longest key of `mapping` in a name, and what follows it."""
+def _key_in(name, mapping):
+    """Return the longest key of `mapping` that is in a name, None if none is."""
     keys = [key for key in mapping if f"/{key}/" in f"/{name}/"]
-    if not keys:
-        return None
-    key = max(keys, key=len)
-    below = f"/{name}/".split(f"/{key}/", 1)[1].rstrip("/")
-    return key, f"/{below}" if below else ""
+    return max(keys, key=len, default=None)

@@ -158,17 +158,10 @@ def _own_variable(owner, step):
 
 def _made_by(layer):
     """Return the variables that a layer itself made, a list."""
-    return [
-        variable
-        for name in (
-            "_trainable_variables",
-            "_non_trainable_variables",
-            "_trainable_weights",
-            "_non_trainable_weights",
-        )
-        for variable in (_attribute(layer, name) or [])
-        if is_variable(variable)
-    ]
+    of_keras_3 = ("_trainable_variables", "_non_trainable_variables")
+    of_keras_2 = ("_trainable_weights", "_non_trainable_weights")
+    held = [_attribute(layer, name) or [] for name in (*of_keras_3, *of_keras_2)]
+    return [one for variables in held for one in variables if is_variable(one)]
 
 
 def weights_of(layer):

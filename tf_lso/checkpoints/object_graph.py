@@ -6,7 +6,7 @@ what they mean.
 """
 
 import collections
-import itertools
+import contextlib
 
 import numpy as np
 import tensorflow as tf
@@ -86,13 +86,6 @@ class ObjectGraph:
         """Return the (name, node) pairs below a node, a list."""
         return [(c.local_name, c.node_id) for c in self._nodes[node].children]
 
-    def slot_variables(self, node):
-        """Return (slot name, node of the variable, node of the slot), a list."""
-        return [
-            (s.slot_name, s.original_variable_node_id, s.slot_variable_node_id)
-            for s in self._nodes[node].slot_variables
-        ]
-
     def entry(self, node):
         """Return the `Entry` of a node, None if the node is no variable."""
         for attribute in self._nodes[node].attributes:
@@ -147,9 +140,10 @@ class ObjectGraph:
         found = {
             name: node
             for name, node in root
-            if node not in optimizers and self.entry(node) is None
+            if node not in optimizers
+            and self.entry(node) is None
+            and self._variables(node)
         }
-        found = {name: node for name, node in found.items() if self._variables(node)}
         return {**found, "": 0}  # the root may be a model of a user's class
 
     def _variables(self, start, but=()):
@@ -160,8 +154,9 @@ class ObjectGraph:
             if (entry := self.entry(node)) is not None
         }
 
+    @contextlib.contextmanager
     def source(self, model, optimizer, architecture=lambda: (None, None)):
-        """Return the `Source` of a model and an optimizer, given by nodes or None."""
+        """Return a context with the `Source` of two nodes or None: model and optimizer."""
         optimizers = set(self.optimizers().values())
         found = {} if model is None else self._variables(model, optimizers)
         if model == 0:  # the root also has the counter of tf.train.Checkpoint
@@ -171,7 +166,7 @@ class ObjectGraph:
         layout, state = "model", None
         if optimizer is not None:
             layout, state = self._optimizer(optimizer, index, variables)
-        return Source(
+        yield Source(
             path=self.prefix,
             layout=layout,
             variables=variables,
@@ -186,23 +181,23 @@ class ObjectGraph:
         below = dict(self.children(inner))
         state = OptimizerState(iterations=self.entry(_iterations(below)))
         for name, child in below.items():
-            if name in layouts.HYPERPARAMETERS and self.entry(child):
-                state.hyperparameters[layouts.HYPERPARAMETERS[name]] = self.entry(child)
-            elif name in layouts.SCALARS and self.entry(child):
-                state.scalars[layouts.SCALARS[name]] = self.entry(child)
+            if name in layouts.HYPERPARAMETERS and (entry := self.entry(child)):
+                state.hyperparameters[layouts.HYPERPARAMETERS[name]] = entry
+            elif name in layouts.SCALARS and (entry := self.entry(child)):
+                state.scalars[layouts.SCALARS[name]] = entry
             elif name in _SLOT_LISTS:
                 self._read_list(state, name, child, variables)
-        for slot, variable, child in itertools.chain(
-            self.slot_variables(inner),
-            self.slot_variables(node) if inner != node else (),
-        ):
-            if variable in index and self.entry(child):
-                slots = state.slots.setdefault(slot, [])
-                slots.append(Slot(self.entry(child), index[variable], len(slots)))
+        for owner in dict.fromkeys((inner, node)):
+            for slot in self._nodes[owner].slot_variables:
+                variable = index.get(slot.original_variable_node_id)
+                child = slot.slot_variable_node_id
+                if variable is not None and (entry := self.entry(child)):
+                    slots = state.slots.setdefault(slot.slot_name, [])
+                    slots.append(Slot(entry, variable, len(slots)))
         for path, role in layouts.LOSS_SCALE.items():
             child = self._follow(node, path)
-            if child is not None and self.entry(child):
-                setattr(state, role, self.entry(child))
+            if child is not None and (entry := self.entry(child)):
+                setattr(state, role, entry)
         state.class_name = names.optimizer_class(state)
         return self.layout(node), state
 

@@ -14,20 +14,18 @@ _H5 = (".h5", ".hdf5", ".hdf")
 
 
 def sources(path, names=None):
-    """Return functions that make the possible `Source`s of a path, likeliest first.
+    """Return functions that open the possible `Source`s of a path, likeliest first.
 
     A checkpoint of several models or optimizers has one for each pair of them. `path`
     and `names` are as for `restoring.restore`.
     """
     path = os.fspath(path)
-    if os.path.isfile(path) and (zipfile.is_zipfile(path) or path.endswith(_H5)):
+    is_zip = zipfile.is_zipfile(path)
+    if is_zip or (os.path.isfile(path) and path.endswith(_H5)):
         hdf5.probe(path)
-    if zipfile.is_zipfile(path):
-        return [functools.partial(keras_archive.source, path)]
-    if os.path.isfile(path) and path.endswith(_H5):
-        if keras_archive.is_weights_file(path):
-            return [functools.partial(keras_archive.source, path)]
-        return [functools.partial(hdf5.source, path)]
+        as_keras_3 = is_zip or keras_archive.is_weights_file(path)
+        reader = keras_archive if as_keras_3 else hdf5
+        return [functools.partial(reader.source, path)]
     if path.endswith(".keras") and os.path.isfile(path):
         raise CheckpointError(
             f"{path}: no .keras file that can be read: no zip archive."

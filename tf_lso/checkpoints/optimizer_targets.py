@@ -20,7 +20,7 @@ class OptimizerTargets:
         self.optimizer = optimizer
         self.is_wrapper = isinstance(optimizer, optimizers.LossScaleOptimizer)
         self.inner = optimizer.inner_optimizer if self.is_wrapper else optimizer
-        self._face = optimizers.face_of(self.inner)
+        self.family = optimizers.face_of(self.inner)._family
         if hasattr(self.inner, "inner_optimizer"):
             raise CheckpointError(
                 f"'optimizer' is a {type(optimizer).__module__}."
@@ -28,16 +28,7 @@ class OptimizerTargets:
                 "optimizer.inner_optimizer, ...), or the inner optimizer alone."
             )
         self.table = slots.table_of(self.inner)
-
-    @property
-    def class_names(self):
-        """The class names of the inner optimizer, its own class first."""
-        return [cls.__name__ for cls in type(self.inner).__mro__]
-
-    @property
-    def family(self):
-        """The family of the inner optimizer: "keras3", "legacy" or "new"."""
-        return self._face._family
+        self.class_names = [cls.__name__ for cls in type(self.inner).__mro__]
 
     def build(self, variables):
         """Create the variables of the optimizer if it has none yet."""
@@ -61,43 +52,35 @@ class OptimizerTargets:
 
     @property
     def order(self):
-        """The model variables in the order of the build, None if that is unknown."""
-        if self.family == "keras3":
-            return list(self.inner._trainable_variables)
-        return None
+        """The model variables in the order of the build, empty if that is unknown."""
+        return keras3_private.built_variables(self.inner)
 
     def slots(self, variables):
         """Return {(slot, id of a model variable): Target} for the model's `Target`s."""
-        found = {}
-        lists = {} if self.family == "legacy" else slots.slot_lists(self.inner)
-        for target in variables:
-            if self.family == "legacy":
-                of_it = self._legacy_slots(target.variable)
-            else:
-                place = self._place(target.variable)
-                of_it = (
-                    {}
-                    if place is None
-                    else {s: v[place] for s, v in lists.items() if place < len(v)}
-                )
-            for slot, variable in of_it.items():
-                name = f"optimizer/{slot}/{target.name}"
-                found[slot, id(target.variable)] = Target(name, variable)
-        return found
+        legacy = self.family == "legacy"
+        slots_of = self._legacy_slots if legacy else self._listed_slots
+        return {
+            (slot, id(target.variable)): Target(
+                f"optimizer/{slot}/{target.name}", variable
+            )
+            for target in variables
+            for slot, variable in slots_of(target.variable)
+        }
 
     def _legacy_slots(self, variable):
-        found = {}
         for slot in self.inner.get_slot_names():
             with contextlib.suppress(KeyError):
-                found[slot] = self.inner.get_slot(variable, slot)
-        return found
+                yield slot, self.inner.get_slot(variable, slot)
 
-    def _place(self, variable):
+    def _listed_slots(self, variable):
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
-            return known.get(key(variable))
-        index = getattr(self.inner, "_index_dict", {})
-        return index.get(self.inner._var_key(variable))
+        else:
+            known, key = getattr(self.inner, "_index_dict", {}), self.inner._var_key
+        place = known.get(key(variable))
+        for slot, listed in slots.slot_lists(self.inner).items():
+            if place is not None and place < len(listed):
+                yield slot, listed[place]
 
     @property
     def scalars(self):
@@ -128,11 +111,9 @@ class OptimizerTargets:
             value = self.inner._learning_rate
         else:
             value = getattr(self.inner, name, None)
-        if value is None or (callable(value) and not hasattr(value, "numpy")):
-            return None
         try:
             return float(np.asarray(value))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError):  # of a schedule, or None
             return None
 
     def decays_by(self, rate):

@@ -4,16 +4,17 @@
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tf_lso.checkpoints import listed, matching
+from tf_lso.checkpoints import matching
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
-from tf_lso.checkpoints.source import Entry, Source
+from tf_lso.checkpoints.source import Entry, Slot, Source
 from tf_lso.optimizers import table
 
 # Hyperparameters that today's optimizers lack -> the value that has no effect.
@@ -54,7 +55,10 @@ class Plan:
     # --- What `make` notes.
 
     def move(self, entry, target):
-        """Note that `entry` goes to `target`, or why it cannot."""
+        """Note that `entry`, None if the file has none, goes to `target`, or not."""
+        if entry is None:
+            self.report.missing.append(target.name)
+            return
         problem = _problem(entry, target)
         if problem:
             self.report.wrong.append((entry.key, target.name, problem))
@@ -99,7 +103,9 @@ def make(source, model, optimizer, mapping=None):
     plan.report.missing += [t.name for t in model.targets if id(t) not in reached]
     if optimizer is not None:
         _plan_optimizer(plan, source, model, optimizer, matched)
-    _note_unused(plan)
+    report = plan.report
+    used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
+    report.unused += [key for key in source.keys if key not in used]
     return plan
 
 
@@ -110,10 +116,11 @@ def _plan_optimizer(plan, source, model, optimizer, matched):
         plan.report.missing += [optimizer.iterations.name, *slots]
         return
     _check_count(plan, state.iterations)
-    _move_or_miss(plan, state.iterations, optimizer.iterations)
+    plan.move(state.iterations, optimizer.iterations)
     check_class(source, optimizer)
     _plan_slots(plan, state, model, optimizer, matched)
-    _plan_scalars(plan, state, optimizer)
+    for name, target in optimizer.scalars.items():
+        plan.move(state.scalars.get(name), target)
     _plan_hyperparameters(plan, state, optimizer)
     _plan_loss_scale(plan, state, optimizer)
 
@@ -137,30 +144,40 @@ def _plan_slots(plan, state, model, optimizer, matched):
     order = optimizer.order or [t.variable for t in variables]
     targets = optimizer.slots(model.targets)
     found = {}
-    for name, slots in listed.by_slot(state, optimizer, targets, len(order)).items():
+    for name, slots in _by_slot(state, optimizer, targets, len(order)).items():
         for slot in slots:
-            target = (
-                matched.get(slot.variable)
-                if slot.variable is not None
-                else model.of(order[slot.position])
-                if slot.position < len(order)
-                else None
-            )
+            target = None
+            if slot.variable is not None:
+                target = matched.get(slot.variable)
+            elif slot.position < len(order):
+                target = model.of(order[slot.position])
             if target is not None:
                 found[name, id(target.variable)] = slot.entry
     for key, target in targets.items():
-        if key in found:
-            plan.move(found[key], target)
-        elif key[0] == "momentum" and optimizer.hyperparameter("momentum") == 0:
+        is_new = key not in found and key[0] == "momentum"
+        if is_new and optimizer.hyperparameter("momentum") == 0:
             # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
             plan.report.kept.append((target.name, "the momentum is 0"))
         else:
-            plan.report.missing.append(target.name)
+            plan.move(found.get(key), target)
 
 
-def _plan_scalars(plan, state, optimizer):
-    for name, target in optimizer.scalars.items():
-        _move_or_miss(plan, state.scalars.get(name), target)
+def _by_slot(state, optimizer, targets, count):
+    """Return {name of a slot in OptimizerV2: list of `Slot`} of a file.
+
+    Some files have entries without names. Only their order tells what they are, if their
+    number is that of the slots `targets`, of an optimizer of `count` variables.
+    """
+    slots_of = {a: s for s, names in optimizer.table.items() for a in names.split("|")}
+    found = {slots_of.get(name, name): slots for name, slots in state.slots.items()}
+    present, names, listed = {slot for slot, _ in targets}, [], {}
+    for group in (tuple(table.AVERAGE), *table.of(optimizer.class_names).order):
+        names += [slot for slot in group if slot in present] * count
+    if len(names) == len(state.listed):
+        for name, entry in zip(names, state.listed):
+            own = listed.setdefault(name, [])
+            own.append(Slot(entry, None, len(own)))
+    return found | listed
 
 
 def _plan_hyperparameters(plan, state, optimizer):
@@ -184,11 +201,8 @@ def _plan_hyperparameters(plan, state, optimizer):
         else:
             # The shortest number with this float32 value: 0.9 instead of 0.8999999762.
             number = float(str(np.float32(value)))
-            plan.settings.append(
-                lambda name=name, number=number: optimizer.set_hyperparameter(
-                    name, number
-                )
-            )
+            set_it = functools.partial(optimizer.set_hyperparameter, name, number)
+            plan.settings.append(set_it)
             how = f"{now:g} becomes {number:g}"
             plan.report.converted.append((entry.key, target, how))
     if "learning_rate" not in state.hyperparameters:
@@ -206,7 +220,6 @@ def _no_such(name, value):
 
 
 def _plan_loss_scale(plan, state, optimizer):
-    targets = optimizer.loss_scale
     entries = {"scale": state.scale, "count": state.count}
     if state.scale is not None:
         value = plan.scalar(state.scale)
@@ -217,18 +230,11 @@ def _plan_loss_scale(plan, state, optimizer):
                 "the program that wrote it had failed by then; use an older one."
             )
     _check_count(plan, state.count)
-    for role, target in targets.items():
+    for role, target in optimizer.loss_scale.items():
         if state.scale is None and state.count is None:
             plan.report.kept.append((target.name, "the file has no loss scale"))
         else:
-            _move_or_miss(plan, entries[role], target)
-
-
-def _move_or_miss(plan, entry, target):
-    if entry is None:
-        plan.report.missing.append(target.name)
-    else:
-        plan.move(entry, target)
+            plan.move(entries[role], target)
 
 
 def _check_count(plan, entry):
@@ -237,9 +243,3 @@ def _check_count(plan, entry):
             f"{plan.source.path}: the count at the key {entry.key} is negative. The file "
             "is damaged."
         )
-
-
-def _note_unused(plan):
-    report = plan.report
-    used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
-    report.unused += [key for key in plan.source.keys if key not in used]

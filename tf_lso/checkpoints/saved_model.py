@@ -18,11 +18,16 @@ def architecture(path):
 
     Each is a dict, or None if the SavedModel has none. No code in it is run.
     """
-    found = _of_metadata(path) if _has(path, _METADATA) else _of_graph(path)
-    for identifier, text in found:
-        if identifier in _MODELS:
+    if os.path.isfile(os.path.join(path, _METADATA)):
+        objects = _parsed(path, _METADATA, _saved_metadata()).nodes
+    else:
+        graphs = _parsed(path, _GRAPH, saved_model_pb2.SavedModel()).meta_graphs
+        nodes = [node for graph in graphs for node in graph.object_graph_def.nodes]
+        objects = [node.user_object for node in nodes]
+    for one in objects:
+        if one.identifier in _MODELS:
             with refusing(f"{path}: the metadata of the model are damaged"):
-                config = json.loads(text, object_hook=_with_tuples)
+                config = json.loads(one.metadata, object_hook=_with_tuples)
             return config, config.get("training_config")
     return None, None
 
@@ -34,30 +39,11 @@ def _with_tuples(value):
     return value
 
 
-def _has(path, name):
-    return os.path.isfile(os.path.join(path, name))
-
-
 def _parsed(path, name, proto):
     with refusing(f"{path}: {name} cannot be read", message.DecodeError):
         with open(os.path.join(path, name), "rb") as file:
             proto.ParseFromString(file.read())
     return proto
-
-
-def _of_graph(path):
-    proto = _parsed(path, _GRAPH, saved_model_pb2.SavedModel())
-    return [
-        (node.user_object.identifier, node.user_object.metadata)
-        for graph in proto.meta_graphs
-        for node in graph.object_graph_def.nodes
-        if node.HasField("user_object")
-    ]
-
-
-def _of_metadata(path):
-    proto = _parsed(path, _METADATA, _saved_metadata())
-    return [(node.identifier, node.metadata) for node in proto.nodes]
 
 
 def _saved_metadata():

@@ -1,7 +1,7 @@
 """What a file holds, in the same form for every layout.
 
-Each reader makes a `Source` from a file, and `plan` uses only that. Tensors are read when
-`Source.read` is called with their entries, and not before.
+Each reader has a context that makes a `Source` from a file, and `plan` uses only that.
+Tensors are read when `Source.read` is called with their entries, and not before.
 """
 
 import dataclasses
@@ -67,13 +67,6 @@ class Source:
     optimizer: OptimizerState | None  # None if the file has none
     keys: list[str]  # of all tensors
     read: Callable[[Entry], Any]  # returns the value, a NumPy array
-    close: Callable[[], object] = lambda: None
     # Returns the config of the model and its compile config, each a dict, or None if the
     # file does not have it.
     architecture: Callable[[], tuple[Any, Any]] = lambda: (None, None)
-
-    def __enter__(self) -> "Source":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()

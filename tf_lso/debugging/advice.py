@@ -1,19 +1,17 @@
 """What a report says about the first trouble, in words. No TensorFlow."""
 
+import math
+
 from tf_lso.debugging import statistics
 
 
 def number(value):
     """Return a scale or a magnitude as text, powers of two as such from 2**11 on."""
-    mantissa, power = _split(value)
-    if mantissa == 1 and (power > 10 or power < -3):
+    fraction, exponent = math.frexp(value)  # value = fraction * 2**exponent
+    power = exponent - 1
+    if fraction == 0.5 and (power > 10 or power < -3):
         return f"2**{power}"
     return f"{value:.4g}"
-
-
-def _split(value):
-    mantissa, exponent = float(value).hex().split("p")
-    return (1 if mantissa == "0x1.0000000000000" else 0), int(exponent)
 
 
 def of_input(what, values):
@@ -40,9 +38,10 @@ def of_forward(place, compute_dtype, weights):
         )
     layer = _named(place.call)
     if place.where == "output":
-        said = f"The input of layer {layer} is finite, its output holds "
+        said = f"The input of {layer} is finite, its output holds "
     else:
-        said = f"Layer {layer}, in its own code between the layers it calls, makes "
+        begin = layer[0].upper() + layer[1:]
+        said = f"{begin}, in its own code between the layers it calls, makes "
     said += f"{kinds(place.values)}. Scaling the loss cannot help: it changes only the "
     said += "backward pass. "
     for name, values in weights:
@@ -77,7 +76,7 @@ def of_forward(place, compute_dtype, weights):
 
 def of_backward(place, scale, fitting):
     """What is said where the backward pass is not finite."""
-    layer = "the loss" if place.call is None else f"layer {_named(place.call)}"
+    layer = _named(place.call)
     if place.where == "after":
         said = f"The gradient of the output of {layer} is not finite already"
     elif place.where == "between":
@@ -108,7 +107,7 @@ def of_backward(place, scale, fitting):
 
 def of_underflow(place, scale, fitting):
     """What is said where gradients become 0."""
-    layer = "the loss" if place.call is None else f"layer {_named(place.call)}"
+    layer = _named(place.call)
     where = {
         "after": f"behind the output of {layer}",
         "between": f"between the layers that {layer} calls",
@@ -159,6 +158,8 @@ def kinds(values):
 
 
 def _named(call):
+    if call is None:
+        return "the loss"
     path = "" if call.path == call.name else f" ({call.path})"
     times = "" if call.number == 1 else f", call {call.number}"
-    return f"'{call.name}'{path}{times}"
+    return f"layer '{call.name}'{path}{times}"

@@ -27,14 +27,10 @@ class Backward:
         self._sources = sources
 
     def at(self, scale):
-        """Return the gradients of the loss multiplied by `scale`.
+        """Return the gradients of the loss multiplied by a float, a list of tensors.
 
-        Args:
-          scale: float.
-
-        Returns:
-          A list of tensors, of the values that slices hold, with None for sources that
-          the loss does not depend on.
+        They are of the values that slices hold. None stands for sources that the loss
+        does not depend on.
         """
         # What the gradient of `loss * scale` begins with, in the dtype of the loss.
         seed = tf.cast(tf.constant(scale, tf.float32), self._loss.dtype)
@@ -50,14 +46,9 @@ class Backward:
     def fitting(self, scale, gradients):
         """Return the largest scale at which all is finite, and the gradients at it.
 
-        Args:
-          scale: float, the loss scale.
-          gradients: what `at(scale)` returned.
-
-        Returns:
-          A pair of a float and a list: `scale` times a power of two. (None, None) where
-          no scale makes all of it finite, or only one at which it vanishes: what is not
-          finite by itself may be finite times 0.
+        The scale is the loss scale, at which these are the `gradients`, times a power of
+        two. Both are None where no scale makes all of it finite, or only one at which it
+        vanishes: what is not finite by itself may be finite times 0.
         """
         # Powers of two by which to multiply: one that is known to fit, and one that
         # is known not to.

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.debugging import operations, statistics
+from tf_lso.debugging import operations
 
 # Passes replace `__call__` of a class, and so one may run at a time.
 _one_at_a_time = threading.RLock()
@@ -57,11 +57,6 @@ class Call:
         return self.layer.name
 
     @property
-    def dtype(self):
-        """The dtype of the first output, a str, None if no output is floating."""
-        return self.outputs[0].dtype.name if self.outputs else None
-
-    @property
     def is_container(self):
         """Whether the layer only calls others: Functional and Sequential models."""
         method = getattr(type(self.layer), "call", None)
@@ -72,11 +67,7 @@ class Call:
 
 
 class Capture:
-    """The calls of one pass, in the order in which they began.
-
-    Args:
-      keras: the module keras or tf_keras.
-    """
+    """The calls of one pass of a model of a Keras, in the order in which they began."""
 
     def __init__(self, keras):
         self.calls = []
@@ -143,14 +134,14 @@ class Capture:
         self.calls.append(call)
         # Each use of a tensor is another tensor, so that it has its own gradient.
         args, kwargs = _replaced((args, kwargs), call.inputs)
-        call.input_values = _values(call.inputs)
+        call.input_values = operations.values_of(call.inputs)
         self._open.append(call)
         try:
             outputs = original(layer, *args, **kwargs)
         finally:
             self._open.pop()
         outputs = _replaced(outputs, call.outputs)
-        call.output_values = _values(call.outputs)
+        call.output_values = operations.values_of(call.outputs)
         call.end = next(self._moments)
         return outputs
 
@@ -167,7 +158,3 @@ def _replaced(structure, tensors):
         return new
 
     return tf.nest.map_structure(replaced, structure)
-
-
-def _values(tensors):
-    return statistics.values_of(*(tensor.numpy() for tensor in tensors))

@@ -1,6 +1,7 @@
 """Where the trouble of a pass began, and of what kind it is. No TensorFlow."""
 
 import dataclasses
+import math
 
 # From this share of lost values on, a gradient counts as underflowed. The detector of
 # Micikevicius et al. (2018, section 3.2) lost 31 % of its gradient values without
@@ -27,10 +28,16 @@ class Place:
     where: str
 
 
-def forward(calls):
-    """Return the `Place` where the forward pass first had a nonfinite value, or None."""
+def forward(calls, loss):
+    """Return the `Place` where the forward pass first had a nonfinite value, or None.
+
+    Args:
+      calls: list of `Call`.
+      loss: `Values` of the loss, which comes last.
+    """
     moments = [(call.start, call, call.input_values, call.parent) for call in calls]
     moments += [(call.end, call, call.output_values, call) for call in calls]
+    moments += [(math.inf, None, loss, None)]
     for _, call, values, cause in sorted(moments, key=lambda moment: moment[0]):
         if not values.nonfinite:
             continue

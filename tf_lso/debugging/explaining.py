@@ -1,12 +1,6 @@
 """The public function `explain`: a pass of a model."""
 
-from tf_lso.debugging import (
-    advice,
-    diagnosis,
-    explanation,
-    given,
-    passing,
-)
+from tf_lso.debugging import advice, diagnosis, explanation, given, passing
 
 
 def explain(model, x, y=None, *, loss=None, optimizer=None, loss_scale=None):
@@ -86,29 +80,20 @@ def explain(model, x, y=None, *, loss=None, optimizer=None, loss_scale=None):
 def _first(seen, scale, bad_data):
     if bad_data is not None:
         return explanation.First("input", None, None, advice.of_input(*bad_data))
-    place = diagnosis.forward(seen.calls)
-    if place is None and seen.loss_values.nonfinite:
-        kind = "forward overflow" if seen.loss_values.infinite else "forward nan"
-        place = diagnosis.Place(kind, None, seen.loss_values, "output")
-    if place is not None:
+    fitting = seen.fitting_scale
+    if place := diagnosis.forward(seen.calls, seen.loss_values):
         layer = place.call and place.call.layer
         message = advice.of_forward(
             place,
             getattr(layer, "compute_dtype", None),
             seen.weights.get(id(layer), []),
         )
-        return _at(place, message)
-    fitting = seen.fitting_scale
-    place = diagnosis.backward(seen.calls, fitting is not None)
-    if place is not None:
-        return _at(place, advice.of_backward(place, scale, fitting))
-    place = diagnosis.underflow(seen.calls)
-    if place is not None:
-        return _at(place, advice.of_underflow(place, scale, fitting))
-    return explanation.First(None, None, None, advice.of_nothing(scale, fitting))
-
-
-def _at(place, message):
+    elif place := diagnosis.backward(seen.calls, fitting is not None):
+        message = advice.of_backward(place, scale, fitting)
+    elif place := diagnosis.underflow(seen.calls):
+        message = advice.of_underflow(place, scale, fitting)
+    else:
+        return explanation.First(None, None, None, advice.of_nothing(scale, fitting))
     call = place.call
     return explanation.First(
         place.kind, call and call.name, call and call.path, message
@@ -120,7 +105,7 @@ def _layer(call):
         layer=call.name,
         path=call.path,
         call=call.number,
-        dtype=call.dtype,
+        dtype=call.outputs[0].dtype.name if call.outputs else None,
         outputs=call.output_values,
         gradient=call.output_gradients[0] if call.output_gradients else None,
     )

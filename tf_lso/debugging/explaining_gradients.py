@@ -1,5 +1,6 @@
 """The public function `explain_gradients`: gradients of a loop of one's own."""
 
+import contextlib
 from collections.abc import Mapping
 
 from tf_lso.debugging import advice, diagnosis, explanation, given, statistics
@@ -64,19 +65,15 @@ def explain_gradients(named_tensors, *, loss_scale=None, scaled=True):
 def _pairs(named_tensors):
     if isinstance(named_tensors, Mapping):
         named_tensors = named_tensors.items()
-    try:
+    with contextlib.suppress(TypeError, ValueError):
         pairs = [(name, gradient) for name, gradient in named_tensors]
-    except (TypeError, ValueError) as error:
-        raise TypeError(_NO_PAIRS.format(named_tensors)) from error
-    if not all(isinstance(name, str) for name, _ in pairs):
-        raise TypeError(_NO_PAIRS.format(named_tensors))
-    return pairs
-
-
-_NO_PAIRS = (
-    "'named_tensors' must be a dict of name -> gradient or pairs of them, but got: {!r}. "
-    "Pass for instance {{v.name: g for v, g in zip(variables, gradients)}}."
-)
+        if all(isinstance(name, str) for name, _ in pairs):
+            return pairs
+    raise TypeError(
+        "'named_tensors' must be a dict of name -> gradient or pairs of them, but got: "
+        f"{named_tensors!r}. Pass for instance "
+        "{v.name: g for v, g in zip(variables, gradients)}."
+    )
 
 
 def _given_gradient(gradient, scale, scaled):
@@ -93,9 +90,8 @@ def _first_of_gradients(variables, scale):
         values = one.gradient.at_scale
         if values.nonfinite:
             kind = "backward overflow" if values.infinite else "backward nan"
-            return explanation.First(
-                kind, one.name, one.name, advice.of_gradient(one.name, values, scale)
-            )
+            message = advice.of_gradient(one.name, values, scale)
+            return explanation.First(kind, one.name, one.name, message)
     for one in known:
         if one.gradient.underflowed >= diagnosis.UNDERFLOW:
             message = advice.of_lost_gradient(one.name, one.gradient, scale)

@@ -1,5 +1,6 @@
 """What `explain` was given: the model, the data, the scale. Errors say what to pass."""
 
+import contextlib
 import inspect
 import math
 import warnings
@@ -176,18 +177,22 @@ def scale_of(optimizer, loss_scale):
     else:
         name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
         return 1.0, f"{name} scales no loss"
-    try:
+    number = math.nan
+    with contextlib.suppress(TypeError, ValueError):
         number = float(scale() if callable(scale) else scale)
-    except (TypeError, ValueError) as error:
-        raise ValueError(_NO_SCALE.format(loss_scale)) from error
-    if not (number > 0 and math.isfinite(number)) or isinstance(loss_scale, bool):
-        raise ValueError(_NO_SCALE.format(scale))
+    if not 0 < number < math.inf or isinstance(loss_scale, bool):
+        raise ValueError(
+            "'loss_scale' must be a positive finite number or a loss scale such as "
+            f"tf_lso.FixedLossScale(128), but got: {scale!r}. Leave it out for that of "
+            "the optimizer."
+        )
     return number, source
 
 
-_NO_SCALE = (
-    "'loss_scale' must be a positive finite number or a loss scale such as "
-    "tf_lso.FixedLossScale(128), but got: {!r}. Leave it out for that of the optimizer."
+# What Keras and TensorFlow raise where the data does not fit a model.
+_MISFITS = (
+    *(KeyError, TypeError, ValueError, UserWarning),
+    *(tf.errors.InvalidArgumentError, tf.errors.UnimplementedError),
 )
 
 
@@ -204,18 +209,12 @@ def called(model, x, training):
             # Keras 3 only warns where the structure of the inputs is another.
             warnings.filterwarnings("error", "The structure of `inputs` doesn't match")
             return model(x, training=training) if takes else model(x)
-    except (KeyError, TypeError, ValueError, UserWarning) as error:
-        raise ValueError(_misfit(model, x, error)) from error
-    except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-        raise ValueError(_misfit(model, x, error)) from error
-
-
-def _misfit(model, x, error):
-    got = tf.nest.map_structure(lambda one: getattr(one, "shape", one), x)
-    wanted = getattr(model, "input_shape", None) if model.built else None
-    expected = f" It takes inputs of the shape {wanted}." if wanted else ""
-    return (
-        f"'x' must be what the model '{model.name}' is called with, but calling it with "
-        f"{got} failed.{expected} Pass one batch as to `fit`. {type(error).__name__}: "
-        f"{error}"
-    )
+    except _MISFITS as error:
+        got = tf.nest.map_structure(lambda one: getattr(one, "shape", one), x)
+        wanted = getattr(model, "input_shape", None) if model.built else None
+        expected = f" It takes inputs of the shape {wanted}." if wanted else ""
+        raise ValueError(
+            f"'x' must be what the model '{model.name}' is called with, but calling it "
+            f"with {got} failed.{expected} Pass one batch as to `fit`. "
+            f"{type(error).__name__}: {error}"
+        ) from error

@@ -6,16 +6,9 @@ import tensorflow as tf
 
 
 def loss_of(model, keras, x, y, outputs, loss):
-    """Return the loss of a batch, a scalar tensor.
+    """Return the loss of a batch, a scalar tensor, with what the model itself adds.
 
-    Args:
-      model: the model; its own losses (`add_loss`, regularizers) count too, as in `fit`.
-      keras: the module keras or tf_keras.
-      x: the batch.
-      y: the targets.
-      outputs: what the model made of `x`.
-      loss: None for the compiled loss, a str, a Loss, or a function of `y` and
-        `outputs`.
+    `outputs` is what the model made of `x`. All else is as for `explain`.
 
     Raises:
       ValueError: if there is no loss, or it is no scalar, or `y` does not fit it.

@@ -2,9 +2,8 @@
 
 import contextlib
 
-import numpy as np
-
 from tf_lso import tf_private
+from tf_lso.debugging import statistics
 
 # Operations that make inf of finite values without being too large for their dtype:
 # they divide by zero, or take the logarithm of zero.
@@ -28,11 +27,10 @@ def watched(tell):
 
     def callback(op_type, inputs, attrs, outputs, op_name=None, graph=None):
         del attrs, op_name
-        if graph is None and not _finite(outputs) and _finite(inputs):
-            overflowed = op_type not in _SINGULAR and any(
-                np.isinf(array).any() for array in _arrays(outputs)
-            )
-            tell(overflowed)
+        if graph is None:
+            made = values_of(outputs)
+            if made.nonfinite and not values_of(inputs).nonfinite:
+                tell(made.infinite > 0 and op_type not in _SINGULAR)
         return outputs
 
     callbacks.add_op_callback(callback)
@@ -42,14 +40,7 @@ def watched(tell):
         callbacks.remove_op_callback(callback)
 
 
-def _arrays(tensors):
-    for tensor in tensors:
-        if tensor.dtype.is_floating:
-            array = tensor.numpy()
-            # NumPy does not know whether a bfloat16 is finite.
-            known = array.dtype.kind == "f"
-            yield array if known else array.astype(np.float32)
-
-
-def _finite(tensors):
-    return all(np.isfinite(array).all() for array in _arrays(tensors))
+def values_of(tensors):
+    """Return the `Values` of those tensors together that are of floating point."""
+    arrays = [tensor.numpy() for tensor in tensors if tensor.dtype.is_floating]
+    return statistics.values_of(*arrays)

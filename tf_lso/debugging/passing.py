@@ -5,8 +5,9 @@ import dataclasses
 
 import tensorflow as tf
 
-from tf_lso.debugging import backward, capture, given, losses, statistics
+from tf_lso.debugging import backward, capture, given, losses, operations, statistics
 from tf_lso.debugging import unchanged as unchanged_lib
+from tf_lso.optimizers import variables as variables_lib
 
 
 @dataclasses.dataclass
@@ -38,11 +39,10 @@ def run(model, keras, x, y, loss, scale):
         tape = tf.GradientTape(persistent=True, watch_accessed_variables=False)
         with captured.running():
             with tape:
-                tape.watch([_raw(variable) for variable in weights])
+                tape.watch([variables_lib.raw(variable) for variable in weights])
                 outputs = given.called(model, x, training=True)
                 value = losses.loss_of(model, keras, x, y, outputs, loss)
-        model_calls = _within(captured.calls)
-        return _backward(tape, value, model_calls, weights, scale)
+        return _backward(tape, value, _within(captured.calls), weights, scale)
 
 
 @contextlib.contextmanager
@@ -65,20 +65,18 @@ def _within(calls):
     return kept
 
 
-def _raw(variable):
-    """Return the TensorFlow variable of a variable of Keras 3."""
-    return variable if isinstance(variable, tf.Variable) else variable.value
-
-
 def _backward(tape, loss, calls, weights, scale):
-    sources = [_raw(variable) for variable in weights]
+    sources = [variables_lib.raw(variable) for variable in weights]
     for call in calls:
         sources += call.inputs + call.outputs
     passes = backward.Backward(tape, loss, sources)
     at_scale = passes.at(scale)
     fitting_scale, fitting = passes.fitting(scale, at_scale)
+    best_scale = fitting_scale or scale
     found = iter(
-        None if one is None else _gradient(one, scale, best, fitting_scale)
+        None
+        if one is None
+        else statistics.gradient_of(one.numpy(), scale, best.numpy(), best_scale)
         for one, best in zip(at_scale, fitting or at_scale)
     )
     of_weights = [next(found) for _ in weights]
@@ -98,18 +96,10 @@ def _backward(tape, loss, calls, weights, scale):
         loss_values=statistics.values_of(loss.numpy()),
         weights=_values_of_weights(calls),
         variables=[
-            (_name(variable), owner and owner.path, gradient)
+            (variables_lib.name_of(variable), owner and owner.path, gradient)
             for variable, owner, gradient in zip(weights, owners, of_weights)
         ],
         fitting_scale=fitting_scale,
-    )
-
-
-def _gradient(at_scale, scale, fitting, fitting_scale):
-    if fitting_scale is None:
-        return statistics.gradient_of(at_scale.numpy(), scale)
-    return statistics.gradient_of(
-        at_scale.numpy(), scale, fitting.numpy(), fitting_scale
     )
 
 
@@ -132,14 +122,11 @@ def _owners(calls, weights):
 def _values_of_weights(calls):
     return {
         id(call.layer): [
-            (_name(variable), statistics.values_of(_raw(variable).numpy()))
+            (variables_lib.name_of(variable), operations.values_of([raw]))
             for variable in getattr(call.layer, "weights", ())
             # A lookup table of tf_keras is a weight, but no variable.
-            if hasattr(variable, "dtype") and _raw(variable).dtype.is_floating
+            if hasattr(variable, "dtype")
+            and (raw := variables_lib.raw(variable)).dtype.is_floating
         ]
         for call in calls
     }
-
-
-def _name(variable):
-    return getattr(variable, "path", None) or variable.name

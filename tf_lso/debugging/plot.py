@@ -3,7 +3,9 @@
 import collections
 import math
 
-from tf_lso.debugging import advice, statistics
+from tf_lso.debugging import advice, statistics, table
+
+_NAME = 32  # characters of a name
 
 # Colors that people with a color vision deficiency can tell apart.
 _UNSCALED, _SCALED = "#0072B2", "#D55E00"
@@ -41,13 +43,15 @@ def plot(report, path):
             label = f"with the loss scale {advice.number(report.loss_scale)}"
             _draw(axes, position, exponents, shift, _SCALED, label, fill=False)
     axes.set_yticks(
-        range(len(rows)), [_shortened(name) for name, _ in reversed(rows)], va="bottom"
+        range(len(rows)),
+        [table.shortened(name, _NAME) for name, _ in reversed(rows)],
+        va="bottom",
     )
     axes.set(xlim=(low, high), ylim=(-0.1, len(rows) + 0.15))
     axes.set_xlabel("log2 of the magnitude of gradients that are not 0")
     title = f"First: {report.first.kind or 'nothing is wrong'}"
     if report.first.layer:
-        title += f", in {_shortened(report.first.layer)}"
+        title += f", in {table.shortened(report.first.layer, _NAME)}"
     axes.set_title(title, loc="left", pad=22)
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles))
@@ -58,18 +62,12 @@ def plot(report, path):
 
 def _rows(report):
     """Return pairs of a layer's name and the exponents of its gradients together."""
-    rows = {}
-    for layer in report.layers:
-        if layer.gradient is not None:
-            rows.setdefault(layer.path, collections.Counter()).update(
-                layer.gradient.exponents
-            )
-    for variable in report.variables:
-        if variable.gradient is not None:
-            name = variable.layer or variable.name
-            rows.setdefault(name, collections.Counter()).update(
-                variable.gradient.exponents
-            )
+    rows = collections.defaultdict(collections.Counter)
+    named = [(layer.path, layer.gradient) for layer in report.layers]
+    named += [(one.layer or one.name, one.gradient) for one in report.variables]
+    for name, gradient in named:
+        if gradient is not None:
+            rows[name].update(gradient.exponents)
     return list(rows.items())
 
 
@@ -121,7 +119,3 @@ def _draw(axes, position, exponents, shift, color, label, fill):
         label=label,
         zorder=3 if fill else 4,
     )
-
-
-def _shortened(name, room=32):
-    return name if len(name) <= room else f"...{name[len(name) - room + 3 :]}"

@@ -1,6 +1,7 @@
 """Random state that belongs to no model: Python's, NumPy's, TensorFlow's, Keras's."""
 
 import contextlib
+import functools
 import importlib
 import itertools
 import random
@@ -8,6 +9,7 @@ import random
 import numpy as np
 
 from tf_lso import kerases, tf_private
+from tf_lso.optimizers import variables
 
 # Names of the seeds of passes, so that each pass has kernels of its own.
 _seeds = itertools.count(0x5CA1E)
@@ -53,32 +55,32 @@ def _eager_context():
         vars(context).update(before)
 
 
-@contextlib.contextmanager
 def _tensorflow_generator():
     module = tf_private.generators()
-    generator = module.global_generator
-    state = None if generator is None else generator.state.read_value()
-    try:
-        yield
-    finally:
-        module.global_generator = generator
-        if state is not None:
-            generator.state.assign(state)
+    return _generator(
+        module.global_generator,
+        functools.partial(setattr, module, "global_generator"),
+    )
 
 
-@contextlib.contextmanager
 def _keras_generator():
     if not kerases.has_keras3():
-        yield  # Keras 2 draws from TensorFlow's generators
-        return
+        return contextlib.nullcontext()  # Keras 2 draws from TensorFlow's generators
     # Private: Keras has no public way to the generator behind `keras.random`.
     module = importlib.import_module("keras.src.backend.common.global_state")
     name = "global_seed_generator"
-    generator = module.get_global_attribute(name)
-    state = None if generator is None else generator.state.value.read_value()
+    return _generator(
+        module.get_global_attribute(name),
+        functools.partial(module.set_global_attribute, name),
+    )
+
+
+@contextlib.contextmanager
+def _generator(generator, put_back):
+    state = None if generator is None else variables.raw(generator.state).read_value()
     try:
         yield
     finally:
-        module.set_global_attribute(name, generator)
+        put_back(generator)
         if state is not None:
             generator.state.assign(state)

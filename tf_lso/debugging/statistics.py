@@ -82,19 +82,17 @@ def values_of(*arrays):
     )
 
 
-def gradient_of(at_scale, scale, fitting=None, fitting_scale=None):
+def gradient_of(at_scale, scale, fitting, fitting_scale):
     """Return the `Gradient` of an array.
 
     Args:
       at_scale: array, the gradient at the loss scale, nonfinite where it overflowed.
       scale: float, the loss scale.
       fitting: array of the same shape, the gradient at the largest scale that fits.
-        None where no scale fits: what is finite of `at_scale` is used then.
+        Where none fits, `at_scale`: what is finite of it counts.
       fitting_scale: float, that scale.
     """
     at_scale = _wide(at_scale)
-    if fitting is None:
-        fitting, fitting_scale = at_scale, scale
     fitting = np.abs(_wide(fitting).astype(np.float64))
     unscaled = fitting / fitting_scale
     largest = values_of(unscaled).largest
@@ -111,13 +109,7 @@ def gradient_of(at_scale, scale, fitting=None, fitting_scale=None):
 
 
 def gradient_alone(array, scale, scaled):
-    """Return the `Gradient` of an array of which no pass is known.
-
-    Args:
-      array: array of any shape.
-      scale: float, the loss scale.
-      scaled: bool, whether the array is still multiplied by it.
-    """
+    """Return the `Gradient` of an array of which no pass is known, still scaled or not."""
     at_scale = _wide(array) if scaled else _wide(array) * scale
     in_float16 = np.where(_in_float16(at_scale) == 0, 0, at_scale)
     return gradient_of(in_float16, scale, at_scale, scale)

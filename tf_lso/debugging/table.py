@@ -111,9 +111,11 @@ def _table(title, columns, rows, width):
 
 
 def _line(row, name_width, widths):
-    name = row[""]
-    if len(name) > name_width:  # the end of a path says more than its beginning
-        name = "..." + name[len(name) - name_width + 3 :]
-    cells = [name.ljust(name_width)]
+    cells = [shortened(row[""], name_width).ljust(name_width)]
     cells += [row[key].rjust(width) for key, width in widths.items()]
     return "  ".join(cells).rstrip()
+
+
+def shortened(name, room):
+    """Return the end of a path, which says more than its beginning."""
+    return name if len(name) <= room else f"...{name[len(name) - room + 3 :]}"

@@ -8,8 +8,6 @@ import tensorflow as tf
 from tf_lso import kerases, tf_private
 from tf_lso.debugging import randomness
 
-_ABSENT = object()
-
 
 @contextlib.contextmanager
 def unchanged(*parts):
@@ -23,15 +21,20 @@ def unchanged(*parts):
     # Reading copies nothing: a variable that is written to later gets a new buffer.
     values = [(v, v.read_value()) for v in variables if v.is_initialized()]
     attributes = [(holder, dict(holder)) for holder in attributes]
-    containers = [(container, _copy(container)) for container in containers]
+    containers = [
+        (one, dict(one) if issubclass(type(one), dict) else list(one))
+        for one in containers
+    ]
     with randomness.restored():
         try:
             yield
         finally:
             for holder, before in attributes:
-                _restore_attributes(holder, before)
+                for name in holder.keys() - before.keys():
+                    del holder[name]
+                holder.update(before)
             for container, before in containers:
-                _restore_container(container, before)
+                _restore(container, before)
             for variable, value in values:
                 variable.assign(value)
 
@@ -72,19 +75,7 @@ def _holds_state(one):
     )
 
 
-def _copy(container):
-    return dict(container) if issubclass(type(container), dict) else list(container)
-
-
-def _restore_attributes(holder, before):
-    for name in [name for name in holder if name not in before]:
-        del holder[name]
-    for name, value in before.items():
-        if holder.get(name, _ABSENT) is not value:
-            holder[name] = value
-
-
-def _restore_container(container, before):
+def _restore(container, before):
     # By the methods of Python's own classes: those of Keras track what is put in.
     if issubclass(type(container), dict):
         if [*map(id, container.values())] != [*map(id, before.values())]:

@@ -24,15 +24,11 @@ def _compiled(optimizer, model, automatic=True):
     if loss_scale is None or (loss_scale is wrapping.DEFAULT and not automatic):
         _left_bare.add(optimizer)
         return optimizer
-    if loss_scale is wrapping.DEFAULT and not _is_mixed(model):
+    layers = wrapping.float16_layers(model)
+    is_mixed = any(layer.variable_dtype != "float16" for layer in layers)
+    if loss_scale is wrapping.DEFAULT and not is_mixed:
         return optimizer  # as in legacy; a warning tells when training begins
     return wrapping.wrap(optimizer, model)
-
-
-def _is_mixed(model):
-    """Whether a layer computes in float16 on variables that are wider."""
-    layers = wrapping.float16_layers(model)
-    return any(layer.variable_dtype != "float16" for layer in layers)
 
 
 def tell_of_unscaled(model):

@@ -29,9 +29,15 @@ def is_foreign(config, generation):
     )
 
 
-def _deserializer(ledger, original, keras):
-    """`deserialize` of a Keras for configs of all generations."""
+def _identity(keras):
+    """Return the package of a Keras, and its generation."""
+    package = kerases.package_of(keras)
+    return package, 2 if kerases.is_keras2(package) else 3
+
+
+def _patch_deserialize(keras, ledger):
     package, generation = _identity(keras)
+    original = keras.optimizers.deserialize
 
     def deserialize(config, custom_objects=None, *args, **kwargs):
         # The name may have been copied while this was enabled.
@@ -40,18 +46,7 @@ def _deserializer(ledger, original, keras):
         config = inner_configs.plain(config)  # a copy, since Keras changes it
         return original(config, custom_objects, *args, **kwargs)
 
-    return deserialize
-
-
-def _identity(keras):
-    """Return the package of a Keras, and its generation."""
-    package = kerases.package_of(keras)
-    return package, 2 if kerases.is_keras2(package) else 3
-
-
-def _patch_deserialize(keras, ledger):
-    original = keras.optimizers.deserialize
-    loading_models.replace(ledger, original, _deserializer(ledger, original, keras))
+    loading_models.replace(ledger, original, deserialize)
 
 
 _DEFAULTS = [(k, None) for k in ("steps_per_execution", "run_eagerly", "jit_compile")]

@@ -114,7 +114,8 @@ def patch_load_model(keras, ledger):
             if _is_h5(filepath):
                 stack.enter_context(layers_of_h5.on())
                 # Keras 3.0 leaves `custom_objects` out here.
-                stack.enter_context(_scope(keras, custom_objects))
+                scope = keras.saving.custom_object_scope(custom_objects or {})
+                stack.enter_context(scope)
             if of_keras2:
                 stack.enter_context(keras3_files.state_follows.on())
             model = original(filepath, custom_objects, *args, **kwargs)
@@ -163,12 +164,6 @@ def _restore_optimizer(model, path):
             )
     except checkpoints.CheckpointError as error:
         log.logger().warning("The optimizer starts without its saved state: %s", error)
-
-
-def _scope(keras, custom_objects):
-    if not custom_objects:
-        return contextlib.nullcontext()
-    return keras.saving.custom_object_scope(custom_objects)
 
 
 def _build_optimizer(model):

@@ -20,16 +20,13 @@ _COUNTER = object_graph.SAVE_COUNTER
 def apply(ledger):
     """Make `tf.train.Checkpoint` restore old checkpoints completely, or warn."""
     owner = tf.train.Checkpoint  # its `restore` and CheckpointManager call `read`
-    ledger.replace(owner, "read", _read(owner.read))
+    original = owner.read
 
-
-def _read(original):
     def read(self, save_path, options=None):
-        children = _children(self)
-        layout = _foreign_layout(children, save_path)
+        models, optimizers_, others = _children(self)
+        layout = _foreign_layout(models, optimizers_, save_path)
         if layout is None:
             return original(self, save_path, options)
-        models, optimizers_, others = _sorted(children)
         try:
             report = _restore(save_path, models, optimizers_)
         except (TypeError, ValueError) as error:
@@ -43,33 +40,25 @@ def _read(original):
         tf_private.track(rest, self.save_counter, _COUNTER)
         return original(rest, save_path, options).expect_partial()
 
-    return read
+    ledger.replace(owner, "read", read)
 
 
 def _children(checkpoint):
-    """Return the objects of a checkpoint by their names."""
-    children = tf_private.children(checkpoint)
-    return {name: child for name, child in children.items() if name != _COUNTER}
+    """Return the models, the optimizers and the other objects of it by their names."""
+    classes = tuple(kerases.public(package).Model for package in kerases.imported())
+    models, optimizers_, others = {}, {}, {}
+    for name, child in tf_private.children(checkpoint).items():
+        if isinstance(child, classes):
+            models[name] = child
+        elif optimizers.is_optimizer(child):
+            optimizers_[name] = child
+        elif name != _COUNTER:
+            others[name] = child
+    return models, optimizers_, others
 
 
-def _is_model(value):
-    return any(isinstance(value, kerases.public(k).Model) for k in kerases.imported())
-
-
-def _is_of_keras3(model):
-    return kerases.has_keras3() and isinstance(model, kerases.public("keras").Model)
-
-
-def _sorted(children):
-    models = {n: c for n, c in children.items() if _is_model(c)}
-    of_keras = {n: c for n, c in children.items() if optimizers.is_optimizer(c)}
-    others = {n: c for n, c in children.items() if n not in {*models, *of_keras}}
-    return models, of_keras, others
-
-
-def _foreign_layout(children, path):
+def _foreign_layout(models, optimizers_, path):
     """Return the layout of a file that TensorFlow restores only in part, or None."""
-    models, optimizers_, _ = _sorted(children)
     if not (models or optimizers_) or not tf.executing_eagerly():
         return None
     try:
@@ -83,13 +72,11 @@ def _foreign_layout(children, path):
             if layout not in _OWN[optimizers.face_of(optimizer)._family]:
                 return layout
     # Without an optimizer the attributes of the model tell it.
-    below = dict(graph.children(0))
+    below = dict(graph.children(0)) if kerases.has_keras3() else {}
     for name, model in models.items():
-        if _is_of_keras3(model) and name in below:
-            steps = {step for step, _ in graph.children(below[name])}
-            if any(
-                step.startswith(("layer-", "layer_with_weights-")) for step in steps
-            ):
+        if name in below and isinstance(model, kerases.public("keras").Model):
+            steps = [step for step, _ in graph.children(below[name])]
+            if any(s.startswith(("layer-", "layer_with_weights-")) for s in steps):
                 return "model"
     return None
 
@@ -107,10 +94,8 @@ def _restore(path, models, optimizers_):
 
 def _refusal(path, layout, models, optimizers_, error):
     named = ", ".join([*models, *optimizers_])
-    calls = ", ".join(
-        [f"model={name}" for name in list(models)[:1]]
-        + [f"optimizer={name}" for name in list(optimizers_)[:1]]
-    )
+    roles = {"model": list(models)[:1], "optimizer": list(optimizers_)[:1]}
+    calls = ", ".join(f"{role}={n}" for role, names in roles.items() for n in names)
     return (
         f"{path}: was written by {layouts.LAYOUTS[layout]}. tf.train.Checkpoint restores "
         f"only a part of it: variables of {named} keep their values, and the optimizer's "

@@ -1,7 +1,10 @@
 """Check the constructor's arguments; errors name the remedy."""
 
+import dataclasses
+
 from tf_lso.scaling import arguments as scaling_arguments
 from tf_lso.scaling import loss_scale as loss_scale_lib
+from tf_lso.scaling.rule import ScaleRule
 
 # Arguments of Keras 3's base class that its configs carry, with their defaults.
 KERAS3_DEFAULTS = {
@@ -80,31 +83,46 @@ def check_free(inner):
         )
 
 
-# The arguments of the stable class that make its loss scale, with their defaults.
-SCALE_DEFAULTS = {
-    "initial_scale": None,
-    "dynamic_growth_steps": None,
-    "growth_factor": 2.0,
-    "backoff_factor": 0.5,
-    "hysteresis": 1,
-    "min_scale": 1.0,
-    "max_scale": None,
-}
-_DYNAMIC_DEFAULTS = {"initial_scale": 2.0**15, "dynamic_growth_steps": 2000}
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """The arguments of the stable class that make its loss scale, with their defaults.
 
-
-def make_loss_scale(dynamic, **given):
-    """Return the `LossScale` that the constructor's arguments describe.
-
-    Args:
-      dynamic: bool.
-      **given: the arguments of `SCALE_DEFAULTS`.
+    If the scale is dynamic, None stands for `_OF_RULE` of the first two.
     """
+
+    initial_scale: float | None = None
+    dynamic_growth_steps: int | None = None
+    growth_factor: float = 2.0
+    backoff_factor: float = 0.5
+    hysteresis: int = 1
+    min_scale: float = 1.0
+    max_scale: float | None = None
+
+
+_OF_RULE = {
+    "initial_scale": ScaleRule.initial_scale,
+    "dynamic_growth_steps": ScaleRule.growth_steps,
+}
+
+# Argument of the stable class -> argument of `DynamicLossScale`, which has it as attribute.
+_OF_DYNAMIC = {
+    "initial_scale": "initial_loss_scale",
+    "dynamic_growth_steps": "increment_period",
+    "growth_factor": "multiplier",
+    "backoff_factor": "backoff_factor",
+    "hysteresis": "hysteresis",
+    "min_scale": "min_loss_scale",
+    "max_scale": "max_loss_scale",
+}
+
+
+def make_loss_scale(dynamic, given):
+    """Return the `LossScale` that `dynamic`, a bool, and a `Scale` describe."""
     if not dynamic:
-        return _fixed(**given)
+        return _fixed(given)
     named = {
-        name: (name, _DYNAMIC_DEFAULTS.get(name) if value is None else value)
-        for name, value in {**SCALE_DEFAULTS, **given}.items()
+        name: (name, _OF_RULE.get(name) if value is None else value)
+        for name, value in vars(given).items()
     }
     growth_steps = named.pop("dynamic_growth_steps")
     rule = scaling_arguments.checked_rule(growth_steps=growth_steps, **named)
@@ -113,7 +131,8 @@ def make_loss_scale(dynamic, **given):
             "'growth_factor' must be at least 1, since the scale is multiplied by it to "
             f"grow, but got: {rule.growth_factor!r}."
         )
-    usual = (rule.growth_factor, rule.backoff_factor) == (2.0, 0.5)
+    factors = (rule.growth_factor, rule.backoff_factor)
+    usual = factors == (Scale.growth_factor, Scale.backoff_factor)
     return loss_scale_lib.DynamicLossScale(
         rule.initial_scale,
         rule.growth_steps,
@@ -125,34 +144,36 @@ def make_loss_scale(dynamic, **given):
     )
 
 
-def additions(loss_scale):
-    """Return the arguments that legacy configs lack, a dict of those that were set.
-
-    Args:
-      loss_scale: a `DynamicLossScale`.
-    """
-    values = {
-        "growth_factor": loss_scale.multiplier,
-        "backoff_factor": loss_scale.backoff_factor or 1 / loss_scale.multiplier,
-        "hysteresis": loss_scale.hysteresis,
-        "min_scale": loss_scale.min_loss_scale,
-        "max_scale": loss_scale.max_loss_scale,
-    }
-    return {k: v for k, v in values.items() if v != SCALE_DEFAULTS[k]}
-
-
-def _fixed(*, initial_scale=None, **others):
-    if initial_scale is None:
+def _fixed(given):
+    if given.initial_scale is None:
         raise ValueError(
             "'initial_scale' must be specified if 'dynamic' is False: it is the scale. "
             "Got None."
         )
-    for name, value in others.items():
-        if value != SCALE_DEFAULTS[name]:
+    for name, value in vars(given).items():
+        if name != "initial_scale" and value != getattr(Scale, name):
             raise ValueError(
                 f"{name!r} must not be given if 'dynamic' is False, since a fixed scale "
                 f"never moves, but got: {value!r}."
             )
     return loss_scale_lib.FixedLossScale.of(
-        scaling_arguments.positive_number("initial_scale", initial_scale)
+        scaling_arguments.positive_number("initial_scale", given.initial_scale)
     )
+
+
+def of_loss_scale(loss_scale):
+    """Return the arguments that make an equal loss scale, a dict.
+
+    Those that legacy configs lack are in it only if they were set.
+
+    Args:
+      loss_scale: a `FixedLossScale` or a `DynamicLossScale`.
+    """
+    if isinstance(loss_scale, loss_scale_lib.FixedLossScale):
+        scale = loss_scale.get_config()["loss_scale_value"]
+        return {"dynamic": False, "initial_scale": scale, "dynamic_growth_steps": None}
+    values = {ours: getattr(loss_scale, name) for ours, name in _OF_DYNAMIC.items()}
+    if values["backoff_factor"] is None:
+        values["backoff_factor"] = 1 / loss_scale.multiplier
+    was_set = {k: v for k, v in values.items() if v != getattr(Scale, k)}
+    return {"dynamic": True, **was_set}

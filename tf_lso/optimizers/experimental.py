@@ -1,6 +1,5 @@
 """The experimental LossScaleOptimizer of TensorFlow 2.0-2.8, which takes a loss scale."""
 
-import inspect
 from typing import Any
 
 from tf_lso import kerases
@@ -9,6 +8,7 @@ from tf_lso.optimizers.surface import attributes
 from tf_lso.scaling import identifiers
 
 
+@optimizers.shown_as_in_legacy
 @kerases.registered("tf_lso", "ExperimentalLossScaleOptimizer")
 class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     """An optimizer that scales the loss by a loss scale object.
@@ -72,12 +72,3 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         if self.__dict__.get("_own_name") is not None:
             config["name"] = self.name
         return config
-
-
-LossScaleOptimizer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [
-        inspect.Parameter("optimizer", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-        inspect.Parameter("loss_scale", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-        inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, default=None),
-    ]
-)

@@ -63,7 +63,7 @@ def _bound(cls, optimizer):
             "__module__": cls.__module__,
             "__qualname__": cls.__qualname__,
             "__doc__": cls.__doc__,
-            "_unbound": cls,  # pickle finds this class by its name
+            "_unbound": cls,  # what programs call, and pickle finds by its name
         }
         bound = types.new_class(
             cls.__name__, (cls, face), exec_body=lambda body: body.update(namespace)
@@ -83,6 +83,21 @@ def _the_inner(optimizer, inner_optimizer):
     return given[0]
 
 
+def shown_as_in_legacy(cls):
+    """Hide from `inspect.signature` of a class what TensorFlow 2.0-2.15 did not have."""
+    hidden = ("self", "inner_optimizer", "keras3_arguments")
+    parameters = inspect.signature(cls.__init__).parameters.values()
+    cls.__signature__ = inspect.Signature(
+        [
+            one.replace(default=one.empty) if one.default is _MISSING else one
+            for one in parameters
+            if one.name not in hidden
+        ]
+    )
+    return cls
+
+
+@shown_as_in_legacy
 @kerases.registered("tf_lso")  # `load_model` finds it by this
 class LossScaleOptimizer(surface.Surface):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
@@ -164,30 +179,26 @@ class LossScaleOptimizer(surface.Surface):
         *,
         inner_optimizer: Any = _MISSING,
         name: str | None = None,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        hysteresis: int = 1,
-        min_scale: float = 1.0,
-        max_scale: float | None = None,
+        growth_factor: float = arguments.Scale.growth_factor,
+        backoff_factor: float = arguments.Scale.backoff_factor,
+        hysteresis: int = arguments.Scale.hysteresis,
+        min_scale: float = arguments.Scale.min_scale,
+        max_scale: float | None = arguments.Scale.max_scale,
         **keras3_arguments: Any,
     ) -> None:
         inner = _the_inner(optimizer, inner_optimizer)
         arguments.check_dynamic(dynamic)
         arguments.check_keras3_arguments(keras3_arguments)
-        self._start(
-            inner,
-            lambda: arguments.make_loss_scale(
-                dynamic,
-                initial_scale=initial_scale,
-                dynamic_growth_steps=dynamic_growth_steps,
-                growth_factor=growth_factor,
-                backoff_factor=backoff_factor,
-                hysteresis=hysteresis,
-                min_scale=min_scale,
-                max_scale=max_scale,
-            ),
-            name,
+        scale = arguments.Scale(
+            initial_scale=initial_scale,
+            dynamic_growth_steps=dynamic_growth_steps,
+            growth_factor=growth_factor,
+            backoff_factor=backoff_factor,
+            hysteresis=hysteresis,
+            min_scale=min_scale,
+            max_scale=max_scale,
         )
+        self._start(inner, lambda: arguments.make_loss_scale(dynamic, scale), name)
 
     def _start(self, inner, make_loss_scale, name):
         """Wrap `inner`. The loss scale is made last, after all checks have passed."""
@@ -247,16 +258,3 @@ class LossScaleOptimizer(surface.Surface):
             optimizer's Keras cannot do what a key of its config says.
         """
         return configs.from_config(cls, config, custom_objects)
-
-
-LossScaleOptimizer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [
-        parameter.replace(default=inspect.Parameter.empty)
-        if parameter.name == "optimizer"
-        else parameter
-        for parameter in inspect.signature(
-            LossScaleOptimizer.__init__
-        ).parameters.values()
-        if parameter.name not in ("self", "inner_optimizer", "keras3_arguments")
-    ]
-)

@@ -138,10 +138,7 @@ def check_own_variables(variables):
 def check_known(variables, known, key):
     """Raise ValueError if the optimizer was not built for one of the variables.
 
-    Args:
-      variables: list of model variables.
-      known: what contains the keys of those that it was built for.
-      key: function, model variable -> its key.
+    `known` contains the keys of those that it was built for; `key` is the function.
     """
     unknown = [variables_lib.name_of(v) for v in variables if key(v) not in known]
     if unknown:

@@ -28,10 +28,6 @@ def check_name(name):
         )
 
 
-def _is_default(loss_scale):
-    return isinstance(loss_scale, str) and loss_scale in _DEFAULTS
-
-
 class LossScalePolicy:
     """A dtype policy that carries a loss scale.
 
@@ -61,20 +57,17 @@ class LossScalePolicy:
     def __init__(self, name, loss_scale="auto"):
         check_name(name)
         super().__init__(name)
-        if _is_default(loss_scale):
-            self._loss_scale = (
-                identifiers.get("dynamic") if name == "mixed_float16" else None
+        is_default = isinstance(loss_scale, str) and loss_scale in _DEFAULTS
+        if is_default:
+            loss_scale = "dynamic" if name == "mixed_float16" else None
+        self._loss_scale = identifiers.get(loss_scale)
+        self._loss_scale_is_default = is_default
+        if loss_scale is not None and name not in ("mixed_float16", "float16"):
+            _once.warn(
+                "A loss scale is of use only in a policy that computes in float16, but "
+                f"loss_scale={loss_scale!r} was given to the policy {name!r}. Leave it "
+                "out."
             )
-            self._loss_scale_is_default = True
-        else:
-            self._loss_scale = identifiers.get(loss_scale)
-            self._loss_scale_is_default = False
-            if loss_scale is not None and name not in ("mixed_float16", "float16"):
-                _once.warn(
-                    "A loss scale is of use only in a policy that computes in float16, "
-                    f"but loss_scale={loss_scale!r} was given to the policy {name!r}. "
-                    "Leave it out."
-                )
         self._tell_of_device(name)
 
     @property

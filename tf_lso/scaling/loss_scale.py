@@ -1,106 +1,19 @@
 """The loss scales, as programs see them."""
 
-import abc
+import inspect
 from typing import Any
 
-from tf_lso import environment, tf_private
+from tf_lso import environment
 
 environment.require_tensorflow()  # all that uses TensorFlow begins here
 
 # ruff: noqa: E402
 import tensorflow as tf
 
-from tf_lso.scaling import arguments, as_tensor, dynamic
+from tf_lso.scaling import arguments, dynamic
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import rule as rule_lib
-
-# The base classes are found by a call, so mypy does not know them.
-_Trackable: Any = tf_private.trackable()
-
-
-class LossScale(
-    as_tensor.AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABCMeta
-):
-    """Base class of the loss scales.
-
-    A loss scale is a factor. The loss is multiplied by it and the gradients are divided
-    by it, so that small float16 gradients do not become zero in between. Calling an
-    instance returns the factor; `update` moves it after each step.
-
-    Subclasses define `__call__`, `update` and `get_config`. An instance also serves as a
-    float32 scalar tensor of its current value.
-
-    Example:
-    >>> import tensorflow as tf
-    >>> import tf_lso
-    >>> from tf_lso.keras.mixed_precision import experimental
-    >>> class Constant(tf_lso.LossScale):
-    ...     def __call__(self):
-    ...         return tf.constant(64.0)
-    ...     def update(self, grads):
-    ...         return None, True
-    ...     def get_config(self):
-    ...         return {}
-    >>> sgd = tf.keras.optimizers.SGD(0.1)
-    >>> opt = experimental.LossScaleOptimizer(sgd, Constant())
-    >>> float(opt.get_scaled_loss(tf.constant(2.0)))
-    128.0
-
-    Source: `tf.mixed_precision.experimental.LossScale` of TensorFlow 2.1-2.8.
-    """
-
-    def _add_weight(self, name, initial_value, dtype=None):
-        """Add a variable that checkpoints store as `name`."""
-        variable = dynamic.local_variable(initial_value, name, dtype)
-        tf_private.track(self, variable, name)
-        return variable
-
-    def named_variables(self) -> list[tuple[str, tf.Variable]]:
-        """Return the (checkpoint name, variable) pairs of the state, a list."""
-        return [(name, v) for name, v in sorted(tf_private.children(self).items())]
-
-    @abc.abstractmethod
-    def __call__(self) -> tf.Tensor:
-        """Return the current loss scale, a float32 scalar tensor."""
-
-    @abc.abstractmethod
-    def update(self, grads: Any) -> tuple[Any, Any]:
-        """Move the loss scale after a step.
-
-        May be called in replica and in cross-replica context.
-
-        Args:
-          grads: nested structure of unscaled gradients (tensors, `tf.IndexedSlices`,
-            per-replica values); None is ignored.
-
-        Returns:
-          update_op: an op that moves the scale in a graph; None or a tensor in eager
-            mode.
-          should_apply_gradients: scalar bool tensor or Python bool. If False, the
-            step must be skipped.
-        """
-
-    def stuck_steps(self) -> tf.Tensor:
-        """Return the skipped steps in a row at the smallest scale, an int64 scalar."""
-        return tf.constant(0, tf.int64)
-
-    # Whether a step may judge the gradients itself and call `advance`. A class with an
-    # `update` of its own judges in its own way.
-    takes_verdicts = False
-
-    @property
-    def may_skip(self) -> bool:
-        """Whether `update` may say that a step must be skipped."""
-        return type(self).update is not FixedLossScale.update
-
-    @abc.abstractmethod
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal loss scale, a dict."""
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "LossScale":
-        """Make a loss scale from the arguments in `config`, which is not changed."""
-        return cls(**config)
+from tf_lso.scaling.any_loss_scale import LossScale
 
 
 class FixedLossScale(LossScale):
@@ -152,6 +65,11 @@ class FixedLossScale(LossScale):
         """Return `(no-op, True)`: nothing moves and no step is skipped."""
         del grads
         return tf.no_op(), True
+
+    @property
+    def may_skip(self) -> bool:
+        """Whether a subclass has an `update` that may skip a step."""
+        return type(self).update is not FixedLossScale.update
 
     def __repr__(self):
         return f"{type(self).__name__}({self._loss_scale_value})"
@@ -307,10 +225,8 @@ class DynamicLossScale(LossScale):
     def update(self, grads: Any) -> tuple[Any, Any]:
         """Move the scale, depending on whether all replicas have finite gradients.
 
-        May be called in replica and in cross-replica context.
-
         Args:
-          grads: nested structure of unscaled gradients; None is ignored.
+          grads: as for `LossScale.update`.
 
         Returns:
           update_op: None in eager mode, an op in a graph.
@@ -364,17 +280,10 @@ class DynamicLossScale(LossScale):
         The additions appear only if they were set, so that TensorFlow's own classes
         can read the config too.
         """
-        config = {
-            "initial_loss_scale": self.initial_loss_scale,
-            "increment_period": self.increment_period,
-            "multiplier": self.multiplier,
+        arguments = inspect.signature(DynamicLossScale).parameters.values()
+        return {
+            one.name: getattr(self, one.name)
+            for one in arguments
+            if one.kind is not one.KEYWORD_ONLY
+            or getattr(self, one.name) != one.default
         }
-        if self.backoff_factor is not None:
-            config["backoff_factor"] = self.backoff_factor
-        if self.hysteresis != 1:
-            config["hysteresis"] = self.hysteresis
-        if self.min_loss_scale != 1.0:
-            config["min_loss_scale"] = self.min_loss_scale
-        if self.max_loss_scale is not None:
-            config["max_loss_scale"] = self.max_loss_scale
-        return config

@@ -91,12 +91,8 @@ def _kind(gradient):
 def _said(paths, kinds):
     """Return "path (kind), ..." for the first that overflowed, a string or a tensor."""
     if tf.executing_eagerly():
-        numbers = [int(kind) for kind in kinds]
-        return ", ".join(
-            f"{path} ({_KINDS[number]})"
-            for path, number in zip(paths, numbers)
-            if number
-        )
+        held = [(path, _KINDS.get(int(kind))) for path, kind in zip(paths, kinds)]
+        return ", ".join(f"{path} ({kind})" for path, kind in held if kind)
     kinds = tf.stack(kinds)
     names = tf.gather(["", *_KINDS.values()], kinds)
     texts = tf.strings.join([paths, " (", names, ")"])
@@ -235,8 +231,6 @@ class Skipped:
     def overflows(self):
         """Return a list of `Overflow` for the last skipped step. In eager code only."""
         step = int(self.total())
-        if not step:
-            return []
         read = [(record.paths, record.numbers.numpy()) for record in self._records]
         return [
             Overflow(path, _KINDS[kind])

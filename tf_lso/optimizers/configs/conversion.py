@@ -27,7 +27,7 @@ NEUTRAL = {
 
 # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, and ignored
 # what it read. Later Nadams have another constant.
-NADAM_DECAY = ("decay", "schedule_decay"), (0, 0.004)
+NADAM_DECAY = {"decay", "schedule_decay"}, (0, 0.004)
 
 FUNCTIONS = ("function", "__lambda__")  # class names that Keras 3 gives callables
 
@@ -44,12 +44,9 @@ def accepted(cls, keywords=()):
         if "__init__" not in vars(base):
             continue
         parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
-        for parameter in parameters:
-            if parameter.kind in (
-                parameter.POSITIONAL_OR_KEYWORD,
-                parameter.KEYWORD_ONLY,
-            ):
-                found.setdefault(parameter.name, parameter.default)
+        for one in parameters:
+            if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+                found.setdefault(one.name, one.default)
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             break
     found.pop("self", None)
@@ -57,16 +54,10 @@ def accepted(cls, keywords=()):
 
 
 def converted(cls, family, config, custom_objects):
-    """Return the arguments for `cls.from_config`.
-
-    Args:
-      cls: the optimizer class.
-      family: its `inner_configs.Family`.
-      config: dict of arguments of any generation, which is not changed.
-      custom_objects: dict of names and classes, for schedules.
+    """Return the arguments for `cls.from_config`, of an optimizer of a `Family`.
 
     Raises:
-      ValueError: if `cls` cannot do what a key says.
+      ValueError: if `cls` cannot do what a key of `config`, of any generation, says.
     """
     takes = accepted(cls, family.keywords)
     config = _renamed(cls, config)
@@ -123,15 +114,13 @@ def _drop_nadam_decay(cls, takes, config):
     if "nadam" not in {base.__name__.lower() for base in cls.__mro__}:
         return
     keys, values = NADAM_DECAY
-    for key in keys:
-        if key in config and key not in takes:
-            if config[key] not in values:
-                raise ValueError(
-                    f"The config of {cls.__name__} has {key!r}: {config[key]!r}, its "
-                    "momentum schedule, which is fixed in today's. Take it out of the "
-                    "config."
-                )
-            del config[key]
+    for key in config.keys() & keys - takes.keys():
+        if config[key] not in values:
+            raise ValueError(
+                f"The config of {cls.__name__} has {key!r}: {config[key]!r}, its momentum "
+                "schedule, which is fixed in today's. Take it out of the config."
+            )
+        del config[key]
 
 
 def is_neutral(key, value):
@@ -183,13 +172,7 @@ def _schedule(config, family, custom_objects):
 
 
 def make(config, custom_objects=None, package=None, kind=None):
-    """Return the optimizer that a config describes.
-
-    Args:
-      config: dict as `inner_configs.checked` returns.
-      custom_objects: dict of names and classes, optimizers and schedules.
-      package: the Keras whose optimizer it must become, as for `inner_configs.find`.
-      kind: the kind, as for `inner_configs.find`.
+    """Return the optimizer that a config describes; all is as for `inner.find`.
 
     Raises:
       TypeError: if a value has the wrong type.
@@ -201,7 +184,5 @@ def make(config, custom_objects=None, package=None, kind=None):
 
 
 def _from_config(cls, config, family, custom_objects):
-    if not custom_objects:
-        return cls.from_config(config)
-    with family.keras.saving.custom_object_scope(custom_objects):
+    with family.keras.saving.custom_object_scope(custom_objects or {}):
         return cls.from_config(config)

@@ -28,16 +28,6 @@ WRAPPERS = (
 # tf_lso writes this beside the class name in .h5 files and SavedModels of tf_keras.
 IS_EXPERIMENTAL = {"tf_lso": "experimental"}
 
-# Argument of the stable class -> argument of DynamicLossScale.
-DYNAMIC = {
-    "initial_scale": "initial_loss_scale",
-    "dynamic_growth_steps": "increment_period",
-    "backoff_factor": "backoff_factor",
-    "hysteresis": "hysteresis",
-    "min_scale": "min_loss_scale",
-    "max_scale": "max_loss_scale",
-}
-
 
 def _classes():
     """Return the stable and the experimental class; both are above this module."""
@@ -51,7 +41,7 @@ def is_wrapper(config):
 
 
 def deserialize(config, custom_objects=None, package=None, kind=None):
-    """Return the optimizer or LossScaleOptimizer of a config of any generation.
+    """Return the optimizer or LossScaleOptimizer of a config of any generation, new.
 
     Args:
       config: dict {"class_name": ..., "config": {...}}, which is not changed. If it
@@ -59,31 +49,14 @@ def deserialize(config, custom_objects=None, package=None, kind=None):
         own, tf_lso's class is made.
       custom_objects: dict of names and classes of your own: optimizers, schedules, loss
         scales. Those of `custom_object_scope` and registered ones are found too.
-      package: "keras" or "tf_keras", the Keras to make the optimizer of. By default the
-        Keras that wrote the config; a class of your own decides by its base class. For
-        configs of TensorFlow 2.0-2.15 it is what `tf.keras` is now, or tf_keras if the
-        program has imported it beside Keras 3 and could have written the config.
-      kind: "keras3", "legacy" or "new", the only kind of optimizers of `package` to
-        make, or None.
-
-    Returns:
-      A new optimizer, without state.
+      package: the package whose optimizer to make. By default a class of your own
+        decides by its base class, and the config else; see `inner.package_written`.
+      kind: the only kind of optimizers of `package` to make, as for `inner.find`.
 
     Raises:
       TypeError: if `config` is no dict, or a value is of the wrong type.
       ValueError: if a class or a loss scale is not known, or a key is missing or cannot
         be kept.
-
-    Example:
-    >>> from tf_lso.optimizers.configs import wrappers as configs
-    >>> inner = {"class_name": "SGD", "config": {"lr": 0.5, "decay": 0.0}}
-    >>> scale = {"class_name": "FixedLossScale", "config": {"loss_scale_value": 8.0}}
-    >>> opt = configs.deserialize({"class_name": "LossScaleOptimizer",
-    ...                            "config": {"optimizer": inner, "loss_scale": scale}})
-    >>> float(opt.loss_scale), float(opt.learning_rate)
-    (8.0, 0.5)
-
-    Source: `tf.keras.optimizers.deserialize` of TensorFlow 2.0-2.15.
     """
     config = inner_configs.checked(config)
     stable, _ = _classes()
@@ -99,12 +72,7 @@ def deserialize(config, custom_objects=None, package=None, kind=None):
 
 def unbound(cls):
     """Return the class without a family that `cls` was made from, or itself."""
-    base = cls.__bases__[0]
-    is_bound = (cls.__module__, cls.__qualname__) == (
-        base.__module__,
-        base.__qualname__,
-    )
-    return base if is_bound else cls
+    return vars(cls).get("_unbound", cls)
 
 
 def _given_class(config, custom_objects):
@@ -139,28 +107,17 @@ def _wrapper_class(config, custom_objects):
 
 
 def from_config(cls, config, custom_objects=None, package=None):
-    """Make a LossScaleOptimizer from a config of any layout.
+    """Make a LossScaleOptimizer from the arguments in a config of any layout.
 
-    Args:
-      cls: `tf_lso.LossScaleOptimizer` or a subclass. For a loss scale that the stable
-        class cannot express, the result is an experimental optimizer.
-      config: dict that `get_config` returned; it is not changed.
-      custom_objects: as for `deserialize`.
-      package: as for `deserialize`.
-
-    Returns:
-      A new optimizer.
-
-    Raises:
-      TypeError: if `config` is no dict, or a value is of the wrong type.
-      ValueError: if a class is not known, or a key is missing or cannot be kept.
+    `cls` is the stable class or a subclass. For a loss scale that the stable class cannot
+    express, the result is an experimental optimizer. All else is as for `deserialize`.
     """
     if not isinstance(config, dict):
         raise TypeError(
             "'config' must be a dict as get_config() returns, but got "
             f"{config!r} of type {type(config).__name__}."
         )
-    _, experimental = _classes()
+    stable, experimental = _classes()
     # A class that was made for a family makes only optimizers of it.
     package = getattr(cls, "_package", package)
     kind = getattr(cls, "_family", None)
@@ -169,11 +126,19 @@ def from_config(cls, config, custom_objects=None, package=None):
     if "loss_scale" in config:
         loss_scale = _loss_scale(config.pop("loss_scale"), custom_objects)
         if not issubclass(cls, experimental):
-            arguments = _stable_arguments(loss_scale)
-            if arguments is None:
-                cls = _experimental_instead(cls, loss_scale)
+            # Those that the stable class can express.
+            kinds = (loss_scale_lib.FixedLossScale, loss_scale_lib.DynamicLossScale)
+            known = type(loss_scale) in kinds
+            if known and getattr(loss_scale, "multiplier", 2) == 2:
+                config.update(arguments_lib.of_loss_scale(loss_scale))
+            elif unbound(cls) is stable:
+                cls = experimental
             else:
-                config.update(arguments)
+                raise ValueError(
+                    f"'loss_scale' of the config is {loss_scale!r}, which {cls.__name__} "
+                    "cannot have: it takes a fixed scale, or a dynamic one with the "
+                    "multiplier 2."
+                )
     elif issubclass(cls, experimental):
         loss_scale, config = _experimental_arguments(config)
     if isinstance(inner, dict):
@@ -212,38 +177,15 @@ def _loss_scale(config, custom_objects):
     return loss_scale
 
 
-def _stable_arguments(loss_scale):
-    """Return the stable class's arguments for this loss scale, or None."""
-    config = loss_scale.get_config()
-    if type(loss_scale) is loss_scale_lib.FixedLossScale:
-        return {"dynamic": False, "initial_scale": config["loss_scale_value"]}
-    if (
-        type(loss_scale) is loss_scale_lib.DynamicLossScale
-        and config["multiplier"] == 2
-    ):
-        return {ours: config[key] for ours, key in DYNAMIC.items() if key in config}
-    return None
-
-
-def _experimental_instead(cls, loss_scale):
-    stable, experimental = _classes()
-    if (cls.__module__, cls.__qualname__) != (stable.__module__, stable.__qualname__):
-        raise ValueError(
-            f"'loss_scale' of the config is {loss_scale!r}, which {cls.__name__} cannot "
-            "have: it takes a fixed scale, or a dynamic one with the multiplier 2."
-        )
-    return experimental
-
-
 def _experimental_arguments(config):
     """Return the loss scale of a config of the stable layout, and its other keys."""
-    config = dict(config)
     dynamic = config.pop("dynamic", True)
     arguments_lib.check_dynamic(dynamic)
-    given = {key: config.pop(key, None) for key in arguments_lib.SCALE_DEFAULTS}
-    loss_scale = arguments_lib.make_loss_scale(
-        dynamic, **{key: value for key, value in given.items() if value is not None}
-    )
+    keys = vars(arguments_lib.Scale())
+    given = {key: config.pop(key) for key in keys if config.get(key) is not None}
+    loss_scale = arguments_lib.make_loss_scale(dynamic, arguments_lib.Scale(**given))
     name = {key: config.pop(key) for key in ("name",) if key in config}
-    arguments_lib.check_keras3_arguments(config)
+    arguments_lib.check_keras3_arguments(
+        {key: value for key, value in config.items() if key not in keys}
+    )
     return loss_scale, name

@@ -3,18 +3,13 @@
 import keras
 import tensorflow as tf
 
-from tf_lso import environment, tf_private
+from tf_lso import environment
 from tf_lso.optimizers import refusals
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.faces import face, keras3_files, keras3_views
 from tf_lso.optimizers.faces import keras3_private as private
 from tf_lso.optimizers.surface import attributes, scheduled, slots
 from tf_lso.scaling import gradients as gradients_lib
-
-
-def _parts(optimizer):
-    """Return the optimizers that update variables: itself, and those it combines."""
-    return [optimizer, *getattr(optimizer, "optimizers", ())]
 
 
 def _tolerate_no_gradients(part):
@@ -76,7 +71,9 @@ class Keras3Face(
 
     @property
     def _inner_parts(self):
-        return _parts(self.inner_optimizer)
+        """The optimizers that update variables: the inner one, and those it combines."""
+        inner = self.inner_optimizer
+        return [inner, *getattr(inner, "optimizers", ())]
 
     def _take_over_parts(self):
         """Change each inner optimizer as it must be changed, once.
@@ -187,12 +184,7 @@ class Keras3Face(
         if not unchecked:
             return
         # Also if it claims to be built: another thread may be building it.
-        if tf_private.needs_no_merge_call():
-            self.build(variables)
-        else:
-            tf.distribute.get_replica_context().merge_call(
-                lambda _: self.build(variables)
-            )
+        self._once_for_all(self.build, variables)
         self._refuse_on_replicas()  # also for parts that were made just now
         refusals.check_known(unchecked, *self._known_variables())
         heads = {id(v) for v in (*self._counters(), *self._learning_rates())}

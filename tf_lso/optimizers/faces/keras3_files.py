@@ -101,25 +101,17 @@ class Files(tf_private.Dependencies):
     # --- `tf.train.Checkpoint`.
 
     def _dependencies(self, save_type, **kwargs):
+        # Keras did not see these two attributes being set, so it does not list them.
+        own = {"inner_optimizer": self.inner_optimizer}
+        own["loss_scale"] = self.loss_scale_state
         if save_type != "checkpoint":
-            # Keras did not see these two attributes being set, so it does not list them.
-            return {
-                **super()._dependencies(save_type, **kwargs),
-                "inner_optimizer": self.inner_optimizer,
-                "loss_scale": self.loss_scale_state,
-                **self._used_by_traced_steps(),
-            }
+            names = super()._dependencies(save_type, **kwargs)
+            return {**names, **own, **self._used_by_traced_steps()}
         names = tf_private.children(self.inner_optimizer, save_type, **kwargs)
         for name in private.OF_EACH_OPTIMIZER:
             if name in names:
                 names[name] = self._second_name(name, names[name])
-        return self._with_waiting(
-            {
-                **names,
-                "inner_optimizer": self.inner_optimizer,
-                "loss_scale": self.loss_scale_state,
-            }
-        )
+        return self._with_waiting({**names, **own})
 
     def _second_name(self, name, variable):
         # In files of other wrappers these names have meaningless values. Names are

@@ -167,9 +167,7 @@ class Attributes:
         """The wrapped optimizer."""
         return self.__dict__["_inner"]
 
-    @property
-    def _optimizer(self):
-        return self.__dict__["_inner"]
+    _optimizer = inner_optimizer  # the name that some programs of old use
 
     # --- Attributes of the inner optimizer.
 

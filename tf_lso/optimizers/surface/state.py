@@ -8,6 +8,7 @@ import numpy as np
 
 from tf_lso.optimizers import arguments, refusals
 from tf_lso.optimizers import variables as variables_lib
+from tf_lso.optimizers.configs import wrappers as configs
 from tf_lso.optimizers.surface import stored
 
 
@@ -110,22 +111,15 @@ class State(stored.Stored):
             "name": self.__dict__.get("_own_name"),
             "arrays": (self._own_layout(), self._arrays(self._own_layout())),
         }
-        cls = type(self)
-        return unpickled, (vars(cls).get("_unbound", cls), state)
+        return unpickled, (configs.unbound(type(self)), state)
 
     def get_config(self) -> dict[str, Any]:
         """Return a dict from which `from_config` makes an equal optimizer.
 
         It holds no state: the loss scale starts at `initial_scale` again.
         """
-        config = {
-            "inner_optimizer": self._serialize_inner(),
-            "dynamic": self.dynamic,
-            "initial_scale": self.initial_scale,
-            "dynamic_growth_steps": self.dynamic_growth_steps,
-        }
+        config = {"inner_optimizer": self._serialize_inner()}
+        config.update(arguments.of_loss_scale(self.loss_scale_state))
         if self.__dict__.get("_own_name") is not None:
             config["name"] = self.name
-        if self.dynamic:
-            config.update(arguments.additions(self.loss_scale_state))
         return config

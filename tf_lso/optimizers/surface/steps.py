@@ -92,8 +92,8 @@ class Steps:
             self._protocol.divisor(grads) is not None
         ):
             grads = overrides.unscaled(self, grads, variables)
-        if self.loss_scale_state.may_skip:
-            self._watch(variables)
+        if self.loss_scale_state.may_skip and not self._skipped.knows(variables):
+            self._once_for_all(self._skipped.watch, variables)
         divisor = self._protocol.apply(grads)
         self._once.warn(self._protocol.forgotten())
         if not tf.executing_eagerly():
@@ -114,17 +114,13 @@ class Steps:
             return tf.function(step, autograph=False)(list(grads)).op
         return step(grads)
 
-    def _watch(self, variables):
-        """Make room for what is noted of overflows in these variables."""
-        if self._skipped.knows(variables):
-            return
+    @staticmethod
+    def _once_for_all(make, variables):
+        """Make something for variables, which the replicas share, once for all of them."""
         if tf_private.needs_no_merge_call():
-            self._skipped.watch(variables)
+            make(variables)
         else:
-            # The replicas share the variables, so these are made once for all.
-            tf.distribute.get_replica_context().merge_call(
-                lambda _: self._skipped.watch(variables)
-            )
+            tf.distribute.get_replica_context().merge_call(lambda _: make(variables))
 
     def skip(self, gradients, variables):
         """Count a skipped step, and note which gradients overflowed; return ops."""

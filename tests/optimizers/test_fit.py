@@ -1,0 +1,346 @@
+"""`compile` and `fit` of each Keras: callbacks, replicas, custom `train_step`."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.contract.setting import check_state
+from tests.families import (
+    FAMILIES,
+    KERASES,
+    OLD_KERAS3,
+    copies,
+    keras,
+    keras2,
+    needs_keras3,
+    numpy,
+    wrapped,
+)
+
+X = np.random.default_rng(0).random((32, 3)).astype("float32")
+Y = X.sum(1, keepdims=True)
+
+
+@pytest.fixture(autouse=True)
+def float32_policy():
+    yield
+    for module in KERASES.values():
+        module.mixed_precision.set_global_policy("float32")
+
+
+def make_model(family="keras3"):
+    KERASES[family].utils.set_random_seed(1)
+    layers = KERASES[family].layers
+    return KERASES[family].Sequential(
+        [
+            layers.Input((3,)),
+            layers.Dense(4, activation="relu"),
+            layers.Dense(1, dtype="float32"),
+        ]
+    )
+
+
+def make_optimizer(family="keras3", name="SGD", scale=8.0, **arguments):
+    return wrapped(family, name, 0.05, scale=scale, growth=3, **arguments)
+
+
+def fit(model, x=X, epochs=2, **arguments):
+    return model.fit(
+        x, Y, epochs=epochs, batch_size=8, shuffle=False, verbose=0, **arguments
+    )
+
+
+def with_nan(row):
+    """The inputs with a bad row; a batch has eight."""
+    x = X.copy()
+    x[row] = np.nan
+    return x
+
+
+def test_compile_under_mixed_float16_does_not_wrap_again(family):
+    KERASES[family].mixed_precision.set_global_policy("mixed_float16")
+    model = make_model(family)
+    optimizer = make_optimizer(family, scale=2.0**10)
+    model.compile(optimizer, loss="mse")
+    assert model.optimizer is optimizer
+    history = fit(model, epochs=8)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+
+
+@pytest.mark.parametrize("mode", [{}, {"run_eagerly": True}], ids=["traced", "eager"])
+def test_on_replicas_with_a_bad_last_one(family, mirrored2, mode):
+    if family == "keras3":
+        mode = {"jit_compile": False, **mode}
+    with mirrored2.scope():
+        model = make_model(family)
+        optimizer = make_optimizer(family, momentum=0.9)
+        model.compile(optimizer, loss="mse", **mode)
+    fit(model, with_nan(13), epochs=1)  # in the second half of the second batch
+    check_state(optimizer, scale=4.0, count=2, iterations=4)
+    for variable in model.trainable_variables:
+        first, second = copies(variable)
+        np.testing.assert_array_equal(first, second)
+        assert np.isfinite(first).all()
+
+
+def test_callbacks(family, tmp_path):
+    callbacks = KERASES[family].callbacks
+    model = make_model(family)
+    averages = {"use_ema": True, "ema_momentum": 0.9} if family == "keras3" else {}
+    optimizer = make_optimizer(family, **averages)
+    model.compile(optimizer, loss="mse", jit_compile=False)
+    seen = []
+
+    class Log(callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            rate = keras2.backend.get_value(optimizer.lr)
+            seen.append((float(rate), float(optimizer.loss_scale)))
+
+    if family == "keras3":
+        saving = [
+            callbacks.SwapEMAWeights(swap_on_epoch=True),
+            callbacks.ModelCheckpoint(str(tmp_path / "w.keras")),
+        ]
+    else:
+        path = str(tmp_path / "w")
+        saving = [callbacks.ModelCheckpoint(path, save_weights_only=True)]
+    fit(
+        model,
+        epochs=3,
+        validation_data=(X, Y),
+        callbacks=[
+            callbacks.LearningRateScheduler(lambda epoch, lr: lr * 0.5),
+            callbacks.ReduceLROnPlateau(
+                monitor="loss", patience=1, factor=0.1, min_delta=1e9
+            ),
+            callbacks.TensorBoard(str(tmp_path / "logs")),
+            *saving,
+            Log(),
+        ],
+    )
+    # Halved by the first; cut to a tenth by the second from the second epoch on.
+    np.testing.assert_allclose(
+        [lr for lr, _ in seen], [0.025, 0.00125, 0.0000625], rtol=1e-5
+    )
+    assert [scale for _, scale in seen] == [16.0, 32.0, 128.0]
+    assert list(tmp_path.glob("w*"))
+    assert list((tmp_path / "logs").rglob("events*"))
+
+
+@pytest.mark.parametrize("style", ["legacy", "keras3"])
+def test_custom_train_step(family, style):
+    class Model(KERASES[family].Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = KERASES[family].layers.Dense(1)
+
+        def call(self, x):
+            return self.dense(x)
+
+        def train_step(self, data):
+            x, y = data
+            opt = self.optimizer
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((self(x, training=True) - y) ** 2)
+                scale = opt.get_scaled_loss if style == "legacy" else opt.scale_loss
+                scaled = scale(loss)
+            variables = self.trainable_variables
+            gradients = tape.gradient(scaled, variables)
+            if style == "legacy":
+                gradients = opt.get_unscaled_gradients(gradients)
+            opt.apply_gradients(zip(gradients, variables))
+            return {"loss": loss}
+
+    results = []
+    for scale in (8.0, 1.0):
+        KERASES[family].utils.set_random_seed(1)
+        model = Model()
+        optimizer = make_optimizer(family, scale=scale)
+        model.compile(optimizer, loss="mse", jit_compile=False)
+        fit(model)
+        results.append(model.get_weights())
+    # Eight steps, growing every third: 4 times the start.
+    check_state(optimizer, scale=4.0, count=2, iterations=8)
+    for one, other in zip(*results):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+# --- Keras 2.
+
+
+@pytest.mark.parametrize("mode", [{}, {"run_eagerly": True}], ids=["traced", "eager"])
+@pytest.mark.parametrize("family", ["legacy", "new"])
+def test_keras_2_trains_as_with_its_own_wrapper(family, mode):
+    weights, scales = [], []
+    for wrapper in (tf_lso, keras2.mixed_precision):
+        model = make_model(family)
+        optimizer = wrapper.LossScaleOptimizer(
+            FAMILIES[family].SGD(0.05, momentum=0.9),
+            initial_scale=8.0,
+            dynamic_growth_steps=3,
+        )
+        model.compile(optimizer, loss="mse", **mode)
+        fit(model, with_nan(9))
+        weights.append(model.get_weights())
+        scales.append((float(optimizer.loss_scale), int(optimizer.dynamic_counter)))
+    assert scales[0] == scales[1]
+    for ours, theirs in zip(*weights):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_averages_of_keras_2_are_finalized_at_the_end_of_fit():
+    model = make_model("new")
+    optimizer = make_optimizer("new", use_ema=True, ema_momentum=0.5)
+    model.compile(optimizer, loss="mse")
+    fit(model, epochs=1)
+    averages = optimizer.inner_optimizer._model_variables_moving_average
+    for variable, average in zip(model.trainable_variables, averages):
+        np.testing.assert_array_equal(numpy(variable), numpy(average))
+
+
+# --- Keras 3.
+
+MODES = {
+    "traced": {"jit_compile": False},
+    "jit": {"jit_compile": True},
+    "eager": {"run_eagerly": True},
+    "default": {},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@needs_keras3
+def test_fit_equals_the_bare_optimizer(mode):
+    weights = []
+    for wrap in (True, False):
+        model = make_model()
+        optimizer = make_optimizer(momentum=0.9)
+        if not wrap:
+            optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+        model.compile(optimizer, loss="mse", **MODES[mode])
+        assert model.optimizer is optimizer
+        history = fit(model)
+        weights.append(model.get_weights())
+    assert np.isfinite(history.history["loss"]).all()
+    for ours, theirs in zip(*weights):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@needs_keras3
+def test_fit_skips_bad_batches_and_moves_the_scale(mode):
+    model = make_model()
+    optimizer = make_optimizer()
+    model.compile(optimizer, loss="mse", **MODES[mode])
+    fit(model, with_nan(9), epochs=1)  # in the second of four batches
+    check_state(optimizer, scale=4.0, count=2, iterations=4)
+    assert all(np.isfinite(w).all() for w in model.get_weights())
+
+
+@pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 sums no gradients")
+@needs_keras3
+def test_fit_under_mirrored_equals_the_bare_optimizer(mirrored2):
+    weights = []
+    for wrap in (True, False):
+        with mirrored2.scope():
+            model = make_model()
+            optimizer = keras.optimizers.Adam(0.05)
+            if wrap:
+                optimizer = make_optimizer("keras3", "Adam")
+            model.compile(optimizer, loss="mse", jit_compile=False)
+        fit(model)
+        weights.append([numpy(v) for v in model.trainable_variables])
+    for ours, theirs in zip(*weights):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@needs_keras3
+def test_embedding_with_a_nan_in_a_repeated_row():
+    """Keras's own wrapper applies the NaN here."""
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Embedding(10, 2)])
+    optimizer = make_optimizer()
+
+    def loss(y, prediction):
+        # NaN for the first position only, whose index is repeated.
+        weights = tf.constant([[1.0], [1.0], [1.0], [1.0]]) * y[..., None]
+        return tf.reduce_sum(prediction * weights, [1, 2])
+
+    model.compile(optimizer, loss=loss, jit_compile=False)
+    before = model.get_weights()[0]
+    x = np.array([[3, 3, 3, 5]])
+    model.fit(x, np.array([[np.nan, 1.0, 1.0, 1.0]], "float32"), verbose=0)
+    np.testing.assert_array_equal(model.get_weights()[0], before)
+    check_state(optimizer, scale=4.0, count=0, iterations=1)
+    model.fit(x, np.ones((1, 4), "float32"), verbose=0)
+    assert not np.array_equal(model.get_weights()[0], before)
+
+
+@needs_keras3
+def test_get_scaled_loss_inside_keras_3s_own_step_is_refused():
+    class Model(keras.Sequential):
+        def compute_loss(self, x=None, y=None, y_pred=None, *args, **kwargs):
+            return self.optimizer.get_scaled_loss(tf.reduce_mean((y - y_pred) ** 2))
+
+    model = Model([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile(make_optimizer(), jit_compile=False)
+    with pytest.raises(RuntimeError, match=r"scale_loss\(\) was called in a step"):
+        fit(model)
+
+
+@needs_keras3
+def test_a_callable_learning_rate_schedule_runs():
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([1], [0.1, 0.01])
+    optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(schedule))
+    model = make_model()
+    model.compile(optimizer, loss="mse", jit_compile=False)
+    fit(model, epochs=1)
+    assert float(optimizer.learning_rate) == pytest.approx(0.01)
+    assert float(optimizer._decayed_lr(tf.float32)) == pytest.approx(0.01)
+
+
+@needs_keras3
+def test_gradient_accumulation_counts_bad_micro_steps_out():
+    """Two good micro-steps make an update, with any number of bad ones between."""
+    x = tf.Variable([1.0, 2.0], name="x")
+    optimizer = make_optimizer(gradient_accumulation_steps=2)
+    step = tf.function(
+        lambda g: optimizer.apply_gradients([(g, x)]) is None, jit_compile=False
+    )
+    rows = []
+    for g in (1.0, np.nan, np.nan, 3.0, 1.0, np.nan, 1.0):
+        step(tf.constant([g, g]))
+        rows.append(float(x[0]))
+    np.testing.assert_allclose(rows, [1.0, 1.0, 1.0, 0.9, 0.9, 0.9, 0.85], rtol=1e-6)
+    # Keras 3.0 counts the micro-steps themselves.
+    assert numpy(optimizer.iterations) in (2, 4)
+    assert float(optimizer.loss_scale) == 1.0
+
+
+@needs_keras3
+def test_a_saved_model_goes_on_bit_for_bit(tmp_path):
+    model = make_model()
+    model.compile(make_optimizer("keras3", "Adam"), loss="mse", jit_compile=False)
+    fit(model, epochs=1)
+    model.save(tmp_path / "model.keras")
+    other = keras.models.load_model(tmp_path / "model.keras")
+    assert isinstance(other.optimizer, tf_lso.LossScaleOptimizer)
+    for trained in (model, other):
+        fit(trained)
+        check_state(trained.optimizer, scale=128.0, count=0, iterations=12)
+    for ours, theirs in zip(model.get_weights(), other.get_weights()):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@needs_keras3
+def test_variables_are_those_of_keras_3s_own_wrapper():
+    """In the same order, so that saved models have one layout."""
+    paths = []
+    for wrapper in (tf_lso, keras.optimizers):
+        model = make_model()
+        optimizer = wrapper.LossScaleOptimizer(keras.optimizers.Adam(0.1))
+        optimizer.build(model.trainable_variables)
+        paths.append([tuple(v.shape) for v in optimizer.variables])
+        of_model = {id(v) for v in model.variables}
+        assert not of_model & {id(v) for v in optimizer.variables}
+    assert paths[0] == paths[1]
