@@ -76,7 +76,6 @@ class TestTheClass:
         assert (optimizer.initial_scale, optimizer.dynamic_growth_steps) == (4.0, 3)
 
     def test_signature(self):
-        parameters = inspect.signature(tf_lso.LossScaleOptimizer).parameters
         assert str(inspect.signature(tf_lso.LossScaleOptimizer)) == (
             "(optimizer: Any, dynamic: bool = True, initial_scale: float | None = None, "
             "dynamic_growth_steps: int | None = None, *, name: str | None = None, "
@@ -84,7 +83,6 @@ class TestTheClass:
             "hysteresis: int = 1, min_scale: float = 1.0, "
             "max_scale: float | None = None)"
         )
-        assert parameters["optimizer"].default is inspect.Parameter.empty
 
 
 @pytest.mark.parametrize("limits", [{}, {"min_scale": 0.5, "max_scale": 64.0}])

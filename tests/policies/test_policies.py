@@ -14,22 +14,22 @@ from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
 @pytest.fixture(params=GENERATIONS)
 def keras_of(request):
-    """One Keras, as its name, module and policies; the global policy is put back."""
+    """One Keras, as its module and policies; the global policy is put back."""
     package = PACKAGES[request.param]
     api = policies.of(package)
-    yield request.param, KERASES[request.param], api
+    yield KERASES[request.param], api
     api.set_global_policy(None)
     keras_patches.disable(keras_patches.COMPILING, package)
 
 
 @pytest.fixture
 def keras_(keras_of):
-    return keras_of[1]
+    return keras_of[0]
 
 
 @pytest.fixture
 def api(keras_of):
-    return keras_of[2]
+    return keras_of[1]
 
 
 NAMES = {
@@ -271,10 +271,8 @@ class TestCompile:
         assert compiled(keras_, mine).optimizer is mine
         assert "FixedLossScale(4.0)" in caplog.text
 
-    def test_leaves_the_familys_own_wrapper(self, keras_of):
-        name, keras_, api = keras_of
-        module = keras_.optimizers if name == "keras" else keras_.mixed_precision
-        own = module.LossScaleOptimizer(keras_.optimizers.SGD())
+    def test_leaves_the_familys_own_wrapper(self, keras_, api):
+        own = keras_.mixed_precision.LossScaleOptimizer(keras_.optimizers.SGD())
         api.set_global_policy("mixed_float16")
         assert compiled(keras_, own).optimizer is own
 
