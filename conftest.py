@@ -8,8 +8,6 @@ HERE = pathlib.Path(__file__).parent
 
 ONLY_KERAS3 = (
     "tests/checkpoints/test_convert.py",
-    "tests/checkpoints/test_trust.py",
-    "tests/installation/test_restoring.py",
     "tests/optimizers/test_fit_keras3.py",
     "tests/optimizers/test_float8.py",
     "tests/optimizers/test_h5.py",

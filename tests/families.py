@@ -32,6 +32,9 @@ FAMILIES = {
     "new": keras2.optimizers,
 }
 
+# The family of `tf.keras.optimizers`.
+CURRENT = "keras3" if HAS_KERAS3 else "new"
+
 # Family, or what both of Keras 2 are -> its Keras, and the package of that.
 KERASES = {"keras2": keras2, "legacy": keras2, "new": keras2}
 PACKAGES = dict.fromkeys(KERASES, KERAS2_PACKAGE)
