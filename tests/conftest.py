@@ -15,7 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
 
-from tests import devices
+from tests import devices, limits
 from tests.generation import HAS_KERAS3
 
 devices.hide_others()
@@ -128,11 +128,17 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the core and the slow; begin with long files, so that no process waits."""
+    """Mark the core, the slow, and what fails by a limit of this Keras.
+
+    Begin with the files of long tests, so that no process waits.
+    """
     for item in items:
         pattern = in_core(item.path)
         if pattern is not None and re.search(pattern, item.name):
             item.add_marker("core")
+        limit = limits.here(item.nodeid)
+        if limit:
+            item.add_marker(pytest.mark.xfail(reason=limit.reason, strict=True))
     _mark_slow(items)
     items[:] = [item for item in items if not _is_of_absent_family(item)]
     long = {

@@ -1,6 +1,7 @@
 """The float dtypes of gradients: what NumPy calls them, and their limits."""
 
-import ml_dtypes
+import types
+
 import numpy as np
 import tensorflow as tf
 
@@ -11,7 +12,16 @@ DTYPES = {
     "float64": np.float64,
 }
 
+# NumPy has none of these. Eight bits of exponent as in float32, seven of fraction.
+_BFLOAT16 = types.SimpleNamespace(
+    max=np.float32((2 - 2.0**-7) * 2.0**127),
+    min=np.float32((2.0**-7 - 2) * 2.0**127),
+    tiny=np.float32(2.0**-126),
+    smallest_subnormal=np.float32(2.0**-133),
+    eps=np.float32(2.0**-7),
+)
+
 
 def limits(dtype):
     """The `finfo` of a dtype, by its name."""
-    return ml_dtypes.finfo(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    return _BFLOAT16 if dtype == "bfloat16" else np.finfo(dtype)

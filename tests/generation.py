@@ -1,13 +1,15 @@
-"""Which generation `keras` is of, without an import of it."""
+"""Which version `keras` is of, without an import of it."""
 
 import importlib.metadata
 
 
-def _has_keras3():
+def _minor():
     try:
-        return int(importlib.metadata.version("keras").split(".")[0]) >= 3
+        return ".".join(importlib.metadata.version("keras").split(".")[:2])
     except importlib.metadata.PackageNotFoundError:
-        return True  # then the tests say that it is missing
+        return "3"  # then the tests say that it is missing
 
 
-HAS_KERAS3 = _has_keras3()
+# Its minor version, such as "3.0".
+KERAS = _minor()
+HAS_KERAS3 = int(KERAS.split(".")[0]) >= 3

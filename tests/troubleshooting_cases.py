@@ -19,6 +19,7 @@ class Case(NamedTuple):
       no_tensorflow: Whether that process must not have TensorFlow imported.
       workers: How many workers run it.
       stays: Whether the fixed program shows the message too, a warning.
+      keras3: Whether the trouble is of Keras 3 alone, or of what is made for it.
     """
 
     program: str
@@ -27,6 +28,7 @@ class Case(NamedTuple):
     no_tensorflow: bool = False
     workers: int = 1
     stays: bool = False
+    keras3: bool = False
 
 
 # What the programs begin with that share a process. Two logical CPUs are there.
@@ -34,8 +36,8 @@ PRELUDE = """
 import os, tempfile
 import numpy as np
 import tensorflow as tf
-import keras
 import tf_lso
+from tests.families import keras, keras2
 from tests.troubleshooting_cases import *
 os.chdir(tempfile.mkdtemp())
 variables = [tf.Variable(2.0)]
@@ -66,21 +68,20 @@ def legacy_step(opt, variable):
 
 
 def old_model(policy="float32", names=("one", "two"), optimizer="legacy"):
-    """A model that tf_keras has trained with a loss scale."""
+    """A model that Keras 2 has trained with a loss scale."""
     import tensorflow as tf
-    import tf_keras
 
-    layer = tf_keras.layers.Dense
-    model = tf_keras.Sequential(
+    from tests.families import keras2
+
+    layer = keras2.layers.Dense
+    model = keras2.Sequential(
         [
             layer(2, input_shape=(2,), name=names[0], dtype=policy),
             layer(2, name=names[1], dtype="float32"),
         ]
     )
-    family = (
-        tf_keras.optimizers.legacy if optimizer == "legacy" else tf_keras.optimizers
-    )
-    wrapper = tf_keras.mixed_precision.LossScaleOptimizer
+    family = keras2.optimizers.legacy if optimizer == "legacy" else keras2.optimizers
+    wrapper = keras2.mixed_precision.LossScaleOptimizer
     model.compile(wrapper(family.SGD(0.1, momentum=0.9)), "mse")
     model.fit(tf.ones((4, 2)), tf.ones((4, 2)), verbose=0)
     return model
@@ -95,8 +96,8 @@ def old_checkpoint(path, **options):
 
 
 def new_model(names=("one", "two"), built=True):
-    """The same model in Keras 3."""
-    import keras
+    """The same model in the Keras of TensorFlow."""
+    from tests.families import keras
 
     layers = [keras.layers.Dense(2, name=name) for name in names]
     return keras.Sequential([keras.Input((2,)), *layers] if built else layers)
@@ -204,13 +205,16 @@ print(keras.saving.deserialize_keras_object(config).initial_scale)
 
 CASES = {
     # --- After the upgrade.
-    "`'LossScaleOptimizer' object has no attribute 'get_scaled_loss'`": Case("""
+    "`'LossScaleOptimizer' object has no attribute 'get_scaled_loss'`": Case(
+        """
 #! trouble
 opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
 #! after
 legacy_step(opt, variables[0])
 assert float(variables[0]) == 0
-"""),
+""",
+        keras3=True,
+    ),
     "`module 'keras.mixed_precision' has no attribute 'experimental'`": Case("""
 #! trouble
 #! after
@@ -235,14 +239,17 @@ opt = tf.train.experimental.enable_mixed_precision_graph_rewrite(opt)
 #! after
 legacy_step(opt, variables[0])
 """),
-    "``LossScaleOptimizer no longer supports `dynamic=False` ``": Case("""
+    "``LossScaleOptimizer no longer supports `dynamic=False` ``": Case(
+        """
 sgd = tf.keras.optimizers.SGD(0.5)
 #! trouble
 opt = tf.keras.mixed_precision.LossScaleOptimizer(
     sgd, dynamic=False, initial_scale=128)
 #! after
 assert float(opt.loss_scale) == 128
-"""),
+""",
+        keras3=True,
+    ),
     "``LossScaleOptimizer does not support arguments: `loss_scale` ``": Case("""
 sgd = tf.keras.optimizers.SGD(0.5)
 #! trouble
@@ -250,11 +257,14 @@ opt = tf.keras.mixed_precision.LossScaleOptimizer(sgd, loss_scale="dynamic")
 #! after
 assert float(opt.loss_scale()) == 2**15
 """),
-    "`Argument(s) not recognized: {'lr': …}`": Case("""
+    "`Argument(s) not recognized: {'lr': …}`": Case(
+        """
 #! trouble
 opt = tf.keras.optimizers.SGD(lr=0.1)
 #! after
-"""),
+""",
+        keras3=True,
+    ),
     "`object has no attribute 'lr'`": Case("""
 #! trouble
 #! after
@@ -262,7 +272,9 @@ opt = tf.keras.optimizers.SGD(0.25)
 assert float(opt.lr) == 0.25
 opt.get_weights(), opt._decayed_lr(tf.float32), opt.minimize
 """),
-    "The loss does not move after the upgrade": Case(_UNSEEN_GUARD, shows="not moved"),
+    "The loss does not move after the upgrade": Case(
+        _UNSEEN_GUARD, shows="not moved", keras3=True
+    ),
     # --- Installing and importing.
     "`tf_lso needs TensorFlow, which is not installed`": Case(
         """
@@ -316,6 +328,7 @@ keras.backend.backend = lambda: "jax"  # what KERAS_BACKEND=jax makes of it
 tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1))
 """,
         alone=True,
+        keras3=True,
     ),
     # --- Scaling, unscaling, applying.
     "`get_scaled_loss() was called in a step in which scale_loss() has scaled the loss "
@@ -469,7 +482,7 @@ tf.function(lambda: opt.last_overflow)()
     "`The gradients were not finite although the loss scale is at its minimum`": Case(
         """
 x, y = np.full((4, 2), np.nan, "float32"), np.ones((4, 1), "float32")
-keras.config.set_dtype_policy("mixed_float16")
+keras.mixed_precision.set_global_policy("mixed_float16")
 model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
 opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1), initial_scale=1)
 model.compile(opt, "mse")
@@ -483,7 +496,7 @@ if "report" in vars():
     "The loss is NaN": Case(
         """
 x, y = np.full((4, 2), 6e4, "float32"), np.ones((4, 1), "float32")
-keras.config.set_dtype_policy("mixed_float16")
+keras.mixed_precision.set_global_policy("mixed_float16")
 model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(
     8, name="big", kernel_initializer="ones"), keras.layers.Dense(1)])
 model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse")
@@ -499,7 +512,7 @@ if "report" in vars():
     ),
     "`… scales no loss, but layers that it trains may compute in float16`": Case("""
 tf_lso.install()
-keras.config.set_dtype_policy("mixed_float16")
+keras.mixed_precision.set_global_policy("mixed_float16")
 model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
 #! trouble
 model.d_optimizer = keras.optimizers.SGD(0.1)
@@ -593,7 +606,9 @@ with strategy.scope():
 tf.function(lambda: strategy.run(lambda: legacy_step(opt, x)))()
 """
     ),
-    "`You must feed a value for placeholder tensor`": Case(_PLACEHOLDER, alone=True),
+    "`You must feed a value for placeholder tensor`": Case(
+        _PLACEHOLDER, alone=True, keras3=True
+    ),
     "`gradient_accumulation_steps=… of the inner optimizer does not work under a "
     "strategy`": Case(
         _MIRRORED
@@ -620,25 +635,36 @@ with strategy.scope():
 tf.function(lambda: strategy.run(lambda: legacy_step(opt, x)))()
 with strategy.scope():
     opt.finalize_variable_values([x])
-"""
+""",
+        keras3=True,
     ),
-    "Several workers hang": Case(_HANG, shows="one step has hung", workers=2),
+    "Several workers hang": Case(
+        _HANG, shows="one step has hung", workers=2, keras3=True
+    ),
     # --- Files and checkpoints.
-    "`'str' object has no attribute 'quantization_mode'`": Case("""
+    "`'str' object has no attribute 'quantization_mode'`": Case(
+        """
 old_model("mixed_float16").save("model.h5")
 #! trouble
 #! after
 assert keras.models.load_model("model.h5").layers[0].compute_dtype == "float16"
-"""),
-    "`Could not locate class 'Policy'`": Case("""
+""",
+        keras3=True,
+    ),
+    "`Could not locate class 'Policy'`": Case(
+        """
 config = {"class_name": "Policy", "config": {"name": "mixed_float16"}}
 #! trouble
 #! after
 assert keras.saving.deserialize_keras_object(config).compute_dtype == "float16"
-"""),
-    "`Could not locate class 'LossScaleOptimizer'`": Case(_SAVED_BY_TF_LSO, alone=True),
+""",
+        keras3=True,
+    ),
+    "`Could not locate class 'LossScaleOptimizer'`": Case(
+        _SAVED_BY_TF_LSO, alone=True, keras3=True
+    ),
     "`Unknown optimizer: 'LossScaleOptimizerV3'`": Case("""
-import tf_keras
+tf_keras = keras2
 config = {"class_name": "LossScaleOptimizerV3",
           "config": old_model(optimizer="new").optimizer.get_config()}
 #! trouble
@@ -647,14 +673,18 @@ opt = tf_keras.utils.legacy.deserialize_keras_object(
 #! after
 assert isinstance(opt, tf_lso.LossScaleOptimizer)
 """),
-    "`File format not supported: …`": Case("""
+    "`File format not supported: …`": Case(
+        """
 old_model().save("model")
 #! trouble
 keras.models.load_model("model")
 #! after
 assert keras.models.load_model("model.keras").layers[0].name == "one"
-"""),
-    "`Value in checkpoint could not be found in the restored object: …`": Case("""
+""",
+        keras3=True,
+    ),
+    "`Value in checkpoint could not be found in the restored object: …`": Case(
+        """
 path = old_checkpoint("ckpt")
 model = new_model()
 opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
@@ -664,7 +694,9 @@ tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
 del model, opt
 import gc
 gc.collect()
-"""),
+""",
+        keras3=True,
+    ),
     "`tf.train.Checkpoint restores only a part of it`": Case("""
 tf_lso.install()
 path = old_checkpoint("ckpt")
@@ -676,7 +708,7 @@ tf.train.Checkpoint(model=model, optimizer=bare).restore(path).expect_partial()
 #! after
 """),
     "`The checkpoint was written by an optimizer of TensorFlow 2.0-2.10`": Case("""
-import tf_keras
+tf_keras = keras2
 path = old_checkpoint("ckpt")
 model = old_model(optimizer="new")
 opt = tf_lso.LossScaleOptimizer(tf_keras.optimizers.SGD(0.1, momentum=0.9))
@@ -698,7 +730,7 @@ tf_lso.checkpoints.restore("model.h5", model=model, mapping=mapping)
 first = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
 legacy_step(first, variables[0])
 #! trouble
-opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.Adam(0.1))
 opt.build(variables)
 #! after
 opt.set_weights(first.get_weights())
@@ -723,7 +755,8 @@ names = None
 tf_lso.checkpoints.restore(path, model=new_model(), names=names)
 """
     ),
-    "`holds values, and does not say what the model is`": Case("""
+    "`holds values, and does not say what the model is`": Case(
+        """
 from tf_lso import cli
 old_checkpoint("ckpt")
 with open("model.json", "w") as file:
@@ -733,7 +766,9 @@ cli.main(["convert", "ckpt-1", "model.keras", "--format", "keras"])
 #! after
 if os.path.exists("model.keras"):
     keras.models.load_model("model.keras")
-"""),
+""",
+        keras3=True,
+    ),
     "`'model' … has no variables yet`": Case("""
 path = old_checkpoint("ckpt")
 model = new_model(built=False)
@@ -743,7 +778,7 @@ x = tf.ones((4, 2))
 tf_lso.checkpoints.restore(path, model=model)
 """),
     "`has no loss scale for the optimizer`": Case("""
-import tf_keras
+tf_keras = keras2
 tf_keras.mixed_precision.set_global_policy("mixed_float16")
 #! trouble
 #! after
@@ -818,7 +853,7 @@ opt = tf_lso.LossScaleOptimizer("sgd")
 legacy_step(opt, variables[0])
 """),
     "`overrides … which optimizers since TensorFlow 2.11 never call`": Case("""
-import tf_keras
+tf_keras = keras2
 #! trouble
 Base = tf_keras.optimizers.SGD
 #! after
@@ -876,7 +911,7 @@ report.plot("report.png")
     ),
     "`No layer of 'model' computes in float16`": Case("""
 #! trouble
-keras.config.set_dtype_policy("float32")
+keras.mixed_precision.set_global_policy("float32")
 #! after
 model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
 model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse")
@@ -884,7 +919,7 @@ tf_lso.debugging.explain(model, tf.ones((4, 2)), tf.ones((4, 1)))
 """),
     "`is not built, so it has no weights to explain`": Case(
         """
-keras.config.set_dtype_policy("mixed_float16")
+keras.mixed_precision.set_global_policy("mixed_float16")
 x, y = tf.ones((4, 2)), tf.ones((4, 1))
 model = keras.Sequential([keras.layers.Dense(1)])
 model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse")

@@ -35,16 +35,15 @@ def written(result):
 
 def as_before():
     """Takes back what programs change for those after them."""
-    import keras
     import tensorflow as tf
-    import tf_keras
 
     import tf_lso
+    from tests import families
 
     tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite()
     tf_lso.uninstall()
-    keras.config.set_dtype_policy("float32")
-    tf_keras.mixed_precision.set_global_policy("float32")
+    for keras in families.KERASES.values():
+        keras.mixed_precision.set_global_policy("float32")
 
 
 def run(program, name):

@@ -16,7 +16,7 @@ import tempfile
 import numpy as np
 
 from tests.checkpoints import artifacts
-from tests.families import keras
+from tests.families import CURRENT, KERASES
 from tf_lso import checkpoints
 from tf_lso.checkpoints import hdf5
 
@@ -95,7 +95,7 @@ DAMAGES = (flip, overwrite, zero, cut, drop, double, pickle, empty)
 
 
 def state(model, opt):
-    return [np.asarray(v) for v in (*model.weights, *opt.variables)]
+    return [np.asarray(v) for v in (*model.weights, *opt.weights)]
 
 
 def copied(version, case, name, folder):
@@ -119,7 +119,7 @@ def attempt(seed, model, opt, pristine, folder):
     data = bytearray(file.read_bytes())
     damage(data, chance)
     file.write_bytes(data)
-    for variable, value in zip((*model.weights, *opt.variables), pristine):
+    for variable, value in zip((*model.weights, *opt.weights), pristine):
         variable.assign(value)
     what = f"{seed}: {damage.__name__} of {version}/{case}/{file.name}"
     try:
@@ -147,9 +147,10 @@ def attempt(seed, model, opt, pristine, folder):
 
 def main(first, count):
     hdf5.SECONDS = 5  # the files are small
+    keras = KERASES[CURRENT]
     model = keras.Sequential([keras.Input((3,)), *artifacts.network(keras).layers])
     version, case, _, _ = FILES[1]
-    opt = artifacts.optimizer(artifacts.cases(version)[case], "keras3")
+    opt = artifacts.optimizer(artifacts.cases(version)[case], CURRENT)
     opt.build(model.trainable_variables)
     pristine = state(model, opt)
     results = collections.Counter()

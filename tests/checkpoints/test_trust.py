@@ -13,7 +13,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 import tf_lso
 from tests.checkpoints import artifacts
-from tests.families import keras
+from tests.families import CURRENT, KERASES, needs_keras3
 from tests.programs_in_processes import start
 from tf_lso import checkpoints
 from tf_lso.checkpoints import object_graph
@@ -46,19 +46,19 @@ VERSION, CASE = "TF2.15.1", "stable-new-Adam-dynamic"
 
 
 def made():
-    model = artifacts.network(keras)
-    opt = artifacts.optimizer(artifacts.cases(VERSION)[CASE], "keras3")
+    model = artifacts.network(KERASES[CURRENT])
+    opt = artifacts.optimizer(artifacts.cases(VERSION)[CASE], CURRENT)
     opt.build(model.trainable_variables)
     return model, opt
 
 
 def refused(path, match):
     model, opt = made()
-    before = [np.asarray(v) for v in (*model.weights, *opt.variables)]
+    before = [np.asarray(v) for v in (*model.weights, *opt.weights)]
     with pytest.raises(checkpoints.CheckpointError, match=match) as raised:
         checkpoints.restore(path, model=model, optimizer=opt)
     assert str(path) in str(raised.value)
-    after = [np.asarray(v) for v in (*model.weights, *opt.variables)]
+    after = [np.asarray(v) for v in (*model.weights, *opt.weights)]
     assert all(map(np.array_equal, before, after))
 
 
@@ -274,6 +274,7 @@ def no_list(layers):
     layers[:] = [3]
 
 
+@needs_keras3
 @pytest.mark.parametrize("change", [unknown_class, a_lambda, no_list])
 def test_hostile_configs(h5, tmp_path, change, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -284,6 +285,7 @@ def test_hostile_configs(h5, tmp_path, change, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.h5"]
 
 
+@needs_keras3
 def test_a_hostile_archive(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     source = artifacts.folder(VERSION) / CASE / "model.keras"
@@ -306,6 +308,7 @@ def test_a_hostile_archive(tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.keras"]
 
 
+@needs_keras3
 def test_a_model_without_its_class_is_not_guessed(tmp_path):
     """A class of the user's own, in a file that does not say what it is."""
     assert tf_lso.checkpoints is checkpoints

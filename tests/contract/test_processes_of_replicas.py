@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from tests.families import needs_keras3
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
 CONTRACT = [sys.executable, "-m", "tests.contract"]
@@ -79,6 +80,7 @@ timer.cancel()
 
 @pytest.mark.slow
 @pytest.mark.multiworker
+@needs_keras3
 def test_keras_3s_own_wrapper_hangs_and_is_killed():
     """What the contract guards against."""
     results = run_workers([sys.executable, "-c", HANGS], 2, HANGS_AFTER)

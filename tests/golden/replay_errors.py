@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, keras2
+from tests.families import CURRENT, FAMILIES, keras2
 from tests.golden import encoding, extract_behaviour
 from tf_lso.keras.mixed_precision import experimental
 
@@ -194,7 +194,7 @@ OTHER = {
 
 def _default_optimizer(inner):
     """What `tf.keras.optimizers.Optimizer` is in the Keras of `inner`."""
-    family = "keras3" if isinstance(inner, FAMILIES["keras3"].Optimizer) else "new"
+    family = CURRENT if isinstance(inner, FAMILIES[CURRENT].Optimizer) else "new"
     return FAMILIES[family].Optimizer
 
 

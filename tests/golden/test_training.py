@@ -7,7 +7,7 @@ the rows of compat_docs/reference/differences.md, which `test_differences.py` lo
 
 import pytest
 
-from tests.families import keras2
+from tests.families import OLD_KERAS3, keras2
 from tests.golden import (
     collecting,
     comparing,
@@ -101,7 +101,7 @@ def test_equals_every_version(section, case, results, family):
 
 
 @pytest.mark.skipif(
-    not replay_policies.COMPARES_NAMES,
+    OLD_KERAS3,
     reason="differences of later versions of Keras 3",
 )
 @pytest.mark.parametrize("section", SECTIONS)

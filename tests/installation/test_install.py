@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import keras
+from tests.families import keras, needs_tf_keras
 from tests.programs_in_processes import run
 
 # Prints each spelling that does not lead where it should.
@@ -57,7 +57,7 @@ RESOLVE = """
 """
 
 
-LEGACY = ["0", pytest.param("1", marks=pytest.mark.slow)]
+LEGACY = ["0", pytest.param("1", marks=[pytest.mark.slow, needs_tf_keras])]
 
 
 @pytest.mark.parametrize("legacy", LEGACY)
@@ -106,7 +106,7 @@ TRACES = """
     ("first", "usage"),
     [
         pytest.param("", "", marks=pytest.mark.slow),
-        ("import tf_keras", ""),
+        pytest.param("import tf_keras", "", marks=needs_tf_keras),
         (
             "import tensorflow.keras.mixed_precision",
             "usage=__import__('tf_lso.running.usage').running.usage.Usage()",
@@ -237,6 +237,7 @@ def test_an_unknown_name_is_an_error_that_names_the_nearest():
 
 
 @pytest.mark.usefixtures("clean")
+@needs_tf_keras
 def test_tf_keras_imported_after_install_gets_the_names_too():
     lines = run("""
         import tf_lso

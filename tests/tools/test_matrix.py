@@ -21,7 +21,7 @@ REFERENCE = ROOT / "compat_docs" / "reference"
 
 def result(**changes):
     """What came out of an environment in which all went well."""
-    good = {"passed": 3, "skipped": 1, "failed": {}}
+    good = {"passed": 3, "skipped": 1, "failed": {}, "limits": {}}
     versions = {"python": "3.11.7", "tensorflow": "2.15.1", "keras": "2.15.0"}
     return {
         "date": "2026-01-02",
@@ -35,7 +35,8 @@ def result(**changes):
     }
 
 
-FAILED = {"passed": 1, "skipped": 0, "failed": {"tests/a.py::b[1]": "ValueError: no"}}
+_WHY = {"tests/a.py::b[1]": "ValueError: no"}
+FAILED = {"passed": 1, "skipped": 0, "failed": _WHY, "limits": {}}
 
 
 class TestThePairs:
@@ -215,6 +216,27 @@ def test_an_interruption_ends_the_command_that_runs(tmp_path):
     assert "KeyboardInterrupt" in log.read_text()
 
 
+EXPECTED_TO_FAIL = """
+import pytest
+
+@pytest.mark.xfail(reason="a limit", strict=True)
+@pytest.mark.parametrize("fails", [True, False])
+def test_it(fails):
+    assert not fails
+"""
+
+
+def test_what_is_expected_to_fail_is_a_limit_and_a_failure_if_it_passes(tmp_path):
+    file, report = tmp_path / "test_it.py", tmp_path / "report.xml"
+    file.write_text(EXPECTED_TO_FAIL)
+    command = [sys.executable, "-m", "pytest", str(file), f"--junitxml={report}"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    counted = runs.count(report.read_text(encoding="utf-8"))
+    assert counted["limits"] == {"test_it::test_it[True]": "a limit"}
+    assert list(counted["failed"]) == ["test_it::test_it[False]"]
+    assert counted["passed"] == counted["skipped"] == 0
+
+
 @pytest.mark.parametrize("module", [runs, table])
 def test_the_examples_in_docstrings(module):
     assert doctest.testmod(module) != (0, 0)
@@ -233,11 +255,20 @@ class TestTheTable:
 
     def test_failures_are_told_once_with_their_reason(self):
         failed = {f"tests/a.py::b[{n}]": "ValueError: no" for n in range(2)}
-        columns = {"passed": 1, "skipped": 0, "failed": failed}
+        columns = {**FAILED, "failed": failed}
         page = table.page({"2.15": result(core=columns)})
         assert "| **2 failed**, 1 passed |" in page
         assert "- 2.15, core, `tests/a.py::b`: ValueError: no (2 cases)\n" in page
         assert "What failed" not in table.page({"2.15": result()})
+
+    def test_limits_are_no_failures_and_told_with_their_reason(self):
+        columns = {**result()["core"], "limits": {"tests/a.py::b[0]": "no such thing"}}
+        found = {"2.15": result(core=columns)}
+        page = table.page(found)
+        assert "| 3 passed, 1 skipped, 1 limit |" in page
+        assert "## Limits\n\n- 2.15, core, `tests/a.py::b`: no such thing\n" in page
+        assert table.is_good(found["2.15"])
+        assert "## Limits" not in table.page({"2.15": result()})
 
     def test_the_page_is_what_the_results_say(self):
         results = table.read(REFERENCE)

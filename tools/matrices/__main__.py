@@ -162,7 +162,8 @@ def one(
                 title, column, python, log, how_much == QUICK, migrated
             )
         except Failed as error:
-            counted = {"passed": 0, "skipped": 0, "failed": {"pytest": str(error)}}
+            failed = {"pytest": str(error)}
+            counted = {"passed": 0, "skipped": 0, "failed": failed, "limits": {}}
         result[column] = counted
         say(pair, f"{column}: {table.outcome(counted)}")
         for name, why in counted["failed"].items():

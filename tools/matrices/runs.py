@@ -138,32 +138,34 @@ def tests(
 def count(report: str) -> dict[str, Any]:
     """Return what a report of pytest, in JUnit's XML, says of all tests.
 
-    That is how many passed and were skipped, and why which failed.
+    That is how many passed and were skipped, why which failed, and by which limit of
+    that Keras which was expected to.
 
     Example:
     >>> count('<t><testcase classname="tests.test_core" name="test_a[b]">'
     ...       '<failure message="assert 1">E  ValueError: no</failure></testcase>'
-    ...       '<testcase/></t>')
-    {'passed': 1, 'skipped': 0, 'failed': {'tests/test_core.py::test_a[b]': 'ValueError: no'}}
+    ...       '<testcase/></t>')["failed"]
+    {'tests/test_core.py::test_a[b]': 'ValueError: no'}
     """
-    cases: dict[str, str] = {}  # test -> "", "skipped" or why it failed
+    cases: dict[str, tuple[str, str]] = {}  # test -> what came out, and why
     for number, case in enumerate(ElementTree.fromstring(report).iter("testcase")):
         name = _name(case.get("classname", ""), case.get("name", f"{number}"))
-        cases.setdefault(name, "")
+        cases.setdefault(name, ("passed", ""))
         for part in case:
+            message = part.get("message", "")
             if part.tag in ("failure", "error"):
-                cases[name] = _reason(part.get("message", ""), part.text or "")
+                cases[name] = "failed", _reason(message, part.text or "")
             elif part.tag == "skipped":
-                cases[name] = _SKIPPED
-    outcomes = list(cases.values())
+                limited = part.get("type") == "pytest.xfail"
+                cases[name] = "limits" if limited else "skipped", message
+    outcomes = [outcome for outcome, _ in cases.values()]
     return {
-        "passed": outcomes.count(""),
-        "skipped": outcomes.count(_SKIPPED),
-        "failed": {n: why for n, why in cases.items() if why not in ("", _SKIPPED)},
+        **{kind: outcomes.count(kind) for kind in ("passed", "skipped")},
+        **{
+            kind: {n: why for n, (outcome, why) in cases.items() if outcome == kind}
+            for kind in ("failed", "limits")
+        },
     }
-
-
-_SKIPPED = "skipped"
 
 
 def _name(module: str, test: str) -> str:

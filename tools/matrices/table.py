@@ -25,7 +25,8 @@ Each row is an environment of its own, with the tests that ran in it. *Core* is 
 `tools/test --core` runs. *Programs* are the programs of 2019 to 2023 of
 `tests/old_programs`, as they are, and migrated once for all versions. Each has to print
 what it printed under the TensorFlow that it was written for; *a part* is without those
-that take long. *Installs* is what
+that take long. A *limit* is a test that fails by what that Keras itself cannot do,
+as a program without `tf_lso` shows. *Installs* is what
 `pip install tf-lso` installs beside itself. A pair that was not run says so.
 
 """
@@ -34,6 +35,9 @@ _COLUMNS = """\
 |---|---|---|---|---|---|---|---|---|
 """
 _FOOT = """\
+
+Before TensorFlow 2.16 `tf-lso convert` refuses every file: what it writes is for Keras 3,
+which is not there.
 
 To run a pair, or all of them, and to bring this page up to date:
 
@@ -69,7 +73,9 @@ def page(results: Results) -> str:
     """Return the text of the page."""
     machines = sorted({result["machine"] for result in results.values()})
     foot = _FOOT.format(machines=", ".join(machines) or NOT_RUN)
-    return _HEAD + table(results, PAIRS) + failures(results) + foot
+    listed = reasons(results, "failed", "What failed")
+    listed += reasons(results, "limits", "Limits")
+    return _HEAD + table(results, PAIRS) + listed + foot
 
 
 def table(results: Results, pairs: Sequence[Pair]) -> str:
@@ -77,13 +83,13 @@ def table(results: Results, pairs: Sequence[Pair]) -> str:
     return _COLUMNS + "".join(_row(pair, results.get(pair.name)) for pair in pairs)
 
 
-def failures(results: Results) -> str:
-    """Return a list of what failed, and why; "" if nothing did."""
+def reasons(results: Results, kind: str, heading: str) -> str:
+    """Return a list of the tests that are "failed" or "limits", and why; "" if none is."""
     lines: dict[str, list[str]] = {}
     for pair in PAIRS:
         for column in runs.TESTS:
-            counted = results.get(pair.name, {}).get(column) or {"failed": {}}
-            for name, why in counted["failed"].items():
+            counted = results.get(pair.name, {}).get(column) or {kind: {}}
+            for name, why in counted[kind].items():
                 test = name.partition("[")[0]
                 line = f"`{test}`: {why}"
                 lines.setdefault(f"{pair.name}, {column}, {line}", []).append(name)
@@ -93,7 +99,7 @@ def failures(results: Results) -> str:
         f"- {line}" + (f" ({len(names)} cases)" if len(names) > 1 else "") + "\n"
         for line, names in lines.items()
     )
-    return "\n## What failed\n\n" + "".join(listed)
+    return f"\n## {heading}\n\n" + "".join(listed)
 
 
 def _row(pair: Pair, result: dict[str, Any] | None) -> str:
@@ -118,14 +124,16 @@ def outcome(counted: dict[str, Any] | None) -> str:
     """Say what came out of the tests of one column.
 
     Example:
-    >>> outcome({"passed": 7, "skipped": 0, "failed": {"a::b": "ValueError: no"}})
+    >>> outcome({"passed": 7, "skipped": 0, "failed": {"a::b": "no"}, "limits": {}})
     '**1 failed**, 7 passed'
     """
     if counted is None:
         return NOT_RUN
     failed = [f"**{len(counted['failed'])} failed**"] if counted["failed"] else []
     skipped = [f"{counted['skipped']} skipped"] if counted["skipped"] else []
-    return ", ".join([*failed, f"{counted['passed']} passed", *skipped])
+    number = len(counted["limits"])
+    limits = [f"{number} limit{'s' * (number > 1)}"] if number else []
+    return ", ".join([*failed, f"{counted['passed']} passed", *skipped, *limits])
 
 
 def is_good(result: dict[str, Any]) -> bool:

@@ -1,0 +1,95 @@
+"""What a supported Keras itself cannot do, so that a test fails there; an exact list.
+
+Such a test is expected to fail, strictly and with the reason, beside that Keras only.
+tools/matrix counts it as a limit. `test_limits.py` runs `bare`, a program without tf_lso:
+it fails beside that Keras, and nowhere else.
+"""
+
+from typing import NamedTuple
+
+from tests.generation import KERAS
+
+
+class Limit(NamedTuple):
+    """One limit.
+
+    Attributes:
+      keras: minor versions of the package `keras`, of those that tools/matrix has.
+      tests: the tests that fail by it, as pytest names them.
+      reason: what that Keras cannot do, as the table of supported versions has it.
+      bare: a program that shows it without tf_lso.
+      raises: what that program ends with, a part of it.
+    """
+
+    keras: tuple[str, ...]
+    tests: tuple[str, ...]
+    reason: str
+    bare: str
+    raises: str
+
+
+_AS_THEY_ARE = (
+    "tests/old_programs/test_programs.py::test_on_the_keras_of_tensorflow[{}]"
+)
+_MIGRATED = (
+    "tests/migrate/test_programs.py::test_a_migrated_program_prints_what_it_printed[{}]"
+)
+
+LIMITS = (
+    Limit(
+        ("3.0",),
+        (
+            _MIGRATED.format("wild_01_ctl_scaled_loss_clip"),
+            _MIGRATED.format("wild_02_exp_set_policy_fit"),
+        ),
+        "`int()` takes no variable of this Keras",
+        "import keras\nassert int(keras.Variable(1)) == 1\n",
+        "TypeError: int() argument must be",
+    ),
+    Limit(
+        ("3.0", "3.6"),
+        (_MIGRATED.format("wild_10_lr_callbacks"),),
+        "`ModelCheckpoint` of this Keras writes no .h5 file",
+        "import keras\nkeras.callbacks.ModelCheckpoint('m.h5')\n",
+        "must end in `.keras`",
+    ),
+    Limit(
+        ("3.0", "3.6"),
+        (
+            _AS_THEY_ARE.format("wild_08_mirrored_strategy fit"),
+            _MIGRATED.format("wild_08_mirrored_strategy fit"),
+        ),
+        "`fit` of this Keras does not divide the loss by the replicas",
+        """
+import keras
+import tensorflow as tf
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2,
+)
+
+class OfOneReplica(keras.optimizers.SGD):
+    def apply_gradients(self, pairs, **kwargs):
+        pairs = list(pairs)
+        # The slope of w**2 in 1 is 2, of which each replica has a half.
+        tf.debugging.assert_near(tf.reduce_mean(pairs[0][0]), 1.0)
+        return super().apply_gradients(pairs, **kwargs)
+
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
+    model = keras.Sequential([dense])
+    model.compile(OfOneReplica(0.1), "mse")
+model.fit(tf.ones((2, 1)), tf.zeros((2, 1)), batch_size=2, verbose=0)
+""",
+        "InvalidArgumentError",
+    ),
+)
+
+
+def here(test):
+    """The limit by which a test, as pytest names it, fails here; or None."""
+    for limit in LIMITS:
+        if KERAS in limit.keras and test in limit.tests:
+            return limit
+    return None

@@ -1,0 +1,26 @@
+"""Each limit of a Keras shows without tf_lso, beside that Keras and nowhere else."""
+
+import pytest
+
+from tests.generation import KERAS
+from tests.limits import LIMITS
+from tests.programs_in_processes import start
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.reason)
+def test_the_bare_keras_has_it_where_it_is_listed(limit):
+    done = start(["-c", limit.bare])
+    if KERAS in limit.keras:
+        assert done.returncode and limit.raises in done.stderr, done.stderr[-3000:]
+    else:
+        assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_test_has_one_limit_at_most_beside_a_keras():
+    listed = [
+        (keras, test)
+        for limit in LIMITS
+        for keras in limit.keras
+        for test in limit.tests
+    ]
+    assert len(set(listed)) == len(listed)
