@@ -223,10 +223,9 @@ class Stored:
                     self._tell_skipped("It was saved before the optimizer was built.")
                 return
         if len(arrays) == len(whole[0]):
-            variables_lib.assign_all(
-                whole[0], arrays
-            )  # raises, and says what does not fit
-
+            # Takes other dtypes; what else does not fit is named by an error.
+            variables_lib.assign_all(whole[0], arrays)
+            return
         self._tell_skipped(
             f"It has {len(arrays)} variables instead of {len(whole[0])}."
         )
