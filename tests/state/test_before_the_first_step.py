@@ -72,6 +72,20 @@ def test_a_trained_model_takes_the_weights_it_had_untrained(
     program.train(model, optimizer, SAVED_AT, END)
 
 
+def test_numbers_of_another_kind_are_not_loaded(family, caplog):
+    """They are of another layout, though the shapes fit."""
+    program = Program(family, "momentum")
+    model, optimizer = program.make(seed=1)
+    program.train(model, optimizer, 0, SAVED_AT)
+    store = {}
+    optimizer.save_own_variables(store)
+    program.train(model, optimizer, SAVED_AT, END)
+    before = state(model, optimizer)
+    optimizer.load_own_variables({k: np.float32(v) for k, v in store.items()})
+    assert_equal(before, state(model, optimizer))
+    assert "Its integers and floats stand at other places" in caplog.text
+
+
 # --- What was loaded and waits for the build.
 
 

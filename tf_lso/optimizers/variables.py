@@ -68,7 +68,13 @@ def name_of(variable):
     )
 
 
-def _array_for(variable, array):
+def array_for(variable, array):
+    """Return `array` as a NumPy array that can be assigned to `variable`.
+
+    Raises:
+      TypeError: if it holds no numbers.
+      ValueError: if its shape is another.
+    """
     array = np.asarray(array)
     if array.dtype.kind in "OSU":  # objects and texts
         raise TypeError(
@@ -84,13 +90,8 @@ def _array_for(variable, array):
 
 
 def assign_all(variables, arrays):
-    """Assign each array to the variable at its place. If one does not fit, assign none.
-
-    Raises:
-      TypeError: if an array holds no numbers.
-      ValueError: if its shape is another.
-    """
-    arrays = [_array_for(v, array) for v, array in zip(variables, arrays)]
+    """Assign each array to the variable at its place; if `array_for` raises, none."""
+    arrays = [array_for(v, array) for v, array in zip(variables, arrays)]
     # One by one: this also works in the thread of a replica.
     pairs = [(c, array) for v, array in zip(variables, arrays) for c in copies(v)]
     if in_graph_of_tensorflow_1():

@@ -223,8 +223,9 @@ class Stored:
                     self._tell_skipped("It was saved before the optimizer was built.")
                 return
         if len(arrays) == len(whole[0]):
-            # Takes other dtypes; what else does not fit is named by an error.
-            variables_lib.assign_all(whole[0], arrays)
+            for variable, array in zip(whole[0], arrays):
+                variables_lib.array_for(variable, array)  # raises for a wrong shape
+            self._tell_skipped("Its integers and floats stand at other places.")
             return
         self._tell_skipped(
             f"It has {len(arrays)} variables instead of {len(whole[0])}."
