@@ -2,7 +2,7 @@
 
 Such a test is expected to fail, strictly and with the reason, beside that Keras only.
 tools/matrix counts it as a limit. `test_limits.py` runs `bare`, a program without tf_lso:
-it fails beside that Keras, and nowhere else.
+it fails beside that Keras, and beside no other of its generation.
 """
 
 from typing import NamedTuple
@@ -36,6 +36,32 @@ _MIGRATED = (
 )
 
 LIMITS = (
+    Limit(
+        ("2.12", "2.13", "2.14"),
+        ("tests/golden/test_configs.py::test_of_an_optimizer[json_serializable-new]",),
+        "`get_config` of newer optimizers of this Keras has numbers that JSON has not",
+        """
+import json
+import tensorflow as tf
+
+json.dumps(tf.keras.optimizers.SGD(0.1).get_config())
+""",
+        "TypeError: Object of type float32 is not JSON serializable",
+    ),
+    Limit(
+        ("2.12",),
+        (
+            "tests/golden/test_loss_scales.py::test_real_classes[update:slices_no_shape]",
+        ),
+        "the own `LossScale.update` of this TensorFlow refuses slices without a shape",
+        """
+import tensorflow as tf
+
+slices = tf.IndexedSlices(tf.constant([1.0, 2.0]), tf.constant([0, 2]))
+tf.compat.v1.mixed_precision.DynamicLossScale(8.0).update([slices])
+""",
+        "ValueError: Tensor conversion requested for IndexedSlices",
+    ),
     Limit(
         ("3.0",),
         (

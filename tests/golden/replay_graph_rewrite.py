@@ -7,14 +7,14 @@ import numpy as np
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, PACKAGES
+from tests.families import FAMILIES, PACKAGES, here
 from tests.golden import extract_behaviour, replays
 from tf_lso import keras_patches, policies
 
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 
-REPLAYED_ON = {None: ("legacy", "keras3")}
+REPLAYED_ON = {None: here("legacy", "keras3")}
 
 # The two names of the one function.
 _MODULES = {

@@ -6,7 +6,7 @@ import re
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, here
 from tests.golden import replays
 from tests.golden.replay_policies import Api
 from tf_lso.keras.mixed_precision import experimental
@@ -24,9 +24,9 @@ TOLD = {
 
 # tf_keras tells of its own policies, once a process.
 REPLAYED_ON = {
-    "v2": ("legacy", "keras3"),
-    "new": ("new", "keras3"),
-    None: ("keras3",),
+    "v2": here("legacy", "keras3"),
+    "new": here("new", "keras3"),
+    None: here("keras3"),
 }
 
 _LOSS_SCALES = {

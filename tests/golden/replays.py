@@ -21,7 +21,7 @@ def encode(value):
         return {"IndexedSlices": {part: encode(getattr(value, part)) for part in parts}}
     if isinstance(value, tf.Operation):
         return {"Operation": value.type}
-    if tf.is_symbolic_tensor(value):
+    if tf.is_tensor(value) and not hasattr(value, "numpy"):  # symbolic
         return {
             "dtype": value.dtype.name,
             "shape": value.shape.as_list(),

@@ -10,6 +10,7 @@ import re
 
 import pytest
 
+from tests.families import here, needs_keras3
 from tests.golden import (
     collecting,
     differences_errors,
@@ -36,7 +37,7 @@ SECTIONS = {
 }
 
 # Family in the record -> the families here.
-FAMILIES = {"v2": ("legacy", "keras3"), "new": ("new", "keras3")}
+FAMILIES = {"v2": here("legacy", "keras3"), "new": here("new", "keras3")}
 
 # Keras 3's Adam rounds otherwise than OptimizerV2's; see `test_trajectories.py`.
 _OTHER_FORMULA = {"rtol": 1e-6, "atol": 1e-5}
@@ -140,6 +141,7 @@ def _needed():
                         yield id(difference)
 
 
+@needs_keras3
 def test_every_difference_is_needed():
     needed = set(_needed())
     for _, _, table in SECTIONS.values():

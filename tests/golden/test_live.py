@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.families import FAMILIES, raw
+from tests.families import FAMILIES, needs_keras3, raw
 from tests.golden import harness
 
 OPTIMIZERS = (
@@ -145,6 +145,7 @@ def test_equals_the_wrapper_of_tf_keras(family, name, mode):
     [(name, "eager") for name in (*OPTIMIZERS, "AdamW", "Lion")]
     + [("SGD", "function"), ("Adam", "function")],
 )
+@needs_keras3
 def test_equals_the_bare_optimizer_of_keras3(name, mode):
     ours = _Run(harness.ours(_inner("keras3", name), **SCALE), mode)
     bare = _Bare(_inner("keras3", name), mode)

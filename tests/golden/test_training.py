@@ -7,7 +7,7 @@ the rows of compat_docs/reference/differences.md, which `test_differences.py` lo
 
 import pytest
 
-from tests.families import OLD_KERAS3, keras2
+from tests.families import OLD_KERAS3, keras2, needs_keras3
 from tests.golden import (
     collecting,
     comparing,
@@ -100,6 +100,7 @@ def test_equals_every_version(section, case, results, family):
     section.check(case, results, family)
 
 
+@needs_keras3
 @pytest.mark.skipif(
     OLD_KERAS3,
     reason="differences of later versions of Keras 3",

@@ -14,6 +14,7 @@ from tests.families import (
     keras,
     keras3_step,
     legacy_step,
+    needs_keras3,
     numpy,
     wrapped,
 )
@@ -109,6 +110,7 @@ def test_a_loaded_scale_holds_from_the_load_on(family, inner):
     assert int(numpy(optimizer.iterations)) == int(numpy(made[1].iterations)) > 0
 
 
+@needs_keras3
 def test_the_first_eager_step_after_loading_unscales_by_the_loaded_scale():
     optimizer = wrapped("keras3", "SGD", 1.0, momentum=0.9, scale=2.0**15)
     saved, x = (
@@ -238,6 +240,7 @@ def test_weights_into_a_model_with_a_frozen_layer(
     program.train(other, own, 0, END)
 
 
+@needs_keras3
 def test_a_file_of_keras_s_own_untrained_wrapper_loads_into_ours(tmp_path):
     theirs = programs.make_model("keras3", 1)
     inner = programs.INNER["amsgrad"]("keras3")
@@ -250,6 +253,7 @@ def test_a_file_of_keras_s_own_untrained_wrapper_loads_into_ours(tmp_path):
         assert float(optimizer.loss_scale) == 64.0
 
 
+@needs_keras3
 def test_slots_set_by_slot_before_building_can_be_saved(tmp_path):
     x = tf.Variable([1.0, 2.0])
     y = tf.Variable([[3.0]])

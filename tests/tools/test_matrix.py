@@ -3,6 +3,7 @@
 import doctest
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 from tests.processes import HANGS_AFTER
 from tests.programs_in_processes import ROOT
-from tf_lso import environment
+from tf_lso import environment, pages
 from tools.matrices import __main__ as matrix
 from tools.matrices import environments, runs, table
 from tools.matrices.pairs import BY_NAME, PAIRS, Pair
@@ -284,6 +285,44 @@ class TestTheTable:
                 got = found["versions"].get(framework, "")
                 assert _numbers(wanted or "0") == _numbers(got or "0")[:2] or not wanted
                 assert bool(wanted) == bool(got)
+
+
+class TestTheReadme:
+    """Its table says of each version what the results have."""
+
+    README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    @pytest.fixture
+    def versions(self):
+        """The versions of each pair that was run and in which nothing failed."""
+        results = table.read(REFERENCE).values()
+        return [found["versions"] for found in results if table.is_good(found)]
+
+    @pytest.mark.parametrize(
+        ("told", "package", "version"),
+        [
+            (r"([\d.]+).([\d.]+) with their Keras 2,", "keras", "2."),
+            (r"([\d.]+).([\d.]+) with Keras 3;", "keras", "3."),
+            (r"tf_keras beside ([\d.]+).([\d.]+)\.", "tf_keras", "2."),
+        ],
+    )
+    def test_its_tensorflows_were_run(self, told, package, version, versions):
+        (ends,) = re.findall(told, self.README)
+        oldest, newest = map(_numbers, ends)
+        ran = {
+            _numbers(found["tensorflow"])[:2]
+            for found in versions
+            if found.get(package, "").startswith(version)
+        }
+        assert sorted(ran) == [(2, n) for n in range(oldest[1], newest[1] + 1)]
+
+    def test_its_pythons_were_run(self, versions):
+        (told,) = re.findall(r"^\| Python \| (.*) \|$", self.README, re.MULTILINE)
+        ran = {_numbers(found["python"])[:2] for found in versions}
+        assert sorted(ran) == [_numbers(minor) for minor in told.split(", ")]
+
+    def test_it_leads_to_the_page(self):
+        assert f"{pages.SITE}reference/support.html" in self.README
 
 
 def test_no_file_of_the_matrix_needs_tensorflow():
