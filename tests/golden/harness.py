@@ -163,8 +163,8 @@ def play(optimizer, family, style="tape", mode="eager"):
     """Take the 25 recorded steps.
 
     Returns:
-      The list of states after each step, and the list of what the steps returned:
-      each time in eager mode, at each trace otherwise.
+      The list of states after each step, and the list of what `encode` gives for what the
+      steps returned: each time in eager mode, at each trace otherwise.
     """
     variables = [
         tf.Variable(1.0, name="v0"),
@@ -177,7 +177,8 @@ def play(optimizer, family, style="tape", mode="eager"):
             first, second = variables
             return scalar * first + tf.reduce_sum(vector * second)
 
-        returned.append(STYLES[style](optimizer, loss_fn, variables))
+        # At once: tensors of 2.12 have no shape after their graph is gone.
+        returned.append(encode(STYLES[style](optimizer, loss_fn, variables)))
 
     if mode == "function":
         step = tf.function(step)
@@ -196,6 +197,35 @@ def optimizer_of(wrap, case, family=None):
     configuration = {"kind": "dynamic", "scale": 4.0, "growth": 3}
     configuration |= {k: case[k] for k in configuration if k in case}
     return wrap(inner, **configuration)
+
+
+def encode(value):
+    """Return `value` as the record has it, without the Python types of tensors."""
+    if isinstance(value, tf.IndexedSlices):
+        parts = ("dense_shape", "indices", "values")
+        return {"IndexedSlices": {part: encode(getattr(value, part)) for part in parts}}
+    if isinstance(value, tf.Operation):
+        return {"Operation": value.type}
+    if tf.is_tensor(value) and not hasattr(value, "numpy"):  # symbolic
+        return {
+            "dtype": value.dtype.name,
+            "shape": value.shape.as_list(),
+            "symbolic": True,
+        }
+    if isinstance(value, (tf.Tensor, tf.Variable)):
+        array = value.numpy()
+        if value.dtype == tf.bfloat16:
+            array = array.astype(np.float32)  # as the record has it
+        return {
+            "dtype": array.dtype.name,
+            "shape": list(array.shape),
+            "v": array.tolist(),
+        }
+    if isinstance(value, tuple):
+        return {"tuple": [encode(element) for element in value]}
+    if isinstance(value, list):
+        return [encode(element) for element in value]
+    return value
 
 
 def replay_trajectory(wrap, case, family=None):

@@ -9,38 +9,10 @@ import tensorflow as tf
 
 from tests.families import FAMILIES
 from tests.golden import harness
+from tests.golden.harness import encode
 
 NAN = float("nan")
 INF = float("inf")
-
-
-def encode(value):
-    """Return `value` as the record has it, without the Python types of tensors."""
-    if isinstance(value, tf.IndexedSlices):
-        parts = ("dense_shape", "indices", "values")
-        return {"IndexedSlices": {part: encode(getattr(value, part)) for part in parts}}
-    if isinstance(value, tf.Operation):
-        return {"Operation": value.type}
-    if tf.is_tensor(value) and not hasattr(value, "numpy"):  # symbolic
-        return {
-            "dtype": value.dtype.name,
-            "shape": value.shape.as_list(),
-            "symbolic": True,
-        }
-    if isinstance(value, (tf.Tensor, tf.Variable)):
-        array = value.numpy()
-        if value.dtype == tf.bfloat16:
-            array = array.astype(np.float32)  # as the record has it
-        return {
-            "dtype": array.dtype.name,
-            "shape": list(array.shape),
-            "v": array.tolist(),
-        }
-    if isinstance(value, tuple):
-        return {"tuple": [encode(element) for element in value]}
-    if isinstance(value, list):
-        return [encode(element) for element in value]
-    return value
 
 
 def recorded(value):

@@ -193,9 +193,8 @@ def test_returns(case, results, family):
         for _, steps in _steps(results):
             assert all(step["ret"] is None for step in steps)
     else:
-        assert [replays.encode(value) for value in returned] == [
-            {"dtype": "bool", "shape": [], "symbolic": True}
-        ] * len(returned)
+        symbolic = {"dtype": "bool", "shape": [], "symbolic": True}
+        assert returned == [symbolic] * len(returned)
 
 
 def _is_applied(case, gradients):
