@@ -73,7 +73,7 @@ def check_free(inner):
     if scales_the_loss(inner):
         raise TypeError(
             "'optimizer' must not be a LossScaleOptimizer, since the loss would be scaled "
-            f"twice, but got: {inner!r}. Wrap its `inner_optimizer`."
+            f"twice, but got: {inner!r}. Wrap a copy of its `inner_optimizer`."
         )
     if getattr(inner, MARK, False):
         raise ValueError(
