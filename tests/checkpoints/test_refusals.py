@@ -240,6 +240,6 @@ def test_convert_needs_keras3_and_says_what_there_is(
     assert cli.main(["convert", str(path), str(dest), "--format", "keras"]) == 2
     said = capsys.readouterr().err
     assert f"TensorFlow {tf.__version__} has Keras" in said
-    assert "Convert them where TensorFlow is 2.16 or later" in said
+    assert "Convert the file where TensorFlow is 2.16 or later" in said
     assert "tf_lso.checkpoints.restore" in said
     assert not dest.exists()

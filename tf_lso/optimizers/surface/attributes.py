@@ -167,7 +167,9 @@ class Attributes:
         """The wrapped optimizer."""
         return self.__dict__["_inner"]
 
-    _optimizer = inner_optimizer  # the name that some programs of old use
+    @property
+    def _optimizer(self):  # the name that some programs of old use
+        return self.inner_optimizer
 
     # --- Attributes of the inner optimizer.
 
