@@ -94,9 +94,12 @@ ONE_IN = {
     "optimizers/test_overrides.py": 4,
     "optimizers/test_scheduled.py": 5,
     "optimizers/test_skipped.py": 4,
+    "optimizers/test_tensorflow_1.py": 4,
     "scaling/test_protocol.py": 4,
+    "state/test_before_the_first_step.py": 5,
     "state/test_checkpoint_kinds.py": 4,
     "state/test_resume.py": 4,
+    "test_callbacks.py": 4,
 }
 
 
