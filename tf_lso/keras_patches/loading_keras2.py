@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import kerases, log
+from tf_lso import kerases
 from tf_lso.keras_patches import loading_models
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
@@ -86,12 +86,7 @@ def _load_own(file, optimizer, name):
     if len(arrays) == len(own):
         variables_lib.assign_all(own, arrays)
     else:
-        log.logger().warning(
-            "%s has no loss scale for the optimizer, so it starts at %s. Keras 2 saves "
-            "none; a program that calls tf_lso.install() does.",
-            name,
-            optimizer.initial_scale,
-        )
+        optimizer._tell_no_scale(name)
 
 
 def patch_metadata(keras, ledger):

@@ -156,12 +156,7 @@ def _restore_optimizer(model, path):
     try:
         report = checkpoints.restore(path, model=model, optimizer=optimizer)
         if any("no loss scale" in why for _, why in report.kept):
-            log.logger().warning(
-                "%s has no loss scale for the optimizer, so it starts at %s. Keras 2 "
-                "saves none; a program that calls tf_lso.install() does.",
-                path,
-                optimizer.initial_scale,
-            )
+            optimizer._tell_no_scale(path)
     except checkpoints.CheckpointError as error:
         log.logger().warning("The optimizer starts without its saved state: %s", error)
 

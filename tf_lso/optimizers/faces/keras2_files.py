@@ -36,11 +36,7 @@ class Files(tf_private.Dependencies):
             )
             return
         if len(arrays) == len(self.weights) and self._scale_variables():
-            log.logger().warning(
-                "The file has no loss scale for the optimizer, so it starts at %s. Keras 2 "
-                "saves none; a program that calls tf_lso.install() does.",
-                self.initial_scale,
-            )
+            self._tell_no_scale("The file")
         self._load(arrays)
 
     def _file_layouts(self):

@@ -264,3 +264,11 @@ class Stored:
     def _checkpointed(self):
         # Always the same object, since TensorFlow knows children by identity.
         return self.__dict__.setdefault("_checkpointed_slots", _Checkpointed(self))
+
+    def _tell_no_scale(self, file):
+        log.logger().warning(
+            "%s has no loss scale for the optimizer, so it starts at %s. Keras 2 saves "
+            "none; a program that calls tf_lso.install() does.",
+            file,
+            self.initial_scale,
+        )
