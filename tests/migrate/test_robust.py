@@ -17,6 +17,8 @@ from tests.programs_in_processes import ROOT
 from tf_lso import cli
 from tf_lso.migrate import notebooks, one_file, parallel
 
+_CHILDREN = pathlib.Path("/proc/thread-self/children")
+
 
 def process(*arguments, **options):
     """Starts the command as a process of its own."""
@@ -27,6 +29,16 @@ def process(*arguments, **options):
         text=True,
         **options,
     )
+
+
+def _children(running):
+    listed = pathlib.Path(f"/proc/{running.pid}/task/{running.pid}/children")
+    return listed.read_text().split()
+
+
+def _imports(child):
+    """Whether a process has begun to import what `migrate` needs."""
+    return "libcst" in pathlib.Path(f"/proc/{child}/maps").read_text()
 
 
 class TestWhatIsNoFile:
@@ -130,6 +142,21 @@ class TestMeanwhile:
         assert {path.suffix for path in pathlib.Path().iterdir()} == {".py"}
         for path in pathlib.Path().iterdir():
             assert path.read_text().startswith((OLD, NEW))
+
+    @pytest.mark.skipif(not _CHILDREN.exists(), reason="the kernel does not list them")
+    @pytest.mark.skipif(parallel._processors() == 1, reason="one process does it all")
+    def test_an_interrupt_while_the_processes_start_is_one_line(self, folder):
+        for number in range(400):
+            write(f"f{number}.py", OLD)
+        running = process(
+            "--write", ".", stdout=subprocess.PIPE, start_new_session=True
+        )
+        while running.poll() is None and not any(map(_imports, _children(running))):
+            time.sleep(0.001)
+        os.killpg(running.pid, signal.SIGINT)
+        _, errors = running.communicate(timeout=HANGS_AFTER)
+        assert running.returncode == 130
+        assert errors == "tf-lso migrate: interrupted; no file is half written\n"
 
     def test_a_process_that_dies_ends_it(self, folder, monkeypatch, capsys):
         monkeypatch.setattr(parallel, "_processors", lambda: 2)

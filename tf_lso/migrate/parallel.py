@@ -1,5 +1,6 @@
 """Migrates all files, in as many processes as there are processors."""
 
+import contextlib
 import functools
 import gc
 import multiprocessing
@@ -42,7 +43,8 @@ def each(
     # `multiprocessing.Pool` ends its processes by a signal. A process that waits for
     # work may miss it, and the pool then waits forever.
     with pools.ProcessPoolExecutor(processes, context, _prepare) as executor:
-        done = executor.map(work, listed, chunksize=_CHUNK)
+        with _without_interrupts():
+            done = executor.map(work, listed, chunksize=_CHUNK)
         yield from progress.bar(done, *_BAR, len(listed))
 
 
@@ -54,9 +56,22 @@ def _one(file: tuple[str, bool], options: Options, write: bool) -> Migrated:
         return alone(path, f"tf-lso fails on it: {type(error).__name__}: {error}")
 
 
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    # An interrupt reaches all processes. Those that start here finish their files, so
+    # that no temporary file stays. They inherit the mask: nothing interrupts their
+    # imports, before `_prepare`. Ours gets the interrupt when the mask ends.
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _prepare() -> None:
-    # An interrupt reaches all processes. These finish their files, so that no temporary
-    # file stays.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")  # what the compiler says about the programs
     gc.disable()  # the trees have no cycles, and the process ends soon
