@@ -21,7 +21,7 @@ _FILE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _CONSOLE = re.compile(r"^```console\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
-_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "COLUMNS": "88"}
+_WIDE = {"COLUMNS": "88"}
 
 
 class Command(NamedTuple):
@@ -79,7 +79,7 @@ def problems_of(text, folder):
 
 
 def _run(words, folder):
-    variables = dict(_QUIET)
+    variables = dict(_WIDE)
     while re.match(r"[A-Z_]+=", words[0]):
         name, _, variables[name] = words[0].partition("=")
         words = words[1:]

@@ -18,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 
-from tests.processes import HANGS_AFTER
+from tests.processes import HANGS_AFTER, QUIET
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -28,7 +29,7 @@ CAN_FORK = sys.platform == "linux"
 
 
 def run(arguments, cwd=None, **variables):
-    """Run Python with `arguments`, `-m module` or a path first, to its end.
+    """Run Python with `arguments`, `-m module`, `-c program` or a path first, to its end.
 
     Args:
       arguments: list of str.
@@ -38,7 +39,7 @@ def run(arguments, cwd=None, **variables):
     Returns:
       A `subprocess.CompletedProcess` with texts.
     """
-    environment = {**os.environ, "PYTHONPATH": ROOT, **variables}
+    environment = {**os.environ, "PYTHONPATH": ROOT, **QUIET, **variables}
     environment.pop("PYTEST_CURRENT_TEST", None)  # for each test another
     cwd = str(cwd or os.getcwd())
     if CAN_FORK:
@@ -141,6 +142,12 @@ def begin(request):
         name, *sys.argv[1:] = rest
         sys.path[0] = request["cwd"]
         return lambda: runpy.run_module(name, run_name="__main__", alter_sys=True)
+    if first == "-c":
+        program, *rest = rest
+        sys.argv[:] = "-c", *rest
+        sys.path[0] = request["cwd"]
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        return lambda: exec(compile(program, "<string>", "exec"), vars(main))
     sys.argv[:] = first, *rest
     sys.path[0] = os.path.dirname(os.path.abspath(first))
     return lambda: runpy.run_path(first, run_name="__main__")

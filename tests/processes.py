@@ -23,6 +23,9 @@ _POLL_SECONDS = 0.05
 # the `timeout` of setup.cfg, which ends the whole test process.
 HANGS_AFTER = 600
 
+# For processes whose errors are read: TensorFlow says little, and looks for no GPU.
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+
 
 class WorkerResult(NamedTuple):
     """How one worker ended.

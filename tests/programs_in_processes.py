@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 
-from tests.processes import HANGS_AFTER
+from tests.processes import HANGS_AFTER, QUIET
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -23,8 +23,7 @@ def start(arguments, **environment):
         env={
             **os.environ,
             "PYTHONPATH": str(ROOT),
-            "CUDA_VISIBLE_DEVICES": "-1",
-            "TF_CPP_MIN_LOG_LEVEL": "3",
+            **QUIET,
             **environment,
         },
         capture_output=True,
@@ -34,9 +33,12 @@ def start(arguments, **environment):
     )
 
 
-def run(program, **environment):
-    """Run Python on `program`; return the lines it printed, or fail with its errors."""
-    done = start(["-c", textwrap.dedent(program)], **environment)
+def run(program, by=start, **environment):
+    """Run Python on `program`; return the lines it printed, or fail with its errors.
+
+    `by`: `start`, or `preloaded.run` for a program that imports TensorFlow first.
+    """
+    done = by(["-c", textwrap.dedent(program)], **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

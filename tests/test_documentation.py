@@ -31,7 +31,7 @@ import pytest
 
 import tf_lso
 from tests import consoles, preloaded
-from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
+from tests.processes import HANGS_AFTER, QUIET, assert_succeeded, run_workers
 from tf_lso import pages
 
 ROOT = Path(__file__).parents[1]
@@ -146,13 +146,12 @@ def _all_processes():
 @pytest.mark.parametrize(("page", "number", "workers"), list(_all_processes()))
 def test_code_runs_and_prints_what_stands_below_it(page, number, workers):
     command = ["-m", "tests.test_documentation", str(ROOT / page), str(number)]
-    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
     if workers == 1 and page != "README.md":
-        done = preloaded.run(command, ROOT, **quiet)
+        done = preloaded.run(command, ROOT)
         assert done.returncode == 0, done.stdout + done.stderr
         return
     command = [sys.executable, *command]
-    assert_succeeded(run_workers(command, workers, HANGS_AFTER, quiet, cwd=ROOT))
+    assert_succeeded(run_workers(command, workers, HANGS_AFTER, QUIET, cwd=ROOT))
 
 
 def test_code_is_found_with_known_marks_only():

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests import preloaded
 from tests.families import FAMILIES, HAS_KERAS3, keras, needs_keras3
 from tests.programs_in_processes import hiding, run
 from tf_lso import environment
@@ -71,7 +72,7 @@ FIRST_IMPORT = """
 @pytest.fixture(scope="module")
 def first_import():
     """What a new process reports, by the moment and the subject."""
-    lines = [line.split(" ", 2) for line in run(FIRST_IMPORT)]
+    lines = [line.split(" ", 2) for line in run(FIRST_IMPORT, by=preloaded.run)]
     return {(moment, subject): text for moment, subject, text in lines}
 
 
@@ -219,7 +220,8 @@ class TestThePairOfVersions:
             environment.require_tensorflow()
 
     def test_that_is_of_nobody_changes_nothing(self):
-        lines = run("""
+        lines = run(
+            """
             import sys
             import tensorflow as tf
             import keras, tf_lso
@@ -232,7 +234,9 @@ class TestThePairOfVersions:
             keras.__version__ = real
             after = set(vars(tf)), set(vars(keras.optimizers)), len(sys.meta_path)
             print(before == after, hasattr(tf.keras.mixed_precision, "experimental"))
-        """)
+        """,
+            by=preloaded.run,
+        )
         assert "keras" in lines[0] and "1.2.3" in lines[0]
         assert lines[1] == "True False"
 
@@ -251,14 +255,17 @@ class TestThePairOfVersions:
         ],
     )
     def test_is_asked_whatever_is_used_first(self, statement):
-        (message,) = run(f"""
+        (message,) = run(
+            f"""
             import tensorflow as tf
             tf.__version__ = "2.11.1"
             try:
                 {statement}
             except ImportError as error:
                 print(error)
-        """)
+        """,
+            by=preloaded.run,
+        )
         assert "2.11.1" in message
 
 

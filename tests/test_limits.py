@@ -2,16 +2,16 @@
 
 import pytest
 
+from tests import preloaded
 from tests.generation import KERAS
 from tests.limits import LIMITS
-from tests.programs_in_processes import start
 
 OF_THIS_GENERATION = [limit for limit in LIMITS if limit.keras[0][0] == KERAS[0]]
 
 
 @pytest.mark.parametrize("limit", OF_THIS_GENERATION, ids=lambda limit: limit.reason)
 def test_the_bare_keras_has_it_where_it_is_listed(limit):
-    done = start(["-c", limit.bare])
+    done = preloaded.run(["-c", limit.bare])
     if KERAS in limit.keras:
         assert done.returncode and limit.raises in done.stderr, done.stderr[-3000:]
     else:

@@ -51,6 +51,19 @@ def test_a_module_runs(tmp_path):
     assert done.stdout
 
 
+def test_a_program_of_the_command_line_runs(tmp_path):
+    program = """if True:
+        import os, pickle, sys
+        class Own: pass
+        assert isinstance(pickle.loads(pickle.dumps(Own())), Own)
+        print(__name__, sys.argv, os.getcwd())
+        raise SystemExit(4)
+    """
+    done = preloaded.run(["-c", program, "a"], tmp_path)
+    printed = f"__main__ ['-c', 'a'] {tmp_path}\n"
+    assert (done.returncode, done.stdout) == (4, printed), done.stderr
+
+
 def test_a_program_that_hangs_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(preloaded, "HANGS_AFTER", 0.5)
     program = tmp_path / "program.py"

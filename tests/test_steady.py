@@ -73,7 +73,7 @@ class TestATracedStep:
         assert kinds[True]
 
 
-# Each mode and each family once over 20,000 steps; the other pairs over 5,000.
+# Each mode and each family once over 10,000 steps; the other pairs over 4,000.
 _LONG = {("keras3", "eager"), ("legacy", "function"), ("new", "fit")}
 _MODES = ("eager", "function", "fit")
 
@@ -104,7 +104,7 @@ def train(family, mode):
 @pytest.mark.parametrize("mode", _MODES)
 def test_memory_does_not_grow(family, mode):
     optimizers, held = train(family, mode), []
-    steps = 20_000 if (family, mode) in _LONG else 5_000
+    steps = 10_000 if (family, mode) in _LONG else 4_000
     for _ in range(steps // 1000):
         optimizer = next(optimizers)
         gc.collect()

@@ -11,13 +11,12 @@ import pytest
 
 from tests import preloaded, programs_in_processes
 from tests.generation import HAS_KERAS3
-from tests.processes import HANGS_AFTER, run_workers
+from tests.processes import HANGS_AFTER, QUIET, run_workers
 from tests.troubleshooting_cases import CASES, PRELUDE
 from tf_lso import pages
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "compat_docs" / "troubleshooting.md"
-QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 _MARKS = re.compile(r"^( *)#! trouble\n(.*?)^ *#! after\n", re.MULTILINE | re.DOTALL)
 
 
@@ -88,7 +87,7 @@ def run_alone(program, tmp_path, no_tensorflow):
     if no_tensorflow:
         done = programs_in_processes.start([str(path)])
     else:
-        done = preloaded.run([path], tmp_path, **QUIET)
+        done = preloaded.run([path], tmp_path)
     return done.stdout + done.stderr + ("FAILED" if done.returncode else "")
 
 
@@ -107,7 +106,7 @@ def written(tmp_path_factory):
         named[f"{heading} trouble"], named[f"{heading} fixed"] = programs(heading)
     path.write_text(json.dumps(named), encoding="utf-8")
     command = ["-m", "tests.troubleshooting_programs", path]
-    done = preloaded.run(command, ROOT, **QUIET)
+    done = preloaded.run(command, ROOT)
     found = re.search(r"^RESULT (.*)", done.stdout, re.MULTILINE)
     assert found, done.stdout + done.stderr
     return json.loads(found[1])

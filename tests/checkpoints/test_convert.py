@@ -10,8 +10,8 @@ import tensorflow as tf
 import tf_keras
 
 import tf_lso
+from tests import preloaded
 from tests.checkpoints import artifacts
-from tests.programs_in_processes import start
 from tf_lso import checkpoints, cli
 from tf_lso.checkpoints import converting
 
@@ -354,7 +354,8 @@ def test_keras_alone_loads_what_is_written(case, kind, tmp_path):
         files.append(str(tmp_path / f"new{ending}"))
         checkpoints.convert(source, files[-1], format_, **more)
     keras_file, checkpoint, weights = files
-    done = start(["-c", ALONE, keras_file, weights, checkpoint, more["model"], kind])
+    arguments = keras_file, weights, checkpoint, more["model"], kind
+    done = preloaded.run(["-c", ALONE, *arguments])
     assert done.returncode == 0, done.stderr
     assert "Skipping" not in done.stderr  # what Keras warns of and leaves out
     found = json.loads(done.stdout.splitlines()[-1])

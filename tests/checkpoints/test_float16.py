@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tf_lso
+from tests import preloaded
 from tests.families import FAMILIES, keras, keras2, needs_keras3, numpy
 from tests.programs_in_processes import run
 from tf_lso import checkpoints, wrapping
@@ -49,7 +50,7 @@ def written(tmp_path_factory):
     for family, (module, optimizer) in WRITERS.items():
         path = str(tmp_path_factory.mktemp(family) / "model.keras")
         program = WRITE.format(module=module, optimizer=optimizer, path=path)
-        state, weights = run(program)[-2:]
+        state, weights = run(program, by=preloaded.run)[-2:]
         iterations, scale = state.split()
         found[family] = (
             path,

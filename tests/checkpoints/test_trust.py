@@ -12,9 +12,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 import tf_lso
+from tests import preloaded
 from tests.checkpoints import artifacts
 from tests.families import CURRENT, KERASES, needs_keras3
-from tests.programs_in_processes import start
 from tf_lso import checkpoints
 from tf_lso.checkpoints import object_graph
 
@@ -22,7 +22,8 @@ BATCH = 112  # damages in one process: seven files by eight damages, twice
 
 
 def corrupted(first, count):
-    done = start(["-m", "tests.checkpoints.corruptions", str(first), str(count)])
+    module = "tests.checkpoints.corruptions"
+    done = preloaded.run(["-m", module, str(first), str(count)])
     lines = done.stdout.splitlines()
     assert done.returncode == 0, (done.returncode, done.stderr[-3000:])
     assert not [line for line in lines if line.startswith("WRONG")], lines

@@ -42,7 +42,7 @@ def main():
     parser.add_argument(
         "--choice",
         default="all",
-        choices=["all", "styles", "families"],
+        choices=["all", "styles", "families", "others"],
         help="what takes turns; test_contract.py has the full product",
     )
     options = parser.parse_args()

@@ -39,8 +39,9 @@ def combinations(families_, strategy, modes=MODES, choice="all"):
       strategy: a strategy or its name, or None for none at all.
       modes: those of "eager", "function" and "jit" that are wanted.
       choice: "all"; "styles", where the protocols take turns: a family meets one in
-        each mode, and the other under a strategy; or "families", where the families
-        take turns too, and a case meets one of them in each mode.
+        each mode, and the other under a strategy; "families", where the families take
+        turns too, and a case meets one of them in each mode; or "others", the styles
+        that "families" leaves out.
     """
     for number, (name, function) in enumerate(CASES.items()):
         allowed = [f for f in families_ if function.only is None or f in function.only]
@@ -48,7 +49,9 @@ def combinations(families_, strategy, modes=MODES, choice="all"):
             if mode not in modes or (mode == "jit" and strategy):
                 continue  # TensorFlow cannot compile collectives on CPUs
             turn = number + MODES.index(mode)
-            chosen = [allowed[turn % len(allowed)]] if choice == "families" else allowed
+            one = allowed[turn % len(allowed)]
+            rest = [family for family in allowed if family != one]
+            chosen = {"families": [one], "others": rest}.get(choice, allowed)
             for family in chosen:
                 styles = function.styles
                 if choice != "all":

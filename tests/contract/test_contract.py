@@ -12,19 +12,12 @@ STRATEGIES = (None, "one_device", "mirrored2")
 
 
 def _parameters():
-    """The full product, of which the quick suite has one protocol each.
-
-    On one device nothing is summed, so there the families take turns too. They do in the
-    quick suite where two replicas run eagerly.
-    """
+    """The full product; on one device, where nothing is summed, the families take turns."""
     for strategy in STRATEGIES:
         alone = strategy == "one_device"
-        core = () if alone else _core(strategy)
-        quick = [
-            *_chosen(strategy, "families"),
-            *(c for c in _chosen(strategy, "styles") if _is_quick(strategy, c[3])),
-        ]
-        for case in _chosen(strategy, "styles" if alone else "all"):
+        core = [] if alone else _core(strategy)
+        quick = _quick(strategy, core)
+        for case in _chosen(strategy, "families" if alone else "all"):
             name, family, style, mode = case
             marks = [pytest.mark.core] if case in core else []
             if case not in quick:
@@ -37,9 +30,11 @@ def _parameters():
             )
 
 
-def _is_quick(strategy, mode):
-    """Whether the quick suite has each family, where it has one protocol each."""
-    return strategy is None or (strategy == "mirrored2" and mode == "function")
+def _quick(strategy, core):
+    """The core, and in the modes that it leaves out each case with one family."""
+    modes = {mode for *_, mode in core}
+    families = _chosen(strategy, "families")
+    return [*core, *(case for case in families if case[3] not in modes)]
 
 
 def _chosen(strategy, choice):

@@ -19,14 +19,14 @@ def test_four_mirrored_replicas():
     assert " cases passed, 0 cases failed" in results[0].output
 
 
-# The whole contract on two workers; on three, of which one is neither the first nor the
-# last, the cases of a step that must be skipped on all.
+# The whole contract on two workers, in two parts; on three, of which one is neither the
+# first nor the last, the cases of a step that must be skipped on all.
 @pytest.mark.multiworker
 @pytest.mark.parametrize(
     "workers, only, choice",
     [
         (2, "", "families"),
-        pytest.param(2, "", "styles", marks=pytest.mark.slow),
+        pytest.param(2, "", "others", marks=pytest.mark.slow),
         pytest.param(3, "skip", "styles", marks=pytest.mark.slow),
     ],
 )

@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests import preloaded
 from tests.families import keras, needs_tf_keras
-from tests.programs_in_processes import run
+from tests.programs_in_processes import run, start
 
 # Prints each spelling that does not lead where it should.
 RESOLVE = """
@@ -70,7 +71,8 @@ LEGACY = ["0", pytest.param("1", marks=[pytest.mark.slow, needs_tf_keras])]
     ],
 )
 def test_every_spelling_leads_to_tf_lso(first, legacy):
-    lines = run(RESOLVE.format(first=first), TF_USE_LEGACY_KERAS=legacy)
+    by = preloaded.run if first == "import tensorflow" else start
+    lines = run(RESOLVE.format(first=first), by=by, TF_USE_LEGACY_KERAS=legacy)
     assert lines == ["checked True", "left []"]
 
 
@@ -125,7 +127,7 @@ def test_uninstall_leaves_no_trace(first, usage, legacy):
             f"__import__('{faces}', fromlist=['of']).of_package('tf_keras')"
         )
     program = TRACES.format(first=first, usage=usage, touch=touch)
-    lines = run(program, TF_USE_LEGACY_KERAS=legacy)
+    lines = run(program, by=preloaded.run, TF_USE_LEGACY_KERAS=legacy)
     assert lines == ["installed True", "uninstalled", "True", "again"]
 
 

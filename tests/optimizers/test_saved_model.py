@@ -1,14 +1,11 @@
 """`tf.saved_model.save` of a program's own module with an optimizer and a traced step."""
 
-import subprocess
-import sys
-
 import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests import preloaded
 from tests.families import FAMILIES, STYLES
-from tests.processes import HANGS_AFTER
 
 _LOAD = """
 import sys
@@ -60,12 +57,7 @@ def test_a_loaded_step_trains_skips_and_moves_the_scale(tmp_path):
         module.step(1.0)
         paths.append(str(tmp_path / "-".join(map(str, case))))
         tf.saved_model.save(module, paths[-1])
-    done = subprocess.run(
-        [sys.executable, "-c", _LOAD, *paths],
-        capture_output=True,
-        text=True,
-        timeout=HANGS_AFTER,
-    )
+    done = preloaded.run(["-c", _LOAD, *paths])
     assert done.returncode == 0, done.stderr[-3000:]
     for (_, dynamic, _), line in zip(cases, done.stdout.splitlines(), strict=True):
         if dynamic:  # grows by the second good step, shrinks, and grows by two more

@@ -4,19 +4,15 @@ Each case is a process of its own, since that cannot be undone.
 """
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from tests import preloaded
 from tests.generation import HAS_KERAS3
-from tests.processes import HANGS_AFTER
 
 _PROGRAM = """
 import json, os, sys
-os.environ["TF_USE_LEGACY_KERAS"] = USED
 import numpy as np
 import tensorflow as tf
 tf_keras = tf.keras
@@ -62,16 +58,9 @@ _EXPERIMENTAL = (
 
 def _run(body, setup, wrap="", family="legacy.", folder=None):
     program = _PROGRAM.replace("SETUP", "").replace("BODY", f"{setup}\n{body}")
-    program = program.replace("USED", repr("1" if HAS_KERAS3 else "0"))
     program = program.replace("WRAP", wrap).replace("FAMILY", family)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=HANGS_AFTER,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-    )
+    used = "1" if HAS_KERAS3 else "0"
+    done = preloaded.run(["-c", program], folder, TF_USE_LEGACY_KERAS=used)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
     assert lines, done.stderr[-3000:]
     return json.loads(lines[0].removeprefix("RESULT"))

@@ -4,14 +4,12 @@ From the first wrapped optimizer of tf_keras on, it saves and loads all of it.
 """
 
 import json
-import pathlib
-import subprocess
-import sys
 
 import pytest
 
+from tests import preloaded
 from tests.families import OLD_KERAS3, PACKAGES
-from tests.processes import HANGS_AFTER
+from tests.programs_in_processes import start
 
 pytestmark = [
     pytest.mark.slow,
@@ -57,21 +55,15 @@ print(type(model.optimizer).__module__, float(scale), int(model.optimizer.iterat
 """
 
 
-def run(code, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=HANGS_AFTER,
-        cwd=pathlib.Path(__file__).parents[2],
-    )
+def run(code, *arguments, by=start):
+    done = by(["-c", code, *map(str, arguments)])
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize("family", ["keras3", "legacy", "new"])
 def test_all_formats_go_on(family, tmp_path):
-    ends = json.loads(run(_ALL, family, tmp_path))
+    ends = json.loads(run(_ALL, family, tmp_path, by=preloaded.run))
     assert len(ends) == (12 if family == "keras3" else 15)
     if family == "keras3":
         assert "deserialize" in ends.pop(".h5")
@@ -95,7 +87,7 @@ def test_a_keras_file_loads_in_a_process_that_only_imports_tf_lso(
     family, tf_lso_first, tmp_path
 ):
     path = tmp_path / "m.keras"
-    saved = run(_SAVE, family, path)
+    saved = run(_SAVE, family, path, by=preloaded.run)
     module = PACKAGES[family]
     first, second = ("tf_lso", module) if tf_lso_first else (module, "tf_lso")
     code = _LOAD.format(first=first, second=second, keras=module)

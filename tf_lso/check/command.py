@@ -58,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a file, or a directory to look for .py, .pyw and .ipynb files in; hidden "
-        "directories, virtual environments and installed packages are left out",
+        help="a file, or a folder to look for .py, .pyw and .ipynb files in; hidden "
+        "folders, virtual environments and installed packages are left out",
     )
     parser.add_argument(
         "--target",
@@ -114,10 +114,10 @@ def _known(version: str) -> Target | None:
 
 
 def check(paths: Iterable[str], target: Target = TODAY) -> Outcome:
-    """Return what is found in the files and directories, in the order given.
+    """Return what is found in the files and folders, in the order given.
 
     Args:
-      paths: files and directories.
+      paths: files and folders.
       target: the TensorFlow that they are to run on, by default what those with Keras 3
         have in common.
 

@@ -11,7 +11,7 @@ _DESCRIPTION = """\
 Convert what a program of TensorFlow 2.0-2.15, or of tf_keras, saved into a file that
 Keras 3 reads by itself: weights, the optimizer's slots and step counter, the loss scale.
 
-SOURCE is a checkpoint (its path without .index), a directory with checkpoints, a
+SOURCE is a checkpoint (its path without .index), a folder with checkpoints, a
 SavedModel, or an .h5 or .keras file. It is only read, and no code in it is run.
 """
 

@@ -106,8 +106,9 @@ def convert(
         if state is not None and inside is None and not partial:
             raise CheckpointError(
                 f"{source}: has the state of an optimizer, and nothing says what it is. "
-                "Pass --optimizer with the name of its class or a file with its config, "
-                "or --partial to leave its state out."
+                "Pass --optimizer (in Python optimizer=) with the name of its class or a "
+                "file with its config, or --partial (partial=True) to leave its state "
+                "out."
             )
         report = restoring.fill(sources, made, inside, partial, mapping, progress)
     inside = _of_keras(inside)
@@ -131,7 +132,9 @@ def _check_dest(dest, format, force):
         )
     exists = f"{dest}.index" if format == "checkpoint" else dest
     if os.path.exists(exists) and not force:
-        raise CheckpointError(f"{exists}: exists. Pass --force to replace it.")
+        raise CheckpointError(
+            f"{exists}: exists. Pass --force (in Python force=True) to replace it."
+        )
 
 
 def _of_keras(optimizer):

@@ -42,7 +42,7 @@ def _prefix(path):
         latest = tf.train.latest_checkpoint(path)
         if latest is None:
             raise CheckpointError(
-                f"{path}: a directory without a checkpoint. Give the path of one, for "
+                f"{path}: a folder without a checkpoint. Give the path of one, for "
                 "instance .../ckpt-1, or of a SavedModel."
             )
         return latest

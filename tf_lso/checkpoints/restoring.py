@@ -30,7 +30,7 @@ def restore(
     changes.
 
     Args:
-      path: str or path: a checkpoint, with or without ".index"; a directory of
+      path: str or path: a checkpoint, with or without ".index"; a folder of
         checkpoints, whose latest is read; a SavedModel; or an .h5, .keras or .weights.h5
         file.
       model: a built model of Keras 3 or Keras 2, of the architecture that was saved.

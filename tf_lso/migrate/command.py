@@ -52,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a file, or a directory to look for .py, .pyw and .ipynb files in; hidden "
-        "directories, virtual environments, installed packages and what git ignores "
+        help="a file, or a folder to look for .py, .pyw and .ipynb files in; hidden "
+        "folders, virtual environments, installed packages and what git ignores "
         "are left out",
     )
     does = parser.add_mutually_exclusive_group()
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
 def migrate(
     paths: Iterable[str], options: Options | None = None, write: bool = False
 ) -> Outcome:
-    """Migrate files and directories, in the order given.
+    """Migrate files and folders, in the order given.
 
     Args:
       paths: iterable of str.

@@ -16,7 +16,7 @@ _SOME, _NONE = 0, 1  # exit codes of `git check-ignore`: whether it ignores any
 def find(path: str, failed: Callable[[str, Exception], None]) -> list[str]:
     """Return the files of a path, as `files.find` does, without what git ignores.
 
-    Links to directories are not followed: what they lead to has another name.
+    Links to folders are not followed: what they lead to has another name.
     """
     found = list(files.find(path, failed, links=False))
     if not os.path.isdir(path):

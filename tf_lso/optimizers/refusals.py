@@ -111,7 +111,8 @@ def check_variables(variables):
         ):
             raise TypeError(
                 "Gradients can only be applied to variables, but got "
-                f"{variable!r} of type {type(variable).__name__}."
+                f"{variable!r} of type {type(variable).__name__}. Pass the tf.Variables "
+                "that the gradients belong to, such as model.trainable_variables."
             )
     strays = variables_lib.outside_scope(variables)
     if strays:

@@ -13,7 +13,7 @@ def find(path: str, failed: Failed, links: bool = True) -> Iterator[str]:
     """Yield the files of a path, sorted: itself, or the Python files and notebooks in it.
 
     `failed` gets each path that is missing or cannot be listed, and the error. `links`
-    says whether to follow links to directories within a directory.
+    says whether to follow links to folders within a folder.
     """
     try:
         if os.path.isdir(path):
@@ -26,13 +26,13 @@ def find(path: str, failed: Failed, links: bool = True) -> Iterator[str]:
 
 
 def _within(
-    directory: str, above: tuple[str, ...], failed: Failed, links: bool
+    folder: str, above: tuple[str, ...], failed: Failed, links: bool
 ) -> Iterator[str]:
     try:
-        with os.scandir(directory) as entries:
+        with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
-        failed(directory, error)
+        failed(folder, error)
         return
     for entry in found:
         try:
