@@ -4,6 +4,7 @@ Nothing here imports TensorFlow: where no test file does, the run needs none.
 """
 
 import collections
+import functools
 import importlib.abc
 import importlib.util
 import os
@@ -66,41 +67,10 @@ CORE = {
     "test_core.py": "",
 }
 
-# Files of long tests -> of the cases of each test, tools/test runs one in so many; the
-# others are slow. 4, 5 and 7 have no factor in common with the three families, so that
-# each family has its turn.
-ONE_IN = {
-    "checkpoints/test_convert.py": 4,
-    "checkpoints/test_float16.py": 4,
-    "checkpoints/test_models.py": 4,
-    "checkpoints/test_restore.py": 4,
-    "debugging/test_unchanged.py": 4,
-    "golden/test_live.py": 5,
-    "golden/test_reference.py": 4,
-    "golden/test_replays.py": 4,
-    "golden/test_training.py": 5,
-    "golden/test_trajectories.py": 7,
-    "installation/test_loading.py": 7,
-    "installation/test_restoring.py": 4,
-    "installation/test_wrapping.py": 4,
-    "optimizers/test_configs.py": 4,
-    "optimizers/test_faults.py": 4,
-    "optimizers/test_fit.py": 4,
-    "optimizers/test_float8.py": 4,
-    "optimizers/test_graphs.py": 4,
-    "optimizers/test_h5.py": 4,
-    "optimizers/test_hyperparameters.py": 4,
-    "optimizers/test_multi_optimizer.py": 4,
-    "optimizers/test_overrides.py": 4,
-    "optimizers/test_scheduled.py": 5,
-    "optimizers/test_skipped.py": 4,
-    "optimizers/test_tensorflow_1.py": 4,
-    "scaling/test_protocol.py": 4,
-    "state/test_before_the_first_step.py": 5,
-    "state/test_checkpoint_kinds.py": 4,
-    "state/test_resume.py": 4,
-    "test_callbacks.py": 4,
-}
+# Of the cases of each test that is neither core nor slow, tools/test runs one in so many.
+# 5 has no factor in common with what most tests are run with: three families, and two to
+# four modes, protocols, strategies or formats. So each of these has its turn.
+ONE_IN = 5
 
 
 def _name(path):
@@ -108,6 +78,7 @@ def _name(path):
     return path.relative_to(HERE).as_posix() if path.is_relative_to(HERE) else ""
 
 
+@functools.cache
 def in_core(path):
     """The pattern of the core for a file or a folder above one, or None."""
     for name, pattern in CORE.items():
@@ -131,7 +102,7 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the core, the slow, and what fails by a limit of this Keras.
+    """Mark the core, the rest, and what fails by a limit of this Keras.
 
     Begin with the files of long tests, so that no process waits.
     """
@@ -142,7 +113,7 @@ def pytest_collection_modifyitems(items):
         limit = limits.here(item.nodeid)
         if limit:
             item.add_marker(pytest.mark.xfail(reason=limit.reason, strict=True))
-    _mark_slow(items)
+    _mark_rest(items)
     items[:] = [item for item in items if not _is_of_absent_family(item)]
     long = {
         item.path
@@ -152,15 +123,15 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path not in long)
 
 
-def _mark_slow(items):
+def _mark_rest(items):
     """Mark the cases that `ONE_IN` leaves to tools/test --all."""
     seen = collections.Counter()
     for item in items:
         if item.get_closest_marker("slow") or item.get_closest_marker("core"):
             continue
         test = item.nodeid.partition("[")[0]
-        if seen[test] % ONE_IN.get(_name(item.path), 1):
-            item.add_marker("slow")
+        if seen[test] % ONE_IN:
+            item.add_marker("rest")
         seen[test] += 1
 
 

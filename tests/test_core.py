@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-from tests.conftest import CORE, HERE, ONE_IN
+from tests.conftest import CORE, HERE
 from tests.processes import HANGS_AFTER
 
 # Runs pytest, and fails if it passed only because TensorFlow was imported.
@@ -40,5 +40,5 @@ def test_tests_that_need_no_tensorflow_import_none():
     assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), done.stdout
 
 
-def test_the_files_of_the_tables_exist():
-    assert [name for name in (*CORE, *ONE_IN) if not (HERE / name).exists()] == []
+def test_the_files_of_the_table_exist():
+    assert [name for name in CORE if not (HERE / name).exists()] == []

@@ -15,7 +15,7 @@ VERSIONS = ("TF2.1.4", "TF2.4.4", "TF2.15.1")
 MIRRORED = ("mirrored", "mirrored_bn", "mirrored-v2", "mirrored_bn-v2")
 
 CASES = [
-    pytest.param(v, name, marks=[] if v == "TF2.15.1" else [pytest.mark.slow])
+    (v, name)
     for v in VERSIONS
     for name in artifacts.cases(f"{v}-models")
     if not name.startswith("gan")

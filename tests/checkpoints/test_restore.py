@@ -1,5 +1,6 @@
 """Files of real TensorFlow restore, and training goes on as in their own programs."""
 
+import itertools
 import math
 import pathlib
 import re
@@ -10,13 +11,12 @@ import pytest
 import tf_lso
 from tests.checkpoints import artifacts, writers
 from tests.families import GENERATIONS, KERASES, needs_keras3
-from tests.turns import in_turns
 from tf_lso import checkpoints
 
 PAGE = pathlib.Path(__file__).parents[2] / "compat_docs" / "reference" / "files.md"
 
-# Beside "v2" and "new": the quick suite has these of each version.
-QUICK = re.compile("(stable|experimental)-(v2|new)-(Adam|SGD)-dynamic|bare-v2-RMSprop$")
+# Of each version these are restored into both Kerases.
+BOTH = re.compile("(stable|experimental)-(v2|new)-(Adam|SGD)-dynamic|bare-v2-RMSprop$")
 
 ALL = [
     (version, case)
@@ -27,25 +27,15 @@ ALL = [
 
 
 def _pairs():
-    """Each case of each version into one Keras, in turns; the quick ones into both.
-
-    The quick suite has them into one too, and in a version every other two.
-    """
+    """Each case of each version into one Keras, in turns; some into both."""
     versions = sorted({version for version, _ in ALL})
     cases = sorted({case for _, case in ALL})
     for version, case in ALL:
         turn = versions.index(version) + cases.index(case)
         for number, target in enumerate(GENERATIONS):
-            is_its_turn = turn % 2 == number
-            if is_its_turn or QUICK.search(case):
-                quick = is_its_turn and QUICK.search(case) and turn % 4 < 2
-                yield pytest.param(
-                    version,
-                    case,
-                    target,
-                    marks=[] if quick else [pytest.mark.slow],
-                    id=f"{target}-{version}-{case}",
-                )
+            if turn % 2 == number or BOTH.search(case):
+                label = f"{target}-{version}-{case}"
+                yield pytest.param(version, case, target, id=label)
 
 
 def made(version, case, target):
@@ -109,7 +99,7 @@ FILES = {
 def _files(kind):
     name = "weights_tf.index" if kind == "weights" else FILES[kind]
     return [
-        pytest.param(v, c, id=f"{v}-{c}")
+        (v, c)
         for v, c in ALL
         if "compiled" in artifacts.cases(v)[c]
         and (artifacts.folder(v) / c / name).exists()
@@ -126,10 +116,12 @@ def lost(version, case, kind):
     )
 
 
-@pytest.mark.parametrize("half, target, kind", in_turns(2, (0, 1), GENERATIONS, FILES))
+@pytest.mark.parametrize(
+    "half, target, kind", itertools.product((0, 1), GENERATIONS, FILES)
+)
 def test_other_files_go_on(half, target, kind):
     """Whole models and weights; what a version left out is named as missing."""
-    files = [param.values for param in _files(kind)][half::2]
+    files = _files(kind)[half::2]
     seen = 0
     for version, case in files:
         path = artifacts.folder(version) / case / FILES[kind]

@@ -15,30 +15,16 @@ def _parameters():
     """The full product; on one device, where nothing is summed, the families take turns."""
     for strategy in STRATEGIES:
         alone = strategy == "one_device"
-        core = [] if alone else _core(strategy)
-        quick = _quick(strategy, core)
-        for case in _chosen(strategy, "families" if alone else "all"):
+        core = () if alone else _core(strategy)
+        choice = "families" if alone else "all"
+        for case in combinations(FAMILIES, strategy, choice=choice):
             name, family, style, mode = case
-            marks = [pytest.mark.core] if case in core else []
-            if case not in quick:
-                marks.append(pytest.mark.slow)
             yield pytest.param(
                 *case,
                 strategy,
                 id=f"{name}-{family}-{style}-{mode}-{strategy}",
-                marks=marks,
+                marks=[pytest.mark.core] if case in core else [],
             )
-
-
-def _quick(strategy, core):
-    """The core, and in the modes that it leaves out each case with one family."""
-    modes = {mode for *_, mode in core}
-    families = _chosen(strategy, "families")
-    return [*core, *(case for case in families if case[3] not in modes)]
-
-
-def _chosen(strategy, choice):
-    return list(combinations(FAMILIES, strategy, choice=choice))
 
 
 def _core(strategy):
@@ -60,49 +46,28 @@ def _experimental():
 
     Every other time on two replicas, and otherwise without a strategy.
     """
-    quick = {case[:2] for case in _functions("mirrored2", "families")}
-    cases = dict.fromkeys(case[:2] for case in _functions("mirrored2", "all"))
+    cases = [
+        (name, family)
+        for name, family, style, _ in combinations(FAMILIES, "mirrored2", ["function"])
+        if style == "legacy"
+    ]
     names = list(dict.fromkeys(name for name, _ in cases))
     families = list(FAMILIES)
     for name, family in cases:
         # Each case meets both, and so does each family.
         turn = names.index(name) + families.index(family)
         strategy = (None, "mirrored2")[turn % 2]
-        yield pytest.param(
-            name,
-            family,
-            strategy,
-            id=f"{name}-{family}-{strategy}",
-            marks=[] if (name, family) in quick else [pytest.mark.slow],
-        )
-
-
-def _functions(strategy, choice):
-    """The cases of the legacy protocol in a tf.function."""
-    for case in combinations(FAMILIES, strategy, ["function"], choice):
-        if "legacy" in CASES[case[0]].styles:
-            yield case
+        yield pytest.param(name, family, strategy, id=f"{name}-{family}-{strategy}")
 
 
 def _of_many():
     """Steps that must be skipped, and those of slices, as large models take them."""
-    modes = ["function", "jit"]
     for strategy in (None, "mirrored2"):
-        quick = {
-            (name, family, mode)
-            for name, family, _, mode in combinations(
-                FAMILIES, strategy, modes, "families"
-            )
-        }
-        for name, family, style, mode in combinations(FAMILIES, strategy, modes):
+        for case in combinations(FAMILIES, strategy, ["function", "jit"]):
+            name, family, style, mode = case
             if ("skip" in name or "sparse" in name) and style == "legacy":
-                case = name, family, mode
-                yield pytest.param(
-                    *case,
-                    strategy,
-                    id=f"{name}-{family}-{mode}-{strategy}",
-                    marks=[] if case in quick else [pytest.mark.slow],
-                )
+                label = f"{name}-{family}-{mode}-{strategy}"
+                yield pytest.param(name, family, mode, strategy, id=label)
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,13 @@
 """The methods that a subclass overrides are called in `fit`, as legacy called them."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, KERASES, STYLES, copies, keras, needs_keras3
-from tests.turns import in_turns
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
 LEGACY_METHODS = (
@@ -56,7 +57,7 @@ def test_none_are_overridden_in_tf_lso():
 
 
 @pytest.mark.parametrize(
-    "family, name, eager", in_turns(2, FAMILIES, LEGACY_METHODS, (False, True))
+    "family, name, eager", itertools.product(FAMILIES, LEGACY_METHODS, (False, True))
 )
 def test_each_is_called_in_fit(family, name, eager):
     Counting, calls = counting(name)
@@ -144,7 +145,7 @@ CLIPPING = (
 )
 
 
-@pytest.mark.parametrize("family, cls", in_turns(2, FAMILIES, CLIPPING))
+@pytest.mark.parametrize("family, cls", itertools.product(FAMILIES, CLIPPING))
 def test_they_get_unscaled_gradients(family, cls):
     for eager in (False, True):
         optimizer = cls(FAMILIES[family].SGD(1.0), initial_scale=1024.0)
@@ -155,7 +156,9 @@ def test_they_get_unscaled_gradients(family, cls):
     assert float(optimizer.loss_scale) == 4.0
 
 
-@pytest.mark.parametrize("family, cls, style", in_turns(2, FAMILIES, CLIPPING, STYLES))
+@pytest.mark.parametrize(
+    "family, cls, style", itertools.product(FAMILIES, CLIPPING, STYLES)
+)
 def test_they_get_them_in_loops_too(family, cls, style):
     if style == "legacy" and cls in (InComputing, InMinimize):
         style = "minimize"  # only it calls these

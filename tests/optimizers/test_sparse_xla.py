@@ -3,20 +3,21 @@
 The last batch of an epoch may have a single row.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES
-from tests.turns import in_turns
 
 OPTIMIZERS = ["SGD", "Adam", "RMSprop", "Adagrad"]
 # Compiled, the bare legacy one fails too: its operation has no kernel.
 CASES = [
     case
-    for case in in_turns(2, FAMILIES, OPTIMIZERS)
-    if case.values != ("legacy", "Adagrad")
+    for case in itertools.product(FAMILIES, OPTIMIZERS)
+    if case != ("legacy", "Adagrad")
 ]
 
 
@@ -69,7 +70,7 @@ def test_batches_of_any_number_of_rows(family, name):
     np.testing.assert_allclose(ours, bare, rtol=1e-5)
 
 
-@pytest.mark.parametrize("family, loop", in_turns(2, FAMILIES, [True, False]))
+@pytest.mark.parametrize("family, loop", itertools.product(FAMILIES, [True, False]))
 def test_a_batch_that_is_known_to_have_one_row(family, loop):
     ours, bare = (
         _trained(
@@ -80,7 +81,7 @@ def test_a_batch_that_is_known_to_have_one_row(family, loop):
     np.testing.assert_allclose(ours, bare, rtol=1e-5)
 
 
-@pytest.mark.parametrize("family, batch", in_turns(2, FAMILIES, BATCHES))
+@pytest.mark.parametrize("family, batch", itertools.product(FAMILIES, BATCHES))
 def test_rows_of_one_index(family, batch):
     """As without XLA: rows of one index are added up before they are squared."""
     compiled, plain = (

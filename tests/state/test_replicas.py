@@ -75,19 +75,10 @@ _CASES = [
     for turn, family in enumerate(FAMILIES)
     if formats.exists(name, family)
 ]
-_QUICK = [case for case in _CASES if case[0] == "manager"]
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(
-            c, marks=[] if c in _QUICK else [pytest.mark.slow], id=", ".join(c)
-        )
-        for c in _CASES
-    ],
-)
+@pytest.mark.parametrize("case", _CASES, ids=", ".join)
 def test_on_two_replicas(case, mirrored2, tmp_path):
     name, family, loop = case
     check(OnReplicas(mirrored2, family, "amsgrad", "stable", loop), name, tmp_path)
