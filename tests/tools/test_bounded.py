@@ -53,6 +53,7 @@ def pytest_runtest_logfinish(nodeid, location):
 """
 
 
+@pytest.mark.slow
 def test_a_run_of_pytest_whose_worker_hangs_is_ended(tmp_path):
     (tmp_path / "conftest.py").write_text(STUCK)
     (tmp_path / "test_a.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
