@@ -413,6 +413,19 @@ def test_keras_models_of_keras2_load_and_train(kind, wrapped, custom, family, tm
     loaded.fit(X, Y, verbose=0)
 
 
+@pytest.mark.parametrize("family", GENERATIONS)
+def test_a_keras_model_that_keras2_compiled_with_a_name_loads_and_trains(
+    family, tmp_path
+):
+    """`compile` keeps the name, and its own arguments as None."""
+    source = trained(keras2, "sgd")
+    path = tmp_path / "model.keras"
+    source.save(path)
+    loaded = load(KERASES[family], path)
+    assert_predict_equally(source, loaded)
+    loaded.fit(X, Y, verbose=0)
+
+
 def for_2_15(path):
     """Let a .keras file that tf_keras wrote be as TensorFlow 2.12-2.15 wrote it."""
     import zipfile

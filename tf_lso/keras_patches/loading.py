@@ -49,7 +49,8 @@ def _patch_deserialize(keras, ledger):
     loading_models.replace(ledger, original, deserialize)
 
 
-_DEFAULTS = [(k, None) for k in ("steps_per_execution", "run_eagerly", "jit_compile")]
+# Keras 2 writes None for its defaults, which Keras 3 does not take.
+_KERAS_2 = [(k, None) for k in ("steps_per_execution", "run_eagerly", "jit_compile")]
 
 
 def _patch_compile_from_config(keras, ledger):
@@ -64,8 +65,8 @@ def _patch_compile_from_config(keras, ledger):
             made = configs.deserialize(optimizer, package=package)
             today = keras.saving.serialize_keras_object(made)
             config = {**config, "optimizer": today}
-            # TensorFlow 2.12-2.15 wrote None for the default.
-            config = {k: v for k, v in config.items() if (k, v) not in _DEFAULTS}
+        if config and config.get("steps_per_execution", 1) is None:
+            config = {k: v for k, v in config.items() if (k, v) not in _KERAS_2}
         original(self, config)
         if generation == 2:
             loading_keras2.build_optimizer(self)
