@@ -130,6 +130,21 @@ def test_to_a_checkpoint(version, case, name, tmp_path):
         goes_on(version, case, name, model, opt)
 
 
+def test_an_optimizer_that_compile_got_by_its_name(tmp_path):
+    old, source, dest = artifacts.network(tf_keras), tmp_path / "a.keras", "b.keras"
+    old.compile("adam", "mse")
+    for _ in range(2):
+        old.train_on_batch(np.ones((4, 3)), np.ones((4, 1)))
+    old.save(source)
+    assert checkpoints.convert(source, tmp_path / dest, "keras").complete
+    new = keras.models.load_model(tmp_path / dest)
+    assert int(new.optimizer.iterations) == 2
+    for model in (old, new):
+        model.train_on_batch(np.ones((4, 3)), np.ones((4, 1)))
+    for one, other in zip(old.get_weights(), new.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 def main(*arguments):
     return cli.main(["convert", *map(str, arguments)])
 

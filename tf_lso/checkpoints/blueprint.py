@@ -42,6 +42,8 @@ class Blueprint:
     def optimizer(self):
         """Return a new optimizer of Keras 3, or None if the model was not compiled."""
         given = self._training.get("optimizer_config", self._training.get("optimizer"))
+        if isinstance(given, str):  # what `compile` was called with
+            return self._made("the optimizer", keras.optimizers.get, given)
         if not isinstance(given, dict):
             return None
         return self._made("the optimizer", configs.deserialize, given, package="keras")

@@ -73,7 +73,7 @@ def migrate(path: str, options: Options, write: bool, named: bool) -> Migrated:
     if new == data:
         return done
     if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
-        return alone(path, "is read-only")
+        return alone(path, "is read-only; make it writable, and migrate again")
     if write:
         try:
             replace(path, data, new)
