@@ -32,7 +32,7 @@ _ALL = tuple(families.GENERATIONS)
 
 DIFFERENCES = [
     Difference(
-        "Skipped steps of TensorFlow 2.0 and 2.1",
+        "Skipped steps of TensorFlow 2.0 to 2.2",
         r"TF2\.1\.4/experimental.*dynamic",
         _ALL,
         weights=0.1,
