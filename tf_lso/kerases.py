@@ -83,6 +83,14 @@ def private(package: str, path: str) -> types.ModuleType:
     )
 
 
+def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
+    """Return the function of that name; in 2.12 it is private."""
+    saving = public(package).saving
+    if not hasattr(saving, "serialize_keras_object"):
+        saving = private(package, "saving.serialization_lib")
+    return saving.serialize_keras_object  # type: ignore[no-any-return]
+
+
 def is_own_private(name: str) -> bool:
     """Whether a module, by its name, is one of Keras 2 that Keras 2 itself uses."""
     package = name.split(".")[0]

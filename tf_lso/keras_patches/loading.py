@@ -63,7 +63,7 @@ def _patch_compile_from_config(keras, ledger):
         optimizer = (config or {}).get("optimizer")
         if is_foreign(optimizer, generation):
             made = configs.deserialize(optimizer, package=package)
-            today = keras.saving.serialize_keras_object(made)
+            today = kerases.serialize_keras_object(package)(made)
             config = {**config, "optimizer": today}
         if config and config.get("steps_per_execution", 1) is None:
             config = {k: v for k, v in config.items() if (k, v) not in _KERAS_2}

@@ -39,6 +39,14 @@ class Files(tf_private.Dependencies):
             self._tell_no_scale("The file")
         self._load(arrays)
 
+    def _save_own_variables(self, store):
+        """What Keras 2.12 calls in place of `save_own_variables`."""
+        self.save_own_variables(store)
+
+    def _load_own_variables(self, store):
+        """What Keras 2.12 calls in place of `load_own_variables`."""
+        self.load_own_variables(store)
+
     def _file_layouts(self):
         return ["weights", "weights alone"]
 
