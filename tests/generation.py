@@ -13,3 +13,9 @@ def _minor():
 # Its minor version, such as "3.0".
 KERAS = _minor()
 HAS_KERAS3 = int(KERAS.split(".")[0]) >= 3
+
+# What makes `save` write a .keras file that is a zip file: in 2.12 it is an .h5 file.
+ZIPPED = {"save_format": "keras_v3"} if KERAS == "2.12" else {}
+
+# The `default` of `json.dumps`: these versions put numbers of NumPy into configs.
+AS_NUMBER = float if KERAS in ("2.12", "2.13", "2.14") else None

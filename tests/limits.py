@@ -76,6 +76,26 @@ tf.compat.v1.mixed_precision.DynamicLossScale(8.0).update([slices])
         "ValueError: Tensor conversion requested for IndexedSlices",
     ),
     Limit(
+        ("2.12",),
+        tuple(
+            "tests/installation/test_loading.py::"
+            f"test_keras_models_of_keras2_load_and_train[keras2-{custom}-False-legacy]"
+            for custom in (None, "experimental")
+        ),
+        "this Keras does not load a .keras file with a legacy optimizer of its own",
+        """
+import tempfile
+import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
+model.compile(tf.keras.optimizers.legacy.SGD(), "mse")
+path = tempfile.mkdtemp() + "/m.keras"
+model.save(path, save_format="keras_v3")
+tf.keras.models.load_model(path)
+""",
+        "AttributeError: 'SGD' object has no attribute 'build'",
+    ),
+    Limit(
         ("3.0",),
         (
             _MIGRATED.format("wild_01_ctl_scaled_loss_clip"),

@@ -22,6 +22,7 @@ from tests.families import (
     needs_keras3,
     number,
 )
+from tests.generation import ZIPPED
 from tests.installation import traces
 from tf_lso import keras_patches, kerases
 from tf_lso.keras_patches import loading, loading_models
@@ -394,7 +395,7 @@ def test_keras_models_of_keras2_load_and_train(kind, wrapped, custom, family, tm
         )
     source = trained(keras2, optimizer)
     path = tmp_path / "model.keras"
-    source.save(path)
+    source.save(path, **ZIPPED)
     has_state = wrapped and kind == "new"  # others tf_keras does not save
     for_2_15(path)
     module = KERASES[family]
@@ -420,7 +421,7 @@ def test_a_keras_model_that_keras2_compiled_with_a_name_loads_and_trains(
     """`compile` keeps the name, and its own arguments as None."""
     source = trained(keras2, "sgd")
     path = tmp_path / "model.keras"
-    source.save(path)
+    source.save(path, **ZIPPED)
     loaded = load(KERASES[family], path)
     assert_predict_equally(source, loaded)
     loaded.fit(X, Y, verbose=0)

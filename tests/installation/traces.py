@@ -27,7 +27,7 @@ def taken():
     found = {name: (place, dict(vars(place))) for name, place in _places()}
     for name in ("keras", "tf_keras"):
         if name in sys.modules:
-            registered = sys.modules[name].saving.get_custom_objects()
+            registered = sys.modules[name].utils.get_custom_objects()
             found[f"{name} registered"] = registered, dict(registered)
     finders = {str(n): finder for n, finder in enumerate(sys.meta_path)}
     return {**found, "sys.meta_path": (sys.meta_path, finders)}

@@ -135,7 +135,7 @@ def test_the_text_under_a_strategy(family, mirrored2):
 
 
 def test_the_text_of_one_that_was_not_made():
-    optimizer = object.__new__(type(wrapped("keras3")))
+    optimizer = object.__new__(type(wrapped("new")))
     assert "LossScaleOptimizer object" in repr(optimizer)
 
 

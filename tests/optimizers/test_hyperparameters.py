@@ -18,6 +18,9 @@ OPTIMIZER_V2 = {
 }
 LEGACY = list(OPTIMIZER_V2)
 NEWER = {"keras3": ("AdamW", "Lion", "Lamb", "Adafactor"), "new": ("AdamW", "Lion")}
+NEWER["new"] = tuple(
+    n for n in NEWER["new"] if hasattr(FAMILIES["new"], n)
+)  # 2.12: no Lion
 
 # A value that no optimizer has by default.
 OTHER = 0.375

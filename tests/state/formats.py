@@ -9,6 +9,7 @@ import pickle
 
 import tensorflow as tf
 
+from tests.generation import ZIPPED
 from tests.state.programs import MODULES
 
 
@@ -116,7 +117,7 @@ FORMATS = {
     "checkpoint, then built": _partial(_checkpoint, built=False),
     "built, then checkpoint": _partial(_checkpoint, built=True),
     "manager": manager,
-    ".keras": _partial(_whole, name="m.keras"),
+    ".keras": _partial(_whole, name="m.keras", **ZIPPED),
     ".h5": _partial(_whole, name="m.h5"),
     ".weights.h5, then built": _partial(_weights, name="m.weights.h5", built=False),
     "built, then .weights.h5": _partial(_weights, name="m.weights.h5", built=True),
