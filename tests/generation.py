@@ -17,5 +17,6 @@ HAS_KERAS3 = int(KERAS.split(".")[0]) >= 3
 # What makes `save` write a .keras file that is a zip file: in 2.12 it is an .h5 file.
 ZIPPED = {"save_format": "keras_v3"} if KERAS == "2.12" else {}
 
-# The `default` of `json.dumps`: these versions put numbers of NumPy into configs.
-AS_NUMBER = float if KERAS in ("2.12", "2.13", "2.14") else None
+# The `default` of `json.dumps`: Keras 2 of TensorFlow 2.12-2.15 puts numbers of NumPy into
+# configs.
+AS_NUMBER = None if HAS_KERAS3 else float

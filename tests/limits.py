@@ -37,7 +37,7 @@ _MIGRATED = (
 
 LIMITS = (
     Limit(
-        ("2.12", "2.13", "2.14"),
+        ("2.12", "2.13", "2.14", "2.15"),
         ("tests/golden/test_configs.py::test_of_an_optimizer[json_serializable-new]",),
         "`get_config` of newer optimizers of this Keras has numbers that JSON has not",
         """
@@ -76,7 +76,7 @@ tf.compat.v1.mixed_precision.DynamicLossScale(8.0).update([slices])
         "ValueError: Tensor conversion requested for IndexedSlices",
     ),
     Limit(
-        ("2.12",),
+        ("2.12", "2.13"),
         tuple(
             "tests/installation/test_loading.py::"
             f"test_keras_models_of_keras2_load_and_train[keras2-{custom}-False-legacy]"
