@@ -14,6 +14,7 @@ ONLY_KERAS3 = (
     "tests/optimizers/test_multi_optimizer.py",
     "tests/optimizers/test_scheduled.py",
     "tests/optimizers/test_state_tree.py",
+    "tests/test_documentation.py",
     "tests/test_keras3_private.py",
     "tests/tools/test_benchmark.py",
     "tf_lso/checkpoints/blueprint.py",

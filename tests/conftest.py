@@ -68,9 +68,9 @@ CORE = {
 }
 
 # Of the cases of each test that is neither core nor slow, tools/test runs one in so many.
-# 5 has no factor in common with what most tests are run with: three families, and two to
+# 7 has no factor in common with what most tests are run with: three families, and two to
 # four modes, protocols, strategies or formats. So each of these has its turn.
-ONE_IN = 5
+ONE_IN = 7
 
 
 def _name(path):

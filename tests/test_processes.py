@@ -46,6 +46,7 @@ def test_a_hanging_worker_is_killed_and_its_output_reported():
         assert_succeeded(results)
 
 
+@pytest.mark.slow
 def test_the_children_of_a_hanging_worker_are_killed_too():
     program = (
         "import subprocess, sys, time\n"

@@ -316,6 +316,7 @@ import tf_lso
 tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
 """,
         alone=True,
+        keras3=True,
     ),
     "`tf_lso scales losses of TensorFlow programs, but Keras uses the backend …`": Case(
         """

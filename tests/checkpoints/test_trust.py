@@ -31,6 +31,7 @@ def corrupted(first, count):
     return lines[-1]
 
 
+@pytest.mark.slow
 def test_damages():
     assert "refused" in corrupted(0, BATCH)
 

@@ -43,7 +43,7 @@ def main():
         "--choice",
         default="all",
         choices=["all", "styles", "families", "others"],
-        help="what takes turns; test_contract.py has the full product",
+        help="what takes turns; test_contract.py has more",
     )
     options = parser.parse_args()
     strategy = _strategy(options.strategy)

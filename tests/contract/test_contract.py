@@ -12,11 +12,15 @@ STRATEGIES = (None, "one_device", "mirrored2")
 
 
 def _parameters():
-    """The full product; on one device, where nothing is summed, the families take turns."""
+    """Each case with each family in each mode, alone and on two replicas.
+
+    A family takes the one protocol alone and the other on replicas. On one device, where
+    nothing is summed, the families take turns too.
+    """
     for strategy in STRATEGIES:
         alone = strategy == "one_device"
         core = () if alone else _core(strategy)
-        choice = "families" if alone else "all"
+        choice = "families" if alone else "styles"
         for case in combinations(FAMILIES, strategy, choice=choice):
             name, family, style, mode = case
             yield pytest.param(

@@ -10,7 +10,7 @@ from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 CONTRACT = [sys.executable, "-m", "tests.contract"]
 
 
-# The families take turns: test_contract.py has the full product on two replicas.
+# The families take turns: test_contract.py has all of them on two replicas.
 @pytest.mark.slow
 def test_four_mirrored_replicas():
     command = [*CONTRACT, "mirrored4", "--modes", "function", "--choice", "families"]

@@ -78,6 +78,7 @@ def _check_scalars(log_dir: Path, output: str) -> None:
     assert power_of_two(found["loss_scale"][steps]) == table["final loss scale"]
 
 
+@pytest.mark.slow
 def test_digits_are_learnt_and_the_plot_is_written(tmp_path):
     plot = tmp_path / "new folder" / "digits.png"
     done = _run("--output", str(plot), "--log-dir", str(tmp_path / "logs"))
