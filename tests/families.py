@@ -5,7 +5,6 @@ those of `tf.keras`, which is Keras 2. Tests take their families and Kerases fro
 """
 
 import importlib
-import importlib.util
 
 import numpy as np
 import pytest
@@ -19,10 +18,6 @@ from tf_lso.keras.mixed_precision import experimental
 # For tests of Keras 3 itself, which are left out where it is not; see conftest.py. Tests of
 # all families take `FAMILIES`.
 needs_keras3 = pytest.mark.keras3
-
-needs_tf_keras = pytest.mark.skipif(
-    importlib.util.find_spec("tf_keras") is None, reason="tf_keras is not installed"
-)
 
 # The package of Keras 2, and the modules with the public names of it and of `tf.keras`.
 KERAS2_PACKAGE = "tf_keras" if HAS_KERAS3 else "keras"

@@ -1,6 +1,9 @@
-"""Which version `keras` is of, without an import of it."""
+"""Which Kerases are there, without an import of them."""
 
 import importlib.metadata
+import importlib.util
+
+import pytest
 
 
 def _minor():
@@ -13,6 +16,11 @@ def _minor():
 # Its minor version, such as "3.0".
 KERAS = _minor()
 HAS_KERAS3 = int(KERAS.split(".")[0]) >= 3
+
+HAS_TF_KERAS = importlib.util.find_spec("tf_keras") is not None
+needs_tf_keras = pytest.mark.skipif(
+    not HAS_TF_KERAS, reason="tf_keras is not installed"
+)
 
 # What makes `save` write a .keras file that is a zip file: in 2.12 it is an .h5 file.
 ZIPPED = {"save_format": "keras_v3"} if KERAS == "2.12" else {}

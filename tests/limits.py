@@ -96,6 +96,22 @@ tf.keras.models.load_model(path)
         "AttributeError: 'SGD' object has no attribute 'build'",
     ),
     Limit(
+        ("2.12",),
+        (
+            "tests/debugging/test_planted.py::test_the_planted_trouble_is_named"
+            "[keras2-inner_layer_of_multi_head_attention]",
+        ),
+        "the layers in a `MultiHeadAttention` of this Keras do not have its policy",
+        """
+import tensorflow as tf
+
+layer = tf.keras.layers.MultiHeadAttention(2, 2, dtype="mixed_float16")
+layer(tf.zeros((1, 3, 2)), tf.zeros((1, 3, 2)))
+assert layer._query_dense.compute_dtype == "float16", layer._query_dense.compute_dtype
+""",
+        "AssertionError: float32",
+    ),
+    Limit(
         ("3.0",),
         (
             _MIGRATED.format("wild_01_ctl_scaled_loss_clip"),

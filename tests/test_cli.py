@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests.generation import needs_tf_keras
 from tests.processes import HANGS_AFTER
 from tests.programs_in_processes import ROOT, hiding, start
 from tf_lso import cli
@@ -103,6 +104,7 @@ def test_a_missing_script_is_an_error_with_its_name(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@needs_tf_keras
 def test_a_program_gets_the_old_names_and_its_own_environment(script):
     path = script("""
         import os
@@ -121,7 +123,12 @@ def test_a_program_gets_the_old_names_and_its_own_environment(script):
 
 
 @pytest.mark.parametrize(
-    "first", ["import keras", "from tensorflow import keras", "import tf_keras"]
+    "first",
+    [
+        "import keras",
+        "from tensorflow import keras",
+        pytest.param("import tf_keras", marks=needs_tf_keras),
+    ],
 )
 def test_the_names_are_there_whatever_is_imported_first(script, first):
     path = script(f"""
@@ -296,6 +303,7 @@ def test_an_interrupt_from_the_terminal_ends_the_check_with_one_line(tmp_path):
         process.kill()
 
 
+@pytest.mark.keras3
 def test_convert_answers_in_one_line_without_tensorflows_log(tmp_path):
     arguments = ["convert", tmp_path / "a.h5", tmp_path / "b.keras"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -48,6 +48,9 @@ NAMES = {
 # Names of TensorFlow's classes that are also ours, Keras's or tf_keras's, with another
 # meaning where they stand.
 OTHERS = {
+    "_functions",  # of graphs of TensorFlow 2.12, as are the next two
+    "_seed",
+    "_version",
     "_apply_gradients",
     "_call",
     "_create_slots",  # of tf_keras's optimizers, as are the next five
@@ -179,7 +182,8 @@ class Shown:
             mixed_precision.disable_mixed_precision_graph_rewrite()
 
     def wrapped_module(self):
-        assert tf_private.wrapped_module(tf.compat.v1.train) is not None
+        wraps = tf.__version__ >= "2.13"  # 2.12 makes no such wrappers
+        assert (tf_private.wrapped_module(tf.compat.v1.train) is not None) == wraps
         assert tf_private.wrapped_module(tf.train) is None
 
     def tracking(self):

@@ -1,11 +1,11 @@
 """What the tables say of the installed TensorFlow is what it does."""
 
 import importlib
-import importlib.util
 
 import pytest
 import tensorflow as tf
 
+from tests.generation import HAS_TF_KERAS
 from tf_lso import names
 from tf_lso.check.command import installed
 from tf_lso.check.findings import BREAKS
@@ -13,7 +13,6 @@ from tf_lso.names.targets import TODAY
 from tf_lso.programs import lookup
 
 TARGET = installed() or TODAY
-HAS_TF_KERAS = importlib.util.find_spec("tf_keras") is not None
 MODULES = [m for m in lookup.MODULES if HAS_TF_KERAS or not lookup.in_tf_keras(m)]
 NAMES = [
     (module, name)

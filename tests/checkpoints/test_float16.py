@@ -5,7 +5,8 @@ import pytest
 
 import tf_lso
 from tests import preloaded
-from tests.families import FAMILIES, keras, keras2, needs_keras3, numpy
+from tests.families import FAMILIES, KERAS2_PACKAGE, keras, keras2, needs_keras3, numpy
+from tests.generation import HAS_KERAS3, ZIPPED
 from tests.programs_in_processes import run
 from tf_lso import checkpoints, wrapping
 
@@ -29,7 +30,7 @@ WRITE = """
     model.compile(optimizer, "mse")
     for _ in range(3):
         model.train_on_batch(x, y)
-    model.save({path!r})
+    model.save({path!r}, **{zipped})
     scale = getattr(model.optimizer, "dynamic_scale", 0.0)
     print(int(np.asarray(optimizer.iterations)), float(np.asarray(scale)))
     for _ in range(3):
@@ -38,9 +39,11 @@ WRITE = """
 """
 WRITERS = {
     "keras3": ("keras", "Adam"),
-    "legacy": ("tf_keras", "legacy.Adam"),
-    "new": ("tf_keras", "Adam"),
+    "legacy": (KERAS2_PACKAGE, "legacy.Adam"),
+    "new": (KERAS2_PACKAGE, "Adam"),
 }
+if not HAS_KERAS3:
+    del WRITERS["keras3"]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,9 @@ def written(tmp_path_factory):
     found = {}
     for family, (module, optimizer) in WRITERS.items():
         path = str(tmp_path_factory.mktemp(family) / "model.keras")
-        program = WRITE.format(module=module, optimizer=optimizer, path=path)
+        program = WRITE.format(
+            module=module, optimizer=optimizer, path=path, zipped=ZIPPED
+        )
         state, weights = run(program, by=preloaded.run)[-2:]
         iterations, scale = state.split()
         found[family] = (

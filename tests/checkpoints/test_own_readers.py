@@ -1,14 +1,13 @@
 """What the readers of TensorFlow and tf_keras restore of old files, without tf_lso's."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.checkpoints import artifacts
-from tests.families import HAS_KERAS3, keras2
+from tests.families import keras2
+from tests.generation import HAS_KERAS3, HAS_TF_KERAS
 from tf_lso.optimizers import experimental
 
 CASE = "experimental-v2-Adam-dynamic"
@@ -98,7 +97,7 @@ def test_a_saved_model_with_a_wrapped_optimizer():
 
 
 @pytest.mark.skipif(
-    not HAS_KERAS3 and importlib.util.find_spec("tf_keras") is not None,
+    not HAS_KERAS3 and HAS_TF_KERAS,
     reason="the loaders of TensorFlow 2.15 itself mix up two packages of Keras 2",
 )
 @pytest.mark.parametrize("format_", ["h5", "tf", "keras"])

@@ -4,19 +4,17 @@
 the steps before it and the five after it, all by TensorFlow 2.15.1 with its own Keras 2.
 """
 
-import importlib.util
 import json
 import pathlib
 import shutil
 
 import pytest
 
-from tests.generation import HAS_KERAS3
+from tests.generation import HAS_KERAS3, HAS_TF_KERAS
 from tests.old_programs.test_programs import run
 
 HERE = pathlib.Path(__file__).parent / "goes_on"
 EXPECTED = json.loads((HERE / "expected.json").read_text())
-HAS_TF_KERAS = importlib.util.find_spec("tf_keras") is not None
 
 # way to restore, TF_USE_LEGACY_KERAS
 WAYS = {

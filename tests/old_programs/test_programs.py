@@ -8,7 +8,6 @@ the idioms around loss scaling that public code is full of.
 import concurrent.futures
 import decimal
 import functools
-import importlib.util
 import json
 import math
 import os
@@ -21,7 +20,7 @@ import numpy as np
 import pytest
 
 from tests import preloaded
-from tests.generation import HAS_KERAS3
+from tests.generation import HAS_KERAS3, needs_tf_keras
 from tests.processes import HANGS_AFTER, QUIET
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -197,9 +196,7 @@ def test_on_the_keras_of_tensorflow(name, started):
     check(name, *started["test_on_the_keras_of_tensorflow", name].result())
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("tf_keras") is None, reason="tf_keras is not installed"
-)
+@needs_tf_keras
 @pytest.mark.parametrize("name", cases("tf_keras", ()))
 def test_on_tf_keras(name, started):
     check(name, *started["test_on_tf_keras", name].result())

@@ -64,8 +64,8 @@ def restore(
     >>> saved = tf.train.Checkpoint(model=model, optimizer=opt)
     >>> path = saved.save(tempfile.mkdtemp() + "/ckpt")
     >>> report = checkpoints.restore(path, model=model, optimizer=opt)
-    >>> report.complete, report.layout
-    (True, 'keras3')
+    >>> report.complete
+    True
 
     Source: in TensorFlow 2.0-2.15 `tf.train.Checkpoint.restore` did this for checkpoints
     of the same version.
