@@ -5,7 +5,7 @@ import pytest
 
 import tf_lso
 from tests import preloaded
-from tests.families import FAMILIES, KERAS2_PACKAGE, keras, keras2, needs_keras3, numpy
+from tests.families import FAMILIES, keras, keras2, needs_keras3, numpy
 from tests.generation import HAS_KERAS3, ZIPPED
 from tests.programs_in_processes import run
 from tf_lso import checkpoints, wrapping
@@ -37,10 +37,11 @@ WRITE = """
         model.train_on_batch(x, y)
     print(*np.concatenate([w.ravel() for w in model.get_weights()]).tolist())
 """
+KERAS2 = "tf_keras" if HAS_KERAS3 else "tensorflow.keras"
 WRITERS = {
     "keras3": ("keras", "Adam"),
-    "legacy": (KERAS2_PACKAGE, "legacy.Adam"),
-    "new": (KERAS2_PACKAGE, "Adam"),
+    "legacy": (KERAS2, "legacy.Adam"),
+    "new": (KERAS2, "Adam"),
 }
 if not HAS_KERAS3:
     del WRITERS["keras3"]
