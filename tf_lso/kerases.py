@@ -91,6 +91,16 @@ def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
     return saving.serialize_keras_object  # type: ignore[no-any-return]
 
 
+def variable_of_keras3() -> type:
+    """Return the class that all variables of Keras 3 have in common.
+
+    Up to Keras 3.6 at least, those of layers are no instances of `keras.Variable`.
+    """
+    classes = public("keras").Variable.__mro__
+    of_keras: list[type] = [c for c in classes if is_of_one(c)]
+    return of_keras[-1]
+
+
 def is_own_private(name: str) -> bool:
     """Whether a module, by its name, is one of Keras 2 that Keras 2 itself uses."""
     package = name.split(".")[0]

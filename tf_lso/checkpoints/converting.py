@@ -153,7 +153,10 @@ def _of_keras(optimizer):
     if set(config) != _OF_KERAS or config["multiplier"] != 2:
         return optimizer
     own = keras.optimizers.LossScaleOptimizer(
-        inner, optimizer.initial_scale, optimizer.dynamic_growth_steps, optimizer.name
+        inner,
+        optimizer.initial_scale,
+        optimizer.dynamic_growth_steps,
+        name=optimizer.name,
     )
     own.build(inner._trainable_variables)
     own.dynamic_scale.assign(scale())

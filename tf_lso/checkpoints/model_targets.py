@@ -21,7 +21,7 @@ _RENAMED = {"depthwise_kernel": "kernel"}
 _VARIABLE = (
     tf.Variable,
     tf.distribute.DistributedValues,
-    *([kerases.public("keras").Variable] if kerases.has_keras3() else []),
+    *([kerases.variable_of_keras3()] if kerases.has_keras3() else []),
 )
 
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 # Private: `import tensorflow.keras.backend` copies the public module from this one.
 from keras.src.legacy import backend as legacy_backend
 
+from tf_lso import kerases
 from tf_lso.installation import attributes
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.faces import keras3_private
@@ -71,12 +72,10 @@ def apply(ledger):
         if hasattr(module, "set_value"):
             ledger.set_attribute(module, "set_value", _set_value)
             ledger.replace(module, "get_value", _get_value(module.get_value))
-    # The class that all variables have in common. An instance would start TensorFlow.
-    of_keras = [c for c in keras.Variable.__mro__ if c.__module__.startswith("keras.")]
-    variable = of_keras[-1]
     for name, number in (("__int__", int), ("__float__", float)):
         if not hasattr(keras.Variable, name):  # in Keras 3.0
-            ledger.set_attribute(variable, name, _as_number(number))
+            owner = kerases.variable_of_keras3()
+            ledger.set_attribute(owner, name, _as_number(number))
 
 
 def _as_schedule(keras_learning_rate):
