@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 import tf_lso
-from tf_lso import kerases, wrapping
+from tf_lso import kerases, tf_private, wrapping
 from tf_lso.checkpoints import blueprint, opening, restoring
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
@@ -174,6 +174,11 @@ def _saved(model, optimizer, format, folder):
     else:
         objects = {"model": model}
         if optimizer is not None:
+            if not isinstance(optimizer, tf_private.trackable()):
+                raise CheckpointError(
+                    f"Keras {keras.__version__} takes no optimizer into a checkpoint. "
+                    "Choose another format, or a newer Keras."
+                )
             objects["optimizer"] = optimizer
         path = tf.train.Checkpoint(**objects).save(path)
     return path

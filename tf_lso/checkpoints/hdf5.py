@@ -175,6 +175,8 @@ def _variables(reader, root):
         group = reader.group(root, layer)
         keys = _weights(reader, group)
         for place, (key, name) in enumerate(keys):
+            if "/" not in name:  # in files of Keras 3.0
+                name = f"{layer}/{name}"
             path = (f"{LAYER}{number}", f"{WEIGHT}{place}")
             variables.append(ModelVariable(reader.entry(key, name), (path,)))
         number += bool(keys)
