@@ -1,6 +1,6 @@
 """A training program that saves after each step, for tests that kill it.
 
-    program.py STRATEGY FOLDER STEPS KEPT
+    program.py STRATEGY FOLDER STEPS KEPT  # KEPT is "all" or "no scale"
 
 It trains on two replicas, or as one of two workers if TF_CONFIG says so, goes on from the
 last checkpoint, says on standard output what it is at, and ends with its whole state in
@@ -23,6 +23,8 @@ import tf_lso
 # Infinite gradients: the scale falls at these steps, and grows after each 3 good ones.
 OVERFLOWS = 7
 
+SCALE = 64
+
 
 def say(*words):
     print(*words, flush=True)
@@ -36,13 +38,6 @@ def make_strategy(name):
         [tf.config.LogicalDeviceConfiguration()] * 2,
     )
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-
-
-def make_checkpoint(kept, optimizer, variables):
-    if kept == "all":
-        return tf.train.Checkpoint(optimizer=optimizer, variables=variables)
-    # What a program that forgets the scale would save: so the test can fail.
-    return tf.train.Checkpoint(optimizer=optimizer.inner_optimizer, variables=variables)
 
 
 def last_of_all(folders):
@@ -68,10 +63,10 @@ def main(name, folder, steps, kept):
         variables = [tf.Variable([1.0, -2.0], name="x"), tf.Variable(0.5, name="y")]
         optimizer = tf_lso.LossScaleOptimizer(
             tf.keras.optimizers.Adam(0.1, amsgrad=True),
-            initial_scale=64,
+            initial_scale=SCALE,
             dynamic_growth_steps=3,
         )
-    checkpoint = make_checkpoint(kept, optimizer, variables)
+    checkpoint = tf.train.Checkpoint(optimizer=optimizer, variables=variables)
     # Three are kept: a worker may be one step ahead of the other when it is killed.
     manager = tf.train.CheckpointManager(checkpoint, str(folders[worker]), 3)
 
@@ -93,6 +88,8 @@ def main(name, folder, steps, kept):
     if number is not None:
         status = checkpoint.restore(str(folders[worker] / f"ckpt-{number}"))
         status.assert_existing_objects_matched()
+        if kept == "no scale":  # as a program that forgets it: so the test can fail
+            optimizer.loss_scale = SCALE
     start = int(optimizer.iterations.numpy())
     say("started at", start)
     for index in range(start, steps):

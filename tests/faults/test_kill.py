@@ -153,7 +153,7 @@ def test_on_two_replicas_killed_twenty_times(tmp_path):
     without = tmp_path / "without"
     without.mkdir()
     for steps in (10, STEPS):  # after 10 the scale is not what it was at the start
-        live(Run("mirrored", without, "inner", steps=steps))
+        live(Run("mirrored", without, "no scale", steps=steps))
     assert not is_equal(final(without, 1), final(whole, 1))
 
 
