@@ -94,7 +94,7 @@ def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
 def variable_of_keras3() -> type:
     """Return the class that all variables of Keras 3 have in common.
 
-    Up to Keras 3.6 at least, those of layers are no instances of `keras.Variable`.
+    In Keras 3.0 and 3.6 those of layers are no instances of `keras.Variable`.
     """
     classes = public("keras").Variable.__mro__
     of_keras: list[type] = [c for c in classes if is_of_one(c)]
