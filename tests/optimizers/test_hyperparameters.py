@@ -17,10 +17,9 @@ OPTIMIZER_V2 = {
     if facts.hyperparameters
 }
 LEGACY = list(OPTIMIZER_V2)
-NEWER = {"keras3": ("AdamW", "Lion", "Lamb", "Adafactor"), "new": ("AdamW", "Lion")}
-NEWER["new"] = tuple(
-    n for n in NEWER["new"] if hasattr(FAMILIES["new"], n)
-)  # 2.12: no Lion
+NEWER = {"keras3": ("AdamW", "Lion", "Lamb", "Adafactor"), "new": ("AdamW",)}
+if hasattr(keras2.optimizers, "Lion"):  # not in 2.12
+    NEWER["new"] += ("Lion",)
 
 # A value that no optimizer has by default.
 OTHER = 0.375
