@@ -334,7 +334,7 @@ def state(model, opt):
         "class": type(opt).__name__,
         "weights": [w.tolist() for w in model.get_weights()],
         "slots": [np.asarray(v).tolist() for v in inner.variables[2:]],
-        "iterations": int(opt.iterations),
+        "iterations": int(inner.iterations),
         "rate": float(np.asarray(inner.learning_rate)),
         "scale": inner.loss_scale_factor if scale is None else float(scale),
         "count": None if scale is None else int(opt.step_counter),

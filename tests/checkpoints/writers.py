@@ -45,7 +45,12 @@ DIFFERENCES = [
         ("keras3",),
         weights=1e-4,
     ),
-    Difference("The newer Nadam of tf_keras", r"new-Nadam", ("keras2",), weights=2e-3),
+    Difference(
+        "The newer Nadam of tf_keras",
+        r"(new|keras3)-Nadam",
+        ("keras2",),
+        weights=2e-3,
+    ),
     Difference(
         "Clipping before TensorFlow 2.4",
         r"TF2\.[13]\.\d/bare-v2-.*clip",

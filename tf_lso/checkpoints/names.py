@@ -5,9 +5,28 @@
 | OptimizerV2 | `dense/kernel` | `Adam/dense/kernel/m` |
 | newer, TensorFlow 2.9-2.10 | `dense/kernel` | `Adam/m/dense/kernel` |
 | newer, since 2.11 | `dense/kernel` | `m/dense/kernel` |
+| Keras 3 | `dense/kernel` | `adam/dense_kernel_momentum` |
 """
 
+import re
+
 from tf_lso.optimizers import table
+
+# Attribute of Keras 3 that holds a list of slots -> the end of the slots' names.
+_ENDS = {
+    "_m": "momentum",
+    "_u": "norm",
+    "_momentums": "momentum",
+    "momentums": "momentum",
+    "_velocities": "velocity",
+    "_velocity_hats": "velocity_hat",
+    "_average_gradients": "average_gradient",
+    "_accumulators": "accumulator",
+    "_linears": "linear",
+    "_accumulated_grads": "accumulated_grad",
+    "_accumulated_delta_vars": "accumulated_delta_var",
+    "_model_variables_moving_average": "average",
+}
 
 
 def plain(name):
@@ -47,6 +66,16 @@ def slot_of(name, class_name):
     return next((known[part] for part in parts[:2] if part in known), None)
 
 
+def list_of(name, attributes):
+    """Return the one of the attributes to whose list a slot of Keras 3 belongs, or None."""
+    last = plain(name).split("/")[-1]
+    for attribute in attributes:
+        end = _ENDS.get(attribute)
+        if end is not None and f"_{last}".endswith(f"_{end}"):
+            return attribute
+    return None
+
+
 def optimizer_class(state):
     """Return the class name that the names of an optimizer's variables tell, or None.
 
@@ -54,6 +83,9 @@ def optimizer_class(state):
     optimizers of TensorFlow 2.11-2.15.
     """
     entries = [slot.entry for slots in state.slots.values() for slot in slots]
-    first = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
-    known = [name for name in table.OPTIMIZERS if name in first]
+    paths = [plain(entry.name).split("/")[:-1] for entry in entries]
+    parts = {part for path in paths for part in path}
+    # Keras 3 names an Adam "adam", the next one "adam_1".
+    first = {re.sub(r"_(\d+$)?", "", path[0]).lower() for path in paths if path}
+    known = [n for n in table.OPTIMIZERS if n in parts or n.lower() in first]
     return known[0] if len(known) == 1 else None

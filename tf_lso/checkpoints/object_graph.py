@@ -186,7 +186,9 @@ class ObjectGraph:
             elif name in layouts.SCALARS and (entry := self.entry(child)):
                 state.scalars[layouts.SCALARS[name]] = entry
             elif name in _SLOT_LISTS:
-                self._read_list(state, name, child, variables)
+                entries = [self.entry(slot) for slot in self._list(child)]
+                self._add_slots(state, name, entries, variables)
+        self._read_keras_3_1(state, below, variables)
         for owner in dict.fromkeys((inner, node)):
             for slot in self._nodes[owner].slot_variables:
                 variable = index.get(slot.original_variable_node_id)
@@ -201,14 +203,29 @@ class ObjectGraph:
         state.class_name = names.optimizer_class(state)
         return self.layout(node), state
 
-    def _read_list(self, state, name, node, variables):
+    def _list(self, node):
+        """Return the nodes of the elements of a list."""
         children = [(int(n), c) for n, c in self.children(node) if n.isdigit()]
-        entries = [self.entry(child) for _, child in sorted(children)]
+        return [child for _, child in sorted(children)]
+
+    def _add_slots(self, state, name, entries, variables):
         if entries and all(entry is not None for entry in entries):
             state.slots[name] = [
                 Slot(entry, names.owner(entry.name, variables), position)
                 for position, entry in enumerate(entries)
             ]
+
+    def _read_keras_3_1(self, state, below, variables):
+        """Read the slots of Keras 3.1-3.9: their lists are empty, all are in one."""
+        empty = _SLOT_LISTS & below.keys() - state.slots.keys()
+        found = collections.defaultdict(list)
+        for node in self._list(below["_variables"]) if "_variables" in below else ():
+            entry = self.entry(node)
+            name = entry and names.list_of(entry.name, empty)
+            if name:
+                found[name].append(entry)
+        for name, entries in found.items():
+            self._add_slots(state, name, entries, variables)
 
     def _follow(self, node, path):
         for name in path:
