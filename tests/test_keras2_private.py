@@ -285,7 +285,10 @@ SHARED = {
         "TensorFlow calls it on each object below which a checkpoint has slots.",
     ),
     "_variables": (
-        ["tf_lso/optimizers/faces/keras2_files.py"],
+        [
+            "tf_lso/checkpoints/object_graph.py",
+            "tf_lso/optimizers/faces/keras2_files.py",
+        ],
         "A name in checkpoints.",
     ),
     "_set_optimizer": (

@@ -226,6 +226,7 @@ SHARED = {
         f"{_FILES_WORDS} {_CHECKPOINTS} Layers have a list of that name too.",
     ),
     "_u_product": (["tf_lso/checkpoints/layouts.py"], _FILES_WORDS),
+    "_variables": (["tf_lso/checkpoints/object_graph.py"], _FILES_WORDS),
     "_var_key": (
         ["tf_lso/checkpoints/optimizer_targets.py"],
         "For optimizers of tf_keras, which have that name too.",

@@ -12,22 +12,6 @@ import re
 
 from tf_lso.optimizers import table
 
-# Attribute of Keras 3 that holds a list of slots -> the end of the slots' names.
-_ENDS = {
-    "_m": "momentum",
-    "_u": "norm",
-    "_momentums": "momentum",
-    "momentums": "momentum",
-    "_velocities": "velocity",
-    "_velocity_hats": "velocity_hat",
-    "_average_gradients": "average_gradient",
-    "_accumulators": "accumulator",
-    "_linears": "linear",
-    "_accumulated_grads": "accumulated_grad",
-    "_accumulated_delta_vars": "accumulated_delta_var",
-    "_model_variables_moving_average": "average",
-}
-
 
 def plain(name):
     """Return a variable's name without the output number that graphs added."""
@@ -70,7 +54,7 @@ def list_of(name, attributes):
     """Return the one of the attributes to whose list a slot of Keras 3 belongs, or None."""
     last = plain(name).split("/")[-1]
     for attribute in attributes:
-        end = _ENDS.get(attribute)
+        end = table.ENDS.get(attribute)
         if end is not None and f"_{last}".endswith(f"_{end}"):
             return attribute
     return None
