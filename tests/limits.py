@@ -113,7 +113,7 @@ assert layer._query_dense.compute_dtype == "float16", layer._query_dense.compute
     ),
     Limit(
         ("2.12",),
-        (_AS_THEY_ARE.format("config_roundtrip"),),
+        (_AS_THEY_ARE.format("config_roundtrip"), _MIGRATED.format("config_roundtrip")),
         "this Keras writes the class of a newer optimizer as `Custom>Adam`",
         """
 import tensorflow as tf
@@ -126,7 +126,7 @@ assert name == "Adam", name
     ),
     Limit(
         ("2.12",),
-        (_AS_THEY_ARE.format("standalone_keras"),),
+        (_AS_THEY_ARE.format("standalone_keras"), _MIGRATED.format("standalone_keras")),
         "the package `keras` of this version has wrappers of legacy optimizers alone",
         """
 import keras

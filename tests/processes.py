@@ -23,6 +23,12 @@ _POLL_SECONDS = 0.05
 # the `timeout` of setup.cfg, which ends the whole test process.
 HANGS_AFTER = 600
 
+# The PYTHONPATH of processes that need nothing but TensorFlow and tf_lso. Keras imports
+# scikit-learn and matplotlib where they are installed, which takes as long as the rest of
+# TensorFlow: `lean` hides them.
+ROOT = Path(__file__).parents[1]
+LEAN = os.pathsep.join([str(ROOT / "tests" / "lean"), str(ROOT)])
+
 # For processes whose errors are read: TensorFlow says little, and looks for no GPU.
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
@@ -58,7 +64,7 @@ def run_workers(
       argv: The command, for example `[sys.executable, "-c", program]`.
       count: How many workers to start.
       timeout: Seconds after which the workers that still run are killed.
-      env: Variables to set on top of this process's environment.
+      env: Variables to set on top of this process's environment and of `LEAN`.
       grace: Seconds that the others have to end after one worker has failed. They
         mostly hang by then, waiting for it.
       cwd: The directory to run in; the current one by default.
@@ -85,6 +91,7 @@ def run_workers(
                     stderr=subprocess.STDOUT,
                     env={
                         **os.environ,
+                        "PYTHONPATH": LEAN,
                         **(env or {}),
                         "TF_CONFIG": tf_config(addresses, index),
                     },

@@ -1,14 +1,11 @@
 """Small programs that need a process of their own."""
 
 import os
-import pathlib
 import subprocess
 import sys
 import textwrap
 
-from tests.processes import HANGS_AFTER, QUIET
-
-ROOT = pathlib.Path(__file__).parents[1]
+from tests.processes import HANGS_AFTER, LEAN, QUIET
 
 
 def start(arguments, **environment):
@@ -22,7 +19,7 @@ def start(arguments, **environment):
         [sys.executable, *arguments],
         env={
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": LEAN,
             **QUIET,
             **environment,
         },

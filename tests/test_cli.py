@@ -10,8 +10,8 @@ import time
 import pytest
 
 from tests.generation import needs_tf_keras
-from tests.processes import HANGS_AFTER
-from tests.programs_in_processes import ROOT, hiding, start
+from tests.processes import HANGS_AFTER, ROOT
+from tests.programs_in_processes import hiding, start
 from tf_lso import cli
 
 

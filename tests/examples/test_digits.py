@@ -118,7 +118,7 @@ def test_the_same_program_trains_on_a_cluster(tmp_path):
         [*_EXAMPLE, "--output", str(plot), "--log-dir", str(tmp_path / "logs")],
         count=2,
         timeout=HANGS_AFTER,
-        env=_QUIET,
+        env={**_QUIET, "PYTHONPATH": str(_ROOT)},
         cwd=_ROOT,
     )
     assert_succeeded(results)

@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 from tests.families import keras
-from tests.processes import HANGS_AFTER, free_ports, tf_config
+from tests.processes import HANGS_AFTER, LEAN, free_ports, tf_config
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,7 +27,6 @@ pytestmark = [
     ),
 ]
 
-ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
 STEPS = 120
 LINES = 12  # after at most so many the program is killed
@@ -41,7 +40,7 @@ class Run:
         self.lines = queue.Queue()
         self.processes = []
         for index in range(workers):
-            env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+            env = {**os.environ, "PYTHONPATH": LEAN, "TF_CPP_MIN_LOG_LEVEL": "3"}
             if workers > 1:
                 env["TF_CONFIG"] = tf_config(addresses, index)
             log = (folder / f"errors-{index}.txt").open("ab")

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from tests.generation import HAS_KERAS3
-from tests.programs_in_processes import ROOT, run
+from tests.processes import ROOT
+from tests.programs_in_processes import run
 from tf_lso import names
 
 # Imports what is changed, and what makes objects of its own at the first use.

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.migrate.programs import cases, diff_of, migrated, outcome_of
-from tests.programs_in_processes import ROOT, start
+from tests.processes import ROOT
+from tests.programs_in_processes import start
 
 CASES = cases()
 RUNNER = str(ROOT / "tests/migrate/run_cases.py")

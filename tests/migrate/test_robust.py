@@ -13,8 +13,7 @@ import time
 import pytest
 
 from tests.migrate.files import NEW, OLD, git, write
-from tests.processes import HANGS_AFTER
-from tests.programs_in_processes import ROOT
+from tests.processes import HANGS_AFTER, ROOT
 from tf_lso import cli
 from tf_lso.migrate import notebooks, one_file, parallel
 

@@ -21,9 +21,8 @@ import pytest
 
 from tests import preloaded
 from tests.generation import HAS_KERAS3, needs_tf_keras
-from tests.processes import HANGS_AFTER, QUIET
+from tests.processes import HANGS_AFTER, LEAN, QUIET
 
-ROOT = pathlib.Path(__file__).parents[2]
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 # "program arguments" -> its version, what it printed, and its exit code if not 0; and
@@ -63,7 +62,7 @@ def run(command, cwd, after_tensorflow=False, **variables):
         done = subprocess.run(
             [sys.executable, *command],
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+            env={**os.environ, "PYTHONPATH": LEAN, **variables},
             capture_output=True,
             text=True,
             timeout=HANGS_AFTER,

@@ -24,7 +24,7 @@ from tests.families import (
     needs_keras3,
 )
 from tests.generation import AS_NUMBER
-from tests.processes import HANGS_AFTER
+from tests.processes import HANGS_AFTER, LEAN, QUIET
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers.configs import conversion
 from tf_lso.optimizers.configs import wrappers as configs
@@ -713,7 +713,7 @@ WRITTEN = {
 def test_a_program_gets_optimizers_of_the_keras_it_uses(arguments, env, expected):
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **env},
+        env={**os.environ, "PYTHONPATH": LEAN, **QUIET, **env},
         input=json.dumps(list(WRITTEN.values())),
         capture_output=True,
         text=True,

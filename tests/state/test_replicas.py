@@ -108,7 +108,7 @@ def test_on_two_workers_that_each_save(tmp_path):
         [sys.executable, "-c", _WORKER, str(tmp_path)],
         2,
         timeout=HANGS_AFTER,
-        env={"PYTHONPATH": ".", "CUDA_VISIBLE_DEVICES": "-1"},
+        env={"CUDA_VISIBLE_DEVICES": "-1"},
         cwd=pathlib.Path(__file__).parents[2],
     )
     assert_succeeded(results)

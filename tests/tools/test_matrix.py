@@ -10,8 +10,7 @@ import sys
 
 import pytest
 
-from tests.processes import HANGS_AFTER
-from tests.programs_in_processes import ROOT
+from tests.processes import HANGS_AFTER, ROOT
 from tf_lso import environment, pages
 from tools.matrices import __main__ as matrix
 from tools.matrices import environments, runs, table
