@@ -60,16 +60,15 @@ def list_of(name, attributes):
     return None
 
 
-def optimizer_class(state):
+def optimizer_class(state, of_keras3):
     """Return the class name that the names of an optimizer's variables tell, or None.
 
     If the user named the optimizer, they do not tell it. Nor do the names of the newer
     optimizers of TensorFlow 2.11-2.15.
     """
     entries = [slot.entry for slots in state.slots.values() for slot in slots]
-    paths = [plain(entry.name).split("/")[:-1] for entry in entries]
-    parts = {part for path in paths for part in path}
-    # Keras 3 names an Adam "adam", the next one "adam_1".
-    first = {re.sub(r"_(\d+$)?", "", path[0]).lower() for path in paths if path}
-    known = [n for n in table.OPTIMIZERS if n in parts or n.lower() in first]
+    parts = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
+    if of_keras3:  # which calls an RMSprop "rm_sprop", and the next one "rm_sprop_1"
+        parts = {re.sub(r"_(\d+$)?", "", part).lower() for part in parts}
+    known = [n for n in table.OPTIMIZERS if (n.lower() if of_keras3 else n) in parts]
     return known[0] if len(known) == 1 else None

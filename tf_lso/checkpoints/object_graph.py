@@ -200,8 +200,9 @@ class ObjectGraph:
             child = self._follow(node, path)
             if child is not None and (entry := self.entry(child)):
                 setattr(state, role, entry)
-        state.class_name = names.optimizer_class(state)
-        return self.layout(node), state
+        layout = self.layout(node)
+        state.class_name = names.optimizer_class(state, of_keras3=layout == "keras3")
+        return layout, state
 
     def _list(self, node):
         """Return the nodes of the elements of a list."""
