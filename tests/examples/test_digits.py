@@ -103,6 +103,7 @@ def test_the_plot_says_which_steps_were_skipped(skipped, tmp_path, monkeypatch):
         assert legend.legend_handles[0].get_color() == "tab:red"
 
 
+@pytest.mark.slow
 def test_too_little_learning_is_a_failure(tmp_path):
     done = _run("--epochs", "1", "--output", str(tmp_path / "digits.png"))
     assert done.returncode == 1, done.stdout

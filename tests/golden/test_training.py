@@ -121,6 +121,7 @@ def _tf_keras_wraps(api, inner, kind, scale, growth):
     )
 
 
+@pytest.mark.slow
 def test_batches_equal_those_of_tf_keras_to_the_last_bit(monkeypatch):
     """Both run here: the record was made on a processor that may round otherwise."""
     section, played = SECTIONS["keras_training"], 0
