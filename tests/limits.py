@@ -154,27 +154,25 @@ assert isinstance(optimizer, keras.optimizers.Optimizer), type(optimizer).__mro_
         "must end in `.keras`",
     ),
     Limit(
-        ("3.6",),
+        ("3.0", "3.6"),
         tuple(
             "tests/state/test_checkpoint_kinds.py::"
             f"test_restores_into[Keras's wrapper-tf_lso-nadam-{built}]"
             for built in ("then built", "built")
         ),
-        "its own wrapper leaves out a variable of Nadam, and its files go by numbers",
+        "its own wrapper makes Nadam number its variables otherwise in files",
         """
-import tempfile
 import keras
 import tensorflow as tf
 
-variables = [tf.Variable([1.0, 2.0]), tf.Variable(3.0)]
-wrapper = keras.optimizers.LossScaleOptimizer(keras.optimizers.Nadam())
-wrapper.build(variables)
-path = tf.train.Checkpoint(nadam=wrapper.inner_optimizer).save(tempfile.mkdtemp() + "/c")
-nadam = keras.optimizers.Nadam()
-nadam.build(variables)
-tf.train.Checkpoint(nadam=nadam).restore(path)
+variable = tf.Variable([1.0, 2.0])
+bare, wrapped = keras.optimizers.Nadam(), keras.optimizers.Nadam()
+bare.build([variable])
+keras.optimizers.LossScaleOptimizer(wrapped).build([variable])
+shapes = [[v.shape for v in nadam.variables[:4]] for nadam in (bare, wrapped)]
+assert shapes[0] == shapes[1], shapes
 """,
-        "Received incompatible tensor with shape ()",
+        "AssertionError: [[TensorShape([]), ",
     ),
     Limit(
         ("3.0", "3.6"),
