@@ -75,9 +75,9 @@ CORE = {
 }
 
 # Of the cases of each test that is neither core nor slow, tools/test runs one in so many.
-# 7 has no factor in common with what most tests are run with: three families, and two to
+# 11 has no factor in common with what most tests are run with: three families, and two to
 # four modes, protocols, strategies or formats. So each of these has its turn.
-ONE_IN = 7
+ONE_IN = 11
 
 
 def _name(path):

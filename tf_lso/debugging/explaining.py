@@ -42,7 +42,8 @@ def explain(model, x, y=None, *, loss=None, optimizer=None, loss_scale=None):
     >>> import tf_lso
     >>> model = keras.Sequential([
     ...     keras.Input([3]),
-    ...     keras.layers.Dense(4, dtype="mixed_float16", name="hidden"),
+    ...     keras.layers.Dense(4, dtype="mixed_float16", name="hidden",
+    ...                        kernel_initializer="ones"),
     ...     keras.layers.Dense(1, dtype="mixed_float16", name="large",
     ...                        kernel_initializer=keras.initializers.Constant(60000)),
     ... ])
