@@ -97,19 +97,15 @@ ALONE = [heading for heading, case in HERE.items() if case.alone]
 DISTRIBUTED = [heading for heading, case in HERE.items() if case.workers > 1]
 
 
-SHARING = "test_the_trouble_appears_and_the_fix_ends_it"
-
-
 @pytest.fixture(scope="module")
 def written(request, tmp_path_factory):
     """What the two programs of each heading of this run write; they share a process."""
     path = tmp_path_factory.mktemp("programs") / "programs.json"
     named = {}
     for item in request.session.items:
-        if getattr(item, "originalname", None) != SHARING:
-            continue
-        heading = item.callspec.params["heading"]
-        named[f"{heading} trouble"], named[f"{heading} fixed"] = programs(heading)
+        if getattr(item, "obj", None) is test_the_trouble_appears_and_the_fix_ends_it:
+            heading = item.callspec.params["heading"]
+            named[f"{heading} trouble"], named[f"{heading} fixed"] = programs(heading)
     path.write_text(json.dumps(named), encoding="utf-8")
     command = ["-m", "tests.troubleshooting_programs", path]
     done = preloaded.run(command, ROOT)

@@ -7,7 +7,14 @@ import tensorflow as tf
 
 import tf_lso
 from tests.checkpoints import artifacts
-from tests.families import keras, needs_keras3, number, numpy, takes_optimizers
+from tests.families import (
+    KERASES,
+    keras,
+    needs_keras3,
+    number,
+    numpy,
+    takes_optimizers,
+)
 from tf_lso import checkpoints, cli, kerases
 
 VERSION, CASE = "TF2.4.4", "stable-v2-Adam-dynamic"
@@ -69,11 +76,13 @@ def test_another_class_of_optimizer(path):
     refused(path, named(), wrapped(keras.optimizers.Adamax()), "of the class Adam, but")
 
 
-@pytest.mark.parametrize("inner", [keras.optimizers.Adamax, keras.optimizers.RMSprop])
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("Adamax", {}), ("RMSprop", {"momentum": 0.9})]
+)
 @pytest.mark.parametrize("of_keras", ["3.6", "here", "tf_lso"])
 @needs_keras3
 @takes_optimizers
-def test_another_class_of_optimizer_of_keras_3(of_keras, inner, tmp_path):
+def test_another_class_of_optimizer_of_keras_3(of_keras, name, arguments, tmp_path):
     """RMSprop can have lists of the same names as Adam."""
     path = artifacts.folder("TF2.17-keras3.6") / "bare-keras3-Adam" / "ckpt-1"
     if of_keras != "3.6":
@@ -81,13 +90,38 @@ def test_another_class_of_optimizer_of_keras_3(of_keras, inner, tmp_path):
         opt = wrapped(opt) if of_keras == "tf_lso" else opt
         opt.build(model.trainable_variables)
         path = tf.train.Checkpoint(model=model, optimizer=opt).write(tmp_path / "c")
-    inner = inner(momentum=0.9) if inner is keras.optimizers.RMSprop else inner()
+    inner = getattr(keras.optimizers, name)(**arguments)
     refused(path, named(), wrapped(inner), "of the class Adam, but")
 
 
 def test_a_slot_that_the_file_lacks(path):
     inner = keras.optimizers.Adam(amsgrad=True)
     refused(path, named(), wrapped(inner), "missing in the file: optimizer/vhat/")
+
+
+def test_a_variable_of_keras_2_may_end_as_slots_of_keras_3(tmp_path):
+    """Its slot is no momentum."""
+    keras2 = KERASES["keras2"]
+
+    class Layer(keras2.layers.Layer):
+        def build(self, shape):
+            self.own = self.add_weight(name="my_momentum", shape=shape[1:])
+
+        def call(self, inputs):
+            return inputs * self.own
+
+    def made(**arguments):
+        model = keras2.Sequential([keras2.layers.InputLayer((3,)), Layer(name="one")])
+        opt = wrapped(keras2.optimizers.RMSprop(**arguments))
+        opt.build(model.trainable_variables)
+        return model, opt
+
+    model, opt = made()
+    path = tf.train.Checkpoint(model=model, optimizer=opt).write(str(tmp_path / "c"))
+    match = r"missing in the file: optimizer/momentum/\S*my_momentum"
+    with pytest.raises(checkpoints.CheckpointError, match=match):
+        model, opt = made(momentum=0.9)
+        checkpoints.restore(path, model=model, optimizer=opt)
 
 
 def test_a_layer_that_the_file_lacks(path):

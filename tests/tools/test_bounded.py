@@ -8,8 +8,9 @@ import pytest
 from tests.processes import HANGS_AFTER, ROOT
 from tools import bounded
 
-# With less patience for what was interrupted than the tool has.
-BOUNDED = f"""
+BOUNDED = [str(ROOT / "tools" / "bounded.py")]
+# The same with less patience for what it has interrupted.
+IMPATIENT = f"""
 import sys
 from tools import bounded
 bounded.GRACE_SECONDS = {bounded.GRACE_SECONDS / 10}
@@ -17,9 +18,9 @@ sys.exit(bounded.main(*sys.argv[1:]))
 """
 
 
-def run(minutes, program):
+def run(minutes, program, by=("-c", IMPATIENT)):
     return subprocess.run(
-        [sys.executable, "-c", BOUNDED, minutes, sys.executable, "-c", program],
+        [sys.executable, *by, minutes, sys.executable, "-c", program],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -30,7 +31,7 @@ def run(minutes, program):
 
 @pytest.mark.parametrize("code", [0, 5])
 def test_a_command_that_ends_keeps_its_exit_code(code):
-    done = run("10", f"import sys; print('done'); sys.exit({code})")
+    done = run("10", f"import sys; print('done'); sys.exit({code})", BOUNDED)
     assert (done.returncode, done.stdout) == (code, "done\n")
 
 

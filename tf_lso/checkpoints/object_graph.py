@@ -179,6 +179,7 @@ class ObjectGraph:
     def _optimizer(self, node, index, variables):
         inner = self.inner(node)
         below = dict(self.children(inner))
+        layout = self.layout(node)
         state = OptimizerState(iterations=self.entry(_iterations(below)))
         for name, child in below.items():
             if name in layouts.HYPERPARAMETERS and (entry := self.entry(child)):
@@ -188,7 +189,8 @@ class ObjectGraph:
             elif name in _SLOT_LISTS:
                 entries = [self.entry(slot) for slot in self._list(child)]
                 self._add_slots(state, name, entries, variables)
-        self._read_keras_3_1(state, below, variables)
+        if layout == "keras3":
+            self._read_keras_3_1(state, below, variables)
         for owner in dict.fromkeys((inner, node)):
             for slot in self._nodes[owner].slot_variables:
                 variable = index.get(slot.original_variable_node_id)
@@ -200,7 +202,6 @@ class ObjectGraph:
             child = self._follow(node, path)
             if child is not None and (entry := self.entry(child)):
                 setattr(state, role, entry)
-        layout = self.layout(node)
         state.class_name = names.optimizer_class(state, of_keras3=layout == "keras3")
         return layout, state
 
@@ -217,7 +218,7 @@ class ObjectGraph:
             ]
 
     def _read_keras_3_1(self, state, below, variables):
-        """Read the slots of Keras 3.1-3.9: their lists are empty, all are in one."""
+        """Read the slots of Keras 3.1-3.9, whose lists are empty: `_variables` has all."""
         empty = _SLOT_LISTS & below.keys() - state.slots.keys()
         found = collections.defaultdict(list)
         for node in self._list(below["_variables"]) if "_variables" in below else ():
