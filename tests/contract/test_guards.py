@@ -17,22 +17,22 @@ from tf_lso.scaling import finite
 
 def _only_here(gradients_):
     """A verdict that looks at the first replica alone."""
-    return finite.of_aggregated(gradients_)
+    return finite.on_aggregated(gradients_).exact()
 
 
 # Name -> (name of an object, attribute, what stands there without the guard, case, family).
 GUARDS = {
     "the check": (
         "tf_lso.scaling.finite",
-        "all_finite",
-        lambda gradients_, summed=False: tf.constant(True),
+        "_verdict",
+        lambda tensors: finite.known(tf.constant(True)),
         "sparse_duplicates_that_overflow_when_summed_skip",
         "new",
     ),
     "the check of what is still scaled": (
         "tf_lso.scaling.finite",
-        "unscaled_are_finite",
-        lambda tensors, scale: tf.constant(True),
+        "on_scaled",
+        lambda tensors, scale: finite.known(tf.constant(True)),
         "nonfinite_on_one_replica_skips_on_all",
         "keras3",
     ),
@@ -124,7 +124,7 @@ ERRORS = {
 }
 
 
-# Several replicas are judged after their sum, one replica before it is unscaled.
+# Several replicas are judged after their sum, one replica before many numbers are unscaled.
 ON_ONE_REPLICA = {"the check of what is still scaled"}
 
 
@@ -141,6 +141,7 @@ def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
     setting = Setting(family, CASES[case].styles[0], CASES[case].modes[-1], strategy)
     if setting.mode == "jit":
         setting.mode = "function"
+    monkeypatch.setattr(finite, "_FEW", 0)
     CASES[case](setting)
     monkeypatch.setattr(pkgutil.resolve_name(owner), attribute, without)
     error, message = ERRORS.get(guard, (AssertionError, ""))

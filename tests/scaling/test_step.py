@@ -15,13 +15,14 @@ INF = float("inf")
 def judged(monkeypatch):
     """How many tensors each step judges that are still scaled."""
     seen = []
-    original = finite_lib.unscaled_are_finite
+    original = finite_lib.on_scaled
 
-    def unscaled_are_finite(tensors, scale):
+    def on_scaled(tensors, scale):
         seen.append(len(tensors))
         return original(tensors, scale)
 
-    monkeypatch.setattr(finite_lib, "unscaled_are_finite", unscaled_are_finite)
+    monkeypatch.setattr(finite_lib, "on_scaled", on_scaled)
+    monkeypatch.setattr(finite_lib, "_FEW", 0)
     return seen
 
 

@@ -20,14 +20,41 @@ def after(operations, value):
     """
     if tf.executing_eagerly():
         return tf.constant(value)
-    known = [getattr(operation, "op", operation) for operation in operations]
-    known = [operation for operation in known if isinstance(operation, tf.Operation)]
-    with tf.control_dependencies(known):
+    with tf.control_dependencies(known_operations(operations)):
         return tf.constant(value)
 
 
+def known_operations(results):
+    """Return the operations of a graph that made `results`; none in eager mode."""
+    if tf.executing_eagerly():
+        return []
+    made = [getattr(result, "op", result) for result in results]
+    return [operation for operation in made if isinstance(operation, tf.Operation)]
+
+
+def skip_unless(should_apply, skip, of):
+    """Skip the step unless it should be applied.
+
+    Args:
+      should_apply: scalar bool tensor, or a Python bool if it is known in advance.
+      skip: callable without arguments that skips the step and returns a list of ops.
+      of: list of the gradients, which `skip` reads.
+
+    Returns:
+      `should_apply`; if the step may be skipped, as a tensor that exists after `skip`.
+    """
+    if isinstance(should_apply, numbers.Integral):  # of which bool is a kind
+        return True if should_apply else after(skip(), False)
+    return branches.either(
+        should_apply,
+        lambda: tf.constant(True),
+        branches.seldom(lambda: after(skip(), False)),
+        of,
+    )
+
+
 def _result(update, applied):
-    """Return what a step returns, see `apply_or_skip`."""
+    """Return what a step returns, see `apply_if`."""
     if tf.executing_eagerly():
         return None
     with tf.control_dependencies([] if update is None else [update]):
@@ -36,8 +63,8 @@ def _result(update, applied):
     return applied if in_function else applied.op
 
 
-def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
-    """Run `apply_fn` on every replica if the verdict is good, else `skip_fn` once.
+def apply_if(verdict, gradients, apply_fn):
+    """Run `apply_fn` on every replica if the verdict is good.
 
     The update of an optimizer merges the replicas, and a conditional with such a branch
     must run in cross-replica context. So the verdict is taken there, once, and every
@@ -46,12 +73,11 @@ def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
     Args:
       verdict: callable, gradients -> (update op of the loss scale or None,
         should_apply). `should_apply` is a scalar bool tensor, or a Python bool if it
-        is known in advance: a fixed scale always gives True.
+        is known in advance: a fixed scale always gives True. In cross-replica context
+        the gradients are per-replica values.
       gradients: this replica's gradients, without None.
       apply_fn: callable that takes the gradients and updates the variables, in replica
         context. It may return an op.
-      skip_fn: callable that takes the gradients and returns a list of ops. In
-        cross-replica context they are per-replica values.
 
     Returns:
       None in eager mode. In a function a scalar bool tensor: whether the step was
@@ -59,15 +85,13 @@ def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
     """
 
     def decide(gradients, apply_branch):
-        def skip_branch():
-            return after(skip_fn(gradients), False)
+        def no_branch():
+            return tf.constant(False)
 
         update, should_apply = verdict(gradients)
-        if isinstance(should_apply, numbers.Integral):  # also a bool
-            return _result(update, apply_branch() if should_apply else skip_branch())
-        applied = branches.either(
-            should_apply, apply_branch, branches.seldom(skip_branch), of=gradients
-        )
+        if isinstance(should_apply, numbers.Integral):
+            return _result(update, apply_branch() if should_apply else no_branch())
+        applied = branches.either(should_apply, apply_branch, no_branch, of=gradients)
         return _result(update, applied)
 
     def apply_here(gradients):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_lso.scaling import apply as apply_lib
 from tf_lso.scaling import arguments, report
 from tf_lso.scaling import rule as rule_lib
-from tf_lso.scaling.fast import branches
+from tf_lso.scaling.fast import branches, shared
 
 
 def _where(condition, if_true, if_false):
@@ -68,6 +68,31 @@ def or_zero(variable):
     )
 
 
+def _moved(rule, where, scale, count, skipped, stuck, finite):
+    """Return what a step that does not only count leaves.
+
+    Args:
+      rule: the `ScaleRule`.
+      where: see `rule.py`.
+      scale: the scale before the step, as a scalar, like the others.
+      count: the finite steps before it.
+      skipped: the first number of `Mover.in_a_row` before it.
+      stuck: the second.
+      finite: whether its gradients were finite.
+
+    Returns:
+      List of: whether the scale was usable; the next scale, `skipped` and `stuck`.
+    """
+    usable = rule_lib.is_usable(scale)
+    state = rule_lib.ScaleState(scale, count, skipped)
+    skipped = rule_lib.skipped_in_a_row(state, finite, where)
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = rule_lib.moved_scale(rule, scale, finite, skipped, where)
+    is_stuck = ~finite & usable & (scale <= rule.min_scale)
+    stuck = where(is_stuck, where(count < 1, stuck + 1, 1), 0)
+    return [usable, moved, skipped, stuck]
+
+
 class Mover:
     """Moves the variables of one dynamic loss scale.
 
@@ -87,72 +112,75 @@ class Mover:
         self._scale, self._count = scale, count
         self.in_a_row = unsaved_variable([0, 0], "skipped_in_a_row", tf.int64)
 
-    def advance(self, finite):
+    def advance(self, verdict, skip, of):
         """Move the scale after a step.
 
         Args:
-          finite: scalar bool tensor, whether the gradients of all replicas were finite.
+          verdict: a `finite.Verdict` on the gradients of all replicas.
+          skip: callable without arguments that is called if they are not finite, when
+            the scale has moved. It returns a list of ops.
+          of: list of the gradients.
 
         Returns:
-          What `LossScale.update` returns.
+          Whether they are finite, so that the step is applied: a Python bool in eager
+          mode, a scalar bool tensor in a graph.
         """
-        before = rule_lib.ScaleState(
+        if tf.executing_eagerly():
+            return self._advance_eagerly(verdict, skip)
+        before = self._state()
+
+        def unusual():
+            finite = verdict.exact()
+            scale, count, _ = self._state()
+            numbers = [scale, count, *tf.unstack(or_zero(self.in_a_row)), finite]
+            shapes = ((),) * len(numbers)
+            moved = shared.call(_moved, numbers, (self._rule, _where), shapes)
+            moves = self._move(self._rule, scale, moved)
+            with tf.control_dependencies(apply_lib.known_operations(moves)):
+                return apply_lib.skip_unless(finite, skip, of)
+
+        return branches.either(
+            rule_lib.only_counts(self._rule, before, verdict.proved),
+            # In place, so that threads that share the scale lose no step.
+            lambda: apply_lib.after([self._count.assign_add(1)], True),
+            branches.seldom(unusual),
+            of=of,
+        )
+
+    def _advance_eagerly(self, verdict, skip):
+        # With NumPy numbers, since each operation on tensors costs more.
+        rule = self._float32_rule
+        before = rule_lib.ScaleState(self._scale.numpy(), self._count.numpy())
+        finite = np.bool_(verdict.proved) or np.bool_(verdict.exact())
+        if rule_lib.only_counts(rule, before, finite):
+            self._count.assign_add(1)
+        else:
+            numbers = (before.scale, before.count, *self.in_a_row.numpy(), finite)
+            self._move(rule, before.scale, _moved(rule, rule_lib.select, *numbers))
+        if not finite:
+            skip()
+        return bool(finite)
+
+    def _state(self):
+        return rule_lib.ScaleState(
             tf.convert_to_tensor(self._scale), tf.convert_to_tensor(self._count)
         )
 
-        def count_on():
-            # Incremented in place, so that threads that share the scale lose no step.
-            return apply_lib.after([self._count.assign_add(1)], True)
-
-        if tf.executing_eagerly():
-            # With NumPy numbers, since each operation on tensors costs more.
-            numbers = rule_lib.ScaleState(before.scale.numpy(), before.count.numpy())
-            verdict, rule = np.bool_(finite), self._float32_rule
-            if rule_lib.only_counts(rule, numbers, verdict):
-                count_on()
-            else:
-                in_a_row = self.in_a_row.numpy()
-                self._move(numbers, in_a_row, verdict, rule, rule_lib.select)
-            return None, finite
-        moved = tf.cond(
-            rule_lib.only_counts(self._rule, before, finite),
-            count_on,
-            branches.seldom(
-                lambda: self._move(
-                    before,
-                    tf.unstack(or_zero(self.in_a_row)),
-                    finite,
-                    self._rule,
-                    _where,
-                )
-            ),
-        )
-        return moved.op, finite
-
-    def _move(self, before, in_a_row, finite, rule, where):
-        """Set all variables, for a step that does not only count."""
-        skipped, stuck = in_a_row
-        usable = rule_lib.is_usable(before.scale)
+    def _move(self, rule, scale, moved):
+        """Set all variables to what `_moved` returned; return the ops."""
+        usable, *moved = moved
         report.warn_if(
             ~usable,
             "The loss scale was {}, which is no positive finite number (a damaged "
             f"checkpoint?). It returns to {rule.initial_scale}.",
-            before.scale,
+            scale,
         )
-        before = before._replace(skipped=skipped)
-        with np.errstate(over="ignore", invalid="ignore"):
-            skipped = rule_lib.skipped_in_a_row(before, finite, where)
-            moved = rule_lib.moved_scale(rule, before.scale, finite, skipped, where)
-        is_stuck = ~finite & usable & (before.scale <= rule.min_scale)
-        stuck = where(is_stuck, where(before.count < 1, stuck + 1, 1), 0)
-        return apply_lib.after(
-            [
-                self._scale.assign(moved),
-                self._count.assign(0),
-                self.in_a_row.assign([skipped, stuck]),
-            ],
-            False,
-        )
+        scale, *in_a_row = moved
+        return [
+            self._scale.assign(scale),
+            self._count.assign(0),
+            self.in_a_row.assign(in_a_row),
+        ]
 
     def assign(self, value):
         """Set the scale; the count starts again.

@@ -1,5 +1,8 @@
 """Are all gradients finite, and do all replicas agree?"""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from tf_lso import tf_private
@@ -7,6 +10,19 @@ from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling.fast import branches, joined, packed
 
 _FEW = 2**14  # the exact verdict on so many numbers is faster than a conditional
+
+
+class Verdict(NamedTuple):
+    """Whether gradients are finite: what a usual step asks, and what any step may ask.
+
+    Attributes:
+      proved: scalar bool tensor. True proves that all are finite. False proves nothing.
+      exact: callable without arguments that returns whether all are finite, a scalar
+        bool tensor. It takes longer.
+    """
+
+    proved: tf.Tensor
+    exact: Callable[[], tf.Tensor]
 
 
 def _is_finite(values):
@@ -48,13 +64,37 @@ def _proof(tensors):
     return [_all([*sums_are_finite, *map(_is_finite, others)])]
 
 
+def are_few(tensors):
+    """Return whether tensors have so few numbers that to save one pass saves nothing."""
+    sizes = [values.shape.num_elements() for values in tensors]
+    return None not in sizes and sum(sizes) <= _FEW
+
+
 def _need_no_proof(tensors):
     """Whether the exact verdict is as fast: for narrow dtypes and for few numbers."""
     wide = [values for values in tensors if values.dtype in gradients_lib.WIDE]
     if wide and tf.executing_eagerly():
         return False  # asking each tensor for its shape would take longer
-    sizes = [values.shape.num_elements() for values in wide]
-    return None not in sizes and sum(sizes) <= _FEW
+    return are_few(wide)
+
+
+def _tensors(gradients, summed):
+    """Return tensors with the numbers of all gradients; see `all_finite`."""
+    gradients = [g for g in gradients if g is not None]
+    if not summed:
+        gradients = gradients_lib.with_summed_rows(gradients)
+    return joined.joined(gradients_lib.values_of(gradients))
+
+
+def _verdict(tensors):
+    if not tensors:
+        return known(tf.constant(True))
+    return Verdict(_all(_proof(tensors)), lambda: _all(_exact(tensors)))
+
+
+def known(finite):
+    """Return the verdict where `finite`, a scalar bool tensor, is exact."""
+    return Verdict(finite, lambda: finite)
 
 
 def all_finite(gradients, summed=False):
@@ -67,44 +107,35 @@ def all_finite(gradients, summed=False):
     Returns:
       A scalar bool tensor, True for an empty list.
     """
-    gradients = [g for g in gradients if g is not None]
-    if not summed:
-        gradients = gradients_lib.with_summed_rows(gradients)
-    tensors = joined.joined(gradients_lib.values_of(gradients))
-    if not tensors:
-        return tf.constant(True)
-    if _need_no_proof(tensors):
+    tensors = _tensors(gradients, summed)
+    if tensors and _need_no_proof(tensors):
         return _all(_exact(tensors))
-    proved = _all(_proof(tensors))
+    verdict = _verdict(tensors)
     return branches.either(
-        proved,
+        verdict.proved,
         lambda: tf.constant(True),
-        branches.seldom(lambda: _all(_exact(tensors))),
+        branches.seldom(verdict.exact),
         of=tensors,
     )
 
 
-def unscaled_are_finite(tensors, scale):
-    """Return whether dense tensors divided by `scale` are finite.
+def on_scaled(tensors, scale):
+    """Return the verdict on dense tensors divided by `scale`, a `Verdict`.
 
-    The tensors are rarely divided for it.
+    Only the exact one divides them.
 
     Args:
       tensors: list of float32 and float64 tensors, still scaled.
       scale: float32 scalar tensor.
     """
     tensors = joined.joined(tensors)
+    # A finite number divided by 1 or more stays finite.
+    proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
 
     def exact():
         return _all(_exact(gradients_lib.unscale_gradients(tensors, scale)))
 
-    if _need_no_proof(tensors):
-        return exact()
-    # A finite number divided by 1 or more stays finite.
-    proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
-    return branches.either(
-        proved, lambda: tf.constant(True), branches.seldom(exact), of=tensors
-    )
+    return Verdict(proved, exact)
 
 
 def _nonfinite_flag(gradients):
@@ -157,8 +188,8 @@ def _first_here(values):
     return tf.nest.map_structure(lambda value: local(value)[0], values)
 
 
-def of_aggregated(gradients):
-    """Return whether aggregated gradients are finite, with no communication.
+def on_aggregated(gradients):
+    """Return the verdict on aggregated gradients, with no communication.
 
     After aggregation every replica holds the same sum, so the first replica's copy
     speaks for all. The rows of slices must have been added up already.
@@ -167,6 +198,6 @@ def of_aggregated(gradients):
       gradients: list of tensors or of per-replica values; None is ignored.
 
     Returns:
-      A scalar bool tensor.
+      A `Verdict`.
     """
-    return all_finite(_first_here(gradients), summed=True)
+    return _verdict(_tensors(_first_here(gradients), summed=True))

@@ -234,9 +234,11 @@ class DynamicLossScale(LossScale):
         """
 
         def judge(_, grads):
-            return self.advance(finite_lib.agreed(grads))
+            verdict = finite_lib.known(finite_lib.agreed(grads))
+            finite = tf.convert_to_tensor(self.advance(verdict, skip=list, of=grads))
+            return None if tf.executing_eagerly() else finite.op, finite
 
-        grads = tf.nest.flatten(grads)
+        grads = [g for g in tf.nest.flatten(grads) if g is not None]
         if not finite_lib.merging_is_needed():
             return judge(None, grads)
         return tf.distribute.get_replica_context().merge_call(judge, args=(grads,))
@@ -246,16 +248,9 @@ class DynamicLossScale(LossScale):
         """Whether `advance` may replace `update`: not if a subclass has its own."""
         return type(self).update is DynamicLossScale.update
 
-    def advance(self, finite):
-        """Move the scale by a verdict on the gradients of all replicas.
-
-        Args:
-          finite: scalar bool tensor, whether they are finite.
-
-        Returns:
-          As `update`.
-        """
-        return self._mover.advance(finite)
+    def advance(self, verdict, skip, of):
+        """Move the scale by a verdict on the gradients, see `dynamic.Mover.advance`."""
+        return self._mover.advance(verdict, skip, of)
 
     def stuck_steps(self) -> tf.Tensor:
         """Return the skipped steps in a row at the smallest scale, an int64 scalar."""

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import log, tf_private
+from tf_lso.scaling.fast import shared
 
 
 def in_xla():
@@ -15,12 +16,13 @@ def in_xla():
     )
 
 
-def _filled(text, values):
-    """Return `text` with a value for each `{}`, a string tensor."""
+def _filled_if(text, condition, *values):
+    """Return `text` with a value for each `{}`, or "", as a list of a string tensor."""
     # `tf.strings.format` would put strings into quotes.
     values = [v if v.dtype == tf.string else tf.strings.format("{}", v) for v in values]
     first, *parts = text.split("{}")
-    return tf.strings.join([first, *(x for pair in zip(values, parts) for x in pair)])
+    said = tf.strings.join([first, *(x for pair in zip(values, parts) for x in pair)])
+    return [tf.where(condition, said, "")]
 
 
 def warn_if(condition, text, *values):
@@ -41,7 +43,8 @@ def warn_if(condition, text, *values):
             log.logger().warning(text.format(*values))
     elif not in_xla() and log.warns():
         # Printing "" prints nothing. A conditional would take more memory per trace.
-        said = tf.where(condition, _filled(text + "\n", values), "")
+        scalars = [condition, *values]
+        [said] = shared.call(_filled_if, scalars, (text + "\n",), ((),) * len(scalars))
         tf.print(said, output_stream=sys.stderr, end="")
 
 

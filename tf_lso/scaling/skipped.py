@@ -9,8 +9,10 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_lso import log, pages
+from tf_lso.scaling import apply as apply_lib
 from tf_lso.scaling import dynamic, report
 from tf_lso.scaling import gradients as gradients_lib
+from tf_lso.scaling.fast import shared
 
 _INF, _NAN = 1, 2
 _MOST = 5  # variables that a warning names
@@ -50,33 +52,20 @@ class _Record(NamedTuple):
     variables: list
 
 
-@functools.lru_cache(maxsize=16)
-def _holds(dtype):
-    """Return a graph that tells what a tensor of `dtype` and of any shape holds.
-
-    One graph serves all gradients, so that a step with many of them is traced fast.
-    """
-
-    def holds(values):
-        if dtype.is_complex:
-            real, imaginary = _holds(dtype.real_dtype), _holds(dtype.real_dtype)
-            return tf.bitwise.bitwise_or(
-                real(tf.math.real(values)), imaginary(tf.math.imag(values))
-            )
-        if not dtype.is_floating:
-            return tf.constant(0, tf.int64)
-        has_inf = tf.cast(tf.reduce_any(tf.math.is_inf(values)), tf.int64)
-        has_nan = tf.cast(tf.reduce_any(tf.math.is_nan(values)), tf.int64)
-        return has_inf * _INF + has_nan * _NAN
-
-    with tf.init_scope(), tf.device(None):
-        return tf.function(holds, autograph=False).get_concrete_function(
-            tf.TensorSpec(None, dtype)
-        )
+def _held(values):
+    """Return what `values` hold, a list of an int64 scalar: a sum of `_INF` and `_NAN`."""
+    if values.dtype.is_complex:
+        [real], [imaginary] = _held(tf.math.real(values)), _held(tf.math.imag(values))
+        return [tf.bitwise.bitwise_or(real, imaginary)]
+    if not values.dtype.is_floating:
+        return [tf.constant(0, tf.int64)]
+    has_inf = tf.cast(tf.reduce_any(tf.math.is_inf(values)), tf.int64)
+    has_nan = tf.cast(tf.reduce_any(tf.math.is_nan(values)), tf.int64)
+    return [has_inf * _INF + has_nan * _NAN]
 
 
 def _kind(gradient):
-    """Return what a gradient holds, an int64 scalar: a sum of `_INF` and `_NAN`.
+    """Return what a gradient holds, see `_held`.
 
     Args:
       gradient: tensor, `tf.IndexedSlices`, or a per-replica value of them.
@@ -84,8 +73,15 @@ def _kind(gradient):
     copies = [gradient]
     if tf.distribute.in_cross_replica_context():
         copies = tf.distribute.get_strategy().experimental_local_results(gradient)
-    kinds = [_holds(v.dtype)(v) for v in gradients_lib.values_of(copies)]
+    kinds = [shared.call(_held, [v])[0] for v in gradients_lib.values_of(copies)]
     return functools.reduce(tf.bitwise.bitwise_or, kinds)
+
+
+def _first_paths(paths, kinds):
+    names = tf.gather(["", *_KINDS.values()], kinds)
+    texts = tf.strings.join([paths, " (", names, ")"])
+    first = tf.boolean_mask(texts, kinds > 0)[:_MOST]
+    return [tf.strings.reduce_join(first, separator=", ")]
 
 
 def _said(paths, kinds):
@@ -93,11 +89,8 @@ def _said(paths, kinds):
     if tf.executing_eagerly():
         held = [(path, _KINDS.get(int(kind))) for path, kind in zip(paths, kinds)]
         return ", ".join(f"{path} ({kind})" for path, kind in held if kind)
-    kinds = tf.stack(kinds)
-    names = tf.gather(["", *_KINDS.values()], kinds)
-    texts = tf.strings.join([paths, " (", names, ")"])
-    first = tf.boolean_mask(texts, kinds > 0)[:_MOST]
-    return tf.strings.reduce_join(first, separator=", ")
+    lists = [tf.constant(paths), tf.stack(kinds)]
+    return shared.call(_first_paths, lists, shapes=((None,), (None,)))[0]
 
 
 def _warn_if_stuck(loss_scale, paths, kinds):
@@ -171,9 +164,9 @@ class Skipped:
           A list of ops.
         """
         before = tf.cast(tf.convert_to_tensor(counter), tf.int64)
-        with tf.control_dependencies(_in_graph([before])):
+        with tf.control_dependencies(apply_lib.known_operations([before])):
             counted = count()
-        with tf.control_dependencies(_in_graph(counted)):
+        with tf.control_dependencies(apply_lib.known_operations(counted)):
             after = tf.cast(tf.convert_to_tensor(counter), tf.int64)
         steps, in_a_row, position = tf.unstack(dynamic.or_zero(self.numbers))
         in_a_row = tf.where(tf.equal(position, before + 1), in_a_row + 1, 1)
@@ -239,10 +232,3 @@ class Skipped:
             for path, kind in zip(paths, kinds)
             if kind
         ]
-
-
-def _in_graph(operations):
-    """Return the operations that control dependencies take, in a graph."""
-    if tf.executing_eagerly():
-        return []
-    return [getattr(operation, "op", operation) for operation in operations]

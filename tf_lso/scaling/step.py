@@ -24,7 +24,7 @@ def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
       name: name for the operations of the inner optimizer, or None.
 
     Returns:
-      What `apply.apply_or_skip` returns.
+      What `apply.apply_if` returns.
     """
     if divisor is not None:
         gradients = face.unscale(gradients, variables, divisor)
@@ -34,28 +34,32 @@ def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
     gradients, scale = _before_unscaling(face, gradients)
     equal = aggregate and _are_equal(face, variables)
 
-    def verdict(gradients):
-        loss_scale = face.loss_scale_state
-        if not loss_scale.takes_verdicts:
-            return loss_scale.update(gradients)
-        if scale is not None:
-            finite = finite_lib.unscaled_are_finite(gradients, scale)
-        elif equal:
-            finite = finite_lib.of_aggregated(gradients)
-        else:
-            finite = finite_lib.agreed(gradients)
-        return loss_scale.advance(finite)
-
     def unscaled(gradients):
         if scale is None:
             return gradients
         return gradients_lib.unscale_gradients(gradients, scale)
 
-    return apply_lib.apply_or_skip(
+    def judged(gradients):
+        if scale is not None:
+            return finite_lib.on_scaled(gradients, scale)
+        if equal:
+            return finite_lib.on_aggregated(gradients)
+        return finite_lib.known(finite_lib.agreed(gradients))
+
+    def verdict(gradients):
+        def skip():
+            return face.skip(unscaled(gradients), variables)
+
+        loss_scale = face.loss_scale_state
+        if loss_scale.takes_verdicts:
+            return None, loss_scale.advance(judged(gradients), skip, gradients)
+        update, should_apply = loss_scale.update(gradients)
+        return update, apply_lib.skip_unless(should_apply, skip, gradients)
+
+    return apply_lib.apply_if(
         verdict,
         gradients,
-        apply_fn=lambda each: face.apply_inner(unscaled(each), variables, name),
-        skip_fn=lambda each: face.skip(unscaled(each), variables),
+        lambda each: face.apply_inner(unscaled(each), variables, name),
     )
 
 
@@ -85,6 +89,6 @@ def _before_unscaling(face, gradients):
     )
     if not (in_function and dense and replica.is_alone()):
         return gradients, None
-    if not face.loss_scale_state.takes_verdicts:
+    if finite_lib.are_few(gradients) or not face.loss_scale_state.takes_verdicts:
         return gradients, None
     return face.unscaled_gradients.before_unscaling(gradients) or (gradients, None)

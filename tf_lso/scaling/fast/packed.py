@@ -9,6 +9,7 @@ import functools
 import tensorflow as tf
 
 from tf_lso import tf_private
+from tf_lso.scaling.fast import shared
 
 # The most tensors in one call. Models of all sizes share the graph of a full call, and
 # the last, shorter call has at most this many different graphs. A graph takes about 50 kB
@@ -16,18 +17,8 @@ from tf_lso import tf_private
 MOST = 64
 
 
-@functools.lru_cache(maxsize=1024)
-def _graph(function, count, dtypes):
-    """Return `function` as a graph for tensors of these dtypes and of any shape."""
-    specs = [tf.TensorSpec(None, dtype) for dtype in dtypes]
-
-    def flat(*arguments):
-        return tf.nest.flatten(function(list(arguments[:count]), *arguments[count:]))
-
-    # The graph must serve every device, even if a replica's thread makes it.
-    with tf.init_scope(), tf.device(None):
-        graph = tf.function(flat, autograph=False).get_concrete_function(*specs)
-    return graph, [output.dtype for output in graph.outputs]
+def _of_list(function, count, *arguments):
+    return tf.nest.flatten(function(list(arguments[:count]), *arguments[count:]))
 
 
 def packed(function):
@@ -40,11 +31,7 @@ def packed(function):
     """
 
     def of_part(tensors, others):
-        arguments = [*tensors, *others]
-        dtypes = tuple([argument.dtype for argument in arguments])
-        graph, outputs = _graph(function, len(tensors), dtypes)
-        # Calling the graph itself would take ten microseconds for each argument.
-        return tf.raw_ops.PartitionedCall(args=arguments, Tout=outputs, f=graph)
+        return shared.call(_of_list, [*tensors, *others], (function, len(tensors)))
 
     @functools.wraps(function)
     def run(tensors, *others):
