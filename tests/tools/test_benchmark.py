@@ -1,5 +1,6 @@
 """The benchmark: that it measures what it says. How long anything takes is no test."""
 
+import argparse
 import gc
 import json
 import re
@@ -193,7 +194,7 @@ def test_each_round_rotates_the_order_and_collects_no_garbage_within():
 
 @pytest.mark.parametrize("memory", [False, True])
 def test_the_plan_has_a_process_for_each_mode_strategy_and_family(memory):
-    jobs, left_out = plan.jobs(
+    options = argparse.Namespace(
         modes=["function", "xla"],
         strategies=["default", "mirrored2"],
         families=["keras3", "new"],
@@ -202,6 +203,7 @@ def test_the_plan_has_a_process_for_each_mode_strategy_and_family(memory):
         rounds=7,
         memory=memory,
     )
+    jobs, left_out = plan.jobs(options)
     timed = [j for j in jobs if j.what == "time"]
     assert [j[1:4] for j in timed] == [
         (mode, strategy, family)

@@ -2,11 +2,11 @@
 
 import argparse
 import functools
-import importlib.metadata
 import json
 import os
 import pathlib
 import platform
+import re
 import signal
 import statistics
 import subprocess
@@ -15,11 +15,12 @@ import tempfile
 
 from tests import devices
 from tests.processes import run_workers
+from tf_lso import progress
 from tools.benchmarks import plan, report, workloads
+from tools.gpus import machine
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _LINES = 15  # of the output of a failed process
-_IMPORTS = 5  # processes
 
 _DESCRIPTION = """\
 Measures what loss scaling adds to a training step: tf_lso beside the LossScaleOptimizer
@@ -38,22 +39,21 @@ examples:
   tools/benchmark --sweep --imports --memory --out figures
 """
 
-_IMPORT = """
-import time
-start = time.perf_counter()
-import tensorflow, keras
-tensorflow.keras, keras.optimizers.SGD  # both are loaded at first use
-between = time.perf_counter()
-import tf_lso
-imported = time.perf_counter()
-tf_lso.LossScaleOptimizer
-print(between - start, imported - between, time.perf_counter() - between)
+# What is timed, one after the other, in each of some processes.
+_IMPORTS = {
+    "import tensorflow and keras": "import tensorflow, keras; "
+    "tensorflow.keras, keras.optimizers.SGD",  # both are loaded at first use
+    "import tf_lso after that": "import tf_lso",
+    "first use of LossScaleOptimizer after that": "tf_lso.LossScaleOptimizer",
+}
+_IMPORT_PROCESSES = 5
+_TIME_THEM = """
+import sys, time
+for statement in sys.argv[1:]:
+    start = time.perf_counter()
+    exec(statement)
+    print(time.perf_counter() - start)
 """
-_PARTS = (
-    "import tensorflow and keras",
-    "import tf_lso after that",
-    "import tf_lso and first use of LossScaleOptimizer after that",
-)
 # Replicas are logical CPU devices, so that every machine measures the same thing;
 # GPUs only for tools/test --gpu.
 _ENVIRONMENT = {**devices.environment(), "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -79,10 +79,10 @@ def parser():
         ("families", plan.FAMILIES, "all"),
         ("candidates", plan.CANDIDATES, "all"),
     ):
-        names = functools.partial(_names, known)
+        kind = functools.partial(_names, known)
         text = f"{', '.join(known)}, or all; default: {default}"
         made.add_argument(
-            f"--{option}", metavar="NAMES", default=default, type=names, help=text
+            f"--{option}", metavar="NAMES", type=kind, default=default, help=text
         )
     for option, text in (
         ("sweep", "also sizes in between"),
@@ -93,12 +93,7 @@ def parser():
         made.add_argument(f"--{option}", action="store_true", help=text)
     for option, kind, default, text in (
         ("rounds", _positive, 15, "how often each candidate is timed; default: 15"),
-        (
-            "timeout",
-            _positive,
-            600,
-            "seconds a process has for a workload; default: 600",
-        ),
+        ("timeout", _positive, 600, "seconds that a workload has; default: 600"),
         ("out", pathlib.Path, None, "folder for benchmark.json and the plots (PNG)"),
         ("read", pathlib.Path, None, "a benchmark.json to print and to draw again"),
     ):
@@ -143,23 +138,13 @@ def main(arguments=None):
 
 
 def _measured(options):
-    from tf_lso import progress
-
     # So that what ends this process, a time limit for instance, ends its children too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    chosen, rounds = options.workloads, options.rounds
     if options.quick:
-        chosen = ["tiny"] if chosen == list(workloads.WORKLOADS) else chosen
-        rounds = min(rounds, 3)
-    jobs, records = plan.jobs(
-        modes=options.modes,
-        strategies=options.strategies,
-        families=options.families,
-        workloads=list(dict.fromkeys(chosen + workloads.SWEEP * options.sweep)),
-        candidates=options.candidates,
-        rounds=rounds,
-        memory=options.memory,
-    )
+        options.rounds = min(options.rounds, 3)
+        if options.workloads == list(workloads.WORKLOADS):
+            options.workloads = ["tiny"]
+    jobs, records = plan.jobs(options)
     result = {
         "environment": _environment(),
         "imports": _import_seconds() if options.imports else {},
@@ -206,34 +191,27 @@ def run(job, timeout):
 
 def _environment():
     """Versions and machine, for the JSON and above the tables."""
-    names = ("tensorflow", "tensorflow-cpu", "keras", "tf-keras")
-    there = [d for n in names for d in importlib.metadata.distributions(name=n)]
     git = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"]
     commit = subprocess.run(git, capture_output=True, text=True, check=False)
     info = pathlib.Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    models = [line.split(": ")[1] for line in lines if line.startswith("model name")]
-    return {d.name: d.version for d in there} | {
+    found = re.search("model name.*: (.*)", info.read_text() if info.exists() else "")
+    return machine.versions() | {
         "tf_lso": commit.stdout.strip(),
         "python": platform.python_version(),
-        "processor": (models or [platform.machine()])[0],
+        "processor": found[1] if found else platform.machine(),
         "cores": os.cpu_count(),
     }
 
 
 def _import_seconds():
     """Medians of the seconds that imports take, each in a fresh process."""
-    command, environment = (
-        [sys.executable, "-c", _IMPORT],
-        {**os.environ, **_ENVIRONMENT},
-    )
+    command = [sys.executable, "-c", _TIME_THEM, *_IMPORTS.values()]
+    options = {"env": {**os.environ, **_ENVIRONMENT}, "cwd": _ROOT, "timeout": 300}
     runs = []
-    for _ in range(_IMPORTS):
-        printed = subprocess.check_output(
-            command, env=environment, cwd=_ROOT, timeout=300
-        )
-        runs.append([float(value) for value in printed.split()])
-    return dict(zip(_PARTS, map(statistics.median, zip(*runs)), strict=True))
+    for _ in range(_IMPORT_PROCESSES):
+        printed = subprocess.check_output(command, **options)
+        runs.append(map(float, printed.split()))
+    return dict(zip(_IMPORTS, map(statistics.median, zip(*runs)), strict=True))
 
 
 def _write(folder, result):

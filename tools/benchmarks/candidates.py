@@ -25,11 +25,9 @@ def make(name, family, momentum, variables, mode):
     """
     inner = _INNER[family].SGD(_LEARNING_RATE, momentum=momentum)
     optimizer = _wrapped(name, family, inner)
-    # Before the first step: Keras 3's own cannot be built inside strategy.run. The
-    # legacy optimizers of tf_keras have nothing to build.
-    for part in dict.fromkeys((inner, optimizer)):
-        if family != "legacy" and hasattr(part, "build"):
-            part.build(variables)
+    if family != "legacy":  # which has nothing to build
+        # Before the first step: Keras 3's own cannot be built inside strategy.run.
+        optimizer.build(variables)
 
     def apply(gradients, variables):
         optimizer.apply_gradients(zip(gradients, variables))
@@ -37,17 +35,12 @@ def make(name, family, momentum, variables, mode):
     def unscale_and_apply(gradients, variables):
         apply(optimizer.get_unscaled_gradients(gradients), variables)
 
-    if name == plan.FLOOR:
-        return _as_it_is, _after_a_check(apply, mode)
-    if name == plan.BARE:
-        return _as_it_is, apply
+    if optimizer is inner:
+        checks = name == plan.FLOOR
+        return lambda loss: loss, _after_a_check(apply, mode) if checks else apply
     if family == "keras3" and name != plan.LEGACY_PROTOCOL:
         return optimizer.scale_loss, apply
     return optimizer.get_scaled_loss, unscale_and_apply
-
-
-def _as_it_is(loss):
-    return loss
 
 
 def _wrapped(name, family, inner):

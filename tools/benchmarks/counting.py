@@ -5,6 +5,7 @@ The tests of the distributed step and of long runs use this too.
 
 import collections
 import contextlib
+import functools
 import pathlib
 
 # Python runs in these, or the host waits for a value of the device.
@@ -18,33 +19,28 @@ def operations(graph):
     conditional count, and the body of a loop counts once.
     """
     definition = graph.as_graph_def()
-    functions = {f.signature.name: f.node_def for f in definition.library.function}
-    known = {}
+    bodies = {f.signature.name: f.node_def for f in definition.library.function}
+    bodies[None] = definition.node  # of the graph itself
 
-    def count(nodes):
-        total = collections.Counter()
-        for node in nodes:
-            total[node.op] += 1
+    @functools.cache
+    def count(name):
+        total = collections.Counter(node.op for node in bodies[name])
+        for node in bodies[name]:
             called = [node.op]
             for value in node.attr.values():
                 called += [value.func.name, *(f.name for f in value.list.func)]
-            for name in called:
-                if name in functions:
-                    if name not in known:
-                        known[name] = count(functions[name])
-                    total += known[name]
+            for function in filter(bodies.__contains__, called):
+                total += count(function)
         return total
 
-    return count(definition.node)
+    return count(None)
 
 
 def collectives(graph):
     """How many collective operations a graph holds, over all replicas in it."""
-    return sum(
-        number
-        for kind, number in operations(graph).items()
-        if kind.startswith(("Collective", "Nccl")) and "Group" not in kind
-    )
+    counted = operations(graph)
+    kinds = [k for k in counted if k.startswith(("Collective", "Nccl"))]
+    return sum(counted[kind] for kind in kinds if "Group" not in kind)
 
 
 def host_operations(graph):

@@ -1,6 +1,6 @@
 """What runs in a fresh process: one job. `python -m tools.benchmarks.one_process`."""
 
-import contextlib
+import collections
 import functools
 import gc
 import json
@@ -22,15 +22,14 @@ def main(job, file):
     """Do a job, given as JSON, and write its records to a file."""
     job = plan.Job(*json.loads(job))
     strategy = _started(job.strategy)
-    resolver = strategy and strategy.cluster_resolver
-    is_chief = not resolver or not resolver.cluster_spec() or resolver.task_id == 0
+    worker = tf.distribute.cluster_resolver.TFConfigClusterResolver().task_id
     records = []
     for name in job.workloads:
         setting = Setting(job, name, strategy)
         for candidate in job.candidates:
             setting.enter(candidate)
         records += setting.timed() if job.what == "time" else setting.with_peak_memory()
-        if is_chief:
+        if not worker:
             # After each workload, so that what is measured stays if the next one fails.
             pathlib.Path(file).write_text(json.dumps(records))
         del setting
@@ -39,7 +38,7 @@ def main(job, file):
 
 def _started(name):
     """Make the logical devices and the strategy; None for the default one."""
-    replicas, processes = plan.STRATEGIES[name]
+    replicas, processes, _ = plan.STRATEGIES[name]
     if replicas > 1:
         return devices.mirrored(replicas)
     return tf.distribute.MultiWorkerMirroredStrategy() if processes > 1 else None
@@ -53,56 +52,46 @@ class Setting:
     """
 
     def __init__(self, job, name, strategy):
-        self._job, self._name, self._strategy = job, name, strategy
+        self._job, self._name = job, name
+        self._strategy = strategy or tf.distribute.get_strategy()
+        self._workload = workloads.get(name)
         self._steps = {}  # of the candidates that run
         self._records = {}
-        workload = self._workload = workloads.get(name)
-        shapes, rows = workload.shapes, workload.rows
-        with self._scope():
+        with self._strategy.scope():
             # Small and not zero: a model of zeros would have gradients of zero.
             self._variables = [
                 tf.Variable(_uniform(shape, number, limit=0.1), name=f"v{number}")
-                for number, shape in enumerate(shapes)
+                for number, shape in enumerate(self._workload.shapes)
             ]
-        fed = [shape if rows is None else (rows, *shape[1:]) for shape in shapes]
-        if workload.trains:
-            fed = [(_BATCH, shapes[0][0]), (_BATCH, *shapes[-1])]
-        make = [functools.partial(_uniform, s, number) for number, s in enumerate(fed)]
-        if rows is not None:
-            make += [
-                lambda replica=0, step=shape[0] // rows: tf.range(rows) * step
-                for shape in shapes
-            ]
-        self._inputs = list(map(self._on_each_replica, make))
+        self._inputs = self._strategy.experimental_distribute_values_from_function(
+            lambda context: self._fed(context.replica_id_in_sync_group)
+        )
 
     def enter(self, name):
         """Make a candidate and let it take its first steps; note it if it cannot."""
-        note = functools.partial(plan.record_of, self._job, self._name, name)
         job, momentum = self._job, self._workload.momentum
+        record = self._records[name] = plan.record_of(job, self._name, name)
         try:
-            with self._scope():
+            with self._strategy.scope():
                 candidate = candidates.make(
                     name, job.family, momentum, self._variables, job.mode
                 )
             step = self._step(*candidate)
             for _ in range(_WARM_UP):
                 step(*self._inputs)
+            self._steps[name] = step
         except Exception as error:
             # A candidate that cannot do this is a result, not an end of the run.
             text = (str(error).strip().splitlines() or [""])[0][:200]
-            self._records[name] = note(skipped=f"{type(error).__name__}: {text}")
-        else:
-            self._steps[name] = step
-            self._records[name] = note()
+            record["skipped"] = f"{type(error).__name__}: {text}"
 
     def timed(self):
         """The records, with the seconds of each round and what the graph holds."""
         calls = {n: functools.partial(s, *self._inputs) for n, s in self._steps.items()}
         times = in_turns(calls, self._job.rounds, self._workload.repeats)
-        for name, seconds in times.items():
-            self._records[name]["seconds"] = seconds
+        for name, step in self._steps.items():
+            self._records[name]["seconds"] = times[name]
             if self._job.mode != "eager":
-                step = self._steps[name]
                 graph = step.get_concrete_function(*self._inputs).graph
                 self._records[name] |= {
                     "traces": step.experimental_get_tracing_count(),
@@ -122,19 +111,23 @@ class Setting:
             self._records[name]["peak_bytes"] = counting.peak_bytes()
         return list(self._records.values())
 
-    def _scope(self):
-        return self._strategy.scope() if self._strategy else contextlib.nullcontext()
-
-    def _on_each_replica(self, make):
-        if self._strategy is None:
-            return make()
-        return self._strategy.experimental_distribute_values_from_function(
-            lambda context: make(replica=context.replica_id_in_sync_group)
-        )
+    def _fed(self, replica):
+        """What a step takes on one replica: gradients, their rows, or a batch."""
+        shapes, rows = self._workload.shapes, self._workload.rows
+        if self._workload.trains:
+            shapes = [(_BATCH, shapes[0][0]), (_BATCH, *shapes[-1])]
+        indices = []
+        if rows is not None:
+            indices = [tf.range(rows) * (count // rows) for count, *_ in shapes]
+            shapes = [(rows, *others) for _, *others in shapes]
+        values = [_uniform(s, number, replica) for number, s in enumerate(shapes)]
+        return values + indices
 
     def _step(self, scale_loss, apply):
+        is_default = self._strategy is tf.distribute.get_strategy()
+
         def step(*inputs):
-            if self._strategy is not None:
+            if not is_default:
                 # An argument has no device in a traced function, and Keras 3's sum over
                 # the replicas goes by the device. This copies nothing.
                 inputs = [tf.identity(value) for value in inputs]
@@ -143,7 +136,7 @@ class Setting:
         def everywhere(*inputs):
             return self._strategy.run(step, args=inputs)
 
-        whole = step if self._strategy is None else everywhere
+        whole = step if is_default else everywhere
         if self._job.mode == "eager":
             return whole
         return tf.function(whole, jit_compile=self._job.mode == "xla" or None)
@@ -173,15 +166,13 @@ class Setting:
 
 
 def _uniform(shape, number, replica=0, limit=1.0):
-    """Numbers between -limit and limit, made in place by NumPy.
+    """Numbers between -limit and limit, made by NumPy.
 
     TensorFlow's allocator would keep what its own operations need on the way, and a
     step that takes it again would not show in the peak memory.
     """
     numbers = np.random.default_rng((number, replica)).random(shape, np.float32)
-    numbers -= 0.5
-    numbers *= 2 * limit
-    return tf.convert_to_tensor(numbers)
+    return tf.convert_to_tensor((numbers - 0.5) * 2 * limit)
 
 
 def in_turns(calls, rounds, repeats):
@@ -191,15 +182,14 @@ def in_turns(calls, rounds, repeats):
     order is rotated, so that none always runs after the same other one; garbage is
     collected between the calls, and never during one. `repeats` calls are timed together.
     """
-    names = list(calls)
+    names = collections.deque(calls)
     times = {name: [] for name in names}
     gc.collect()
     gc.freeze()  # what exists by now need not be looked through again and again
     gc.disable()
     try:
-        for number in range(rounds if names else 0):
-            shift = number % len(names)
-            for name in names[shift:] + names[:shift]:
+        for _ in range(rounds):
+            for name in names:
                 gc.collect()
                 devices.wait()
                 start = time.perf_counter()
@@ -207,6 +197,7 @@ def in_turns(calls, rounds, repeats):
                     calls[name]()
                 devices.wait()
                 times[name].append((time.perf_counter() - start) / repeats)
+            names.rotate(-1)
     finally:
         gc.enable()
         gc.unfreeze()

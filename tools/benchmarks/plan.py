@@ -3,15 +3,16 @@
 import itertools
 from typing import NamedTuple
 
-MODES = ("eager", "function", "xla")
+# Name in commands, files and tables -> what plots call it.
+MODES = {"eager": "in eager mode", "function": "in a tf.function", "xla": "under XLA"}
 # Family of optimizers -> the framework that has it.
 FAMILIES = {"keras3": "Keras 3", "legacy": "tf_keras", "new": "tf_keras"}
-# Strategy -> how many logical CPU devices a process has, and how many processes.
+# Strategy -> logical CPU devices of a process, number of processes, what plots call it.
 STRATEGIES = {
-    "default": (1, 1),
-    "mirrored2": (2, 1),
-    "mirrored4": (4, 1),
-    "multiworker2": (1, 2),
+    "default": (1, 1, "one device"),
+    "mirrored2": (2, 1, "two replicas"),
+    "mirrored4": (4, 1, "four replicas"),
+    "multiworker2": (1, 2, "two workers"),
 }
 BARE, PEER, OURS, FLOOR = "bare", "peer", "tf_lso", "floor"
 LEGACY_PROTOCOL, FIXED = "tf_lso legacy protocol", "tf_lso fixed"
@@ -25,6 +26,7 @@ CANDIDATES = {
     FLOOR: "check and divide only",
 }
 _MEMORY_STEPS = 3
+_NO_XLA = "TensorFlow does not compile steps of several logical CPU replicas"
 
 
 class Job(NamedTuple):
@@ -50,26 +52,26 @@ def candidates_of(family):
     return [n for n in CANDIDATES if n != LEGACY_PROTOCOL or family == "keras3"]
 
 
-def jobs(*, modes, strategies, families, workloads, candidates, rounds, memory):
+def jobs(chosen):
     """The jobs of a run, and the records of what cannot be measured, two lists.
 
-    The arguments are those of the command. "bare" is added to the candidates, since the
+    `chosen` are the options of the command. "bare" is added to the candidates, since the
     others are compared with it.
     """
     found, left_out = [], []
-    for strategy, mode, family in itertools.product(strategies, modes, families):
-        chosen = [n for n in candidates_of(family) if n in [*candidates, BARE]]
-        job = Job("time", mode, strategy, family, workloads, chosen, rounds)
+    settings = itertools.product(chosen.strategies, chosen.modes, chosen.families)
+    for strategy, mode, family in settings:
+        names = [n for n in candidates_of(family) if n in [*chosen.candidates, BARE]]
+        setting = (mode, strategy, family)
+        job = Job("time", *setting, chosen.workloads, names, chosen.rounds)
         if mode == "xla" and strategy != "default":
-            left_out += skipped(
-                job, "TensorFlow does not compile steps of several logical CPU replicas"
-            )
+            left_out += skipped(job, _NO_XLA)
             continue
         found.append(job)
-        if memory:
+        if chosen.memory:
+            pairs = itertools.product(chosen.workloads, names)
             found += [
-                Job("memory", mode, strategy, family, [w], [c], _MEMORY_STEPS)
-                for w, c in itertools.product(workloads, chosen)
+                Job("memory", *setting, [w], [c], _MEMORY_STEPS) for w, c in pairs
             ]
     return found, left_out
 

@@ -4,7 +4,7 @@ import matplotlib
 
 matplotlib.use("Agg")  # no window, no display
 
-from matplotlib import pyplot
+from matplotlib import patches, pyplot
 
 from tools.benchmarks import plan, workloads
 
@@ -16,18 +16,7 @@ _COLORS = {
     plan.CANDIDATES[plan.FIXED]: "tab:green",
     plan.CANDIDATES[plan.FLOOR]: "silver",
 }
-_FAMILIES = {
-    "keras3": "Keras 3",
-    "legacy": "tf_keras\nlegacy",
-    "new": "tf_keras\nnewer",
-}
-_MODES = {"eager": "in eager mode", "function": "in a tf.function", "xla": "under XLA"}
-_STRATEGIES = {
-    "default": "one device",
-    "mirrored2": "two replicas",
-    "mirrored4": "four replicas",
-    "multiworker2": "two workers",
-}
+_TICKS = {"keras3": "Keras 3", "legacy": "tf_keras\nlegacy", "new": "tf_keras\nnewer"}
 _COLUMNS = 3
 
 
@@ -47,23 +36,18 @@ def _draw(figures, path):
     names = list(dict.fromkeys(r["workload"] for r in figures))
     columns = min(_COLUMNS, len(names))
     rows = -(-len(names) // columns)
-    figure, panels = pyplot.subplots(
-        *(rows, columns),
-        figsize=(0.8 + 3.6 * columns, 1.4 + 2.7 * rows),
-        squeeze=False,
-        layout="constrained",
-    )
-    for panel in panels.flat[len(names) :]:
-        panel.remove()
-    for name, panel in zip(names, panels.flat):
+    size = (0.8 + 3.6 * columns, 1.4 + 2.7 * rows)
+    figure = pyplot.figure(figsize=size, layout="constrained")
+    for number, name in enumerate(names, start=1):
+        panel = figure.add_subplot(rows, columns, number)
         panel.set_title(workloads.get(name).title, fontsize="medium")
         _draw_bars(panel, [r for r in figures if r["workload"] == name], figures)
     shown = {plan.title(r["candidate"], r["family"]) for r in figures}
-    colors = {name: color for name, color in _COLORS.items() if name in shown}
-    boxes = [pyplot.Rectangle((0, 0), 1, 1, color=color) for color in colors.values()]
-    figure.legend(boxes, colors, loc="outside upper center", ncols=len(colors))
-    mode, strategy = _MODES[figures[0]["mode"]], _STRATEGIES[figures[0]["strategy"]]
-    figure.supxlabel(f"whose optimizer is wrapped ({mode}, {strategy})")
+    boxes = [patches.Patch(color=c, label=n) for n, c in _COLORS.items() if n in shown]
+    figure.legend(handles=boxes, loc="outside upper center", ncols=len(boxes))
+    mode, strategy = plan.MODES[figures[0]["mode"]], figures[0]["strategy"]
+    where = f"{mode}, {plan.STRATEGIES[strategy][2]}"
+    figure.supxlabel(f"whose optimizer is wrapped ({where})")
     figure.supylabel("ms a step, above the step without loss scaling")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
@@ -82,10 +66,10 @@ def _draw_bars(panel, own, figures):
         low, high = r["added_quartiles"]
         panel.vlines(place, low, high, color="black", lw=1)
         # The number, so that a bar of almost nothing is seen too.
-        top = max(value, high, 0)
         number = f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
+        top = max(value, high, 0)
         panel.text(place, top, number, ha="center", va="bottom", fontsize=6.5)
-    panel.set_xticks(range(len(families)), [_FAMILIES[f] for f in families])
+    panel.set_xticks(range(len(families)), [_TICKS[family] for family in families])
     panel.set_xlim(-0.5, len(families) - 0.5)
     panel.margins(y=0.12)
     panel.axhline(0, color="black", lw=0.8)

@@ -33,7 +33,7 @@ def facts():
         merges = not tf_private.needs_no_merge_call()
     return {
         "devices": [_name(one) for one in details] or ["logical CPU"] * count,
-        "versions": _versions(),
+        "versions": versions(),
         "python": platform.python_version(),
         "system": platform.platform(),
         "cuda": build.get("cuda_version", "none"),
@@ -48,7 +48,8 @@ def _name(details):
     return f"{details.get('device_name', 'GPU')} (compute capability {capability})"
 
 
-def _versions():
+def versions():
+    """What is installed: distribution -> version. This imports no TensorFlow."""
     import tf_lso
 
     there = [d for n in _PACKAGES for d in importlib.metadata.distributions(name=n)]
