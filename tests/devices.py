@@ -44,6 +44,19 @@ def mirrored(count):
     return tf.distribute.MirroredStrategy([f"{kind()}:{i}" for i in range(count)])
 
 
+def strategy(name):
+    """The strategy that a command calls mirrored2 or multiworker, say; else None.
+
+    Call it before anything uses TensorFlow. Workers find each other by `TF_CONFIG`.
+    """
+    if name.startswith("mirrored"):
+        return mirrored(int(name.removeprefix("mirrored")))
+    import tensorflow as tf
+
+    is_one_of_several = name.startswith("multiworker")
+    return tf.distribute.MultiWorkerMirroredStrategy() if is_one_of_several else None
+
+
 def wait():
     """Return when all devices have done what they were given.
 

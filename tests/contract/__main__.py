@@ -22,16 +22,6 @@ from tests import devices
 devices.hide_others()
 
 
-def _strategy(name):
-    if name == "multiworker":
-        import tensorflow as tf
-
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    if name == "none":
-        return None
-    return devices.mirrored(int(name.removeprefix("mirrored")))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("strategy", help="none, mirrored2, mirrored4 or multiworker")
@@ -46,7 +36,7 @@ def main():
         help="what takes turns; test_contract.py has more",
     )
     options = parser.parse_args()
-    strategy = _strategy(options.strategy)
+    strategy = devices.strategy(options.strategy)
 
     from tests.contract.cases import CASES, combinations
     from tests.contract.setting import Setting

@@ -36,7 +36,7 @@ examples:
   tools/benchmark --quick
   tools/benchmark --workloads resnet50 --families keras3 --modes function
   tools/benchmark --workloads resnet50,bert --strategies default,mirrored2 --memory
-  tools/benchmark --sweep --imports --memory --out figures
+  tools/benchmark --workloads 10x256,100x256 --imports --out figures
 """
 
 # What is timed, one after the other, in each of some processes.
@@ -73,31 +73,30 @@ def parser():
         "tools/benchmark", None, _DESCRIPTION, _EPILOG, formatter_class=raw
     )
     for option, known, default in (
-        ("workloads", workloads.WORKLOADS, "all"),
-        ("modes", plan.MODES, "all"),
-        ("strategies", plan.STRATEGIES, "default"),
-        ("families", plan.FAMILIES, "all"),
-        ("candidates", plan.CANDIDATES, "all"),
+        ("--workloads", workloads.WORKLOADS, "all"),
+        ("--modes", plan.MODES, "all"),
+        ("--strategies", plan.STRATEGIES, "default"),
+        ("--families", plan.FAMILIES, "all"),
+        ("--candidates", plan.CANDIDATES, "all"),
     ):
         kind = functools.partial(_names, known)
         text = f"{', '.join(known)}, or all; default: {default}"
         made.add_argument(
-            f"--{option}", metavar="NAMES", type=kind, default=default, help=text
+            option, metavar="NAMES", type=kind, default=default, help=text
         )
     for option, text in (
-        ("sweep", "also sizes in between"),
-        ("memory", "also the peak memory, in a process for each candidate"),
-        ("imports", "also what `import tf_lso` takes"),
-        ("quick", "3 rounds of `tiny`: to see that it works"),
+        ("--memory", "also the peak memory, in a process for each candidate"),
+        ("--imports", "also what `import tf_lso` takes"),
+        ("--quick", "3 rounds of `tiny`: to see that it works"),
     ):
-        made.add_argument(f"--{option}", action="store_true", help=text)
+        made.add_argument(option, action="store_true", help=text)
     for option, kind, default, text in (
-        ("rounds", _positive, 15, "how often each candidate is timed; default: 15"),
-        ("timeout", _positive, 600, "seconds that a workload has; default: 600"),
-        ("out", pathlib.Path, None, "folder for benchmark.json and the plots (PNG)"),
-        ("read", pathlib.Path, None, "a benchmark.json to print and to draw again"),
+        ("--rounds", _positive, 15, "how often each candidate is timed; default: 15"),
+        ("--timeout", _positive, 600, "seconds that a workload has; default: 600"),
+        ("--out", pathlib.Path, None, "folder for benchmark.json and the plots (PNG)"),
+        ("--read", pathlib.Path, None, "a benchmark.json to print and to draw again"),
     ):
-        made.add_argument(f"--{option}", type=kind, default=default, help=text)
+        made.add_argument(option, type=kind, default=default, help=text)
     return made
 
 
@@ -173,7 +172,7 @@ def run(job, timeout):
         program = [sys.executable, "-m", "tools.benchmarks.one_process"]
         results = run_workers(
             [*program, json.dumps(job), str(file)],
-            plan.STRATEGIES[job.strategy][1],
+            plan.STRATEGIES[job.strategy][0],
             timeout * len(job.workloads),
             _ENVIRONMENT | (_FOR_MEMORY if job.what == "memory" else {}),
             cwd=_ROOT,

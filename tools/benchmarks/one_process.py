@@ -21,7 +21,7 @@ _BATCH = 64
 def main(job, file):
     """Do a job, given as JSON, and write its records to a file."""
     job = plan.Job(*json.loads(job))
-    strategy = _started(job.strategy)
+    strategy = devices.strategy(job.strategy)
     worker = tf.distribute.cluster_resolver.TFConfigClusterResolver().task_id
     records = []
     for name in job.workloads:
@@ -34,14 +34,6 @@ def main(job, file):
             pathlib.Path(file).write_text(json.dumps(records))
         del setting
         gc.collect()
-
-
-def _started(name):
-    """Make the logical devices and the strategy; None for the default one."""
-    replicas, processes, _ = plan.STRATEGIES[name]
-    if replicas > 1:
-        return devices.mirrored(replicas)
-    return tf.distribute.MultiWorkerMirroredStrategy() if processes > 1 else None
 
 
 class Setting:
@@ -113,15 +105,16 @@ class Setting:
 
     def _fed(self, replica):
         """What a step takes on one replica: gradients, their rows, or a batch."""
-        shapes, rows = self._workload.shapes, self._workload.rows
-        if self._workload.trains:
+        workload, shapes = self._workload, self._workload.gradients
+        if workload.trains:
             shapes = [(_BATCH, shapes[0][0]), (_BATCH, *shapes[-1])]
-        indices = []
-        if rows is not None:
-            indices = [tf.range(rows) * (count // rows) for count, *_ in shapes]
-            shapes = [(rows, *others) for _, *others in shapes]
         values = [_uniform(s, number, replica) for number, s in enumerate(shapes)]
-        return values + indices
+        if workload.rows is None:
+            return values
+        rows = tf.range(workload.rows)
+        return values + [
+            rows * (shape[0] // workload.rows) for shape in workload.shapes
+        ]
 
     def _step(self, scale_loss, apply):
         is_default = self._strategy is tf.distribute.get_strategy()
@@ -156,11 +149,10 @@ class Setting:
         ]
 
     def _trained(self, scale_loss, x, y):
-        """The gradients of a dense model with ReLU in between, and a squared error."""
+        """The gradients of a dense model, ReLU before each layer, and a squared error."""
         with tf.GradientTape() as tape:
-            for number in range(0, len(self._variables), 2):
-                kernel, bias = self._variables[number : number + 2]
-                x = tf.matmul(x if number == 0 else tf.nn.relu(x), kernel) + bias
+            for kernel, bias in zip(self._variables[::2], self._variables[1::2]):
+                x = tf.matmul(tf.nn.relu(x), kernel) + bias
             scaled = scale_loss(tf.reduce_mean(tf.math.squared_difference(x, y)))
         return tape.gradient(scaled, self._variables)
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 MODES = {"eager": "in eager mode", "function": "in a tf.function", "xla": "under XLA"}
 # Family of optimizers -> the framework that has it.
 FAMILIES = {"keras3": "Keras 3", "legacy": "tf_keras", "new": "tf_keras"}
-# Strategy -> logical CPU devices of a process, number of processes, what plots call it.
+# Strategy -> how many processes it has, and what plots call it.
 STRATEGIES = {
-    "default": (1, 1, "one device"),
-    "mirrored2": (2, 1, "two replicas"),
-    "mirrored4": (4, 1, "four replicas"),
-    "multiworker2": (1, 2, "two workers"),
+    "default": (1, "one device"),
+    "mirrored2": (1, "two replicas"),
+    "mirrored4": (1, "four replicas"),
+    "multiworker2": (2, "two workers"),
 }
 BARE, PEER, OURS, FLOOR = "bare", "peer", "tf_lso", "floor"
 LEGACY_PROTOCOL, FIXED = "tf_lso legacy protocol", "tf_lso fixed"

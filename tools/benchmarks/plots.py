@@ -46,7 +46,7 @@ def _draw(figures, path):
     boxes = [patches.Patch(color=c, label=n) for n, c in _COLORS.items() if n in shown]
     figure.legend(handles=boxes, loc="outside upper center", ncols=len(boxes))
     mode, strategy = plan.MODES[figures[0]["mode"]], figures[0]["strategy"]
-    where = f"{mode}, {plan.STRATEGIES[strategy][2]}"
+    where = f"{mode}, {plan.STRATEGIES[strategy][1]}"
     figure.supxlabel(f"whose optimizer is wrapped ({where})")
     figure.supylabel("ms a step, above the step without loss scaling")
     figure.savefig(path, dpi=120)

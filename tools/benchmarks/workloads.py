@@ -18,12 +18,14 @@ class Workload(NamedTuple):
     trains: bool = False  # whether the step computes the loss and its gradients too
 
     @property
+    def gradients(self):
+        """The shapes of the gradients, or of the values of their slices."""
+        return [(self.rows or size, *others) for size, *others in self.shapes]
+
+    @property
     def values(self):
         """How many numbers the gradients hold."""
-        return sum(
-            math.prod(shape) if self.rows is None else self.rows * math.prod(shape[1:])
-            for shape in self.shapes
-        )
+        return sum(map(math.prod, self.gradients))
 
 
 def _resnet50(classes=1000):
@@ -69,10 +71,6 @@ WORKLOADS = {
     "model": Workload("small model, whole steps", _SMALL_MODEL, 10, trains=True),
 }
 
-# More tensors of one size, and more values in one number of tensors.
-SWEEP = ["1x256", "10x256", "100x256", "1000x256"]
-SWEEP += ["10x4096", "10x65536", "10x1048576", "10x4194304"]
-
 
 def get(name):
     """The workload of a name; `100x256` is 100 tensors of 256 values each."""
@@ -80,10 +78,8 @@ def get(name):
         return WORKLOADS[name]
     sized = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name)
     if not sized:
-        raise ValueError(
-            f"there is no workload {name!r}; use one of {', '.join(WORKLOADS)}, or "
-            "TENSORSxVALUES such as 100x256"
-        )
+        known = ", ".join(WORKLOADS)
+        raise ValueError(f"no workload {name!r}: use {known}, or a size as 100x256")
     tensors, values = map(int, sized.groups())
     repeats = 5 if tensors * values < 100_000 else 1
     return Workload(f"{values} values each", [(values,)] * tensors, repeats)
