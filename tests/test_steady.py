@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import counting
 from tests.families import FAMILIES, legacy_step, numpy, wrapped
 from tests.state.programs import MODULES
-from tools.benchmarks import counting
 
 INF = float("inf")
 

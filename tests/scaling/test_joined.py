@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import counting
 from tests.families import wrapped
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling.fast import joined
-from tools.benchmarks import counting
 
 NAN, INF = float("nan"), float("inf")
 TENSORS = [

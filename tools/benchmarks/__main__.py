@@ -19,17 +19,16 @@ from tf_lso import progress
 from tools.benchmarks import plan, report, workloads
 from tools.gpus import machine
 
+_NO_XLA = "TensorFlow does not compile steps of several logical CPU replicas"
 _ROOT = pathlib.Path(__file__).parents[2]
 _LINES = 15  # of the output of a failed process
 
 _DESCRIPTION = """\
 Measures what loss scaling adds to a training step: tf_lso beside the LossScaleOptimizer
-of Keras 3 and of tf_keras. Each mode, strategy and family has a fresh process, in which
-the candidates take turns. What is compared is the time above that of a step without loss
-scaling (bare) in the same round. Several names are given with commas. A workload may
-also be 100x256: 100 tensors of 256 values. The page
-compat_docs/explanation/performance-record.md says what the names mean, and how to read
-the tables.
+of Keras 3 and of tf_keras. The candidates take turns in one process. What is compared is
+the time above that of a step without loss scaling (bare) in the same round. Several names
+are given with commas. A workload may also be 100x256: 100 tensors of 256 values. The page
+compat_docs/explanation/performance-record.md says what names and tables mean.
 """
 _EPILOG = """\
 examples:
@@ -39,14 +38,13 @@ examples:
   tools/benchmark --workloads 10x256,100x256 --imports --out figures
 """
 
-# What is timed, one after the other, in each of some processes.
+# What is timed, one after the other, in one process.
 _IMPORTS = {
     "import tensorflow and keras": "import tensorflow, keras; "
     "tensorflow.keras, keras.optimizers.SGD",  # both are loaded at first use
     "import tf_lso after that": "import tf_lso",
     "first use of LossScaleOptimizer after that": "tf_lso.LossScaleOptimizer",
 }
-_IMPORT_PROCESSES = 5
 _TIME_THEM = """
 import sys, time
 for statement in sys.argv[1:]:
@@ -92,9 +90,8 @@ def parser():
         made.add_argument(option, action="store_true", help=text)
     for option, kind, default, text in (
         ("--rounds", _positive, 15, "how often each candidate is timed; default: 15"),
-        ("--timeout", _positive, 600, "seconds that a workload has; default: 600"),
+        ("--timeout", _positive, 600, "seconds that a process has; default: 600"),
         ("--out", pathlib.Path, None, "folder for benchmark.json and the plots (PNG)"),
-        ("--read", pathlib.Path, None, "a benchmark.json to print and to draw again"),
     ):
         made.add_argument(option, type=kind, default=default, help=text)
     return made
@@ -122,12 +119,27 @@ def _positive(text):
 def main(arguments=None):
     """Run the tool; return the exit code."""
     options = parser().parse_args(arguments)
-    if options.read:
-        result = json.loads(options.read.read_text(encoding="utf-8"))
-    else:
-        result = _measured(options)
+    # So that what ends this process, a time limit for instance, ends its children too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    if options.quick:
+        options.rounds = min(options.rounds, 3)
+        if options.workloads == list(workloads.WORKLOADS):
+            options.workloads = ["tiny"]
+    imports = _import_seconds() if options.imports else {}
+    result = {"environment": _environment(), "imports": imports, "failures": []}
+    records = []
+    for job in progress.bar(plan.jobs(options), "tools/benchmark", "process"):
+        found, failure = run(job, options.timeout)
+        records += found
+        if failure:
+            result["failures"].append(failure)
+            print(failure, file=sys.stderr)
+        result["figures"] = report.figures(records)
+        if options.out:  # so that what is there stays if the run is ended
+            options.out.mkdir(parents=True, exist_ok=True)
+            file = options.out / "benchmark.json"
+            file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if options.out:
-        _write(options.out, result)
         from tools.benchmarks import plots
 
         for plot in plots.draw(result["figures"], options.out):
@@ -136,56 +148,29 @@ def main(arguments=None):
     return 1 if result["failures"] else 0
 
 
-def _measured(options):
-    # So that what ends this process, a time limit for instance, ends its children too.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    if options.quick:
-        options.rounds = min(options.rounds, 3)
-        if options.workloads == list(workloads.WORKLOADS):
-            options.workloads = ["tiny"]
-    jobs, records = plan.jobs(options)
-    result = {
-        "environment": _environment(),
-        "imports": _import_seconds() if options.imports else {},
-        "failures": [],
-        "figures": report.figures(records),
-    }
-    for job in progress.bar(jobs, "tools/benchmark", "process"):
-        found, failure = run(job, options.timeout)
-        records += found
-        if failure:
-            result["failures"].append(failure)
-            print(failure, file=sys.stderr)
-        result["figures"] = report.figures(records)
-        if options.out:
-            _write(options.out, result)  # what is there stays if the run is ended
-    return result
-
-
 def run(job, timeout):
-    """Do a `plan.Job` in fresh processes; return its records and what failed, or "".
+    """Do a `plan.Job` in fresh processes, which have `timeout` seconds.
 
-    The processes have `timeout` seconds for each workload.
+    Returns its records and what failed, or "".
     """
+    if job.mode == "xla" and job.strategy != "default":
+        return plan.skipped(job, _NO_XLA), ""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "records.json"
         program = [sys.executable, "-m", "tools.benchmarks.one_process"]
         results = run_workers(
             [*program, json.dumps(job), str(file)],
             plan.STRATEGIES[job.strategy][0],
-            timeout * len(job.workloads),
+            timeout,
             _ENVIRONMENT | (_FOR_MEMORY if job.what == "memory" else {}),
             cwd=_ROOT,
         )
-        records = json.loads(file.read_text()) if file.exists() else []
-    failed = [result for result in results if result.returncode]
-    if not failed:
-        return records, ""
-    done = {record["workload"] for record in records}
-    left = [name for name in job.workloads if name not in done]
+        failed = [result for result in results if result.returncode]
+        if not failed:
+            return json.loads(file.read_text()), ""
     last = failed[0].output.strip().splitlines()[-_LINES:] or ["it said nothing"]
-    records += plan.skipped(job._replace(workloads=left), last[-1])
-    return records, "\n".join([f"{', '.join(job[:4])} failed:", *last])
+    failure = "\n".join([f"{', '.join(job[:5])} failed:", *last])
+    return plan.skipped(job, last[-1]), failure
 
 
 def _environment():
@@ -203,20 +188,12 @@ def _environment():
 
 
 def _import_seconds():
-    """Medians of the seconds that imports take, each in a fresh process."""
+    """Medians of the seconds that imports take, of five fresh processes."""
     command = [sys.executable, "-c", _TIME_THEM, *_IMPORTS.values()]
     options = {"env": {**os.environ, **_ENVIRONMENT}, "cwd": _ROOT, "timeout": 300}
-    runs = []
-    for _ in range(_IMPORT_PROCESSES):
-        printed = subprocess.check_output(command, **options)
-        runs.append(map(float, printed.split()))
-    return dict(zip(_IMPORTS, map(statistics.median, zip(*runs)), strict=True))
-
-
-def _write(folder, result):
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(result, indent=1) + "\n"
-    (folder / "benchmark.json").write_text(text, encoding="utf-8")
+    runs = [subprocess.check_output(command, **options).split() for _ in range(5)]
+    medians = [statistics.median(map(float, times)) for times in zip(*runs)]
+    return dict(zip(_IMPORTS, medians))
 
 
 if __name__ == "__main__":

@@ -6,47 +6,39 @@ import gc
 import json
 import pathlib
 import sys
-import time
+import timeit
 
 import numpy as np
 import tensorflow as tf
 
-from tests import devices
-from tools.benchmarks import candidates, counting, plan, workloads
+from tests import counting, devices
+from tools.benchmarks import candidates, plan, workloads
 
 _WARM_UP = 2
 _BATCH = 64
 
 
 def main(job, file):
-    """Do a job, given as JSON, and write its records to a file."""
+    """Do a job, given as JSON; the first worker writes its records to a file."""
     job = plan.Job(*json.loads(job))
-    strategy = devices.strategy(job.strategy)
-    worker = tf.distribute.cluster_resolver.TFConfigClusterResolver().task_id
-    records = []
-    for name in job.workloads:
-        setting = Setting(job, name, strategy)
-        for candidate in job.candidates:
-            setting.enter(candidate)
-        records += setting.timed() if job.what == "time" else setting.with_peak_memory()
-        if not worker:
-            # After each workload, so that what is measured stays if the next one fails.
-            pathlib.Path(file).write_text(json.dumps(records))
-        del setting
-        gc.collect()
+    setting = Setting(job, devices.strategy(job.strategy))
+    for candidate in job.candidates:
+        setting.enter(candidate)
+    records = setting.timed() if job.what == "time" else setting.with_peak_memory()
+    if not tf.distribute.cluster_resolver.TFConfigClusterResolver().task_id:
+        pathlib.Path(file).write_text(json.dumps(records))
 
 
 class Setting:
-    """The candidates of one workload, ready to be called.
+    """The candidates of a job, ready to be called.
 
     They share the variables; each has slots of its own. What a step takes are tensors,
     other ones on each replica, all finite.
     """
 
-    def __init__(self, job, name, strategy):
-        self._job, self._name = job, name
+    def __init__(self, job, strategy=None):
+        self._job, self._workload = job, workloads.get(job.workload)
         self._strategy = strategy or tf.distribute.get_strategy()
-        self._workload = workloads.get(name)
         self._steps = {}  # of the candidates that run
         self._records = {}
         with self._strategy.scope():
@@ -62,7 +54,7 @@ class Setting:
     def enter(self, name):
         """Make a candidate and let it take its first steps; note it if it cannot."""
         job, momentum = self._job, self._workload.momentum
-        record = self._records[name] = plan.record_of(job, self._name, name)
+        record = self._records[name] = plan.record_of(job, name)
         try:
             with self._strategy.scope():
                 candidate = candidates.make(
@@ -89,7 +81,6 @@ class Setting:
                     "traces": step.experimental_get_tracing_count(),
                     "operations": sum(counting.operations(graph).values()),
                     "collectives": counting.collectives(graph),
-                    "host_operations": counting.host_operations(graph),
                 }
         return list(self._records.values())
 
@@ -105,16 +96,14 @@ class Setting:
 
     def _fed(self, replica):
         """What a step takes on one replica: gradients, their rows, or a batch."""
-        workload, shapes = self._workload, self._workload.gradients
-        if workload.trains:
+        shapes, rows = self._workload.gradients, self._workload.rows
+        if self._workload.trains:
             shapes = [(_BATCH, shapes[0][0]), (_BATCH, *shapes[-1])]
         values = [_uniform(s, number, replica) for number, s in enumerate(shapes)]
-        if workload.rows is None:
+        if rows is None:
             return values
-        rows = tf.range(workload.rows)
-        return values + [
-            rows * (shape[0] // workload.rows) for shape in workload.shapes
-        ]
+        sizes = [shape[0] for shape in self._workload.shapes]
+        return values + [tf.range(rows) * (size // rows) for size in sizes]
 
     def _step(self, scale_loss, apply):
         is_default = self._strategy is tf.distribute.get_strategy()
@@ -172,27 +161,26 @@ def in_turns(calls, rounds, repeats):
 
     What the machine does meanwhile is about the same for all calls of a round. The
     order is rotated, so that none always runs after the same other one; garbage is
-    collected between the calls, and never during one. `repeats` calls are timed together.
+    collected between the calls, and never in `timeit`. `repeats` calls are timed together.
     """
     names = collections.deque(calls)
     times = {name: [] for name in names}
+
+    def repeated(call):
+        for _ in range(repeats):
+            call()
+        devices.wait()
+
     gc.collect()
     gc.freeze()  # what exists by now need not be looked through again and again
-    gc.disable()
-    try:
-        for _ in range(rounds):
-            for name in names:
-                gc.collect()
-                devices.wait()
-                start = time.perf_counter()
-                for _ in range(repeats):
-                    calls[name]()
-                devices.wait()
-                times[name].append((time.perf_counter() - start) / repeats)
-            names.rotate(-1)
-    finally:
-        gc.enable()
-        gc.unfreeze()
+    for _ in range(rounds):
+        for name in names:
+            gc.collect()
+            devices.wait()
+            seconds = timeit.timeit(functools.partial(repeated, calls[name]), number=1)
+            times[name].append(seconds / repeats)
+        names.rotate(-1)
+    gc.unfreeze()
     return times
 
 

@@ -26,7 +26,6 @@ CANDIDATES = {
     FLOOR: "check and divide only",
 }
 _MEMORY_STEPS = 3
-_NO_XLA = "TensorFlow does not compile steps of several logical CPU replicas"
 
 
 class Job(NamedTuple):
@@ -36,7 +35,7 @@ class Job(NamedTuple):
     mode: str
     strategy: str
     family: str
-    workloads: list[str]  # one after the other
+    workload: str
     candidates: list[str]  # they take turns
     rounds: int  # how often each is timed; steps, for the memory
 
@@ -53,36 +52,28 @@ def candidates_of(family):
 
 
 def jobs(chosen):
-    """The jobs of a run, and the records of what cannot be measured, two lists.
+    """The jobs of a run, for the options of the command.
 
-    `chosen` are the options of the command. "bare" is added to the candidates, since the
-    others are compared with it.
+    "bare" is added to the candidates, since the others are compared with it.
     """
-    found, left_out = [], []
-    settings = itertools.product(chosen.strategies, chosen.modes, chosen.families)
-    for strategy, mode, family in settings:
+    found = []
+    for mode, strategy, family, workload in itertools.product(
+        chosen.modes, chosen.strategies, chosen.families, chosen.workloads
+    ):
         names = [n for n in candidates_of(family) if n in [*chosen.candidates, BARE]]
-        setting = (mode, strategy, family)
-        job = Job("time", *setting, chosen.workloads, names, chosen.rounds)
-        if mode == "xla" and strategy != "default":
-            left_out += skipped(job, _NO_XLA)
-            continue
+        job = Job("time", mode, strategy, family, workload, names, chosen.rounds)
         found.append(job)
         if chosen.memory:
-            pairs = itertools.product(chosen.workloads, names)
-            found += [
-                Job("memory", *setting, [w], [c], _MEMORY_STEPS) for w, c in pairs
-            ]
-    return found, left_out
+            alone = job._replace(what="memory", rounds=_MEMORY_STEPS)
+            found += [alone._replace(candidates=[name]) for name in names]
+    return found
 
 
 def skipped(job, reason):
     """Records that say why a job has no figures."""
-    pairs = itertools.product(job.workloads, job.candidates)
-    return [record_of(job, *pair, skipped=reason) for pair in pairs]
+    return [record_of(job, name, skipped=reason) for name in job.candidates]
 
 
-def record_of(job, workload, candidate, **measured):
+def record_of(job, candidate, **measured):
     """What was measured of one candidate, as it stands in the JSON."""
-    setting = dict(zip(Job._fields[:4], job))
-    return {**setting, "workload": workload, "candidate": candidate, **measured}
+    return {**dict(zip(Job._fields[:5], job)), "candidate": candidate, **measured}

@@ -25,8 +25,8 @@ def draw(figures, folder):
     paths = {}
     for record in figures:
         if "added_ms" in record:
-            path = folder / f"added-{record['strategy']}-{record['mode']}.png"
-            paths.setdefault(path, []).append(record)
+            where = record["strategy"], record["mode"]
+            paths.setdefault(folder / f"added-{'-'.join(where)}.png", []).append(record)
     for path, own in paths.items():
         _draw(own, path)
     return list(paths)
@@ -45,9 +45,9 @@ def _draw(figures, path):
     shown = {plan.title(r["candidate"], r["family"]) for r in figures}
     boxes = [patches.Patch(color=c, label=n) for n, c in _COLORS.items() if n in shown]
     figure.legend(handles=boxes, loc="outside upper center", ncols=len(boxes))
-    mode, strategy = plan.MODES[figures[0]["mode"]], figures[0]["strategy"]
-    where = f"{mode}, {plan.STRATEGIES[strategy][1]}"
-    figure.supxlabel(f"whose optimizer is wrapped ({where})")
+    mode = plan.MODES[figures[0]["mode"]]
+    _, strategy = plan.STRATEGIES[figures[0]["strategy"]]
+    figure.supxlabel(f"whose optimizer is wrapped ({mode}, {strategy})")
     figure.supylabel("ms a step, above the step without loss scaling")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

@@ -34,19 +34,17 @@ def figures(records):
         # Time comes before memory, so a reason not to time it is kept.
         key = (*_setting(record), record["family"], record["candidate"])
         merged.setdefault(key, {}).update(fields)
-    own = {}  # setting -> the frameworks' own
     for (*where, name), record in merged.items():
         _compare_with_bare(name, record, merged[(*where, plan.BARE)])
-        if name == plan.PEER and "added_ms" in record:
-            own.setdefault(_setting(record), []).append(record)
-    for (*where, _), record in merged.items():
-        if "added_ms" in record:
-            of_all = own.get(_setting(record), [])
-            best = min(of_all, key=lambda one: one["added_ms"], default={})
-            record["ratio_to_best_peer"] = _ratio(record, best)
-            for name in (plan.PEER, plan.FLOOR):
-                other = merged.get((*where, name), {})
-                record[f"ratio_to_{name}"] = _ratio(record, other)
+    timed = [record for record in merged.values() if "added_ms" in record]
+    for record in timed:
+        alike = [r for r in timed if _setting(r) == _setting(record)]
+        peers = [r for r in alike if r["candidate"] == plan.PEER]
+        best = min(peers, key=lambda r: r["added_ms"], default={})
+        own = {r["candidate"]: r for r in alike if r["family"] == record["family"]}
+        record["ratio_to_best_peer"] = _ratio(record, best)
+        for name in (plan.PEER, plan.FLOOR):
+            record[f"ratio_to_{name}"] = _ratio(record, own.get(name, {}))
     return list(merged.values())
 
 
@@ -108,8 +106,8 @@ def tables(records):
             reason = f"- Not measured ({where}: {r['skipped']})"
             left_out.setdefault(reason, []).append(name)
             continue
-        values = [(r.get(key), form) for _, key, form in columns]
-        cells = ["" if v is None else form.format(v) for v, form in values]
+        told = [(form, r.get(key)) for _, key, form in columns]
+        cells = ["" if value is None else form.format(value) for form, value in told]
         groups.setdefault(_setting(r), []).append([r["family"], name, *cells])
     heading = ["family", "candidate", *(heading for heading, _, _ in columns)]
     parts = []

@@ -1,12 +1,13 @@
 """Count what timings cannot tell: operations, collectives, memory.
 
-The tests of the distributed step and of long runs use this too.
+For the tests of the distributed step and of long runs, and for `tools/benchmark`.
 """
 
 import collections
 import contextlib
 import functools
 import pathlib
+import re
 
 # Python runs in these, or the host waits for a value of the device.
 _HOST = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "HostCompute", "PrintV2", "Print"}
@@ -66,7 +67,6 @@ def peak_bytes():
 
 def _status(key):
     with contextlib.suppress(OSError):
-        for line in pathlib.Path("/proc/self/status").read_text().splitlines():
-            if line.startswith(f"{key}:"):
-                return int(line.split()[1]) * 1024
-    return None
+        status = pathlib.Path("/proc/self/status").read_text()
+        found = re.search(rf"^{key}:\s*(\d+) kB", status, re.MULTILINE)
+        return found and int(found[1]) * 1024
