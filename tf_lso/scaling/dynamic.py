@@ -69,7 +69,7 @@ def or_zero(variable):
 
 
 def _moved(rule, where, scale, count, skipped, stuck, finite):
-    """Return what a step that does not only count leaves.
+    """Return what a step leaves, also one that does not only count.
 
     Args:
       rule: the `ScaleRule`.
@@ -81,16 +81,18 @@ def _moved(rule, where, scale, count, skipped, stuck, finite):
       finite: whether its gradients were finite.
 
     Returns:
-      List of: whether the scale was usable; the next scale, `skipped` and `stuck`.
+      List of: whether the scale was usable; the next scale, count, skipped and stuck.
     """
     usable = rule_lib.is_usable(scale)
     state = rule_lib.ScaleState(scale, count, skipped)
+    only_counts = rule_lib.only_counts(rule, state, finite)
     skipped = rule_lib.skipped_in_a_row(state, finite, where)
     with np.errstate(over="ignore", invalid="ignore"):
         moved = rule_lib.moved_scale(rule, scale, finite, skipped, where)
     is_stuck = ~finite & usable & (scale <= rule.min_scale)
     stuck = where(is_stuck, where(count < 1, stuck + 1, 1), 0)
-    return [usable, moved, skipped, stuck]
+    scale, count = where(only_counts, scale, moved), where(only_counts, count + 1, 0)
+    return [usable, scale, count, skipped, stuck]
 
 
 class Mover:
@@ -135,7 +137,9 @@ class Mover:
             numbers = [scale, count, *tf.unstack(or_zero(self.in_a_row)), finite]
             shapes = ((),) * len(numbers)
             moved = shared.call(_moved, numbers, (self._rule, _where), shapes)
-            moves = self._move(self._rule, scale, moved)
+            # A graph of TensorFlow 1 could assign before it reads.
+            with tf.control_dependencies(apply_lib.known_operations(numbers)):
+                moves = self._move(self._rule, scale, moved)
             with tf.control_dependencies(apply_lib.known_operations(moves)):
                 return apply_lib.skip_unless(finite, skip, of)
 
@@ -175,10 +179,10 @@ class Mover:
             f"checkpoint?). It returns to {rule.initial_scale}.",
             scale,
         )
-        scale, *in_a_row = moved
+        scale, count, *in_a_row = moved
         return [
             self._scale.assign(scale),
-            self._count.assign(0),
+            self._count.assign(count),
             self.in_a_row.assign(in_a_row),
         ]
 
