@@ -10,6 +10,7 @@ begins in a process of its own.
 
 import atexit
 import functools
+import gc
 import json
 import os
 import runpy
@@ -120,6 +121,7 @@ def main():
     import tensorflow as tf
 
     del tf
+    gc.freeze()  # a child looks for garbage in what is its own alone
     for line in sys.stdin:
         child = os.fork()
         if not child:
@@ -153,7 +155,30 @@ def begin(request):
     return lambda: runpy.run_path(first, run_name="__main__")
 
 
+def leave_after(command):
+    """Run a command and end as Python does, but without taking TensorFlow apart.
+
+    That takes longer than many a program. What the program and the packages have asked
+    for at the exit is done.
+    """
+    code = 0
+    try:
+        command()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if code and code is not end.code:
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 255)
+
+
 if __name__ == "__main__":
     request = main()
     if request is not None:
-        begin(request)()
+        leave_after(begin(request))

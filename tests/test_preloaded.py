@@ -45,6 +45,18 @@ def test_an_error_and_a_crash_are_told(tmp_path):
     assert preloaded.run([program]).returncode < 0
 
 
+def test_the_exit_is_that_of_python(tmp_path):
+    program = tmp_path / "program.py"
+    threads = "import threading; threading.Timer(0.1, print, ['a thread']).start()\n"
+    for end, code in (("", 0), ("raise SystemExit('why')", 1), ("exit(None)", 0)):
+        program.write_text(
+            f"import atexit; atexit.register(print, 'at the exit')\n{threads}{end}"
+        )
+        done = preloaded.run([program])
+        assert (done.returncode, done.stdout) == (code, "a thread\nat the exit\n")
+        assert done.stderr.endswith("why\n" if code else "")
+
+
 def test_a_module_runs(tmp_path):
     done = preloaded.run(["-m", "tf_lso", "--version"], tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
