@@ -177,6 +177,7 @@ def overflow_of_a_float16_sum_skips(s):
 
 @case(modes=("eager", "function"))
 def optimizer_made_outside_the_scope(s):
+    s.built = False
     optimizer = families.wrapped(s.family, "Adam", growth=2)
     x = s.variable([1.0, 2.0])
     other, y = s.optimizer("Adam", growth=2), s.variable([1.0, 2.0])
@@ -190,6 +191,7 @@ def optimizer_made_outside_the_scope(s):
 
 @case(modes=("eager", "function"), only=("keras3", "new"))
 def built_outside_the_scope(s):
+    s.built = False
     optimizer = families.wrapped(s.family, "Adam", growth=2)
     x = s.variable([1.0, 2.0])
     other, y = s.optimizer("Adam", growth=2), s.variable([1.0, 2.0])
@@ -216,6 +218,8 @@ def _sparse_step(s, optimizer, x, dense_shape=True):
             grads = [grads_of(optimizer.scale_loss(tf.constant(1.0)))]
         optimizer.apply_gradients(zip(grads, [x]))
 
+    if s.built:
+        s.build(optimizer, [x])
     return s.compiled(replica_step)
 
 
@@ -502,6 +506,8 @@ def keras_model_trains(s):
         )
         model.build((None, 2))
     optimizer = s.optimizer("Adam", 0.01)
+    if s.built:
+        s.build(optimizer, model.trainable_variables)
     losses = []
 
     def replica_step(x):
