@@ -30,7 +30,7 @@ def case(styles=("legacy", "keras3"), modes=("eager", "function", "jit"), only=N
 
 MODES = ("eager", "function", "jit")
 
-# What it cannot do stands below.
+# It has limits of its own: in `_runs` and `equals_the_bare_optimizer`.
 _IS_2_12 = tf.__version__.startswith("2.12.")
 
 
