@@ -109,8 +109,8 @@ def test_the_plot_says_which_steps_were_skipped(skipped, tmp_path, monkeypatch):
 def test_too_little_learning_is_a_failure(tmp_path):
     arguments = ["--epochs", "1", "--output", str(tmp_path / "digits.png")]
     done = preloaded.run([*_ARGUMENTS, *arguments], _ROOT)
-    assert done.returncode == 1, done.stdout
-    assert "is too low, 0.95 was expected" in done.stdout
+    assert done.returncode == 1, done.stderr
+    assert "is too low, 0.95 was expected" in done.stderr
     assert float(_table(done.stdout)["accuracy on held-out digits"]) < 0.95
 
 
