@@ -9,11 +9,15 @@ begins in a process of its own.
 """
 
 import atexit
+import contextlib
 import functools
+import gc
 import json
 import os
 import runpy
+import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -39,20 +43,55 @@ def run(arguments, cwd=None, **variables):
     Returns:
       A `subprocess.CompletedProcess` with texts.
     """
+    with contextlib.ExitStack() as stack:
+        files = [
+            stack.enter_context(
+                tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+            )
+            for _ in range(2)
+        ]
+        process = start(arguments, cwd, *files, **variables)
+        try:
+            code = process.wait(HANGS_AFTER)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        for file in files:
+            file.seek(0)
+        return subprocess.CompletedProcess(
+            arguments, code, *(file.read() for file in files)
+        )
+
+
+def start(arguments, cwd, stdout, stderr, own=(), **variables):
+    """Begin what `run` runs, as the leader of a process group.
+
+    Args:
+      arguments: see `run`.
+      cwd: see `run`.
+      stdout: a file that it writes to.
+      stderr: the same.
+      own: dict of variables of the environment that TensorFlow's import does not read.
+      **variables: see `run`.
+
+    Returns:
+      A `subprocess.Popen`, or what has `pid`, `returncode`, `poll` and `wait` as it has.
+    """
     environment = {**os.environ, "PYTHONPATH": ROOT, **QUIET, **variables}
     environment.pop("PYTEST_CURRENT_TEST", None)  # for each test another
-    cwd = str(cwd or os.getcwd())
+    arguments, cwd = [str(argument) for argument in arguments], str(cwd or os.getcwd())
     if CAN_FORK:
         server = _server(tuple(sorted(environment.items())))
-        return server.run([str(argument) for argument in arguments], cwd)
-    return subprocess.run(
+        return server.start([arguments, cwd, dict(own)], stdout, stderr)
+    return subprocess.Popen(
         [sys.executable, *arguments],
         cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=HANGS_AFTER,
-        check=False,
+        env={**environment, **dict(own)},
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
     )
 
 
@@ -65,87 +104,117 @@ class Server:
     """A process that forks for each command."""
 
     def __init__(self, environment):
-        self._environment = environment
         self._lock = threading.Lock()
-        self._process = None
+        self._requests, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.preloaded", str(theirs.fileno())],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
         atexit.register(self._end)
 
-    def run(self, arguments, cwd):
-        """Run one command; other threads wait until it has ended."""
-        with self._lock, tempfile.TemporaryDirectory() as folder:
-            if self._process is None:
-                self._start()
-            request = {"arguments": arguments, "cwd": cwd, "folder": folder}
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            # The end of the server ends the wait too.
-            hangs = threading.Timer(HANGS_AFTER, self._kill, [self._process])
-            hangs.start()
-            answer = self._process.stdout.readline()
-            hangs.cancel()
-            if not answer:
-                self._end()
-                raise subprocess.TimeoutExpired(arguments, HANGS_AFTER)
-            texts = []
-            for name in ("stdout", "stderr"):
-                path = os.path.join(folder, name)
-                with open(path, encoding="utf-8", errors="replace") as file:
-                    texts.append(file.read())
-            return subprocess.CompletedProcess(arguments, int(answer), *texts)
-
-    def _start(self):
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.preloaded"],
-            cwd=ROOT,
-            env=self._environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # so that its children can be ended with it
-        )
-
-    @staticmethod
-    def _kill(process):
-        os.killpg(process.pid, signal.SIGKILL)
+    def start(self, request, *files):
+        """Begin a command: its arguments, folder and own variables."""
+        text = json.dumps(request).encode()
+        state, theirs = socket.socketpair()
+        with self._lock, theirs:
+            numbers = [file.fileno() for file in (theirs, *files)]
+            socket.send_fds(self._requests, [len(text).to_bytes(4, "big")], numbers)
+            self._requests.sendall(text)
+        return Child(request[0], state)
 
     def _end(self):
-        if self._process is not None:
-            self._process.stdin.close()  # after which it ends by itself
-            self._process.wait()
-            self._process = None
+        self._requests.close()  # after which it ends by itself
+        self._process.wait()
 
 
-def main():
-    """Serve; a child returns from here and runs its command."""
+class Child:
+    """A command of a server, as a `subprocess.Popen`."""
+
+    def __init__(self, arguments, state):
+        self.args, self.returncode = arguments, None
+        self._state, self._lines = state, state.makefile()
+        self.pid = int(self._lines.readline())
+
+    def poll(self):
+        """The exit code, or None while it runs."""
+        return self._after(0)
+
+    def wait(self, timeout=None):
+        """The exit code, as soon as there is one."""
+        if self._after(timeout) is None:
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return self.returncode
+
+    def _after(self, timeout):
+        if self.returncode is None and select.select([self._state], [], [], timeout)[0]:
+            self.returncode = int(self._lines.readline())
+            self._lines.close()
+            self._state.close()
+        return self.returncode
+
+
+def main(requests):
+    """Serve; the process of a command returns from here and runs it."""
     import tensorflow as tf
 
     del tf
-    for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            return json.loads(line)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        print(code, flush=True)
-    return None
+    gc.freeze()  # a child looks for garbage in what is its own alone
+    while True:
+        size, files, *_ = socket.recv_fds(requests, 4, 3)
+        with contextlib.suppress(ChildProcessError):  # of those that wait
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if not size:
+            return None
+        left, text = int.from_bytes(size, "big"), b""
+        while len(text) < left:
+            text += requests.recv(left - len(text))
+        if not os.fork():
+            requests.close()
+            return _wait_for_a_child(*files) or (*json.loads(text), *files[1:])
+        for number in files:
+            os.close(number)
 
 
-def begin(request):
+def _wait_for_a_child(state, *files):
+    """Fork; the child returns, and this process tells who it is and how it ends."""
+    child = os.fork()
+    if not child:
+        os.close(state)
+        return
+    os.setpgid(child, child)
+    for number in files:
+        os.close(number)
+    os.write(state, f"{child}\n".encode())
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.write(state, f"{code}\n".encode())
+    os._exit(0)
+
+
+def begin(arguments, cwd, variables, stdout, stderr):
     """Make this process look like a new one; return how its command runs."""
-    os.chdir(request["cwd"])
+    os.chdir(cwd)
+    os.environ.update(variables)
     with open(os.devnull) as file:
         os.dup2(file.fileno(), 0)
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        with open(os.path.join(request["folder"], name), "wb") as file:
-            os.dup2(file.fileno(), number)
-    first, *rest = request["arguments"]
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    for number in {stdout, stderr}:
+        os.close(number)
+    first, *rest = arguments
     if first == "-m":
         name, *sys.argv[1:] = rest
-        sys.path[0] = request["cwd"]
+        sys.path[0] = cwd
         return lambda: runpy.run_module(name, run_name="__main__", alter_sys=True)
     if first == "-c":
         program, *rest = rest
         sys.argv[:] = "-c", *rest
-        sys.path[0] = request["cwd"]
+        sys.path[0] = cwd
         main = sys.modules["__main__"] = types.ModuleType("__main__")
         return lambda: exec(compile(program, "<string>", "exec"), vars(main))
     sys.argv[:] = first, *rest
@@ -153,7 +222,30 @@ def begin(request):
     return lambda: runpy.run_path(first, run_name="__main__")
 
 
+def leave_after(command):
+    """Run a command and end as Python does, but without taking TensorFlow apart.
+
+    That takes longer than many a program. What the program and the packages have asked
+    for at the exit is done.
+    """
+    code = 0
+    try:
+        command()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if code and code is not end.code:
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 255)
+
+
 if __name__ == "__main__":
-    request = main()
+    request = main(socket.socket(fileno=int(sys.argv[1])))
     if request is not None:
-        begin(request)()
+        leave_after(begin(*request))

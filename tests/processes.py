@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +54,7 @@ def run_workers(
     *,
     grace: float = 10.0,
     cwd: str | os.PathLike[str] | None = None,
+    after_tensorflow: bool = False,
 ) -> list[WorkerResult]:
     """Runs `argv` in `count` processes that find each other through `TF_CONFIG`.
 
@@ -68,6 +69,8 @@ def run_workers(
       grace: Seconds that the others have to end after one worker has failed. They
         mostly hang by then, waiting for it.
       cwd: The directory to run in; the current one by default.
+      after_tensorflow: Whether the command is Python's, and may run in a process that
+        has TensorFlow imported, which is sooner there: see `preloaded.py`.
 
     Returns:
       One `WorkerResult` per worker, in the order of their index. A worker that was
@@ -83,18 +86,22 @@ def run_workers(
         for index, log in enumerate(logs):
             # A file, not a pipe: nobody has to read it for the worker to go on.
             stream = stack.enter_context(log.open("wb"))
+            own = {"TF_CONFIG": tf_config(addresses, index)}
+            variables = {"PYTHONPATH": LEAN, **(env or {})}
+            if after_tensorflow:
+                from tests import preloaded  # which imports this module
+
+                workers.append(
+                    preloaded.start(argv[1:], cwd, stream, stream, own, **variables)
+                )
+                continue
             workers.append(
                 subprocess.Popen(
                     list(argv),
                     stdin=subprocess.DEVNULL,
                     stdout=stream,
                     stderr=subprocess.STDOUT,
-                    env={
-                        **os.environ,
-                        "PYTHONPATH": LEAN,
-                        **(env or {}),
-                        "TF_CONFIG": tf_config(addresses, index),
-                    },
+                    env={**os.environ, **variables, **own},
                     cwd=cwd,
                     start_new_session=True,
                 )
@@ -168,7 +175,8 @@ def _kill(
     running = [worker for worker in workers if worker.poll() is None]
     for worker in running:
         # Each worker leads a process group of its own, whose id is its pid.
-        os.killpg(worker.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(worker.pid, signal.SIGKILL)
     for worker in running:
         worker.wait()
     return running

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests import preloaded
 from tests.generation import needs_tf_keras
 from tests.processes import HANGS_AFTER, ROOT
 from tests.programs_in_processes import hiding, start
@@ -28,8 +29,9 @@ def script(tmp_path):
     return write
 
 
-def tf_lso(*arguments, **environment):
-    return start(["-m", "tf_lso", *map(str, arguments)], **environment)
+def tf_lso(*arguments, by=start, **environment):
+    """`by`: `preloaded.run` where the program imports TensorFlow first."""
+    return by(["-m", "tf_lso", *map(str, arguments)], **environment)
 
 
 def without_paths(text):
@@ -146,7 +148,7 @@ def test_an_error_of_a_program_that_failed_then_too_is_as_clear(script):
         opt = tf.keras.mixed_precision.LossScaleOptimizer(
             tf.keras.optimizers.SGD(), "dynamic")
     """)
-    done = tf_lso("run", path)
+    done = tf_lso("run", path, by=preloaded.run)
     assert done.returncode == 1
     assert "'dynamic' must be a bool" in done.stderr
     frames = [line for line in done.stderr.splitlines() if line.startswith("  File")]
@@ -159,7 +161,7 @@ def test_reports_which_old_names_were_used(script):
         scale = tf.mixed_precision.experimental.FixedLossScale(8)
         raise SystemExit(4)
     """)
-    done = tf_lso("run", "--report", path)
+    done = tf_lso("run", "--report", path, by=preloaded.run)
     assert done.returncode == 4
     assert done.stdout == ""
     assert f"{path}:3" in done.stderr
@@ -179,7 +181,7 @@ def test_reports_the_line_in_a_traced_function(script):
 
         print(float(step()))
     """)
-    done = tf_lso("run", "--report", path)
+    done = tf_lso("run", "--report", path, by=preloaded.run)
     assert done.stdout == "9.0\n"
     assert f"at {path}:8" in done.stderr
 

@@ -1,5 +1,8 @@
 """Each command of `tests/preloaded.py` finds TensorFlow as after its own import."""
 
+import os
+import signal
+
 import pytest
 
 from tests import preloaded
@@ -43,6 +46,39 @@ def test_an_error_and_a_crash_are_told(tmp_path):
     assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
     program.write_text("import os; os.abort()")
     assert preloaded.run([program]).returncode < 0
+
+
+def test_the_exit_is_that_of_python(tmp_path):
+    program = tmp_path / "program.py"
+    threads = "import threading; threading.Timer(0.1, print, ['a thread']).start()\n"
+    for end, code in (("", 0), ("raise SystemExit('why')", 1), ("exit(None)", 0)):
+        program.write_text(
+            f"import atexit; atexit.register(print, 'at the exit')\n{threads}{end}"
+        )
+        done = preloaded.run([program])
+        assert (done.returncode, done.stdout) == (code, "a thread\nat the exit\n")
+        assert done.stderr.endswith("why\n" if code else "")
+
+
+def test_several_run_at_a_time_with_variables_of_their_own(tmp_path):
+    waits = """if True:
+        import os, time
+        print(os.environ["OWN"], flush=True)
+        while not os.path.exists("there"):
+            time.sleep(0.01)
+    """
+    with (tmp_path / "said").open("w+") as said:
+        first, second = (
+            preloaded.start(["-c", waits], tmp_path, said, said, {"OWN": str(number)})
+            for number in range(2)
+        )
+        os.killpg(second.pid, signal.SIGKILL)
+        assert second.wait(preloaded.HANGS_AFTER) == -signal.SIGKILL
+        assert first.poll() is None
+        third = preloaded.start(["-c", "open('there', 'w')"], tmp_path, said, said)
+        assert third.wait() == first.wait() == first.poll() == 0
+        said.seek(0)
+        assert "0\n" in said.readlines()
 
 
 def test_a_module_runs(tmp_path):

@@ -153,7 +153,8 @@ def test_of_several_workers(heading):
     texts = []
     for program in programs(heading):
         command = [sys.executable, "-c", program]
-        results = run_workers(command, CASES[heading].workers, HANGS_AFTER, QUIET)
+        count = CASES[heading].workers
+        results = run_workers(command, count, HANGS_AFTER, QUIET, after_tensorflow=True)
         texts.append("".join(result.output for result in results))
         if any(result.returncode for result in results):
             texts[-1] += "FAILED"

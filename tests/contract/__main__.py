@@ -35,6 +35,11 @@ def main():
         choices=["all", "styles", "families", "others"],
         help="what takes turns; test_contract.py has more",
     )
+    parser.add_argument(
+        "--built",
+        action="store_true",
+        help="make the optimizers' variables before their first step, which is sooner",
+    )
     options = parser.parse_args()
     strategy = devices.strategy(options.strategy)
 
@@ -53,7 +58,7 @@ def main():
         print("case", label, flush=True)
         start = time.monotonic()
         try:
-            CASES[name](Setting(family, style, mode, strategy))
+            CASES[name](Setting(family, style, mode, strategy, built=options.built))
             passed += 1
             print(f"ok {label} {time.monotonic() - start:.1f}", flush=True)
         except Exception:

@@ -20,6 +20,8 @@ class Setting:
       mode: "eager", "function" or "jit".
       strategy: a tf.distribute.Strategy, or None for none at all.
       api: "stable" or "experimental", which class wraps.
+      built: whether `linear_step` makes the optimizer's variables. A function that
+        makes them in its first call is traced twice, and most of the time is tracing.
     """
 
     family: str
@@ -27,6 +29,7 @@ class Setting:
     mode: str
     strategy: typing.Any = None
     api: str = "stable"
+    built: bool = False
 
     @property
     def replicas(self):
@@ -54,10 +57,7 @@ class Setting:
             )
 
     def build(self, optimizer, variables):
-        """Make an optimizer's variables now.
-
-        A function that makes them in its first call is traced twice; most cases do.
-        """
+        """Make an optimizer's variables now."""
         with self.scope():
             if self.family == "legacy":
                 inner = getattr(optimizer, "inner_optimizer", optimizer)
@@ -99,6 +99,8 @@ class Setting:
     def linear_step(self, optimizer, variables):
         """A step function whose gradients are its arguments, one a variable."""
         step = families.STYLES[self.style]
+        if self.built:
+            self.build(optimizer, variables)
 
         def replica_step(*gradients):
             def loss():

@@ -11,13 +11,15 @@ import pytest
 from matplotlib.figure import Figure
 
 import tf_lso
+from tests import preloaded
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 from tests.test_callbacks import scalars
 from tf_lso.check import check
 from tf_lso.examples.history import History, plot, power_of_two
 
 _ROOT = Path(__file__).parents[2]
-_EXAMPLE = [sys.executable, "-m", "tf_lso", "run", "tf_lso/examples/digits.py"]
+_ARGUMENTS = ["-m", "tf_lso", "run", "tf_lso/examples/digits.py"]
+_EXAMPLE = [sys.executable, *_ARGUMENTS]
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
@@ -105,9 +107,10 @@ def test_the_plot_says_which_steps_were_skipped(skipped, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_too_little_learning_is_a_failure(tmp_path):
-    done = _run("--epochs", "1", "--output", str(tmp_path / "digits.png"))
-    assert done.returncode == 1, done.stdout
-    assert "is too low, 0.95 was expected" in done.stdout
+    arguments = ["--epochs", "1", "--output", str(tmp_path / "digits.png")]
+    done = preloaded.run([*_ARGUMENTS, *arguments], _ROOT)
+    assert done.returncode == 1, done.stderr
+    assert "is too low, 0.95 was expected" in done.stderr
     assert float(_table(done.stdout)["accuracy on held-out digits"]) < 0.95
 
 
@@ -121,6 +124,7 @@ def test_the_same_program_trains_on_a_cluster(tmp_path):
         timeout=HANGS_AFTER,
         env={**_QUIET, "PYTHONPATH": str(_ROOT)},
         cwd=_ROOT,
+        after_tensorflow=True,
     )
     assert_succeeded(results)
     chief, other = (result.output for result in results)
@@ -152,7 +156,7 @@ def test_is_a_program_of_2020():
 
 
 def test_help_teaches():
-    done = _run("--help")
+    done = preloaded.run([*_ARGUMENTS, "--help"], _ROOT)
     assert done.returncode == 0
     options = ("--epochs", "--initial-scale", "--growth-steps", "--output", "--log-dir")
     for option in options:

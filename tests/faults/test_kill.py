@@ -7,8 +7,6 @@ import pathlib
 import queue
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import preloaded
 from tests.families import keras
 from tests.processes import HANGS_AFTER, LEAN, free_ports, tf_config
 
@@ -40,28 +39,18 @@ class Run:
         self.lines = queue.Queue()
         self.processes = []
         for index in range(workers):
-            env = {**os.environ, "PYTHONPATH": LEAN, "TF_CPP_MIN_LOG_LEVEL": "3"}
-            if workers > 1:
-                env["TF_CONFIG"] = tf_config(addresses, index)
-            log = (folder / f"errors-{index}.txt").open("ab")
-            argv = [sys.executable, PROGRAM, strategy, folder, str(steps), kept]
-            process = subprocess.Popen(
-                [str(word) for word in argv],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=env,
-                start_new_session=True,
-            )
-            log.close()
+            own = {"TF_CONFIG": tf_config(addresses, index)} if workers > 1 else {}
+            argv = [PROGRAM, strategy, folder, steps, kept]
+            said, says = (open(end, mode) for end, mode in zip(os.pipe(), ("r", "w")))
+            with says, (folder / f"errors-{index}.txt").open("ab") as log:
+                process = preloaded.start(argv, folder, says, log, own, PYTHONPATH=LEAN)
             self.processes.append(process)
-            threading.Thread(
-                target=self._read, args=(index, process.stdout), daemon=True
-            ).start()
+            threading.Thread(target=self._read, args=(index, said), daemon=True).start()
 
     def _read(self, index, stream):
-        for line in stream:
-            self.lines.put((index, line.decode().strip()))
+        with stream:
+            for line in stream:
+                self.lines.put((index, line.strip()))
         self.lines.put((index, None))
 
     def next_line(self, deadline):

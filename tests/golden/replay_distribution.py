@@ -3,6 +3,9 @@
 `use` names the strategy: a process can have only one `MirroredStrategy`.
 """
 
+import functools
+import json
+
 import numpy as np
 import tensorflow as tf
 
@@ -76,36 +79,79 @@ def _row(optimizer, variable):
     }
 
 
+def _variables(optimizer):
+    """Those of the optimizer, each a list of its copies on the replicas."""
+    inner = optimizer.inner_optimizer.variables
+    inner = inner() if callable(inner) else inner
+    scale = dict(optimizer.loss_scale_state.named_variables()).values()
+    return [
+        _strategy.experimental_local_results(families.raw(variable))
+        for variable in (*inner, *scale)
+    ]
+
+
+class _Program:
+    """The program that cases share which differ in their pattern alone.
+
+    It is traced in the first of them; before the others it gets its first state again.
+    """
+
+    def __init__(self, family, case):
+        keywords = {}
+        if case["aggregate"] is not None:
+            keywords = _AGGREGATE[family](case["aggregate"])
+
+        def make():
+            return _optimizer(family, case, case["inner"], kind=case["kind"])
+
+        if case["where"] == "outside":
+            optimizer = make()
+        with _strategy.scope():
+            variable = tf.Variable([1.0, 2.0])
+            if case["where"] == "in_scope":
+                optimizer = make()
+
+        def step(coefficients):
+            _strategy.run(
+                lambda c: _taped(optimizer, c, variable, **keywords),
+                args=(coefficients,),
+            )
+
+        self.optimizer, self.variable = optimizer, variable
+        self.step = tf.function(step) if case["mode"] == "function" else step
+        self._first = {id(copies[0]): copies[0].numpy() for copies in self._all()}
+
+    def _all(self):
+        variable = _strategy.experimental_local_results(self.variable)
+        return [variable, *_variables(self.optimizer)]
+
+    def begin(self):
+        """Take back all steps; what the first of them has made is a slot, of zeros."""
+        for copies in self._all():
+            value = self._first.get(id(copies[0]), np.zeros(copies[0].shape))
+            for copy in copies:
+                copy.assign(tf.cast(value, copy.dtype))
+
+
+@functools.cache
+def _program(family, case):
+    return _Program(family, json.loads(case))
+
+
 def run(family, case):
     """The state after each step of a pattern."""
-
-    def make():
-        return _optimizer(family, case, case["inner"], kind=case["kind"])
-
-    keywords = {}
-    if case["aggregate"] is not None:
-        keywords = _AGGREGATE[family](case["aggregate"])
-    if case["where"] == "outside":
-        optimizer = make()
-    with _strategy.scope():
-        variable = tf.Variable([1.0, 2.0])
-        if case["where"] == "in_scope":
-            optimizer = make()
-
-    def step(coefficients):
-        _strategy.run(
-            lambda c: _taped(optimizer, c, variable, **keywords), args=(coefficients,)
-        )
-
-    if case["mode"] == "function":
-        step = tf.function(step)
     name, pattern = case["pattern"]
+    others = {key: value for key, value in case.items() if key != "pattern"}
+    program = _program(family, json.dumps(others))
+    program.begin()
     bad = np.float32("inf" if name.endswith("inf") else "nan")
     rows = []
     for of_step in pattern:
         replicas = _BAD[of_step]
-        step(_each([bad if r in replicas else g for r, g in enumerate(_GRADIENTS)]))
-        rows.append(_row(optimizer, variable))
+        program.step(
+            _each([bad if r in replicas else g for r, g in enumerate(_GRADIENTS)])
+        )
+        rows.append(_row(program.optimizer, program.variable))
     return {"rows": rows}
 
 

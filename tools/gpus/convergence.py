@@ -1,4 +1,4 @@
-"""Trains in float16 by `fit` of Keras 3: `python -m tools.gpus.convergence REPLICAS`.
+"""Trains in float16 by `fit` of Keras 3: `tools.gpus.convergence REPLICAS EPOCHS`.
 
 On one device the step is compiled by XLA, on several it runs under MirroredStrategy. The
 loss scale starts too high, so that steps must be skipped.
@@ -10,10 +10,9 @@ import sys
 from tests import devices
 
 REQUIRED_ACCURACY = 0.95
-_EPOCHS = 15
 
 
-def main(replicas):
+def main(replicas, epochs):
     """Train; print what came out, and return 0 if it is good."""
     strategy = devices.mirrored(replicas) if replicas > 1 else None
 
@@ -50,7 +49,7 @@ def main(replicas):
         digits.train_images,
         digits.train_labels,
         batch_size=64,
-        epochs=_EPOCHS,
+        epochs=epochs,
         verbose=0,
     )
     # Counted by hand: the last batches of an epoch need not fill all replicas.
@@ -67,4 +66,4 @@ def main(replicas):
 
 if __name__ == "__main__":
     devices.hide_others()
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(*map(int, sys.argv[1:])))

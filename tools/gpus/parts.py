@@ -46,11 +46,12 @@ def parts(count, quick=False):
     digits = str(_ROOT / "tf_lso" / "examples" / "digits.py")
     picture = str(Path(tempfile.gettempdir()) / "tf_lso_digits.png")
     found = [_contract("none", "1 device", "eager,function,jit", quick)]
-    found.append(_convergence(1, "fit in float16, XLA, 1 device"))
+    epochs = 5 if quick else 15
+    found.append(_convergence(1, epochs, "fit in float16, XLA, 1 device"))
     if count > 1:
         found += [
             _contract(f"mirrored{count}", f"{count} replicas", "eager,function", quick),
-            _convergence(count, f"fit in float16, {count} replicas"),
+            _convergence(count, epochs, f"fit in float16, {count} replicas"),
             Part(
                 f"loop of 2020 in float16, {count} replicas",
                 ["-m", "tf_lso", "run", digits, "--output", picture],
@@ -63,14 +64,16 @@ def parts(count, quick=False):
 def _contract(strategy, where, modes, quick):
     command = ["-m", "tests.contract", strategy]
     if quick:
-        command += ["--modes", "function", "--choice", "families", "--only", "skips"]
+        command += ["--modes", "function", "--choice", "families"]
+        command += ["--only", "replica_skips", "--built"]
     else:
         command += ["--modes", modes, "--choice", "styles"]
     return Part(f"contract, {where}", command, _cases)
 
 
-def _convergence(replicas, name):
-    return Part(name, ["-m", "tools.gpus.convergence", str(replicas)], _result)
+def _convergence(replicas, epochs, name):
+    command = ["-m", "tools.gpus.convergence", str(replicas), str(epochs)]
+    return Part(name, command, _result)
 
 
 def _benchmark(count, quick):
