@@ -69,6 +69,7 @@ class Program:
     def __init__(self, family, inner="amsgrad", api="stable", loop="eager"):
         self.family, self.loop = family, loop
         self.arguments = (inner, api)
+        self.steps = {}
         self.x = _X.copy()
         if api != "fixed":  # which skips no step
             self.x[_OVERFLOWS] = np.inf
@@ -89,6 +90,15 @@ class Program:
             model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
             return
 
+        step = self.step(model, optimizer)
+        for x, y in zip(self.x[start:end], _Y[start:end]):
+            step(tf.constant(x), tf.constant(y))
+
+    def step(self, model, optimizer):
+        """The step of an optimizer, traced once where it is traced."""
+        if id(optimizer) in self.steps:  # which hold the optimizers
+            return self.steps[id(optimizer)]
+
         def step(x, y):
             variables = model.trainable_variables
             with tf.GradientTape() as tape:
@@ -100,8 +110,7 @@ class Program:
             optimizer.apply_gradients(zip(gradients, variables))
 
         step = tf.function(step) if self.loop == "function" else step
-        for x, y in zip(self.x[start:end], _Y[start:end]):
-            step(tf.constant(x), tf.constant(y))
+        return self.steps.setdefault(id(optimizer), step)
 
 
 def state(model, optimizer):
