@@ -1,5 +1,8 @@
 """A small training program for each family, and all state that it has."""
 
+import contextlib
+import itertools
+
 import numpy as np
 import tensorflow as tf
 
@@ -84,6 +87,10 @@ class Program:
             model.compile(optimizer, "mse")
         return model, optimizer
 
+    def scope(self, name=None):
+        """What the program is made in, and saved in the format `name`."""
+        return contextlib.nullcontext()
+
     def train(self, model, optimizer, start, end):
         if self.loop == "fit":
             x, y = self.x[start:end].reshape(-1, 3), _Y[start:end].reshape(-1, 1)
@@ -138,3 +145,19 @@ def assert_equal(one, other):
     assert one.keys() == other.keys()
     wrong = [k for k in one if not np.array_equal(one[k], other[k], equal_nan=True)]
     assert not wrong, f"not restored: {wrong}"
+
+
+def pairs(case):
+    """The pairs of values that a case meets, with their places."""
+    return set(itertools.combinations(enumerate(case), 2))
+
+
+def pairwise(cases, met=(), pairs=pairs):
+    """Choose cases that meet all pairs of all cases but those in `met`, many at once."""
+    met, chosen = set(met), []
+    for least in range(max(len(pairs(case)) for case in cases), 0, -1):
+        for case in cases:
+            if len(pairs(case) - met) >= least:
+                met |= pairs(case)
+                chosen.append(case)
+    return chosen

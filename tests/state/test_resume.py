@@ -35,65 +35,36 @@ _QUICK = [
 
 
 def _pairs(case):
-    """The pairs of values that a case meets; a family counts anew where it is traced."""
-    name, family, *others, loop = case
-    values = (name, (family, loop != "eager"), *others, loop)
-    return set(itertools.combinations(values, 2))
-
-
-def _pairwise(cases, met):
-    """Choose cases that meet all pairs of all cases but those in `met`, many at once."""
-    met, chosen = set(met), []
-    for least in range(10, 0, -1):
-        for case in cases:
-            if len(_pairs(case) - met) >= least:
-                met |= _pairs(case)
-                chosen.append(case)
-    return chosen
+    """The pairs of values; a family counts anew where it is traced."""
+    name, family, inner, api, loop = case
+    return programs.pairs((name, (family, loop != "eager"), inner, api, loop))
 
 
 # Those of one program stand together.
 _SLOW = sorted(
-    _pairwise(_ALL, set().union(*map(_pairs, _QUICK))), key=lambda case: case[1:]
+    programs.pairwise(_ALL, set().union(*map(_pairs, _QUICK)), _pairs),
+    key=lambda case: case[1:],
 )
 _QUICK.sort(key=lambda case: case[1:])
 
 
 @pytest.fixture(scope="module")
 def saved(installed, tmp_path_factory):
-    """Train a program, and save it on its way in each format that a case has.
-
-    Returns a function of the program that returns it, what restores it from each format
-    or the error of saving, and its state at the end. It keeps the last program.
-    """
+    """What `formats.run` returns for a program and its cases; the last one is kept."""
 
     @functools.lru_cache(maxsize=1)
     def run(*arguments):
         program = Program(*arguments)
-        made = program.make(seed=1)
-        program.train(*made, 0, SAVED_AT)
-        if program.arguments[1] != "fixed":
-            assert float(state(*made)["scale"]) != 64.0  # something to lose
-        restored = {}
         names = [case[0] for case in (*_QUICK, *_SLOW) if case[1:] == arguments]
-        # Keras 3 forgets the arguments of compile() when it writes an .h5 file.
-        for name in sorted(names, key=".h5".__eq__):
-            folder = tmp_path_factory.mktemp("saved")
-            try:
-                restored[name] = formats.FORMATS[name](program, folder, *made)
-            except Exception as error:
-                restored[name] = error
-        program.train(*made, SAVED_AT, END)
-        return program, restored, state(*made)
+        folder = tmp_path_factory.mktemp("saved")
+        return program, *formats.run(program, names, folder)
 
     return run
 
 
 def check(saved, name, *arguments):
     program, restored, end = saved(*arguments)
-    if isinstance(restored[name], Exception):
-        raise restored[name]
-    other = restored[name]()
+    other = formats.restore(program, restored[name])
     assert isinstance(other[1], tf_lso.LossScaleOptimizer)
     program.train(*other, SAVED_AT, END)
     assert_equal(end, state(*other))
