@@ -1,5 +1,6 @@
 """Files of real TensorFlow restore, and training goes on as in their own programs."""
 
+import functools
 import itertools
 import math
 import pathlib
@@ -12,6 +13,7 @@ import tf_lso
 from tests.checkpoints import artifacts, writers
 from tests.families import GENERATIONS, KERASES, needs_keras3, numpy
 from tf_lso import checkpoints
+from tf_lso.checkpoints import hdf5
 
 PAGE = pathlib.Path(__file__).parents[2] / "compat_docs" / "reference" / "files.md"
 
@@ -118,11 +120,17 @@ def lost(version, case, kind):
     )
 
 
+_probe = functools.cache(
+    hdf5.probe
+)  # in a process for each file: once for both Kerases
+
+
 @pytest.mark.parametrize(
     "half, target, kind", itertools.product((0, 1), GENERATIONS, FILES)
 )
-def test_other_files_go_on(half, target, kind):
+def test_other_files_go_on(half, target, kind, monkeypatch):
     """Whole models and weights; what a version left out is named as missing."""
+    monkeypatch.setattr(hdf5, "probe", _probe)
     files = _files(kind)[half::2]
     seen, traced = 0, False
     for version, case in files:
