@@ -7,18 +7,24 @@ CheckpointError that names the file and changes nothing.
 """
 
 import collections
+import os
 import pathlib
 import random
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+import time
+import types
 
 import numpy as np
 
+from tests import preloaded
 from tests.checkpoints import artifacts
 from tests.families import CURRENT, KERASES
 from tf_lso import checkpoints
-from tf_lso.checkpoints import hdf5
+from tf_lso.checkpoints import hdf5, probe
 
 # (version, case, file or folder, the files in it that may be damaged)
 FILES = [
@@ -145,6 +151,25 @@ def attempt(seed, model, opt, pristine, folder):
     return "restored", wrong
 
 
+def forked(command, timeout, **_):
+    """Run a probe as `subprocess.run` does, in a fork, which has its imports."""
+    child = os.fork()
+    if not child:
+        try:
+            probe.main(command[-1])
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    end = time.monotonic() + timeout
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise subprocess.TimeoutExpired(command, timeout)
+        time.sleep(0.005)
+    return subprocess.CompletedProcess(command, os.waitstatus_to_exitcode(ended[1]))
+
+
 def main(first, count):
     hdf5.SECONDS = 5  # the files are small
     keras = KERASES[CURRENT]
@@ -154,7 +179,13 @@ def main(first, count):
     opt.build(model.trainable_variables)
     pristine = state(model, opt)
     results = collections.Counter()
-    for seed in range(first, first + count):
+    for number, seed in enumerate(range(first, first + count)):
+        print(f"damage {seed}", file=sys.stderr, flush=True)
+        # Each damage of each file meets the real process once.
+        if number == len(FILES) * len(DAMAGES) and preloaded.CAN_FORK:
+            vars(hdf5)["subprocess"] = types.SimpleNamespace(
+                **{**vars(subprocess), "run": forked}
+            )
         with tempfile.TemporaryDirectory() as folder:
             result, wrong = attempt(seed, model, opt, pristine, pathlib.Path(folder))
         results[result] += 1

@@ -1,5 +1,6 @@
 """Files of real TensorFlow restore, and training goes on as in their own programs."""
 
+import functools
 import itertools
 import math
 import pathlib
@@ -12,6 +13,7 @@ import tf_lso
 from tests.checkpoints import artifacts, writers
 from tests.families import GENERATIONS, KERASES, needs_keras3, numpy
 from tf_lso import checkpoints
+from tf_lso.checkpoints import hdf5
 
 PAGE = pathlib.Path(__file__).parents[2] / "compat_docs" / "reference" / "files.md"
 
@@ -46,16 +48,16 @@ def made(version, case, target):
     return artifacts.network(KERASES[target]), artifacts.optimizer(recorded, target)
 
 
-def go_on(version, case, model, opt):
+def go_on(version, case, model, opt, *, traced=True):
     recorded = artifacts.cases(version)[case]
     data = artifacts.inputs()
     xs = data["X_clean" if recorded["clean"] else "X"][5:]
     # Traced with one optimizer only: tracing takes longer than all the rest.
-    compiled = case.endswith("-Adam-dynamic")
+    compiled = traced and case.endswith("-Adam-dynamic")
     artifacts.train(model, opt, xs, data["Y"][5:], compiled)
 
 
-def check(version, case, target, path, expected, *, has_scale=True):
+def check(version, case, target, path, expected, *, has_scale=True, traced=True):
     """Restore, compare all with `after5`, train, and compare with `after10`."""
     model, opt = made(version, case, target)
     report = checkpoints.restore(path, model=model, optimizer=opt)
@@ -71,7 +73,7 @@ def check(version, case, target, path, expected, *, has_scale=True):
         scale = (before["loss_scale"], before["counter"])
         assert artifacts.scale_of(opt) == scale
     differences = writers.of(version, case, target)
-    go_on(version, case, model, opt)
+    go_on(version, case, model, opt, traced=traced)
     ahead = sum(d.iterations for d in differences)
     bound = sum(d.weights for d in differences)
     assert int(numpy(opt.iterations)) == after["iterations"] + ahead
@@ -118,13 +120,19 @@ def lost(version, case, kind):
     )
 
 
+_probe = functools.cache(
+    hdf5.probe
+)  # in a process for each file: once for both Kerases
+
+
 @pytest.mark.parametrize(
     "half, target, kind", itertools.product((0, 1), GENERATIONS, FILES)
 )
-def test_other_files_go_on(half, target, kind):
+def test_other_files_go_on(half, target, kind, monkeypatch):
     """Whole models and weights; what a version left out is named as missing."""
+    monkeypatch.setattr(hdf5, "probe", _probe)
     files = _files(kind)[half::2]
-    seen = 0
+    seen, traced = 0, False
     for version, case in files:
         path = artifacts.folder(version) / case / FILES[kind]
         expected = artifacts.cases(version)[case]["compiled"]
@@ -137,8 +145,11 @@ def test_other_files_go_on(half, target, kind):
             continue
         # Neither the .h5 files nor the .keras files of Keras 2 have a loss scale.
         has_scale = kind in ("savedmodel", "weights")
-        check(version, case, target, path, expected, has_scale=has_scale)
-        seen += 1
+        first = not traced and case.endswith("-Adam-dynamic")  # the one that is traced
+        check(
+            *(version, case, target, path, expected), has_scale=has_scale, traced=first
+        )
+        seen, traced = seen + 1, traced or first
     assert seen >= 2
 
 

@@ -10,7 +10,7 @@ import pickle
 import tensorflow as tf
 
 from tests.generation import ZIPPED
-from tests.state.programs import MODULES
+from tests.state.programs import END, MODULES, SAVED_AT, state
 
 
 def _checkpoint(program, folder, model, optimizer, built):
@@ -136,3 +136,35 @@ OF_TF_KERAS = ("save_weights", "SavedModel")
 def exists(name, family):
     """Whether the family has the format."""
     return family != "keras3" or not any(word in name for word in OF_TF_KERAS)
+
+
+def run(program, names, folder, saved_at=SAVED_AT):
+    """Train a program, and save it on its way in some formats.
+
+    Returns:
+      {format: what restores it, or the error of saving}, and the state at the end.
+    """
+    made = program.make(seed=1)
+    program.train(*made, 0, saved_at)
+    if saved_at and made[1].dynamic:
+        assert float(state(*made)["scale"]) != 64.0  # something to lose
+    restored = {}
+    # Keras 3 forgets the arguments of compile() when it writes an .h5 file.
+    for name in sorted(names, key=".h5".__eq__):
+        place = folder / name
+        place.mkdir(parents=True)
+        try:
+            with program.scope(name):
+                restored[name] = FORMATS[name](program, place, *made)
+        except Exception as error:
+            restored[name] = error
+    program.train(*made, saved_at, END)
+    return restored, state(*made)
+
+
+def restore(program, restored):
+    """Return the model and the optimizer that `run` has saved in one format."""
+    if isinstance(restored, Exception):
+        raise restored
+    with program.scope():
+        return restored()

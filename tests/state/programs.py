@@ -1,5 +1,8 @@
 """A small training program for each family, and all state that it has."""
 
+import contextlib
+import itertools
+
 import numpy as np
 import tensorflow as tf
 
@@ -69,6 +72,7 @@ class Program:
     def __init__(self, family, inner="amsgrad", api="stable", loop="eager"):
         self.family, self.loop = family, loop
         self.arguments = (inner, api)
+        self.steps = {}
         self.x = _X.copy()
         if api != "fixed":  # which skips no step
             self.x[_OVERFLOWS] = np.inf
@@ -83,11 +87,24 @@ class Program:
             model.compile(optimizer, "mse")
         return model, optimizer
 
+    def scope(self, name=None):
+        """What the program is made in, and saved in the format `name`."""
+        return contextlib.nullcontext()
+
     def train(self, model, optimizer, start, end):
         if self.loop == "fit":
             x, y = self.x[start:end].reshape(-1, 3), _Y[start:end].reshape(-1, 1)
             model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
             return
+
+        step = self.step(model, optimizer)
+        for x, y in zip(self.x[start:end], _Y[start:end]):
+            step(tf.constant(x), tf.constant(y))
+
+    def step(self, model, optimizer):
+        """The step of an optimizer, traced once where it is traced."""
+        if id(optimizer) in self.steps:  # which hold the optimizers
+            return self.steps[id(optimizer)]
 
         def step(x, y):
             variables = model.trainable_variables
@@ -100,8 +117,7 @@ class Program:
             optimizer.apply_gradients(zip(gradients, variables))
 
         step = tf.function(step) if self.loop == "function" else step
-        for x, y in zip(self.x[start:end], _Y[start:end]):
-            step(tf.constant(x), tf.constant(y))
+        return self.steps.setdefault(id(optimizer), step)
 
 
 def state(model, optimizer):
@@ -129,3 +145,19 @@ def assert_equal(one, other):
     assert one.keys() == other.keys()
     wrong = [k for k in one if not np.array_equal(one[k], other[k], equal_nan=True)]
     assert not wrong, f"not restored: {wrong}"
+
+
+def pairs(case):
+    """The pairs of values that a case meets, with their places."""
+    return set(itertools.combinations(enumerate(case), 2))
+
+
+def pairwise(cases, met=(), pairs=pairs):
+    """Choose cases that meet all pairs of all cases but those in `met`, many at once."""
+    met, chosen = set(met), []
+    for least in range(max(len(pairs(case)) for case in cases), 0, -1):
+        for case in cases:
+            if len(pairs(case) - met) >= least:
+                met |= pairs(case)
+                chosen.append(case)
+    return chosen

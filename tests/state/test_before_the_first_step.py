@@ -1,6 +1,7 @@
 """Models and optimizers that are saved, copied or loaded before the first step."""
 
 import copy
+import functools
 import pickle
 
 import numpy as np
@@ -27,30 +28,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 _INNER = ("momentum", "amsgrad")
-_CASES = [
-    (name, family, inner)
-    for name in formats.FORMATS
-    for family in FAMILIES
-    for inner in _INNER
-    if formats.exists(name, family)
-]
-
-
-@pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("case", _CASES, ids=", ".join)
-def test_a_model_that_is_compiled_and_not_trained(case, tmp_path):
-    name, family, inner = case
-    if name == "get_weights":
-        pytest.skip("gives the weights of an optimizer without slots to one with slots")
-    program = Program(family, inner)
-    made = program.make(seed=1)
-    restored = formats.FORMATS[name](program, tmp_path, *made)
-    start = made[0].get_weights()
-    other = restored()
-    for each in (made, other):
-        each[0].set_weights(start)
-        program.train(*each, 0, END)
-    assert_equal(state(*made), state(*other))
 
 
 @pytest.mark.parametrize("inner", _INNER)
@@ -94,12 +71,31 @@ def _loaded(program):
     """A trained optimizer, and another that has loaded its file before it is built."""
     made = program.make(seed=1)
     program.train(*made, 0, SAVED_AT)
+    return made, _load(program, *_stored(*made))
+
+
+def _stored(model, optimizer):
     store = {}
-    made[1].save_own_variables(store)
-    other = program.make()
-    other[0].set_weights(made[0].get_weights())
-    other[1].load_own_variables(store)
-    return made, other
+    optimizer.save_own_variables(store)
+    return model.get_weights(), store
+
+
+def _load(program, weights, store):
+    model, optimizer = program.make()
+    model.set_weights(weights)
+    optimizer.load_own_variables(store)
+    return model, optimizer
+
+
+@functools.cache
+def _waits(*arguments):
+    """A program, what it stored on its way, its scale then, and its state at the end."""
+    program = Program(*arguments)
+    made = program.make(seed=1)
+    program.train(*made, 0, SAVED_AT)
+    stored, scale = _stored(*made), float(tf.convert_to_tensor(made[1].loss_scale))
+    program.train(*made, SAVED_AT, END)
+    return program, stored, scale, state(*made)
 
 
 @pytest.mark.parametrize("inner", _INNER)
@@ -153,15 +149,12 @@ _AGAIN = {
 def test_what_waits_is_saved(family, inner, api, how, tmp_path):
     if (family, inner) == ("new", "nadam"):
         pytest.skip("tf_keras's newer Nadam keeps a part of its state in Python")
-    program = Program(family, inner, api)
-    made, (model, optimizer) = _loaded(program)
+    program, stored, scale, end = _waits(family, inner, api)
+    model, optimizer = _load(program, *stored)
     again = _AGAIN[how](_AGAIN[how](optimizer, program, tmp_path), program, tmp_path)
-    assert float(tf.convert_to_tensor(again.loss_scale)) == float(
-        tf.convert_to_tensor(made[1].loss_scale)
-    )
-    program.train(*made, SAVED_AT, END)
+    assert float(tf.convert_to_tensor(again.loss_scale)) == scale
     program.train(model, again, SAVED_AT, END)
-    assert_equal(state(*made), state(model, again))
+    assert_equal(end, state(model, again))
 
 
 def test_what_waits_is_in_the_list_of_weights(family):
@@ -277,3 +270,39 @@ def test_slots_set_by_slot_before_building_can_be_saved(tmp_path):
 class _Adam:
     def make(self):
         return None, wrapped("keras3", "Adam")
+
+
+# --- All formats; the last test, since `installed` lasts to the end of the file.
+
+_CASES = [
+    (name, family, inner)
+    for family in FAMILIES
+    for inner in _INNER
+    for name in formats.FORMATS
+    # The weights of an optimizer without slots do not go to one with slots.
+    if formats.exists(name, family) and name != "get_weights"
+]
+
+
+@pytest.fixture(scope="module")
+def saved(installed, tmp_path_factory):
+    """What `formats.run` returns for a program; the last one is kept."""
+
+    @functools.lru_cache(maxsize=1)
+    def run(*arguments):
+        program = Program(*arguments)
+        names = [case[0] for case in _CASES if case[1:] == arguments]
+        folder = tmp_path_factory.mktemp("saved")
+        return program, *formats.run(program, names, folder, saved_at=0)
+
+    return run
+
+
+@pytest.mark.parametrize("case", _CASES, ids=", ".join)
+def test_a_model_that_is_compiled_and_not_trained(case, saved):
+    name, *arguments = case
+    program, restored, end = saved(*arguments)
+    other = formats.restore(program, restored[name])
+    other[0].set_weights(programs.make_model(program.family, 1).get_weights())
+    program.train(*other, 0, END)
+    assert_equal(end, state(*other))

@@ -1,5 +1,7 @@
 """Checkpoints of one kind of optimizer restored into another."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -132,21 +134,38 @@ def build(optimizer, variables):
 
 
 # tf_keras's newer Nadam does not go on as it would have: part of its state is a number.
-@pytest.mark.parametrize("loop", ["eager", pytest.param("fit", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("built", [False, True], ids=["then built", "built"])
-@pytest.mark.parametrize("api", ["stable", "fixed"])
+_OF_TF_KERAS = [
+    (direction, *inner.split(", "), api, built)
+    for direction, inner, api, built in itertools.product(
+        ["from tf_keras", "to tf_keras"],
+        [
+            "legacy, momentum",
+            "legacy, amsgrad",
+            "legacy, nadam",
+            "new, amsgrad",
+            "new, ema",
+        ],
+        ["stable", "fixed"],
+        ["then built", "built"],
+    )
+]
+# All eagerly, and by fit so many that all pairs are met.
+_OF_TF_KERAS = [
+    *((*case, "eager") for case in _OF_TF_KERAS),
+    *((*case, "fit") for case in programs.pairwise(_OF_TF_KERAS)),
+]
+
+
 @pytest.mark.parametrize(
-    "family, inner",
+    "case",
     [
-        ("legacy", "momentum"),
-        ("legacy", "amsgrad"),
-        ("legacy", "nadam"),
-        ("new", "amsgrad"),
-        ("new", "ema"),
+        pytest.param(case, marks=[pytest.mark.slow] if case[-1] == "fit" else [])
+        for case in _OF_TF_KERAS
     ],
+    ids=", ".join,
 )
-@pytest.mark.parametrize("direction", ["from tf_keras", "to tf_keras"])
-def test_tf_keras_s_own_wrapper(direction, family, inner, api, built, loop, tmp_path):
+def test_tf_keras_s_own_wrapper(case, tmp_path):
+    direction, family, inner, api, built, loop = case
     program = Program(family, inner, api, loop)
     ours, theirs = programs.make_optimizer(family, inner, api), None
     theirs = tf_keras_s(family, inner, api)
@@ -156,7 +175,7 @@ def test_tf_keras_s_own_wrapper(direction, family, inner, api, built, loop, tmp_
     checkpoint = tf.train.Checkpoint(model=made[0], optimizer=first)
     path = checkpoint.save(tmp_path / "c")
     other = program.make(9, second)
-    if built:
+    if built == "built":
         build(second, other[0].trainable_variables)
     status = tf.train.Checkpoint(model=other[0], optimizer=second).restore(path)
     for each in (made, other):

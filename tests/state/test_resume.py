@@ -1,5 +1,6 @@
 """The matrix: formats × families × inner optimizers × constructors × loops."""
 
+import functools
 import itertools
 
 import pytest
@@ -33,16 +34,37 @@ _QUICK = [
 ]
 
 
-def check(tmp_path, name, family, inner, api, loop):
-    program = Program(family, inner, api, loop)
-    made = program.make(seed=1)
-    program.train(*made, 0, SAVED_AT)
-    restored = formats.FORMATS[name](program, tmp_path, *made)
-    if api != "fixed":
-        assert float(state(*made)["scale"]) != 64.0  # something to lose
-    program.train(*made, SAVED_AT, END)
-    end = state(*made)
-    other = restored()
+def _pairs(case):
+    """The pairs of values; a family counts anew where it is traced."""
+    name, family, inner, api, loop = case
+    return programs.pairs((name, (family, loop != "eager"), inner, api, loop))
+
+
+# Those of one program stand together.
+_SLOW = sorted(
+    programs.pairwise(_ALL, set().union(*map(_pairs, _QUICK)), _pairs),
+    key=lambda case: case[1:],
+)
+_QUICK.sort(key=lambda case: case[1:])
+
+
+@pytest.fixture(scope="module")
+def saved(installed, tmp_path_factory):
+    """What `formats.run` returns for a program and its cases; the last one is kept."""
+
+    @functools.lru_cache(maxsize=1)
+    def run(*arguments):
+        program = Program(*arguments)
+        names = [case[0] for case in (*_QUICK, *_SLOW) if case[1:] == arguments]
+        folder = tmp_path_factory.mktemp("saved")
+        return program, *formats.run(program, names, folder)
+
+    return run
+
+
+def check(saved, name, *arguments):
+    program, restored, end = saved(*arguments)
+    other = formats.restore(program, restored[name])
     assert isinstance(other[1], tf_lso.LossScaleOptimizer)
     program.train(*other, SAVED_AT, END)
     assert_equal(end, state(*other))
@@ -51,8 +73,8 @@ def check(tmp_path, name, family, inner, api, loop):
 
 
 @pytest.mark.parametrize("case", _QUICK, ids=", ".join)
-def test_goes_on_bit_for_bit(case, tmp_path):
-    check(tmp_path, *case)
+def test_goes_on_bit_for_bit(case, saved):
+    check(saved, *case)
 
 
 _NAMES = [name for name in formats.FORMATS if formats.exists(name, "new")]
@@ -69,42 +91,26 @@ def test_all_variables_of_the_newer_nadam_are_restored(name, tmp_path):
     assert_equal(state(*made), state(model, optimizer))
 
 
-# Every format, family and loop; and with each of these the inner optimizers and the
-# constructors in turn, so that all of them meet all formats.
-_SLOW = []
-for _number, (_name, _family, _loop) in enumerate(
-    itertools.product(formats.FORMATS, FAMILIES, programs.LOOPS)
-):
-    _pairs = [
-        case for case in _ALL if (case[0], case[1], case[4]) == (_name, _family, _loop)
-    ]
-    # 7 has no factor in common with the number of pairs, 6 to 15.
-    _SLOW += [_pairs[_number * 7 % len(_pairs)]] if _pairs else []
-
-
-def test_the_slow_cases_meet_everything():
-    met = {(name, family, loop) for name, family, _, _, loop in _SLOW}
-    assert met == {(name, family, loop) for name, family, _, _, loop in _ALL}
-    for family in FAMILIES:
-        inner = {case[2] for case in _SLOW if case[1] == family}
-        assert inner == {i for i in programs.INNER if programs.exists(family, i)}
-        assert {case[3] for case in _SLOW if case[1] == family} == set(programs.APIS)
+def test_the_cases_meet_all_pairs():
+    met = set().union(*map(_pairs, [*_QUICK, *_SLOW]))
+    assert met == set().union(*map(_pairs, _ALL))
+    assert {(case[0], case[1]) for case in _SLOW if case[4] != "eager"} == {
+        (case[0], case[1]) for case in _ALL
+    }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", _SLOW, ids=", ".join)
-def test_goes_on_bit_for_bit_in_every_format_and_loop(case, tmp_path):
-    check(tmp_path, *case)
+def test_goes_on_bit_for_bit_in_every_format_and_loop(case, saved):
+    check(saved, *case)
 
 
 class _Stop(Exception):
     pass
 
 
-@pytest.mark.parametrize("inner", ["amsgrad", "nadam"])
-def test_backup_and_restore(family, inner, tmp_path):
-    if not programs.exists(family, inner):
-        pytest.skip("tf_keras's newer Nadam keeps a part of its state in Python")
+def test_backup_and_restore(family, tmp_path):
+    inner = "nadam" if programs.exists(family, "nadam") else "amsgrad"
     module = programs.MODULES[family]
     program = Program(family, inner, "stable", "fit")
     x, y = program.x.reshape(-1, 3), programs._Y.reshape(-1, 1)

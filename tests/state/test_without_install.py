@@ -3,12 +3,14 @@
 From the first wrapped optimizer of tf_keras on, it saves and loads all of it.
 """
 
+import functools
 import json
 
 import pytest
 
 from tests import preloaded
 from tests.families import OLD_KERAS3, PACKAGES
+from tests.processes import LEAN
 from tests.programs_in_processes import start
 
 pytestmark = [
@@ -19,28 +21,25 @@ pytestmark = [
     ),
 ]
 
+PRELOADED = functools.partial(preloaded.run, PYTHONPATH=LEAN)
+
 _ALL = """
 import json, pathlib, sys
 from tests.state import formats, programs
 family, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+names = [name for name in formats.FORMATS if formats.exists(name, family)]
+program = programs.Program(family)
+saved, end = formats.run(program, names, folder)
 ends = {}
-for number, name in enumerate(formats.FORMATS):
-    if not formats.exists(name, family):
-        continue
-    program = programs.Program(family)
-    made = program.make(seed=1)
-    program.train(*made, 0, programs.SAVED_AT)
-    place = folder / str(number)
-    place.mkdir()
-    restored = formats.FORMATS[name](program, place, *made)
-    program.train(*made, programs.SAVED_AT, programs.END)
+for name in names:
+    assert callable(saved[name]), saved[name]
     try:
-        other = restored()
+        other = formats.restore(program, saved[name])
     except ValueError as error:
         ends[name] = repr(error)
         continue
     program.train(*other, programs.SAVED_AT, programs.END)
-    programs.assert_equal(programs.state(*made), programs.state(*other))
+    programs.assert_equal(end, programs.state(*other))
     ends[name] = str(type(other[1]))
 print(json.dumps(ends))
 """
@@ -63,7 +62,7 @@ def run(code, *arguments, by=start):
 
 @pytest.mark.parametrize("family", ["keras3", "legacy", "new"])
 def test_all_formats_go_on(family, tmp_path):
-    ends = json.loads(run(_ALL, family, tmp_path, by=preloaded.run))
+    ends = json.loads(run(_ALL, family, tmp_path, by=PRELOADED))
     assert len(ends) == (12 if family == "keras3" else 15)
     if family == "keras3":
         assert "deserialize" in ends.pop(".h5")
@@ -72,26 +71,42 @@ def test_all_formats_go_on(family, tmp_path):
 
 _SAVE = """
 import sys
+from tests.generation import ZIPPED
 from tests.state import programs
 program = programs.Program(sys.argv[1])
 made = program.make(seed=1)
 program.train(*made, 0, programs.SAVED_AT)
-made[0].save(sys.argv[2])
+made[0].save(sys.argv[2], **ZIPPED)
 print(float(made[1].loss_scale), int(made[1].iterations))
 """
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """The .keras file of a family, and its scale and steps; made once."""
+
+    @functools.cache
+    def save(family):
+        path = tmp_path_factory.mktemp(family) / "m.keras"
+        return path, run(_SAVE, family, path, by=PRELOADED)
+
+    return save
 
 
 @pytest.mark.parametrize("tf_lso_first", [True, False])
 @pytest.mark.parametrize("family", ["keras3", "legacy", "new"])
 def test_a_keras_file_loads_in_a_process_that_only_imports_tf_lso(
-    family, tf_lso_first, tmp_path
+    family, tf_lso_first, saved
 ):
-    path = tmp_path / "m.keras"
-    saved = run(_SAVE, family, path, by=preloaded.run)
+    path, expected = saved(family)
     module = PACKAGES[family]
     first, second = ("tf_lso", module) if tf_lso_first else (module, "tf_lso")
     code = _LOAD.format(first=first, second=second, keras=module)
-    assert run(code, path) == f"tf_lso.optimizers.loss_scale_optimizer {saved}"
+    # A Keras that comes first imports TensorFlow first.
+    by = start if tf_lso_first else PRELOADED
+    assert run(code, path, by=by) == (
+        f"tf_lso.optimizers.loss_scale_optimizer {expected}"
+    )
 
 
 def test_importing_tf_lso_imports_no_keras():
