@@ -4,6 +4,7 @@ A test that cannot fail proves nothing; these show that the cases can.
 """
 
 import contextlib
+import functools
 import pkgutil
 
 import pytest
@@ -13,6 +14,7 @@ from tests.contract.cases import CASES
 from tests.contract.setting import Setting
 from tests.families import keras, needs_keras3
 from tf_lso.scaling import finite
+from tf_lso.scaling.fast import shared
 
 
 def _only_here(gradients_):
@@ -144,6 +146,9 @@ def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
     monkeypatch.setattr(finite, "_FEW", 0)
     CASES[case](setting)
     monkeypatch.setattr(pkgutil.resolve_name(owner), attribute, without)
+    # Graphs that were made with the guard must not serve, nor those made without it later.
+    unshared = functools.cache(shared._graph.__wrapped__)
+    monkeypatch.setattr(shared, "_graph", unshared)
     error, message = ERRORS.get(guard, (AssertionError, ""))
     with pytest.raises(error, match=message):
         CASES[case](setting)
