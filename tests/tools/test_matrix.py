@@ -89,6 +89,24 @@ class TestTheCommandLine:
         assert len(capsys.readouterr().out.splitlines()) == len(PAIRS)
         assert not (tmp_path / "none").exists()
 
+    @pytest.mark.parametrize("code", [0, 1])
+    def test_prepare_makes_environments_and_runs_nothing(
+        self, code, capsys, monkeypatch, tmp_path
+    ):
+        def install(title, command, log):
+            installed.append((title, command))
+            return code
+
+        installed = []
+        monkeypatch.setenv(environments.FOLDER, str(tmp_path))
+        monkeypatch.setattr(environments, "steps", lambda pair, folder: [[pair.name]])
+        monkeypatch.setattr(environments, "finish", lambda pair, folder: None)
+        monkeypatch.setattr(runs, "run", install)
+        assert matrix.main(["--prepare", "2.12", "2.15"]) == code
+        made = [("2.12 installs", ["2.12"]), ("2.15 installs", ["2.15"])]
+        assert installed == made[: 1 if code else 2]
+        assert ("installation failed" in capsys.readouterr().err) == bool(code)
+
     @pytest.fixture
     def run(self, monkeypatch, tmp_path):
         """Runs the command with results in place of environments."""

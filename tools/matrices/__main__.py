@@ -26,6 +26,7 @@ examples:
   tools/matrix 2.15 2.21             two of them; the rows of the others stay
   tools/matrix --quick 2.12          without the slow programs
   tools/matrix --core 2.12           without the programs
+  tools/matrix --prepare 2.12        make the environment, run nothing
   tools/matrix --list                the pairs, and where their environments are
 
 variables:
@@ -65,6 +66,11 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave the slow programs out, as the row then says",
     )
+    less.add_argument(
+        "--prepare",
+        action="store_true",
+        help="make the environments and run nothing in them",
+    )
     made.add_argument(
         "--output",
         type=pathlib.Path,
@@ -94,8 +100,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         return 0
     try:
+        if args.prepare:
+            for pair in pairs:
+                prepare(pair, folder)
+            return 0
         how_much = CORE if args.core else QUICK if args.quick else ALL
         return run(pairs, folder, how_much, args.output)
+    except Failed as error:  # of --prepare
+        print(f"tools/matrix: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\ntools/matrix: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -120,16 +133,8 @@ def run(
     return int(not all(good))
 
 
-def one(
-    pair: Pair, folder: pathlib.Path, how_much: str, migrated: str
-) -> dict[str, Any]:
-    """Make the environment of a pair where it is missing, and run the tests in it.
-
-    Args:
-      pair: the pair.
-      folder: where environments are.
-      how_much: CORE, QUICK or ALL.
-      migrated: folder for the migrated programs.
+def prepare(pair: Pair, folder: pathlib.Path) -> pathlib.Path:
+    """Make the environment of a pair where it is missing; return the path of its log.
 
     Raises:
       Failed: if it cannot be made.
@@ -144,6 +149,24 @@ def one(
             if runs.run(f"{pair.name} installs", command, log):
                 raise Failed(f"the installation failed:\n{runs.tail(log)}")
         environments.finish(pair, folder)
+    return log
+
+
+def one(
+    pair: Pair, folder: pathlib.Path, how_much: str, migrated: str
+) -> dict[str, Any]:
+    """Make the environment of a pair where it is missing, and run the tests in it.
+
+    Args:
+      pair: the pair.
+      folder: where environments are.
+      how_much: CORE, QUICK or ALL.
+      migrated: folder for the migrated programs.
+
+    Raises:
+      Failed: if it cannot be made.
+    """
+    log = prepare(pair, folder)
     python = str(environments.python_of(pair, folder))
     result: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
