@@ -67,7 +67,8 @@ for family in FAMILIES:
 @pytest.mark.slow
 @pytest.mark.multiworker
 def test_training_is_bit_for_bit_the_same():
-    results = run_workers([sys.executable, "-c", PROGRAM], 2, HANGS_AFTER)
+    command = [sys.executable, "-c", PROGRAM]
+    results = run_workers(command, 2, HANGS_AFTER, after_tensorflow=True)
     assert_succeeded(results)
     for result in results:
         for family in FAMILIES:

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import itertools
-import pathlib
 import sys
 
 import pytest
@@ -125,13 +124,8 @@ for family in FAMILIES:
 @pytest.mark.multiworker
 @pytest.mark.slow
 def test_on_two_workers_that_each_save(tmp_path):
-    results = run_workers(
-        [sys.executable, "-c", _WORKER, str(tmp_path)],
-        2,
-        timeout=HANGS_AFTER,
-        env={"CUDA_VISIBLE_DEVICES": "-1"},
-        cwd=pathlib.Path(__file__).parents[2],
-    )
+    command = [sys.executable, "-c", _WORKER, str(tmp_path)]
+    results = run_workers(command, 2, HANGS_AFTER, after_tensorflow=True)
     assert_succeeded(results)
     for family, name in itertools.product(FAMILIES, _FORMATS):
         assert all(f"{family}, {name}, goes on" in r.output for r in results)
