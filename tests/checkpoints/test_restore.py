@@ -120,9 +120,8 @@ def lost(version, case, kind):
     )
 
 
-_probe = functools.cache(
-    hdf5.probe
-)  # in a process for each file: once for both Kerases
+# It begins a process for each file: once for both Kerases.
+_probe = functools.cache(hdf5.probe)
 
 
 @pytest.mark.parametrize(

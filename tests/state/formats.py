@@ -150,7 +150,7 @@ def run(program, names, folder, saved_at=SAVED_AT):
         assert float(state(*made)["scale"]) != 64.0  # something to lose
     restored = {}
     # Keras 3 forgets the arguments of compile() when it writes an .h5 file.
-    for name in sorted(names, key=".h5".__eq__):
+    for name in sorted(names, key=lambda name: name == ".h5"):
         place = folder / name
         place.mkdir(parents=True)
         try:
