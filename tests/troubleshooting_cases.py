@@ -552,7 +552,7 @@ experimental.set_policy(policy)
 """,
         alone=True,
     ),
-    "`Policies ending in '_with_float32_vars' were removed in TensorFlow 2.1`": Case(
+    "`Policies ending in '_float32_vars' were removed in TensorFlow 2.1`": Case(
         """
 from tf_lso.keras.mixed_precision import experimental
 #! trouble
@@ -588,7 +588,9 @@ with strategy.scope():
 
 @tf.function
 def step():
-    legacy_step(opt, x)
+    scaled_loss = opt.get_scaled_loss(tf.constant(1.0))
+    gradients = opt.get_unscaled_gradients([scaled_loss])
+    opt.apply_gradients([(gradients[0], x)])
 
 #! trouble
 with strategy.scope():
@@ -847,7 +849,7 @@ opt = tf_lso.LossScaleOptimizer(sgd)
 #! after
 legacy_step(opt, variables[0])
 """),
-    "`'optimizer' must be an instance of a Keras 3 or tf_keras optimizer`": Case("""
+    "`'optimizer' must be an instance of a Keras 3 or Keras 2 optimizer`": Case("""
 #! trouble
 opt = tf_lso.LossScaleOptimizer("sgd")
 #! after
