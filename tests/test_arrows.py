@@ -83,6 +83,11 @@ def imported_by(path):
             for alias in node.names:
                 if alias.name.startswith("tf_lso."):
                     yield alias.name.removeprefix("tf_lso.")
+        elif path.name == "__init__.py" and ast.unparse(node).startswith("_NAMES = {"):
+            # Names that a package loads from its modules when they are first used.
+            room = ".".join(path.relative_to(_PACKAGE).parent.parts)
+            for module in ast.literal_eval(node.value).values():
+                yield f"{room}.{module}".lstrip(".")
         elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
             for argument in node.args:
                 name = getattr(argument, "value", None)

@@ -221,10 +221,8 @@ SHARED = {
     ),
     "_trainable_variables": (
         [
-            "tf_lso/checkpoints/converting.py",
             "tf_lso/checkpoints/model_targets.py",
             "tf_lso/checkpoints/object_graph.py",
-            "tf_lso/keras_patches/loading_models.py",
         ],
         f"{_FILES_WORDS} {_CHECKPOINTS} Layers have a list of that name too.",
     ),

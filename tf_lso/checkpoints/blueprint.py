@@ -8,10 +8,10 @@ import sys
 
 import keras
 
-import tf_lso
 from tf_lso import pages
 from tf_lso.checkpoints import opening
 from tf_lso.checkpoints.errors import CheckpointError, refusing
+from tf_lso.installation import install
 from tf_lso.keras_patches import loading_models
 from tf_lso.optimizers.configs import inner as inner_configs
 from tf_lso.optimizers.configs import wrappers as configs
@@ -74,7 +74,7 @@ class Blueprint:
                 )
             return model
         config = {k: v for k, v in self._config.items() if k != "compile_config"}
-        with tf_lso.install():
+        with install():
             if config.get("module") is not None:
                 text = json.dumps(config)
                 return self._made("the model", keras.models.model_from_json, text)
@@ -92,7 +92,7 @@ class Blueprint:
     def compile(self, model, optimizer):
         """Compile the model as it was compiled, with `optimizer`."""
         arguments = {}
-        with tf_lso.install():
+        with install():
             for name, namespace in (
                 ("loss", keras.losses),
                 ("metrics", keras.metrics),

@@ -10,11 +10,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-import tf_lso
 from tf_lso import kerases, tf_private, wrapping
 from tf_lso.checkpoints import blueprint, opening, restoring
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
+from tf_lso.optimizers.faces import keras3_private
+from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import loss_scale
 
 # Format -> ending of the file name.
@@ -143,7 +144,7 @@ def _of_keras(optimizer):
     In Keras 3 a fixed scale is an argument of the optimizers. Only tf_lso has scales with
     limits or with another multiplier than 2.
     """
-    if not isinstance(optimizer, tf_lso.LossScaleOptimizer):
+    if not isinstance(optimizer, LossScaleOptimizer):
         return optimizer
     inner, scale = optimizer.inner_optimizer, optimizer.loss_scale_state
     if isinstance(scale, loss_scale.FixedLossScale):
@@ -158,7 +159,7 @@ def _of_keras(optimizer):
         optimizer.dynamic_growth_steps,
         name=optimizer.name,
     )
-    own.build(inner._trainable_variables)
+    own.build(keras3_private.built_variables(inner))
     own.dynamic_scale.assign(scale())
     own.step_counter.assign(optimizer.dynamic_counter)
     return own

@@ -2,7 +2,7 @@
 
 from tf_lso.optimizers import table
 
-# Layout -> what wrote it. compat_docs/reference/files.md has the same table.
+# Layout of a checkpoint -> what wrote it.
 LAYOUTS = {
     "2.0-2.2": "tf.train.Checkpoint of TensorFlow 2.0-2.2, with a loss scale",
     "v2": "tf.train.Checkpoint of an OptimizerV2: TensorFlow 2.0-2.15, tf_keras",

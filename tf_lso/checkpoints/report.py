@@ -21,7 +21,7 @@ class Report:
 
     Attributes:
       path: str, the file.
-      layout: str, how it was written: a key of `layouts.LAYOUTS`.
+      layout: str, how it was written: "h5", "keras" or a key of `layouts.LAYOUTS`.
       restored: list of (key in the file, name of the variable).
       converted: list of (key in the file, name of the variable, how).
       kept: list of (name of the variable, why) of variables that such a file does not

@@ -62,7 +62,7 @@ class Source:
     """An open file, or the checkpoint that was read."""
 
     path: str
-    layout: str  # a key of `layouts.LAYOUTS`
+    layout: str  # "h5", "keras" or a key of `layouts.LAYOUTS`
     variables: list[ModelVariable]  # in the order in which they were made
     optimizer: OptimizerState | None  # None if the file has none
     keys: list[str]  # of all tensors

@@ -14,9 +14,10 @@ import zipfile
 
 import h5py
 
-from tf_lso import checkpoints, kerases, log, thread_switch
+from tf_lso import kerases, log, thread_switch
+from tf_lso.checkpoints import errors, restoring
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.faces import keras3_files
+from tf_lso.optimizers.faces import keras3_files, keras3_private
 
 # Class names of dtype policies in models of TensorFlow 2.1-2.15. The second is that of the
 # experimental policy in 2.4-2.8.
@@ -154,10 +155,10 @@ def _restore_optimizer(model, path):
     if not isinstance(optimizer, optimizers.LossScaleOptimizer) or not model.built:
         return
     try:
-        report = checkpoints.restore(path, model=model, optimizer=optimizer)
+        report = restoring.restore(path, model=model, optimizer=optimizer)
         if any("no loss scale" in why for _, why in report.kept):
             optimizer._tell_no_scale(path)
-    except checkpoints.CheckpointError as error:
+    except errors.CheckpointError as error:
         log.logger().warning("The optimizer starts without its saved state: %s", error)
 
 
@@ -165,7 +166,7 @@ def _build_optimizer(model):
     """Build an optimizer that Keras 3 has built on no variables."""
     optimizer = getattr(model, "optimizer", None)
     for part in (optimizer, getattr(optimizer, "inner_optimizer", None)):
-        if getattr(part, "built", False) and not part._trainable_variables:
+        if getattr(part, "built", False) and not keras3_private.built_variables(part):
             part.built = False
     if optimizer is not None and model.built and not optimizer.built:
         try:

@@ -7,8 +7,8 @@ the loss scale into a Keras 3 optimizer.
 
 import tensorflow as tf
 
-from tf_lso import checkpoints, kerases, log, pages, tf_private
-from tf_lso.checkpoints import layouts, object_graph
+from tf_lso import kerases, log, pages, tf_private
+from tf_lso.checkpoints import errors, layouts, object_graph, restoring
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 
 # Family of an optimizer -> the layouts that TensorFlow restores into it completely.
@@ -63,7 +63,7 @@ def _foreign_layout(models, optimizers_, path):
         return None
     try:
         graph = object_graph.ObjectGraph(str(path))
-    except checkpoints.CheckpointError:
+    except errors.CheckpointError:
         return None  # TensorFlow reports what is wrong
     in_file = graph.optimizers()
     for name, optimizer in optimizers_.items():
@@ -89,7 +89,7 @@ def _restore(path, models, optimizers_):
     pair = {"model": models, "optimizer": optimizers_}
     names = {role: name for role, found in pair.items() for name in found}
     objects = {role: one for role, found in pair.items() for one in found.values()}
-    return checkpoints.restore(path, **objects, names=names)
+    return restoring.restore(path, **objects, names=names)
 
 
 def _refusal(path, layout, models, optimizers_, error):

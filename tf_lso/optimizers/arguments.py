@@ -87,7 +87,7 @@ def check_free(inner):
 class Scale:
     """The arguments of the stable class that make its loss scale, with their defaults.
 
-    If the scale is dynamic, None stands for `_OF_RULE` of the first two.
+    With a dynamic scale, None for one of the first two means its default in `_OF_RULE`.
     """
 
     initial_scale: float | None = None
@@ -131,13 +131,13 @@ def make_loss_scale(dynamic, given):
             "'growth_factor' must be at least 1, since the scale is multiplied by it to "
             f"grow, but got: {rule.growth_factor!r}."
         )
-    factors = (rule.growth_factor, rule.backoff_factor)
-    usual = factors == (Scale.growth_factor, Scale.backoff_factor)
+    # What None means too, but not in configs, which stay as TensorFlow wrote them.
+    halves = (rule.growth_factor, rule.backoff_factor) == (2.0, 0.5)
     return loss_scale_lib.DynamicLossScale(
         rule.initial_scale,
         rule.growth_steps,
         rule.growth_factor,
-        backoff_factor=None if usual else rule.backoff_factor,
+        backoff_factor=None if halves else rule.backoff_factor,
         hysteresis=rule.hysteresis,
         min_loss_scale=rule.min_scale,
         max_loss_scale=rule.max_scale,

@@ -1,6 +1,4 @@
 """Apply a step or skip it, on one verdict for all replicas.
-
-The only code that knows `merge_call`.
 """
 
 import numbers

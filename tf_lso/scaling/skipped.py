@@ -15,7 +15,7 @@ from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling.fast import shared
 
 _INF, _NAN = 1, 2
-_MOST = 5  # variables that a warning names
+_MOST = 5  # variables that a warning of a graph names
 _STUCK = (
     "The gradients were not finite although the loss scale is at its minimum, {} (steps "
     "in a row: {}). Not finite: {}. Scaling cannot help: look for NaN or infinity in the "

@@ -86,7 +86,7 @@ class ListedSlots:
           var: a model variable.
           slot_name: str.
           initializer: an initializer or its name.
-          shape: must be None or the variable's shape.
+          shape: ignored; a slot has its variable's shape.
         """
         del shape
         try:
