@@ -19,8 +19,8 @@ class _Callback(keras.callbacks.Callback):
 
     _optimizer = None
 
-    # tf_keras asks a callback by these which batches it must be called for. Its own
-    # base class answers, which a callback of Keras 3 does not have.
+    # tf_keras calls these to learn which batches a callback wants. Its base class has
+    # them, that of Keras 3 does not.
     # tests/test_keras2_private.py fails when this moves.
     def _implements_train_batch_hooks(self):
         return True

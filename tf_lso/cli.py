@@ -167,7 +167,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         safe = "; no file is half written" if args.command in _WRITES else ""
         print(f"tf-lso {args.command}: interrupted{safe}", file=sys.stderr)
         return 128 + signal.SIGINT
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -74,21 +74,6 @@ def _tell_of_broken_keras(tensorflow: str, error: Exception) -> None:
     ) from error
 
 
-def require_keras2(package: str, version: str) -> None:
-    """Raise a clear ImportError unless this TensorFlow supports a package of Keras 2.
-
-    Args:
-      package: "keras" or "tf_keras".
-      version: its `__version__`.
-
-    Raises:
-      ImportError: if tf_lso does not support the two versions.
-    """
-    import tensorflow as tf
-
-    check_pair(tf.__version__, package, version)
-
-
 def check_pair(tensorflow: str, package: str, version: str) -> None:
     """Raise a clear ImportError if a TensorFlow and a Keras are no supported pair.
 
@@ -102,12 +87,10 @@ def check_pair(tensorflow: str, package: str, version: str) -> None:
     """
     minor = _minor(tensorflow)
     if minor not in PAIRS:
-        _refuse(
-            f"tf_lso supports tensorflow {supported_range('tensorflow')}, but found "
-            f"{tensorflow}.",
-            "tensorflow",
-            supported_range("tensorflow"),
-        )
+        major, newest = max(PAIRS)
+        wanted = _notation((min(PAIRS), (major, newest + 1)))
+        message = f"tf_lso supports tensorflow {wanted}, but found {tensorflow}."
+        _refuse(message, "tensorflow", wanted)
         return
     pair = PAIRS[minor]
     beside = f"Beside TensorFlow {tensorflow} tf_lso supports"
@@ -163,30 +146,3 @@ def _minor(version: str) -> tuple[int, int]:
 def _notation(supported: _Range) -> str:
     oldest, beyond = (".".join(map(str, end)) for end in supported)
     return f">={oldest}, <{beyond}"
-
-
-def supported_range(framework: str) -> str:
-    """Return the supported versions of a framework in the notation of pip.
-
-    Args:
-      framework: "tensorflow", "keras" or "tf_keras"; of a Keras all that fit some
-        TensorFlow.
-    """
-    if framework == "tensorflow":
-        (major, newest) = max(PAIRS)
-        return _notation((min(PAIRS), (major, newest + 1)))
-    ranges = [pair[framework] for pair in PAIRS.values() if framework in pair]
-    return _notation((min(ranges)[0], max(end for _, end in ranges)))
-
-
-def require_tensorflow_backend() -> None:
-    """Raise RuntimeError unless TensorFlow is the backend of Keras 3."""
-    import keras
-
-    backend = keras.backend.backend()
-    if backend != "tensorflow":
-        raise RuntimeError(
-            "tf_lso scales losses of TensorFlow programs, but Keras uses the backend "
-            f"{backend!r}. Set KERAS_BACKEND=tensorflow in the environment before "
-            "Keras is imported."
-        )

@@ -107,8 +107,8 @@ def generators():
 def needs_no_merge_call():
     """Return whether the strategy at hand updates variables without `merge_call`.
 
-    So do no strategy and MultiWorkerMirroredStrategy, but not MirroredStrategy. No public
-    name tells. Keras asks this too.
+    The default strategy and MultiWorkerMirroredStrategy do, MirroredStrategy does not.
+    No public name tells. Keras asks this too.
     """
     name = "__internal__.distribute.strategy_supports_no_merge_call"
     return _find("tensorflow", name)()

@@ -5,7 +5,7 @@ import pytest
 
 from tests.migrate.programs import migrated, outcome_of
 from tf_lso.installation import attributes_keras3 as attributes
-from tf_lso.installation import callbacks, namespaces
+from tf_lso.installation import namespaces
 from tf_lso.names import beyond
 from tf_lso.optimizers import table
 
@@ -88,10 +88,6 @@ class TestTheTableIsWhatInstallDoes:
     def test_namespaces(self):
         spaces = {f"optimizers.{name}" for name in namespaces.NAMESPACES}
         assert set(beyond.OPTIMIZER_NAMESPACES) == spaces
-
-    def test_callbacks(self):
-        known = {callback.__name__ for callback in callbacks.CALLBACKS}
-        assert set(beyond.CALLBACKS) == known
 
     def test_classes(self):
         assert all(hasattr(keras.optimizers, name) for name in table.OLD)

@@ -11,8 +11,8 @@ from tf_lso.programs.texts import Text
 def check(path: str, target: Target) -> tuple[list[Finding], list[Unreadable]]:
     """Return what is found in one file, and what of it cannot be read.
 
-    Every file is parsed, so that one that is no Python is told of; only those with an
-    old name somewhere in their bytes are looked into.
+    Every file is parsed, so that one that is not Python is reported. Only files whose
+    bytes contain an old name are analyzed.
     """
     try:
         with open(path, "rb") as file:

@@ -29,7 +29,7 @@ _MODELS = {
 
 
 class Blueprint:
-    """A model of Keras 3, by its config or a function, and its compile config, or None.
+    """How to make a model of Keras 3: a config or a function, and a compile config.
 
     The function returns the built model. The path is for messages.
     """

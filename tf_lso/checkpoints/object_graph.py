@@ -20,7 +20,8 @@ from tf_lso.optimizers import table
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
-# So many paths to one variable are kept: layers are children under several names.
+# At most this many paths to one variable are kept: a layer is a child under several
+# names.
 _MOST_PATHS = 6
 
 # Children of Keras models, which other objects that hold models do not have.

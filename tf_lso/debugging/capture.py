@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tf_lso.debugging import operations
 
-# Passes replace `__call__` of a class, and so one may run at a time.
+# Passes replace `__call__` of a class, so only one may run at a time.
 _one_at_a_time = threading.RLock()
 
 
@@ -23,11 +23,11 @@ class Call:
       layer: the layer, or the operation of a functional model of Keras 3.
       path: str, the names of the layers that it stands in and its own, without the
         outermost, joined by "/".
-      number: int, the how many-th call of the layer it is; 1 is the first.
+      number: int, which call of the layer it is; 1 is the first.
       parent: the `Call` in which it happened, None for the model's own.
-      start, end: int, its moments in the order of the pass.
-      inputs, outputs: lists of the tensors of floating point, as they came (before
-        the layer casts them) and went.
+      start, end: int, when it began and ended, in the order of the pass.
+      inputs, outputs: lists of the floating-point tensors that it got (before the
+        layer casts them) and returned.
       input_values, output_values: `Values` of them.
       input_gradients, output_gradients, weight_gradients: lists of `Gradient`, after
         the backward pass; the last of the variables of the layer itself.

@@ -95,7 +95,7 @@ def _first(calls, is_bad):
             return call, "gradient", found
         if call.parent is not None and not call.parent.is_container:
             return call.parent, "between", found
-        # Behind the output: of the innermost layer that it comes from.
+        # Behind the output: name the innermost layer that the output comes from.
         for inner in sorted(calls, key=lambda inner: -inner.end):
             is_leaf = not any(other.parent is inner for other in calls)
             if is_leaf and bad(inner.output_gradients):

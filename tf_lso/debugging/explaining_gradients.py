@@ -15,8 +15,8 @@ def explain_gradients(named_tensors, *, loss_scale=None, scaled=True):
         the forward pass. Gradients are tensors, `tf.IndexedSlices`, arrays, or None.
       loss_scale: number, loss scale such as `tf_lso.FixedLossScale(128)`, or
         LossScaleOptimizer: the scale that the loss was multiplied by. Defaults to 1.
-      scaled: bool, whether the gradients are still multiplied by it. An overflow and a
-        value that became 0 are seen best so: pass what `tape.gradient` returned.
+      scaled: bool, whether the gradients are still multiplied by it. Pass what
+        `tape.gradient` returned: it shows overflows and values that became 0 best.
 
     Returns:
       A `Report` without layers. `first.layer` is the name of a gradient: the last one

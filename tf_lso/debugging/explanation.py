@@ -34,7 +34,7 @@ class LayerCall:
     Attributes:
       layer: str, its name.
       path: str, with the layers that it stands in, "outer/inner".
-      call: int, the how many-th call of this layer it is; 1 is the first.
+      call: int, which call of this layer it is; 1 is the first.
       dtype: str, of its first output of floating point; None if it has none.
       outputs: `Values` of all its outputs of floating point.
       gradient: `Gradient` with respect to its outputs. None where training computes
@@ -75,8 +75,8 @@ class Report:
       loss_scale: float, the scale of the backward pass.
       scale_from: str, where this scale comes from.
       fitting_scale: float, the largest scale at which all gradients of this batch are
-        finite, `loss_scale` times a power of two. None where none is, or in a report
-        of gradients alone.
+        finite, `loss_scale` times a power of two. None if there is no such scale,
+        or in a report of gradients alone.
       layers: list of `LayerCall`, in the order of the pass.
       variables: list of `VariableGradient`.
     """

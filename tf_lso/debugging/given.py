@@ -82,7 +82,7 @@ def check_float16(model):
 
 
 def tensors_of(name, data, keras):
-    """Return a batch as tensors, float64 arrays in Keras's default as `fit` has them.
+    """Return a batch as tensors; float64 arrays become Keras's default, as in `fit`.
 
     Raises:
       TypeError: if it is a data set or has parts that are no arrays.

@@ -14,7 +14,7 @@ _SINGULAR = frozenset(
 
 @contextlib.contextmanager
 def watched(tell):
-    """Call `tell(overflowed)` for each operation that begins to be nonfinite.
+    """Call `tell(overflowed)` for each operation that makes nonfinite values of finite ones.
 
     Args:
       tell: function of a bool, whether the operation made inf since its result is too

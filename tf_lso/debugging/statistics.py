@@ -50,7 +50,7 @@ class Gradient:
         before float16 overflows. Negative where it is too large already, None where
         all values are 0.
       exponents: dict, power of two -> how many magnitudes lie between it and the next
-        one, unscaled. Values that are 0 are in none.
+        one, unscaled. Zeros are not counted.
     """
 
     at_scale: Values

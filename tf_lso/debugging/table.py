@@ -37,7 +37,7 @@ def text(report):
     return "\n\n".join(blocks)
 
 
-# Heading -> how soon the column is left out where the terminal is narrow, 0 is never.
+# Heading -> the order in which a narrow terminal leaves columns out, 0 is never.
 _LAYER_COLUMNS = {"dtype": 1, "largest": 0, "nonfinite": 0}
 _VARIABLE_COLUMNS = {
     "largest": 0,

@@ -126,7 +126,7 @@ def make_train_step(strategy, model, optimizer, batch_size):
 
 
 def make_writer(log_dir):
-    """Return a writer of scalars for TensorBoard; of none if `log_dir` is None."""
+    """Return a writer for TensorBoard; if `log_dir` is None, it writes nothing."""
     if log_dir is None:
         return tf.summary.create_noop_writer()
     return tf.summary.create_file_writer(str(log_dir))

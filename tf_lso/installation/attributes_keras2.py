@@ -5,14 +5,12 @@ optimizers, also for programs that were written before TensorFlow 2.11 made them
 default.
 """
 
-import threading
-
 import tensorflow as tf
 
-from tf_lso import kerases
+from tf_lso import kerases, thread_switch
 from tf_lso.installation import attributes
 
-_at_step = threading.local()
+_at_step = thread_switch.ThreadSwitch()
 
 
 def _scheduled(optimizer, schedule):
@@ -100,11 +98,8 @@ def _update_step(original):
     """Make the update, and nothing else, read the decayed learning rate."""
 
     def _update_step(self, gradient, variable):
-        _at_step.now = True
-        try:
+        with _at_step.on():
             original(self, gradient, variable)
-        finally:
-            _at_step.now = False
 
     return _update_step
 
@@ -112,9 +107,7 @@ def _update_step(original):
 def _learning_rate(original):
     def learning_rate(self):
         rate = original.fget(self)
-        return (
-            attributes.decayed(self, rate) if getattr(_at_step, "now", False) else rate
-        )
+        return attributes.decayed(self, rate) if _at_step.is_on else rate
 
     return property(learning_rate, original.fset, doc=original.__doc__)
 

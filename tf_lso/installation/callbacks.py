@@ -2,16 +2,16 @@
 
 import keras
 
-# Keras 3 logs it as "learning_rate".
-CALLBACKS = (
-    keras.callbacks.LearningRateScheduler,
-    keras.callbacks.ReduceLROnPlateau,
-)
+from tf_lso.names import beyond
 
 
 def apply(ledger):
-    """Make Keras 3's callbacks also log `lr`, which programs read from the history."""
-    for callback in CALLBACKS:
+    """Make Keras 3's callbacks also log `lr`, which programs read from the history.
+
+    Keras 3 logs it as "learning_rate".
+    """
+    for name in beyond.CALLBACKS:
+        callback = getattr(keras.callbacks, name)
         ledger.replace(callback, "on_epoch_end", _logging(callback.on_epoch_end))
 
 

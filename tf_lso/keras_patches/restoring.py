@@ -71,7 +71,7 @@ def _foreign_layout(models, optimizers_, path):
             layout = graph.layout(in_file[name])
             if layout not in _OWN[optimizers.face_of(optimizer)._family]:
                 return layout
-    # Without an optimizer the attributes of the model tell it.
+    # Without an optimizer, the attributes of the model tell the layout.
     below = dict(graph.children(0)) if kerases.has_keras3() else {}
     for name, model in models.items():
         if name in below and isinstance(model, kerases.public("keras").Model):

@@ -69,8 +69,8 @@ Decision = New | Stays | None
 def decide(path: str, settings: Settings, imported: bool = False) -> Decision:
     """Return what becomes of a dotted path, aliases resolved.
 
-    None stands for what is no old name, or may stay unmentioned. `imported` says whether
-    it is a name that a `from … import …` imports.
+    None stands for what is no old name, or needs no mention. `imported` says whether a
+    `from … import …` imports it.
     """
     parts = path.split(".")
     for end in range(len(parts), 1, -1):

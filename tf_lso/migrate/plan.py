@@ -31,7 +31,7 @@ class Plan:
     Attributes:
       root: the name under which `tf_lso` is imported.
       edits: cell -> its edits.
-      imports: import statements of which names move: id -> (site, alias -> `New`).
+      imports: import statements whose names move: id -> (site, alias -> `New`).
       needs: what has to see the name `tf_lso`.
       left: what is left as it is.
     """

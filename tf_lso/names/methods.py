@@ -19,8 +19,8 @@ class Method:
       current: what Keras 3 has instead, or "" for nothing.
       lacking: the modules of TensorFlow 2.12-2.15 whose optimizers, wrapped there, lack
         it; "" if all have it.
-      callable: False for what the stable class of TensorFlow 2.4-2.15 has as a tensor,
-        which a program may call all the same.
+      callable: False if the stable class of TensorFlow 2.4-2.15 has a tensor of this
+        name, which a program may call all the same.
       breaks: what happens on today's Keras 3, for people; "" if nothing breaks. `{}` is
         the name.
     """

@@ -6,6 +6,9 @@ it, `slots` is enough. tests/optimizers/test_slots.py then builds it.
 
 import dataclasses
 
+# Other names of hyperparameters in TensorFlow 2.0-2.15.
+ALIASES = {"lr": "learning_rate"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Facts:

@@ -27,11 +27,6 @@ def in_graph_of_tensorflow_1():
     return not tf.compat.v1.get_default_graph().building_function
 
 
-def called(variables):
-    """Return `variables`, which is a method in some families, as a list."""
-    return variables() if callable(variables) else variables
-
-
 def raw(variable):
     """Return the TensorFlow variable of a Keras 3 variable; other variables as is."""
     value = getattr(variable, "value", None)

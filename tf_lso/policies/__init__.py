@@ -1,5 +1,7 @@
 """Dtype policies of TensorFlow 2.0-2.15, made from those of today's `tf.keras`."""
 
+import functools
+
 from tf_lso import environment, kerases
 
 environment.require_tensorflow()  # before Keras is asked for what it may not have
@@ -8,21 +10,17 @@ environment.require_tensorflow()  # before Keras is asked for what it may not ha
 from tf_lso.policies.api import PolicyApi
 from tf_lso.policies.device import log_device_compatibility_check
 
-_apis: dict[str, PolicyApi] = {}
 
-
+@functools.cache
 def of(package: str) -> PolicyApi:
     """Return the policy functions and classes of a Keras, "keras" or "tf_keras"."""
-    if package not in _apis:
-        if kerases.is_keras2(package):
-            from tf_lso.policies import keras2
+    if kerases.is_keras2(package):
+        from tf_lso.policies import keras2
 
-            _apis[package] = PolicyApi(keras2.Keras2(package))
-        else:
-            from tf_lso.policies import keras3
+        return PolicyApi(keras2.Keras2(package))
+    from tf_lso.policies import keras3
 
-            _apis[package] = PolicyApi(keras3)
-    return _apis[package]
+    return PolicyApi(keras3)
 
 
 def of_tensorflow() -> PolicyApi:

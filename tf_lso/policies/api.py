@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import events, tf_private
+from tf_lso import events, kerases, tf_private
 from tf_lso.policies import experimental
 
 
@@ -18,7 +18,9 @@ class PolicyApi:
     def __init__(self, family):
         self._family = family
         self.Policy = family.Policy
-        self.ExperimentalPolicy = family.register(
+        # So that Keras loads layers and models that were saved with them.
+        register = kerases.public(family.PACKAGE).saving.register_keras_serializable
+        self.ExperimentalPolicy = register("tf_lso", "Policy")(
             experimental.policy_class(family.Policy, family.tell_of_device)
         )
 

@@ -1,7 +1,5 @@
 """The experimental Policy of TensorFlow 2.0-2.8, which carries a loss scale."""
 
-import functools
-
 import tensorflow as tf
 
 from tf_lso.scaling import identifiers, report
@@ -105,7 +103,6 @@ class LossScalePolicy:
         return f'<{type(self).__name__} "{self.name}", loss_scale={self.loss_scale}>'
 
 
-@functools.cache
 def policy_class(base, tell_of_device):
     """Return the experimental policy class, based on a Keras's own policy class.
 

@@ -151,8 +151,8 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
 
 
 def _turn_on():
-    # TensorFlow has no other access to the switch, and to the flag that policies check,
-    # than this function. It requires one of TensorFlow's own optimizers, and warns that
+    # This function is TensorFlow's only access to the switch, and to the flag that
+    # policies check. It requires one of TensorFlow's own optimizers, and warns that
     # their loss scale is deprecated.
     logger = tf.get_logger()
     logger.addFilter(_is_of_use)

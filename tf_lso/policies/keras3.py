@@ -14,8 +14,3 @@ set_global = keras.config.set_dtype_policy
 floatx = keras.config.floatx
 
 tell_of_device = device.log_device_compatibility_check
-
-
-def register(cls):
-    """Make Keras load layers and models that were saved with policies of `cls`."""
-    return keras.saving.register_keras_serializable("tf_lso", "Policy")(cls)

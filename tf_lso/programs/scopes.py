@@ -100,7 +100,7 @@ class Program:
       packages: first parts of all that is imported.
       stored: names of attributes that are assigned to, of whatever object.
       texts: strings that may spell an old name.
-      loud: ids of questions such as `hasattr(…)`: if the answer is no, it raises.
+      loud: ids of tests such as `hasattr(…)` after whose no the program raises.
       paired: ids of assigned names that are bound with their expressions.
       cell: number of the notebook cell that is being walked, or None.
     """

@@ -91,7 +91,8 @@ def _origin(frame: types.FrameType) -> tuple[str, int]:
     file, line = frame.f_code.co_filename, frame.f_lineno
     if "__autograph_generated_file" not in file:
         return file, line
-    # What AutoGraph's own tracebacks go by; without it the place is the rewritten one.
+    # AutoGraph's own tracebacks use this map. Without it, the place in the rewritten
+    # code is returned.
     caller = frame.f_back
     while caller is not None:
         source_map = getattr(caller.f_locals.get("converted_f"), "ag_source_map", {})
@@ -104,7 +105,7 @@ def _origin(frame: types.FrameType) -> tuple[str, int]:
 
 def _set_class(module: types.ModuleType, cls: type) -> None:
     """Make a module an instance of `cls`."""
-    # Modules of tf.compat.v1 pass assignments on; not so the class that theirs extends.
+    # Modules of tf.compat.v1 forward assignments; the class that theirs extends does not.
     for base in type(module).__mro__:
         if not isinstance(vars(base).get("__setattr__"), types.FunctionType | None):
             break

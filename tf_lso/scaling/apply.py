@@ -1,5 +1,4 @@
-"""Apply a step or skip it, on one verdict for all replicas.
-"""
+"""Apply a step or skip it, on one verdict for all replicas."""
 
 import numbers
 

@@ -38,9 +38,9 @@ def local_variable(initial_value, name, dtype):
         )
 
 
-def unsaved_variable(initial_value, name, dtype):
-    """Make such a variable, and keep it out of all checkpoints."""
-    variable = local_variable(initial_value, name, dtype)
+def unsaved_variable(initial_value, name):
+    """Make such a variable of int64, and keep it out of all checkpoints."""
+    variable = local_variable(initial_value, name, tf.int64)
     with tf.init_scope():
         if not tf.executing_eagerly():
             # In a graph of TensorFlow 1 the `tf.compat.v1.train.Saver` takes all
@@ -112,7 +112,7 @@ class Mover:
     def __init__(self, rule, scale, count):
         self._rule, self._float32_rule = rule, arguments.in_float32(rule)
         self._scale, self._count = scale, count
-        self.in_a_row = unsaved_variable([0, 0], "skipped_in_a_row", tf.int64)
+        self.in_a_row = unsaved_variable([0, 0], "skipped_in_a_row")
 
     def advance(self, verdict, skip, of):
         """Move the scale after a step.

@@ -9,7 +9,7 @@ from tf_lso import tf_private
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling.fast import branches, joined, packed
 
-_FEW = 2**14  # the exact verdict on so many numbers is faster than a conditional
+_FEW = 2**14  # up to this many numbers, the exact verdict is faster than a conditional
 
 
 class Verdict(NamedTuple):
@@ -65,7 +65,7 @@ def _proof(tensors):
 
 
 def are_few(tensors):
-    """Return whether tensors have so few numbers that to save one pass saves nothing."""
+    """Return whether tensors have so few numbers that saving a pass is not worth it."""
     sizes = [values.shape.num_elements() for values in tensors]
     return None not in sizes and sum(sizes) <= _FEW
 
@@ -78,11 +78,8 @@ def _need_no_proof(tensors):
     return are_few(wide)
 
 
-def _tensors(gradients, summed):
-    """Return tensors with the numbers of all gradients; see `all_finite`."""
-    gradients = [g for g in gradients if g is not None]
-    if not summed:
-        gradients = gradients_lib.with_summed_rows(gradients)
+def _tensors(gradients):
+    """Return tensors with the numbers of all gradients, whose rows are summed."""
     return joined.joined(gradients_lib.values_of(gradients))
 
 
@@ -97,17 +94,17 @@ def known(finite):
     return Verdict(finite, lambda: finite)
 
 
-def all_finite(gradients, summed=False):
+def all_finite(gradients):
     """Return whether this replica's gradients hold neither NaN nor infinity.
 
     Args:
       gradients: list of tensors, `tf.IndexedSlices` and None, which is ignored.
-      summed: whether the rows of slices have been added up already.
 
     Returns:
       A scalar bool tensor, True for an empty list.
     """
-    tensors = _tensors(gradients, summed)
+    given = [g for g in gradients if g is not None]
+    tensors = _tensors(gradients_lib.with_summed_rows(given))
     if tensors and _need_no_proof(tensors):
         return _all(_exact(tensors))
     verdict = _verdict(tensors)
@@ -200,4 +197,4 @@ def on_aggregated(gradients):
     Returns:
       A `Verdict`.
     """
-    return _verdict(_tensors(_first_here(gradients), summed=True))
+    return _verdict(_tensors(_first_here(gradients)))

@@ -20,7 +20,7 @@ import threading
 
 import tensorflow as tf
 
-from tf_lso import pages
+from tf_lso import pages, thread_switch
 from tf_lso.scaling import origin
 from tf_lso.scaling import returned as returned_lib
 from tf_lso.scaling import steps as steps_lib
@@ -49,7 +49,9 @@ class Protocol:
         self._steps = steps_lib.Steps()
         self._origin = origin.Origin(self._steps)
         self.in_flight = self._origin.in_flight
-        self._thread = threading.local()  # what `counted_as` and `dividing_by` say
+        self._thread = threading.local()  # what `dividing_by` says
+        # On while `scale_loss` calls a user's `get_scaled_loss`.
+        self.by_keras3 = thread_switch.ThreadSwitch()
         self._ever_scaled = False
         self._ever_unscaled = False
         self._losses = returned_lib.Returned()
@@ -62,15 +64,6 @@ class Protocol:
         return type(self), ()
 
     # --- Scaling.
-
-    @contextlib.contextmanager
-    def counted_as(self, method):
-        """Count scaling calls in this block as calls of `method`."""
-        self._thread.counted_as = method
-        try:
-            yield
-        finally:
-            self._thread.counted_as = None
 
     @contextlib.contextmanager
     def dividing_by(self, divisor):
@@ -129,7 +122,7 @@ class Protocol:
           RuntimeError: if the other method has scaled a loss in this step, or in another
             function whose gradients have not been applied.
         """
-        method = getattr(self._thread, "counted_as", None) or method
+        method = KERAS3 if self.by_keras3.is_on else method
         step = self._steps.begin(self._origin.was_applied_elsewhere)
         if step.scaled_by not in (None, method):
             step.ended = True

@@ -119,7 +119,7 @@ class Skipped:
     """
 
     def __init__(self):
-        self.numbers = dynamic.unsaved_variable([0, 0, 0], "skipped_steps", tf.int64)
+        self.numbers = dynamic.unsaved_variable([0, 0, 0], "skipped_steps")
         self._records = []
         self._places = {}  # id of a variable -> (position of its record, place in it)
         self._untold = False
@@ -136,7 +136,7 @@ class Skipped:
             return
         record = _Record(
             [_path(v) for v in new],
-            dynamic.unsaved_variable([0] * (1 + len(new)), "overflowed", tf.int64),
+            dynamic.unsaved_variable([0] * (1 + len(new)), "overflowed"),
             new,
         )
         self._records.append(record)

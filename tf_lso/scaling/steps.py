@@ -15,7 +15,8 @@ from tf_lso.scaling import replica
 LEGACY = "get_scaled_loss"
 KERAS3 = "scale_loss"
 
-_THREADS = 64  # eager steps of threads that ended without an apply: the last of them
+# Eager steps that are kept of threads that ended without an apply: the newest.
+_THREADS = 64
 
 
 @dataclasses.dataclass

@@ -25,7 +25,7 @@ Each row is an environment of its own, with the tests that ran in it. *Core* is 
 `tools/test --core` runs. *Programs* are the programs of 2019 to 2023 of
 `tests/old_programs`, as they are, and migrated once for all versions. Each has to print
 what it printed under the TensorFlow that it was written for; *a part* is without those
-that take long. A *limit* is a test that fails by what that Keras itself cannot do,
+that take long. A *limit* is a test that fails because of what that Keras itself cannot do,
 as a program without `tf_lso` shows. *Installs* is what
 `pip install tf-lso` installs beside itself. A pair that was not run says so.
 

@@ -3,6 +3,7 @@
 import inspect
 
 from tf_lso import kerases
+from tf_lso.optimizers import table
 from tf_lso.optimizers.configs import inner as inner_configs
 
 ANY = "any value"
@@ -33,8 +34,6 @@ FUNCTIONS = ("function", "__lambda__")  # class names that Keras 3 gives callabl
 
 # In optimizers and schedules of Keras 2, None meant the default of these arguments.
 DEFAULT_IF_NONE = ("epsilon", "name")
-
-RENAMED = {"lr": "learning_rate"}
 
 
 def accepted(cls, keywords=()):
@@ -99,7 +98,7 @@ def _as_default(cls, key, value, default):
 
 def _renamed(cls, config):
     config = dict(config)
-    for old, new in RENAMED.items():
+    for old, new in table.ALIASES.items():
         if old in config:
             value = config.pop(old)
             if config.setdefault(new, value) != value:

@@ -5,6 +5,8 @@ import functools
 import types
 from typing import Any
 
+import tensorflow as tf
+
 from tf_lso import environment, kerases
 from tf_lso.optimizers.faces import keras2_legacy, keras2_new
 
@@ -21,7 +23,7 @@ def of_package(package: str) -> tuple[type, ...]:
 
         return (keras3.Keras3Face,)
     keras = kerases.public(package)
-    environment.require_keras2(package, kerases.version(package))
+    environment.check_pair(tf.__version__, package, kerases.version(package))
     return tuple(
         _bound(face, package, keras)
         for face in (keras2_legacy.LegacyFace, keras2_new.NewFace)

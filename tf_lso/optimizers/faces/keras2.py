@@ -66,7 +66,7 @@ class Keras2Face(
 
     def _wrap_inner(self):
         # The constructor of DelegatingTrackableMixin sets this. Attribute assignment would
-        # not do: the newer optimizers track it, for which it must be set already.
+        # not do: the newer optimizers track what is assigned, and need this for it.
         self.__dict__["_trackable"] = self.inner_optimizer
         if self.dynamic:
             # This replaces that of an earlier wrapper, since each `compile` wraps anew.
@@ -127,7 +127,8 @@ class Keras2Face(
     @property
     def weights(self):
         """The variables of the inner optimizer, a list."""
-        return list(variables_lib.called(self.inner_optimizer.variables))
+        variables = self.inner_optimizer.variables  # a method in some families
+        return list(variables() if callable(variables) else variables)
 
     @property
     def variables(self):

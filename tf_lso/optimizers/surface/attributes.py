@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_lso.optimizers import table
 from tf_lso.optimizers import variables as variables_lib
-from tf_lso.optimizers.surface import hyperparameters
 from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import skipped
 
@@ -109,7 +109,7 @@ class Attributes:
 
     @property
     def last_overflow(self) -> list[skipped.Overflow]:
-        """The variables whose gradients made the last skipped step one, a list.
+        """The variables whose gradients caused the last skip, a list.
 
         Each item is a tuple `(variable, kind)`: the path of the variable, and what its
         aggregated gradient held: "inf", "nan" or "inf, nan". The list is empty before
@@ -244,7 +244,7 @@ class Attributes:
         # Called only after ordinary lookup has failed.
         inner = self.__dict__.get("_inner")
         if inner is not None and name in self._delegated:
-            return self._get_hyperparameter(hyperparameters.ALIASES.get(name, name))
+            return self._get_hyperparameter(table.ALIASES.get(name, name))
         raise AttributeError(
             f"{type(self).__name__!r} object has no attribute {name!r}"
         )
@@ -255,7 +255,7 @@ class Attributes:
             and name in self._delegated
             and not hasattr(type(self), name)
         ):
-            self._set_hyperparameter(hyperparameters.ALIASES.get(name, name), value)
+            self._set_hyperparameter(table.ALIASES.get(name, name), value)
         else:
             super().__setattr__(name, value)
 

@@ -10,8 +10,6 @@ import numbers
 from tf_lso import kerases
 from tf_lso.optimizers import arguments, table
 
-ALIASES = {"lr": "learning_rate"}
-
 # Constructor arguments that the wrapper answers for by properties of its own.
 COMMON = frozenset(("name", "jit_compile", *arguments.KERAS3_DEFAULTS))
 

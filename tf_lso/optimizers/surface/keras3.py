@@ -54,7 +54,7 @@ class SurfaceKeras3:
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
         if "get_scaled_loss" in self._overridden:
-            with self._protocol.counted_as(protocol_lib.KERAS3):
+            with self._protocol.by_keras3.on():
                 scaled = self.get_scaled_loss(loss)
         else:
             scale = self._loss_scale()

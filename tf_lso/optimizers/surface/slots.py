@@ -1,7 +1,7 @@
 """Slot variables under the names of OptimizerV2.
 
 The optimizers of Keras 3, and the newer ones of tf_keras, keep their variables in
-lists with one entry a model variable.
+lists with one entry per model variable.
 """
 
 import abc

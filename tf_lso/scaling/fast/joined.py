@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_lso.scaling import report
 
-SMALL = 4096  # copying so few numbers takes less time than it saves
+SMALL = 4096  # copying up to this many numbers takes less time than it saves
 FEWEST = 8  # joining fewer tensors takes more operations than it saves
 
 
