@@ -146,3 +146,16 @@ def _minor(version: str) -> tuple[int, int]:
 def _notation(supported: _Range) -> str:
     oldest, beyond = (".".join(map(str, end)) for end in supported)
     return f">={oldest}, <{beyond}"
+
+
+def require_tensorflow_backend() -> None:
+    """Raise RuntimeError unless TensorFlow is the backend of Keras 3."""
+    import keras
+
+    backend = keras.backend.backend()
+    if backend != "tensorflow":
+        raise RuntimeError(
+            "tf_lso scales losses of TensorFlow programs, but Keras uses the backend "
+            f"{backend!r}. Set KERAS_BACKEND=tensorflow in the environment before "
+            "Keras is imported."
+        )
