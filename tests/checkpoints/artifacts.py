@@ -72,13 +72,19 @@ def optimizer(case, family):
     return configs.deserialize(case["config"], package=PACKAGES[family])
 
 
-def train(model, opt, xs, ys, compiled=True):
+def loss_of(model):
+    """The function of the loss of a batch."""
+    return lambda x, y: tf.reduce_mean((model(x, training=True) - y) ** 2)
+
+
+def train(model, opt, xs, ys, compiled=True, loss_fn=None):
     """Steps in the style of the programs that wrote the files, one a batch."""
     wraps = isinstance(opt, tf_lso.LossScaleOptimizer)
+    loss_fn = loss_fn or loss_of(model)
 
     def step(x, y):
         with tf.GradientTape() as tape:
-            loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+            loss = loss_fn(x, y)
             scaled = opt.get_scaled_loss(loss) if wraps else loss
         gradients = tape.gradient(scaled, model.trainable_variables)
         if wraps:
