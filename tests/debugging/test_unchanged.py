@@ -1,5 +1,6 @@
 """A pass leaves nothing behind: no variable, no attribute, no random state."""
 
+import functools
 import importlib
 import random
 
@@ -107,7 +108,7 @@ class TestWhatIsRestored:
     def test_also_after_an_exception(self, family, where):
         keras.utils.set_random_seed(1)
         keras.random.normal(())  # makes its generator
-        model = model_of(family)
+        model = model_of(family, run_eagerly=True)
         fails = []
 
         def fail(*args):
@@ -120,7 +121,9 @@ class TestWhatIsRestored:
             last = planted.owned(module, "fails", lambda x: fail(x))
             model = module.Sequential([*model.layers, last])
             model.compile(
-                tf_lso.LossScaleOptimizer(FAMILIES[family].Adam()), loss="mse"
+                tf_lso.LossScaleOptimizer(FAMILIES[family].Adam()),
+                loss="mse",
+                run_eagerly=True,
             )
         model.fit(X, Y, verbose=0)
         before, random_state = values(model), draws()
@@ -167,6 +170,7 @@ class TestWhatIsRestored:
         assert draws() == random_state
 
 
+@functools.cache
 def trained(family, explained, seed, mode):
     keras.utils.set_random_seed(3)
     model = model_of(family, seed, run_eagerly=mode == "eager fit")
