@@ -140,7 +140,8 @@ ON_ONE_REPLICA = {"the check of what is still scaled"}
 def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
     owner, attribute, without, case, family = GUARDS[guard]
     strategy = None if guard in ON_ONE_REPLICA else mirrored2
-    setting = Setting(family, CASES[case].styles[0], CASES[case].modes[-1], strategy)
+    style, mode = CASES[case].styles[0], CASES[case].modes[-1]
+    setting = Setting(family, style, mode, strategy, built=True)
     if setting.mode == "jit":
         setting.mode = "function"
     monkeypatch.setattr(finite, "_FEW", 0)

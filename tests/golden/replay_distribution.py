@@ -110,6 +110,8 @@ class _Program:
             variable = tf.Variable([1.0, 2.0])
             if case["where"] == "in_scope":
                 optimizer = make()
+                if keywords:  # without, its first step makes them, and is traced twice
+                    optimizer.build([variable])
 
         def step(coefficients):
             _strategy.run(
