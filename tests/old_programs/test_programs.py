@@ -55,14 +55,14 @@ def run(command, cwd, after_tensorflow=False, **variables):
 
     `after_tensorflow`: in a process that has TensorFlow imported, which is sooner there.
     """
-    variables = {**QUIET, "TF_USE_LEGACY_KERAS": "0", **variables}
+    variables = {"PYTHONPATH": LEAN, **QUIET, "TF_USE_LEGACY_KERAS": "0", **variables}
     if after_tensorflow:
         done = preloaded.run(command, cwd, **variables)
     else:
         done = subprocess.run(
             [sys.executable, *command],
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": LEAN, **variables},
+            env={**os.environ, **variables},
             capture_output=True,
             text=True,
             timeout=HANGS_AFTER,
