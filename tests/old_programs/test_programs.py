@@ -131,7 +131,7 @@ def rewrite_uses_float16():
 
     8e6 is then infinite. It does on CPUs with AVX512-FP16, and on GPUs.
     """
-    printed, code, errors = run(["-c", _PROBE], None)
+    printed, code, errors = run(["-c", _PROBE], None, after_tensorflow=True)
     assert code == 0, errors[-4000:]
     return printed
 
