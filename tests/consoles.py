@@ -79,12 +79,12 @@ def problems_of(text, folder):
 
 
 def _run(words, folder):
-    variables = dict(_WIDE)
+    variables = {}
     while re.match(r"[A-Z_]+=", words[0]):
         name, _, variables[name] = words[0].partition("=")
         words = words[1:]
     program = {"tf-lso": ["-m", "tf_lso"], "python": []}[words[0]]
-    done = preloaded.run([*program, *words[1:]], folder, **variables)
+    done = preloaded.run([*program, *words[1:]], folder, _WIDE, **variables)
     if "--report" in words:
         return done.stdout + done.stderr.replace(f"{folder}/", "")
     last = done.stderr.rstrip().splitlines()[-1:] if done.returncode else []

@@ -24,7 +24,7 @@ import tempfile
 import threading
 import types
 
-from tests.processes import HANGS_AFTER, QUIET
+from tests.processes import HANGS_AFTER, LEAN, QUIET
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -32,13 +32,15 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CAN_FORK = sys.platform == "linux"
 
 
-def run(arguments, cwd=None, **variables):
+def run(arguments, cwd=None, own=(), **variables):
     """Run Python with `arguments`, `-m module`, `-c program` or a path first, to its end.
 
     Args:
       arguments: list of str.
       cwd: the folder to run in.
-      **variables: of the environment, beside those of this process.
+      own: dict of variables of the environment that TensorFlow's import does not read.
+      **variables: of the environment, beside those of this process and `LEAN`. Each
+        other set of them has a server of its own.
 
     Returns:
       A `subprocess.CompletedProcess` with texts.
@@ -50,7 +52,7 @@ def run(arguments, cwd=None, **variables):
             )
             for _ in range(2)
         ]
-        process = start(arguments, cwd, *files, **variables)
+        process = start(arguments, cwd, *files, own, **variables)
         try:
             code = process.wait(HANGS_AFTER)
         except subprocess.TimeoutExpired:
@@ -72,13 +74,13 @@ def start(arguments, cwd, stdout, stderr, own=(), **variables):
       cwd: see `run`.
       stdout: a file that it writes to.
       stderr: the same.
-      own: dict of variables of the environment that TensorFlow's import does not read.
+      own: see `run`.
       **variables: see `run`.
 
     Returns:
       A `subprocess.Popen`, or what has `pid`, `returncode`, `poll` and `wait` as it has.
     """
-    environment = {**os.environ, "PYTHONPATH": ROOT, **QUIET, **variables}
+    environment = {**os.environ, "PYTHONPATH": LEAN, **QUIET, **variables}
     environment.pop("PYTEST_CURRENT_TEST", None)  # for each test another
     arguments, cwd = [str(argument) for argument in arguments], str(cwd or os.getcwd())
     if CAN_FORK:

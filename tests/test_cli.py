@@ -11,7 +11,7 @@ import pytest
 
 from tests import preloaded
 from tests.generation import needs_tf_keras
-from tests.processes import HANGS_AFTER, ROOT
+from tests.processes import HANGS_AFTER, LEAN, ROOT
 from tests.programs_in_processes import hiding, start
 from tf_lso import cli
 
@@ -308,7 +308,7 @@ def test_an_interrupt_from_the_terminal_ends_the_check_with_one_line(tmp_path):
 @pytest.mark.keras3
 def test_convert_answers_in_one_line_without_tensorflows_log(tmp_path):
     arguments = ["convert", tmp_path / "a.h5", tmp_path / "b.keras"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": LEAN}
     for name in ("TF_CPP_MIN_LOG_LEVEL", "CUDA_VISIBLE_DEVICES"):
         environment.pop(name, None)
     done = subprocess.run(

@@ -10,7 +10,7 @@ Marks, each an HTML comment on the line above a ```python block:
 
 All other blocks of a page run in its order in one process. A ```text block right after
 a Python block is what that block prints, or the last line of its error. TensorFlow is
-there before the first block begins, but for the README and for workers.
+there before the first block begins, but for the README.
 """
 
 import ast
@@ -146,12 +146,22 @@ def _all_processes():
 @pytest.mark.parametrize(("page", "number", "workers"), list(_all_processes()))
 def test_code_runs_and_prints_what_stands_below_it(page, number, workers):
     command = ["-m", "tests.test_documentation", str(ROOT / page), str(number)]
-    if workers == 1 and page != "README.md":
+    after_tensorflow = page != "README.md"
+    if workers == 1 and after_tensorflow:
         done = preloaded.run(command, ROOT)
         assert done.returncode == 0, done.stdout + done.stderr
         return
     command = [sys.executable, *command]
-    assert_succeeded(run_workers(command, workers, HANGS_AFTER, QUIET, cwd=ROOT))
+    assert_succeeded(
+        run_workers(
+            command,
+            workers,
+            HANGS_AFTER,
+            QUIET,
+            cwd=ROOT,
+            after_tensorflow=after_tensorflow,
+        )
+    )
 
 
 def test_code_is_found_with_known_marks_only():

@@ -80,14 +80,14 @@ def shows(heading, text):
     return re.search(message.replace("`", "."), text, re.DOTALL) is not None
 
 
-def run_alone(program, tmp_path, no_tensorflow):
+def run_alone(program, tmp_path, no_tensorflow, variables):
     """What a program in a process of its own writes, with FAILED if it failed."""
     path = tmp_path / "program.py"
     path.write_text(program, encoding="utf-8")
     if no_tensorflow:
         done = programs_in_processes.start([str(path)])
     else:
-        done = preloaded.run([path], tmp_path)
+        done = preloaded.run([path], tmp_path, **variables)
     return done.stdout + done.stderr + ("FAILED" if done.returncode else "")
 
 
@@ -137,10 +137,12 @@ def test_the_trouble_appears_and_the_fix_ends_it(heading, written):
 
 @pytest.mark.parametrize("heading", ALONE)
 def test_of_a_program_in_a_process_of_its_own(heading, tmp_path):
+    variables = {}
     if "matplotlib" in heading:
         pytest.importorskip("matplotlib")
+        variables = {"PYTHONPATH": str(ROOT)}
     texts = [
-        run_alone(program, tmp_path, CASES[heading].no_tensorflow)
+        run_alone(program, tmp_path, CASES[heading].no_tensorflow, variables)
         for program in programs(heading)
     ]
     assert_is_fixed(heading, *texts)

@@ -108,7 +108,7 @@ def test_the_plot_says_which_steps_were_skipped(skipped, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_too_little_learning_is_a_failure(tmp_path):
     arguments = ["--epochs", "1", "--output", str(tmp_path / "digits.png")]
-    done = preloaded.run([*_ARGUMENTS, *arguments], _ROOT)
+    done = preloaded.run([*_ARGUMENTS, *arguments], _ROOT, PYTHONPATH=str(_ROOT))
     assert done.returncode == 1, done.stderr
     assert "is too low, 0.95 was expected" in done.stderr
     assert float(_table(done.stdout)["accuracy on held-out digits"]) < 0.95
@@ -156,7 +156,7 @@ def test_is_a_program_of_2020():
 
 
 def test_help_teaches():
-    done = preloaded.run([*_ARGUMENTS, "--help"], _ROOT)
+    done = preloaded.run([*_ARGUMENTS, "--help"], _ROOT, PYTHONPATH=str(_ROOT))
     assert done.returncode == 0
     options = ("--epochs", "--initial-scale", "--growth-steps", "--output", "--log-dir")
     for option in options:

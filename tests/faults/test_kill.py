@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tests import preloaded
 from tests.families import keras
-from tests.processes import HANGS_AFTER, LEAN, free_ports, tf_config
+from tests.processes import HANGS_AFTER, free_ports, tf_config
 
 pytestmark = [
     pytest.mark.slow,
@@ -43,7 +43,7 @@ class Run:
             argv = [PROGRAM, strategy, folder, steps, kept]
             said, says = (open(end, mode) for end, mode in zip(os.pipe(), ("r", "w")))
             with says, (folder / f"errors-{index}.txt").open("ab") as log:
-                process = preloaded.start(argv, folder, says, log, own, PYTHONPATH=LEAN)
+                process = preloaded.start(argv, folder, says, log, own)
             self.processes.append(process)
             threading.Thread(target=self._read, args=(index, said), daemon=True).start()
 

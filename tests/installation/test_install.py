@@ -1,6 +1,5 @@
 """install(): every old spelling leads to tf_lso, and uninstall() leaves no trace."""
 
-import functools
 import threading
 
 import numpy as np
@@ -11,7 +10,6 @@ import tf_lso
 from tests import preloaded
 from tests.families import keras
 from tests.generation import needs_tf_keras
-from tests.processes import LEAN
 from tests.programs_in_processes import run, start
 
 # Prints each spelling that does not lead where it should.
@@ -64,7 +62,6 @@ RESOLVE = """
 """
 
 
-PRELOADED = functools.partial(preloaded.run, PYTHONPATH=LEAN)
 LEGACY = ["0", pytest.param("1", marks=[pytest.mark.slow, needs_tf_keras])]
 
 
@@ -78,7 +75,7 @@ LEGACY = ["0", pytest.param("1", marks=[pytest.mark.slow, needs_tf_keras])]
     ],
 )
 def test_every_spelling_leads_to_tf_lso(first, legacy):
-    by = PRELOADED if first.startswith("import tensorflow") else start
+    by = preloaded.run if first.startswith("import tensorflow") else start
     lines = run(RESOLVE.format(first=first), by=by, TF_USE_LEGACY_KERAS=legacy)
     assert lines == ["checked True", "left []"]
 
@@ -134,7 +131,7 @@ def test_uninstall_leaves_no_trace(first, usage, legacy):
             f"__import__('{faces}', fromlist=['of']).of_package('tf_keras')"
         )
     program = TRACES.format(first=first, usage=usage, touch=touch)
-    lines = run(program, by=PRELOADED, TF_USE_LEGACY_KERAS=legacy)
+    lines = run(program, by=preloaded.run, TF_USE_LEGACY_KERAS=legacy)
     assert lines == ["installed True", "uninstalled", "True", "again"]
 
 

@@ -55,14 +55,14 @@ def run(command, cwd, after_tensorflow=False, **variables):
 
     `after_tensorflow`: in a process that has TensorFlow imported, which is sooner there.
     """
-    variables = {**QUIET, "TF_USE_LEGACY_KERAS": "0", **variables}
+    variables = {"PYTHONPATH": LEAN, **QUIET, "TF_USE_LEGACY_KERAS": "0", **variables}
     if after_tensorflow:
         done = preloaded.run(command, cwd, **variables)
     else:
         done = subprocess.run(
             [sys.executable, *command],
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": LEAN, **variables},
+            env={**os.environ, **variables},
             capture_output=True,
             text=True,
             timeout=HANGS_AFTER,
@@ -131,7 +131,7 @@ def rewrite_uses_float16():
 
     8e6 is then infinite. It does on CPUs with AVX512-FP16, and on GPUs.
     """
-    printed, code, errors = run(["-c", _PROBE], None)
+    printed, code, errors = run(["-c", _PROBE], None, after_tensorflow=True)
     assert code == 0, errors[-4000:]
     return printed
 

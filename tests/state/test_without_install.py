@@ -10,7 +10,6 @@ import pytest
 
 from tests import preloaded
 from tests.families import OLD_KERAS3, PACKAGES
-from tests.processes import LEAN
 from tests.programs_in_processes import start
 
 pytestmark = [
@@ -21,7 +20,6 @@ pytestmark = [
     ),
 ]
 
-PRELOADED = functools.partial(preloaded.run, PYTHONPATH=LEAN)
 
 _ALL = """
 import json, pathlib, sys
@@ -62,7 +60,7 @@ def run(code, *arguments, by=start):
 
 @pytest.mark.parametrize("family", ["keras3", "legacy", "new"])
 def test_all_formats_go_on(family, tmp_path):
-    ends = json.loads(run(_ALL, family, tmp_path, by=PRELOADED))
+    ends = json.loads(run(_ALL, family, tmp_path, by=preloaded.run))
     assert len(ends) == (12 if family == "keras3" else 15)
     if family == "keras3":
         assert "deserialize" in ends.pop(".h5")
@@ -88,7 +86,7 @@ def saved(tmp_path_factory):
     @functools.cache
     def save(family):
         path = tmp_path_factory.mktemp(family) / "m.keras"
-        return path, run(_SAVE, family, path, by=PRELOADED)
+        return path, run(_SAVE, family, path, by=preloaded.run)
 
     return save
 
@@ -103,7 +101,7 @@ def test_a_keras_file_loads_in_a_process_that_only_imports_tf_lso(
     first, second = ("tf_lso", module) if tf_lso_first else (module, "tf_lso")
     code = _LOAD.format(first=first, second=second, keras=module)
     # A Keras that comes first imports TensorFlow first.
-    by = start if tf_lso_first else PRELOADED
+    by = start if tf_lso_first else preloaded.run
     assert run(code, path, by=by) == (
         f"tf_lso.optimizers.loss_scale_optimizer {expected}"
     )
