@@ -150,11 +150,9 @@ import os, threading
 import tensorflow as tf
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 import tf_lso
-seconds = 20.0
 with strategy.scope():
     x = tf.Variable(1.0)
     #! trouble
-    seconds = 5.0
     opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(1.0))
     #! after
     opt.build([x])
@@ -177,7 +175,7 @@ def ended():
     print("one step has hung", flush=True)
     os._exit(7)
 
-timer = threading.Timer(seconds, ended)
+timer = threading.Timer(20.0, ended)
 timer.start()
 step(feed(1.0, float("nan")))
 timer.cancel()
