@@ -31,7 +31,11 @@ class _Callback(keras.callbacks.Callback):
     _implements_predict_batch_hooks = _implements_test_batch_hooks
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Find the optimizer of the model, which must scale the loss."""
+        """Find the optimizer of the model.
+
+        Raises:
+          TypeError: if it is no `tf_lso.LossScaleOptimizer`.
+        """
         del logs
         name = f"tf_lso.callbacks.{type(self).__name__}"
         self._optimizer = stuck.require_own(

@@ -111,6 +111,7 @@ class Report:
 
         Raises:
           ImportError: if matplotlib is not installed.
+          ValueError: if the report has no gradients.
         """
         from tf_lso.debugging import plot
 

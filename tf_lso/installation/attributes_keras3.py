@@ -12,6 +12,7 @@ from keras.src.legacy import backend as legacy_backend
 
 from tf_lso import kerases
 from tf_lso.installation import attributes
+from tf_lso.optimizers import refusals
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.faces import keras3_private
 from tf_lso.optimizers.surface import scheduled
@@ -37,22 +38,17 @@ def _decayed_lr(self, var_dtype):
 
 
 def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
-    """Compute gradients of the loss and apply them, as TensorFlow 2.0-2.15 did."""
+    """Compute gradients of the loss and apply them, as TensorFlow 2.0-2.15 did.
+
+    Raises:
+      ValueError: if `loss` is a tensor and there is no `tape`.
+    """
     del name
-    if not callable(loss) and tape is None:
-        raise ValueError(
-            "`tape` is required when a tensor is passed as the loss: pass the "
-            f"tf.GradientTape that recorded it, or a callable. Got loss={loss!r}."
-        )
+    refusals.check_tape(loss, tape)
     tape = tf.GradientTape() if tape is None else tape
-    if callable(loss):
-        with tape:
-            if not callable(var_list):
-                tape.watch([variables_lib.raw(v) for v in tf.nest.flatten(var_list)])
-            loss = loss()
-    variables = tf.nest.flatten(var_list() if callable(var_list) else var_list)
-    grads = tape.gradient(loss, [variables_lib.raw(v) for v in variables], grad_loss)
-    return self.apply_gradients(zip(grads, variables))
+    return self.apply_gradients(
+        variables_lib.with_gradients(loss, var_list, grad_loss, tape)
+    )
 
 
 # Name -> attribute that the class gets if it has none of that name.
@@ -178,7 +174,7 @@ def _current_learning_rate(keras_current):
     """
 
     def _get_current_learning_rate(self):
-        rate = self._learning_rate
+        rate = keras3_private.learning_rate(self)
         if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
             # As in Keras 3: with gradient accumulation this counts micro-steps.
             steps = keras3_private.iteration_variable(self)

@@ -50,7 +50,11 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
 
     @attributes.Attributes.loss_scale.getter  # type: ignore[attr-defined]
     def loss_scale(self):
-        """The `LossScale`, which can be called, and also used as a float32 tensor."""
+        """The `LossScale`, which can be called, and also used as a float32 tensor.
+
+        Raises:
+          AttributeError: when it is set; its own `assign` sets the value.
+        """
         return self.loss_scale_state
 
     @loss_scale.setter  # type: ignore[no-redef]

@@ -33,6 +33,23 @@ def raw(variable):
     return variable if value is None or callable(value) else value
 
 
+def with_gradients(loss, var_list, grad_loss, tape):
+    """Return (gradient, variable) pairs of a loss, a tensor or a function.
+
+    `var_list` may be a function too, which is called after the loss.
+    """
+    if callable(loss):
+        with tape:
+            if not callable(var_list):
+                tape.watch([raw(v) for v in tf.nest.flatten(var_list)])
+            loss = loss()
+            if callable(var_list):
+                var_list = var_list()
+    variables = tf.nest.flatten(var_list() if callable(var_list) else var_list)
+    gradients = tape.gradient(loss, [raw(v) for v in variables], grad_loss)
+    return list(zip(gradients, variables))
+
+
 def numpy(variable):
     """Return the value of any variable on the first local replica, an array."""
     variable = copies(variable)[0]

@@ -87,7 +87,12 @@ class LossScalePolicy:
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        """Make a policy from a config that `get_config` returned."""
+        """Make a policy from a config that `get_config` returned.
+
+        Raises:
+          TypeError: if the config has other keys.
+          ValueError: if it names no known policy or loss scale.
+        """
         config = dict(config)
         if isinstance(config.get("loss_scale"), dict):
             config["loss_scale"] = identifiers.deserialize(

@@ -121,18 +121,7 @@ class Face(legacy.Surface, abc.ABC):
         self, loss: Any, var_list: Any, grad_loss: Any, tape: tf.GradientTape
     ) -> list[tuple[Any, Any]]:
         """Return (gradient, variable) pairs of a scaled loss, as `minimize` does."""
-        if callable(loss):
-            with tape:
-                if not callable(var_list):
-                    tape.watch(
-                        [variables_lib.raw(v) for v in tf.nest.flatten(var_list)]
-                    )
-                loss = loss()
-                if callable(var_list):
-                    var_list = var_list()
-        variables = tf.nest.flatten(var_list() if callable(var_list) else var_list)
-        raw = [variables_lib.raw(v) for v in variables]
-        return list(zip(tape.gradient(loss, raw, grad_loss), variables))
+        return variables_lib.with_gradients(loss, var_list, grad_loss, tape)
 
     # --- Attributes.
 
@@ -176,6 +165,10 @@ class Face(legacy.Surface, abc.ABC):
 
         Args:
           var_list: list of model variables.
+
+        Raises:
+          ValueError: if state that waits for this, of `set_weights`, a copy or a pickle,
+            does not fit these variables.
         """
 
     @abc.abstractmethod

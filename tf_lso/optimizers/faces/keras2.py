@@ -98,6 +98,10 @@ class Keras2Face(
 
         Args:
           var_list: list of model variables.
+
+        Raises:
+          ValueError: if state that waits for this, of `set_weights`, a copy or a pickle,
+            does not fit these variables.
         """
         var_list = list(var_list)
         with variables_lib.building, tf.init_scope():

@@ -27,6 +27,11 @@ class Files(tf_private.Dependencies):
             there. Files of Keras 2 itself have only the inner optimizer's variables;
             then the loss scale stays as it is. If the file's optimizer had other
             variables, a warning says that this one keeps its own state.
+
+        Raises:
+          TypeError: if an array holds no numbers.
+          ValueError: if the optimizer is built, and an array has another shape than its
+            variable.
         """
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         if not arrays:

@@ -147,6 +147,10 @@ class Keras3Face(
 
         Args:
           var_list: list of model variables.
+
+        Raises:
+          ValueError: if state that waits for this, of `set_weights`, a copy or a pickle,
+            does not fit these variables.
         """
         var_list = list(var_list)
         if not var_list:
@@ -256,7 +260,12 @@ class Keras3Face(
         return scheduled.of(private.learning_rate(inner), inner.learning_rate)
 
     def aggregate_gradients(self, grads_and_vars):
-        """Return the pairs with aggregated gradients; None stays None."""
+        """Return the pairs with aggregated gradients; None stays None.
+
+        Raises:
+          TypeError: if a list holds something else than gradients or variables.
+          ValueError: if an element is no pair.
+        """
         pairs = list(zip(*refusals.unzip(grads_and_vars)))
         given = [pair for pair in pairs if pair[0] is not None]
         summed = iter(self.aggregate_inner(*refusals.unzip(given))[0])

@@ -74,6 +74,11 @@ class Files(tf_private.Dependencies):
             the inner optimizer's variables, the loss scale stays as it is. If the file's
             optimizer had other variables, a warning says that this one keeps its own
             state.
+
+        Raises:
+          TypeError: if an array holds no numbers.
+          ValueError: if the optimizer is built, and an array has another shape than its
+            variable.
         """
         if state_follows.is_on:
             return

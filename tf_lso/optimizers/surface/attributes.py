@@ -66,7 +66,13 @@ class Attributes:
 
     @property
     def loss_scale(self) -> Any:
-        """The current loss scale, a float32 scalar tensor read at this call."""
+        """The current loss scale, a float32 scalar tensor read at this call.
+
+        It may be set.
+
+        Raises:
+          AttributeError: when it is set, if the scale is not dynamic.
+        """
         return tf.convert_to_tensor(self.loss_scale_state())
 
     @loss_scale.setter

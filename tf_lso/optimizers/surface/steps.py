@@ -54,7 +54,9 @@ class Steps:
           TypeError: if a list holds something else than gradients or variables.
           ValueError: if an element is no pair, if no variable has a gradient, if the
             optimizer was built for other variables, if a variable belongs to another
-            strategy, in a cross-replica context, or under an unsupported strategy.
+            strategy, if variables of the optimizer were made outside the scope, in a
+            cross-replica context, under an unsupported strategy, or with what Keras 3
+            cannot do on replicas.
           RuntimeError: if two losses with different scales or methods were scaled and
             not applied, so that nobody can know by what to unscale these gradients.
 
