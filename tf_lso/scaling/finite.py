@@ -80,6 +80,7 @@ def _need_no_proof(tensors):
 
 def _tensors(gradients):
     """Return tensors with the numbers of all gradients, whose rows are summed."""
+    gradients = [g for g in gradients if g is not None]
     return joined.joined(gradients_lib.values_of(gradients))
 
 
@@ -103,8 +104,7 @@ def all_finite(gradients):
     Returns:
       A scalar bool tensor, True for an empty list.
     """
-    given = [g for g in gradients if g is not None]
-    tensors = _tensors(gradients_lib.with_summed_rows(given))
+    tensors = _tensors(gradients_lib.with_summed_rows(gradients))
     if tensors and _need_no_proof(tensors):
         return _all(_exact(tensors))
     verdict = _verdict(tensors)
