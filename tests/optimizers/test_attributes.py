@@ -19,6 +19,7 @@ from tests.families import (
     raw,
     wrapped,
 )
+from tf_lso.optimizers import arguments
 
 WRAPPERS = dict.fromkeys(FAMILIES, keras2.mixed_precision.LossScaleOptimizer)
 if HAS_KERAS3:
@@ -108,6 +109,14 @@ def test_defaults_of_tensorflow(family):
     assert optimizer.initial_scale == 2.0**15
     assert optimizer.dynamic_growth_steps == 2000
     assert float(optimizer.loss_scale) == 2.0**15
+
+
+def test_a_changed_default_is_used(monkeypatch):
+    """The walk on the architecture page: quarter the scale instead of halving it."""
+    monkeypatch.setattr(arguments.Scale, "backoff_factor", 0.25)
+    made = arguments.make_loss_scale(True, arguments.Scale(backoff_factor=0.25))
+    assert made.backoff_factor == 0.25
+    assert "backoff_factor" not in arguments.of_loss_scale(made)
 
 
 def test_the_text_shows_the_scale_the_count_and_the_inner_optimizer(family, x):

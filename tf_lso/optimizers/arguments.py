@@ -131,7 +131,7 @@ def make_loss_scale(dynamic, given):
             "'growth_factor' must be at least 1, since the scale is multiplied by it to "
             f"grow, but got: {rule.growth_factor!r}."
         )
-    # What None means too, but not in configs, which stay as TensorFlow wrote them.
+    # None halves too, and is not written, so that configs are those of TensorFlow.
     halves = (rule.growth_factor, rule.backoff_factor) == (2.0, 0.5)
     return loss_scale_lib.DynamicLossScale(
         rule.initial_scale,

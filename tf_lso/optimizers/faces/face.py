@@ -167,8 +167,7 @@ class Face(legacy.Surface, abc.ABC):
           var_list: list of model variables.
 
         Raises:
-          ValueError: if state that waits for this, of `set_weights`, a copy or a pickle,
-            does not fit these variables.
+          ValueError: if state that was set before the build does not fit these variables.
         """
 
     @abc.abstractmethod

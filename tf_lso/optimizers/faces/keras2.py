@@ -100,8 +100,7 @@ class Keras2Face(
           var_list: list of model variables.
 
         Raises:
-          ValueError: if state that waits for this, of `set_weights`, a copy or a pickle,
-            does not fit these variables.
+          ValueError: if state that was set before the build does not fit these variables.
         """
         var_list = list(var_list)
         with variables_lib.building, tf.init_scope():

@@ -149,8 +149,7 @@ class Keras3Face(
           var_list: list of model variables.
 
         Raises:
-          ValueError: if state that waits for this, of `set_weights`, a copy or a pickle,
-            does not fit these variables.
+          ValueError: if state that was set before the build does not fit these variables.
         """
         var_list = list(var_list)
         if not var_list:
