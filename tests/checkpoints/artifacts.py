@@ -19,6 +19,9 @@ from tf_lso.optimizers.configs import wrappers as configs
 RECORD = pathlib.Path(__file__).parent / "record"
 VERSIONS = sorted(p.name.split(".tar")[0] for p in RECORD.glob("*[0-9s].tar.xz"))
 
+# Python 3.11.3 and older have no filters.
+_FILTER = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+
 _unpacked = tempfile.TemporaryDirectory(prefix="tf_lso-artifacts-")
 
 
@@ -27,7 +30,7 @@ def folder(version):
     """Return the folder with the files of one archive, a path."""
     path = pathlib.Path(_unpacked.name) / version
     with tarfile.open(RECORD / f"{version}.tar.xz") as archive:
-        archive.extractall(path, filter="data")
+        archive.extractall(path, **_FILTER)
     return path
 
 

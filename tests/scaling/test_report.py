@@ -277,7 +277,8 @@ class TestADamagedScale:
 def overflow(traced):
     step = stepper(1.0)
     run = tf.function(step, autograph=False) if traced else step
-    run(tf.constant(NAN), times=30)
+    for _ in range(30):
+        run(tf.constant(NAN))
 
 
 class TestTheLoggerIsTensorFlows:
