@@ -177,6 +177,7 @@ def overflow_of_a_float16_sum_skips(s):
         return
     optimizer = s.optimizer(scale=1.0)
     x = s.variable(1.0, tf.float16)
+    s.prepare(optimizer, [x])
     step = s.compiled(
         lambda g: optimizer.apply_gradients(
             zip(optimizer.get_unscaled_gradients([g]), [x])
@@ -231,8 +232,7 @@ def _sparse_step(s, optimizer, x, dense_shape=True):
             grads = [grads_of(optimizer.scale_loss(tf.constant(1.0)))]
         optimizer.apply_gradients(zip(grads, [x]))
 
-    if s.built:
-        s.build(optimizer, [x])
+    s.prepare(optimizer, [x])
     return s.compiled(replica_step)
 
 
@@ -318,7 +318,10 @@ OPTIMIZERS = {
 
 @case(modes=("function",), styles=("legacy",))
 def equals_the_bare_optimizer(s):
-    """Bit for bit, for each optimizer, fed the unscaled gradients."""
+    """Bit for bit, for each optimizer, fed the unscaled gradients.
+
+    On more than two replicas or one machine, a family meets a third of the optimizers.
+    """
     if not _bare_sums(s):
         return
     if _IS_2_12 and s.replicas > 2:
@@ -331,12 +334,15 @@ def equals_the_bare_optimizer(s):
         [random.normal(size=(3, 2)).astype("float32") for _ in range(s.replicas)]
         for _ in range(4)
     ]
-    checked = 0
-    for name, arguments in OPTIMIZERS.items():
-        if not hasattr(families.FAMILIES[s.family], name):
-            continue
-        if (s.family, name) == ("new", "Nadam") and s.replicas > 1:
-            continue  # Keras 2's own leaves different values on the replicas
+    kit = families.FAMILIES[s.family]
+    names = [name for name in OPTIMIZERS if hasattr(kit, name)]
+    if s.family == "new" and s.replicas > 1:
+        names.remove("Nadam")  # Keras 2's own leaves different values on the replicas
+    assert len(names) >= 8
+    if s.replicas > 2 or s.multiworker:
+        names = names[list(families.FAMILIES).index(s.family) :: 3]
+    for name in names:
+        arguments = OPTIMIZERS[name]
         optimizer = s.optimizer(name, 0.1, **arguments)
         bare = s.bare(name, 0.1, **arguments)
         x, y = s.variable(np.ones((3, 2))), s.variable(np.ones((3, 2)))
@@ -349,8 +355,6 @@ def equals_the_bare_optimizer(s):
             bare_step(s.feed(by_replica))
         check_equal(x, families.numpy(y))
         check_state(optimizer, scale=8.0, count=4, iterations=4)
-        checked += 1
-    assert checked >= 8
 
 
 @case(modes=("function",))
@@ -379,6 +383,7 @@ def replicas_agree_where_the_caller_aggregates(s):
     for keyword in keywords:
         optimizer = s.optimizer()
         x = s.variable(1.0)
+        s.prepare(optimizer, [x])
         optimizer.get_scaled_loss(tf.constant(0.0))
 
         def replica_step(g, optimizer=optimizer, x=x, keyword=keyword):
@@ -524,8 +529,7 @@ def keras_model_trains(s):
         )
         model.build((None, 2))
     optimizer = s.optimizer("Adam", 0.01)
-    if s.built:
-        s.build(optimizer, model.trainable_variables)
+    s.prepare(optimizer, model.trainable_variables)
     losses = []
 
     def replica_step(x):
@@ -573,6 +577,7 @@ def no_reduction_more_than_the_bare_optimizer(s):
         return
     optimizer, bare = s.optimizer("Adam"), s.bare("Adam")
     x, y, z = s.variable(np.ones(LARGE)), s.variable(1.0), s.variable([1.0, 2.0])
+    s.prepare(optimizer, [x, y])
     if s.family != "legacy":
         s.build(bare, [x, y])
 
@@ -594,6 +599,7 @@ def no_reduction_more_than_the_bare_optimizer(s):
         assert _reductions(s.compiled(each), *args) == (theirs, 0)
 
     optimizer = s.optimizer("Adam")
+    s.prepare(optimizer, [z])
     summed = s.compiled(
         lambda g: step(optimizer, [(g, z)], experimental_aggregate_gradients=False)
     )
@@ -603,8 +609,7 @@ def no_reduction_more_than_the_bare_optimizer(s):
 @case(modes=("function",), styles=("legacy",))
 def fit_skips_what_one_replica_overflows(s):
     """`fit` of the family's own Keras, where its bare optimizer's fit works."""
-    multiworker = isinstance(s.strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    if s.family == "keras3" and multiworker:
+    if s.family == "keras3" and s.multiworker:
         return  # Keras 3's own fit fails there: keras#20585
     kit = families.KERASES[s.family]
     with s.scope():

@@ -20,8 +20,9 @@ class Setting:
       mode: "eager", "function" or "jit".
       strategy: a tf.distribute.Strategy, or None for none at all.
       api: "stable" or "experimental", which class wraps.
-      built: whether `linear_step` makes the optimizer's variables. A function that
-        makes them in its first call is traced twice, and most of the time is tracing.
+      built: whether a case makes the optimizer's variables before its first step. A
+        function that makes them in its first call is traced twice, and most of the time
+        is tracing.
     """
 
     family: str
@@ -34,6 +35,10 @@ class Setting:
     @property
     def replicas(self):
         return self.strategy.num_replicas_in_sync if self.strategy else 1
+
+    @property
+    def multiworker(self):
+        return isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
     def scope(self):
         return self.strategy.scope() if self.strategy else contextlib.nullcontext()
@@ -64,6 +69,11 @@ class Setting:
                 inner._create_all_weights(variables)
             else:
                 optimizer.build(variables)
+
+    def prepare(self, optimizer, variables):
+        """Make an optimizer's variables now, where this setting does."""
+        if self.built:
+            self.build(optimizer, variables)
 
     def variable(self, value, dtype=tf.float32):
         with self.scope():
@@ -99,8 +109,7 @@ class Setting:
     def linear_step(self, optimizer, variables):
         """A step function whose gradients are its arguments, one a variable."""
         step = families.STYLES[self.style]
-        if self.built:
-            self.build(optimizer, variables)
+        self.prepare(optimizer, variables)
 
         def replica_step(*gradients):
             def loss():

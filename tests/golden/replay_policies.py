@@ -199,7 +199,8 @@ def compiled(api, attribute):
     # From zero, so that no scaled gradient overflows float16.
     layer = api.keras.layers.Dense(1, kernel_initializer="zeros")
     model = api.keras.Sequential([layer])
-    model.compile(given, "mse")
+    # Traced in one generation, and eagerly in the other.
+    model.compile(given, "mse", run_eagerly=api.Policy is not api.all.Policy)
     used = model.optimizer
     before = _state(used)["loss_scale"]
     model.train_on_batch(np.full((2, 2), 0.5), np.full((2, 1), 0.25))

@@ -29,8 +29,8 @@ from tests.golden import (
 
 
 def _again(case, family):
-    """Whether cases of the newer optimizers show the same on that family."""
-    return case.get("family") == "v2" and family == "keras3"
+    """Whether cases of the stable class show the same on that family."""
+    return case.get("api") == "experimental" and family == "keras3"
 
 
 SECTIONS = {

@@ -113,7 +113,6 @@ def test_backup_and_restore(family, tmp_path):
     inner = "nadam" if programs.exists(family, "nadam") else "amsgrad"
     module = programs.MODULES[family]
     program = Program(family, inner, "stable", "fit")
-    x, y = program.x.reshape(-1, 3), programs._Y.reshape(-1, 1)
 
     class Stop(module.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
@@ -121,11 +120,10 @@ def test_backup_and_restore(family, tmp_path):
                 raise _Stop
 
     def fit(seed, *callbacks):
-        made = program.make(seed=seed)
+        # The one that is restored is built by its first step.
+        made = program.make(seed=seed, built=seed == 1)
         made[0].fit(
-            x,
-            y,
-            batch_size=4,
+            program.data(),
             shuffle=False,
             epochs=3,
             verbose=0,
@@ -145,18 +143,11 @@ def test_backup_and_restore(family, tmp_path):
 def test_model_checkpoint(family, name, tmp_path):
     module = programs.MODULES[family]
     program = Program(family, loop="fit")
-    model, optimizer = program.make(seed=1)
+    model, optimizer = program.make(seed=1, built=True)
     only = "weights" in name
     path = str(tmp_path / name)
-    x, y = program.x.reshape(-1, 3), programs._Y.reshape(-1, 1)
-    model.fit(
-        x,
-        y,
-        batch_size=4,
-        shuffle=False,
-        verbose=0,
-        callbacks=[module.callbacks.ModelCheckpoint(path, save_weights_only=only)],
-    )
+    saving = module.callbacks.ModelCheckpoint(path, save_weights_only=only)
+    model.fit(program.data(), shuffle=False, verbose=0, callbacks=[saving])
     if only:
         other = program.make()
         other[0].load_weights(path)
