@@ -154,7 +154,8 @@ def run(program, names, folder, saved_at=SAVED_AT):
     made = program.make(seed=1, built=built)
     program.train(*made, 0, saved_at)
     if saved_at and made[1].dynamic:
-        assert float(state(*made)["scale"]) != 64.0  # something to lose
+        something = state(*made)  # to lose
+        assert float(something["scale"]) != 64.0 and int(something["count"])
     restored = {}
     # Keras 3 forgets the arguments of compile() when it writes an .h5 file.
     for name in sorted(names, key=lambda name: name == ".h5"):
