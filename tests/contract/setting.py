@@ -36,10 +36,6 @@ class Setting:
     def replicas(self):
         return self.strategy.num_replicas_in_sync if self.strategy else 1
 
-    @property
-    def multiworker(self):
-        return isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy)
-
     def scope(self):
         return self.strategy.scope() if self.strategy else contextlib.nullcontext()
 

@@ -686,7 +686,7 @@ def test_random_programs_are_right_or_refused(family, seed):
     assert mixed_programs.run(family, seed) in ("right", "refused")
 
 
-_PROGRAMS = 120  # with those above 150
+_PROGRAMS = 150
 
 
 @pytest.mark.slow
