@@ -152,13 +152,13 @@ def path_of(name):
 
 
 def after_tensorflow(name, mode):
-    """Whether TensorFlow is there first, which is sooner: not for one program in 16.
+    """Whether TensorFlow is there first, which is sooner.
 
-    Of those that the quick suite runs, on tf_keras only.
+    It is not for those that the quick suite runs, and for one in 16 on tf_keras.
     """
-    if name in QUICK:
-        return mode == "1"
-    return (list(EXPECTED).index(name) + 8 * int(mode)) % 16 != 0
+    if mode == "0":
+        return name not in QUICK
+    return list(EXPECTED).index(name) % 16 != 8
 
 
 # Test -> what TF_USE_LEGACY_KERAS is for it.

@@ -31,8 +31,8 @@ def replace(ledger, original, patched):
     that define them, and `tf.keras` has another name for each. TestPrivate of
     test_loading.py fails when this moves.
     """
-    for name, module in sorted(sys.modules.items()):
-        if name.split(".")[0] in kerases.PACKAGES and (
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in kerases.PACKAGES and (
             vars(module).get(original.__name__) is original
         ):
             ledger.replace(module, original.__name__, patched)

@@ -95,6 +95,18 @@ def _moved(rule, where, scale, count, skipped, stuck, finite):
     return [usable, scale, count, skipped, stuck]
 
 
+def _damaged(usable, scale):
+    """Return the reason to warn of a scale that was not usable, see `report.warn`."""
+    return [~usable, scale]
+
+
+def _stuck_steps(minimum, scale, count, in_a_row):
+    """Return the second number of `Mover.in_a_row` if it means something, else 0."""
+    # A checkpoint may have given back a larger scale and a count of 0.
+    is_stuck = (scale <= minimum) & (count < 1)
+    return [tf.where(is_stuck, in_a_row[1], 0)]
+
+
 class Mover:
     """Moves the variables of one dynamic loss scale.
 
@@ -141,7 +153,12 @@ class Mover:
             with tf.control_dependencies(apply_lib.known_operations(numbers)):
                 moves = self._move(self._rule, scale, moved)
             with tf.control_dependencies(apply_lib.known_operations(moves)):
-                return apply_lib.skip_unless(finite, skip, of)
+                return branches.either(
+                    finite,
+                    lambda: tf.constant(True),
+                    lambda: apply_lib.after(skip(), False),
+                    of=of,
+                )
 
         return branches.either(
             rule_lib.only_counts(self._rule, before, verdict.proved),
@@ -173,11 +190,12 @@ class Mover:
     def _move(self, rule, scale, moved):
         """Set all variables to what `_moved` returned; return the ops."""
         usable, *moved = moved
-        report.warn_if(
-            ~usable,
+        report.warn(
             "The loss scale was {}, which is no positive finite number (a damaged "
             f"checkpoint?). It returns to {rule.initial_scale}.",
-            scale,
+            _damaged,
+            [usable, scale],
+            ((), ()),
         )
         scale, count, *in_a_row = moved
         return [
@@ -207,7 +225,7 @@ class Mover:
 
     def stuck_steps(self):
         """Return the skipped steps in a row at the minimum, an int64 scalar tensor."""
-        # A checkpoint may have given back a larger scale and a count of 0.
-        is_stuck = tf.convert_to_tensor(self._scale) <= self._rule.min_scale
-        is_stuck &= tf.convert_to_tensor(self._count) < 1
-        return tf.where(is_stuck, or_zero(self.in_a_row)[1], 0)
+        numbers = [*self._state()[:2], or_zero(self.in_a_row)]
+        shapes = ((), (), (2,))
+        [steps] = shared.call(_stuck_steps, numbers, (self._rule.min_scale,), shapes)
+        return steps

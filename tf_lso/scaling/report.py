@@ -16,8 +16,9 @@ def in_xla():
     )
 
 
-def _filled_if(text, condition, *values):
-    """Return `text` with a value for each `{}`, or "", as a list of a string tensor."""
+def _text(text, reason, *tensors):
+    """Return what `warn` says, or "" for nothing, as a list of a string tensor."""
+    condition, *values = reason(*tensors)
     # `tf.strings.format` would put strings into quotes.
     values = [v if v.dtype == tf.string else tf.strings.format("{}", v) for v in values]
     first, *parts = text.split("{}")
@@ -25,26 +26,28 @@ def _filled_if(text, condition, *values):
     return [tf.where(condition, said, "")]
 
 
-def warn_if(condition, text, *values):
-    """Warn when a step runs in which `condition` holds.
+def warn(text, reason, tensors, shapes=None):
+    """Warn when a step runs that has a reason to.
 
     Eager steps log a warning. Traced steps print to standard error, unless TensorFlow's
     logger hides warnings when they are traced. Steps compiled by XLA cannot print. Call
     this in a branch that is rarely taken.
 
     Args:
-      condition: scalar bool tensor.
       text: what to say, with a `{}` for each value.
-      *values: scalar tensors.
+      reason: function of a module, without effects or variables, that takes the tensors
+        and returns a list: whether to warn, a scalar bool, and a scalar for each value.
+      tensors: list of tensors, or in eager mode of NumPy values.
+      shapes: tuple of their shapes, see `shared.call`.
     """
     if tf.executing_eagerly():
+        condition, *values = reason(*tensors)
         if condition:
-            values = [np.asarray(value)[()] for value in values]
+            values = [tf.compat.as_str_any(np.asarray(value)[()]) for value in values]
             log.logger().warning(text.format(*values))
     elif not in_xla() and log.warns():
         # Printing "" prints nothing. A conditional would take more memory per trace.
-        scalars = [condition, *values]
-        [said] = shared.call(_filled_if, scalars, (text + "\n",), ((),) * len(scalars))
+        [said] = shared.call(_text, tensors, (text + "\n", reason), shapes)
         tf.print(said, output_stream=sys.stderr, end="")
 
 

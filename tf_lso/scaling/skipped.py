@@ -15,7 +15,7 @@ from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling.fast import shared
 
 _INF, _NAN = 1, 2
-_MOST = 5  # variables that a warning of a graph names
+_MOST = 5  # variables that a warning names
 _STUCK = (
     "The gradients were not finite although the loss scale is at its minimum, {} (steps "
     "in a row: {}). Not finite: {}. Scaling cannot help: look for NaN or infinity in the "
@@ -77,32 +77,27 @@ def _kind(gradient):
     return functools.reduce(tf.bitwise.bitwise_or, kinds)
 
 
-def _first_paths(paths, kinds):
+def _stuck(scale, times, paths, kinds):
+    """Return the reason to warn of a stuck scale, see `report.warn`."""
+    # At 1, 10, 100, ... so that a lost run does not fill the log.
+    is_told = tf.reduce_any(tf.equal(times, [10**power for power in range(19)]))
     names = tf.gather(["", *_KINDS.values()], kinds)
     texts = tf.strings.join([paths, " (", names, ")"])
     first = tf.boolean_mask(texts, kinds > 0)[:_MOST]
-    return [tf.strings.reduce_join(first, separator=", ")]
+    return [is_told, scale, times, tf.strings.reduce_join(first, separator=", ")]
 
 
-def _said(paths, kinds):
-    """Return "path (kind), ..." for the first that overflowed, a string or a tensor."""
-    if tf.executing_eagerly():
-        held = [(path, _KINDS.get(int(kind))) for path, kind in zip(paths, kinds)]
-        return ", ".join(f"{path} ({kind})" for path, kind in held if kind)
-    lists = [tf.constant(paths), tf.stack(kinds)]
-    return shared.call(_first_paths, lists, shapes=((None,), (None,)))[0]
+def _counted(numbers, before, after):
+    """Return `Skipped.numbers` after a skipped step.
 
-
-def _warn_if_stuck(loss_scale, paths, kinds):
-    times = loss_scale.stuck_steps()
-    report.warn_if(
-        # At 1, 10, 100, ... so that a lost run does not fill the log.
-        tf.reduce_any(tf.equal(times, [10**power for power in range(19)])),
-        _STUCK,
-        loss_scale(),
-        times,
-        _said(paths, kinds),
-    )
+    Args:
+      numbers: those before it.
+      before: the optimizer's `iterations` before it.
+      after: the same after it.
+    """
+    steps, in_a_row, position = tf.unstack(numbers)
+    in_a_row = tf.where(tf.equal(position, before + 1), in_a_row + 1, 1)
+    return [tf.stack([steps + 1, in_a_row, after + 1])]
 
 
 def _path(variable):
@@ -168,17 +163,20 @@ class Skipped:
             counted = count()
         with tf.control_dependencies(apply_lib.known_operations(counted)):
             after = tf.cast(tf.convert_to_tensor(counter), tf.int64)
-        steps, in_a_row, position = tf.unstack(dynamic.or_zero(self.numbers))
-        in_a_row = tf.where(tf.equal(position, before + 1), in_a_row + 1, 1)
+        numbers = [dynamic.or_zero(self.numbers), before, after]
+        [numbers] = shared.call(_counted, numbers, shapes=((3,), (), ()))
         kinds = [_kind(gradient) for gradient in gradients]
         if report.in_xla():
             self._untold = True  # XLA cannot print; `tell` does it later
         else:
-            _warn_if_stuck(loss_scale, [_path(v) for v in variables], kinds)
+            paths = [_path(v) for v in variables]
+            found = [loss_scale(), loss_scale.stuck_steps()]
+            found += [tf.constant(paths), tf.stack(kinds)]
+            report.warn(_STUCK, _stuck, found, ((), (), (None,), (None,)))
         return [
             *counted,
-            self.numbers.assign(tf.stack([steps + 1, in_a_row, after + 1])),
-            *self._noted(variables, kinds, steps + 1),
+            self.numbers.assign(numbers),
+            *self._noted(variables, kinds, numbers[0]),
         ]
 
     def _noted(self, variables, kinds, step):
