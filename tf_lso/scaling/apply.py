@@ -29,29 +29,8 @@ def known_operations(results):
     return [operation for operation in made if isinstance(operation, tf.Operation)]
 
 
-def skip_unless(should_apply, skip, of):
-    """Skip the step unless it should be applied.
-
-    Args:
-      should_apply: scalar bool tensor, or a Python bool if it is known in advance.
-      skip: callable without arguments that skips the step and returns a list of ops.
-      of: list of the gradients, which `skip` reads.
-
-    Returns:
-      `should_apply`; if the step may be skipped, as a tensor that exists after `skip`.
-    """
-    if isinstance(should_apply, numbers.Integral):  # of which bool is a kind
-        return True if should_apply else after(skip(), False)
-    return branches.either(
-        should_apply,
-        lambda: tf.constant(True),
-        branches.seldom(lambda: after(skip(), False)),
-        of,
-    )
-
-
 def _result(update, applied):
-    """Return what a step returns, see `apply_if`."""
+    """Return what a step returns, see `apply_or_skip`."""
     if tf.executing_eagerly():
         return None
     with tf.control_dependencies([] if update is None else [update]):
@@ -60,8 +39,8 @@ def _result(update, applied):
     return applied if in_function else applied.op
 
 
-def apply_if(verdict, gradients, apply_fn):
-    """Run `apply_fn` on every replica if the verdict is good.
+def apply_or_skip(verdict, gradients, apply_fn, skip_fn):
+    """Run `apply_fn` on every replica if the verdict is good, else `skip_fn` once.
 
     The update of an optimizer merges the replicas, and a conditional with such a branch
     must run in cross-replica context. So the verdict is taken there, once, and every
@@ -75,6 +54,8 @@ def apply_if(verdict, gradients, apply_fn):
       gradients: this replica's gradients, without None.
       apply_fn: callable that takes the gradients and updates the variables, in replica
         context. It may return an op.
+      skip_fn: callable that takes the gradients, as `verdict` does, and notes a skipped
+        step. It returns a list of ops.
 
     Returns:
       None in eager mode. In a function a scalar bool tensor: whether the step was
@@ -82,13 +63,14 @@ def apply_if(verdict, gradients, apply_fn):
     """
 
     def decide(gradients, apply_branch):
-        def no_branch():
-            return tf.constant(False)
+        def skip_branch():
+            return after(skip_fn(gradients), False)
 
         update, should_apply = verdict(gradients)
-        if isinstance(should_apply, numbers.Integral):
-            return _result(update, apply_branch() if should_apply else no_branch())
-        applied = branches.either(should_apply, apply_branch, no_branch, of=gradients)
+        if isinstance(should_apply, numbers.Integral):  # of which bool is a kind
+            return _result(update, apply_branch() if should_apply else skip_branch())
+        seldom = branches.seldom(skip_branch)
+        applied = branches.either(should_apply, apply_branch, seldom, of=gradients)
         return _result(update, applied)
 
     def apply_here(gradients):

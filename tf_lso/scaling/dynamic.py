@@ -126,21 +126,19 @@ class Mover:
         self._scale, self._count = scale, count
         self.in_a_row = unsaved_variable([0, 0], "skipped_in_a_row")
 
-    def advance(self, verdict, skip, of):
+    def advance(self, verdict, of):
         """Move the scale after a step.
 
         Args:
           verdict: a `finite.Verdict` on the gradients of all replicas.
-          skip: callable without arguments that is called if they are not finite, when
-            the scale has moved. It returns a list of ops.
           of: list of the gradients.
 
         Returns:
           Whether they are finite, so that the step is applied: a Python bool in eager
-          mode, a scalar bool tensor in a graph.
+          mode, in a graph a scalar bool tensor that exists when the scale has moved.
         """
         if tf.executing_eagerly():
-            return self._advance_eagerly(verdict, skip)
+            return self._advance_eagerly(verdict)
         before = self._state()
 
         def unusual():
@@ -153,12 +151,7 @@ class Mover:
             with tf.control_dependencies(apply_lib.known_operations(numbers)):
                 moves = self._move(self._rule, scale, moved)
             with tf.control_dependencies(apply_lib.known_operations(moves)):
-                return branches.either(
-                    finite,
-                    lambda: tf.constant(True),
-                    lambda: apply_lib.after(skip(), False),
-                    of=of,
-                )
+                return tf.identity(finite)
 
         return branches.either(
             rule_lib.only_counts(self._rule, before, verdict.proved),
@@ -168,7 +161,7 @@ class Mover:
             of=of,
         )
 
-    def _advance_eagerly(self, verdict, skip):
+    def _advance_eagerly(self, verdict):
         # With NumPy numbers, since each operation on tensors costs more.
         rule = self._float32_rule
         before = rule_lib.ScaleState(self._scale.numpy(), self._count.numpy())
@@ -178,8 +171,6 @@ class Mover:
         else:
             numbers = (before.scale, before.count, *self.in_a_row.numpy(), finite)
             self._move(rule, before.scale, _moved(rule, rule_lib.select, *numbers))
-        if not finite:
-            skip()
         return bool(finite)
 
     def _state(self):

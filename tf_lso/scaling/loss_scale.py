@@ -235,7 +235,7 @@ class DynamicLossScale(LossScale):
 
         def judge(_, grads):
             verdict = finite_lib.known(finite_lib.agreed(grads))
-            finite = tf.convert_to_tensor(self.advance(verdict, skip=list, of=grads))
+            finite = tf.convert_to_tensor(self.advance(verdict, grads))
             return None if tf.executing_eagerly() else finite.op, finite
 
         grads = [g for g in tf.nest.flatten(grads) if g is not None]
@@ -248,9 +248,9 @@ class DynamicLossScale(LossScale):
         """Whether `advance` may replace `update`: not if a subclass has its own."""
         return type(self).update is DynamicLossScale.update
 
-    def advance(self, verdict, skip, of):
+    def advance(self, verdict, of):
         """Move the scale by a verdict on the gradients, see `dynamic.Mover.advance`."""
-        return self._mover.advance(verdict, skip, of)
+        return self._mover.advance(verdict, of)
 
     def stuck_steps(self) -> tf.Tensor:
         """Return the skipped steps in a row at the smallest scale, an int64 scalar."""

@@ -24,7 +24,7 @@ def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
       name: name for the operations of the inner optimizer, or None.
 
     Returns:
-      What `apply.apply_if` returns.
+      What `apply.apply_or_skip` returns.
     """
     if divisor is not None:
         gradients = face.unscale(gradients, variables, divisor)
@@ -47,20 +47,18 @@ def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
         return finite_lib.known(finite_lib.agreed(gradients))
 
     def verdict(gradients):
-        def skip():
-            return face.skip(unscaled(gradients), variables)
-
         loss_scale = face.loss_scale_state
         if loss_scale.takes_verdicts:
-            return None, loss_scale.advance(judged(gradients), skip, gradients)
-        update, should_apply = loss_scale.update(gradients)
-        return update, apply_lib.skip_unless(should_apply, skip, gradients)
+            return None, loss_scale.advance(judged(gradients), gradients)
+        return loss_scale.update(gradients)
 
-    return apply_lib.apply_if(
-        verdict,
-        gradients,
-        lambda each: face.apply_inner(unscaled(each), variables, name),
-    )
+    def apply(gradients):
+        return face.apply_inner(unscaled(gradients), variables, name)
+
+    def skip(gradients):
+        return face.skip(unscaled(gradients), variables)
+
+    return apply_lib.apply_or_skip(verdict, gradients, apply, skip)
 
 
 def _are_equal(face, variables):
