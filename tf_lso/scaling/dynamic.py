@@ -156,7 +156,9 @@ class Mover:
         return branches.either(
             rule_lib.only_counts(self._rule, before, verdict.proved),
             # In place, so that threads that share the scale lose no step.
-            lambda: apply_lib.after([self._count.assign_add(1)], True),
+            lambda: apply_lib.after(
+                [self._count.assign_add(1, read_value=False)], True
+            ),
             branches.seldom(unusual),
             of=of,
         )
@@ -190,9 +192,9 @@ class Mover:
         )
         scale, count, *in_a_row = moved
         return [
-            self._scale.assign(scale),
-            self._count.assign(count),
-            self.in_a_row.assign(in_a_row),
+            self._scale.assign(scale, read_value=False),
+            self._count.assign(count, read_value=False),
+            self.in_a_row.assign(in_a_row, read_value=False),
         ]
 
     def assign(self, value):

@@ -175,7 +175,7 @@ class Skipped:
             report.warn(_STUCK, _stuck, found, ((), (), (None,), (None,)))
         return [
             *counted,
-            self.numbers.assign(numbers),
+            self.numbers.assign(numbers, read_value=False),
             *self._noted(variables, kinds, numbers[0]),
         ]
 
@@ -190,7 +190,8 @@ class Skipped:
         for position, of in found.items():
             record = self._records[position]
             held = [of.get(place, none) for place in range(len(record.paths))]
-            written.append(record.numbers.assign(tf.stack([step, *held])))
+            noted = tf.stack([step, *held])
+            written.append(record.numbers.assign(noted, read_value=False))
         return written
 
     def tell(self, loss_scale):

@@ -82,7 +82,7 @@ class Keras2Face(
 
     def skip_inner(self):
         """Count a skipped step."""
-        return [self._counter().assign_add(1)]
+        return [self._counter().assign_add(1, read_value=False)]
 
     def _set_iterations(self, value):
         if isinstance(value, tf.Variable):

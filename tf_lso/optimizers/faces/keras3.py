@@ -135,7 +135,10 @@ class Keras3Face(
             for part in self._inner_parts
             if not part.gradient_accumulation_steps
         ]
-        return [variables_lib.raw(counter).assign_add(1) for counter in counters]
+        return [
+            variables_lib.raw(counter).assign_add(1, read_value=False)
+            for counter in counters
+        ]
 
     # --- Building.
 
