@@ -37,11 +37,12 @@ def warn(text, reason, tensors, shapes=None):
       text: what to say, with a `{}` for each value.
       reason: function of a module, without effects or variables, that takes the tensors
         and returns a list: whether to warn, a scalar bool, and a scalar for each value.
-      tensors: list of tensors, or in eager mode of NumPy values.
+      tensors: list of tensors, in eager mode also of NumPy values.
       shapes: tuple of their shapes, see `shared.call`.
     """
     if tf.executing_eagerly():
-        condition, *values = reason(*tensors)
+        tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
+        condition, *values = shared.call(reason, tensors, shapes=shapes)
         if condition:
             values = [tf.compat.as_str_any(np.asarray(value)[()]) for value in values]
             log.logger().warning(text.format(*values))
