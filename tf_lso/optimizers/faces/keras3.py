@@ -130,15 +130,9 @@ class Keras3Face(
         With gradient accumulation the counter counts micro-steps. A skipped micro-step
         adds nothing to the sum, so it is not counted.
         """
-        counters = [
-            private.iteration_variable(part)
-            for part in self._inner_parts
-            if not part.gradient_accumulation_steps
-        ]
-        return [
-            variables_lib.raw(counter).assign_add(1, read_value=False)
-            for counter in counters
-        ]
+        parts = [p for p in self._inner_parts if not p.gradient_accumulation_steps]
+        counters = [variables_lib.raw(private.iteration_variable(p)) for p in parts]
+        return [counter.assign_add(1, read_value=False) for counter in counters]
 
     # --- Building.
 
