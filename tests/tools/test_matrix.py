@@ -178,6 +178,15 @@ class TestEnvironments:
         environments.finish(self.PAIR, tmp_path)
         assert environments.steps(self.PAIR, tmp_path) == []
 
+    @pytest.mark.parametrize("uv", [None, "/bin/uv"])
+    def test_uv_installs_where_it_is(self, uv, tmp_path, monkeypatch):
+        monkeypatch.setattr(environments.shutil, "which", {"uv": uv}.get)
+        _, *installations = environments.steps(self.PAIR, tmp_path)
+        python = str(environments.python_of(self.PAIR, tmp_path))
+        for command in installations:
+            assert command[0] == (uv or python)
+            assert python in command
+
     def test_one_of_other_requirements_is_made_again(self, tmp_path, monkeypatch):
         (tmp_path / "mine").mkdir()
         environments.finish(self.PAIR, tmp_path)

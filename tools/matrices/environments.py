@@ -81,19 +81,26 @@ def steps(pair: Pair, folder: pathlib.Path) -> list[list[str]]:
     home = folder / pair.name
     if _read(home / _STAMP) == _fingerprint(pair):
         return []
-    python = str(python_of(pair, folder))
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    install = _installer(str(python_of(pair, folder)))
     distribution = _distribution()
     return [
         [find_python(pair.python), "-m", "venv", "--clear", str(home)],
-        [*pip, "install", *pair.requirements(distribution), *_test_requirements()],
+        [*install, *pair.requirements(distribution), *_test_requirements()],
         # tf_keras requires the distribution `tensorflow`, whichever one is there.
         *(
-            [[*pip, "install", "--no-deps", f"tf-keras=={pair.tf_keras}.*"]]
+            [[*install, "--no-deps", f"tf-keras=={pair.tf_keras}.*"]]
             if pair.tf_keras
             else []
         ),
     ]
+
+
+def _installer(python: str) -> list[str]:
+    """Return the command that installs: uv's, where it is, which is soonest."""
+    uv = shutil.which("uv")
+    if uv:
+        return [uv, "pip", "install", "--python", python]
+    return [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
 
 
 def python_of(pair: Pair, folder: pathlib.Path) -> pathlib.Path:
