@@ -27,7 +27,9 @@ def main():
     parser.add_argument("strategy", help="none, mirrored2, mirrored4 or multiworker")
     parser.add_argument("--modes", default="eager,function", help="comma separated")
     parser.add_argument(
-        "--only", default="", help="run cases whose name has this in it"
+        "--only",
+        default="",
+        help="run cases whose name has one of these words in it, comma separated",
     )
     parser.add_argument(
         "--choice",
@@ -52,7 +54,7 @@ def main():
     for name, family, style, mode in combinations(
         FAMILIES, strategy, modes, options.choice
     ):
-        if options.only not in name:
+        if not any(word in name for word in options.only.split(",")):
             continue
         label = f"{name}-{family}-{style}-{mode}-{options.strategy}"
         print("case", label, flush=True)
