@@ -624,6 +624,14 @@ class TestTheScaleOfTheLoss:
         assert steps_of(x) == 1
         assert float(optimizer.loss_scale) == 4.0
 
+    @pytest.mark.parametrize("where", UNCOMPILED)
+    def test_where_another_function_unscales(self, optimizer, x, where):
+        scaled = MODES[where](lambda: scaled_gradient(optimizer, x, "get_scaled_loss"))
+        gradient = scaled()
+        self.move(optimizer)
+        (gradient,) = tf.function(optimizer.get_unscaled_gradients)([gradient])
+        assert float(gradient) == 2.0
+
     def test_of_a_callable_loss(self, optimizer, x):
         scaled = optimizer.get_scaled_loss(lambda: 2.0 * x)
         self.move(optimizer)
