@@ -151,6 +151,17 @@ class TestAcrossFunctions:
             optimizer.apply_gradients([(gradient(), x)])
         assert steps_of(x) == 5
 
+    def test_traced_unscaled_gradients_applied_twice(self, optimizer, x):
+        def unscaled():
+            scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
+            return optimizer.get_unscaled_gradients([scaled])[0]
+
+        STYLES["keras3"](optimizer, lambda: 2.0 * x, [x])  # whose step must unscale
+        gradient = tf.function(unscaled)() * 1.0
+        for _ in range(2):
+            optimizer.apply_gradients([(gradient, x)])
+        assert steps_of(x) == 3
+
     def test_a_retraced_function(self, optimizer, x):
         @tf.function
         def gradient(factors):
