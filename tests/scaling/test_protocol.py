@@ -101,6 +101,20 @@ def test_scale_loss_with_get_unscaled_gradients_is_not_unscaled_again(
     assert steps_of(x) == 3
 
 
+@pytest.mark.parametrize("mode", UNCOMPILED)
+def test_unscaled_gradients_applied_in_a_step_of_keras3(optimizer, x, mode):
+    def step():
+        scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
+        (unscaled,) = optimizer.get_unscaled_gradients([scaled])
+        optimizer.apply_gradients([(unscaled, x)])
+        scaled = scaled_gradient(optimizer, x, "scale_loss")
+        optimizer.apply_gradients([(unscaled, x)])  # again, unscaled as it is
+        optimizer.apply_gradients([(scaled, x)])
+
+    MODES[mode](step)()
+    assert steps_of(x) == 3
+
+
 @pytest.mark.parametrize("call", ["apply", "apply_gradients"])
 def test_both_methods_of_keras3_unscale(optimizer, x, call):
     for _ in range(2):
