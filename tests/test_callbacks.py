@@ -11,21 +11,12 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, keras, keras2, needs_keras3
 
-KERAS = {"keras3": keras, "legacy": keras2}
+KERAS = {"keras3": keras, "legacy": keras2, "new": keras2}
 NAN = float("nan")
 
 
-@pytest.fixture(params=["keras3", "legacy"])
-def family(request):
-    """One of each Keras: callbacks see no difference between tf_keras's two."""
-    return request.param
-
-
 def model_of(family, scale=8.0, replicas=None, **compiling):
-    """A model of one weight whose loss is NaN for inputs that are NaN.
-
-    It is compiled by XLA, which Keras 3 would choose, only where `compiling` says so.
-    """
+    """A model of one weight whose loss is NaN for inputs that are NaN."""
     library = KERAS[family]
     with (replicas or tf.distribute.get_strategy()).scope():
         model = library.Sequential(
@@ -34,7 +25,7 @@ def model_of(family, scale=8.0, replicas=None, **compiling):
         optimizer = tf_lso.LossScaleOptimizer(
             FAMILIES[family].SGD(0.01), initial_scale=scale
         )
-        model.compile(optimizer, "mse", **{"jit_compile": False, **compiling})
+        model.compile(optimizer, "mse", **compiling)
     return model
 
 
@@ -106,7 +97,6 @@ class TestLossScaleMonitor:
                     FAMILIES[family].SGD(0.01), initial_scale=scale
                 ),
                 "mse",
-                jit_compile=False,
             )
             history = model.fit(data(NAN), verbose=0, callbacks=[monitor]).history
             assert history["loss_scale"] == [scale / 2]

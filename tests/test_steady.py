@@ -98,17 +98,8 @@ def train(family, mode):
         yield optimizer
 
 
-# Eagerly each family takes the steps by its own code. In a graph TensorFlow takes them,
-# and in `fit` Keras.
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("family", "mode"),
-    [
-        *[("keras3", "eager"), ("legacy", "eager"), ("new", "eager")],
-        *[("keras3", "function"), ("legacy", "function")],
-        *[("keras3", "fit"), ("new", "fit")],
-    ],
-)
+@pytest.mark.parametrize("mode", ["eager", "function", "fit"])
 def test_memory_does_not_grow(family, mode, caplog):
     """No Python object stays from a step, nor a byte beyond the allocator's reserves."""
     caplog.set_level("ERROR", "tensorflow")  # pytest keeps what is logged

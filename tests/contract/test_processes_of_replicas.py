@@ -10,12 +10,11 @@ from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 CONTRACT = [sys.executable, "-m", "tests.contract"]
 
 
-# Sums, and steps to skip: what may depend on how many replicas there are. The families
-# take turns: test_contract.py has all of them, and all cases, on two.
+# The families take turns: test_contract.py has all of them on two replicas.
 @pytest.mark.slow
 def test_four_mirrored_replicas():
     command = [*CONTRACT, "mirrored4", "--modes", "function", "--choice", "families"]
-    command += ["--only", "finite,skip,sparse,large,aggregat", "--built"]
+    command += ["--built"]
     results = run_workers(command, 1, HANGS_AFTER, after_tensorflow=True)
     assert_succeeded(results)
     assert " cases passed, 0 cases failed" in results[0].output

@@ -16,12 +16,6 @@ from tf_lso import debugging
 X, Y = planted.batch(8, 3), planted.batch(8, 1)
 
 
-@pytest.fixture(params=["keras3", "new"])
-def family(request):
-    """One of each Keras: what is looked through are its models."""
-    return request.param
-
-
 def model_of(family, seed=None, **compiled):
     module = KERASES[family]
     layers = module.layers
@@ -41,7 +35,6 @@ def model_of(family, seed=None, **compiled):
         optimizer,
         loss="mse",
         metrics=[module.metrics.MeanAbsoluteError()],
-        jit_compile=False,  # XLA takes its time
         **compiled,
     )
     return model

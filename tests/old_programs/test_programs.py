@@ -48,7 +48,6 @@ EXACT = re.compile("scale|iterations|counter|steps|skip")
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
 
 INSTALL = "import tf_lso; tf_lso.install()\n"
-TENSORFLOW = "import tensorflow as tf\n"
 
 
 def run(command, cwd, after_tensorflow=False, **variables):
@@ -202,26 +201,27 @@ def test_on_tf_keras(name, started):
     check(name, *started["test_on_tf_keras", name].result())
 
 
-# The line is the first of every second program; the others import TensorFlow before it.
 @pytest.mark.parametrize(
-    ("name", "after"),
+    "after",
+    ["", pytest.param("import tensorflow as tf\n", marks=pytest.mark.slow)],
+    ids=["first", "after TensorFlow"],
+)
+@pytest.mark.parametrize(
+    "name",
     [
-        ("wild_06_loss_scale_objects", ""),
+        "wild_06_loss_scale_objects",
         *(
-            pytest.param(name, after, marks=pytest.mark.slow)
-            for name, after in (
-                ("wild_06_loss_scale_objects", TENSORFLOW),
-                ("wild_02_exp_set_policy_fit", ""),
-                ("exp_mirrored_fit", TENSORFLOW),
-                ("import_forms", ""),
-                ("import_forms", TENSORFLOW),
-                ("python_keras_imports", ""),
-                ("rewrite_compat_names", TENSORFLOW),
-                ("save_load_h5", ""),
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                "wild_02_exp_set_policy_fit",
+                "exp_mirrored_fit",
+                "import_forms",
+                "python_keras_imports",
+                "rewrite_compat_names",
+                "save_load_h5",
             )
         ),
     ],
-    ids=lambda value: {"": "first", TENSORFLOW: "after TensorFlow"}.get(value, value),
 )
 def test_with_one_line_at_the_top(name, after, tmp_path):
     path, arguments = path_of(name)

@@ -26,10 +26,7 @@ def fit(optimizer, family, eager=False, xs=(1.0,)):
     model.build((None, 1))
     model.set_weights([np.ones((1, 1))])
     model.compile(
-        optimizer,
-        loss=lambda y, p: 4.0 * tf.reduce_mean(p),
-        run_eagerly=eager,
-        jit_compile=False,  # XLA, which Keras 3 would choose, takes its time
+        optimizer, loss=lambda y, p: 4.0 * tf.reduce_mean(p), run_eagerly=eager
     )
     for x in xs:
         batch = np.full((1, 1), x, "float32")

@@ -723,8 +723,9 @@ def test_a_trace_that_failed_leaves_nothing_behind(optimizer, x):
     assert kept
 
 
-@pytest.mark.parametrize("seed", range(0, 90, 9))
-def test_random_programs_are_right_or_refused(family, seed):
+@pytest.mark.parametrize("seed", range(0, 90, 3))
+def test_random_programs_are_right_or_refused(seed):
+    family = list(FAMILIES)[seed // 3 % len(FAMILIES)]
     assert mixed_programs.run(family, seed) in ("right", "refused")
 
 
