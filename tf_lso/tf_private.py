@@ -40,6 +40,11 @@ def _find(module, path):
         ) from error
 
 
+def tf():
+    """Return TensorFlow, which this module does not import."""
+    return importlib.import_module("tensorflow")
+
+
 # --- What is being traced or recorded.
 
 
@@ -68,13 +73,40 @@ def graph_around(graph):
     return getattr(graph, "outer_graph", None)
 
 
-def is_complete(graph):
-    """Return whether the function of a graph was traced to its end.
+def outermost(graph):
+    """Return the function that a graph is traced in, the outermost one, or `graph`.
 
-    The graph of a function that failed keeps no operations that must run. So this holds
-    only for functions that have such operations. The public `tf.Graph` does not list them.
+    The public `tf.Graph` does not have the graph around it.
     """
-    return bool(getattr(graph, "control_outputs", True))
+    eager = tf().compat.v1.executing_eagerly_outside_functions()
+    while (outer := graph_around(graph)) is not None:
+        if eager and not outer.building_function:
+            break  # the graph that eager code never uses
+        graph = outer
+    return graph
+
+
+def is_within(graph):
+    """Return whether tensors of `graph` can be used in the graph being built.
+
+    They can in the graph itself and in its branches and loops. A function in it may be
+    called from another graph later. The public `tf.Graph` does not tell them apart.
+    """
+    here = tf().compat.v1.get_default_graph()
+    while here is not graph and getattr(here, "is_control_flow_graph", False):
+        here = graph_around(here)
+    return here is graph
+
+
+def has_returned(graph):
+    """Return whether the function of a graph was traced to its end, and gave something.
+
+    The graph of a function that failed has neither results nor operations that must run.
+    The public `tf.Graph` does not list them.
+    """
+    if not graph.building_function:
+        return True
+    return bool(graph.control_outputs) or graph.structured_outputs is not None
 
 
 def op_callbacks():

@@ -14,7 +14,7 @@ from tf_lso.optimizers.configs import wrappers as configs
 from tf_lso.optimizers.faces import face as face_lib
 from tf_lso.optimizers.faces import families
 from tf_lso.optimizers.surface import legacy as surface
-from tf_lso.scaling import protocol, report, skipped
+from tf_lso.scaling import calls, report, skipped
 
 _MISSING: Any = object()
 
@@ -209,7 +209,7 @@ class LossScaleOptimizer(surface.Surface):
         self._initialize_family(name)
         state = {
             "_loss_scale": loss_scale,
-            "_protocol": protocol.Protocol(),
+            "_calls": calls.Calls(),
             "_skipped": skipped.Skipped(),
             "_once": report.Once(),
             "_traced": False,

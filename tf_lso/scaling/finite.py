@@ -116,25 +116,6 @@ def all_finite(gradients):
     )
 
 
-def on_scaled(tensors, scale):
-    """Return the verdict on dense tensors divided by `scale`, a `Verdict`.
-
-    Only the exact one divides them.
-
-    Args:
-      tensors: list of float32 and float64 tensors, still scaled.
-      scale: float32 scalar tensor.
-    """
-    tensors = joined.joined(tensors)
-    # A finite number divided by 1 or more stays finite.
-    proved = tf.math.is_finite(_total(tensors)) & (scale >= 1)
-
-    def exact():
-        return _all(_exact(gradients_lib.unscale_gradients(tensors, scale)))
-
-    return Verdict(proved, exact)
-
-
 def _nonfinite_flag(gradients):
     # Booleans cannot be reduced across replicas.
     return tf.cast(tf.logical_not(all_finite(gradients)), tf.float32)

@@ -1,11 +1,8 @@
 """One step of training, from scaled gradients to the next loss scale."""
 
-import tensorflow as tf
-
 from tf_lso.scaling import apply as apply_lib
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling import replica
 
 
 def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
@@ -31,17 +28,9 @@ def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
     if aggregate:
         gradients, variables = face.aggregate_inner(gradients, variables)
     gradients = gradients_lib.with_summed_rows(gradients)
-    gradients, scale = _before_unscaling(face, gradients)
     equal = aggregate and _are_equal(face, variables)
 
-    def unscaled(gradients):
-        if scale is None:
-            return gradients
-        return gradients_lib.unscale_gradients(gradients, scale)
-
     def judged(gradients):
-        if scale is not None:
-            return finite_lib.on_scaled(gradients, scale)
         if equal:
             return finite_lib.on_aggregated(gradients)
         return finite_lib.known(finite_lib.agreed(gradients))
@@ -53,10 +42,10 @@ def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
         return loss_scale.update(gradients)
 
     def apply(gradients):
-        return face.apply_inner(unscaled(gradients), variables, name)
+        return face.apply_inner(gradients, variables, name)
 
     def skip(gradients):
-        return face.skip(unscaled(gradients), variables)
+        return face.skip(gradients, variables)
 
     return apply_lib.apply_or_skip(verdict, gradients, apply, skip)
 
@@ -68,25 +57,3 @@ def _are_equal(face, variables):
     """
     overwritten = any(gradients_lib.overwrites(v) for v in variables)
     return face.aggregates_in_full and not overwritten
-
-
-def _before_unscaling(face, gradients):
-    """Return the gradients as they were before unscaling and their scale, if that pays.
-
-    Else return them as they are, and None. One replica of a traced function can unscale
-    next to the update. This saves one pass over all gradients: a gradient that was just
-    divided is still in the processor's cache when its variable is updated, and XLA does
-    both in one loop. Nothing computes the quotients that were not used.
-    """
-    in_function = (
-        not tf.executing_eagerly()
-        and tf.compat.v1.get_default_graph().building_function
-    )
-    dense = all(
-        isinstance(g, tf.Tensor) and g.dtype in gradients_lib.WIDE for g in gradients
-    )
-    if not (in_function and dense and replica.is_alone()):
-        return gradients, None
-    if finite_lib.are_few(gradients) or not face.loss_scale_state.takes_verdicts:
-        return gradients, None
-    return face.unscaled_gradients.before_unscaling(gradients) or (gradients, None)

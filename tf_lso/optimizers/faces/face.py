@@ -22,6 +22,9 @@ class Face(legacy.Surface, abc.ABC):
     # Whether `apply_gradients` calls an overridden `apply`, as Keras 3's does.
     _calls_apply = False
 
+    def _refuse_in_fit(self) -> None:
+        """Raise if `fit` of Keras 3 runs, which would ignore a user's methods."""
+
     # Whether the inner optimizer returns its updates as operations of a graph.
     _returns_operations = False
 

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from tf_lso import environment
-from tf_lso.optimizers import refusals
+from tf_lso.optimizers import overrides, refusals
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.faces import face, keras3_files, keras3_views
 from tf_lso.optimizers.faces import keras3_private as private
@@ -87,6 +87,9 @@ class Keras3Face(
                 private.count_steps_once(part)
                 if part is not self.inner_optimizer:
                     _tolerate_no_gradients(part)
+
+    def _refuse_in_fit(self):
+        overrides.refuse_in_fit(type(self), keras.Model.train_step.__code__)
 
     # --- The flow.
 

@@ -9,7 +9,7 @@ from tf_lso.optimizers import refusals
 from tf_lso.optimizers.surface.autograph import not_converted
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling import protocol as protocol_lib
+from tf_lso.scaling import calls as calls_lib
 
 
 class SurfaceKeras3:
@@ -49,19 +49,14 @@ class SurfaceKeras3:
         """
         if loss is None:
             raise TypeError("'loss' must be a tensor or a number, but got: None.")
-        self._protocol.refuse_scaled(loss, protocol_lib.KERAS3)
+        self._refuse_in_fit()
+        self._calls.refuse_scaled(loss, calls_lib.KERAS3)
         loss = tf.convert_to_tensor(loss)
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
-        if "get_scaled_loss" in self._overridden:
-            with self._protocol.by_keras3.on():
-                scaled = self.get_scaled_loss(loss)
-        else:
-            scale = self._loss_scale()
-            scaled = gradients_lib.scale_loss(loss, scale)
-            self._protocol.scaled(protocol_lib.KERAS3, scale, scaled)
-        if self._overridden:
-            self._protocol.loss = loss
+        scale = self._loss_scale()
+        scaled = gradients_lib.scale_loss(loss, scale)
+        self._calls.scaled(calls_lib.KERAS3, scale, scaled)
         return scaled
 
     @not_converted
@@ -98,7 +93,7 @@ class SurfaceKeras3:
                 f"'grads' has {len(grads)} elements but there are {len(variables)} "
                 "variables. Pass one gradient for each variable, or None for one without."
             )
-        self._apply(grads, variables, aggregate=True)
+        self._apply(grads, variables, aggregate=True, unknown_is_scaled=True)
 
     @not_converted
     def check_finite(self, grads: Iterable[gradients_lib.Gradient]) -> tf.Tensor:

@@ -6,13 +6,13 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso import pages
-from tf_lso.optimizers import overrides, refusals
+from tf_lso.optimizers import refusals
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.surface import attributes, state, steps
 from tf_lso.optimizers.surface import keras3 as surface_keras3
 from tf_lso.optimizers.surface.autograph import not_converted
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling import protocol as protocol_lib
+from tf_lso.scaling import calls as calls_lib
 
 _FLOAT16_MAX = 65504.0
 
@@ -58,19 +58,19 @@ class Surface(
 
         Source: TensorFlow 2.0-2.15.
         """
-        self._protocol.refuse_scaled(loss, protocol_lib.LEGACY)
+        self._calls.refuse_scaled(loss, calls_lib.LEGACY)
         scale = self._loss_scale()
         if callable(loss) and not hasattr(loss, "dtype"):
 
             def scaled():
                 # As legacy, by the scale that is there when it is called.
                 scale = self._loss_scale()
-                self._protocol.scale = scale
+                self._calls.rescaled(scale)
                 return self._scaled(loss(), scale)
 
         else:
             scaled = self._scaled(loss, scale)
-        self._protocol.scaled(protocol_lib.LEGACY, scale, scaled)
+        self._calls.scaled(calls_lib.LEGACY, scale, scaled)
         return scaled
 
     def _check_loss(self, loss):
@@ -127,22 +127,20 @@ class Surface(
         """
         grads = refusals.as_list("grads", grads)
         refusals.check_gradients(grads)
-        scale = self._protocol.scale_of_gradients(grads, self._loss_scale())
+        scale = self._calls.scale_of_gradients(grads, self._loss_scale)
         unscaled = gradients_lib.unscale_gradients(grads, scale)
-        self._protocol.unscaled(unscaled, grads, scale)
+        self._calls.unscaled(unscaled, scale)
         return unscaled
 
     def unscale(self, grads, variables, scale):
         """Return the gradients of these variables divided by a scale."""
-        scaled = gradients_lib.scaled_of(grads, variables)
+        known = self._calls.unscaled_gradients
+        scaled = [
+            None if known.has(g) or gradients_lib.overwrites(v) else g
+            for g, v in zip(grads, variables)
+        ]
         unscaled = gradients_lib.unscale_gradients(scaled, scale)
-        self.unscaled_gradients.note(unscaled, scaled, scale)
         return [g if u is None else u for g, u in zip(grads, unscaled)]
-
-    @property
-    def unscaled_gradients(self):
-        """The gradients that were unscaled here, each with the scaled gradient."""
-        return self._protocol.unscaled_gradients
 
     def minimize(
         self,
@@ -212,9 +210,8 @@ class Surface(
         refusals.check_tape(loss, tape)
         refusals.check_context()
         tape = tf.GradientTape() if tape is None else tape
-        if not isinstance(tape, overrides.TakenGradients):
-            with tape:
-                loss = self.get_scaled_loss(loss)
+        with tape:
+            loss = self.get_scaled_loss(loss)
         pairs = self._compute_inner(loss, var_list, grad_loss, tape)
         grads, variables = refusals.unzip(pairs)
         return list(zip(self.get_unscaled_gradients(grads), variables))

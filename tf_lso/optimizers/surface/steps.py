@@ -16,13 +16,6 @@ from tf_lso.scaling import step as step_lib
 class Steps:
     """The methods that apply gradients or skip a step."""
 
-    # The methods that a user's subclass overrides.
-    _overridden: frozenset[str] = frozenset()
-
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        overrides.prepare(cls)
-
     @not_converted
     def apply_gradients(
         self,
@@ -64,11 +57,13 @@ class Steps:
         """
         grads, variables = refusals.unzip(grads_and_vars)
         aggregate = experimental_aggregate_gradients and not skip_gradients_aggregation
-        if self._calls_apply and "apply" in self._overridden and aggregate:
+        if self._calls_apply and aggregate and overrides.overridden(type(self), ["apply"]):
             return self.apply(grads, variables)
         return self._apply(grads, variables, aggregate=aggregate, name=name)
 
-    def _apply(self, grads, variables, *, aggregate, name=None):
+    def _apply(
+        self, grads, variables, *, aggregate, name=None, unknown_is_scaled=False
+    ):
         refusals.check_context()
         if not grads:
             return None
@@ -90,14 +85,12 @@ class Steps:
             ]
         )
         grads = self._with_next_values(grads, variables)
-        if "get_unscaled_gradients" in self._overridden and (
-            self._protocol.divisor(grads) is not None
-        ):
-            grads = overrides.unscaled(self, grads, variables)
         if self.loss_scale_state.may_skip and not self._skipped.knows(variables):
             self._once_for_all(self._skipped.watch, variables)
-        divisor = self._protocol.apply(grads)
-        self._once.warn(self._protocol.forgotten())
+        divisor = self._calls.apply(
+            grads, self._loss_scale, unknown_is_scaled=unknown_is_scaled
+        )
+        self._once.warn(self._calls.forgotten())
         if not tf.executing_eagerly():
             self.__dict__["_traced"] = True
 
@@ -138,10 +131,10 @@ class Steps:
         """
         if not any(map(gradients_lib.overwrites, variables)):
             return grads
-        divided = self.unscaled_gradients.sources(grads)
+        scales = map(self._calls.unscaled_gradients.scale_of, grads)
         return [
-            g * tf.cast(d[1](), g.dtype) if d and gradients_lib.overwrites(v) else g
-            for g, d, v in zip(grads, divided, variables)
+            g * tf.cast(scale(), g.dtype) if scale and gradients_lib.overwrites(v) else g
+            for g, scale, v in zip(grads, scales, variables)
         ]
 
     def _unchecked(self, variables):

@@ -243,9 +243,7 @@ class Stored:
 
     def _used_by_traced_steps(self):
         """Return what a SavedModel has in addition to a checkpoint's children, a dict."""
-        in_flight = self._protocol.in_flight
-        used = {} if in_flight is None else {"scale_in_flight": in_flight.variable}
-        return {**used, **self._skipped.variables()}
+        return self._skipped.variables()
 
     def _with_waiting(self, children):
         """Return the children of a checkpoint, including that of waiting slots."""

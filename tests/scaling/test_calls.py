@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from tests.families import FAMILIES, STYLES, copies, wrapped
 from tests.scaling import mixed_programs
-from tf_lso.scaling import protocol as protocol_lib
+from tf_lso.scaling import calls as calls_lib
 
 MODES = {
     "eager": lambda function: function,
@@ -520,19 +520,19 @@ SCALE = tf.constant(8.0)
 
 class TestTheRecord:
     def test_of_a_copy_is_new(self):
-        record = protocol_lib.Protocol()
-        record.scaled(protocol_lib.KERAS3, SCALE, None)
+        record = calls_lib.Calls()
+        record.scaled(calls_lib.KERAS3, SCALE, None)
         for again in (copy.deepcopy(record), pickle.loads(pickle.dumps(record))):
-            assert isinstance(again, protocol_lib.Protocol)
+            assert isinstance(again, calls_lib.Calls)
             assert again.apply([]) is None
         assert float(record.apply([])) == 8.0
 
     def test_keeps_no_graph_alive(self):
-        record = protocol_lib.Protocol()
+        record = calls_lib.Calls()
 
         @tf.function
         def step(x):
-            record.scaled(protocol_lib.KERAS3, x * 1.0, None)
+            record.scaled(calls_lib.KERAS3, x * 1.0, None)
             divisor = record.apply([])
             record.unscaled([x * 2.0], [x * 3.0], x * 4.0)
             return divisor
@@ -546,18 +546,18 @@ class TestTheRecord:
         assert len(record.unscaled_gradients._entries) == 0
 
     def test_a_second_loss_after_an_apply_is_a_new_step(self):
-        record = protocol_lib.Protocol()
-        record.scaled(protocol_lib.KERAS3, SCALE, None)
+        record = calls_lib.Calls()
+        record.scaled(calls_lib.KERAS3, SCALE, None)
         assert float(record.apply([])) == 8.0
-        record.scaled(protocol_lib.LEGACY, SCALE, None)
+        record.scaled(calls_lib.LEGACY, SCALE, None)
         record.unscaled([tf.constant(1.0)], [None], SCALE)
         assert record.apply([]) is None
 
     def test_of_many_threads_stays_small(self):
-        record = protocol_lib.Protocol()
+        record = calls_lib.Calls()
         for _ in range(200):
             thread = threading.Thread(
-                target=record.scaled, args=(protocol_lib.KERAS3, SCALE, None)
+                target=record.scaled, args=(calls_lib.KERAS3, SCALE, None)
             )
             thread.start()
             thread.join()

@@ -1,0 +1,387 @@
+"""Which scale divides the gradients of a step: three rules, and the calls they look at.
+
+Legacy programs call `get_scaled_loss` and `get_unscaled_gradients`. Keras 3 programs call
+`scale_loss` alone, and the apply divides. One object serves both. The rules:
+
+1. What `get_unscaled_gradients` has returned is unscaled. It is known by identity.
+2. In one place, the last call decides: after `scale_loss` its scale divides, after
+   `get_scaled_loss` or `get_unscaled_gradients` nothing does. A place is one traced
+   function with all that is traced in it, or one thread of eager code.
+3. Elsewhere each generation's own answer: where `scale_loss` was never called, nothing
+   divides; where only `scale_loss` was called, the scale as it is now. Where both kinds
+   of gradients may be in flight, nothing tells them apart, and the step is refused.
+
+Python writes the record, so a traced function writes it once, while it is traced.
+"""
+
+import functools
+import threading
+import weakref
+
+import tensorflow as tf
+
+from tf_lso import log, pages, tf_private
+from tf_lso.scaling import replica
+
+LEGACY = "get_scaled_loss"
+KERAS3 = "scale_loss"
+
+_REFUSED = (
+    "apply_gradients() cannot know whether these gradients are still scaled: both "
+    "get_scaled_loss() and scale_loss() have scaled losses, in different functions or "
+    "threads or more than one at a time. Scale, unscale and apply in one function, or "
+    "call get_unscaled_gradients() where you apply. "
+    f"See {pages.troubleshooting('waiting-gradients')}"
+)
+
+_ASSUMED = {
+    LEGACY: "unscaled gradients, since scale_loss() had not been called",
+    KERAS3: "scaled gradients and divides them, since only scale_loss() had been called",
+}
+
+_EXAMPLE = """
+    with tf.GradientTape() as tape:
+      loss = loss_fn()
+      scaled_loss = opt.get_scaled_loss(loss)
+    scaled_grads = tape.gradient(scaled_loss, vars)
+    grads = opt.get_unscaled_gradients(scaled_grads)
+    opt.apply_gradients(zip(grads, vars))"""
+
+_FORGOTTEN = {
+    (False, False): "get_scaled_loss() and get_unscaled_gradients() were not called",
+    (False, True): "get_unscaled_gradients() was called but get_scaled_loss() was not",
+    (True, False): "get_scaled_loss() was called but get_unscaled_gradients() was not",
+}
+
+
+def _held(value):
+    """Return a callable that returns `value` and keeps no graph alive."""
+    if isinstance(value, tf.Tensor) and not hasattr(value, "numpy"):
+        return weakref.ref(value)  # a tensor of a graph lives as long as its graph
+    return lambda: value
+
+
+def _other(kind):
+    return LEGACY if kind == KERAS3 else KERAS3
+
+
+class Returned:
+    """The tensors that an optimizer has returned, each with its scale.
+
+    Tensors carry no mark: a clipped, summed or copied tensor is another one, which is not
+    known here. An entry goes with its tensor.
+    """
+
+    def __init__(self):
+        self._entries = {}  # id -> (weak reference, callable that returns the scale)
+
+    def note(self, results, scale):
+        """Note what was returned.
+
+        Args:
+          results: list of tensors, slices, callables or None.
+          scale: float32 scalar tensor.
+        """
+        scale, entries = _held(scale), self._entries
+        for result in results:
+            if result is not None:
+                result = _tensor(result)
+                forget = functools.partial(_forget, entries, id(result))
+                entries[id(result)] = (weakref.ref(result, forget), scale)
+
+    def scale_of(self, tensor):
+        """Return a callable that returns the scale of a tensor, None if not known."""
+        tensor = _tensor(tensor)
+        reference, scale = self._entries.get(id(tensor), (None, None))
+        return scale if reference is not None and reference() is tensor else None
+
+    def has(self, tensor):
+        """Return whether a tensor was returned here; None was not."""
+        return tensor is not None and self.scale_of(tensor) is not None
+
+
+def _tensor(gradient):
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def _forget(entries, key, reference):
+    # Another tensor may have the same id by now.
+    if key in entries and entries[key][0] is reference:
+        del entries[key]
+
+
+class _Place:
+    """What was called in one place, by one replica.
+
+    Attributes:
+      kind: by what rule 2 decides: `LEGACY`, `KERAS3`, or None before the first call.
+      scaled_by: the method that has scaled losses since the last apply, or None.
+      scale: callable that returns the scale of the last scaled loss, or None.
+      is_new: whether that loss was scaled after the last apply.
+      awaits: whether the gradients of that loss were neither unscaled nor applied.
+      gave: set of the kinds of gradients made since the last apply.
+      left: set of the kinds of which an apply may have left gradients behind.
+    """
+
+    def __init__(self):
+        self.kind = self.scaled_by = self.scale = None
+        self.is_new = self.awaits = self._is_second = False
+        self.gave, self.left = set(), set()
+
+    def scaled(self, method, scale):
+        self.left |= self.gave  # a second loss before the apply
+        self._is_second = self.awaits
+        self.kind = self.scaled_by = method
+        self.scale, self.is_new, self.awaits = scale, True, True
+        self.gave.add(method)
+
+    def unscaled(self):
+        if not self.awaits:
+            self.left |= self.gave
+        self.kind, self.awaits = LEGACY, False
+        self.gave.discard(KERAS3)
+        self.gave.add(LEGACY)
+
+    def applied(self):
+        # Of two losses that were scaled one after the other, the second may still wait.
+        self.is_new, self._is_second = self._is_second, False
+        self.scaled_by, self.awaits = None, False
+        self.gave.clear()
+
+
+def _leave(gave, left, gone):
+    gone.update(gave, left)
+
+
+class Calls:
+    """The scaling calls of one optimizer.
+
+    Attributes:
+      unscaled_gradients: what `get_unscaled_gradients` has returned, a `Returned`.
+    """
+
+    def __init__(self):
+        self.unscaled_gradients = Returned()
+        self._losses = Returned()
+        self._lock = threading.Lock()
+        self._graphs = weakref.WeakKeyDictionary()  # function -> {replica id: _Place}
+        self._thread = threading.local()
+        self._places = weakref.WeakSet()
+        self._gone = set()  # the kinds that places which are gone have left behind
+        self._ever = set()  # the kinds of calls so far
+        self._ever_scaled = self._ever_unscaled = False
+        self._assumed = set()  # the kinds that traced functions took by rule 3
+
+    # --- Places.
+
+    def _here(self):
+        """Return {replica id: _Place} of the traced function or of this thread."""
+        if tf.executing_eagerly():
+            return self._thread.__dict__.setdefault("places", {})
+        graph = tf_private.outermost(tf.compat.v1.get_default_graph())
+        with self._lock:
+            return self._graphs.setdefault(graph, {})
+
+    def _place(self):
+        """Return the place of the running code, a new one if nothing was called here."""
+        here, number = self._here(), replica.replica_id()
+        if number not in here and here and (number is None or None in here):
+            return here.get(None) or next(iter(here.values()))
+        if number not in here:
+            place = here[number] = _Place()
+            with self._lock:
+                self._places.add(place)
+            weakref.finalize(
+                place, _leave, place.gave, place.left, self._gone
+            ).atexit = False
+        return here[number]
+
+    def _elsewhere(self, place):
+        """Return the kinds of gradients that other places may have in flight, a set.
+
+        A function whose trace has failed gave none. A thread that has scaled a loss
+        applies its own, while the threads beside it live.
+        """
+        here = self._here().values()
+        functions, traced = [], set()
+        for graph, places in list(self._graphs.items()):
+            traced.update(places.values())
+            if tf_private.has_returned(graph):
+                functions += places.values()
+        with self._lock:
+            threads = [] if place.scaled_by else list(self._places - traced)
+        others = [p for p in (*functions, *threads) if p not in here]
+        return self._gone.union(*(p.gave | p.left for p in others))
+
+    # --- Scaling.
+
+    def refuse_scaled(self, loss, method):
+        """Raise RuntimeError if this optimizer has returned `loss` as scaled."""
+        # Where the other method has scaled it, `scaled` has more to say.
+        by_other = self._place().scaled_by not in (None, method)
+        if not by_other and self._losses.has(loss):
+            raise RuntimeError(
+                f"The loss {loss!r} is scaled already: get_scaled_loss() or scale_loss() "
+                "has returned it. Pass the loss of the model, and scale it once."
+            )
+
+    def scaled(self, method, scale, result):
+        """Note that `method` has scaled a loss.
+
+        Args:
+          method: `LEGACY` or `KERAS3`.
+          scale: float32 scalar tensor that the loss was multiplied by.
+          result: what the method returns.
+
+        Raises:
+          RuntimeError: if the other method has scaled a loss here since the last apply.
+        """
+        place = self._place()
+        if place.scaled_by not in (None, method):
+            by = place.scaled_by
+            place.applied()
+            raise RuntimeError(
+                f"{method}() was called in a step in which {by}() has scaled the loss "
+                "already; scaling it twice gives wrong gradients. Keras 3's `fit` calls "
+                "scale_loss() itself: do not call get_scaled_loss() inside it. In a "
+                "custom loop use either get_scaled_loss() with get_unscaled_gradients(), "
+                f"or scale_loss() alone. See {pages.troubleshooting('two-protocols')}"
+            )
+        place.scaled(method, self._reachable(scale))
+        self._note(method)
+        self._ever_scaled = True
+        self._losses.note([result], scale)
+
+    def rescaled(self, scale):
+        """Note that the last loss, a callable, was multiplied by `scale` when called."""
+        self._place().scale = self._reachable(scale)
+
+    def _note(self, kind):
+        if kind not in self._ever and _other(kind) in self._assumed:
+            log.logger().warning(
+                "%s() is called, but a tf.function that only applies gradients was traced "
+                "before: it takes %s. Scale, unscale and apply in one function, or call "
+                "get_unscaled_gradients() where you apply. See %s",
+                kind,
+                _ASSUMED[_other(kind)],
+                pages.troubleshooting("waiting-gradients"),
+            )
+        self._ever.add(kind)
+
+    @staticmethod
+    def _reachable(scale):
+        """Return a callable that returns `scale` where it can be used, else None."""
+        if tf.executing_eagerly():
+            return lambda: scale
+        held, graph = _held(scale), weakref.ref(tf.compat.v1.get_default_graph())
+
+        def read():
+            return held() if tf_private.is_within(graph()) else None
+
+        return read
+
+    # --- Unscaling.
+
+    def scale_of_gradients(self, gradients, now):
+        """Return the scale by which `get_unscaled_gradients` divides.
+
+        It is that of the last loss that was scaled here, or else the scale as it is now.
+
+        Args:
+          gradients: list of gradients and None.
+          now: callable that returns the scale as it is now, a float32 scalar tensor.
+
+        Raises:
+          RuntimeError: if `get_unscaled_gradients` has returned one of them.
+        """
+        if any(map(self.unscaled_gradients.has, gradients)):
+            raise RuntimeError(
+                "get_unscaled_gradients() got gradients that it has returned, which are "
+                "unscaled already. Call it once for each gradient."
+            )
+        place = self._place()
+        scale = place.scale() if place.scale and place.is_new else None
+        if scale is None or (tf.executing_eagerly() and self._awaits_elsewhere()):
+            return now()
+        return scale
+
+    def _awaits_elsewhere(self):
+        here = self._here().values()
+        with self._lock:
+            return any(p.awaits for p in self._places if p not in here)
+
+    def unscaled(self, gradients, scale):
+        """Note what `get_unscaled_gradients` returns.
+
+        Args:
+          gradients: list of the unscaled gradients, and None.
+          scale: float32 scalar tensor that they were divided by.
+        """
+        self._place().unscaled()
+        self._note(LEGACY)
+        self._ever_unscaled = True
+        self.unscaled_gradients.note(gradients, scale)
+
+    # --- Applying.
+
+    def apply(self, gradients, now, *, unknown_is_scaled=False):
+        """Return what divides gradients that are applied, by the three rules.
+
+        Args:
+          gradients: list of gradients, without None.
+          now: callable that returns the scale as it is now, a float32 scalar tensor.
+          unknown_is_scaled: whether gradients are scaled where no scaling call was made
+            at all, as Keras 3's `apply` takes them.
+
+        Returns:
+          A float32 scalar tensor, or None if the gradients are unscaled. Gradients that
+          are known by identity must not be divided in either case.
+
+        Raises:
+          RuntimeError: if nothing tells.
+        """
+        place = self._place()
+        divisor = self._divisor(place, gradients, now, unknown_is_scaled)
+        if divisor is not None:
+            self._ever_unscaled = True
+            self._ever_scaled |= not self._ever
+        place.applied()
+        return divisor
+
+    def _divisor(self, place, gradients, now, unknown_is_scaled):
+        if gradients and all(map(self.unscaled_gradients.has, gradients)):
+            return None  # rule 1
+        traced, own = not tf.executing_eagerly(), place.kind
+        if KERAS3 not in self._ever:
+            is_unknown = unknown_is_scaled and not self._ever
+            kinds, elsewhere = {KERAS3 if is_unknown else LEGACY}, set()
+        else:
+            elsewhere = self._elsewhere(place)
+            kinds = elsewhere or self._ever
+            if own is not None:
+                # No gradients of eager code come into a function that scales by itself.
+                kinds = {own} if traced else {own} | place.left | elsewhere
+        if len(kinds) == 2:
+            raise RuntimeError(_REFUSED)
+        if own is None and traced:
+            self._assumed |= kinds
+        if kinds == {LEGACY}:
+            return None
+        scale = place.scale() if place.scale else None
+        # Gradients of other places may be among them: then as Keras 3's own class.
+        return now() if scale is None or (elsewhere and not traced) else scale
+
+    def forgotten(self):
+        """Return a warning if scaling or unscaling was forgotten, else None.
+
+        As in TensorFlow 2.2-2.15 this looks at all calls so far, since scaling,
+        unscaling and applying may happen in different functions.
+        """
+        what = _FORGOTTEN.get((self._ever_scaled, self._ever_unscaled))
+        if what is None:
+            return None
+        return (
+            f"{what} before apply_gradients(), so the gradients are not what they should "
+            f"be and the model will likely be worse. Call each once:{_EXAMPLE}\n"
+            f"See {pages.troubleshooting('forgotten')}"
+        )
