@@ -10,7 +10,7 @@ from tests import private_names
 from tests.families import OLD_KERAS3, numpy, raw
 from tf_lso import kerases
 from tf_lso.optimizers import table
-from tf_lso.optimizers.faces import keras3_private, keras3_views
+from tf_lso.optimizers.families import keras3_private, keras3_views
 from tf_lso.scaling import loss_scale
 
 pytestmark = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")

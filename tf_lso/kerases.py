@@ -134,6 +134,16 @@ def of_tensorflow() -> str:
     return package_of(tf.keras.Model)
 
 
+def register_as(cls: type, bound: type) -> None:
+    """Make Keras 3 save instances of `bound` under the name by which it loads `cls`."""
+    if not has_keras3():
+        return
+    saving = public("keras").saving
+    package, _, name = saving.get_registered_name(cls).rpartition(">")
+    if package and issubclass(bound, public("keras").optimizers.Optimizer):
+        saving.register_keras_serializable(package, name)(bound)
+
+
 def registered(package: str, name: str | None = None) -> Callable[[_Class], _Class]:
     """Return a decorator that makes Keras 3, where it is, find a class in files.
 

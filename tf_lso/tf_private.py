@@ -146,6 +146,15 @@ def needs_no_merge_call():
     return _find("tensorflow", name)()
 
 
+def once_for_replicas(function, *args):
+    """Call a function once for all replicas, which share what it makes."""
+    if needs_no_merge_call():
+        function(*args)
+    else:
+        replica = tf().distribute.get_replica_context()
+        replica.merge_call(lambda _: function(*args))
+
+
 def graph_rewrite_is_on():
     """Return whether `enable_mixed_precision_graph_rewrite` was called.
 

@@ -45,7 +45,7 @@ def wrap(optimizer, model):
     Source: an addition. `compile` of TensorFlow 2.1-2.15 did it for models whose own
     policy was mixed_float16.
     """
-    loss_scale_optimizer.face_of(optimizer)  # raises TypeError
+    loss_scale_optimizer.require_family(optimizer)  # raises TypeError
     loss_scale = loss_scale_of(model)
     if arguments.scales_the_loss(optimizer):
         if loss_scale not in (None, DEFAULT):

@@ -1,4 +1,4 @@
-"""Replays the short recorded cases: values, single steps, refusals.
+"""Replays the short recorded cases: values, single steps, validation.
 
 Each function takes (wrap, family, case) and returns what the record holds for the case:
 {"ok": ...}, or {"error": type} where it raised.

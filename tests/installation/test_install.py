@@ -125,7 +125,7 @@ def test_uninstall_leaves_no_trace(first, usage, legacy):
         "from tf_lso.installation import attributes, spellings; policies.of('keras')"
     )
     if first == "import tf_keras" or legacy == "1":
-        faces = "tf_lso.optimizers.faces.families"
+        faces = "tf_lso.optimizers.families"
         touch += (
             f"; policies.of('tf_keras'); "
             f"__import__('{faces}', fromlist=['of']).of_package('tf_keras')"

@@ -21,7 +21,7 @@ START = """
     from tests.installation import traces
     from tf_lso import assembly, keras_patches, policies
     from tf_lso.installation import spellings
-    from tf_lso.optimizers.faces import families
+    from tf_lso.optimizers import families
     from tf_lso.policies import graph_rewrite
 
     tf.keras.Model, tf.compat.v1.train.experimental.LossScale

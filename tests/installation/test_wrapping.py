@@ -123,7 +123,7 @@ def wrapper_of(module):
     if module is keras2:
         path = "mixed_precision.loss_scale_optimizer"
         return kerases.private(KERAS2_PACKAGE, path).BaseLossScaleOptimizer
-    from tf_lso.optimizers.faces import keras3
+    from tf_lso.optimizers.families import keras3
 
     return keras3.Keras3Face.__mro__[
         [c.__name__ for c in keras3.Keras3Face.__mro__].index("LossScaleOptimizer")

@@ -14,7 +14,7 @@ from tf_lso import kerases, tf_private, wrapping
 from tf_lso.checkpoints import blueprint, opening, restoring
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
-from tf_lso.optimizers.faces import keras3_private
+from tf_lso.optimizers.families import keras3_private
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import loss_scale
 

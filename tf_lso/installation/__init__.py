@@ -144,10 +144,10 @@ def _apply_to_keras2(ledger, package):
 def _take_hold(package):
     """Let the policies and the faces keep the originals of what is replaced."""
     from tf_lso import policies
-    from tf_lso.optimizers.faces import families
+    from tf_lso.optimizers import families
 
     policies.of(package)
-    families.of_package(package)
+    families.families_of_package(package)
 
 
 def _help(ledger, package):

@@ -46,7 +46,7 @@ def patch_keras_files(keras, ledger):
 def build_optimizer(model):
     """Build the optimizer of a loaded model; Keras 2 does not build legacy ones."""
     optimizer = getattr(model, "optimizer", None)
-    if _is_ours(optimizer) and model.built and not optimizer._built_variables():
+    if _is_ours(optimizer) and model.built and not optimizer._family.built_variables():
         optimizer.build(model.trainable_variables)
 
 
@@ -59,7 +59,7 @@ def patch_h5(keras, ledger):
         save(hdf5_group, optimizer)
         if _is_ours(optimizer):
             group = hdf5_group.create_group(_GROUP)
-            for index, variable in enumerate(optimizer._own_variables()):
+            for index, variable in enumerate(optimizer._state.own_variables()):
                 group[str(index)] = variables_lib.numpy(variable)
 
     load = hdf5_format.load_model_from_hdf5
@@ -81,12 +81,12 @@ def patch_h5(keras, ledger):
 
 
 def _load_own(file, optimizer, name):
-    own = optimizer._own_variables()
+    own = optimizer._state.own_variables()
     arrays = [np.array(file[_GROUP][str(i)]) for i in range(len(file.get(_GROUP, ())))]
     if len(arrays) == len(own):
         variables_lib.assign_all(own, arrays)
     else:
-        optimizer._tell_no_scale(name)
+        optimizer._state.tell_no_scale(name)
 
 
 def patch_metadata(keras, ledger):
@@ -118,7 +118,7 @@ def patch_saved_model(keras, ledger):
             variables = os.path.join(path, "variables", "variables")
             # With the model, since TensorFlow finds slots by their variables.
             status = tf.train.Checkpoint(model).read(variables)
-            if int(variables_lib.numpy(model.optimizer._counter())):
+            if int(variables_lib.numpy(model.optimizer._family.counter())):
                 # A model that was saved before its first step has no slots.
                 status.assert_existing_objects_matched()
             status.expect_partial()

@@ -17,7 +17,8 @@ import h5py
 from tf_lso import kerases, log, thread_switch
 from tf_lso.checkpoints import errors, restoring
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.faces import keras3_files, keras3_private
+from tf_lso.optimizers import state as state_lib
+from tf_lso.optimizers.families import keras3_private
 
 # Class names of dtype policies in models of TensorFlow 2.1-2.15. The second is that of the
 # experimental policy in 2.4-2.8.
@@ -118,7 +119,7 @@ def patch_load_model(keras, ledger):
                 scope = keras.saving.custom_object_scope(custom_objects or {})
                 stack.enter_context(scope)
             if of_keras2:
-                stack.enter_context(keras3_files.state_follows.on())
+                stack.enter_context(state_lib.state_follows.on())
             model = original(filepath, custom_objects, *args, **kwargs)
         if _is_h5(filepath):
             _build_optimizer(model)
@@ -157,7 +158,7 @@ def _restore_optimizer(model, path):
     try:
         report = restoring.restore(path, model=model, optimizer=optimizer)
         if any("no loss scale" in why for _, why in report.kept):
-            optimizer._tell_no_scale(path)
+            optimizer._state.tell_no_scale(path)
     except errors.CheckpointError as error:
         log.logger().warning("The optimizer starts without its saved state: %s", error)
 

@@ -69,7 +69,7 @@ def _foreign_layout(models, optimizers_, path):
     for name, optimizer in optimizers_.items():
         if name in in_file:
             layout = graph.layout(in_file[name])
-            if layout not in _OWN[optimizers.face_of(optimizer)._family]:
+            if layout not in _OWN[optimizers.require_family(optimizer).name]:
                 return layout
     # Without an optimizer, the attributes of the model tell the layout.
     below = dict(graph.children(0)) if kerases.has_keras3() else {}

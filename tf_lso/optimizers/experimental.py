@@ -4,7 +4,6 @@ from typing import Any
 
 from tf_lso import kerases
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.surface import attributes
 from tf_lso.scaling import identifiers
 
 
@@ -48,7 +47,7 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
             )
         self._start(optimizer, lambda: identifiers.get(loss_scale), name)
 
-    @attributes.Attributes.loss_scale.getter  # type: ignore[attr-defined]
+    @optimizers.LossScaleOptimizer.loss_scale.getter  # type: ignore[attr-defined]
     def loss_scale(self):
         """The `LossScale`, which can be called, and also used as a float32 tensor.
 
@@ -70,9 +69,9 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         It holds no state: the loss scale of the new optimizer starts anew.
         """
         config = {
-            "optimizer": self._serialize_inner(),
+            "optimizer": self._family.serialize(),
             "loss_scale": identifiers.serialize(self.loss_scale_state),
         }
-        if self.__dict__.get("_own_name") is not None:
-            config["name"] = self.name
+        if self._own_name is not None:
+            config["name"] = self._own_name
         return config

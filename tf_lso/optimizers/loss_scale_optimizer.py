@@ -1,40 +1,98 @@
-"""The one optimizer class, and the face that serves each optimizer family."""
+"""The optimizer that programs use: its whole public surface, from top to bottom.
 
+An instance is a `LossScaleOptimizer` and, for `isinstance` and `compile`, of the classes
+that its family of optimizers has. What differs between the families is in the adapter
+that it holds, `families.family.Family`. What it knows of scaled losses is in
+`scaling.calls`; one step is `scaling.step`.
+"""
+
+import copy
 import inspect
 import types
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn, TypeVar
 
-from tf_lso import environment, events, kerases
+import numpy as np
+
+from tf_lso import environment, events, kerases, pages, tf_private
 
 environment.require_tensorflow()  # before a Keras that does not fit fails
 
 # ruff: noqa: E402
-from tf_lso.optimizers import arguments, overrides, refusals
+import tensorflow as tf
+
+from tf_lso.optimizers import arguments, families, hyperparameters, validation
+from tf_lso.optimizers import state as state_lib
+from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.configs import wrappers as configs
-from tf_lso.optimizers.faces import face as face_lib
-from tf_lso.optimizers.faces import families
-from tf_lso.optimizers.surface import legacy as surface
-from tf_lso.scaling import calls, report, skipped
+from tf_lso.scaling import calls as calls_lib
+from tf_lso.scaling import finite as finite_lib
+from tf_lso.scaling import gradients as gradients_lib
+from tf_lso.scaling import loss_scale as loss_scale_lib
+from tf_lso.scaling import report, skipped
+from tf_lso.scaling import step as step_lib
 
 _MISSING: Any = object()
+_FLOAT16_MAX = 65504.0
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _not_converted(function: _Function) -> _Function:
+    """Keep AutoGraph away from a method, in which it would find nothing to convert."""
+    # With the type of the function, which TensorFlow's decorator does not keep.
+    decorated: _Function = tf.autograph.experimental.do_not_convert(function)
+    return decorated
+
+
+def _of_inner(name: str, what: str) -> property:
+    """Return a property that reads and sets an attribute of the inner optimizer."""
+
+    def read(self):
+        # Without a family the constructor of the base class is running.
+        return None if self._family is None else getattr(self.inner_optimizer, name)
+
+    def write(self, value):
+        if self._family is None:
+            return
+        if not hasattr(self.inner_optimizer, name):
+            raise AttributeError(
+                f"{type(self.inner_optimizer).__name__!r} optimizer has no attribute "
+                f"{name!r} to set to {value!r}."
+            )
+        self._warn_if_traced(name)
+        setattr(self.inner_optimizer, name, value)
+
+    return property(read, write, doc=f"{what}, of the inner optimizer; may be set.")
+
+
+def _method_of_inner(name: str) -> property:
+    """Return a property that returns a method of the inner optimizer."""
+    return property(
+        lambda self: getattr(self.inner_optimizer, name),
+        doc=f"`{name}` of the inner optimizer.",
+    )
+
+
+# --- The class of an instance.
 
 _bound_classes: dict[tuple[type, type], type] = {}
 
 
 def is_optimizer(value):
     """Whether `value` is an optimizer of Keras 3 or Keras 2, wrapped or not."""
-    return families.of(value) is not None
+    return families.family_of(value) is not None
 
 
-def face_of(optimizer):
-    """Return the class of the face that serves `optimizer`.
+def require_family(optimizer):
+    """Return the class of the adapter to `optimizer`.
 
     Raises:
       TypeError: if `optimizer` is no optimizer.
     """
-    face = families.of(optimizer)
-    if face is not None:
-        return face
+    family = families.family_of(optimizer)
+    if family is not None:
+        return family
     got = optimizer if inspect.isclass(optimizer) else type(optimizer)
     remedy = (
         f"Pass an instance: {got.__name__}(...)."
@@ -48,29 +106,33 @@ def face_of(optimizer):
 
 
 def _bound(cls, optimizer):
-    """Return the class that wraps `optimizer`: `cls` with the face of its family."""
-    face = face_of(optimizer)
-    if issubclass(cls, face):
+    """Return `cls` with the base classes that the family of `optimizer` needs."""
+    family = require_family(optimizer)
+    if cls._family_class is family:
         return cls
-    if issubclass(cls, face_lib.Face):
+    if cls._family_class is not None:
         raise TypeError(
             f"'optimizer' must be of the family that this class was made for, but got "
             f"{optimizer!r} of type {type(optimizer).__module__}."
             f"{type(optimizer).__qualname__}. Call tf_lso.LossScaleOptimizer instead."
         )
-    if (cls, face) not in _bound_classes:
+    if (cls, family) not in _bound_classes:
         namespace = {
+            **family.members,
             "__module__": cls.__module__,
             "__qualname__": cls.__qualname__,
             "__doc__": cls.__doc__,
             "_unbound": cls,  # what programs call, and pickle finds by its name
+            "_family_class": family,
         }
         bound = types.new_class(
-            cls.__name__, (cls, face), exec_body=lambda body: body.update(namespace)
+            cls.__name__,
+            (cls, *family.bases),
+            exec_body=lambda body: body.update(namespace),
         )
-        face._bound_to(cls, bound)
-        _bound_classes[cls, face] = bound
-    return _bound_classes[cls, face]
+        kerases.register_as(cls, bound)
+        _bound_classes[cls, family] = bound
+    return _bound_classes[cls, family]
 
 
 def _the_inner(optimizer, inner_optimizer):
@@ -97,9 +159,35 @@ def shown_as_in_legacy(cls):
     return cls
 
 
+def unpickled(cls, state):
+    """Return the optimizer that `LossScaleOptimizer.__reduce_ex__` described.
+
+    Args:
+      cls: the class to make.
+      state: dict that `__reduce_ex__` made.
+    """
+    inner_class, inner_config = state["inner"]
+    scale_class, scale_config = state["scale"]
+    inner = inner_class.from_config(inner_config)
+    optimizer = cls.__new__(cls, inner)
+    optimizer._start(
+        inner, lambda: scale_class.from_config(scale_config), state["name"]
+    )
+    layout, arrays = state["arrays"]
+    optimizer._state.defer(arrays, [layout], is_file=False)
+    return optimizer
+
+
+# The attributes that are ours alone, which no base class may track or delegate.
+_OWN = frozenset(
+    ("_family", "_loss_scale", "_calls", "_skipped", "_once", "_state", "_traced")
+    + ("_delegated", "_own_name", "_trackable")
+)
+
+
 @shown_as_in_legacy
 @kerases.registered("tf_lso")  # `load_model` finds it by this
-class LossScaleOptimizer(surface.Surface):
+class LossScaleOptimizer(tf_private.Dependencies):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
 
     Wraps an optimizer of Keras 3 or Keras 2; the latter is tf_keras, and the `tf.keras` of
@@ -164,6 +252,15 @@ class LossScaleOptimizer(surface.Surface):
     al., "Mixed Precision Training", 2018, https://arxiv.org/abs/1710.03740.
     """
 
+    _family_class: Any = None
+    _family: Any = None  # None while the constructor of the base class runs
+    _own_name: str | None = None
+    _delegated: frozenset[str] = frozenset()
+    _traced = False
+    _hidden_from_dir: frozenset[str] = frozenset()
+
+    # --- Construction.
+
     def __new__(cls, optimizer=_MISSING, *args, inner_optimizer=_MISSING, **kwargs):
         """Make an instance of the class that serves the family of the optimizer."""
         del args, kwargs
@@ -202,37 +299,975 @@ class LossScaleOptimizer(surface.Surface):
 
     def _start(self, inner, make_loss_scale, name):
         """Wrap `inner`. The loss scale is made last, after all checks have passed."""
-        refusals.check_strategy()
+        validation.check_strategy()
         arguments.check_free(inner)
-        self._check_inner(inner)
+        family = self._family_class(inner)
+        family.check()
         loss_scale = make_loss_scale()
-        self._initialize_family(name)
-        state = {
-            "_loss_scale": loss_scale,
-            "_calls": calls.Calls(),
-            "_skipped": skipped.Skipped(),
-            "_once": report.Once(),
-            "_traced": False,
-            "_checked": {},
-            "_delegated": self._hyperparameters_of(inner),
-            "_inner": inner,
-        }
-        # Attribute assignment would not do: the base class of each family tracks or
-        # delegates it in its own way.
-        self.__dict__.update(state)
-        dead = overrides.dead_overrides(inner)
-        if dead and not self._returns_operations:
+        family.initialize(self, name)
+        self._family, self._loss_scale = family, loss_scale
+        self._calls, self._skipped = calls_lib.Calls(), skipped.Skipped()
+        self._once = report.Once()
+        self._state = state_lib.State(family, loss_scale, lambda: self.name)
+        self._delegated = family.hyperparameters()
+        if name is not None:
+            self.name = name
+        dead = hyperparameters.dead_overrides(inner)
+        if dead and not family.returns_operations:
             self._once.warn(
                 f"{type(inner).__name__} overrides {', '.join(dead)}, which optimizers "
                 "since TensorFlow 2.11 never call. Override update_step() instead, or "
                 "derive the class from "
-                f"{kerases.keras2_spelled(self._package)}.optimizers.legacy."
+                f"{kerases.keras2_spelled(family.package)}.optimizers.legacy."
             )
-        if name is not None:
-            self.name = name
-        self._wrap_inner()
-        inner.__dict__[arguments.MARK] = True
-        events.optimizer_wrapped.happened(self._package)
+        family.take_over(self, loss_scale)
+        variables_lib.set_untracked(inner, arguments.MARK, True)
+        events.optimizer_wrapped.happened(family.package)
+
+    def __setattr__(self, name, value):
+        if name in _OWN:
+            variables_lib.set_untracked(self, name, value)
+        elif name in self._delegated and not hasattr(type(self), name):
+            if self._family.set_hyperparameter(hyperparameters.spelled(name), value):
+                self._warn_if_traced(name)
+        else:
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        # Called only after ordinary lookup has failed.
+        if name in self._delegated:
+            return self._family.get_hyperparameter(hyperparameters.spelled(name))
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}"
+        )
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *self._delegated} - self._hidden_from_dir)
+
+    def __repr__(self):
+        if self._family is None:
+            return object.__repr__(self)  # it is being made
+        shown = f"{type(self).__name__} around {type(self.inner_optimizer).__name__}"
+        if tf.executing_eagerly():  # elsewhere the values are not known
+            shown += f", loss_scale={float(self.loss_scale):g}"
+            count = variables_lib.raw(self.dynamic_counter)
+            if count is not None:
+                shown += f", dynamic_counter={int(tf.convert_to_tensor(count))}"
+            shown += "" if self.dynamic else ", fixed"
+        return f"<{shown}>"
+
+    def _warn_if_traced(self, name):
+        if self._traced:
+            self._once.warn(
+                f"{name!r} was set after a step was traced (by tf.function or fit). Steps "
+                "traced before keep the old value: make the tf.function anew, or call "
+                "model.make_train_function(force=True)."
+            )
+
+    # --- Scaling and unscaling.
+
+    @_not_converted
+    def get_scaled_loss(
+        self, loss: tf.Tensor | Callable[[], tf.Tensor]
+    ) -> tf.Tensor | Callable[[], tf.Tensor]:
+        """Multiply the loss by the loss scale.
+
+        Call it inside the `tf.GradientTape`, and pass the gradients of the result to
+        `get_unscaled_gradients`. `minimize` does both.
+
+        Args:
+          loss: tensor of any shape and float dtype, or a callable without arguments
+            that returns one.
+
+        Returns:
+          A tensor of the loss's shape and dtype, or a callable that returns it. A
+          float16 loss becomes inf if the product exceeds 65504, so cast it to float32
+          first.
+
+        Raises:
+          TypeError: if `loss` is neither a tensor nor callable.
+          RuntimeError: if the loss is scaled already, or if `scale_loss` was called in
+            the same step.
+
+        Example:
+        >>> import tensorflow as tf
+        >>> import tf_lso
+        >>> opt = tf_lso.LossScaleOptimizer(
+        ...     tf.keras.optimizers.SGD(0.1), initial_scale=4)
+        >>> float(opt.get_scaled_loss(tf.constant(1.5)))
+        6.0
+
+        Source: TensorFlow 2.0-2.15.
+        """
+        self._calls.refuse_scaled(loss, calls_lib.LEGACY)
+        scale = self._loss_scale()
+        if callable(loss) and not hasattr(loss, "dtype"):
+
+            def scaled():
+                # As legacy, by the scale that is there when it is called.
+                scale = self._loss_scale()
+                self._calls.rescaled(scale)
+                return self._scaled(loss(), scale)
+
+        else:
+            scaled = self._scaled(loss, scale)
+        self._calls.scaled(calls_lib.LEGACY, scale, scaled)
+        return scaled
+
+    def _check_loss(self, loss):
+        if not hasattr(loss, "dtype"):
+            raise TypeError(
+                "'loss' must be a tensor or a callable that returns one, but got: "
+                f"{loss!r}. Convert it with tf.convert_to_tensor()."
+            )
+
+    def _scaled(self, loss, scale):
+        self._check_loss(loss)
+        scaled = gradients_lib.scale_loss(loss, scale)
+        if loss.dtype == tf.float16 and (
+            not tf.executing_eagerly()
+            or tf.reduce_any(tf.abs(tf.cast(loss, tf.float32)) * scale > _FLOAT16_MAX)
+        ):
+            self._once.warn(
+                "A float16 loss was scaled, and stays float16: if it exceeds 65504 after "
+                "scaling, it becomes inf and the step is skipped. Cast the loss to "
+                "float32 before get_scaled_loss(). See "
+                f"{pages.troubleshooting('float16-loss')}"
+            )
+        return scaled
+
+    @_not_converted
+    def get_unscaled_gradients(
+        self, grads: Iterable[gradients_lib.Gradient]
+    ) -> list[gradients_lib.Gradient]:
+        """Divide gradients by the loss scale.
+
+        Args:
+          grads: iterable of tensors of any float dtype, `tf.IndexedSlices` and None.
+
+        Returns:
+          A list of the same length, kinds and dtypes; None stays None. The division
+          is done in float32 or wider.
+
+        Raises:
+          TypeError: if `grads` is not iterable, or an element is no gradient.
+          RuntimeError: if gradients are unscaled already, since this method has returned
+            them.
+
+        Example:
+        >>> import tensorflow as tf
+        >>> import tf_lso
+        >>> opt = tf_lso.LossScaleOptimizer(
+        ...     tf.keras.optimizers.SGD(0.1), initial_scale=4)
+        >>> [None if g is None else float(g)
+        ...  for g in opt.get_unscaled_gradients([tf.constant(6.), None])]
+        [1.5, None]
+
+        Source: TensorFlow 2.0-2.15.
+        """
+        grads = validation.as_list("grads", grads)
+        validation.check_gradients(grads)
+        scale = self._calls.scale_of_gradients(grads, self._loss_scale)
+        unscaled = gradients_lib.unscale_gradients(grads, scale)
+        self._calls.unscaled(unscaled, scale)
+        return unscaled
+
+    @_not_converted
+    def scale_loss(self, loss: tf.Tensor | float) -> tf.Tensor:
+        """Multiply the loss by the loss scale, in float32 or wider.
+
+        Pass the gradients of the result to `apply_gradients` or `apply`, which unscale
+        them. Keras 3's `fit` does this.
+
+        Args:
+          loss: tensor of any shape and float dtype, or a number.
+
+        Returns:
+          A tensor of the loss's shape, and of its dtype or float32 if that is wider.
+
+        Raises:
+          TypeError: if `loss` is None.
+          RuntimeError: if the loss is scaled already, if `get_scaled_loss` was called in
+            the same step, or, in `fit`, if the class overrides legacy methods.
+
+        Example:
+        >>> import tensorflow as tf
+        >>> import tf_lso
+        >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
+        >>> x = tf.Variable(1.0)
+        >>> with tf.GradientTape() as tape:
+        ...     scaled_loss = opt.scale_loss(x ** 2)
+        >>> opt.apply_gradients(zip(tape.gradient(scaled_loss, [x]), [x]))
+        >>> float(x)
+        0.5
+
+        Source: Keras 3.
+        """
+        if loss is None:
+            raise TypeError("'loss' must be a tensor or a number, but got: None.")
+        self._family.refuse_in_fit(type(self))
+        self._calls.refuse_scaled(loss, calls_lib.KERAS3)
+        loss = tf.convert_to_tensor(loss)
+        if loss.dtype in (tf.float16, tf.bfloat16):
+            loss = tf.cast(loss, tf.float32)
+        scale = self._loss_scale()
+        scaled = gradients_lib.scale_loss(loss, scale)
+        self._calls.scaled(calls_lib.KERAS3, scale, scaled)
+        return scaled
+
+    # --- Applying.
+
+    @_not_converted
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[gradients_lib.Gradient, Any]],
+        name: Any = None,
+        experimental_aggregate_gradients: bool = True,
+        skip_gradients_aggregation: bool = False,
+        **kwargs: Any,
+    ) -> tf.Tensor | tf.Operation | None:
+        """Apply gradients, or skip the step if they are not finite.
+
+        Unscales the gradients if `scale_loss` scaled their loss, and aggregates them
+        over the replicas. Then one verdict holds for all replicas: if all gradients are
+        finite, the inner optimizer updates the variables, else the step is skipped.
+        Either way the step is counted and the loss scale moves.
+
+        Args:
+          grads_and_vars: iterable of (gradient, variable) pairs. A None gradient
+            leaves its variable out; an empty iterable does nothing.
+          name: name for the operations. What is neither a str nor None is handed on to
+            the second parameter of the inner optimizer's own `apply_gradients`, as in
+            TensorFlow 2.0-2.8.
+          experimental_aggregate_gradients: whether to aggregate over the replicas. If
+            False, the caller has done so.
+          skip_gradients_aggregation: the opposite, as TensorFlow 2.11-2.15 named it.
+          **kwargs: further arguments that the inner optimizer's own takes.
+
+        Returns:
+          None in eager mode. In a function a scalar bool tensor: whether the step was
+          applied. In a TensorFlow 1 graph an op that runs the step.
+
+        Raises:
+          TypeError: if a list holds something else than gradients or variables, or the
+            inner optimizer does not take a further argument.
+          ValueError: if an element is no pair, if no variable has a gradient, if the
+            optimizer was built for other variables, if a variable belongs to another
+            strategy, if variables of the optimizer were made outside the scope, in a
+            cross-replica context, under an unsupported strategy, or with what Keras 3
+            cannot do on replicas.
+          RuntimeError: if `scale_loss` and `get_scaled_loss` were called in different
+            functions or threads, so that nothing tells whether to unscale these gradients.
+
+        Source: TensorFlow 2.0-2.15.
+        """
+        grads, variables = validation.unzip(grads_and_vars)
+        aggregate = experimental_aggregate_gradients and not skip_gradients_aggregation
+        if aggregate and not validation.is_of_tf_lso(type(self).apply):
+            return self.apply(grads, variables)  # as Keras 3's own `apply_gradients`
+        args = () if name is None or isinstance(name, str) else (name,)
+        return self._apply(
+            grads,
+            variables,
+            aggregate=aggregate,
+            args=args,
+            kwargs=kwargs if args else {"name": name, **kwargs},
+        )
+
+    @_not_converted
+    def apply(
+        self,
+        grads: Iterable[gradients_lib.Gradient],
+        trainable_variables: Iterable[Any] | None = None,
+    ) -> None:
+        """Apply a list of gradients, as `apply_gradients` does.
+
+        Args:
+          grads: list of gradients, one for each variable; None leaves one out.
+          trainable_variables: list of variables, or None for those of `build`.
+
+        Raises:
+          TypeError: as `apply_gradients`, or if an argument is no list.
+          ValueError: as `apply_gradients`, if the lengths differ, or if the optimizer is
+            not built and no variables are given.
+          RuntimeError: as `apply_gradients`.
+
+        Source: Keras 3.
+        """
+        grads = validation.as_list("grads", grads)
+        if trainable_variables is None:
+            trainable_variables = self._built_variables()
+            if grads and not trainable_variables:
+                raise ValueError(
+                    "'trainable_variables' must be given until the optimizer is built: "
+                    "pass them, or call build(trainable_variables) before."
+                )
+        variables = validation.as_list("trainable_variables", trainable_variables)
+        if len(grads) != len(variables):
+            raise ValueError(
+                f"'grads' has {len(grads)} elements but there are {len(variables)} "
+                "variables. Pass one gradient for each variable, or None for one without."
+            )
+        self._apply(grads, variables, aggregate=True, unknown_is_scaled=True)
+
+    def _apply(
+        self,
+        grads,
+        variables,
+        *,
+        aggregate,
+        args=(),
+        kwargs=types.MappingProxyType({}),
+        unknown_is_scaled=False,
+    ):
+        """Check what is given, and run one step.
+
+        Args:
+          grads: list of gradients and None.
+          variables: list of variables, one for each.
+          aggregate: whether to aggregate the gradients over the replicas.
+          args: further arguments of the inner optimizer's `apply_gradients`.
+          kwargs: the same, by name.
+          unknown_is_scaled: see `Calls.apply`.
+        """
+        validation.check_context()
+        if not grads:
+            return None
+        validation.check_gradients(grads)
+        validation.check_any(grads, variables)
+        further = {k: v for k, v in kwargs.items() if k != "name"}
+        validation.check_inner_arguments(self.inner_optimizer, args, further)
+        given = [(g, v) for g, v in zip(grads, variables) if g is not None]
+        self._family.prepare(self, variables, [v for _, v in given])
+        if len(given) < len(grads):
+            missing = [v for g, v in zip(grads, variables) if g is None]
+            names = list(map(variables_lib.name_of, missing))
+            self._once.warn(f"Gradients do not exist for variables {names}.")
+        variables = [v for _, v in given]
+        grads = [gradients_lib.with_dense_shape(g, v) for g, v in given]
+        grads = self._with_next_values(grads, variables)
+        if self.loss_scale_state.may_skip and not self._skipped.knows(variables):
+            tf_private.once_for_replicas(self._skipped.watch, variables)
+        divisor = self._calls.apply(
+            grads, self._loss_scale, unknown_is_scaled=unknown_is_scaled
+        )
+        self._warn_if_forgotten()
+        if not tf.executing_eagerly():
+            self._traced = True
+
+        def step(grads):
+            return step_lib.apply_step(
+                self._family,
+                self._loss_scale,
+                self._skipped,
+                list(grads),
+                variables,
+                divisor=divisor,
+                is_unscaled=self._calls.unscaled_gradients.has,
+                aggregate=aggregate,
+                args=args,
+                kwargs=kwargs,
+            )
+
+        if (
+            variables_lib.in_graph_of_tensorflow_1()
+            and not self._family.returns_operations
+        ):
+            # A function runs all operations with effects; such a graph runs only the result.
+            return tf.function(step, autograph=False)(grads).op
+        return step(grads)
+
+    def _with_next_values(self, grads, variables):
+        """Return `grads`, with next values of variables as they were before unscaling.
+
+        `get_unscaled_gradients` gets no variables, so it unscales next values too.
+        """
+        scales = map(self._calls.unscaled_gradients.scale_of, grads)
+        return [
+            g * tf.cast(scale(), g.dtype) if scale and gradients_lib.overwrites(v) else g
+            for g, scale, v in zip(grads, scales, variables)
+        ]
+
+    def _warn_if_forgotten(self):
+        # A class that scales and unscales by itself has forgotten nothing.
+        methods = (type(self).get_scaled_loss, type(self).get_unscaled_gradients)
+        if all(map(validation.is_of_tf_lso, methods)):
+            self._once.warn(self._calls.forgotten())
+
+    # --- Minimizing.
+
+    def minimize(
+        self,
+        loss: tf.Tensor | Callable[[], tf.Tensor],
+        var_list: Any,
+        grad_loss: tf.Tensor | None = None,
+        name: str | None = None,
+        tape: tf.GradientTape | None = None,
+    ) -> tf.Tensor | tf.Operation | None:
+        """Compute gradients of the loss and apply them.
+
+        Args:
+          loss: callable without arguments that returns a scalar tensor, or the tensor
+            itself together with `tape`.
+          var_list: list of variables, or a callable that returns it.
+          grad_loss: gradient of the loss, by default ones.
+          name: name for the operations.
+          tape: `tf.GradientTape` that recorded `loss`, needed for a tensor.
+
+        Returns:
+          What `apply_gradients` returns.
+
+        Raises:
+          TypeError: as `get_scaled_loss` and `apply_gradients`.
+          ValueError: as `apply_gradients`, or if `loss` is a tensor without a tape.
+          RuntimeError: as `get_scaled_loss`, `get_unscaled_gradients` and
+            `apply_gradients`.
+
+        Example:
+        >>> import tensorflow as tf
+        >>> import tf_lso
+        >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
+        >>> x = tf.Variable(1.0)
+        >>> opt.minimize(lambda: x ** 2, [x])
+        >>> float(x)
+        0.5
+
+        Source: TensorFlow 2.0-2.15.
+        """
+        pairs = self._compute_gradients(loss, var_list, grad_loss=grad_loss, tape=tape)
+        return self.apply_gradients(pairs, name=name)
+
+    def compute_gradients(
+        self,
+        loss: tf.Tensor | Callable[[], tf.Tensor],
+        var_list: Any,
+        tape: tf.GradientTape | None = None,
+    ) -> list[tuple[gradients_lib.Gradient, Any]]:
+        """Compute unscaled gradients of the loss: the first half of `minimize`.
+
+        Args:
+          loss: as for `minimize`.
+          var_list: as for `minimize`.
+          tape: as for `minimize`.
+
+        Returns:
+          A list of (gradient, variable) pairs.
+
+        Raises:
+          TypeError: as `get_scaled_loss`.
+          ValueError: if `loss` is a tensor without a tape, or in a cross-replica context.
+          RuntimeError: as `get_scaled_loss` and `get_unscaled_gradients`.
+        """
+        return self._compute_gradients(loss, var_list, tape=tape)
+
+    def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
+        validation.check_tape(loss, tape)
+        validation.check_context()
+        tape = tf.GradientTape() if tape is None else tape
+        with tape:
+            loss = self.get_scaled_loss(loss)
+        pairs = self._family.compute_gradients(loss, var_list, grad_loss, tape)
+        grads, variables = validation.unzip(pairs)
+        return list(zip(self.get_unscaled_gradients(grads), variables))
+
+    def get_gradients(
+        self, loss: tf.Tensor, params: Any
+    ) -> list[gradients_lib.Gradient]:
+        """Return unscaled gradients of `loss`. For graphs only.
+
+        Args:
+          loss: scalar tensor of the graph.
+          params: list of variables.
+
+        Returns:
+          A list of tensors.
+
+        Raises:
+          ValueError: if a variable has no gradient.
+          RuntimeError: in eager mode, where there is no graph (use `compute_gradients`
+            there), and as `get_scaled_loss`.
+
+        Source: TensorFlow 2.0-2.15, for TensorFlow 1 graphs.
+        """
+        params = tf.nest.flatten(params)
+        grads = tf.gradients(
+            self.get_scaled_loss(loss), [variables_lib.raw(p) for p in params]
+        )
+        for grad, param in zip(grads, params):
+            if grad is None:
+                raise ValueError(
+                    f"Variable {variables_lib.name_of(param)} has `None` for gradient."
+                )
+        return self.get_unscaled_gradients(grads)
+
+    def get_updates(self, loss: tf.Tensor, params: Any) -> list[tf.Operation]:
+        """Return a list with the op that minimizes `loss`. For graphs only.
+
+        Args:
+          loss: as for `get_gradients`.
+          params: as for `get_gradients`.
+
+        Returns:
+          A list of one op.
+
+        Raises:
+          ValueError: as `get_gradients` and `apply_gradients`.
+          RuntimeError: as `get_gradients` and `apply_gradients`.
+        """
+        grads = self.get_gradients(loss, params)
+        return [self.apply_gradients(zip(grads, tf.nest.flatten(params)))]
+
+    @_not_converted
+    def check_finite(self, grads: Iterable[gradients_lib.Gradient]) -> tf.Tensor:
+        """Return whether all of this replica's gradients are finite.
+
+        Args:
+          grads: list of tensors, `tf.IndexedSlices` or None, which is ignored.
+
+        Returns:
+          A scalar bool tensor.
+
+        Source: Keras 3.
+        """
+        return finite_lib.all_finite(list(grads))
+
+    def stateless_apply(
+        self, optimizer_variables: Any, grads: Any, trainable_variables: Any
+    ) -> NoReturn:
+        """Raise ValueError: TensorFlow optimizers hold their state in variables.
+
+        Args:
+          optimizer_variables: ignored.
+          grads: ignored.
+          trainable_variables: ignored.
+
+        Raises:
+          ValueError: always.
+
+        Source: Keras 3, whose TensorFlow optimizers raise the same.
+        """
+        raise ValueError(
+            "stateless_apply is not supported with the TensorFlow backend, whose "
+            "optimizers hold their state in variables. Use apply() or apply_gradients()."
+        )
+
+    # --- Attributes of loss scaling.
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the loss scale moves, a bool."""
+        return not isinstance(self.loss_scale_state, loss_scale_lib.FixedLossScale)
+
+    @property
+    def loss_scale(self) -> Any:
+        """The current loss scale, a float32 scalar tensor read at this call.
+
+        It may be set.
+
+        Raises:
+          AttributeError: when it is set, if the scale is not dynamic.
+        """
+        return tf.convert_to_tensor(self.loss_scale_state())
+
+    @loss_scale.setter
+    def loss_scale(self, value: float) -> None:
+        loss_scale = self.loss_scale_state
+        if not isinstance(loss_scale, loss_scale_lib.DynamicLossScale):
+            raise AttributeError(
+                f"'loss_scale' cannot be set, but got: {value!r}. The scale is a "
+                f"{type(loss_scale).__name__}, which traced steps may hold as a "
+                "constant. Make a new optimizer, or use a dynamic scale."
+            )
+        loss_scale.assign(value)
+
+    @property
+    def skipped_steps(self) -> tf.Tensor:
+        """Steps skipped so far, an int64 scalar tensor.
+
+        It starts at 0 with each process. No checkpoint and no config holds it. With a
+        fixed scale, which skips no step, it stays 0.
+        """
+        self._tell_if_stuck()
+        return self._skipped.total()
+
+    @property
+    def consecutive_skipped_steps(self) -> tf.Tensor:
+        """Steps skipped since the last applied one, an int64 scalar tensor.
+
+        It starts at 0 with each process. No checkpoint and no config holds it.
+        """
+        self._tell_if_stuck()
+        return self._skipped.in_a_row(variables_lib.raw(self._family.counter()))
+
+    @property
+    def last_step_skipped(self) -> tf.Tensor:
+        """Whether the last step was skipped, a bool scalar tensor.
+
+        It is False at the start of each process. No checkpoint and no config holds it.
+        """
+        return self.consecutive_skipped_steps > 0
+
+    @property
+    def last_overflow(self) -> list[skipped.Overflow]:
+        """The variables whose gradients caused the last skip, a list.
+
+        Each item is a tuple `(variable, kind)`: the path of the variable, and what its
+        aggregated gradient held: "inf", "nan" or "inf, nan". The list is empty before
+        the first skipped step of a process. Read it in eager code.
+
+        Raises:
+          RuntimeError: in a `tf.function` or a graph.
+
+        Example:
+        >>> import tensorflow as tf
+        >>> import tf_lso
+        >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+        >>> x = tf.Variable([1.0, 2.0], name="x")
+        >>> opt.apply_gradients([(tf.constant([1.0, float("inf")]), x)])
+        >>> opt.last_overflow
+        [Overflow(variable='x', kind='inf')]
+        >>> int(opt.skipped_steps), bool(opt.last_step_skipped)
+        (1, True)
+        """
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                "last_overflow can be read in eager code only: it is a list of names. "
+                "Read it after the tf.function has returned."
+            )
+        self._tell_if_stuck()
+        return self._skipped.overflows()
+
+    def _tell_if_stuck(self):
+        self._skipped.tell(self.loss_scale_state)
+
+    @property
+    def dynamic_counter(self) -> tf.Variable | None:
+        """Finite steps since the scale last moved, an int64 variable. None if fixed."""
+        return getattr(self.loss_scale_state, "_num_good_steps", None)
+
+    @property
+    def initial_scale(self) -> float:
+        """The loss scale at the start, a float."""
+        if self.dynamic:
+            return self.loss_scale_state.initial_loss_scale
+        return self.loss_scale_state.get_config()["loss_scale_value"]
+
+    @property
+    def dynamic_growth_steps(self) -> int | None:
+        """Consecutive finite steps before the scale doubles, an int. None if fixed."""
+        return self.loss_scale_state.increment_period if self.dynamic else None
+
+    @property
+    def loss_scale_state(self) -> loss_scale_lib.LossScale:
+        """The `tf_lso.LossScale` that holds the scale and moves it."""
+        return self._loss_scale
+
+    @property
+    def inner_optimizer(self) -> Any:
+        """The wrapped optimizer."""
+        return self._family.inner
+
+    @property
+    def _optimizer(self):  # the name that some programs of old use
+        return self.inner_optimizer
+
+    # --- Attributes of the inner optimizer.
+
+    clipnorm = _of_inner("clipnorm", "The norm each gradient is clipped to")
+    clipvalue = _of_inner("clipvalue", "The value gradients are clipped to")
+    global_clipnorm = _of_inner("global_clipnorm", "The norm all are clipped to")
+    weight_decay = _of_inner("weight_decay", "The weight decay")
+    use_ema = _of_inner("use_ema", "Whether weights are averaged")
+    ema_momentum = _of_inner("ema_momentum", "The momentum of the averages")
+    ema_overwrite_frequency = _of_inner(
+        "ema_overwrite_frequency", "Steps between overwriting weights by averages"
+    )
+
+    # Methods of the families' base classes; those would change only the wrapper.
+    add_optimizer_variables = _method_of_inner("add_optimizer_variables")
+    add_variable = _method_of_inner("add_variable")
+    add_variable_from_reference = _method_of_inner("add_variable_from_reference")
+    assign = _method_of_inner("assign")
+    assign_add = _method_of_inner("assign_add")
+    assign_sub = _method_of_inner("assign_sub")
+    exclude_from_weight_decay = _method_of_inner("exclude_from_weight_decay")
+    update_step = _method_of_inner("update_step")
+
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate of the inner optimizer; may be set.
+
+        Around an optimizer of Keras 3 with a schedule this is the rate of the next step, a
+        float32 scalar that also serves as the schedule.
+        """
+        return self._family.learning_rate()
+
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        if self._family is not None:
+            if callable(value):
+                self._warn_if_traced("learning_rate")
+            self.inner_optimizer.learning_rate = value
+
+    @property
+    def lr(self) -> Any:
+        """The learning rate, as the TensorFlow variable that old programs expect.
+
+        `tf.keras.backend.set_value` takes it; it does not take variables of Keras 3.
+        """
+        return variables_lib.raw(self.learning_rate)
+
+    @lr.setter
+    def lr(self, value: Any) -> None:
+        self.learning_rate = value
+
+    @property
+    def iterations(self) -> Any:
+        """Steps so far, skipped ones included, an int64 variable. May be set."""
+        return self.inner_optimizer.iterations
+
+    @iterations.setter
+    def iterations(self, value: Any) -> None:
+        if self._family is not None:
+            self._family.set_iterations(value)
+
+    @property
+    def name(self) -> Any:
+        """The name given to the constructor, or its default."""
+        if self._own_name is None and self._family is not None:
+            return self._family.inner_name()
+        return self._own_name
+
+    @name.setter
+    def name(self, value: Any) -> None:
+        self._own_name = value
+
+    # --- Variables and slots.
+
+    @_not_converted
+    def build(self, var_list: Iterable[Any]) -> None:
+        """Create the variables of the inner optimizer, once.
+
+        Args:
+          var_list: list of model variables.
+
+        Raises:
+          ValueError: if state that was set before the build does not fit these variables.
+        """
+        self._family.build(self, list(var_list))
+        if self._family.built_variables():
+            self._state.set_deferred()
+
+    @property
+    def variables(self) -> Any:
+        """The variables in the family's order, a list that can also be called."""
+        return variables_lib.CallableList(self._family.variables())
+
+    @property
+    def weights(self) -> list[Any]:
+        """The variables that an OptimizerV2 has in `weights`, in its order, a list."""
+        return self._family.weights()
+
+    def get_slot_names(self) -> list[str]:
+        """Return the slot names that the inner optimizer has built, a list of str."""
+        return self._family.get_slot_names()
+
+    def get_slot(self, var: Any, slot_name: str) -> Any:
+        """Return the slot variable of a model variable.
+
+        Args:
+          var: a model variable.
+          slot_name: str, for instance "momentum" or "m".
+
+        Raises:
+          KeyError: if there is none.
+        """
+        return self._family.get_slot(var, slot_name)
+
+    def add_slot(
+        self, var: Any, slot_name: str, initializer: Any = "zeros", shape: Any = None
+    ) -> Any:
+        """Return the slot variable of a model variable, made if it does not exist.
+
+        Args:
+          var: a model variable.
+          slot_name: str.
+          initializer: an initializer or its name.
+          shape: tuple of int, for legacy optimizers; else a slot has its variable's.
+        """
+        return self._family.add_slot(var, slot_name, initializer, shape)
+
+    def add_weight(
+        self,
+        name: str,
+        shape: Any = (),
+        dtype: Any = None,
+        initializer: Any = "zeros",
+        **kwargs: Any,
+    ) -> Any:
+        """Return a new variable of the inner optimizer.
+
+        Args:
+          name: str.
+          shape: tuple of int.
+          dtype: dtype, defaults to float32.
+          initializer: an initializer of its Keras or the name of one.
+          **kwargs: further arguments of legacy optimizers; others ignore them.
+        """
+        return self._family.add_weight(name, shape, dtype, initializer, **kwargs)
+
+    def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
+        """Overwrite variables by their averages, if the inner optimizer keeps averages.
+
+        Args:
+          var_list: list of model variables.
+        """
+        finalize = getattr(self.inner_optimizer, "finalize_variable_values", None)
+        if finalize is not None:
+            finalize(var_list)
+
+    def _decayed_lr(self, var_dtype):
+        return self._family.decayed_lr(var_dtype)
+
+    # Programs of TensorFlow 2.3-2.10 call these before `set_weights`.
+
+    def _create_all_weights(self, var_list):
+        self.build(var_list)
+
+    _create_slots = _create_all_weights
+
+    def _create_hypers(self):
+        pass
+
+    # --- State.
+
+    def get_weights(self) -> list[np.ndarray]:
+        """Return all state as a list of arrays.
+
+        The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15. The
+        loss scale and its count follow, which those versions left out. Slots that were
+        loaded before the build are included.
+        """
+        return self._state.arrays(self._state.layout("weights"))
+
+    def set_weights(self, weights: Iterable[Any]) -> None:
+        """Set all state from what `get_weights` returned.
+
+        Args:
+          weights: list of arrays. A list without the loss scale and its count, as
+            TensorFlow 2.4-2.15 returned, leaves these two unchanged. Around an optimizer
+            of Keras 3 it may also hold the values of `variables`, and slots wait for the
+            build.
+
+        Raises:
+          TypeError: if `weights` is no list, or an array holds no numbers.
+          ValueError: if the number of arrays or a shape does not fit. Nothing is set.
+        """
+        if state_lib.state_follows.is_on:
+            return
+        arrays = validation.as_list("weights", weights)
+        layouts = self._family.weight_layouts
+        if self._family.defers_weights and not self._family.built_variables():
+            # Copies, since the file that holds the arrays may be closed by then.
+            arrays = [np.array(array) for array in arrays]
+            if self._state.defer(arrays, layouts, is_file=False):
+                return
+        known = [self._state.variables(layout) for layout in layouts]
+        fitting = [variables for variables in known if len(variables) == len(arrays)]
+        if not fitting:
+            whole, alone = map(len, known[-2:])
+            raise ValueError(
+                f"'weights' has {len(arrays)} arrays, but {type(self).__name__} has "
+                f"{whole} ({alone} without the loss scale). "
+                "Build the optimizer before, on the same variables."
+            )
+        variables_lib.assign_all(fitting[0], arrays)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Put all state into the mapping of a .keras or .weights.h5 file.
+
+        Args:
+          store: mapping of "0", "1", ... to arrays.
+
+        Raises:
+          ValueError: if the scale is fixed and slots wait that `set_weights` got, in the
+            order of `get_weights`. A reader could not tell that order from the file's.
+        """
+        for index, array in enumerate(self._state.arrays(self._state.file_layout())):
+            store[str(index)] = array
+
+    def load_own_variables(self, store: Any) -> None:
+        """Set all state from a file; slots at the latest when the optimizer is built.
+
+        Args:
+          store: mapping of "0", "1", ... to the arrays that `save_own_variables` put
+            there. If it has only the inner optimizer's variables, as files of Keras 2
+            itself, the loss scale stays as it is. If the file's optimizer had other
+            variables, a warning says that this one keeps its own state.
+
+        Raises:
+          TypeError: if an array holds no numbers.
+          ValueError: if the optimizer is built, and an array has another shape than its
+            variable.
+        """
+        if state_lib.state_follows.is_on:
+            return
+        arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
+        if self._family.load_file(self._state, arrays) is NotImplemented:
+            super().load_own_variables(store)  # type: ignore[misc]
+
+    # What Keras 2.12 calls in place of the two above.
+    def _save_own_variables(self, store):
+        self.save_own_variables(store)
+
+    def _load_own_variables(self, store):
+        self.load_own_variables(store)
+
+    def _dependencies(self, save_type, **kwargs):
+        children = super()._dependencies(save_type, **kwargs)
+        if self._family is None:
+            return children
+        children = self._family.dependencies(children, save_type, **kwargs)
+        if save_type != "checkpoint":  # traced steps use these variables
+            return {**children, **self._skipped.variables()}
+        if self._state.deferred is None:
+            return children
+        return {**children, state_lib.DEFERRED: self._state.checkpointed}
+
+    def _dependency(self, name, known):
+        if self._family is None:
+            return super()._dependency(name, known)
+        deferred = self._state.restored(name)
+        if deferred is not None:
+            return deferred
+        inherited = super()._dependency
+
+        def found():
+            if self._family.lists_dependencies:
+                return (known or self._dependencies("checkpoint")).get(name)
+            return inherited(name, known)
+
+        return self._family.dependency(name, found)
+
+    def _awaited_dependencies(self):
+        # So the inner optimizer gets values that arrive before it has the variables.
+        if self._family is None:
+            return super()._awaited_dependencies()
+        return tf_private.deferred(self.inner_optimizer)
+
+    # --- Configs and copies.
+
+    def get_config(self) -> dict[str, Any]:
+        """Return a dict from which `from_config` makes an equal optimizer.
+
+        It holds no state: the loss scale starts at `initial_scale` again. Keras 3's own
+        LossScaleOptimizer can read it too, if the scale is dynamic and has no limits.
+        """
+        config = {"inner_optimizer": self._family.serialize()}
+        config.update(arguments.of_loss_scale(self.loss_scale_state))
+        if self._own_name is not None:
+            config["name"] = self._own_name
+        return config
 
     @classmethod
     def from_config(
@@ -258,3 +1293,41 @@ class LossScaleOptimizer(surface.Surface):
             optimizer's Keras cannot do what a key of its config says.
         """
         return configs.from_config(cls, config, custom_objects)
+
+    def __deepcopy__(self, memo):
+        """Return an independent optimizer with an equal configuration and state.
+
+        If this one has slots, the copy has equal slots for the same model variables.
+        """
+        inner = self.inner_optimizer
+        inner = type(inner).from_config(inner.get_config())
+        copied = memo[id(self)] = type(self).__new__(type(self), inner)
+        copied._start(
+            inner, lambda: copy.deepcopy(self.loss_scale_state, memo), self._own_name
+        )
+        variables = self._family.built_variables()
+        if variables:
+            copied.build(variables)
+            copied.set_weights(self.get_weights())
+        else:
+            layout = self._state.layout(self._family.file_layouts[0])
+            arrays = self._state.arrays(layout)
+            copied._state.defer(arrays, [layout], is_file=False)
+        return copied
+
+    def __reduce_ex__(self, protocol):
+        """Return what `pickle` needs to make an equal optimizer with the same state.
+
+        A pickle of an optimizer does not hold the model's variables. So the new optimizer
+        gets the values of its slots when its first step or `build` makes them.
+        """
+        del protocol
+        inner, scale = self.inner_optimizer, self.loss_scale_state
+        layout = self._state.layout(self._family.file_layouts[0])
+        state = {
+            "inner": (type(inner), inner.get_config()),
+            "scale": (type(scale), scale.get_config()),
+            "name": self._own_name,
+            "arrays": (layout, self._state.arrays(layout)),
+        }
+        return unpickled, (configs.unbound(type(self)), state)

@@ -135,3 +135,12 @@ def scope_of(strategy):
     if strategy is tf.distribute.get_strategy():
         return contextlib.nullcontext()
     return strategy.scope()
+
+
+def set_untracked(owner, name, value):
+    """Set an attribute past the `__setattr__` of the owner's class.
+
+    The base classes of the families track what is assigned, as a variable or as a part of
+    checkpoints, or take it for a hyperparameter. This is the one place that goes around.
+    """
+    object.__setattr__(owner, name, value)

@@ -5,30 +5,31 @@ from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
 
 
-def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
-    """Unscale, aggregate, judge, move the loss scale, then apply or skip.
-
-    Args:
-      face: the optimizer: `loss_scale_state` (a `LossScale`), `unscale`,
-        `unscaled_gradients`, `aggregate_inner`, `aggregates_in_full`, `apply_inner` and
-        `skip`.
-      gradients: this replica's gradients, without None.
-      variables: the variable of each gradient.
-      divisor: float32 scalar tensor by which to unscale the gradients, or None if they
-        are unscaled.
-      aggregate: whether to aggregate the gradients over the replicas; False if the
-        caller has done it.
-      name: name for the operations of the inner optimizer, or None.
-
-    Returns:
-      What `apply.apply_or_skip` returns.
-    """
+def apply_step(
+    family,
+    loss_scale,
+    skipped,
+    gradients,
+    variables,
+    *,
+    divisor,
+    is_unscaled,
+    aggregate,
+    args=(),
+    kwargs=None,
+):
+    """Unscale, aggregate, judge, move the loss scale, then apply or skip."""
     if divisor is not None:
-        gradients = face.unscale(gradients, variables, divisor)
+        scaled = [
+            None if gradients_lib.overwrites(v) or is_unscaled(g) else g
+            for g, v in zip(gradients, variables)
+        ]
+        unscaled = gradients_lib.unscale_gradients(scaled, divisor)
+        gradients = [g if u is None else u for g, u in zip(gradients, unscaled)]
     if aggregate:
-        gradients, variables = face.aggregate_inner(gradients, variables)
+        gradients, variables = family.aggregate(gradients, variables)
     gradients = gradients_lib.with_summed_rows(gradients)
-    equal = aggregate and _are_equal(face, variables)
+    equal = aggregate and _are_equal(family, variables)
 
     def judged(gradients):
         if equal:
@@ -36,16 +37,19 @@ def apply_step(face, gradients, variables, *, divisor, aggregate, name=None):
         return finite_lib.known(finite_lib.agreed(gradients))
 
     def verdict(gradients):
-        loss_scale = face.loss_scale_state
         if loss_scale.takes_verdicts:
             return None, loss_scale.advance(judged(gradients), gradients)
         return loss_scale.update(gradients)
 
     def apply(gradients):
-        return face.apply_inner(gradients, variables, name)
+        return family.apply(gradients, variables, *args, **(kwargs or {}))
 
     def skip(gradients):
-        return face.skip(gradients, variables)
+        counter = getattr(family.counter(), "value", None)
+        counter = family.counter() if counter is None or callable(counter) else counter
+        return skipped.note(
+            gradients, variables, counter, family.count_skipped, loss_scale
+        )
 
     return apply_lib.apply_or_skip(verdict, gradients, apply, skip)
 

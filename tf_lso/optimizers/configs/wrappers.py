@@ -119,8 +119,9 @@ def from_config(cls, config, custom_objects=None, package=None):
         )
     stable, experimental = _classes()
     # A class that was made for a family makes only optimizers of it.
-    package = getattr(cls, "_package", package)
-    kind = getattr(cls, "_family", None)
+    family = cls._family_class
+    package = package if family is None else family.package
+    kind = None if family is None else family.name
     config = inner_configs.plain(config)
     inner = _the_inner(config)
     if "loss_scale" in config:

@@ -17,6 +17,17 @@ COMMON = frozenset(("name", "jit_compile", *arguments.KERAS3_DEFAULTS))
 NOT_DELEGATED = frozenset(("epsilon",))
 
 
+def spelled(name):
+    """Return today's name of a hyperparameter."""
+    return table.ALIASES.get(name, name)
+
+
+def dead_overrides(optimizer):
+    """Return the names of a user's methods that only OptimizerV2 called, a list."""
+    names = ("_resource_apply_dense", "_resource_apply_sparse")
+    return [name for name in names if hasattr(type(optimizer), name)]
+
+
 def _numeric_arguments(optimizer, cls):
     """Constructor arguments of `cls` that `optimizer` holds as numbers."""
     for name in inspect.signature(cls.__init__).parameters:

@@ -62,7 +62,7 @@ def _same(schedule):
     return schedule
 
 
-def of(schedule, rate):
+def rate_of(schedule, rate):
     """Return what `learning_rate` of a Keras 3 optimizer should be.
 
     Args:

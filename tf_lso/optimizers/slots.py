@@ -39,85 +39,61 @@ def by_slot(optimizer, variables):
     return sorted(variables, key=lambda variable: position.get(id(variable), 0))
 
 
-class ListedSlots:
+# TensorFlow takes an object that lists this method for an OptimizerV2 and saves slots in
+# a way of its own; optimizers that keep lists save their lists.
+HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
+
+
+class ListedSlots(abc.ABC):
     """The slot methods of OptimizerV2 for optimizers that keep lists.
 
-    A face adds the two abstract methods.
+    The adapter to a family adds the two abstract methods.
     """
 
+    def __init__(self, inner):
+        super().__init__(inner)
+        self._added = {}  # slot name -> {place of a model variable: its added slot}
+
     @abc.abstractmethod
-    def _known_variables(self):
+    def known_variables(self):
         """Return {key: place in the lists} and the function, model variable -> key."""
 
     @abc.abstractmethod
-    def _new_slot(self, var, slot_name, initializer):
+    def new_slot(self, var, slot_name, initializer):
         """Return a new variable of the inner optimizer for a model variable."""
 
-    def _slot_index(self, var):
-        known, key = self._known_variables()
+    def _place_of(self, var):
+        known, key = self.known_variables()
         return known[key(var)]
 
     def get_slot_names(self):
         """Return the slot names that the inner optimizer has built, a list of str."""
-        return list({**slot_lists(self.inner_optimizer), **self._extra_slots()})
+        return list({**slot_lists(self.inner), **self._added})
 
     def get_slot(self, var, slot_name):
         """Return the slot variable of a model variable.
 
-        Args:
-          var: a model variable.
-          slot_name: str, for instance "momentum" or "m".
-
         Raises:
           KeyError: if there is none.
         """
-        index = self._slot_index(var)
-        extra = self._extra_slots().get(slot_name, {})
-        return (
-            extra[index]
-            if index in extra
-            else slot_lists(self.inner_optimizer)[slot_name][index]
-        )
+        place = self._place_of(var)
+        added = self._added.get(slot_name, {})
+        return added[place] if place in added else slot_lists(self.inner)[slot_name][place]
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
-        """Return the slot variable of a model variable, made if it does not exist.
-
-        Args:
-          var: a model variable.
-          slot_name: str.
-          initializer: an initializer or its name.
-          shape: ignored; a slot has its variable's shape.
-        """
-        del shape
+        """Return the slot variable of a model variable, made if it does not exist."""
+        del shape  # a slot has its variable's shape
         try:
             return self.get_slot(var, slot_name)
         except KeyError:
-            variable = self._new_slot(var, slot_name, initializer)
-            self._extra_slots().setdefault(slot_name, {})[self._slot_index(var)] = (
-                variable
-            )
-            return variable
+            made = self.new_slot(var, slot_name, initializer)
+            self._added.setdefault(slot_name, {})[self._place_of(var)] = made
+            return made
 
     def add_weight(self, name, shape=(), dtype=None, initializer="zeros", **kwargs):
-        """Return a new variable of the inner optimizer.
-
-        Args:
-          name: str.
-          shape: tuple of int.
-          dtype: dtype, defaults to float32.
-          initializer: an initializer of its Keras or the name of one.
-          **kwargs: further arguments of TensorFlow 2.0-2.15, which are ignored.
-        """
-        del kwargs
+        """Return a new variable of the inner optimizer."""
+        del kwargs  # further arguments of TensorFlow 2.0-2.15
         dtype = None if dtype is None else tf.as_dtype(dtype).name
-        return self.inner_optimizer.add_variable(
+        return self.inner.add_variable(
             shape=tuple(shape), initializer=initializer, dtype=dtype, name=name
         )
-
-    def __dir__(self):
-        # tf.train.Checkpoint takes an object that lists this method for an OptimizerV2
-        # and saves slots in a way of its own; these optimizers save their lists.
-        return [name for name in super().__dir__() if name != "get_slot_names"]
-
-    def _extra_slots(self):
-        return self.__dict__.setdefault("_added_slots", {})

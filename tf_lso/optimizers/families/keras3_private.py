@@ -9,6 +9,7 @@ tests/test_keras3_private.py fails when Keras moves a name.
 import tensorflow as tf
 
 from tf_lso import thread_switch
+from tf_lso.optimizers import variables as variables_lib
 from tf_lso.scaling import replica
 
 # Variables that each optimizer of Keras 3 has. A wrapper has them too, but they are never
@@ -43,7 +44,7 @@ def built_variables(optimizer):
 def set_built_variables(optimizer, variables):
     """Set `built_variables`."""
     # Attribute assignment would do more: Keras would track them as its own variables.
-    optimizer.__dict__["_trainable_variables"] = list(variables)
+    variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 
 def own_variables(optimizer):
@@ -53,7 +54,7 @@ def own_variables(optimizer):
 
 def build_under(optimizer, strategy):
     """Make `optimizer` create and update its variables under `strategy`."""
-    optimizer.__dict__["_distribution_strategy"] = strategy
+    variables_lib.set_untracked(optimizer, "_distribution_strategy", strategy)
 
 
 def sum_gradients_only_once(optimizer):
@@ -71,7 +72,7 @@ def sum_gradients_only_once(optimizer):
     def sum_gradients(grads_and_vars):
         return list(grads_and_vars) if _summed.is_on else keras_sum(grads_and_vars)
 
-    optimizer.__dict__[name] = sum_gradients
+    variables_lib.set_untracked(optimizer, name, sum_gradients)
 
 
 def already_summed():
@@ -101,4 +102,5 @@ def count_steps_once(optimizer):
         # Keras 3.0 assigns the counter plus 1 at the end of a step.
         return assign_add(1) if _summed.is_on else keras_assign(value)
 
-    variable.__dict__.update(assign_add=assign_add, assign=assign)
+    variables_lib.set_untracked(variable, "assign_add", assign_add)
+    variables_lib.set_untracked(variable, "assign", assign)

@@ -1,5 +1,7 @@
 """What a step refuses, and what the messages say. `arguments` does it for constructors."""
 
+import inspect
+
 import tensorflow as tf
 
 from tf_lso import pages
@@ -14,6 +16,11 @@ _SUPPORTED = (
     tf.compat.v1.distribute.MirroredStrategy,
     tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy,
 )
+
+
+def is_of_tf_lso(method):
+    """Whether a method is tf_lso's own, and not that of a user's subclass."""
+    return getattr(method, "__module__", "").split(".")[0] == "tf_lso"
 
 
 def as_list(name, iterable):
@@ -144,8 +151,9 @@ def check_known(variables, known, key):
     unknown = [variables_lib.name_of(v) for v in variables if key(v) not in known]
     if unknown:
         raise ValueError(
-            f"Unknown variables: {unknown}. The optimizer was built for other variables; "
-            "make a new one for these."
+            f"Unknown variables: {unknown}. The optimizer was built for other variables. "
+            "Call optimizer.build(all_variables) before the first step, or wrap the legacy "
+            "class, such as tf_keras.optimizers.legacy.SGD, which makes slots as it goes."
         )
 
 
@@ -169,3 +177,28 @@ def check_replicas(optimizer):
             "Keras 3 itself. Set it to None, and call finalize_variable_values() in "
             "`with strategy.scope():` when the averages are wanted."
         )
+
+
+def check_inner_arguments(inner, args, kwargs):
+    """Raise TypeError unless the inner optimizer's `apply_gradients` takes arguments.
+
+    Args:
+      inner: the optimizer.
+      args: tuple of what stands after the pairs, and is no name.
+      kwargs: dict of further arguments.
+    """
+    if not args and not kwargs:
+        return
+    signature = inspect.signature(inner.apply_gradients)
+    second = list(signature.parameters)[1:2]
+    try:
+        if args and second == ["name"]:
+            raise TypeError(f"'name' must be a str or None, but got: {args[0]!r}.")
+        signature.bind([], *args, **kwargs)
+    except TypeError as error:
+        given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
+        raise TypeError(
+            f"apply_gradients() of {type(inner).__name__} does not take {given}: {error} "
+            "Further arguments are handed on to the inner optimizer. Leave them out, or "
+            "give its apply_gradients() such a parameter."
+        ) from error

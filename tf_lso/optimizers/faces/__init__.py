@@ -1,1 +1,0 @@
-"""What differs between the optimizer families; read `face.py` first."""

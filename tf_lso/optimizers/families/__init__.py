@@ -1,0 +1,44 @@
+"""Adapters to the families of optimizers: of Keras 3, and of each package of Keras 2."""
+
+import functools
+import operator
+from typing import Any
+
+import tensorflow as tf
+
+from tf_lso import environment, kerases, tf_private
+
+
+@functools.cache
+def families_of_package(package: str) -> tuple[type, ...]:
+    """Return the adapters to the families of a package, "keras" or "tf_keras".
+
+    Raises:
+      ImportError: if tf_lso does not support the version of the package.
+    """
+    if not kerases.is_keras2(package):
+        from tf_lso.optimizers.families import keras3
+
+        return (keras3.Keras3,)
+    from tf_lso.optimizers.families import keras2, keras2_legacy
+
+    public = kerases.public(package)
+    environment.check_pair(tf.__version__, package, kerases.version(package))
+    delegating = tf_private.delegating_trackable()
+    made = []
+    for adapter in (keras2_legacy.Legacy, keras2.Newer):
+        base = operator.attrgetter(adapter.base_name)(public)
+        bases = (delegating, base, public.mixed_precision.LossScaleOptimizer)
+        members = {"package": package, "base": base, "bases": bases}
+        doc = {"__doc__": adapter.__doc__, "__module__": adapter.__module__}
+        made.append(type(adapter.__name__, (adapter,), members | doc))
+    return tuple(made)
+
+
+def family_of(value: Any) -> Any:
+    """Return the adapter class that serves an optimizer, None if `value` is none.
+
+    This imports no Keras: a program that has not imported one has no optimizer of it.
+    """
+    families = [f for p in kerases.imported() for f in families_of_package(p)]
+    return next((f for f in families if isinstance(value, f.base)), None)

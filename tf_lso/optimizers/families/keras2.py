@@ -1,0 +1,271 @@
+"""The adapters to optimizers of Keras 2: what both families share, and the newer ones.
+
+`families` makes an adapter of each for each package of Keras 2.
+"""
+
+import inspect
+import sys
+
+import tensorflow as tf
+
+from tf_lso import kerases, log, pages, tf_private
+from tf_lso.optimizers import slots, validation
+from tf_lso.optimizers import variables as variables_lib
+from tf_lso.optimizers.families import family
+
+
+class Keras2(family.Family):
+    """What the adapters to both families of Keras 2 share.
+
+    Checkpoints have the layout of Keras 2's own wrapper: the inner optimizer's
+    dependencies and the loss scale.
+
+    Attributes:
+      base_name: dotted name of the family's optimizer class below the package.
+      aggregation_off: {keyword of `apply_gradients` that switches aggregation off: value}.
+      newer_names: names in checkpoints that only optimizers of newer families have.
+    """
+
+    base_name = ""
+    aggregation_off: dict = {}  # noqa: RUF012
+    newer_names = ("_trainable_variables",)
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self._built = []
+        self._below = None
+
+    def check(self):
+        """Raise if the inner optimizer cannot leave aggregation to the wrapper."""
+        self._keywords(None)
+
+    def _keywords(self, name):
+        """Return keyword arguments for its apply_gradients: name, and no aggregation."""
+        parameters = inspect.signature(self.inner.apply_gradients).parameters
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        named = {"name": name} if takes_any or "name" in parameters else {}
+        for keyword, value in self.aggregation_off.items():
+            if keyword in parameters or takes_any:
+                return {keyword: value, **named}
+        keyword = next(iter(self.aggregation_off))
+        raise TypeError(
+            f"apply_gradients() of {type(self.inner).__name__} takes no {keyword!r}, which "
+            "LossScaleOptimizer needs since it sums gradients over replicas itself. "
+            "Add the argument and pass it on to the base class."
+        )
+
+    def take_over(self, wrapper, loss_scale):
+        """Make the wrapper stand for the inner optimizer in checkpoints."""
+        # As the constructor of DelegatingTrackableMixin does.
+        wrapper._trackable = self.inner
+        if wrapper.dynamic:
+            # This replaces that of an earlier wrapper, since each `compile` wraps anew.
+            tf_private.track(wrapper, loss_scale, "loss_scale", overwrite=True)
+        self._scale_variables = [v for _, v in loss_scale.named_variables()]
+        self._below = _Below(self.inner, wrapper)
+        self._initialize_in_sessions()
+
+    def apply(self, gradients, variables, *args, name=None, **kwargs):
+        """Update the variables by the inner optimizer, in replica context."""
+        pairs = list(zip(gradients, variables))
+        keywords = self._keywords(name)
+        if args:  # the first takes the place of `name`
+            keywords.pop("name", None)
+        return self.inner.apply_gradients(pairs, *args, **{**keywords, **kwargs})
+
+    def count_skipped(self):
+        """Count a skipped step; return the operations that do it."""
+        return [self.counter().assign_add(1, read_value=False)]
+
+    def set_iterations(self, value):
+        """Set `iterations`."""
+        if isinstance(value, tf.Variable):
+            self.inner.iterations = value  # replaces the optimizer's own
+        else:
+            self.counter().assign(tf.cast(value, tf.int64))
+
+    def built_variables(self):
+        """Return the model variables that the optimizer was built for."""
+        return self._built
+
+    def build(self, wrapper, variables):
+        """Create the variables of the inner optimizer, once."""
+        del wrapper
+        with variables_lib.building, tf.init_scope():
+            self._build_inner(variables)
+            self._initialize_in_sessions()
+        self._built = variables
+
+    def _initialize_in_sessions(self):
+        """Make sessions of Keras 2, in graphs of TensorFlow 1, initialize all variables."""
+        # There is no public way.
+        backend = kerases.public(self.package).backend
+        track = sys.modules[backend.get_value.__module__].track_variable
+        listed = (*self.weights(), *self.hidden_variables(), *self._scale_variables)
+        unlisted = vars(self.inner).values()  # such as a learning rate
+        for variable in (*listed, *unlisted):
+            if isinstance(variable, tf.Variable):
+                track(variable)
+
+    def counter(self):
+        """Return the variable that counts steps."""
+        return self.inner.iterations
+
+    def serialize(self):
+        """Return the config of the inner optimizer, with the name of its class."""
+        return kerases.public(self.package).optimizers.serialize(self.inner)
+
+    def weights(self):
+        """Return the variables of the inner optimizer."""
+        variables = self.inner.variables  # a method in some families
+        return list(variables() if callable(variables) else variables)
+
+    def variables_before_build(self, scale_variables):
+        """Return the variables that exist from construction on."""
+        return [self.counter(), *scale_variables]
+
+    # --- Files and checkpoints.
+
+    def load_file(self, state, arrays):
+        """Set all state from a file; files of Keras 2 itself have no loss scale."""
+        if not arrays:
+            log.logger().warning(
+                "The file has no state of the optimizer, which starts anew. Keras 2 saves "
+                "none of legacy optimizers; a program that calls tf_lso.install() does."
+            )
+            return
+        if len(arrays) == len(self.weights()) and state.scale_variables():
+            state.tell_no_scale("The file")
+        state.load(arrays)
+
+    def dependencies(self, children, save_type, **kwargs):
+        """Return what a checkpoint holds: what TensorFlow finds, by delegation."""
+        del save_type, kwargs
+        return children
+
+    def dependency(self, name, found):
+        """Return the object below which a checkpoint has `name`, or None."""
+        if name in self.newer_names:
+            inner = type(self.inner)
+            raise ValueError(
+                "The checkpoint was written by an optimizer of a newer kind than "
+                f"{inner.__module__}.{inner.__qualname__}, which has its state under "
+                f"other names: {name!r} is one. Restore it with "
+                "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer), or "
+                "wrap an optimizer of the kind that was saved."
+            )
+        return self._below if name == "base_optimizer" else found()
+
+
+class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[misc]
+    """Restores what checkpoints of TensorFlow 2.0-2.2 have below `base_optimizer`.
+
+    In those versions checkpoints had the inner optimizer as an object of its own. Now the
+    wrapper takes its place, and TensorFlow restores an object from one place only. This
+    object is only restored, never saved.
+    """
+
+    def __init__(self, inner, wrapper):
+        self._inner, self._wrapper = inner, wrapper
+
+    def _dependency(self, name, known):
+        return tf_private.child(self._inner, name, known)
+
+    def _awaited_dependencies(self):
+        return tf_private.deferred(self._inner)
+
+    def _create_or_restore_slot_variable(self, *args, **kwargs):
+        return self._wrapper._create_or_restore_slot_variable(*args, **kwargs)
+
+
+# Variables that a newer optimizer of Keras 2 does not list. Nadam has one.
+_HIDDEN = ("_u_product",)
+
+
+def _refuse_legacy_slots(self, *args, **kwargs):
+    """Raise ValueError: TensorFlow calls this for each slot of an OptimizerV2 in a file."""
+    del args, kwargs
+    name = type(self.inner_optimizer).__name__
+    legacy = f"{kerases.keras2_spelled(self._family.package)}.optimizers.legacy"
+    raise ValueError(
+        "The checkpoint was written by an optimizer of TensorFlow 2.0-2.10 or of "
+        f"{legacy}, but is restored into one of the newer "
+        f"kind, {name}. Restore it with tf_lso.checkpoints.restore(path, model=model, "
+        f"optimizer=optimizer), or wrap the older kind: {legacy}.{name}. "
+        f"See {pages.troubleshooting('kinds')}"
+    )
+
+
+def _aggregate_gradients(self, grads_and_vars):
+    """Return the pairs with aggregated gradients."""
+    return self.inner_optimizer.aggregate_gradients(grads_and_vars)
+
+
+class Newer(slots.ListedSlots, Keras2):
+    """The adapter to newer optimizers of Keras 2, the default since TensorFlow 2.11."""
+
+    name = "new"
+    base_name = "optimizers.Optimizer"
+    # The class takes both; subclasses may have taken over the second from OptimizerV2.
+    aggregation_off = {  # noqa: RUF012
+        "skip_gradients_aggregation": True,
+        "experimental_aggregate_gradients": False,
+    }
+    members = {  # noqa: RUF012
+        "aggregate_gradients": _aggregate_gradients,
+        "jit_compile": property(
+            lambda self: self.inner_optimizer.jit_compile,
+            lambda self, value: setattr(self.inner_optimizer, "jit_compile", value),
+            doc="Whether the inner optimizer compiles its update with XLA; may be set.",
+        ),
+        "_create_or_restore_slot_variable": _refuse_legacy_slots,
+        **slots.HIDDEN_FROM_CHECKPOINTS,
+    }
+
+    def sum_over_replicas(self, gradients, variables):
+        """Return the gradients summed over all replicas."""
+        pairs = self.inner.aggregate_gradients(list(zip(gradients, variables)))
+        return validation.unzip(pairs)[0]
+
+    def _build_inner(self, variables):
+        self.inner.build(variables)
+
+    def hidden_variables(self):
+        """Return the variables that the inner optimizer has but does not list."""
+        return [getattr(self.inner, n) for n in _HIDDEN if hasattr(self.inner, n)]
+
+    def prepare(self, wrapper, variables, used):
+        """Build on all variables, also those without a gradient, as the family does."""
+        del used
+        unchecked = self.unchecked(variables)
+        if unchecked:
+            wrapper.build(variables)
+            validation.check_known(unchecked, *self.known_variables())
+            self.note_checked(variables)
+
+    def compute_gradients(self, loss, var_list, grad_loss, tape):
+        """Return (gradient, variable) pairs of a scaled loss."""
+        if grad_loss is not None:
+            return super().compute_gradients(loss, var_list, grad_loss, tape)
+        if not callable(var_list):
+            var_list = tf.nest.flatten(var_list)
+        return self.inner.compute_gradients(loss, var_list, tape=tape)
+
+    def decayed_lr(self, var_dtype):
+        """Return the learning rate of the next step."""
+        rate = self.inner._learning_rate
+        if callable(rate) and not isinstance(rate, tf.Variable):
+            rate = rate(self.counter())
+        return tf.cast(rate, var_dtype)
+
+    def known_variables(self):
+        """Return {key: place} of the variables it was built for, and the key function."""
+        # No public name tells which variables an optimizer was built for.
+        return self.inner._index_dict, self.inner._var_key
+
+    def new_slot(self, var, slot_name, initializer):
+        """Return a new variable of the inner optimizer for a model variable."""
+        initializer = kerases.public(self.package).initializers.get(initializer)
+        return self.inner.add_variable_from_reference(
+            var, slot_name, initial_value=initializer(var.shape, var.dtype)
+        )

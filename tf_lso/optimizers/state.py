@@ -1,0 +1,282 @@
+"""State as a list of arrays, which may be loaded before the optimizer is built.
+
+Files, pickles and `get_weights` hold the same state in different orders, the layouts. In
+each layout the slots are between variables that exist from construction on: the step
+counter, the loss scale and its count. If state is loaded before the build, these
+variables are set at once. The slots wait until the build. What is saved in the meantime
+contains them.
+"""
+
+import dataclasses
+import io
+
+import numpy as np
+import tensorflow as tf
+
+from tf_lso import log, thread_switch
+from tf_lso.optimizers import variables as variables_lib
+
+# The child of a checkpoint that holds deferred slots, if there are any.
+DEFERRED = "slots_that_wait"
+
+# On while Keras 3 loads a file of another generation. Keras would look for the state in
+# the wrong places, so `loading_models` restores it afterwards.
+state_follows = thread_switch.ThreadSwitch()
+
+# Layout without the loss scale -> layout with the same slots and the scale.
+_WITH_SCALE = {
+    "unscaled": "variables",
+    "inner": "variables",
+    "weights alone": "weights",
+}
+
+
+@dataclasses.dataclass
+class DeferredSlots:
+    """Slots that were loaded before the optimizer has variables for them.
+
+    Attributes:
+      layout: name of the layout that gives the order of the slots.
+      slots: list of arrays.
+      first: number of variables before the slots in the layout.
+      last: number of variables after them.
+      undo: list of (variable, value before, value loaded) if slots that do not fit are
+        left out with a warning, as Keras does for files. None if they are refused.
+    """
+
+    layout: str
+    slots: list
+    first: int
+    last: int
+    undo: list | None
+
+
+def _fits(arrays, variables):
+    """Whether the arrays have the shapes of the variables, and integer or not alike."""
+    return len(arrays) == len(variables) and all(
+        np.shape(array) == tuple(variable.shape)
+        and (np.asarray(array).dtype.kind in "iub")
+        == tf.as_dtype(variable.dtype).is_integer
+        for array, variable in zip(arrays, variables)
+    )
+
+
+class _Checkpointed(tf.train.experimental.PythonState):
+    """The deferred slots, as one value of a `tf.train.Checkpoint`."""
+
+    def __init__(self, state):
+        self._state = state
+
+    def serialize(self):
+        deferred = self._state.deferred
+        if deferred is None:
+            return b""  # TensorFlow also asks before it restores
+        # NumPy's format has no bfloat16.
+        slots = [
+            s.astype("float32") if s.dtype.kind == "V" else s for s in deferred.slots
+        ]
+        file = io.BytesIO()
+        np.savez(file, np.array(deferred.layout), *slots)
+        return file.getvalue()
+
+    def deserialize(self, string_value):
+        with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
+            layout, *slots = [file[f"arr_{i}"] for i in range(len(file.files))]
+        self._state.take_slots(str(layout), slots)
+
+
+class State:
+    """The state of one wrapped optimizer.
+
+    Args:
+      family: the adapter to the inner optimizer.
+      loss_scale: the `LossScale`.
+      name_of_owner: callable that returns what messages call the optimizer.
+
+    Attributes:
+      deferred: `DeferredSlots`, or None.
+      checkpointed: the child of checkpoints that holds them.
+    """
+
+    def __init__(self, family, loss_scale, name_of_owner):
+        self._family, self._loss_scale = family, loss_scale
+        self._name_of_owner = name_of_owner
+        self.deferred = None
+        # Always the same object, since TensorFlow knows children by identity.
+        self.checkpointed = _Checkpointed(self)
+
+    def scale_variables(self):
+        """Return the variables of the loss scale, a list."""
+        return [variable for _, variable in self._loss_scale.named_variables()]
+
+    def own_variables(self):
+        """Return the variables that `weights` leaves out, in the order of files."""
+        return [*self._family.hidden_variables(), *self.scale_variables()]
+
+    def _layouts(self):
+        return self._family.layouts(self.own_variables())
+
+    def variables(self, layout):
+        """Return the variables of a layout, in its order."""
+        first, last = self._layouts()[layout]
+        return [*first, *last]
+
+    def arrays(self, layout):
+        """Return all state as a list of arrays, including deferred slots."""
+        first, last = self._layouts()[layout]
+        slots = self.deferred.slots if self.deferred is not None else []
+        values = [variables_lib.numpy(v) for v in (*first, *last)]
+        return [*values[: len(first)], *slots, *values[len(first) :]]
+
+    def layout(self, usual):
+        """Return the name of the layout that can hold all state now, `usual` if it can."""
+        return usual if self.deferred is None else self.deferred.layout
+
+    def file_layout(self):
+        """Return the layout to save; raise if files have none for the deferred slots."""
+        layout = self.layout(self._family.file_layouts[0])
+        if layout not in self._family.file_layouts:
+            raise ValueError(
+                "set_weights() was called before the optimizer was built, and "
+                "files keep another order. Build it before saving: "
+                "optimizer.build(model.trainable_variables)."
+            )
+        return layout
+
+    # --- Before the build.
+
+    def defer(self, arrays, layouts, *, is_file):
+        """Set the variables that exist, and keep the slots until the build.
+
+        Args:
+          arrays: list of arrays, which are kept.
+          layouts: names of the layouts that they may have.
+          is_file: whether slots that do not fit are left out with a warning when the
+            optimizer is built. Otherwise they are refused then.
+
+        Returns:
+          Whether a layout fits.
+        """
+        for layout in layouts:
+            first, last = self._layouts()[layout]
+            known, end = [*first, *last], len(arrays) - len(last)
+            values = [*arrays[: len(first)], *arrays[end:]]
+            if len(first) <= end and _fits(values, known):
+                break
+        else:
+            return False
+        undo = [(v, variables_lib.numpy(v), value) for v, value in zip(known, values)]
+        variables_lib.assign_all(known, values)
+        self._wait(layout, arrays[len(first) : end], undo if is_file else None)
+        return True
+
+    def _wait(self, layout, slots, undo):
+        layout = _WITH_SCALE.get(layout, layout)
+        first, last = self._layouts()[layout]
+        deferred = DeferredSlots(layout, slots, len(first), len(last), undo)
+        self.deferred = deferred if slots else None
+
+    def take_slots(self, layout, slots):
+        """Set slots that were deferred when a checkpoint was written, now or when built."""
+        if self._family.built_variables():
+            first, last = map(len, self._before_build(layout))
+            self._set_slots(DeferredSlots(layout, slots, first, last, None))
+        else:
+            self._wait(layout, slots, None)
+
+    def restored(self, name):
+        """Return the child of a checkpoint that has `name` if that is ours, else None.
+
+        Slots that are deferred now are dropped, since those of the checkpoint are newer.
+        """
+        self.deferred = None
+        return self.checkpointed if name == DEFERRED else None
+
+    # --- At the build and after it.
+
+    def set_deferred(self):
+        """Set the deferred slots, since the optimizer has just been built."""
+        deferred, self.deferred = self.deferred, None
+        if deferred is None:
+            return
+        with tf.init_scope():  # now, and not in each run of the step being traced
+            try:
+                self._set_slots(deferred)
+            except ValueError as error:
+                if deferred.undo is None:
+                    raise
+                for variable, before, loaded in deferred.undo:
+                    if np.array_equal(variables_lib.numpy(variable), loaded):
+                        variables_lib.assign_all([variable], [before])
+                self._tell_skipped(error)
+
+    def _set_slots(self, deferred):
+        variables = self.variables(deferred.layout)
+        slots = variables[deferred.first : len(variables) - deferred.last]
+        if len(slots) != len(deferred.slots):
+            # Files of tf_keras lack what it hides.
+            hidden = {id(v) for v in self._family.hidden_variables()}
+            slots = [v for v in slots if id(v) not in hidden]
+        if len(slots) != len(deferred.slots):
+            raise ValueError(
+                f"The state that was loaded has {len(deferred.slots)} slots, but "
+                f"LossScaleOptimizer has {len(slots)}. Make it as it was when the "
+                "state was saved: the same inner optimizer and model."
+            )
+        variables_lib.assign_all(slots, deferred.slots)
+
+    def _before_build(self, layout):
+        """Return the variables of a layout that exist from construction on."""
+        known = self._family.variables_before_build(self.scale_variables())
+        heads = {id(v) for v in known}
+        return [[v for v in part if id(v) in heads] for part in self._layouts()[layout]]
+
+    def load(self, arrays):
+        """Set all state from a file, or warn that the optimizer keeps its own.
+
+        If a file's optimizer had other variables, Keras also warns and loads nothing.
+        """
+        layouts = self._family.file_layouts
+        if not self._family.built_variables():
+            if not self.defer(arrays, layouts, is_file=True):
+                self._tell_skipped(f"It has {len(arrays)} variables.")
+            return
+        whole = [self.variables(layout) for layout in layouts]
+        for variables in whole:
+            if _fits(arrays, variables):
+                variables_lib.assign_all(variables, arrays)
+                return
+        for layout in layouts:
+            first, last = self._before_build(layout)
+            heads = [*first, *last]
+            if _fits(arrays, heads):
+                if int(variables_lib.numpy(self._family.counter())) == 0:
+                    variables_lib.assign_all(heads, arrays)
+                else:
+                    self._tell_skipped("It was saved before the optimizer was built.")
+                return
+        if len(arrays) == len(whole[0]):
+            for variable, array in zip(whole[0], arrays):
+                variables_lib.array_for(variable, array)  # raises for a wrong shape
+            self._tell_skipped("Its integers and floats stand at other places.")
+            return
+        self._tell_skipped(
+            f"It has {len(arrays)} variables instead of {len(whole[0])}."
+        )
+
+    def _tell_skipped(self, reason):
+        log.logger().warning(
+            "The state of the optimizer in the file does not fit %s, which keeps its "
+            "own: %s",
+            self._name_of_owner(),
+            reason,
+        )
+
+    def tell_no_scale(self, file):
+        """Warn that a file of Keras 2 has no loss scale, so it starts as it is made."""
+        log.logger().warning(
+            "%s has no loss scale for the optimizer, so it starts at %s. Keras 2 saves "
+            "none; a program that calls tf_lso.install() does.",
+            file,
+            self._loss_scale.initial_loss_scale,
+        )

@@ -1,1 +1,0 @@
-"""What programs call and read on an optimizer, on every face."""
