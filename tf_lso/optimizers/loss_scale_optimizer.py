@@ -4,7 +4,7 @@ import inspect
 import types
 from typing import Any
 
-from tf_lso import environment, events, kerases
+from tf_lso import environment, kerases
 
 environment.require_tensorflow()  # before a Keras that does not fit fails
 
@@ -232,7 +232,12 @@ class LossScaleOptimizer(surface.Surface):
             self.name = name
         self._wrap_inner()
         inner.__dict__[arguments.MARK] = True
-        events.optimizer_wrapped.happened(self._package)
+        if kerases.is_keras2(self._package):
+            # Its files would leave state out without a word; those of Keras 3 do not.
+            # Late: the patches wrap optimizers.
+            from tf_lso import keras_patches
+
+            keras_patches.enable(keras_patches.LOADING, self._package)
 
     @classmethod
     def from_config(
