@@ -118,6 +118,7 @@ class Keras3Face(
         """
         for part in self._inner_parts:
             if not part.__dict__.get("_taken_over_by_tf_lso"):
+                private.check_instance(part)
                 part.__dict__["_taken_over_by_tf_lso"] = True
                 private.sum_gradients_only_once(part)
                 private.count_steps_once(part)
