@@ -62,9 +62,8 @@ def raw(variable):
 
 
 def bare_sums(family):
-    """Whether the bare optimizer sums gradients over replicas: Keras 3.0 does not."""
-    sgd = FAMILIES[family].SGD()
-    return family != "keras3" or hasattr(sgd, "_all_reduce_sum_gradients")
+    """Whether the bare optimizer sums gradients over replicas, as Keras does since 3.2."""
+    return family != "keras3" or kerases.is_at_least("keras", 3, 2)
 
 
 def numpy(variable):

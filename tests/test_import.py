@@ -60,7 +60,7 @@ FIRST_IMPORT = """
     from tf_lso import names
     for namespace in [*names.NAMESPACES, *names.PRIVATE]:
         importlib.import_module(f"tf_lso.{namespace}")
-    import tf_lso.cli, tf_lso.assembly, tf_lso.installation
+    import tf_lso.cli, tf_lso.installation
     tf_lso.install
     report("mirrors", before)
 
@@ -93,6 +93,28 @@ def test_the_comparison_sees_a_patch(first_import):
     assert first_import["patch", "changed"] == (
         "['keras.mixed_precision.extra', 'SGD.apply']"
     )
+
+
+def test_a_reload_changes_nothing():
+    """A cell of a notebook may do it; what was made before goes on too."""
+    assert run(
+        """
+        import importlib
+        import keras
+        import tf_lso
+
+        before = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5), initial_scale=8)
+        for _ in range(2):
+            importlib.reload(tf_lso)
+        after = tf_lso.LossScaleOptimizer.from_config(before.get_config())
+        print(type(after) is type(before), float(after.loss_scale))
+        tf_lso.keras.mixed_precision.set_global_policy("mixed_float16")
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        print(isinstance(model.optimizer, tf_lso.LossScaleOptimizer))
+    """,
+        by=preloaded.run,
+    ) == ["True 8.0", "True"]
 
 
 WITHOUT_TENSORFLOW = hiding("tensorflow", "keras") + textwrap.dedent("""

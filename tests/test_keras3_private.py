@@ -6,8 +6,10 @@ import keras
 import pytest
 import tensorflow as tf
 
-from tests import private_names
+import tf_lso
+from tests import preloaded, private_names
 from tests.families import OLD_KERAS3, numpy, raw
+from tests.programs_in_processes import run
 from tf_lso import kerases
 from tf_lso.optimizers import table
 from tf_lso.optimizers.families import keras3_private, keras3_views
@@ -252,6 +254,61 @@ def test_keras_has_it(name, optimizer, variable):
         raise AssertionError(
             f"Keras {keras.__version__} has moved {name}, which {path} uses"
         ) from error
+
+
+# Takes a name away from the class of optimizers, before tf_lso is used.
+RENAMED = """
+    import keras, tf_lso
+
+    for cls in keras.optimizers.Optimizer.__mro__:
+        if {name!r} in vars(cls):
+            cls.renamed = vars(cls)[{name!r}]
+            delattr(cls, {name!r})
+    inner = keras.optimizers.SGD(0.5)
+    try:
+        tf_lso.LossScaleOptimizer(inner)
+    except ImportError as error:
+        print(error)
+"""
+
+
+def _says(message, name):
+    parts = (f"keras {keras.__version__}", name, "keras3_private.py", "Install")
+    return all(part in message for part in parts)
+
+
+@pytest.mark.parametrize("name", keras3_private._OF_CLASS)
+def test_a_class_without_a_name_is_refused_at_import(name):
+    """Without `_all_reduce_sum_gradients` two replicas would sum twice, in silence."""
+    (message,) = run(RENAMED.format(name=name), by=preloaded.run)
+    assert _says(message, name)
+
+
+@pytest.mark.parametrize("name", keras3_private._OF_INSTANCE)
+def test_an_optimizer_without_a_name_is_refused(name):
+    inner = keras.optimizers.SGD(0.5)
+    inner.__dict__["renamed"] = inner.__dict__.pop(name)
+    with pytest.raises(ImportError) as caught:
+        keras3_private.check_instance(inner)
+    assert _says(str(caught.value), name)
+
+
+def test_a_wrapped_optimizer_is_checked():
+    inner = keras.optimizers.SGD(0.5)
+    del inner.__dict__["_distribution_strategy"]
+    with pytest.raises(ImportError, match="_distribution_strategy"):
+        tf_lso.LossScaleOptimizer(inner)
+
+
+def test_an_older_keras_needs_no_newer_name(monkeypatch):
+    monkeypatch.setattr(keras, "__version__", "3.1.1")
+    monkeypatch.setattr(keras3_private, "_OF_CLASS", {"_of_later": (3, 2)})
+    keras3_private.check_class()
+    monkeypatch.setattr(keras, "__version__", "3.10.0")
+    with pytest.raises(
+        ImportError, match=r"keras 3\.10\.0 has no Optimizer\._of_later"
+    ):
+        keras3_private.check_class()
 
 
 def _objects():

@@ -71,5 +71,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-_load("assembly").join()
 _load("registration").register()

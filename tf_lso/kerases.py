@@ -11,7 +11,6 @@ A package is named by a str, and this is the one place that knows its generation
 """
 
 import importlib
-import importlib.util
 import sys
 import types
 from collections.abc import Callable
@@ -37,6 +36,34 @@ _Class = TypeVar("_Class", bound=type)
 def version(package: str) -> str:
     """Return the version of a package, which is imported."""
     return str(importlib.import_module(package).__version__)
+
+
+def is_at_least(package: str, major: int, minor: int) -> bool:
+    """Whether the version of a package, which is imported, is that one or later."""
+    here = tuple(int(part) for part in version(package).split(".")[:2])
+    return here >= (major, minor)
+
+
+def private_name(owner: Any, name: str, package: str, file: str) -> Any:
+    """Return the attribute of `owner` that a package has under a private name.
+
+    Args:
+      owner: a class or an instance of the package.
+      name: the attribute's name.
+      package: "keras" or "tf_keras".
+      file: the file of tf_lso that uses the name.
+
+    Raises:
+      ImportError: if `owner` does not have it: this version has moved it.
+    """
+    try:
+        return getattr(owner, name)
+    except AttributeError as error:
+        cls = owner if isinstance(owner, type) else type(owner)
+        raise ImportError(
+            f"{package} {version(package)} has no {cls.__name__}.{name}, which tf_lso "
+            f"uses in {file}. Install a version of {package} that tf_lso supports."
+        ) from error
 
 
 def is_keras2(package: str) -> bool:
@@ -77,16 +104,14 @@ def private(package: str, path: str) -> types.ModuleType:
       package: the package.
       path: str, the module's dotted path below `keras.src`, or below `keras` in 2.12.
     """
-    has_src = importlib.util.find_spec(f"{package}.src") is not None
-    return importlib.import_module(
-        f"{package}.src.{path}" if has_src else f"{package}.{path}"
-    )
+    below = f"{package}.src" if is_at_least(package, 2, 13) else package
+    return importlib.import_module(f"{below}.{path}")
 
 
 def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
     """Return the function of that name; in 2.12 it is private."""
     saving = public(package).saving
-    if not hasattr(saving, "serialize_keras_object"):
+    if not is_at_least(package, 2, 13):
         saving = private(package, "saving.serialization_lib")
     return saving.serialize_keras_object  # type: ignore[no-any-return]
 
@@ -106,7 +131,7 @@ def is_own_private(name: str) -> bool:
     package = name.split(".")[0]
     if package not in imported() or not is_keras2(package):
         return False
-    if importlib.util.find_spec(f"{package}.src") is not None:
+    if is_at_least(package, 2, 13):
         return name.startswith(f"{package}.src.")
     return name in _PRIVATE_IN_2_12
 

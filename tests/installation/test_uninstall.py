@@ -19,7 +19,7 @@ START = """
     from tests.families import KERASES as of_family, PACKAGES
     import tf_lso
     from tests.installation import traces
-    from tf_lso import assembly, keras_patches, policies
+    from tf_lso import keras_patches, policies
     from tf_lso.installation import spellings
     from tf_lso.optimizers import families
     from tf_lso.policies import graph_rewrite

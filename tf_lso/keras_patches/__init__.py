@@ -1,8 +1,8 @@
 """What is changed in Keras: `compile`, saving and loading. All of it can be undone.
 
-`install()` turns both on for each Keras. Without it `assembly` turns on loading for a
-Keras 2 when its first optimizer is wrapped, and compiling for a Keras when a policy of
-`tf_lso` is set.
+`install()` turns both on for each Keras. Without it the first wrapped optimizer of a
+Keras 2 turns on loading for it, and a policy of `tf_lso` that is set turns on compiling
+for its Keras.
 """
 
 from tf_lso import kerases, log

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from tf_lso import environment, events, kerases, pages, tf_private
+from tf_lso import environment, kerases, pages, tf_private
 
 environment.require_tensorflow()  # before a Keras that does not fit fails
 
@@ -322,7 +322,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
             )
         family.take_over(self, loss_scale)
         variables_lib.set_untracked(inner, arguments.MARK, True)
-        events.optimizer_wrapped.happened(family.package)
+        if kerases.is_keras2(family.package):
+            # Its files would leave state out without a word; those of Keras 3 do not.
+            # Late: the patches wrap optimizers.
+            from tf_lso import keras_patches
+
+            keras_patches.enable(keras_patches.LOADING, family.package)
 
     def __setattr__(self, name, value):
         if name in _OWN:
@@ -1000,7 +1005,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Around an optimizer of Keras 3 with a schedule this is the rate of the next step, a
         float32 scalar that also serves as the schedule.
         """
-        return self._family.learning_rate()
+        # Without a family the constructor of the base class is running.
+        return None if self._family is None else self._family.learning_rate()
 
     @learning_rate.setter
     def learning_rate(self, value: Any) -> None:
@@ -1024,7 +1030,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     @property
     def iterations(self) -> Any:
         """Steps so far, skipped ones included, an int64 variable. May be set."""
-        return self.inner_optimizer.iterations
+        return None if self._family is None else self.inner_optimizer.iterations
 
     @iterations.setter
     def iterations(self, value: Any) -> None:

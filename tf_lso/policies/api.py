@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import events, kerases, tf_private
+from tf_lso import kerases, tf_private
 from tf_lso.policies import experimental
 
 
@@ -115,7 +115,10 @@ class PolicyApi:
             policy = cls(policy)
         _check(policy)
         family.tell_of_device(policy.name)
-        events.policy_set.happened(family.PACKAGE)
+        # Late: the patches ask for policies.
+        from tf_lso import keras_patches
+
+        keras_patches.enable(keras_patches.COMPILING, family.PACKAGE)
         family.set_global(policy)
 
 

@@ -7,7 +7,7 @@
 | 2.0-2.3, tf_lso's experimental | optimizer, loss_scale |
 """
 
-from tf_lso import events, kerases
+from tf_lso import kerases
 from tf_lso.optimizers import arguments as arguments_lib
 from tf_lso.optimizers.configs import conversion
 from tf_lso.optimizers.configs import inner as inner_configs
@@ -30,9 +30,11 @@ IS_EXPERIMENTAL = {"tf_lso": "experimental"}
 
 
 def _classes():
-    """Return the stable and the experimental class; both are above this module."""
-    (classes,) = events.wrappers_wanted.happened()
-    return classes
+    """Return the stable and the experimental class."""
+    # Late: both are above this module, and read configs by it.
+    from tf_lso.optimizers import experimental, loss_scale_optimizer
+
+    return loss_scale_optimizer.LossScaleOptimizer, experimental.LossScaleOptimizer
 
 
 def is_wrapper(config):

@@ -1,5 +1,6 @@
 """The adapter to Keras 3 optimizers on the TensorFlow backend."""
 
+import contextlib
 import sys
 
 import keras
@@ -36,6 +37,40 @@ def _tolerate_no_gradients(part):
             keras_apply(grads, trainable_variables)
 
     variables_lib.set_untracked(part, "apply", apply)
+
+
+@contextlib.contextmanager
+def _where_built(strategy):
+    """Enter the scope of a strategy, outside of functions if it has several replicas.
+
+    There the bare optimizer must be built before the function is called.
+    """
+    several = strategy.num_replicas_in_sync > 1
+    outside = tf.init_scope() if several else contextlib.nullcontext()
+    with outside, variables_lib.scope_of(strategy):
+        yield
+
+
+def _build_as_bare(optimizer, variables):
+    """Build an optimizer; in a function, as the bare one would be built there.
+
+    TensorFlow traces a function that has made variables once more, and drops the first
+    trace. So the variables that a build makes remain, and nothing that it computes; the
+    model variables that it reads may have no value yet. A function of its own does the
+    same, also where the one around it may make no variables.
+    """
+    if not tf.executing_eagerly():
+        before = len(optimizer.variables)
+        build = tf.function(lambda: optimizer.build(variables), autograph=False)
+        try:
+            build.get_concrete_function()
+            return
+        except Exception:
+            if optimizer.built or len(optimizer.variables) != before:
+                raise
+    # A build that asks for numbers, as parts of a MultiOptimizer do that are copies.
+    with tf.init_scope():
+        optimizer.build(variables)
 
 
 def _aggregate_gradients(self, grads_and_vars):
@@ -125,6 +160,7 @@ class Keras3(slots.ListedSlots, family.Family):
         """
         for part in self._parts:
             if not getattr(part, "_taken_over_by_tf_lso", False):
+                private.check_instance(part)
                 variables_lib.set_untracked(part, "_taken_over_by_tf_lso", True)
                 private.sum_gradients_only_once(part)
                 private.count_steps_once(part)
@@ -165,9 +201,9 @@ class Keras3(slots.ListedSlots, family.Family):
             if not self.inner.built:
                 strategy = variables_lib.strategy_of(variables)
                 names = keras.name_scope(wrapper.name)  # as in Keras's own wrapper
-                with tf.init_scope(), variables_lib.scope_of(strategy), names:
+                with _where_built(strategy), names:
                     self._build_under(strategy)
-                    self.inner.build(variables)
+                    _build_as_bare(self.inner, variables)
                     self._build_under(strategy)  # parts made just now
                 self._take_over_parts()
             self._note_built(wrapper)

@@ -3,12 +3,13 @@
 Keras 3 has no public access to the variables behind `iterations` and `learning_rate`, to
 the keys of the variables it was built for, and to the sum over replicas in its update
 step. Each function changes one instance only. `keras3_views` makes variables.
-tests/test_keras3_private.py fails when Keras moves a name.
+tests/test_keras3_private.py fails when Keras moves a name, and `check_class` and
+`check_instance` raise.
 """
 
 import tensorflow as tf
 
-from tf_lso import thread_switch
+from tf_lso import kerases, thread_switch
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.scaling import replica
 
@@ -16,19 +17,50 @@ from tf_lso.scaling import replica
 # used. Checkpoints have the same names.
 OF_EACH_OPTIMIZER = ("_iterations", "_learning_rate")
 
+# Private name -> the first version of Keras that has it.
+_OF_CLASS = {"_var_key": (3, 0), "_all_reduce_sum_gradients": (3, 2)}
+_OF_INSTANCE = {
+    "_iterations": (3, 5),
+    "_learning_rate": (3, 0),
+    "_trainable_variables": (3, 0),
+    "_trainable_variables_indices": (3, 0),
+    "_variables": (3, 0),
+    "_distribution_strategy": (3, 0),
+}
+
 _summed = thread_switch.ThreadSwitch()
+
+
+def _is_in_this_keras(name):
+    """Whether this version of Keras has, or must have, a private name."""
+    return kerases.is_at_least("keras", *{**_OF_CLASS, **_OF_INSTANCE}[name])
+
+
+def _check(owner, names):
+    for name in filter(_is_in_this_keras, names):
+        kerases.private_name(owner, name, "keras", __file__)
+
+
+def check_class():
+    """Raise ImportError if the class of optimizers lacks a name that it must have."""
+    _check(kerases.public("keras").optimizers.Optimizer, _OF_CLASS)
+
+
+def check_instance(optimizer):
+    """Raise ImportError if an optimizer lacks a name that its constructor must set."""
+    _check(optimizer, _OF_INSTANCE)
 
 
 def iteration_variable(optimizer):
     """Return the step counter; with gradient accumulation `iterations` is a quotient."""
-    if hasattr(optimizer, "_iterations"):
+    if _is_in_this_keras("_iterations"):
         return optimizer._iterations
-    return optimizer.iterations  # Keras 3.0
+    return optimizer.iterations  # there is no gradient accumulation
 
 
 def learning_rate(optimizer):
     """Return what holds the learning rate: a variable or a schedule."""
-    return getattr(optimizer, "_learning_rate", None)
+    return optimizer._learning_rate
 
 
 def known_variables(optimizer):
@@ -38,7 +70,7 @@ def known_variables(optimizer):
 
 def built_variables(optimizer):
     """Return the model variables that an optimizer was built for, a list."""
-    return getattr(optimizer, "_trainable_variables", [])
+    return optimizer._trainable_variables
 
 
 def set_built_variables(optimizer, variables):
@@ -65,9 +97,9 @@ def sum_gradients_only_once(optimizer):
     TensorFlow 2.4-2.15.
     """
     name = "_all_reduce_sum_gradients"
-    if name in vars(optimizer) or not hasattr(optimizer, name):
-        return  # it was done before, or this is Keras 3.0, which does not aggregate
-    keras_sum = getattr(optimizer, name)
+    if name in vars(optimizer) or not _is_in_this_keras(name):
+        return  # it was done before, or this Keras does not aggregate
+    keras_sum = kerases.private_name(optimizer, name, "keras", __file__)
 
     def sum_gradients(grads_and_vars):
         return list(grads_and_vars) if _summed.is_on else keras_sum(grads_and_vars)
@@ -104,3 +136,6 @@ def count_steps_once(optimizer):
 
     variables_lib.set_untracked(variable, "assign_add", assign_add)
     variables_lib.set_untracked(variable, "assign", assign)
+
+
+check_class()  # when the family is imported: a missing name would pass in silence
