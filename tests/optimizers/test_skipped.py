@@ -155,10 +155,7 @@ class TestAnOldNumberOfIterations:
         tf.train.Checkpoint(optimizer=optimizer).restore(str(folder / "1"))
 
     def to_number(self, optimizer, folder):
-        optimizer.iterations.assign(0)
-
-    def to_attribute(self, optimizer, folder):
-        optimizer.iterations = tf.Variable(0, dtype=tf.int64)
+        optimizer.iterations = 0
 
     WAYS = (to_checkpoint, to_number)
 
@@ -186,14 +183,6 @@ class TestAnOldNumberOfIterations:
         assert bool(optimizer.last_step_skipped)
         assert int(optimizer.consecutive_skipped_steps) == 1
         assert int(optimizer.skipped_steps) == 2
-
-    def test_reached_after_the_counter_was_replaced(self, tmp_path):
-        optimizer, step = self.setting("legacy", "eager", tmp_path)
-        step(NAN)
-        self.to_attribute(optimizer, tmp_path)
-        step(1.0)
-        assert not bool(optimizer.last_step_skipped)
-        assert int(optimizer.consecutive_skipped_steps) == 0
 
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
