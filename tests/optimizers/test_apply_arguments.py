@@ -82,7 +82,7 @@ class Setting:
             self.taken,
             number(copies(optimizer.iterations)[0]),
             float(optimizer.loss_scale),
-            int(optimizer.dynamic_counter),
+            number(copies(optimizer.dynamic_counter)[0]),
         )
 
 

@@ -4,7 +4,6 @@ The loss is 2x and the learning rate 1, so a right step takes 2 off x. A step th
 to unscale takes off 16, one that unscales twice a quarter.
 """
 
-import collections
 import copy
 import gc
 import logging
@@ -16,7 +15,6 @@ import pytest
 import tensorflow as tf
 
 from tests.families import FAMILIES, STYLES, copies, wrapped
-from tests.scaling import mixed_programs
 from tf_lso.scaling import protocol as protocol_lib
 
 MODES = {
@@ -32,7 +30,7 @@ UNCOMPILED = ["eager", "traced"]  # XLA takes its time: where nothing new is to 
 def family(request):
     """One for each case: what is tested here is common to the families.
 
-    The contract, and the random programs below, have each family with each protocol.
+    The contract, and test_mixed_programs.py, have each family with each protocol.
     """
     return list(FAMILIES)[zlib.crc32(request.node.name.encode()) % len(FAMILIES)]
 
@@ -721,23 +719,3 @@ def test_a_trace_that_failed_leaves_nothing_behind(optimizer, x):
         optimizer.apply_gradients([(unscaled[0] * 1.0, x)])
     assert steps_of(x) == 2
     assert kept
-
-
-@pytest.mark.parametrize("seed", range(0, 90, 3))
-def test_random_programs_are_right_or_refused(seed):
-    family = list(FAMILIES)[seed // 3 % len(FAMILIES)]
-    assert mixed_programs.run(family, seed) in ("right", "refused")
-
-
-_PROGRAMS = 150
-
-
-@pytest.mark.slow
-def test_many_random_programs_are_right_or_refused():
-    families = list(FAMILIES)
-    counts = collections.Counter(
-        mixed_programs.run(families[seed % len(families)], seed)
-        for seed in range(1000, 1000 + _PROGRAMS)
-    )
-    assert counts.total() == _PROGRAMS
-    assert counts["right"] > 0.6 * _PROGRAMS
