@@ -148,6 +148,67 @@ def test_a_restored_state_does_not_pass_for_a_skipped_step(family, tmp_path):
     assert int(optimizer.skipped_steps) == 1
 
 
+class TestAnOldNumberOfIterations:
+    """A step that is applied after the counter was set back is no skipped step."""
+
+    def to_checkpoint(self, optimizer, folder):
+        tf.train.Checkpoint(optimizer=optimizer).restore(str(folder / "1"))
+
+    def to_number(self, optimizer, folder):
+        optimizer.iterations = 0
+
+    WAYS = (to_checkpoint, to_number)
+
+    def setting(self, family, mode, folder):
+        optimizer = wrapped(family, scale=64.0)
+        x = tf.Variable(1.0)
+        optimizer.build([x])
+        saved(optimizer, folder, 1)
+        step = in_mode(lambda g: optimizer.apply_gradients([(g, x)]), mode)
+        return optimizer, lambda gradient: step(tf.constant(gradient))
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+    def test_reached_by_an_applied_step(self, family, way, mode, tmp_path):
+        optimizer, step = self.setting(family, mode, tmp_path)
+        step(1.0)
+        step(NAN)
+        assert bool(optimizer.last_step_skipped)
+        way(self, optimizer, tmp_path)
+        for _ in range(4):  # the second of them has the number of the old skip
+            step(1.0)
+            assert not bool(optimizer.last_step_skipped)
+            assert int(optimizer.consecutive_skipped_steps) == 0
+        step(NAN)
+        assert bool(optimizer.last_step_skipped)
+        assert int(optimizer.consecutive_skipped_steps) == 1
+        assert int(optimizer.skipped_steps) == 2
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+    def test_a_skipped_step_there_counts_from_one(self, family, way, mode, tmp_path):
+        optimizer, step = self.setting(family, mode, tmp_path)
+        step(1.0)
+        step(NAN)
+        way(self, optimizer, tmp_path)
+        step(1.0)
+        step(NAN)
+        assert bool(optimizer.last_step_skipped)
+        assert int(optimizer.consecutive_skipped_steps) == 1
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+    def test_a_loop_that_rolls_back_ends(self, family, way, mode, tmp_path):
+        optimizer, step = self.setting(family, mode, tmp_path)
+        step(NAN)
+        rolled_back = 0
+        while bool(optimizer.last_step_skipped) and rolled_back < 5:
+            rolled_back += 1
+            way(self, optimizer, tmp_path)
+            step(1.0)
+        assert rolled_back == 1
+
+
 def test_last_overflow_is_for_eager_code(family):
     optimizer = wrapped(family, scale=4.0)
     with pytest.raises(RuntimeError, match="eager code only"):

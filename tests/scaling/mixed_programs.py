@@ -1,20 +1,42 @@
 """Random programs that mix protocols, functions, graphs and threads on one optimizer.
 
 The loss is 2x and the learning rate 1, so a right step takes 2 off x; powers of two keep
-all numbers exact. A program is right where x and the loss scale are what `Model` says
-after each step, refused where a call raises an error that says why, and wrong otherwise.
+all numbers exact. There are three kinds of programs:
+
+- "legacy": `get_scaled_loss`, `get_unscaled_gradients` and `minimize` alone. They are
+  always right.
+- "keras3": `scale_loss`, `apply_gradients` and `apply` alone. They are right, or divide
+  by the scale as it is now, as the class of Keras 3 itself.
+- "both": they are as above, or refused, or warned of a function that only applies.
+
+What divides a gradient is the scale of its own loss, or, where another function or thread
+has scaled the loss or may have left one, the scale as it is now. Nothing else is right.
 """
 
+import collections
+import concurrent.futures
 import dataclasses
+import gc
+import logging
 import random
 import threading
 
 import tensorflow as tf
 
-from tests.families import wrapped
+from tests.families import FAMILIES, bare_sums, copies, wrapped
+from tf_lso import log
 
 NAN = float("nan")
 SCALE, GROWTH = 8.0, 3
+SCALES = (2.0, 8.0, 64.0)
+
+KINDS = {
+    "legacy": ("get_scaled_loss",),
+    "keras3": ("scale_loss",),
+    "both": ("get_scaled_loss", "scale_loss"),
+}
+_REFUSALS = ("scaled", "scaling", "wait to be applied")
+_WARNING = "a tf.function that only applies gradients was traced before"
 
 
 class Wrong(AssertionError):
@@ -27,20 +49,91 @@ class Gradient:
     unscaled: bool
     finite: bool
     scale: float  # that its loss was multiplied by
+    value: float = 2.0  # where it is unscaled
+
+
+class _Warnings(logging.Handler):
+    """Whether the one warning was logged of what rule 3 cannot know."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = False
+
+    def emit(self, record):
+        self.seen |= _WARNING in record.getMessage()
+
+
+class _Warned(Exception):
+    """The program went wrong as a warning has said."""
+
+
+class Expected:
+    """x, the loss scale, and its count of good steps, as they must be."""
+
+    def __init__(self, optimizer, x, replicas=1):
+        self.optimizer, self.x, self.replicas = optimizer, x, replicas
+        self.value, self.scale, self.count = 0.0, SCALE, 0
+        self.log = []
+
+    def set_scale(self, scale):
+        self.log.append(f"scale = {scale}")
+        self.optimizer.loss_scale = scale
+        self.scale, self.count = scale, 0
+
+    def after(self, gradient):
+        """Note that a gradient was applied; return what is wrong, or None."""
+        allowed = {0.0}
+        if gradient.finite and gradient.unscaled:
+            allowed = {gradient.value}
+        elif gradient.finite:
+            own = 2.0 * gradient.scale
+            allowed = {own / gradient.scale, own / self.scale}
+        allowed = {self.value - taken * self.replicas for taken in allowed}
+        if not gradient.finite:
+            self.scale, self.count = max(self.scale / 2, 1.0), 0
+        else:
+            self.count += 1
+            if self.count >= GROWTH:
+                self.scale, self.count = self.scale * 2, 0
+        found = {float(copy) for copy in copies(self.x)}
+        scale = float(self.optimizer.loss_scale)
+        if len(found) == 1 and found <= allowed and scale == self.scale:
+            (self.value,) = found
+            return None
+        return f"x {found}, scale {scale}; expected {sorted(allowed)}, {self.scale}"
+
+    def unscaled(self, value, own, here):
+        """Note an unscaled gradient; return what is wrong, or None.
+
+        Args:
+          value: what came out.
+          own: scale of its loss.
+          here: whether the function or thread that unscaled has scaled the loss.
+        """
+        allowed = {2.0 * own / self.scale, *([2.0] if here else [])}
+        if value != value or value in allowed:
+            return None
+        return f"unscaled to {value}; expected {sorted(allowed)}"
+
+    def wrong(self, what):
+        return Wrong(what + ", after\n" + "\n".join(map(str, self.log)))
 
 
 class Program:
     """One optimizer, the functions that use it, and what should have come out."""
 
-    def __init__(self, family, seed):
+    def __init__(self, family, seed, kind):
         self.random = random.Random(seed)
+        self.methods = KINDS[kind]
         self.optimizer = wrapped(family, "SGD", 1.0, scale=SCALE, growth=GROWTH)
         self.x = tf.Variable(0.0, name="x")
         self.optimizer.build([self.x])
-        self.expected, self.scale, self.count = 0.0, SCALE, 0
+        self.expected = Expected(self.optimizer, self.x)
+        self.log = self.expected.log
         self.in_flight = []
         self.functions = {}
-        self.log = []
+        self.worker = concurrent.futures.ThreadPoolExecutor(1)
+        self.warnings = _Warnings()
 
     # --- What programs are made of.
 
@@ -55,12 +148,29 @@ class Program:
     def unscaled_gradient(self, method, factor):
         return self.unscale(self.gradient(method, factor))
 
-    def apply(self, gradient):
+    def apply_gradients(self, gradient):
         self.optimizer.apply_gradients([(gradient, self.x)])
+
+    def apply(self, gradient):
+        self.optimizer.apply([gradient], [self.x])
 
     def whole(self, method, factor):
         gradient = self.gradient(method, factor)
-        self.apply(gradient if method == "scale_loss" else self.unscale(gradient))
+        keras3 = method == "scale_loss"
+        self.apply_gradients(gradient if keras3 else self.unscale(gradient))
+
+    def whole_of_both(self, method, factor):
+        self.apply_gradients(self.unscaled_gradient("scale_loss", factor))
+
+    def minimize(self, method, factor):
+        self.optimizer.minimize(lambda: 2.0 * self.x * factor, [self.x])
+
+    def loop(self, method, factor):
+        tf.while_loop(
+            lambda i: i < 1,
+            lambda i: (self.whole(method, factor), i + 1)[1:],
+            [tf.constant(0)],
+        )
 
     # --- Where they run.
 
@@ -70,151 +180,258 @@ class Program:
         method = getattr(self, name)
         if where == "eager":
             return method(*args)
+        if where == "worker":
+            return self.worker.submit(method, *args).result()
         if where == "thread":
             return self.in_thread(method, *args)
         texts = [a for a in args if isinstance(a, str)]
-        key = (where, name, *texts)
-        if key not in self.functions:
-            self.functions[key] = tf.function(
-                lambda *tensors: method(*texts, *tensors),
-                jit_compile=where == "xla",
-            )
         tensors = [tf.convert_to_tensor(a) for a in args if not isinstance(a, str)]
-        return self.functions[key](*tensors)
+        key = (where, name, *texts)
+        function = self.functions.get(key) or tf.function(
+            lambda *tensors: method(*texts, *tensors), jit_compile=where == "xla"
+        )
+        if where == "collected":
+            result = function(*tensors)
+            del function
+            gc.collect()
+            return result
+        self.functions[key] = function
+        return function(*tensors)
 
     def in_thread(self, method, *args):
-        results = []
+        """Call it in a thread that ends."""
+        results = concurrent.futures.Future()
 
         def run():
             try:
-                results.append((method(*args), None))
-            except RuntimeError as error:
-                results.append((None, error))
+                results.set_result(method(*args))
+            except Exception as error:
+                results.set_exception(error)
 
         thread = threading.Thread(target=run)
         thread.start()
         thread.join()
-        ((value, error),) = results
-        if error is not None:
-            raise error
-        return value
-
-    # --- What should come out.
-
-    def expect(self, finite):
-        if not finite:
-            self.scale, self.count = max(self.scale / 2, 1.0), 0
-        else:
-            self.expected -= 2.0
-            self.count += 1
-            if self.count >= GROWTH:
-                self.scale, self.count = self.scale * 2, 0
-
-    def check(self):
-        x, scale = float(self.x), float(self.optimizer.loss_scale)
-        if (x, scale) != (self.expected, self.scale):
-            raise Wrong(
-                f"x {x}, scale {scale}; expected {self.expected}, {self.scale}, after\n"
-                + "\n".join(map(str, self.log))
-            )
+        return results.result()
 
     # --- Actions.
 
     def where(self, *others):
         return self.random.choice(["eager", "eager", "traced", "traced", *others])
 
+    def where_in_part(self):
+        return self.where("thread", "worker", "collected")
+
     def method(self):
-        return self.random.choice(["scale_loss", "get_scaled_loss"])
+        return self.random.choice(self.methods)
+
+    def happens(self, probability):
+        return self.random.random() < probability
 
     def factor(self):
-        finite = self.random.random() < 0.7
+        finite = self.happens(0.7)
         return finite, tf.constant(1.0 if finite else NAN)
 
     def act(self):
         """Take one random action."""
-        actions = [self.whole_step, self.whole_step, self.compute, self.load, self.drop]
+        whole = [self.whole_step, self.whole_step, self.step_while_the_scale_moves]
         if self.in_flight:
-            actions = [*actions[:2], *[self.finish] * 4, self.load, self.drop]
-            if len(self.in_flight) < 2:
-                actions.append(self.compute)
+            actions = [*whole, *[self.finish] * 4, self.set_scale, self.drop]
+            if len(self.in_flight) < 3:
+                actions += [self.compute] * 2
+        else:
+            actions = [*whole, *[self.compute] * 2, self.set_scale]
+        self.random.choice(actions)()
+
+    def check(self, gradient, where="eager"):
+        wrong = self.expected.after(gradient)
+        if wrong and self.warnings.seen and where in ("traced", "collected"):
+            raise _Warned
+        if wrong:
+            raise self.expected.wrong(wrong)
+
+    def whole_step(self):
+        finite, factor = self.factor()
+        where = self.where("thread", "worker", "collected", "xla")
+        method = self.method()
+        names = ["whole", "whole"]
+        if where in ("traced", "collected"):
+            names.append("loop")
+        if method == "get_scaled_loss":
+            names.append("minimize")
+        if len(self.methods) == 2:
+            names.append("whole_of_both")
+        self.call(where, self.random.choice(names), method, factor)
+        self.check(Gradient(None, True, finite, self.expected.scale))
+
+    def step_while_the_scale_moves(self):
+        """Scale, unscale and apply in one thread, while the scale is set in between."""
+        finite, factor = self.factor()
+        where = self.random.choice(["eager", "eager", "worker"])
+        gradient = self.made(where, self.method(), finite, factor)
+        if self.happens(0.7):
+            self.set_scale()
+        self.finish_one(gradient, where)
+
+    def made(self, where, method, finite, factor):
+        """Compute a gradient, of legacy an unscaled one."""
+        scale = self.expected.scale
+        if method == "scale_loss":
+            tensor = self.call(where, "gradient", method, factor)
+            return Gradient(tensor, False, finite, scale)
+        if self.happens(0.5):
+            tensor, unscales_in = (
+                self.call(where, "unscaled_gradient", method, factor),
+                where,
+            )
+        else:
+            tensor = self.call(where, "gradient", method, factor)
+            if self.happens(0.3):
+                self.set_scale()
+            unscales_in = where
+            if where in ("traced", "collected", "thread") or self.happens(0.3):
+                unscales_in = self.where_in_part()
+            tensor = self.call(unscales_in, "unscale", tensor)
+            if unscales_in in ("traced", "collected", "thread"):
+                unscales_in = "another function or thread"
+        value = float(tensor)
+        wrong = self.expected.unscaled(value, scale, here=unscales_in == where)
+        if wrong:
+            raise self.expected.wrong(wrong)
+        return Gradient(tensor, True, finite, scale, value)
+
+    def compute(self):
+        finite, factor = self.factor()
+        gradient = self.made(self.where_in_part(), self.method(), finite, factor)
+        if self.happens(0.3):
+            self.log.append("copy")
+            gradient.tensor = gradient.tensor * 1.0  # as clipping would, another tensor
+        self.in_flight.append(gradient)
+
+    def finish(self):
+        gradient = self.in_flight.pop(self.random.randrange(len(self.in_flight)))
+        self.finish_one(gradient, self.where_in_part())
+
+    def finish_one(self, gradient, where):
+        name = "apply_gradients"
+        if not gradient.unscaled and self.happens(0.3):
+            name = "apply"
+        self.call(where, name, gradient.tensor)
+        self.check(gradient, where)
+        if self.happens(0.25):
+            self.log.append("again")
+            self.in_flight.append(gradient)
+
+    def set_scale(self):
+        self.expected.set_scale(self.random.choice(SCALES))
+
+    def drop(self):
+        self.log.append("drop")
+        self.in_flight.pop(self.random.randrange(len(self.in_flight)))
+
+
+class ProgramOfReplicas(Program):
+    """A program of eager replicas, each of which has a gradient of its own."""
+
+    def __init__(self, family, seed, kind, strategy):
+        self.strategy = strategy
+        with strategy.scope():
+            super().__init__(family, seed, kind)
+        if bare_sums(family):
+            self.expected.replicas = strategy.num_replicas_in_sync
+
+    def call(self, where, name, *args):
+        """Call a method on all replicas."""
+        self.log.append((where, name, *[a for a in args if isinstance(a, str)]))
+        return self.strategy.run(getattr(self, name), args=args)
+
+    def micro_batches(self, method, factor):
+        """Two losses and one apply."""
+        first, second = self.gradient(method, factor), self.gradient(method, factor)
+        gradient = (first + second) / 2.0
+        keras3 = method == "scale_loss"
+        self.apply_gradients(gradient if keras3 else self.unscale(gradient))
+
+    def act(self):
+        """Take one random action."""
+        actions = [self.whole_step, self.compute, self.set_scale]
+        if self.in_flight:
+            actions = [self.whole_step, *[self.finish] * 3, self.set_scale, self.drop]
         self.random.choice(actions)()
 
     def whole_step(self):
         finite, factor = self.factor()
-        where = self.where("thread", "xla")
-        loop = where == "traced" and self.random.random() < 0.3
-        if loop:
-            self.loop(factor)
-        else:
-            self.call(where, "whole", self.method(), factor)
-        self.expect(finite)
-        self.check()
-
-    def loop(self, factor):
-        method = self.method()
-        key = ("loop", method)
-        self.log.append(key)
-        if key not in self.functions:
-
-            @tf.function
-            def loop(factor):
-                return tf.while_loop(
-                    lambda i: i < 1,
-                    lambda i: (self.whole(method, factor), i + 1)[1:],
-                    [tf.constant(0)],
-                )
-
-            self.functions[key] = loop
-        self.functions[key](factor)
+        name = self.random.choice(["whole", "micro_batches"])
+        self.call("replicas", name, self.method(), factor)
+        self.check(Gradient(None, True, finite, self.expected.scale))
 
     def compute(self):
         finite, factor = self.factor()
-        method = self.method()
-        whole = self.random.random() < 0.5
-        if method == "get_scaled_loss" and whole:
-            tensor = self.call(
-                self.where("thread"), "unscaled_gradient", method, factor
-            )
-        else:
-            tensor = self.call(self.where("thread"), "gradient", method, factor)
-        unscaled = method == "get_scaled_loss" and whole
-        if method == "get_scaled_loss" and not unscaled:
-            tensor = self.call(self.where(), "unscale", tensor)
-            unscaled = True
-        if self.random.random() < 0.3:
-            self.log.append("copy")
-            tensor = tensor * 1.0  # as clipping would, another tensor
-        self.in_flight.append(Gradient(tensor, unscaled, finite, self.scale))
-
-    def finish(self):
-        gradient = self.in_flight.pop(self.random.randrange(len(self.in_flight)))
-        self.call(self.where(), "apply", gradient.tensor)
-        self.expect(gradient.finite)
-        self.check()
-
-    def load(self):
-        self.log.append("load")
-        self.scale = self.random.choice([2.0, 8.0, 64.0])
-        self.count = 0
-        state = self.optimizer.loss_scale_state
-        state._current_loss_scale.assign(self.scale)
-        state._num_good_steps.assign(0)
-
-    def drop(self):
-        if self.in_flight:
-            self.log.append("drop")
-            self.in_flight.pop()
+        scale, method = self.expected.scale, self.method()
+        unscaled = method == "get_scaled_loss"
+        name = "unscaled_gradient" if unscaled else "gradient"
+        tensor = self.call("replicas", name, method, factor)
+        self.in_flight.append(Gradient(tensor, unscaled, finite, scale))
 
 
-def run(family, seed, actions=8):
-    """Run one program; return "right" or "refused", or raise `Wrong`."""
-    program = Program(family, seed)
-    for _ in range(actions):
-        try:
+def _outcome(program, kind, actions):
+    logger = log.logger()
+    logger.addHandler(program.warnings)
+    try:
+        for _ in range(actions):
             program.act()
-        except (RuntimeError, tf.errors.InvalidArgumentError) as error:
-            if "scaled" not in str(error) and "wait to be applied" not in str(error):
-                raise
-            program.log.append(str(error))
-            return "refused"
+    except _Warned:
+        return "warned"
+    except (RuntimeError, tf.errors.InvalidArgumentError) as error:
+        if not any(text in str(error) for text in _REFUSALS):
+            raise
+        if kind != "both":
+            raise program.expected.wrong(f"refused: {error}") from error
+        return "refused"
+    finally:
+        logger.removeHandler(program.warnings)
+        program.worker.shutdown()
     return "right"
+
+
+def run(family, seed, kind, actions=8):
+    """Run one program of a kind; return what came of it, or raise `Wrong`.
+
+    Returns:
+      "right"; and of programs of both kinds "refused" or "warned" as well.
+    """
+    return _outcome(Program(family, seed, kind), kind, actions)
+
+
+def run_replicas(family, seed, kind, strategy, actions=6):
+    """Run one program of eager replicas; return or raise as `run`."""
+    program = ProgramOfReplicas(family, seed, kind, strategy)
+    return _outcome(program, kind, actions)
+
+
+def turn(seed):
+    """The family and the kind of a seed: each pair in turn."""
+    families, kinds = list(FAMILIES), list(KINDS)
+    return families[seed % len(families)], kinds[seed // len(families) % len(kinds)]
+
+
+def many(count, first_seed=0, one=run):
+    """Run many programs, whatever comes of them.
+
+    Args:
+      count: how many.
+      first_seed: seed of the first of them.
+      one: callable that takes a family, a seed and a kind: `run`.
+
+    Returns:
+      A Counter of (kind, "right", "refused", "warned" or "wrong"), and a dict: (family,
+      seed, kind) -> what was wrong.
+    """
+    counts, wrong = collections.Counter(), {}
+    for seed in range(first_seed, first_seed + count):
+        family, kind = turn(seed)
+        try:
+            outcome = one(family, seed, kind)
+        except Wrong as error:
+            outcome, wrong[family, seed, kind] = "wrong", str(error)
+        counts[kind, outcome] += 1
+    return counts, wrong

@@ -4,11 +4,8 @@ The loss is 2x and the learning rate 1, so a right step takes 2 off x. A step th
 to unscale takes off 16, one that unscales twice a quarter.
 """
 
-import collections
-import copy
 import gc
 import logging
-import pickle
 import threading
 import zlib
 
@@ -16,7 +13,6 @@ import pytest
 import tensorflow as tf
 
 from tests.families import FAMILIES, STYLES, copies, wrapped
-from tests.scaling import mixed_programs
 from tf_lso.scaling import calls as calls_lib
 
 MODES = {
@@ -165,16 +161,18 @@ class TestAcrossFunctions:
             optimizer.apply_gradients([(gradient(), x)])
         assert steps_of(x) == 5
 
-    def test_traced_unscaled_gradients_applied_twice(self, optimizer, x):
+    def test_unscaled_gradients_of_a_function_after_a_step_of_keras3_are_refused(
+        self, optimizer, x
+    ):
         def unscaled():
             scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
             return optimizer.get_unscaled_gradients([scaled])[0]
 
         STYLES["keras3"](optimizer, lambda: 2.0 * x, [x])  # whose step must unscale
         gradient = tf.function(unscaled)() * 1.0
-        for _ in range(2):
+        with pytest.raises(RuntimeError, match="cannot know"):
             optimizer.apply_gradients([(gradient, x)])
-        assert steps_of(x) == 3
+        assert steps_of(x) == 1
 
     def test_a_retraced_function(self, optimizer, x):
         @tf.function
@@ -519,49 +517,51 @@ SCALE = tf.constant(8.0)
 
 
 class TestTheRecord:
-    def test_of_a_copy_is_new(self):
-        record = calls_lib.Calls()
-        record.scaled(calls_lib.KERAS3, SCALE, None)
-        for again in (copy.deepcopy(record), pickle.loads(pickle.dumps(record))):
-            assert isinstance(again, calls_lib.Calls)
-            assert again.apply([]) is None
-        assert float(record.apply([])) == 8.0
+    @pytest.fixture
+    def record(self):
+        return calls_lib.Calls()
 
-    def test_keeps_no_graph_alive(self):
-        record = calls_lib.Calls()
+    @staticmethod
+    def now():
+        return tf.constant(64.0)
 
-        @tf.function
+    def test_keeps_no_graph_alive(self, record):
+        @tf.function(autograph=False)
         def step(x):
             record.scaled(calls_lib.KERAS3, x * 1.0, None)
-            divisor = record.apply([])
-            record.unscaled([x * 2.0], [x * 3.0], x * 4.0)
+            divisor = record.apply([], self.now)
+            record.unscaled([x * 2.0], x * 4.0)
             return divisor
 
         assert float(step(SCALE)) == 8.0
-        assert len(record._steps._graphs) == 1
+        assert len(record._graphs) == len(record._places) == 1
         assert len(record.unscaled_gradients._entries) == 1
         del step
         gc.collect()
-        assert len(record._steps._graphs) == 0
+        assert len(record._graphs) == len(record._places) == 0
         assert len(record.unscaled_gradients._entries) == 0
 
-    def test_a_second_loss_after_an_apply_is_a_new_step(self):
-        record = calls_lib.Calls()
+    def test_a_second_loss_after_an_apply_is_a_new_step(self, record):
         record.scaled(calls_lib.KERAS3, SCALE, None)
-        assert float(record.apply([])) == 8.0
+        assert float(record.apply([], self.now)) == 8.0
         record.scaled(calls_lib.LEGACY, SCALE, None)
-        record.unscaled([tf.constant(1.0)], [None], SCALE)
-        assert record.apply([]) is None
+        record.unscaled([tf.constant(1.0)], SCALE)
+        assert record.apply([], self.now) is None
 
-    def test_of_many_threads_stays_small(self):
-        record = calls_lib.Calls()
+    def test_of_many_threads_stays_small(self, record):
         for _ in range(200):
             thread = threading.Thread(
                 target=record.scaled, args=(calls_lib.KERAS3, SCALE, None)
             )
             thread.start()
             thread.join()
-        assert len(record._steps._of_threads) < 100
+        assert len(record._places) < 10
+        # A thread that is gone has left gradients behind: the scale as it is now.
+        assert float(record.apply([], self.now)) == 64.0
+
+    def test_what_is_unknown_is_scaled_for_apply_alone(self, record):
+        assert record.apply([SCALE], self.now) is None
+        assert float(record.apply([SCALE], self.now, unknown_is_scaled=True)) == 64.0
 
 
 class TestAFunctionThatOnlyApplies:
@@ -575,19 +575,33 @@ class TestAFunctionThatOnlyApplies:
         scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
         return optimizer.get_unscaled_gradients([scaled])[0]
 
-    def test_first_called_with_zeros(self, optimizer, x, apply):
-        apply(tf.constant(0.0))
-        for _ in range(2):
-            apply(scaled_gradient(optimizer, x, "scale_loss"))
-        assert steps_of(x) == 2
+    @pytest.fixture
+    def assumed(self, caplog):
+        caplog.set_level(logging.WARNING, logger="tensorflow")
+        return lambda: [
+            record.getMessage()
+            for record in caplog.records
+            if "only applies gradients" in record.getMessage()
+        ]
 
-    def test_gets_gradients_of_both_protocols_in_turn(self, optimizer, x, apply):
+    def test_first_called_with_zeros_takes_unscaled_ones(
+        self, optimizer, x, apply, assumed
+    ):
         apply(tf.constant(0.0))
+        apply(self.legacy(optimizer, x))
+        assert assumed() == []
         for _ in range(2):
             apply(scaled_gradient(optimizer, x, "scale_loss"))
-            apply(self.legacy(optimizer, x))
-            optimizer.minimize(lambda: 2.0 * x, [x])
-        assert steps_of(x) == 6
+        (message,) = assumed()  # once
+        assert "scale_loss() is called" in message
+        assert "takes unscaled gradients" in message
+        assert steps_of(x) == 1 + 2 * 8
+
+    def test_after_scale_loss_takes_scaled_ones(self, optimizer, x, apply, assumed):
+        for _ in range(2):
+            apply(scaled_gradient(optimizer, x, "scale_loss"))
+        optimizer.apply_gradients([])
+        assert (steps_of(x), assumed()) == (2, [])
 
     def test_of_functions_traced_before_and_after(self, optimizer, x, apply):
         before = tf.function(lambda: scaled_gradient(optimizer, x, "scale_loss"))
@@ -612,15 +626,10 @@ class TestTheScaleOfTheLoss:
     def move(self, optimizer):
         optimizer.loss_scale_state._current_loss_scale.assign(64.0)
 
-    @pytest.mark.parametrize("where", MODES)
     @pytest.mark.parametrize("method", ["scale_loss", "get_scaled_loss"])
-    def test_where_another_is_loaded_between(self, optimizer, x, method, where):
-        @MODES[where]
-        def gradient():
-            return scaled_gradient(optimizer, x, method)
-
+    def test_where_another_is_loaded_between(self, optimizer, x, method):
         for _ in range(2):
-            value = gradient()
+            value = scaled_gradient(optimizer, x, method)
             self.move(optimizer)
             if method == "get_scaled_loss":
                 (value,) = optimizer.get_unscaled_gradients([value])
@@ -628,14 +637,20 @@ class TestTheScaleOfTheLoss:
             optimizer.loss_scale_state._current_loss_scale.assign(8.0)
         assert steps_of(x) == 2
 
-    @pytest.mark.parametrize("where", ["eager", "traced"])
+    @pytest.mark.parametrize("where", ["traced", "xla"])
+    @pytest.mark.parametrize("method", ["scale_loss", "get_scaled_loss"])
+    def test_of_another_function_is_the_one_now(self, optimizer, x, method, where):
+        value = MODES[where](lambda: scaled_gradient(optimizer, x, method))()
+        self.move(optimizer)  # from 8 to 64
+        if method == "get_scaled_loss":
+            (value,) = optimizer.get_unscaled_gradients([value])
+        optimizer.apply_gradients([(value, x)])
+        assert steps_of(x) == 8 / 64
+
     @pytest.mark.parametrize("style", STYLES)
-    def test_of_two_losses_the_first_of_which_overflows(
-        self, optimizer, x, style, where
-    ):
+    def test_of_two_losses_the_first_of_which_overflows(self, optimizer, x, style):
         method = "scale_loss" if style == "keras3" else "get_scaled_loss"
 
-        @MODES[where]
         def gradient(factor):
             with tf.GradientTape() as tape:
                 scaled = getattr(optimizer, method)(2.0 * x * factor)
@@ -655,7 +670,7 @@ class TestTheScaleOfTheLoss:
         gradient = scaled()
         self.move(optimizer)
         (gradient,) = tf.function(optimizer.get_unscaled_gradients)([gradient])
-        assert float(gradient) == 2.0
+        assert float(gradient) == 16.0 / 64.0  # by the scale now, as in TensorFlow
 
     def test_of_a_callable_loss(self, optimizer, x):
         scaled = optimizer.get_scaled_loss(lambda: 2.0 * x)
@@ -665,14 +680,11 @@ class TestTheScaleOfTheLoss:
         (gradient,) = optimizer.get_unscaled_gradients([tape.gradient(loss, x)])
         assert float(gradient) == 2.0
 
-    def test_two_losses_of_different_scales_in_one_step_are_refused(self, optimizer, x):
-        scaled_gradient(optimizer, x, "scale_loss")
+    def test_of_two_losses_the_last_decides(self, optimizer, x):
+        scaled_gradient(optimizer, x, "scale_loss")  # looked at, never applied
         self.move(optimizer)
         gradient = scaled_gradient(optimizer, x, "scale_loss")
-        with pytest.raises(RuntimeError, match="different scales or methods"):
-            optimizer.apply_gradients([(gradient, x)])
-        assert steps_of(x) == 0
-        STYLES["keras3"](optimizer, lambda: 2.0 * x, [x])
+        optimizer.apply_gradients([(gradient, x)])
         assert steps_of(x) == 1
 
 
@@ -721,23 +733,3 @@ def test_a_trace_that_failed_leaves_nothing_behind(optimizer, x):
         optimizer.apply_gradients([(unscaled[0] * 1.0, x)])
     assert steps_of(x) == 2
     assert kept
-
-
-@pytest.mark.parametrize("seed", range(0, 90, 3))
-def test_random_programs_are_right_or_refused(seed):
-    family = list(FAMILIES)[seed // 3 % len(FAMILIES)]
-    assert mixed_programs.run(family, seed) in ("right", "refused")
-
-
-_PROGRAMS = 150
-
-
-@pytest.mark.slow
-def test_many_random_programs_are_right_or_refused():
-    families = list(FAMILIES)
-    counts = collections.Counter(
-        mixed_programs.run(families[seed % len(families)], seed)
-        for seed in range(1000, 1000 + _PROGRAMS)
-    )
-    assert counts.total() == _PROGRAMS
-    assert counts["right"] > 0.6 * _PROGRAMS

@@ -1,0 +1,138 @@
+"""One optimizer for two lists of variables in turn, as NVIDIA's DLRM has it.
+
+The legacy family makes slots as it goes. The others are built once, for all variables.
+"""
+
+import itertools
+
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES, KERASES, STYLES, here
+
+MODES = {"eager": lambda function: function, "traced": tf.function}
+BUILT = here("keras3", "new")  # the families that are built once
+ORDERS = list(itertools.product("xy", repeat=3))
+
+
+class Model:
+    """Two lists of variables, and a step for each."""
+
+    def __init__(self, optimizer, mode, style):
+        self.x = [tf.Variable(0.0, name="x1"), tf.Variable(0.0, name="x2")]
+        self.y = [tf.Variable(0.0, name="y1")]
+        self.optimizer = optimizer
+
+        def step(variables, factor):
+            def loss():
+                return sum(2.0 * variable for variable in variables) * factor
+
+            if style == "bare":
+                with tf.GradientTape() as tape:
+                    value = loss()
+                gradients = tape.gradient(value, variables)
+                optimizer.apply_gradients(zip(gradients, variables))
+            else:
+                STYLES[style](optimizer, loss, variables)
+
+        self.steps = {
+            "x": MODES[mode](lambda factor: step(self.x, factor)),
+            "y": MODES[mode](lambda factor: step(self.y, factor)),
+        }
+
+    def step(self, which, factor=1.0):
+        self.steps[which](tf.constant(factor))
+
+    @property
+    def values(self):
+        return [float(variable) for variable in (*self.x, *self.y)]
+
+
+def made(family):
+    return FAMILIES[family].SGD(0.5, momentum=0.5)
+
+
+def wrapped(family):
+    return tf_lso.LossScaleOptimizer(made(family), initial_scale=8.0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("order", ORDERS, ids="".join)
+def test_the_legacy_family_makes_slots_as_it_goes(order, style, mode):
+    bare = Model(made("legacy"), mode, "bare")
+    model = Model(wrapped("legacy"), mode, style)
+    for which in order:
+        bare.step(which)
+        model.step(which)
+        assert model.values == bare.values
+    assert int(model.optimizer.iterations) == len(order)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("first", "xy")
+def test_steps_of_the_legacy_family_are_skipped_for_either_list(first, style, mode):
+    model = Model(wrapped("legacy"), mode, style)
+    second = "y" if first == "x" else "x"
+    names = {"x": [("x1", "nan"), ("x2", "nan")], "y": [("y1", "nan")]}
+    model.step(first)
+    before = model.values
+    for which, scale in ((second, 4.0), (first, 2.0)):
+        model.step(which, float("nan"))
+        assert model.values == before
+        assert model.optimizer.last_overflow == names[which]
+        assert float(model.optimizer.loss_scale) == scale
+    model.step(second)
+    assert model.values != before
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("first", "xy")
+@pytest.mark.parametrize("family", BUILT)
+def test_the_other_families_name_the_two_ways_out(family, first, style, mode):
+    model = Model(wrapped(family), mode, style)
+    second = "y" if first == "x" else "x"
+    model.step(first)
+    before = model.values
+    with pytest.raises(ValueError, match="Unknown variables") as caught:
+        model.step(second)
+    message = str(caught.value)
+    legacy = KERASES["legacy"].optimizers.legacy.SGD
+    assert f"{second}1" in message
+    assert "optimizer.build(" in message
+    assert "before the first step" in message
+    assert ".optimizers.legacy.SGD" in message
+    assert legacy is FAMILIES["legacy"].SGD
+    assert model.values == before
+    assert int(model.optimizer.iterations) == 1
+    model.step(first)
+    assert model.values != before
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("order", ["xyx", "yxy"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_both_lists_train_once_it_is_built_for_all(family, order, style, mode):
+    model = Model(wrapped(family), mode, style)
+    model.optimizer.build([*model.x, *model.y])
+    bare = Model(made("legacy"), mode, "bare")
+    for which in order:
+        model.step(which)
+        bare.step(which)
+        assert model.values == bare.values
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("family", BUILT)
+def test_the_message_goes_the_same_way_for_apply_with_another_list(family, mode):
+    optimizer = wrapped(family)
+    x, y = tf.Variable(0.0, name="x"), tf.Variable(0.0, name="y")
+    step = MODES[mode](lambda: optimizer.apply_gradients([(tf.constant(1.0), y)]))
+    optimizer.build([x])
+    with pytest.raises(ValueError, match=r"Unknown variables.*optimizer\.build\("):
+        step()
+    assert float(y) == 0.0

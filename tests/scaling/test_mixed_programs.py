@@ -1,0 +1,51 @@
+"""Random programs are right, and those that mix two protocols at least refused."""
+
+import functools
+
+import pytest
+
+from tests.scaling import mixed_programs
+
+OUTCOMES = {
+    "legacy": {"right"},
+    "keras3": {"right"},
+    "both": {"right", "refused", "warned"},
+}
+
+
+@pytest.mark.parametrize("seed", range(36))
+def test_random_programs(seed):
+    family, kind = mixed_programs.turn(seed)
+    assert mixed_programs.run(family, seed, kind) in OUTCOMES[kind]
+
+
+@pytest.mark.parametrize("seed", range(9))
+def test_random_programs_of_eager_replicas(seed, mirrored2):
+    family, kind = mixed_programs.turn(seed)
+    outcome = mixed_programs.run_replicas(family, seed, kind, mirrored2)
+    assert outcome in OUTCOMES[kind]
+
+
+@pytest.mark.slow
+def test_many_random_programs():
+    counts, wrong = mixed_programs.many(150, first_seed=1000)
+    assert wrong == {}
+    assert counts["both", "right"] > 0.3 * 50
+
+
+@pytest.mark.slow
+def test_many_random_programs_of_eager_replicas(mirrored2):
+    run = functools.partial(mixed_programs.run_replicas, strategy=mirrored2)
+    _, wrong = mixed_programs.many(45, first_seed=1000, one=run)
+    assert wrong == {}
+
+
+def test_a_program_is_the_same_each_time():
+    logs = []
+    for _ in range(2):
+        program = mixed_programs.Program("legacy", 7, "legacy")
+        for _ in range(3):
+            program.act()
+        program.worker.shutdown()
+        logs.append(program.log)
+    assert logs[0] == logs[1]
