@@ -135,6 +135,10 @@ class _Place:
         self.scale, self.is_new, self.awaits = scale, True, True
         self.gave.add(method)
 
+    def waits_for(self, method):
+        """Whether `method` has scaled the last loss, and its gradients are scaled yet."""
+        return self.awaits and self.scaled_by == method
+
     def unscaled(self):
         if not self.awaits:
             self.left |= self.gave
@@ -218,7 +222,7 @@ class Calls:
     def refuse_scaled(self, loss, method):
         """Raise RuntimeError if this optimizer has returned `loss` as scaled."""
         # Where the other method has scaled it, `scaled` has more to say.
-        by_other = self._place().scaled_by not in (None, method)
+        by_other = self._place().waits_for(_other(method))
         if not by_other and self._losses.has(loss):
             raise RuntimeError(
                 f"The loss {loss!r} is scaled already: get_scaled_loss() or scale_loss() "
@@ -234,10 +238,11 @@ class Calls:
           result: what the method returns.
 
         Raises:
-          RuntimeError: if the other method has scaled a loss here since the last apply.
+          RuntimeError: if the other method has scaled a loss here, whose gradients have
+            been neither unscaled nor applied.
         """
         place = self._place()
-        if place.scaled_by not in (None, method):
+        if place.waits_for(_other(method)):
             by = place.scaled_by
             place.applied()
             raise RuntimeError(
