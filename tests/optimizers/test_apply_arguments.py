@@ -128,11 +128,6 @@ class TestASecondArgument:
         setting.apply(name=name)
         assert setting.taken == 1.0
 
-    def test_goes_with_the_name_by_keyword(self, setting, make):
-        setting = setting(make)
-        setting.apply(1.0, name="my_step")
-        assert setting.taken == 1.0
-
     def test_of_a_skipped_step_changes_nothing(self, setting, make):
         setting = setting(make)
         setting.apply(1.0, gradient=NAN)
@@ -141,19 +136,21 @@ class TestASecondArgument:
         setting.apply(1.0)
         assert setting.taken == 1.0
 
-    def test_that_the_inner_optimizer_does_not_take_is_refused(self, setting, make):
-        setting = setting(make)
-        setting.apply(1.0)
-        before = setting.state
-        with pytest.raises(TypeError, match="clip_value"):
-            setting.apply(clip_value=1.0)
-        with pytest.raises(TypeError, match="clip_value"):
-            setting.apply(1.0, clip_value=1.0)
-        with pytest.raises(TypeError, match="clip_norm"):
-            setting.apply(1.0, clip_norm=1.0)
-        assert setting.state == before
-        setting.apply(1.0)
-        assert setting.taken == 2.0
+
+@pytest.mark.keras3
+def test_what_the_inner_optimizer_does_not_take_is_refused(setting):
+    setting = setting(clipping_only)
+    setting.apply(1.0)
+    before = setting.state
+    with pytest.raises(TypeError, match="clip_value"):
+        setting.apply(clip_value=1.0)
+    with pytest.raises(TypeError, match="clip_value"):
+        setting.apply(1.0, clip_value=1.0)
+    with pytest.raises(TypeError, match="clip_norm"):
+        setting.apply(1.0, clip_norm=1.0)
+    assert setting.state == before
+    setting.apply(1.0)
+    assert setting.taken == 2.0
 
 
 def test_scaled_gradients_are_unscaled_before_they_are_clipped(setting):

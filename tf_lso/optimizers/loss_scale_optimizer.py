@@ -689,7 +689,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         scales = map(self._calls.unscaled_gradients.scale_of, grads)
         return [
-            g * tf.cast(scale(), g.dtype) if scale and gradients_lib.overwrites(v) else g
+            g * tf.cast(scale(), g.dtype)
+            if scale and gradients_lib.overwrites(v)
+            else g
             for g, scale, v in zip(grads, scales, variables)
         ]
 

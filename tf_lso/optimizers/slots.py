@@ -78,7 +78,9 @@ class ListedSlots(abc.ABC):
         """
         place = self._place_of(var)
         added = self._added.get(slot_name, {})
-        return added[place] if place in added else slot_lists(self.inner)[slot_name][place]
+        return (
+            added[place] if place in added else slot_lists(self.inner)[slot_name][place]
+        )
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
         """Return the slot variable of a model variable, made if it does not exist."""

@@ -4,7 +4,7 @@ import inspect
 
 import tensorflow as tf
 
-from tf_lso import pages
+from tf_lso import kerases, pages
 from tf_lso.optimizers import variables as variables_lib
 
 _SUPPORTED = (
@@ -190,13 +190,21 @@ def check_inner_arguments(inner, args, kwargs):
     if not args and not kwargs:
         return
     signature = inspect.signature(inner.apply_gradients)
+    if kerases.is_of_one(inner.apply_gradients):
+        # Keras's own takes any keyword for one of TensorFlow 2.0-2.10, and drops others.
+        named = [
+            p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD
+        ]
+        signature = signature.replace(parameters=named)
     second = list(signature.parameters)[1:2]
     try:
         if args and second == ["name"]:
             raise TypeError(f"'name' must be a str or None, but got: {args[0]!r}.")
         signature.bind([], *args, **kwargs)
     except TypeError as error:
-        given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
+        given = ", ".join(
+            [*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())]
+        )
         raise TypeError(
             f"apply_gradients() of {type(inner).__name__} does not take {given}: {error} "
             "Further arguments are handed on to the inner optimizer. Leave them out, or "
