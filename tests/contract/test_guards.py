@@ -31,13 +31,6 @@ GUARDS = {
         "sparse_duplicates_that_overflow_when_summed_skip",
         "new",
     ),
-    "the check of what is still scaled": (
-        "tf_lso.scaling.finite",
-        "on_scaled",
-        lambda tensors, scale: finite.known(tf.constant(True)),
-        "nonfinite_on_one_replica_skips_on_all",
-        "keras3",
-    ),
     "summing before the check": (
         "tf_lso.optimizers.faces.keras3.Keras3Face",
         "aggregate_inner",
@@ -126,10 +119,6 @@ ERRORS = {
 }
 
 
-# Several replicas are judged after their sum, one replica before many numbers are unscaled.
-ON_ONE_REPLICA = {"the check of what is still scaled"}
-
-
 @pytest.mark.parametrize(
     "guard",
     [
@@ -139,9 +128,8 @@ ON_ONE_REPLICA = {"the check of what is still scaled"}
 )
 def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
     owner, attribute, without, case, family = GUARDS[guard]
-    strategy = None if guard in ON_ONE_REPLICA else mirrored2
     style, mode = CASES[case].styles[0], CASES[case].modes[-1]
-    setting = Setting(family, style, mode, strategy, built=True)
+    setting = Setting(family, style, mode, mirrored2, built=True)
     if setting.mode == "jit":
         setting.mode = "function"
     monkeypatch.setattr(finite, "_FEW", 0)

@@ -12,7 +12,7 @@ from keras.src.legacy import backend as legacy_backend
 
 from tf_lso import kerases
 from tf_lso.installation import attributes
-from tf_lso.optimizers import refusals
+from tf_lso.optimizers import validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.faces import keras3_private
 from tf_lso.optimizers.surface import scheduled
@@ -44,7 +44,7 @@ def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
       ValueError: if `loss` is a tensor and there is no `tape`.
     """
     del name
-    refusals.check_tape(loss, tape)
+    validation.check_tape(loss, tape)
     tape = tf.GradientTape() if tape is None else tape
     return self.apply_gradients(
         variables_lib.with_gradients(loss, var_list, grad_loss, tape)

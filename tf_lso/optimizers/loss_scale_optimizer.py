@@ -9,12 +9,13 @@ from tf_lso import environment, events, kerases
 environment.require_tensorflow()  # before a Keras that does not fit fails
 
 # ruff: noqa: E402
-from tf_lso.optimizers import arguments, overrides, refusals
+from tf_lso.optimizers import overrides, validation
 from tf_lso.optimizers.configs import wrappers as configs
 from tf_lso.optimizers.faces import face as face_lib
 from tf_lso.optimizers.faces import families
 from tf_lso.optimizers.surface import legacy as surface
-from tf_lso.scaling import calls, report, skipped
+from tf_lso.scaling import calls, options, report, skipped
+from tf_lso.scaling import loss_scale as loss_scale_lib
 
 _MISSING: Any = object()
 
@@ -85,13 +86,11 @@ def _the_inner(optimizer, inner_optimizer):
 
 def shown_as_in_legacy(cls):
     """Hide from `inspect.signature` of a class what TensorFlow 2.0-2.15 did not have."""
-    hidden = ("self", "inner_optimizer", "keras3_arguments")
-    parameters = inspect.signature(cls.__init__).parameters.values()
-    cls.__signature__ = inspect.Signature(
-        [
+    signature = options.signature(cls, options.STABLE, hidden=("inner_optimizer",))
+    cls.__signature__ = signature.replace(
+        parameters=[
             one.replace(default=one.empty) if one.default is _MISSING else one
-            for one in parameters
-            if one.name not in hidden
+            for one in signature.parameters.values()
         ]
     )
     return cls
@@ -179,31 +178,23 @@ class LossScaleOptimizer(surface.Surface):
         *,
         inner_optimizer: Any = _MISSING,
         name: str | None = None,
-        growth_factor: float = arguments.Scale.growth_factor,
-        backoff_factor: float = arguments.Scale.backoff_factor,
-        hysteresis: int = arguments.Scale.hysteresis,
-        min_scale: float = arguments.Scale.min_scale,
-        max_scale: float | None = arguments.Scale.max_scale,
-        **keras3_arguments: Any,
+        **keywords: Any,
     ) -> None:
         inner = _the_inner(optimizer, inner_optimizer)
-        arguments.check_dynamic(dynamic)
-        arguments.check_keras3_arguments(keras3_arguments)
-        scale = arguments.Scale(
-            initial_scale=initial_scale,
-            dynamic_growth_steps=dynamic_growth_steps,
-            growth_factor=growth_factor,
-            backoff_factor=backoff_factor,
-            hysteresis=hysteresis,
-            min_scale=min_scale,
-            max_scale=max_scale,
-        )
-        self._start(inner, lambda: arguments.make_loss_scale(dynamic, scale), name)
+        validation.check_dynamic(dynamic)
+        scale = {
+            "initial_scale": initial_scale,
+            "dynamic_growth_steps": dynamic_growth_steps,
+        }
+        names = keywords.keys() & set(options.names(options.STABLE))
+        scale |= {option: keywords.pop(option) for option in names}
+        validation.check_keras3_arguments(keywords)
+        self._start(inner, lambda: loss_scale_lib.make(dynamic, scale), name)
 
     def _start(self, inner, make_loss_scale, name):
         """Wrap `inner`. The loss scale is made last, after all checks have passed."""
-        refusals.check_strategy()
-        arguments.check_free(inner)
+        validation.check_strategy()
+        validation.check_free(inner)
         self._check_inner(inner)
         loss_scale = make_loss_scale()
         self._initialize_family(name)
@@ -231,7 +222,7 @@ class LossScaleOptimizer(surface.Surface):
         if name is not None:
             self.name = name
         self._wrap_inner()
-        inner.__dict__[arguments.MARK] = True
+        inner.__dict__[validation.MARK] = True
         events.optimizer_wrapped.happened(self._package)
 
     @classmethod

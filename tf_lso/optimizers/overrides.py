@@ -14,7 +14,9 @@ LEGACY_METHODS = (
     "apply_gradients",
 )
 
-_DEPTH = 12  # frames between Keras's `train_step` and the caller of this module, at most
+_DEPTH = (
+    12  # frames between Keras's `train_step` and the caller of this module, at most
+)
 
 
 def overridden(cls, names=LEGACY_METHODS):

@@ -22,7 +22,7 @@ class ScaleRule:
       growth_steps: consecutive finite steps before the scale grows.
       growth_factor: the scale is multiplied by it to grow.
       backoff_factor: the scale is multiplied by it to shrink. None divides it by
-        `growth_factor`.
+        `growth_factor`, as TensorFlow's `DynamicLossScale` does.
       hysteresis: skipped steps in a row before the scale shrinks.
       min_scale: the scale does not shrink below it.
       max_scale: the scale does not grow above it.
@@ -31,7 +31,7 @@ class ScaleRule:
     initial_scale: float = 2.0**15
     growth_steps: int = 2000
     growth_factor: float = 2.0
-    backoff_factor: float | None = None
+    backoff_factor: float | None = 0.5
     hysteresis: int = 1
     min_scale: float = 1.0
     max_scale: float = FLOAT32_MAX

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from tf_lso import log, pages
 from tf_lso.scaling import apply as apply_lib
-from tf_lso.scaling import dynamic, report
 from tf_lso.scaling import gradients as gradients_lib
+from tf_lso.scaling import report, scale_variables
 from tf_lso.scaling.fast import shared
 
 _INF, _NAN = 1, 2
@@ -114,7 +114,7 @@ class Skipped:
     """
 
     def __init__(self):
-        self.numbers = dynamic.unsaved_variable([0, 0, 0], "skipped_steps")
+        self.numbers = scale_variables.unsaved_variable([0, 0, 0], "skipped_steps")
         self._records = []
         self._places = {}  # id of a variable -> (position of its record, place in it)
         self._untold = False
@@ -131,7 +131,7 @@ class Skipped:
             return
         record = _Record(
             [_path(v) for v in new],
-            dynamic.unsaved_variable([0] * (1 + len(new)), "overflowed"),
+            scale_variables.unsaved_variable([0] * (1 + len(new)), "overflowed"),
             new,
         )
         self._records.append(record)
@@ -163,7 +163,7 @@ class Skipped:
             counted = count()
         with tf.control_dependencies(apply_lib.known_operations(counted)):
             after = tf.cast(tf.convert_to_tensor(counter), tf.int64)
-        numbers = [dynamic.or_zero(self.numbers), before, after]
+        numbers = [scale_variables.read_or_zero(self.numbers), before, after]
         [numbers] = shared.call(_counted, numbers, shapes=((3,), (), ()))
         kinds = [_kind(gradient) for gradient in gradients]
         if report.in_xla():
@@ -208,7 +208,7 @@ class Skipped:
 
     def total(self):
         """Return the number of skipped steps, an int64 scalar tensor."""
-        return dynamic.or_zero(self.numbers)[0]
+        return scale_variables.read_or_zero(self.numbers)[0]
 
     def in_a_row(self, counter):
         """Return how many of the last steps were skipped, an int64 scalar tensor.
@@ -216,7 +216,7 @@ class Skipped:
         Args:
           counter: integer variable, the optimizer's `iterations`.
         """
-        _, in_a_row, position = tf.unstack(dynamic.or_zero(self.numbers))
+        _, in_a_row, position = tf.unstack(scale_variables.read_or_zero(self.numbers))
         now = tf.cast(tf.convert_to_tensor(counter), tf.int64)
         return tf.where(tf.equal(position, now + 1), in_a_row, 0)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.optimizers import overrides, refusals
+from tf_lso.optimizers import overrides, validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.surface import hyperparameters, legacy
 from tf_lso.scaling import replica
@@ -90,7 +90,7 @@ class Face(legacy.Surface, abc.ABC):
         """Return the gradients aggregated over all replicas, and their variables."""
         aggregate = overrides.own_aggregation(self.inner_optimizer, self._base)
         if aggregate is not None:
-            return refusals.unzip(aggregate(list(zip(gradients, variables))))
+            return validation.unzip(aggregate(list(zip(gradients, variables))))
         if replica.is_alone():
             return gradients, variables
         return self._sum_over_replicas(gradients, variables), variables

@@ -7,7 +7,7 @@ a subclass. tests/test_keras2_private.py fails when Keras 2 moves a name.
 import tensorflow as tf
 
 from tf_lso import kerases
-from tf_lso.optimizers import refusals
+from tf_lso.optimizers import validation
 from tf_lso.optimizers.faces import keras2
 from tf_lso.optimizers.surface import attributes, hyperparameters, slots
 from tf_lso.scaling import replica
@@ -39,10 +39,10 @@ class LegacyFace(keras2.Keras2Face):
         pairs = inner._transform_unaggregated_gradients(list(zip(gradients, variables)))
         if not (self.aggregates_in_full and replica.is_alone()):
             pairs = self._aggregate_gradients(pairs)
-        return refusals.unzip(pairs)
+        return validation.unzip(pairs)
 
     def _sum_over_replicas(self, gradients, variables):
-        return refusals.unzip(
+        return validation.unzip(
             self._aggregate_gradients(list(zip(gradients, variables)))
         )[0]
 

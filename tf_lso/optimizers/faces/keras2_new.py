@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tf_lso import kerases, pages
-from tf_lso.optimizers import refusals
+from tf_lso.optimizers import validation
 from tf_lso.optimizers.faces import keras2
 from tf_lso.optimizers.surface import slots
 
@@ -29,7 +29,7 @@ class NewFace(slots.ListedSlots, keras2.Keras2Face):
         pairs = self.inner_optimizer.aggregate_gradients(
             list(zip(gradients, variables))
         )
-        return refusals.unzip(pairs)[0]
+        return validation.unzip(pairs)[0]
 
     def _build_inner(self, variables):
         self.inner_optimizer.build(variables)
@@ -47,7 +47,7 @@ class NewFace(slots.ListedSlots, keras2.Keras2Face):
         if not unchecked:
             return
         self.build(variables)
-        refusals.check_known(unchecked, *self._known_variables())
+        validation.check_known(unchecked, *self._known_variables())
         self._note_checked(variables)
 
     def _compute_inner(self, loss, var_list, grad_loss, tape):

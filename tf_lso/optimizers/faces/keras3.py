@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from tf_lso import environment
-from tf_lso.optimizers import overrides, refusals
+from tf_lso.optimizers import overrides, validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.faces import face, keras3_files, keras3_views
 from tf_lso.optimizers.faces import keras3_private as private
@@ -189,16 +189,16 @@ class Keras3Face(
         # Also if it claims to be built: another thread may be building it.
         self._once_for_all(self.build, variables)
         self._refuse_on_replicas()  # also for parts that were made just now
-        refusals.check_known(unchecked, *self._known_variables())
+        validation.check_known(unchecked, *self._known_variables())
         heads = {id(v) for v in (*self._counters(), *self._learning_rates())}
-        refusals.check_own_variables(
+        validation.check_own_variables(
             [v for v in self.inner_optimizer.variables if id(v) not in heads]
         )
         self._note_checked(variables)
 
     def _refuse_on_replicas(self):
         for part in self._inner_parts:
-            refusals.check_replicas(part)
+            validation.check_replicas(part)
 
     # --- Variables.
 
@@ -265,9 +265,9 @@ class Keras3Face(
           TypeError: if a list holds something else than gradients or variables.
           ValueError: if an element is no pair.
         """
-        pairs = list(zip(*refusals.unzip(grads_and_vars)))
+        pairs = list(zip(*validation.unzip(grads_and_vars)))
         given = [pair for pair in pairs if pair[0] is not None]
-        summed = iter(self.aggregate_inner(*refusals.unzip(given))[0])
+        summed = iter(self.aggregate_inner(*validation.unzip(given))[0])
         return [(None if g is None else next(summed), v) for g, v in pairs]
 
     @property

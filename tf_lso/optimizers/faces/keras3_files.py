@@ -3,7 +3,7 @@
 import numpy as np
 
 from tf_lso import tf_private, thread_switch
-from tf_lso.optimizers import refusals
+from tf_lso.optimizers import validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.faces import keras3_private as private
 
@@ -50,7 +50,7 @@ class Files(tf_private.Dependencies):
         """
         if state_follows.is_on:
             return
-        weights = refusals.as_list("weights", weights)
+        weights = validation.as_list("weights", weights)
         variables = list(self.variables)
         if self.inner_optimizer.built:
             if len(weights) == len(variables):

@@ -5,11 +5,11 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from tf_lso.optimizers import refusals
+from tf_lso.optimizers import validation
 from tf_lso.optimizers.surface.autograph import not_converted
+from tf_lso.scaling import calls as calls_lib
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling import calls as calls_lib
 
 
 class SurfaceKeras3:
@@ -79,7 +79,7 @@ class SurfaceKeras3:
 
         Source: Keras 3.
         """
-        grads = refusals.as_list("grads", grads)
+        grads = validation.as_list("grads", grads)
         if trainable_variables is None:
             trainable_variables = self._built_variables()
             if grads and not trainable_variables:
@@ -87,7 +87,7 @@ class SurfaceKeras3:
                     "'trainable_variables' must be given until the optimizer is built: "
                     "pass them, or call build(trainable_variables) before."
                 )
-        variables = refusals.as_list("trainable_variables", trainable_variables)
+        variables = validation.as_list("trainable_variables", trainable_variables)
         if len(grads) != len(variables):
             raise ValueError(
                 f"'grads' has {len(grads)} elements but there are {len(variables)} "

@@ -6,13 +6,13 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso import pages
-from tf_lso.optimizers import refusals
+from tf_lso.optimizers import validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.surface import attributes, state, steps
 from tf_lso.optimizers.surface import keras3 as surface_keras3
 from tf_lso.optimizers.surface.autograph import not_converted
-from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import calls as calls_lib
+from tf_lso.scaling import gradients as gradients_lib
 
 _FLOAT16_MAX = 65504.0
 
@@ -125,8 +125,8 @@ class Surface(
 
         Source: TensorFlow 2.0-2.15.
         """
-        grads = refusals.as_list("grads", grads)
-        refusals.check_gradients(grads)
+        grads = validation.as_list("grads", grads)
+        validation.check_gradients(grads)
         scale = self._calls.scale_of_gradients(grads, self._loss_scale)
         unscaled = gradients_lib.unscale_gradients(grads, scale)
         self._calls.unscaled(unscaled, scale)
@@ -207,13 +207,13 @@ class Surface(
         return self._compute_gradients(loss, var_list, tape=tape)
 
     def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
-        refusals.check_tape(loss, tape)
-        refusals.check_context()
+        validation.check_tape(loss, tape)
+        validation.check_context()
         tape = tf.GradientTape() if tape is None else tape
         with tape:
             loss = self.get_scaled_loss(loss)
         pairs = self._compute_inner(loss, var_list, grad_loss, tape)
-        grads, variables = refusals.unzip(pairs)
+        grads, variables = validation.unzip(pairs)
         return list(zip(self.get_unscaled_gradients(grads), variables))
 
     def get_gradients(

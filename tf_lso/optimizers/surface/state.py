@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tf_lso.optimizers import arguments, refusals
+from tf_lso.optimizers import validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.configs import wrappers as configs
 from tf_lso.optimizers.surface import stored
+from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
 def unpickled(cls, state):
@@ -56,7 +57,7 @@ class State(stored.Stored):
           TypeError: if `weights` is no list, or an array holds no numbers.
           ValueError: if the number of arrays or a shape does not fit. Nothing is set.
         """
-        weights = refusals.as_list("weights", weights)
+        weights = validation.as_list("weights", weights)
         own = self._own_variables()
         variables = [*self.weights, *own]
         if len(weights) not in (len(variables), len(variables) - len(own)):
@@ -119,7 +120,7 @@ class State(stored.Stored):
         It holds no state: the loss scale starts at `initial_scale` again.
         """
         config = {"inner_optimizer": self._serialize_inner()}
-        config.update(arguments.of_loss_scale(self.loss_scale_state))
+        config.update(loss_scale_lib.arguments_of(self.loss_scale_state))
         if self.__dict__.get("_own_name") is not None:
             config["name"] = self.name
         return config

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso import tf_private
-from tf_lso.optimizers import overrides, refusals
+from tf_lso.optimizers import overrides, validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.surface.autograph import not_converted
 from tf_lso.scaling import gradients as gradients_lib
@@ -55,20 +55,24 @@ class Steps:
 
         Source: TensorFlow 2.0-2.15.
         """
-        grads, variables = refusals.unzip(grads_and_vars)
+        grads, variables = validation.unzip(grads_and_vars)
         aggregate = experimental_aggregate_gradients and not skip_gradients_aggregation
-        if self._calls_apply and aggregate and overrides.overridden(type(self), ["apply"]):
+        if (
+            self._calls_apply
+            and aggregate
+            and overrides.overridden(type(self), ["apply"])
+        ):
             return self.apply(grads, variables)
         return self._apply(grads, variables, aggregate=aggregate, name=name)
 
     def _apply(
         self, grads, variables, *, aggregate, name=None, unknown_is_scaled=False
     ):
-        refusals.check_context()
+        validation.check_context()
         if not grads:
             return None
-        refusals.check_gradients(grads)
-        refusals.check_any(grads, variables)
+        validation.check_gradients(grads)
+        validation.check_any(grads, variables)
         self._prepare_step(
             variables, [v for g, v in zip(grads, variables) if g is not None]
         )
@@ -133,14 +137,16 @@ class Steps:
             return grads
         scales = map(self._calls.unscaled_gradients.scale_of, grads)
         return [
-            g * tf.cast(scale(), g.dtype) if scale and gradients_lib.overwrites(v) else g
+            g * tf.cast(scale(), g.dtype)
+            if scale and gradients_lib.overwrites(v)
+            else g
             for g, scale, v in zip(grads, scales, variables)
         ]
 
     def _unchecked(self, variables):
         """Return the variables that are new to this optimizer; refuse wrong ones."""
         unchecked = [v for v in variables if id(v) not in self._checked]
-        refusals.check_variables(unchecked)
+        validation.check_variables(unchecked)
         return unchecked
 
     def _note_checked(self, variables):

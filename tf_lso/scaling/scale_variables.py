@@ -4,11 +4,13 @@
 eager mode and in graphs, and reports a scale that cannot help any more.
 """
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
 from tf_lso.scaling import apply as apply_lib
-from tf_lso.scaling import arguments, report
+from tf_lso.scaling import report
 from tf_lso.scaling import rule as rule_lib
 from tf_lso.scaling.fast import branches, shared
 
@@ -52,7 +54,7 @@ def unsaved_variable(initial_value, name):
     return variable
 
 
-def or_zero(variable):
+def read_or_zero(variable):
     """Return the value of an `unsaved_variable`, 0 if it was never initialized.
 
     A graph of TensorFlow 1 initializes only the variables in its lists.
@@ -76,7 +78,7 @@ def _moved(rule, where, scale, count, skipped, stuck, finite):
       where: see `rule.py`.
       scale: the scale before the step, as a scalar, like the others.
       count: the finite steps before it.
-      skipped: the first number of `Mover.in_a_row` before it.
+      skipped: the first number of `ScaleVariables.in_a_row` before it.
       stuck: the second.
       finite: whether its gradients were finite.
 
@@ -95,19 +97,27 @@ def _moved(rule, where, scale, count, skipped, stuck, finite):
     return [usable, scale, count, skipped, stuck]
 
 
+def _in_float32(rule):
+    """Return a `ScaleRule` with float32 numbers, as graphs have them."""
+    numbers = vars(rule).items()
+    return dataclasses.replace(
+        rule, **{name: np.float32(x) for name, x in numbers if isinstance(x, float)}
+    )
+
+
 def _damaged(usable, scale):
     """Return the reason to warn of a scale that was not usable, see `report.warn`."""
     return [~usable, scale]
 
 
 def _stuck_steps(minimum, scale, count, in_a_row):
-    """Return the second number of `Mover.in_a_row` if it means something, else 0."""
+    """Return the second number of `ScaleVariables.in_a_row` if it means something, else 0."""
     # A checkpoint may have given back a larger scale and a count of 0.
     is_stuck = (scale <= minimum) & (count < 1)
     return [tf.where(is_stuck, in_a_row[1], 0)]
 
 
-class Mover:
+class ScaleVariables:
     """Moves the variables of one dynamic loss scale.
 
     Args:
@@ -122,7 +132,7 @@ class Mover:
     """
 
     def __init__(self, rule, scale, count):
-        self._rule, self._float32_rule = rule, arguments.in_float32(rule)
+        self._rule, self._float32_rule = rule, _in_float32(rule)
         self._scale, self._count = scale, count
         self.in_a_row = unsaved_variable([0, 0], "skipped_in_a_row")
 
@@ -144,7 +154,7 @@ class Mover:
         def unusual():
             finite = verdict.exact()
             scale, count, _ = self._state()
-            numbers = [scale, count, *tf.unstack(or_zero(self.in_a_row)), finite]
+            numbers = [scale, count, *tf.unstack(read_or_zero(self.in_a_row)), finite]
             shapes = ((),) * len(numbers)
             moved = shared.call(_moved, numbers, (self._rule, _where), shapes)
             # A graph of TensorFlow 1 could assign before it reads.
@@ -218,7 +228,7 @@ class Mover:
 
     def stuck_steps(self):
         """Return the skipped steps in a row at the minimum, an int64 scalar tensor."""
-        numbers = [*self._state()[:2], or_zero(self.in_a_row)]
+        numbers = [*self._state()[:2], read_or_zero(self.in_a_row)]
         shapes = ((), (), (2,))
         [steps] = shared.call(_stuck_steps, numbers, (self._rule.min_scale,), shapes)
         return steps
