@@ -201,7 +201,7 @@ class LossScaleOptimizer(surface.Surface):
         state = {
             "_loss_scale": loss_scale,
             "_calls": calls.Calls(),
-            "_skipped": skipped.Skipped(),
+            "_skipped": skipped.Skipped(loss_scale),
             "_once": report.Once(),
             "_traced": False,
             "_checked": {},

@@ -298,6 +298,10 @@ class DynamicLossScale(LossScale):
         """Move the scale by a verdict on the gradients, see `ScaleVariables.advance`."""
         return self._variables.advance(verdict, of)
 
+    def skipped_in_a_row(self):
+        """Return the skipped steps since the last finite one, an int64 scalar tensor."""
+        return self._variables.skipped_in_a_row()
+
     def stuck_steps(self) -> tf.Tensor:
         """Return the skipped steps in a row at the smallest scale, an int64 scalar."""
         return self._variables.stuck_steps()

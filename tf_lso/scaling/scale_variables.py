@@ -25,13 +25,14 @@ def _where(condition, if_true, if_false):
     )
 
 
-def local_variable(initial_value, name, dtype):
+def local_variable(initial_value, name, dtype, shape=None):
     """Make a variable that is the same on every replica and is never aggregated."""
     with tf.init_scope():
         return tf.Variable(
             initial_value,
             name=name,
             dtype=dtype,
+            shape=shape,
             trainable=False,
             aggregation=tf.VariableAggregation.NONE,
             # The value is a constant, which no function being traced must hold back.
@@ -40,9 +41,15 @@ def local_variable(initial_value, name, dtype):
         )
 
 
-def unsaved_variable(initial_value, name):
+def in_tensorflow_1():
+    """Whether the code runs in a graph of TensorFlow 1, around which nothing is eager."""
+    with tf.init_scope():
+        return not tf.executing_eagerly()
+
+
+def unsaved_variable(initial_value, name, shape=None):
     """Make such a variable of int64, and keep it out of all checkpoints."""
-    variable = local_variable(initial_value, name, tf.int64)
+    variable = local_variable(initial_value, name, tf.int64, shape)
     with tf.init_scope():
         if not tf.executing_eagerly():
             # In a graph of TensorFlow 1 the `tf.compat.v1.train.Saver` takes all
@@ -59,9 +66,7 @@ def read_or_zero(variable):
 
     A graph of TensorFlow 1 initializes only the variables in its lists.
     """
-    with tf.init_scope():
-        is_initialized = tf.executing_eagerly()
-    if is_initialized:
+    if not in_tensorflow_1():
         return tf.convert_to_tensor(variable)
     return tf.cond(
         variable.is_initialized(),
@@ -216,15 +221,20 @@ class ScaleVariables:
         Raises:
           RuntimeError: in a graph of TensorFlow 1, where nothing would run it.
         """
-        with tf.init_scope():
-            if not tf.executing_eagerly():
-                raise RuntimeError(
-                    f"'loss_scale' cannot be set in a graph of TensorFlow 1, but got: "
-                    f"{value!r}. Give the scale to the constructor."
-                )
+        if in_tensorflow_1():
+            raise RuntimeError(
+                f"'loss_scale' cannot be set in a graph of TensorFlow 1, but got: "
+                f"{value!r}. Give the scale to the constructor."
+            )
+        # The last steps were skipped all the same.
+        self.in_a_row.assign([self.skipped_in_a_row(), 0])
         self._scale.assign(value)
         self._count.assign(0)
-        self.in_a_row.assign([0, 0])
+
+    def skipped_in_a_row(self):
+        """Return the skipped steps since the last finite one, an int64 scalar tensor."""
+        skipped = read_or_zero(self.in_a_row)[0]
+        return tf.where(self._count < 1, skipped, 0)
 
     def stuck_steps(self):
         """Return the skipped steps in a row at the minimum, an int64 scalar tensor."""

@@ -144,7 +144,7 @@ class Attributes:
         return self._skipped.overflows()
 
     def _tell_if_stuck(self):
-        self._skipped.tell(self.loss_scale_state)
+        self._skipped.tell()
 
     @property
     def dynamic_counter(self) -> tf.Variable | None:

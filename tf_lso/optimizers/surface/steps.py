@@ -124,9 +124,7 @@ class Steps:
     def skip(self, gradients, variables):
         """Count a skipped step, and note which gradients overflowed; return ops."""
         counter = variables_lib.raw(self._counter())
-        return self._skipped.note(
-            gradients, variables, counter, self.skip_inner, self.loss_scale_state
-        )
+        return self._skipped.note(gradients, variables, counter, self.skip_inner)
 
     def _with_next_values(self, grads, variables):
         """Return `grads`, with next values of variables as they were before unscaling.
