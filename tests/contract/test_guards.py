@@ -16,18 +16,20 @@ from tests.families import keras, needs_keras3
 from tf_lso.scaling import finite
 from tf_lso.scaling.fast import shared
 
+AGREED = finite.agreed
 
-def _only_here(gradients_):
+
+def _only_here(gradients_, are_equal=False):
     """A verdict that looks at the first replica alone."""
-    return finite.on_aggregated(gradients_).exact()
+    return AGREED(gradients_, are_equal=True)
 
 
 # Name -> (name of an object, attribute, what stands there without the guard, case, family).
 GUARDS = {
     "the check": (
         "tf_lso.scaling.finite",
-        "_verdict",
-        lambda tensors: finite.known(tf.constant(True)),
+        "_are_finite",
+        lambda tensors: tf.constant(True),
         "sparse_duplicates_that_overflow_when_summed_skip",
         "new",
     ),
@@ -102,7 +104,7 @@ GUARDS = {
         "keras3",
     ),
     "the floor and the halving": (
-        "tf_lso.scaling.loss_scale.rule_lib",
+        "tf_lso.scaling.scale_variables.rule_lib",
         "moved_scale",
         lambda rule_, scale, finite_, skipped, where: scale,
         "nonfinite_on_one_replica_skips_on_all",

@@ -33,7 +33,7 @@ OF_PROGRAMS = {
 }
 
 # What a caller calls the optimizer.
-NAMES = {"self", "face", "optimizer", "copied"}
+NAMES = {"self", "face", "family", "optimizer", "copied"}
 
 HOOKS = {
     name

@@ -268,8 +268,8 @@ class TestOneDevice:
         assert not bool(finite_lib.agreed([tf.constant(NAN)]))
 
     def test_aggregated_is_the_verdict_of_the_one_replica(self):
-        assert bool(finite_lib.on_aggregated([tf.constant(1.0), None]).exact())
-        assert not bool(finite_lib.on_aggregated([tf.constant(NAN)]).exact())
+        assert bool(finite_lib.agreed([tf.constant(1.0), None], are_equal=True))
+        assert not bool(finite_lib.agreed([tf.constant(NAN)], are_equal=True))
 
     def test_nothing_must_be_merged(self):
         assert not finite_lib.merging_is_needed()

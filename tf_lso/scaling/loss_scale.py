@@ -280,9 +280,9 @@ class DynamicLossScale(LossScale):
         """
 
         def judge(_, grads):
-            verdict = finite_lib.known(finite_lib.agreed(grads))
-            finite = tf.convert_to_tensor(self.advance(verdict, grads))
-            return None if tf.executing_eagerly() else finite.op, finite
+            finite = finite_lib.agreed(grads)
+            moved = self.advance(finite)
+            return None if tf.executing_eagerly() else moved.op, finite
 
         grads = [g for g in tf.nest.flatten(grads) if g is not None]
         if not finite_lib.merging_is_needed():
@@ -294,17 +294,21 @@ class DynamicLossScale(LossScale):
         """Whether `advance` may replace `update`: not if a subclass has its own."""
         return type(self).update is DynamicLossScale.update
 
-    def advance(self, verdict, of):
-        """Move the scale by a verdict on the gradients, see `ScaleVariables.advance`."""
-        return self._variables.advance(verdict, of)
+    def advance(self, finite):
+        """Move the scale after a step, see `ScaleVariables.advance`."""
+        return self._variables.advance(finite)
 
     def skipped_in_a_row(self):
         """Return the skipped steps since the last finite one, an int64 scalar tensor."""
-        return self._variables.skipped_in_a_row()
+        return self._variables.numbers_in_a_row()[0]
 
     def stuck_steps(self) -> tf.Tensor:
         """Return the skipped steps in a row at the smallest scale, an int64 scalar."""
-        return self._variables.stuck_steps()
+        return self._variables.numbers_in_a_row()[1]
+
+    def if_skipped(self):
+        """Return these two as they will be if the running step is skipped, a tensor."""
+        return self._variables.numbers_if_skipped()
 
     def __repr__(self):
         now = ""

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_lso import log, pages
-from tf_lso.scaling import apply as apply_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import report, scale_variables
 from tf_lso.scaling.fast import shared
+from tf_lso.scaling.graphs import known_operations
 
 _INF, _NAN = 1, 2
 _MOST = 5  # variables that a warning names
@@ -131,7 +131,7 @@ class Skipped:
         return {"skipped_steps": self.numbers, "overflowed": self.overflowed}
 
     def note(self, gradients, variables, counter, count):
-        """Note a skipped step, in its branch, when the loss scale has moved.
+        """Note a skipped step, in its branch, before the loss scale moves.
 
         Args:
           gradients: list of aggregated gradients: tensors, `tf.IndexedSlices` or
@@ -146,20 +146,21 @@ class Skipped:
         """
         total = self.total() + 1
         if self._loss_scale.takes_verdicts:
-            in_a_row = self._loss_scale.skipped_in_a_row()
-        else:
+            in_a_row, stuck = tf.unstack(self._loss_scale.if_skipped())
+        else:  # it has moved
             in_a_row = self.in_a_row(counter) + 1
-        read = apply_lib.known_operations([total, in_a_row])
+            stuck = self._loss_scale.stuck_steps()
+        read = known_operations([total, in_a_row, stuck])
         with tf.control_dependencies(read):
             counted = count()
-        with tf.control_dependencies(apply_lib.known_operations(counted)):
+        with tf.control_dependencies(known_operations(counted)):
             after = tf.cast(tf.convert_to_tensor(counter), tf.int64)
         kinds = [_kind(gradient) for gradient in gradients]
         if report.in_xla():
             self._untold = True  # XLA cannot print; `tell` does it later
         else:
             paths = [_path(v) for v in variables]
-            found = [self._loss_scale(), self._loss_scale.stuck_steps()]
+            found = [self._loss_scale(), stuck]
             found += [tf.constant(paths), tf.stack(kinds)]
             report.warn(_STUCK, _stuck, found, ((), (), (None,), (None,)))
         return [

@@ -132,16 +132,6 @@ class Surface(
         self._calls.unscaled(unscaled, scale)
         return unscaled
 
-    def unscale(self, grads, variables, scale):
-        """Return the gradients of these variables divided by a scale."""
-        known = self._calls.unscaled_gradients
-        scaled = [
-            None if known.has(g) or gradients_lib.overwrites(v) else g
-            for g, v in zip(grads, variables)
-        ]
-        unscaled = gradients_lib.unscale_gradients(scaled, scale)
-        return [g if u is None else u for g, u in zip(grads, unscaled)]
-
     def minimize(
         self,
         loss: tf.Tensor | Callable[[], tf.Tensor],

@@ -101,9 +101,12 @@ class Steps:
         def step(grads):
             return step_lib.apply_step(
                 self,
+                self.loss_scale_state,
+                self._skipped,
                 list(grads),
                 list(variables),
                 divisor=divisor,
+                is_unscaled=self._calls.unscaled_gradients.has,
                 aggregate=aggregate,
                 name=name,
             )
@@ -120,11 +123,6 @@ class Steps:
             make(variables)
         else:
             tf.distribute.get_replica_context().merge_call(lambda _: make(variables))
-
-    def skip(self, gradients, variables):
-        """Count a skipped step, and note which gradients overflowed; return ops."""
-        counter = variables_lib.raw(self._counter())
-        return self._skipped.note(gradients, variables, counter, self.skip_inner)
 
     def _with_next_values(self, grads, variables):
         """Return `grads`, with next values of variables as they were before unscaling.
