@@ -21,7 +21,7 @@ ROOMS = {
     "debugging": {
         "environment",
         "kerases",
-        "optimizers.arguments",
+        "optimizers.validation",
         "optimizers.variables",
         "scaling.gradients",
         "tf_private",
@@ -93,7 +93,7 @@ ROOMS = {
 # or in its own.
 LEVELS = [
     {"table", "variables"},
-    {"refusals", "arguments", "overrides"},
+    {"validation", "overrides"},
     {"configs.inner", "configs.conversion", "configs.wrappers"},
     {"surface"},
     {"faces.face", "faces.keras3_private", "faces.keras3_views"},

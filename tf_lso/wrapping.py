@@ -5,7 +5,7 @@ Neither looks at the layers' policies, nor knows the loss scale of an experiment
 """
 
 from tf_lso import pages
-from tf_lso.optimizers import arguments, experimental, loss_scale_optimizer
+from tf_lso.optimizers import experimental, loss_scale_optimizer, validation
 from tf_lso.scaling import report
 
 _once = report.Once()
@@ -47,7 +47,7 @@ def wrap(optimizer, model):
     """
     loss_scale_optimizer.require_family(optimizer)  # raises TypeError
     loss_scale = loss_scale_of(model)
-    if arguments.scales_the_loss(optimizer):
+    if validation.scales_the_loss(optimizer):
         if loss_scale not in (None, DEFAULT):
             _tell_of_two(optimizer, loss_scale)
         return optimizer
@@ -55,7 +55,7 @@ def wrap(optimizer, model):
         return optimizer
     # The mark of an earlier wrapper. A model may be compiled again with one optimizer,
     # as in Keras 3; each wrapper scales and unscales its own steps.
-    vars(optimizer).pop(arguments.MARK, None)
+    vars(optimizer).pop(validation.MARK, None)
     if loss_scale is DEFAULT:
         return loss_scale_optimizer.LossScaleOptimizer(optimizer)
     return experimental.LossScaleOptimizer(optimizer, loss_scale)
@@ -116,7 +116,7 @@ def tell_one(optimizer, model, name):
       model: the model it trains.
       name: str, what the message calls the optimizer.
     """
-    if loss_scale_of(model) is None or arguments.scales_the_loss(optimizer):
+    if loss_scale_of(model) is None or validation.scales_the_loss(optimizer):
         return
     if getattr(optimizer, "loss_scale_factor", None):  # Keras 3's fixed scale
         return

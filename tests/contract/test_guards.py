@@ -16,27 +16,22 @@ from tests.families import keras, needs_keras3
 from tf_lso.scaling import finite
 from tf_lso.scaling.fast import shared
 
+AGREED = finite.agreed
 
-def _only_here(gradients_):
+
+def _only_here(gradients_, are_equal=False):
     """A verdict that looks at the first replica alone."""
-    return finite.on_aggregated(gradients_).exact()
+    return AGREED(gradients_, are_equal=True)
 
 
 # Name -> (name of an object, attribute, what stands there without the guard, case, family).
 GUARDS = {
     "the check": (
         "tf_lso.scaling.finite",
-        "_verdict",
-        lambda tensors: finite.known(tf.constant(True)),
+        "_are_finite",
+        lambda tensors: tf.constant(True),
         "sparse_duplicates_that_overflow_when_summed_skip",
         "new",
-    ),
-    "the check of what is still scaled": (
-        "tf_lso.scaling.finite",
-        "on_scaled",
-        lambda tensors, scale: finite.known(tf.constant(True)),
-        "nonfinite_on_one_replica_skips_on_all",
-        "keras3",
     ),
     "summing before the check": (
         "tf_lso.optimizers.families.keras3.Keras3Face",
@@ -109,7 +104,7 @@ GUARDS = {
         "keras3",
     ),
     "the floor and the halving": (
-        "tf_lso.scaling.loss_scale.rule_lib",
+        "tf_lso.scaling.scale_variables.rule_lib",
         "moved_scale",
         lambda rule_, scale, finite_, skipped, where: scale,
         "nonfinite_on_one_replica_skips_on_all",
@@ -126,10 +121,6 @@ ERRORS = {
 }
 
 
-# Several replicas are judged after their sum, one replica before many numbers are unscaled.
-ON_ONE_REPLICA = {"the check of what is still scaled"}
-
-
 @pytest.mark.parametrize(
     "guard",
     [
@@ -139,9 +130,8 @@ ON_ONE_REPLICA = {"the check of what is still scaled"}
 )
 def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
     owner, attribute, without, case, family = GUARDS[guard]
-    strategy = None if guard in ON_ONE_REPLICA else mirrored2
     style, mode = CASES[case].styles[0], CASES[case].modes[-1]
-    setting = Setting(family, style, mode, strategy, built=True)
+    setting = Setting(family, style, mode, mirrored2, built=True)
     if setting.mode == "jit":
         setting.mode = "function"
     monkeypatch.setattr(finite, "_FEW", 0)

@@ -1,6 +1,7 @@
 """Properties and methods of a wrapped optimizer, the same on every family."""
 
 import copy
+import dataclasses
 import inspect
 
 import numpy as np
@@ -19,7 +20,8 @@ from tests.families import (
     raw,
     wrapped,
 )
-from tf_lso.optimizers import arguments
+from tf_lso.keras.mixed_precision import experimental
+from tf_lso.scaling.rule import ScaleRule
 
 WRAPPERS = dict.fromkeys(FAMILIES, keras2.mixed_precision.LossScaleOptimizer)
 if HAS_KERAS3:
@@ -111,12 +113,63 @@ def test_defaults_of_tensorflow(family):
     assert float(optimizer.loss_scale) == 2.0**15
 
 
-def test_a_changed_default_is_used(monkeypatch):
+def test_a_changed_default_is_used_by_all(family, monkeypatch):
     """The walk on the architecture page: quarter the scale instead of halving it."""
-    monkeypatch.setattr(arguments.Scale, "backoff_factor", 0.25)
-    made = arguments.make_loss_scale(True, arguments.Scale(backoff_factor=0.25))
-    assert made.backoff_factor == 0.25
-    assert "backoff_factor" not in arguments.of_loss_scale(made)
+    inner = FAMILIES[family].SGD
+    configs = [
+        tf_lso.LossScaleOptimizer(inner()).get_config(),
+        experimental.LossScaleOptimizer(inner(), "dynamic").get_config(),
+    ]
+    monkeypatch.setattr(ScaleRule.__init__, "__defaults__", quartering())
+    monkeypatch.setattr(ScaleRule, "backoff_factor", 0.25)
+    optimizers = [
+        tf_lso.LossScaleOptimizer(inner(), initial_scale=8.0),
+        experimental.LossScaleOptimizer(inner(), "dynamic"),
+        experimental.LossScaleOptimizer(inner(), tf_lso.DynamicLossScale(8.0)),
+        *map(tf_lso.LossScaleOptimizer.from_config, configs),
+        *map(experimental.LossScaleOptimizer.from_config, configs),
+    ]
+    for optimizer in optimizers:
+        before = float(optimizer.loss_scale)
+        optimizer.apply_gradients([(tf.constant(float("nan")), tf.Variable(1.0))])
+        assert float(optimizer.loss_scale) == before / 4, optimizer
+        config = optimizer.get_config()
+        assert "backoff_factor" not in {**config, **config.get("loss_scale", {})}
+    kept = tf_lso.LossScaleOptimizer(inner(), backoff_factor=0.5).get_config()
+    assert kept["backoff_factor"] == 0.5  # another than the default
+
+
+def quartering():
+    """The defaults of `ScaleRule` where one line says 0.25 for 0.5."""
+    values = [field.default for field in dataclasses.fields(ScaleRule)]
+    return tuple(0.25 if value == 0.5 else value for value in values)
+
+
+@pytest.mark.parametrize(
+    ("made", "shrunk"),
+    [
+        (lambda: tf_lso.DynamicLossScale(9.0, multiplier=3), 3.0),
+        (lambda: tf_lso.DynamicLossScale(9.0, multiplier=3, backoff_factor=0.5), 4.5),
+        (lambda: tf_lso.DynamicLossScale(9.0), 4.5),
+    ],
+)
+def test_a_multiplier_of_ones_own_divides_too(made, shrunk):
+    scale = made()
+    again = tf_lso.DynamicLossScale.from_config(scale.get_config())
+    for one in (scale, again):
+        one.update([tf.constant(float("nan"))])
+        assert float(one()) == shrunk
+
+
+def test_a_growth_factor_leaves_the_back_off_as_it_is(family):
+    optimizer = tf_lso.LossScaleOptimizer(
+        FAMILIES[family].SGD(), initial_scale=8, growth_factor=4
+    )
+    again = tf_lso.LossScaleOptimizer.from_config(optimizer.get_config())
+    for one in (optimizer, again):
+        one.apply_gradients([(tf.constant(float("nan")), tf.Variable(1.0))])
+        assert float(one.loss_scale) == 4.0
+        assert "backoff_factor" not in one.get_config()
 
 
 def test_the_text_shows_the_scale_the_count_and_the_inner_optimizer(family, x):

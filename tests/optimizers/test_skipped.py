@@ -209,6 +209,121 @@ class TestAnOldNumberOfIterations:
         assert rolled_back == 1
 
 
+def stepper(optimizer, mode):
+    x = tf.Variable([1.0, 2.0], name="x")
+    optimizer.build([x])
+    step = in_mode(lambda gradient: optimizer.apply_gradients([(gradient, x)]), mode)
+    return lambda value: step(tf.constant([value, 1.0]))
+
+
+def set_iterations(optimizer, path, weights):
+    optimizer.iterations = 1
+
+
+def set_weights(optimizer, path, weights):
+    optimizer.set_weights(weights)
+
+
+def restore(optimizer, path, weights):
+    tf.train.Checkpoint(optimizer=optimizer).restore(path)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("growth_steps", [1, 2, 3, 2000])
+@pytest.mark.parametrize("rolled_back", [set_iterations, set_weights, restore])
+def test_no_applied_step_passes_for_the_skipped_one_of_its_number(
+    family, mode, growth_steps, rolled_back, tmp_path
+):
+    optimizer = made(family, initial_scale=4.0, dynamic_growth_steps=growth_steps)
+    step = stepper(optimizer, mode)
+    step(1.0)
+    path, weights = saved(optimizer, tmp_path, 1), optimizer.get_weights()
+    step(NAN)
+    assert bool(optimizer.last_step_skipped)
+    rolled_back(optimizer, path, weights)
+    assert not bool(optimizer.last_step_skipped)
+    for number in range(3):
+        step(1.0)
+        assert not bool(optimizer.last_step_skipped), number
+        assert int(optimizer.consecutive_skipped_steps) == 0
+    for number in (1, 2):
+        step(INF)
+        assert bool(optimizer.last_step_skipped)
+        assert int(optimizer.consecutive_skipped_steps) == number
+    assert int(optimizer.skipped_steps) == 3
+
+
+def test_a_skip_after_an_applied_step_of_the_number_of_an_old_skip_is_the_first(family):
+    optimizer = made(family, initial_scale=4.0)
+    step = stepper(optimizer, "eager")
+    for value in (1.0, NAN):
+        step(value)
+    optimizer.iterations = 1
+    for value in (1.0, NAN):
+        step(value)
+    assert int(optimizer.consecutive_skipped_steps) == 1
+
+
+def test_a_scale_that_is_set_hides_no_skipped_step(family):
+    optimizer = made(family, initial_scale=4.0)
+    step = stepper(optimizer, "eager")
+    for number in (1, 2, 3):
+        step(NAN)
+        optimizer.loss_scale = 64.0
+        assert int(optimizer.consecutive_skipped_steps) == number
+    step(1.0)
+    optimizer.loss_scale = 64.0
+    assert not bool(optimizer.last_step_skipped)
+
+
+def test_an_applied_step_of_another_optimizer_hides_no_skipped_step(family):
+    scale = tf_lso.DynamicLossScale(16.0)
+    first, second = (
+        experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.1), scale) for _ in "ab"
+    )
+    steps = stepper(first, "eager"), stepper(second, "function")
+    steps[0](NAN)
+    steps[1](1.0)
+    assert bool(first.last_step_skipped) and not bool(second.last_step_skipped)
+    steps[0](1.0)
+    assert not bool(first.last_step_skipped)
+
+
+def test_a_scale_of_ones_own_counts_its_skipped_steps_in_a_row(family):
+    class Own(tf_lso.LossScale):
+        def __call__(self):
+            return tf.constant(2.0)
+
+        def update(self, grads):
+            return None, tf.reduce_all(tf.math.is_finite(grads[0]))
+
+        def get_config(self):
+            return {}
+
+    optimizer = experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.1), Own())
+    step = stepper(optimizer, "eager")
+    counts = []
+    for value in (1.0, NAN, NAN, 1.0, NAN):
+        step(value)
+        counts.append(int(optimizer.consecutive_skipped_steps))
+    assert counts == [0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_traced_step_names_what_overflows_when_there_are_further_variables(mode):
+    optimizer = made("legacy", initial_scale=4.0)
+    first, second = (stepper_on(optimizer, name, mode) for name in ("first", "second"))
+    for step, name in ((first, "first"), (second, "second"), (first, "first")):
+        step(NAN)
+        assert optimizer.last_overflow == [(name, "nan")]
+
+
+def stepper_on(optimizer, name, mode):
+    x = tf.Variable([1.0, 2.0], name=name)
+    step = in_mode(lambda gradient: optimizer.apply_gradients([(gradient, x)]), mode)
+    return lambda value: step(tf.constant([value, 1.0]))
+
+
 def test_last_overflow_is_for_eager_code(family):
     optimizer = wrapped(family, scale=4.0)
     with pytest.raises(RuntimeError, match="eager code only"):
@@ -236,7 +351,7 @@ def test_a_usual_step_runs_no_operation_more(family, monkeypatch):
     variables = [tf.Variable([1.0, 2.0], name=name) for name in "abcd"]
     with_statistics = traced(wrapped(family, scale=4.0), variables)
     monkeypatch.setattr(
-        skipped.Skipped, "note", lambda self, g, v, counter, count, scale: count()
+        skipped.Skipped, "note", lambda self, g, v, counter, count: count()
     )
     assert traced(wrapped(family, scale=4.0), variables) == with_statistics
 

@@ -176,7 +176,7 @@ class TestTheDefaults:
 
     def test_are_those_of_tensorflow(self):
         assert self.rule == rule_lib.ScaleRule(
-            2.0**15, 2000, 2.0, None, 1, 1.0, FLOAT32_MAX
+            2.0**15, 2000, 2.0, 0.5, 1, 1.0, FLOAT32_MAX
         )
 
     @pytest.mark.parametrize("finite", [True, False])

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tf_lso import kerases, wrapping
 from tf_lso.debugging import statistics
-from tf_lso.optimizers import arguments
+from tf_lso.optimizers import validation
 
 
 def check_eager(caller):
@@ -159,7 +159,7 @@ def scale_of(optimizer, loss_scale):
         scale, source = loss_scale, "as passed"
     elif optimizer is None:
         return 1.0, "there is no optimizer: pass optimizer= or loss_scale="
-    elif arguments.scales_the_loss(optimizer):
+    elif validation.scales_the_loss(optimizer):
         # Keras 3's own has it under other names, the first from its first step on.
         names = ("loss_scale", "dynamic_scale", "initial_scale")
         scale = next(

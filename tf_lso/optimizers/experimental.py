@@ -4,7 +4,7 @@ from typing import Any
 
 from tf_lso import kerases
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.scaling import identifiers
+from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
 @optimizers.shown_as_in_legacy
@@ -45,7 +45,7 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
             raise ValueError(
                 "'loss_scale' cannot be None. Pass 'dynamic', a number, or a LossScale."
             )
-        self._start(optimizer, lambda: identifiers.get(loss_scale), name)
+        self._start(optimizer, lambda: loss_scale_lib.get(loss_scale), name)
 
     @optimizers.LossScaleOptimizer.loss_scale.getter  # type: ignore[attr-defined]
     def loss_scale(self):
@@ -70,7 +70,7 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         """
         config = {
             "optimizer": self._family.serialize(),
-            "loss_scale": identifiers.serialize(self.loss_scale_state),
+            "loss_scale": loss_scale_lib.serialize(self.loss_scale_state),
         }
         if self._own_name is not None:
             config["name"] = self._own_name

@@ -8,10 +8,10 @@ import inspect
 import numbers
 
 from tf_lso import kerases
-from tf_lso.optimizers import arguments, table
+from tf_lso.optimizers import table, validation
 
 # Constructor arguments that the wrapper answers for by properties of its own.
-COMMON = frozenset(("name", "jit_compile", *arguments.KERAS3_DEFAULTS))
+COMMON = frozenset(("name", "jit_compile", *validation.KERAS3_DEFAULTS))
 
 # Never delegated: the documentation of TensorFlow 2.4-2.15 shows it as the example.
 NOT_DELEGATED = frozenset(("epsilon",))

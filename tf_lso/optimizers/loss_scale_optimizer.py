@@ -21,7 +21,7 @@ environment.require_tensorflow()  # before a Keras that does not fit fails
 # ruff: noqa: E402
 import tensorflow as tf
 
-from tf_lso.optimizers import arguments, families, hyperparameters, validation
+from tf_lso.optimizers import families, hyperparameters, validation
 from tf_lso.optimizers import state as state_lib
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.configs import wrappers as configs
@@ -29,7 +29,7 @@ from tf_lso.scaling import calls as calls_lib
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
-from tf_lso.scaling import report, skipped
+from tf_lso.scaling import options, report, skipped
 from tf_lso.scaling import step as step_lib
 
 _MISSING: Any = object()
@@ -147,13 +147,11 @@ def _the_inner(optimizer, inner_optimizer):
 
 def shown_as_in_legacy(cls):
     """Hide from `inspect.signature` of a class what TensorFlow 2.0-2.15 did not have."""
-    hidden = ("self", "inner_optimizer", "keras3_arguments")
-    parameters = inspect.signature(cls.__init__).parameters.values()
-    cls.__signature__ = inspect.Signature(
-        [
+    signature = options.signature(cls, options.STABLE, hidden=("inner_optimizer",))
+    cls.__signature__ = signature.replace(
+        parameters=[
             one.replace(default=one.empty) if one.default is _MISSING else one
-            for one in parameters
-            if one.name not in hidden
+            for one in signature.parameters.values()
         ]
     )
     return cls
@@ -180,8 +178,8 @@ def unpickled(cls, state):
 
 # The attributes that are ours alone, which no base class may track or delegate.
 _OWN = frozenset(
-    ("_family", "_loss_scale", "_calls", "_skipped", "_once", "_state", "_traced")
-    + ("_delegated", "_own_name", "_trackable")
+    {"_calls", "_delegated", "_family", "_loss_scale", "_once", "_own_name", "_skipped"}
+    | {"_state", "_trackable", "_traced"}
 )
 
 
@@ -276,37 +274,29 @@ class LossScaleOptimizer(tf_private.Dependencies):
         *,
         inner_optimizer: Any = _MISSING,
         name: str | None = None,
-        growth_factor: float = arguments.Scale.growth_factor,
-        backoff_factor: float = arguments.Scale.backoff_factor,
-        hysteresis: int = arguments.Scale.hysteresis,
-        min_scale: float = arguments.Scale.min_scale,
-        max_scale: float | None = arguments.Scale.max_scale,
-        **keras3_arguments: Any,
+        **keywords: Any,
     ) -> None:
         inner = _the_inner(optimizer, inner_optimizer)
-        arguments.check_dynamic(dynamic)
-        arguments.check_keras3_arguments(keras3_arguments)
-        scale = arguments.Scale(
-            initial_scale=initial_scale,
-            dynamic_growth_steps=dynamic_growth_steps,
-            growth_factor=growth_factor,
-            backoff_factor=backoff_factor,
-            hysteresis=hysteresis,
-            min_scale=min_scale,
-            max_scale=max_scale,
-        )
-        self._start(inner, lambda: arguments.make_loss_scale(dynamic, scale), name)
+        validation.check_dynamic(dynamic)
+        scale = {
+            "initial_scale": initial_scale,
+            "dynamic_growth_steps": dynamic_growth_steps,
+        }
+        names = keywords.keys() & set(options.names(options.STABLE))
+        scale |= {option: keywords.pop(option) for option in names}
+        validation.check_keras3_arguments(keywords)
+        self._start(inner, lambda: loss_scale_lib.make(dynamic, scale), name)
 
     def _start(self, inner, make_loss_scale, name):
         """Wrap `inner`. The loss scale is made last, after all checks have passed."""
         validation.check_strategy()
-        arguments.check_free(inner)
+        validation.check_free(inner)
         family = self._family_class(inner)
         family.check()
         loss_scale = make_loss_scale()
         family.initialize(self, name)
         self._family, self._loss_scale = family, loss_scale
-        self._calls, self._skipped = calls_lib.Calls(), skipped.Skipped()
+        self._calls, self._skipped = calls_lib.Calls(), skipped.Skipped(loss_scale)
         self._once = report.Once()
         self._state = state_lib.State(family, loss_scale, lambda: self.name)
         self._delegated = family.hyperparameters()
@@ -321,7 +311,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 f"{kerases.keras2_spelled(family.package)}.optimizers.legacy."
             )
         family.take_over(self, loss_scale)
-        variables_lib.set_untracked(inner, arguments.MARK, True)
+        variables_lib.set_untracked(inner, validation.MARK, True)
         if kerases.is_keras2(family.package):
             # Its files would leave state out without a word; those of Keras 3 do not.
             # Late: the patches wrap optimizers.
@@ -644,7 +634,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         validation.check_inner_arguments(self.inner_optimizer, args, further)
         given = [(g, v) for g, v in zip(grads, variables) if g is not None]
         self._family.prepare(self, variables, [v for _, v in given])
-        if len(given) < len(grads):
+        if any(g is None for g in grads):
             missing = [v for g, v in zip(grads, variables) if g is None]
             names = list(map(variables_lib.name_of, missing))
             self._once.warn(f"Gradients do not exist for variables {names}.")
@@ -945,7 +935,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._skipped.overflows()
 
     def _tell_if_stuck(self):
-        self._skipped.tell(self.loss_scale_state)
+        self._skipped.tell()
 
     @property
     def dynamic_counter(self) -> tf.Variable | None:
@@ -1272,7 +1262,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         LossScaleOptimizer can read it too, if the scale is dynamic and has no limits.
         """
         config = {"inner_optimizer": self._family.serialize()}
-        config.update(arguments.of_loss_scale(self.loss_scale_state))
+        config.update(loss_scale_lib.arguments_of(self.loss_scale_state))
         if self._own_name is not None:
             config["name"] = self._own_name
         return config

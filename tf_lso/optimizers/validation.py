@@ -1,4 +1,4 @@
-"""What a step refuses, and what the messages say. `arguments` does it for constructors."""
+"""What constructors and steps refuse, and what the messages say."""
 
 import inspect
 
@@ -16,6 +16,87 @@ _SUPPORTED = (
     tf.compat.v1.distribute.MirroredStrategy,
     tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy,
 )
+
+# Arguments of Keras 3's base class that its configs carry, with their defaults.
+KERAS3_DEFAULTS = {
+    "weight_decay": None,
+    "clipnorm": None,
+    "clipvalue": None,
+    "global_clipnorm": None,
+    "use_ema": False,
+    "ema_momentum": 0.99,
+    "ema_overwrite_frequency": None,
+    "loss_scale_factor": None,
+    "gradient_accumulation_steps": None,
+}
+
+# Marks an optimizer that a wrapper holds. tf_keras's own wrapper sets it too.
+MARK = "_is_wrapped_by_loss_scale_optimizer"
+
+
+# --- Constructors.
+
+
+def check_dynamic(dynamic):
+    """Raise TypeError if `dynamic` is no bool; the message says what to write."""
+    if isinstance(dynamic, bool):
+        return
+    if isinstance(dynamic, str) and dynamic == "dynamic":
+        meant = "For a dynamic scale write LossScaleOptimizer(optimizer)."
+    elif isinstance(dynamic, (int, float)):
+        meant = (
+            f"For a fixed scale write LossScaleOptimizer(optimizer, dynamic=False, "
+            f"initial_scale={dynamic!r}), for a dynamic one that starts there "
+            f"LossScaleOptimizer(optimizer, initial_scale={dynamic!r})."
+        )
+    else:
+        meant = "Pass True for a dynamic scale, False for a fixed one."
+    raise TypeError(f"'dynamic' must be a bool, but got: {dynamic!r}. {meant}")
+
+
+def check_keras3_arguments(arguments):
+    """Raise unless the arguments of Keras 3's base class have their defaults."""
+    for name, value in arguments.items():
+        if name == "loss_scale":
+            raise TypeError(
+                f"LossScaleOptimizer takes no 'loss_scale', but got {value!r}. Write "
+                "dynamic=False, initial_scale=... for a fixed scale, and initial_scale, "
+                "dynamic_growth_steps for a dynamic one."
+            )
+        if name not in KERAS3_DEFAULTS:
+            raise TypeError(
+                f"LossScaleOptimizer got an unexpected keyword argument {name!r}."
+            )
+        default = KERAS3_DEFAULTS[name]
+        if value is not default and value != default:
+            raise ValueError(
+                f"LossScaleOptimizer does not support {name!r}, but got {value!r}. Set it "
+                "on the inner optimizer, where it works."
+            )
+
+
+def scales_the_loss(optimizer):
+    """Whether an optimizer is a LossScaleOptimizer: Keras 3's, tf_keras's or tf_lso's."""
+    # All of them have it in a class name.
+    return any("LossScaleOptimizer" in cls.__name__ for cls in type(optimizer).__mro__)
+
+
+def check_free(inner):
+    """Raise if an optimizer scales the loss itself, or is wrapped already."""
+    if scales_the_loss(inner):
+        raise TypeError(
+            "'optimizer' must not be a LossScaleOptimizer, since the loss would be scaled "
+            f"twice, but got: {inner!r}. Wrap a copy of its `inner_optimizer`."
+        )
+    if getattr(inner, MARK, False):
+        raise ValueError(
+            "'optimizer' is already wrapped by a LossScaleOptimizer, and an optimizer can "
+            f"only be wrapped by one: {inner!r}. Make a new one, for instance by "
+            "type(optimizer).from_config(optimizer.get_config())."
+        )
+
+
+# --- Steps.
 
 
 def is_of_tf_lso(method):

@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from tf_lso.scaling import identifiers, report
+from tf_lso.scaling import loss_scale as loss_scale_lib
+from tf_lso.scaling import report
 
 # "USE_DEFAULT" in TensorFlow 2.0-2.3, "auto" in 2.4-2.8.
 _DEFAULTS = ("auto", "USE_DEFAULT")
@@ -58,7 +59,7 @@ class LossScalePolicy:
         is_default = isinstance(loss_scale, str) and loss_scale in _DEFAULTS
         if is_default:
             loss_scale = "dynamic" if name == "mixed_float16" else None
-        self._loss_scale = identifiers.get(loss_scale)
+        self._loss_scale = loss_scale_lib.get(loss_scale)
         self._loss_scale_is_default = is_default
         if loss_scale is not None and name not in ("mixed_float16", "float16"):
             _once.warn(
@@ -82,7 +83,7 @@ class LossScalePolicy:
         """Return the arguments that make an equal policy, a dict."""
         config = {"name": self.name}
         if not self._loss_scale_is_default:
-            config["loss_scale"] = identifiers.serialize(self.loss_scale)
+            config["loss_scale"] = loss_scale_lib.serialize(self.loss_scale)
         return config
 
     @classmethod
@@ -95,7 +96,7 @@ class LossScalePolicy:
         """
         config = dict(config)
         if isinstance(config.get("loss_scale"), dict):
-            config["loss_scale"] = identifiers.deserialize(
+            config["loss_scale"] = loss_scale_lib.deserialize(
                 config["loss_scale"], custom_objects
             )
         return cls(**config)

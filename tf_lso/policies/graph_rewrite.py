@@ -8,7 +8,6 @@ from tf_lso import log, policies, tf_private
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling import identifiers
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 # Taken before `install` replaces them by tf_lso's.
@@ -65,7 +64,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
             self, getattr(opt, "_use_locking", False), opt.get_name()
         )
         self._optimizer = opt
-        self._loss_scale = identifiers.get(loss_scale)
+        self._loss_scale = loss_scale_lib.get(loss_scale)
         tf_private.track(self, opt, "base_optimizer")
         tf_private.track(self, self._loss_scale, "loss_scale")
 

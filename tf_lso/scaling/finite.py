@@ -1,8 +1,5 @@
 """Are all gradients finite, and do all replicas agree?"""
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import tensorflow as tf
 
 from tf_lso import tf_private
@@ -10,19 +7,6 @@ from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling.fast import branches, joined, packed
 
 _FEW = 2**14  # up to this many numbers, the exact verdict is faster than a conditional
-
-
-class Verdict(NamedTuple):
-    """Whether gradients are finite: what a usual step asks, and what any step may ask.
-
-    Attributes:
-      proved: scalar bool tensor. True proves that all are finite. False proves nothing.
-      exact: callable without arguments that returns whether all are finite, a scalar
-        bool tensor. It takes longer.
-    """
-
-    proved: tf.Tensor
-    exact: Callable[[], tf.Tensor]
 
 
 def _is_finite(values):
@@ -84,15 +68,19 @@ def _tensors(gradients):
     return joined.joined(gradients_lib.values_of(gradients))
 
 
-def _verdict(tensors):
+def _are_finite(gradients):
+    """Return the verdict on gradients whose rows are summed."""
+    tensors = _tensors(gradients)
     if not tensors:
-        return known(tf.constant(True))
-    return Verdict(_all(_proof(tensors)), lambda: _all(_exact(tensors)))
-
-
-def known(finite):
-    """Return the verdict where `finite`, a scalar bool tensor, is exact."""
-    return Verdict(finite, lambda: finite)
+        return tf.constant(True)
+    if _need_no_proof(tensors):
+        return _all(_exact(tensors))
+    return branches.either(
+        _all(_proof(tensors)),
+        lambda: tf.constant(True),
+        branches.seldom(lambda: _all(_exact(tensors))),
+        of=tensors,
+    )
 
 
 def all_finite(gradients):
@@ -104,16 +92,7 @@ def all_finite(gradients):
     Returns:
       A scalar bool tensor, True for an empty list.
     """
-    tensors = _tensors(gradients_lib.with_summed_rows(gradients))
-    if tensors and _need_no_proof(tensors):
-        return _all(_exact(tensors))
-    verdict = _verdict(tensors)
-    return branches.either(
-        verdict.proved,
-        lambda: tf.constant(True),
-        branches.seldom(verdict.exact),
-        of=tensors,
-    )
+    return _are_finite(gradients_lib.with_summed_rows(gradients))
 
 
 def _nonfinite_flag(gradients):
@@ -135,20 +114,24 @@ def merging_is_needed():
     )
 
 
-def agreed(gradients):
-    """Return whether the gradients of all replicas are finite.
+def agreed(gradients, are_equal=False):
+    """Return whether the gradients of all replicas are finite, the same on each.
 
-    Every replica gets the same answer. This costs one scalar all-reduce if there are
-    several replicas. It may be called in cross-replica context, and in replica context
-    if `merging_is_needed()` is false.
+    It may be called in cross-replica context, and in replica context if
+    `merging_is_needed()` is false.
 
     Args:
       gradients: list of tensors or of per-replica values; None is ignored.
+      are_equal: whether the gradients are aggregated, with rows summed, so that every
+        replica has the same and the first one speaks for all. Otherwise this costs one
+        scalar all-reduce if there are several replicas.
 
     Returns:
       A scalar bool tensor.
     """
     strategy = tf.distribute.get_strategy()
+    if are_equal:
+        return _are_finite(_first_here(gradients))
     if tf.distribute.in_cross_replica_context():
         return _agreed_cross_replica(strategy, gradients)
     if strategy.num_replicas_in_sync == 1:
@@ -164,18 +147,3 @@ def _first_here(values):
         return values
     local = tf.distribute.get_strategy().experimental_local_results
     return tf.nest.map_structure(lambda value: local(value)[0], values)
-
-
-def on_aggregated(gradients):
-    """Return the verdict on aggregated gradients, with no communication.
-
-    After aggregation every replica holds the same sum, so the first replica's copy
-    speaks for all. The rows of slices must have been added up already.
-
-    Args:
-      gradients: list of tensors or of per-replica values; None is ignored.
-
-    Returns:
-      A `Verdict`.
-    """
-    return _verdict(_tensors(_first_here(gradients)))

@@ -74,9 +74,21 @@ def overwrites(variable):
     return getattr(variable, "overwrite_with_gradient", False)
 
 
-def scaled_of(gradients, variables):
-    """Return the gradients, with None in place of those that are next values."""
-    return [None if overwrites(v) else g for g, v in zip(gradients, variables)]
+def unscale_scaled(gradients, variables, scale, is_unscaled):
+    """Return a list of the gradients, with those that are scaled divided by `scale`.
+
+    Args:
+      gradients: list of gradients.
+      variables: list of the variable of each gradient.
+      scale: float32 scalar tensor.
+      is_unscaled: callable, gradient -> whether it is unscaled.
+    """
+    scaled = [
+        None if is_unscaled(g) or overwrites(v) else g
+        for g, v in zip(gradients, variables)
+    ]
+    unscaled = unscale_gradients(scaled, scale)
+    return [g if u is None else u for g, u in zip(gradients, unscaled)]
 
 
 def values_of(gradients):

@@ -1,6 +1,6 @@
-"""The loss scales, as programs see them."""
+"""The loss scales as programs see them, and `get` of numbers, strings and configs."""
 
-import inspect
+import abc
 from typing import Any
 
 from tf_lso import environment
@@ -10,10 +10,98 @@ environment.require_tensorflow()  # all that uses TensorFlow begins here
 # ruff: noqa: E402
 import tensorflow as tf
 
-from tf_lso.scaling import arguments, dynamic
+from tf_lso import tf_private
+from tf_lso.scaling import as_tensor, options, scale_variables
 from tf_lso.scaling import finite as finite_lib
-from tf_lso.scaling import rule as rule_lib
-from tf_lso.scaling.any_loss_scale import LossScale
+from tf_lso.scaling.rule import ScaleRule
+
+# The base classes are found by a call, so mypy does not know them.
+_Trackable: Any = tf_private.trackable()
+
+
+class LossScale(
+    as_tensor.AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABCMeta
+):
+    """Base class of the loss scales.
+
+    A loss scale is a factor. The loss is multiplied by it and the gradients are divided
+    by it, so that small float16 gradients do not become zero in between. Calling an
+    instance returns the factor; `update` moves it after each step.
+
+    Subclasses define `__call__`, `update` and `get_config`. An instance also serves as a
+    float32 scalar tensor of its current value.
+
+    Example:
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> from tf_lso.keras.mixed_precision import experimental
+    >>> class Constant(tf_lso.LossScale):
+    ...     def __call__(self):
+    ...         return tf.constant(64.0)
+    ...     def update(self, grads):
+    ...         return None, True
+    ...     def get_config(self):
+    ...         return {}
+    >>> sgd = tf.keras.optimizers.SGD(0.1)
+    >>> opt = experimental.LossScaleOptimizer(sgd, Constant())
+    >>> float(opt.get_scaled_loss(tf.constant(2.0)))
+    128.0
+
+    Source: `tf.mixed_precision.experimental.LossScale` of TensorFlow 2.1-2.8.
+    """
+
+    def _add_weight(self, name, initial_value, dtype=None):
+        """Add a variable that checkpoints store as `name`."""
+        variable = scale_variables.local_variable(initial_value, name, dtype)
+        tf_private.track(self, variable, name)
+        return variable
+
+    def named_variables(self) -> list[tuple[str, tf.Variable]]:
+        """Return the (checkpoint name, variable) pairs of the state, a list."""
+        return [(name, v) for name, v in sorted(tf_private.children(self).items())]
+
+    @abc.abstractmethod
+    def __call__(self) -> tf.Tensor:
+        """Return the current loss scale, a float32 scalar tensor."""
+
+    @abc.abstractmethod
+    def update(self, grads: Any) -> tuple[Any, Any]:
+        """Move the loss scale after a step.
+
+        May be called in replica and in cross-replica context.
+
+        Args:
+          grads: nested structure of unscaled gradients (tensors, `tf.IndexedSlices`,
+            per-replica values); None is ignored.
+
+        Returns:
+          update_op: an op that moves the scale in a graph; None or a tensor in eager
+            mode.
+          should_apply_gradients: scalar bool tensor or Python bool. If False, the
+            step must be skipped.
+        """
+
+    def stuck_steps(self) -> tf.Tensor:
+        """Return the skipped steps in a row at the smallest scale, an int64 scalar."""
+        return tf.constant(0, tf.int64)
+
+    # Whether a step may judge the gradients itself and call `advance`. A class with an
+    # `update` of its own judges in its own way.
+    takes_verdicts = False
+
+    @property
+    def may_skip(self) -> bool:
+        """Whether `update` may say that a step must be skipped."""
+        return True
+
+    @abc.abstractmethod
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an equal loss scale, a dict."""
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "LossScale":
+        """Make a loss scale from the arguments in `config`, which is not changed."""
+        return cls(**config)
 
 
 class FixedLossScale(LossScale):
@@ -45,7 +133,7 @@ class FixedLossScale(LossScale):
             raise ValueError(
                 f"loss_scale_value must be at least 1, but got: {loss_scale_value!r}."
             )
-        self._loss_scale_value = arguments.positive_number(
+        self._loss_scale_value = options.positive_number(
             "loss_scale_value", loss_scale_value
         )
 
@@ -129,74 +217,32 @@ class DynamicLossScale(LossScale):
 
     def __init__(
         self,
-        initial_loss_scale: float = 2**15,
-        increment_period: int = 2000,
-        multiplier: float = 2.0,
-        *,
-        backoff_factor: float | None = None,
-        hysteresis: int = 1,
-        min_loss_scale: float = 1.0,
-        max_loss_scale: float | None = None,
+        initial_loss_scale: float = ScaleRule.initial_scale,
+        increment_period: int = ScaleRule.growth_steps,
+        multiplier: float = ScaleRule.growth_factor,
+        **additions: Any,
     ) -> None:
         super().__init__()
-        self._rule = arguments.checked_rule(
-            initial_scale=("initial_loss_scale", initial_loss_scale),
-            growth_steps=("increment_period", increment_period),
-            growth_factor=("multiplier", multiplier),
-            backoff_factor=("backoff_factor", backoff_factor),
-            hysteresis=("hysteresis", hysteresis),
-            min_scale=("min_loss_scale", min_loss_scale),
-            max_scale=("max_loss_scale", max_loss_scale),
-        )
+        for name in additions.keys() - set(options.names(options.DYNAMIC)):
+            raise TypeError(
+                f"DynamicLossScale got an unexpected keyword argument {name!r}."
+            )
+        first = (initial_loss_scale, increment_period, multiplier)
+        given = dict(zip(options.names(options.DYNAMIC), first)) | additions
+        self._rule = options.make_rule(options.DYNAMIC, given)
         self._current_loss_scale = self._add_weight(
             "current_loss_scale", self._rule.initial_scale, tf.float32
         )
         self._num_good_steps = self._add_weight("good_steps", 0, tf.int64)
-        self._mover = dynamic.Mover(
+        self._variables = scale_variables.ScaleVariables(
             self._rule, self._current_loss_scale, self._num_good_steps
         )
 
     def _dependencies(self, save_type, **kwargs):
         children = super()._dependencies(save_type, **kwargs)
         if save_type == "savedmodel":  # its traced steps use the variable
-            children = {**children, "skipped_in_a_row": self._mover.in_a_row}
+            children = {**children, "skipped_in_a_row": self._variables.in_a_row}
         return children
-
-    @property
-    def initial_loss_scale(self) -> float:
-        """The loss scale at the start, a Python float."""
-        return self._rule.initial_scale
-
-    @property
-    def increment_period(self) -> int:
-        """Consecutive finite steps before the scale grows, a Python int."""
-        return self._rule.growth_steps
-
-    @property
-    def multiplier(self) -> float:
-        """The factor by which the scale grows and shrinks, a Python float."""
-        return self._rule.growth_factor
-
-    @property
-    def backoff_factor(self) -> float | None:
-        """The factor by which the scale shrinks, None to divide by `multiplier`."""
-        return self._rule.backoff_factor
-
-    @property
-    def hysteresis(self) -> int:
-        """Skipped steps in a row before the scale shrinks, a Python int."""
-        return self._rule.hysteresis
-
-    @property
-    def min_loss_scale(self) -> float:
-        """The smallest scale, a Python float."""
-        return self._rule.min_scale
-
-    @property
-    def max_loss_scale(self) -> float | None:
-        """The largest scale, a Python float, or None if only float32 limits it."""
-        cap = self._rule.max_scale
-        return None if cap == rule_lib.FLOAT32_MAX else cap
 
     def __call__(self) -> tf.Tensor:
         """Return the current loss scale, a float32 scalar tensor, read at this call."""
@@ -213,13 +259,13 @@ class DynamicLossScale(LossScale):
           ValueError: if it is not within the limits.
           RuntimeError: in a graph of TensorFlow 1.
         """
-        number = arguments.positive_number("loss_scale", value)
+        number = options.positive_number("loss_scale", value)
         if not self.min_loss_scale <= number <= self._rule.max_scale:
             raise ValueError(
                 f"'loss_scale' must be from {self.min_loss_scale} to "
                 f"{self._rule.max_scale}, the limits of this scale, but got: {value!r}."
             )
-        self._mover.assign(number)
+        self._variables.assign(number)
 
     @tf.autograph.experimental.do_not_convert
     def update(self, grads: Any) -> tuple[Any, Any]:
@@ -234,9 +280,9 @@ class DynamicLossScale(LossScale):
         """
 
         def judge(_, grads):
-            verdict = finite_lib.known(finite_lib.agreed(grads))
-            finite = tf.convert_to_tensor(self.advance(verdict, grads))
-            return None if tf.executing_eagerly() else finite.op, finite
+            finite = finite_lib.agreed(grads)
+            moved = self.advance(finite)
+            return None if tf.executing_eagerly() else moved.op, finite
 
         grads = [g for g in tf.nest.flatten(grads) if g is not None]
         if not finite_lib.merging_is_needed():
@@ -248,13 +294,21 @@ class DynamicLossScale(LossScale):
         """Whether `advance` may replace `update`: not if a subclass has its own."""
         return type(self).update is DynamicLossScale.update
 
-    def advance(self, verdict, of):
-        """Move the scale by a verdict on the gradients, see `dynamic.Mover.advance`."""
-        return self._mover.advance(verdict, of)
+    def advance(self, finite):
+        """Move the scale after a step, see `ScaleVariables.advance`."""
+        return self._variables.advance(finite)
+
+    def skipped_in_a_row(self):
+        """Return the skipped steps since the last finite one, an int64 scalar tensor."""
+        return self._variables.numbers_in_a_row()[0]
 
     def stuck_steps(self) -> tf.Tensor:
         """Return the skipped steps in a row at the smallest scale, an int64 scalar."""
-        return self._mover.stuck_steps()
+        return self._variables.numbers_in_a_row()[1]
+
+    def if_skipped(self):
+        """Return these two as they will be if the running step is skipped, a tensor."""
+        return self._variables.numbers_if_skipped()
 
     def __repr__(self):
         now = ""
@@ -275,10 +329,154 @@ class DynamicLossScale(LossScale):
         The additions appear only if they were set, so that TensorFlow's own classes
         can read the config too.
         """
-        arguments = inspect.signature(DynamicLossScale).parameters.values()
-        return {
-            one.name: getattr(self, one.name)
-            for one in arguments
-            if one.kind is not one.KEYWORD_ONLY
-            or getattr(self, one.name) != one.default
-        }
+        config = options.arguments_of(self._rule, options.DYNAMIC)
+        legacy = ("initial_loss_scale", "increment_period", "multiplier")
+        first = {name: config[name] for name in legacy}
+        return first | options.set_arguments_of(self._rule, options.DYNAMIC)
+
+
+def _attribute(name):
+    return property(
+        lambda self: options.arguments_of(self._rule, options.DYNAMIC)[name],
+        doc=f"`{name}`, as the constructor has it.",
+    )
+
+
+for _name in options.names(options.DYNAMIC):
+    setattr(DynamicLossScale, _name, _attribute(_name))
+DynamicLossScale.__signature__ = options.signature(DynamicLossScale, options.DYNAMIC)
+
+
+def make(dynamic: bool, given: dict[str, Any]) -> LossScale:
+    """Return the loss scale of a `LossScaleOptimizer`.
+
+    Args:
+      dynamic: whether it moves.
+      given: dict of the arguments that are options. None for one of the first two means
+        its default.
+
+    Raises:
+      TypeError, ValueError: if one is refused; the message has its name.
+    """
+    if dynamic:
+        rule = options.make_rule(options.STABLE, given)
+        if rule.growth_factor < 1:
+            raise ValueError(
+                "'growth_factor' must be at least 1, since the scale is multiplied by it "
+                f"to grow, but got: {rule.growth_factor!r}."
+            )
+        return DynamicLossScale(**options.arguments_of(rule, options.DYNAMIC))
+    if given.get("initial_scale") is None:
+        raise ValueError(
+            "'initial_scale' must be specified if 'dynamic' is False: it is the scale. "
+            "Got None."
+        )
+    for option in options.OPTIONS[1:]:
+        default = option.default(options.STABLE)
+        if given.get(option.stable, default) != default:
+            raise ValueError(
+                f"{option.stable!r} must not be given if 'dynamic' is False, since a fixed "
+                f"scale never moves, but got: {given[option.stable]!r}."
+            )
+    return FixedLossScale.of(
+        options.positive_number("initial_scale", given["initial_scale"])
+    )
+
+
+def arguments_of(loss_scale: Any) -> dict[str, Any]:
+    """Return the arguments of `LossScaleOptimizer` that make an equal scale, a dict.
+
+    Those that legacy configs lack are in it only if they were set.
+
+    Args:
+      loss_scale: a `FixedLossScale` or a `DynamicLossScale`.
+    """
+    if isinstance(loss_scale, FixedLossScale):
+        scale = loss_scale.get_config()["loss_scale_value"]
+        return {"dynamic": False, "initial_scale": scale, "dynamic_growth_steps": None}
+    rule = loss_scale._rule
+    first = {
+        "initial_scale": rule.initial_scale,
+        "dynamic_growth_steps": rule.growth_steps,
+    }
+    return {"dynamic": True, **first, **options.set_arguments_of(rule, options.STABLE)}
+
+
+# The classes that a config may name. Users pass their own in `custom_objects`.
+CLASSES = {cls.__name__: cls for cls in (FixedLossScale, DynamicLossScale)}
+
+
+def get(
+    identifier: Any, custom_objects: dict[str, Any] | None = None
+) -> LossScale | None:
+    """Return the loss scale that `identifier` stands for.
+
+    Args:
+      identifier: a `LossScale`, which is returned as it is; an int or float for a fixed
+        one; "dynamic"; a config, as `serialize` returns; or None, which is returned.
+      custom_objects: dict of names and further `LossScale` classes for a config.
+
+    Returns:
+      A `LossScale`, or None for None.
+
+    Raises:
+      ValueError: for anything else, or a number below 1.
+
+    Example:
+    >>> from tf_lso.scaling import loss_scale
+    >>> loss_scale.get(128)
+    FixedLossScale(128.0)
+
+    Source: `get` of TensorFlow 2.0-2.8's loss_scale module.
+    """
+    if identifier is None or isinstance(identifier, LossScale):
+        return identifier
+    if isinstance(identifier, (int, float)):
+        return FixedLossScale(identifier)
+    if isinstance(identifier, str) and identifier == "dynamic":
+        return DynamicLossScale()
+    if isinstance(identifier, dict):
+        return deserialize(identifier, custom_objects)
+    raise ValueError(
+        f"Could not interpret loss scale identifier: {identifier!r}. Pass 'dynamic', a "
+        "Python int or float of at least 1, or a LossScale such as "
+        "DynamicLossScale(initial_loss_scale=2**15)."
+    )
+
+
+def serialize(loss_scale: LossScale | None) -> dict[str, Any] | None:
+    """Return the config of a loss scale, a dict, or None for None."""
+    if loss_scale is None:
+        return None
+    return {
+        "class_name": type(loss_scale).__name__,
+        "config": loss_scale.get_config(),
+    }
+
+
+def deserialize(
+    config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+) -> LossScale:
+    """Return the loss scale of a config that `serialize` returned.
+
+    Args:
+      config: dict, which is not changed.
+      custom_objects: dict of names and further `LossScale` classes.
+
+    Raises:
+      ValueError: if it names no known class, or is no config.
+    """
+    try:
+        name, arguments = config["class_name"], dict(config["config"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            "A loss scale's config must have the keys 'class_name' and 'config', but "
+            f"got: {config!r}."
+        ) from error
+    known = {**CLASSES, **(custom_objects or {})}
+    if name not in known:
+        raise ValueError(
+            f"Unknown loss scale: {name!r}. Known are {sorted(known)}; pass a class of "
+            "your own in `custom_objects`."
+        )
+    return known[name].from_config(arguments)

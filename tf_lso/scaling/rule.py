@@ -1,8 +1,7 @@
 """The loss-scale rule: pure functions, used by every face, mode and test.
 
-Nothing here imports TensorFlow. The numbers are Python or NumPy scalars. `only_counts`,
-`skipped_in_a_row` and `moved_scale` also take tensors; then `where` must be a function
-that selects between two tensors. A graph almost never runs the last two.
+Nothing here imports TensorFlow. The numbers are Python or NumPy scalars, or tensors; then
+`where` must be a function that selects between two tensors.
 """
 
 import dataclasses
@@ -22,7 +21,7 @@ class ScaleRule:
       growth_steps: consecutive finite steps before the scale grows.
       growth_factor: the scale is multiplied by it to grow.
       backoff_factor: the scale is multiplied by it to shrink. None divides it by
-        `growth_factor`.
+        `growth_factor`, as TensorFlow's `DynamicLossScale` does.
       hysteresis: skipped steps in a row before the scale shrinks.
       min_scale: the scale does not shrink below it.
       max_scale: the scale does not grow above it.
@@ -31,7 +30,7 @@ class ScaleRule:
     initial_scale: float = 2.0**15
     growth_steps: int = 2000
     growth_factor: float = 2.0
-    backoff_factor: float | None = None
+    backoff_factor: float | None = 0.5
     hysteresis: int = 1
     min_scale: float = 1.0
     max_scale: float = FLOAT32_MAX
@@ -106,7 +105,12 @@ def moved_scale(
     return where(is_usable(scale), moved, rule.initial_scale)
 
 
-def next_state(rule: ScaleRule, state: ScaleState, finite: bool) -> ScaleState:
+def next_state(
+    rule: ScaleRule,
+    state: ScaleState,
+    finite: Any,
+    where: Callable[..., Any] = select,
+) -> ScaleState:
     """Return the state after a step.
 
     A finite step adds 1 to the count. The `growth_steps`-th finite step in a row
@@ -120,6 +124,7 @@ def next_state(rule: ScaleRule, state: ScaleState, finite: bool) -> ScaleState:
       rule: how the scale moves.
       state: the state before the step.
       finite: bool, whether all gradients of the step were finite.
+      where: see the top of this module.
 
     Source: `DynamicLossScale.update` of TensorFlow 2.0-2.15. Additions are `max_scale`,
     `min_scale` other than 1, the recovery, `backoff_factor` (as in
@@ -132,7 +137,11 @@ def next_state(rule: ScaleRule, state: ScaleState, finite: bool) -> ScaleState:
     >>> next_state(rule, ScaleState(8.0, 1), finite=False)
     ScaleState(scale=4.0, count=0, skipped=1)
     """
-    if only_counts(rule, state, finite):
-        return ScaleState(state.scale, state.count + 1, state.skipped)
-    skipped = skipped_in_a_row(state, finite)
-    return ScaleState(moved_scale(rule, state.scale, finite, skipped), 0, skipped)
+    counts = only_counts(rule, state, finite)
+    skipped = skipped_in_a_row(state, finite, where)
+    scale = moved_scale(rule, state.scale, finite, skipped, where)
+    return ScaleState(
+        where(counts, state.scale, scale),
+        where(counts, state.count + 1, 0),
+        where(counts, state.skipped, skipped),
+    )

@@ -4,15 +4,16 @@ Only the branch of a skipped step writes here, so that a usual step costs nothin
 """
 
 import functools
-from typing import NamedTuple
+import weakref
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_lso import log, pages
-from tf_lso.scaling import apply as apply_lib
-from tf_lso.scaling import dynamic, report
 from tf_lso.scaling import gradients as gradients_lib
+from tf_lso.scaling import report, scale_variables
 from tf_lso.scaling.fast import shared
+from tf_lso.scaling.graphs import known_operations
 
 _INF, _NAN = 1, 2
 _MOST = 5  # variables that a warning names
@@ -37,19 +38,8 @@ class Overflow(NamedTuple):
     kind: str
 
 
-class _Record(NamedTuple):
-    """The last skipped step, for variables that were seen together first.
-
-    Attributes:
-      paths: list of str.
-      numbers: int64 variable: the number of the skipped step, then a number for each
-        variable.
-      variables: the variables, which are kept so that no other gets their id.
-    """
-
-    paths: list[str]
-    numbers: tf.Variable
-    variables: list
+# Loss scale -> what is noted of its optimizers. Programs may share one.
+_users: Any = weakref.WeakKeyDictionary()
 
 
 def _held(values):
@@ -87,19 +77,6 @@ def _stuck(scale, times, paths, kinds):
     return [is_told, scale, times, tf.strings.reduce_join(first, separator=", ")]
 
 
-def _counted(numbers, before, after):
-    """Return `Skipped.numbers` after a skipped step.
-
-    Args:
-      numbers: those before it.
-      before: the optimizer's `iterations` before it.
-      after: the same after it.
-    """
-    steps, in_a_row, position = tf.unstack(numbers)
-    in_a_row = tf.where(tf.equal(position, before + 1), in_a_row + 1, 1)
-    return [tf.stack([steps + 1, in_a_row, after + 1])]
-
-
 def _path(variable):
     return getattr(variable, "path", None) or variable.name.removesuffix(":0")
 
@@ -107,16 +84,29 @@ def _path(variable):
 class Skipped:
     """Counts the skipped steps of one optimizer, and notes which gradients overflowed.
 
+    A restored checkpoint, or a program, may set the optimizer's `iterations` back to what
+    it was after a skipped step. So the count of the loss scale, which each finite step
+    moves, says whether the last step was skipped. Where optimizers share a loss scale it
+    says this of neither, nor does one that judges in its own way: then `iterations` does.
+
+    Args:
+      loss_scale: the optimizer's `LossScale`.
+
     Attributes:
       numbers: int64 variable of three numbers: the skipped steps, how many of them were
         the last in a row, and 1 + the optimizer's `iterations` after the last of them.
-        If `iterations` is another now, a step was applied since.
+      overflowed: int64 variable, what the gradient of each variable held in the last
+        skipped step: a sum of `_INF` and `_NAN`. Legacy optimizers may get further
+        variables at any step; then it grows.
     """
 
-    def __init__(self):
-        self.numbers = dynamic.unsaved_variable([0, 0, 0], "skipped_steps")
-        self._records = []
-        self._places = {}  # id of a variable -> (position of its record, place in it)
+    def __init__(self, loss_scale):
+        self._loss_scale = loss_scale
+        _users.setdefault(loss_scale, weakref.WeakSet()).add(self)
+        self.numbers = scale_variables.unsaved_variable([0, 0, 0], "skipped_steps")
+        self.overflowed = scale_variables.unsaved_variable([], "overflowed", [None])
+        self._variables = []  # kept, so that no other variable gets the id of one
+        self._places = {}  # id of a variable -> its place in `overflowed`
         self._untold = False
         self._told = 0  # the skipped steps when `tell` was called last
 
@@ -127,24 +117,21 @@ class Skipped:
     def watch(self, variables):
         """Make room for what is noted of the variables. Call this before the step."""
         new = [v for v in variables if id(v) not in self._places]
-        if not new:
-            return
-        record = _Record(
-            [_path(v) for v in new],
-            dynamic.unsaved_variable([0] * (1 + len(new)), "overflowed"),
-            new,
+        self._places.update(
+            (id(v), place) for place, v in enumerate(new, len(self._variables))
         )
-        self._records.append(record)
-        for place, variable in enumerate(new):
-            self._places[id(variable)] = len(self._records) - 1, place
+        self._variables += new
+        with tf.init_scope():
+            if new and tf.executing_eagerly():
+                none = tf.zeros([len(new)], tf.int64)
+                self.overflowed.assign(tf.concat([self.overflowed, none], axis=0))
 
     def variables(self):
         """Return {name: variable} of all that traced steps use."""
-        named = {f"overflowed_{i}": r.numbers for i, r in enumerate(self._records)}
-        return {"skipped_steps": self.numbers, **named}
+        return {"skipped_steps": self.numbers, "overflowed": self.overflowed}
 
-    def note(self, gradients, variables, counter, count, loss_scale):
-        """Note a skipped step, in its branch.
+    def note(self, gradients, variables, counter, count):
+        """Note a skipped step, in its branch, before the loss scale moves.
 
         Args:
           gradients: list of aggregated gradients: tensors, `tf.IndexedSlices` or
@@ -153,52 +140,48 @@ class Skipped:
           counter: integer variable, the optimizer's `iterations`.
           count: callable without arguments that moves the counter as the optimizer does
             for a skipped step, and returns a list of ops.
-          loss_scale: the `LossScale`, which has moved already.
 
         Returns:
           A list of ops.
         """
-        before = tf.cast(tf.convert_to_tensor(counter), tf.int64)
-        with tf.control_dependencies(apply_lib.known_operations([before])):
+        total = self.total() + 1
+        if self._loss_scale.takes_verdicts:
+            in_a_row, stuck = tf.unstack(self._loss_scale.if_skipped())
+        else:  # it has moved
+            in_a_row = self.in_a_row(counter) + 1
+            stuck = self._loss_scale.stuck_steps()
+        read = known_operations([total, in_a_row, stuck])
+        with tf.control_dependencies(read):
             counted = count()
-        with tf.control_dependencies(apply_lib.known_operations(counted)):
+        with tf.control_dependencies(known_operations(counted)):
             after = tf.cast(tf.convert_to_tensor(counter), tf.int64)
-        numbers = [dynamic.or_zero(self.numbers), before, after]
-        [numbers] = shared.call(_counted, numbers, shapes=((3,), (), ()))
         kinds = [_kind(gradient) for gradient in gradients]
         if report.in_xla():
             self._untold = True  # XLA cannot print; `tell` does it later
         else:
             paths = [_path(v) for v in variables]
-            found = [loss_scale(), loss_scale.stuck_steps()]
+            found = [self._loss_scale(), stuck]
             found += [tf.constant(paths), tf.stack(kinds)]
             report.warn(_STUCK, _stuck, found, ((), (), (None,), (None,)))
         return [
             *counted,
-            self.numbers.assign(numbers, read_value=False),
-            *self._noted(variables, kinds, numbers[0]),
+            self.numbers.assign([total, in_a_row, after + 1], read_value=False),
+            self.overflowed.assign(self._in_places(variables, kinds), read_value=False),
         ]
 
-    def _noted(self, variables, kinds, step):
-        """Write what the gradients held into the records of their variables."""
-        found = {}  # position of a record -> {place: kind}
-        for variable, kind in zip(variables, kinds):
-            position, place = self._places[id(variable)]
-            found.setdefault(position, {})[place] = kind
-        none = tf.constant(0, tf.int64)
-        written = []
-        for position, of in found.items():
-            record = self._records[position]
-            held = [of.get(place, none) for place in range(len(record.paths))]
-            noted = tf.stack([step, *held])
-            written.append(record.numbers.assign(noted, read_value=False))
-        return written
+    def _in_places(self, variables, kinds):
+        """Return `kinds` as `overflowed` has them."""
+        size = len(self._variables)
+        if not scale_variables.in_tensorflow_1():
+            size = tf.size(self.overflowed)  # it may have grown since this was traced
+        places = [[self._places[id(variable)]] for variable in variables]
+        return tf.scatter_nd(places, tf.stack(kinds), [size])
 
-    def tell(self, loss_scale):
+    def tell(self):
         """Warn of a stuck scale that a step under XLA could not tell of. Eagerly."""
         if not self._untold or not tf.executing_eagerly():
             return
-        step = int(self.total())
+        step, loss_scale = int(self.total()), self._loss_scale
         if step != self._told and int(loss_scale.stuck_steps()):
             found = ", ".join(f"{path} ({kind})" for path, kind in self.overflows())
             log.logger().warning(
@@ -208,7 +191,7 @@ class Skipped:
 
     def total(self):
         """Return the number of skipped steps, an int64 scalar tensor."""
-        return dynamic.or_zero(self.numbers)[0]
+        return scale_variables.read_or_zero(self.numbers)[0]
 
     def in_a_row(self, counter):
         """Return how many of the last steps were skipped, an int64 scalar tensor.
@@ -216,18 +199,17 @@ class Skipped:
         Args:
           counter: integer variable, the optimizer's `iterations`.
         """
-        _, in_a_row, position = tf.unstack(dynamic.or_zero(self.numbers))
+        _, in_a_row, position = tf.unstack(scale_variables.read_or_zero(self.numbers))
         now = tf.cast(tf.convert_to_tensor(counter), tf.int64)
-        return tf.where(tf.equal(position, now + 1), in_a_row, 0)
+        is_last = tf.equal(position, now + 1)
+        if self._loss_scale.takes_verdicts and len(_users[self._loss_scale]) == 1:
+            is_last &= self._loss_scale.skipped_in_a_row() > 0
+        return tf.where(is_last, in_a_row, 0)
 
     def overflows(self):
         """Return a list of `Overflow` for the last skipped step. In eager code only."""
-        step = int(self.total())
-        read = [(record.paths, record.numbers.numpy()) for record in self._records]
         return [
-            Overflow(path, _KINDS[kind])
-            for paths, (of_step, *kinds) in read
-            if of_step == step
-            for path, kind in zip(paths, kinds)
+            Overflow(_path(variable), _KINDS[kind])
+            for variable, kind in zip(self._variables, self.overflowed.numpy())
             if kind
         ]

@@ -8,11 +8,11 @@
 """
 
 from tf_lso import kerases
-from tf_lso.optimizers import arguments as arguments_lib
+from tf_lso.optimizers import validation
 from tf_lso.optimizers.configs import conversion
 from tf_lso.optimizers.configs import inner as inner_configs
-from tf_lso.scaling import identifiers
 from tf_lso.scaling import loss_scale as loss_scale_lib
+from tf_lso.scaling import options
 
 # The names under which LossScaleOptimizers were saved, in lower case and without a
 # package. The first is tf_lso's experimental class.
@@ -133,7 +133,7 @@ def from_config(cls, config, custom_objects=None, package=None):
             kinds = (loss_scale_lib.FixedLossScale, loss_scale_lib.DynamicLossScale)
             known = type(loss_scale) in kinds
             if known and getattr(loss_scale, "multiplier", 2) == 2:
-                config.update(arguments_lib.of_loss_scale(loss_scale))
+                config.update(loss_scale_lib.arguments_of(loss_scale))
             elif unbound(cls) is stable:
                 cls = experimental
             else:
@@ -171,7 +171,7 @@ def _the_inner(config):
 
 
 def _loss_scale(config, custom_objects):
-    loss_scale = identifiers.get(config, custom_objects)
+    loss_scale = loss_scale_lib.get(config, custom_objects)
     if not isinstance(loss_scale, loss_scale_lib.LossScale):
         raise ValueError(
             "'loss_scale' of the config must be a LossScale, its config, 'dynamic' or a "
@@ -183,12 +183,12 @@ def _loss_scale(config, custom_objects):
 def _experimental_arguments(config):
     """Return the loss scale of a config of the stable layout, and its other keys."""
     dynamic = config.pop("dynamic", True)
-    arguments_lib.check_dynamic(dynamic)
-    keys = vars(arguments_lib.Scale())
+    validation.check_dynamic(dynamic)
+    keys = options.names(options.STABLE)
     given = {key: config.pop(key) for key in keys if config.get(key) is not None}
-    loss_scale = arguments_lib.make_loss_scale(dynamic, arguments_lib.Scale(**given))
+    loss_scale = loss_scale_lib.make(dynamic, given)
     name = {key: config.pop(key) for key in ("name",) if key in config}
-    arguments_lib.check_keras3_arguments(
+    validation.check_keras3_arguments(
         {key: value for key, value in config.items() if key not in keys}
     )
     return loss_scale, name

@@ -10,7 +10,7 @@ from tf_lso import environment, kerases, tf_private
 
 
 @functools.cache
-def families_of_package(package: str) -> tuple[type, ...]:
+def families_of_package(package: str) -> tuple[Any, ...]:
     """Return the adapters to the families of a package, "keras" or "tf_keras".
 
     Raises:

@@ -70,10 +70,10 @@ class Family(abc.ABC):
 
     # --- Construction, in this order.
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027
         """Raise if the family's optimizers cannot be wrapped, or not this one."""
 
-    def initialize(self, wrapper: Any, name: str | None) -> None:
+    def initialize(self, wrapper: Any, name: str | None) -> None:  # noqa: B027
         """Do for the wrapper what the constructor of its base class must do."""
 
     @abc.abstractmethod
@@ -84,7 +84,7 @@ class Family(abc.ABC):
         """Return the names that the wrapper reads and sets on the inner optimizer."""
         return hyperparameters.delegated_names(self.inner)
 
-    def refuse_in_fit(self, cls: type) -> None:
+    def refuse_in_fit(self, cls: type) -> None:  # noqa: B027
         """Raise if `fit` runs that would ignore methods of `cls`, a user's class."""
 
     # --- A step, in this order.
@@ -171,6 +171,10 @@ class Family(abc.ABC):
     @abc.abstractmethod
     def counter(self) -> Any:
         """Return the variable that counts steps."""
+
+    def step_counter(self) -> Any:
+        """Return the TensorFlow variable behind `counter`."""
+        return variables_lib.raw(self.counter())
 
     @abc.abstractmethod
     def set_iterations(self, value: Any) -> None:

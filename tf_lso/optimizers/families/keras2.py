@@ -28,7 +28,7 @@ class Keras2(family.Family):
 
     base_name = ""
     aggregation_off: dict = {}  # noqa: RUF012
-    newer_names = ("_trainable_variables",)
+    newer_names: tuple[str, ...] = ("_trainable_variables",)
 
     def __init__(self, inner):
         super().__init__(inner)

@@ -1,8 +1,12 @@
 """Mirror of the private `tensorflow.python.training.experimental.loss_scale`."""
 
 from tf_lso import unknown as _unknown
-from tf_lso.scaling.identifiers import get
-from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale, LossScale
+from tf_lso.scaling.loss_scale import (
+    DynamicLossScale,
+    FixedLossScale,
+    LossScale,
+    get,
+)
 
 __all__ = ["DynamicLossScale", "FixedLossScale", "LossScale", "get"]
 

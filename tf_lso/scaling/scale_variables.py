@@ -4,13 +4,15 @@
 eager mode and in graphs, and reports a scale that cannot help any more.
 """
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
-from tf_lso.scaling import apply as apply_lib
-from tf_lso.scaling import arguments, report
+from tf_lso.scaling import report
 from tf_lso.scaling import rule as rule_lib
 from tf_lso.scaling.fast import branches, shared
+from tf_lso.scaling.graphs import after, known_operations
 
 
 def _where(condition, if_true, if_false):
@@ -23,13 +25,14 @@ def _where(condition, if_true, if_false):
     )
 
 
-def local_variable(initial_value, name, dtype):
+def local_variable(initial_value, name, dtype, shape=None):
     """Make a variable that is the same on every replica and is never aggregated."""
     with tf.init_scope():
         return tf.Variable(
             initial_value,
             name=name,
             dtype=dtype,
+            shape=shape,
             trainable=False,
             aggregation=tf.VariableAggregation.NONE,
             # The value is a constant, which no function being traced must hold back.
@@ -38,9 +41,15 @@ def local_variable(initial_value, name, dtype):
         )
 
 
-def unsaved_variable(initial_value, name):
+def in_tensorflow_1():
+    """Whether the code runs in a graph of TensorFlow 1, around which nothing is eager."""
+    with tf.init_scope():
+        return not tf.executing_eagerly()
+
+
+def unsaved_variable(initial_value, name, shape=None):
     """Make such a variable of int64, and keep it out of all checkpoints."""
-    variable = local_variable(initial_value, name, tf.int64)
+    variable = local_variable(initial_value, name, tf.int64, shape)
     with tf.init_scope():
         if not tf.executing_eagerly():
             # In a graph of TensorFlow 1 the `tf.compat.v1.train.Saver` takes all
@@ -52,14 +61,12 @@ def unsaved_variable(initial_value, name):
     return variable
 
 
-def or_zero(variable):
+def read_or_zero(variable):
     """Return the value of an `unsaved_variable`, 0 if it was never initialized.
 
     A graph of TensorFlow 1 initializes only the variables in its lists.
     """
-    with tf.init_scope():
-        is_initialized = tf.executing_eagerly()
-    if is_initialized:
+    if not in_tensorflow_1():
         return tf.convert_to_tensor(variable)
     return tf.cond(
         variable.is_initialized(),
@@ -76,7 +83,7 @@ def _moved(rule, where, scale, count, skipped, stuck, finite):
       where: see `rule.py`.
       scale: the scale before the step, as a scalar, like the others.
       count: the finite steps before it.
-      skipped: the first number of `Mover.in_a_row` before it.
+      skipped: the first number of `ScaleVariables.in_a_row` before it.
       stuck: the second.
       finite: whether its gradients were finite.
 
@@ -85,14 +92,18 @@ def _moved(rule, where, scale, count, skipped, stuck, finite):
     """
     usable = rule_lib.is_usable(scale)
     state = rule_lib.ScaleState(scale, count, skipped)
-    only_counts = rule_lib.only_counts(rule, state, finite)
-    skipped = rule_lib.skipped_in_a_row(state, finite, where)
     with np.errstate(over="ignore", invalid="ignore"):
-        moved = rule_lib.moved_scale(rule, scale, finite, skipped, where)
+        state = rule_lib.next_state(rule, state, finite, where)
     is_stuck = ~finite & usable & (scale <= rule.min_scale)
-    stuck = where(is_stuck, where(count < 1, stuck + 1, 1), 0)
-    scale, count = where(only_counts, scale, moved), where(only_counts, count + 1, 0)
-    return [usable, scale, count, skipped, stuck]
+    return [usable, *state, where(is_stuck, where(count < 1, stuck + 1, 1), 0)]
+
+
+def _in_float32(rule):
+    """Return a `ScaleRule` with float32 numbers, as graphs have them."""
+    numbers = vars(rule).items()
+    return dataclasses.replace(
+        rule, **{name: np.float32(x) for name, x in numbers if isinstance(x, float)}
+    )
 
 
 def _damaged(usable, scale):
@@ -100,14 +111,13 @@ def _damaged(usable, scale):
     return [~usable, scale]
 
 
-def _stuck_steps(minimum, scale, count, in_a_row):
-    """Return the second number of `Mover.in_a_row` if it means something, else 0."""
+def _in_a_row(minimum, scale, count, in_a_row):
+    """Return `ScaleVariables.in_a_row`, or 0 for a number that means nothing now."""
     # A checkpoint may have given back a larger scale and a count of 0.
-    is_stuck = (scale <= minimum) & (count < 1)
-    return [tf.where(is_stuck, in_a_row[1], 0)]
+    return [tf.where((count < 1) & [True, scale <= minimum], in_a_row, 0)]
 
 
-class Mover:
+class ScaleVariables:
     """Moves the variables of one dynamic loss scale.
 
     Args:
@@ -122,58 +132,48 @@ class Mover:
     """
 
     def __init__(self, rule, scale, count):
-        self._rule, self._float32_rule = rule, arguments.in_float32(rule)
+        self._rule, self._float32_rule = rule, _in_float32(rule)
         self._scale, self._count = scale, count
         self.in_a_row = unsaved_variable([0, 0], "skipped_in_a_row")
 
-    def advance(self, verdict, of):
+    def advance(self, finite):
         """Move the scale after a step.
 
         Args:
-          verdict: a `finite.Verdict` on the gradients of all replicas.
-          of: list of the gradients.
+          finite: whether the gradients of all replicas are finite, a scalar bool tensor.
 
         Returns:
-          Whether they are finite, so that the step is applied: a Python bool in eager
-          mode, in a graph a scalar bool tensor that exists when the scale has moved.
+          In a graph a tensor that exists when the scale has moved.
         """
         if tf.executing_eagerly():
-            return self._advance_eagerly(verdict)
-        before = self._state()
+            return self._advance_eagerly(np.bool_(finite))
 
-        def unusual():
-            finite = verdict.exact()
+        def move():
             scale, count, _ = self._state()
-            numbers = [scale, count, *tf.unstack(or_zero(self.in_a_row)), finite]
+            numbers = [scale, count, *tf.unstack(read_or_zero(self.in_a_row)), finite]
             shapes = ((),) * len(numbers)
             moved = shared.call(_moved, numbers, (self._rule, _where), shapes)
             # A graph of TensorFlow 1 could assign before it reads.
-            with tf.control_dependencies(apply_lib.known_operations(numbers)):
-                moves = self._move(self._rule, scale, moved)
-            with tf.control_dependencies(apply_lib.known_operations(moves)):
-                return tf.identity(finite)
+            with tf.control_dependencies(known_operations(numbers)):
+                return after(self._move(self._rule, scale, moved), False)
 
         return branches.either(
-            rule_lib.only_counts(self._rule, before, verdict.proved),
+            rule_lib.only_counts(self._rule, self._state(), finite),
             # In place, so that threads that share the scale lose no step.
-            lambda: apply_lib.after(
-                [self._count.assign_add(1, read_value=False)], True
-            ),
-            branches.seldom(unusual),
-            of=of,
+            lambda: after([self._count.assign_add(1, read_value=False)], True),
+            branches.seldom(move),
+            of=[],
         )
 
-    def _advance_eagerly(self, verdict):
+    def _advance_eagerly(self, finite):
         # With NumPy numbers, since each operation on tensors costs more.
         rule = self._float32_rule
         before = rule_lib.ScaleState(self._scale.numpy(), self._count.numpy())
-        finite = np.bool_(verdict.proved) or np.bool_(verdict.exact())
         if rule_lib.only_counts(rule, before, finite):
             self._count.assign_add(1)
         else:
             numbers = (before.scale, before.count, *self.in_a_row.numpy(), finite)
             self._move(rule, before.scale, _moved(rule, rule_lib.select, *numbers))
-        return bool(finite)
 
     def _state(self):
         return rule_lib.ScaleState(
@@ -206,19 +206,26 @@ class Mover:
         Raises:
           RuntimeError: in a graph of TensorFlow 1, where nothing would run it.
         """
-        with tf.init_scope():
-            if not tf.executing_eagerly():
-                raise RuntimeError(
-                    f"'loss_scale' cannot be set in a graph of TensorFlow 1, but got: "
-                    f"{value!r}. Give the scale to the constructor."
-                )
+        if in_tensorflow_1():
+            raise RuntimeError(
+                f"'loss_scale' cannot be set in a graph of TensorFlow 1, but got: "
+                f"{value!r}. Give the scale to the constructor."
+            )
+        # The last steps were skipped all the same.
+        self.in_a_row.assign([self.numbers_in_a_row()[0], 0])
         self._scale.assign(value)
         self._count.assign(0)
-        self.in_a_row.assign([0, 0])
 
-    def stuck_steps(self):
-        """Return the skipped steps in a row at the minimum, an int64 scalar tensor."""
-        numbers = [*self._state()[:2], or_zero(self.in_a_row)]
-        shapes = ((), (), (2,))
-        [steps] = shared.call(_stuck_steps, numbers, (self._rule.min_scale,), shapes)
-        return steps
+    def numbers_in_a_row(self):
+        """Return the numbers of `in_a_row`, 0 where they mean nothing, a tensor."""
+        numbers = [*self._state()[:2], read_or_zero(self.in_a_row)]
+        settings = (self._rule.min_scale,)
+        [numbers] = shared.call(_in_a_row, numbers, settings, ((), (), (2,)))
+        return numbers
+
+    def numbers_if_skipped(self):
+        """Return `numbers_in_a_row` as they will be if the running step is skipped."""
+        scale = self._state().scale
+        is_stuck = rule_lib.is_usable(scale) & (scale <= self._rule.min_scale)
+        more = tf.cast(tf.stack([True, is_stuck]), tf.int64)
+        return (self.numbers_in_a_row() + 1) * more
