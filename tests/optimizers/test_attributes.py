@@ -679,11 +679,11 @@ class TestTheKeras3Api:
 
     def test_apply_uses_the_variables_of_build(self, optimizer, x):
         optimizer.build([x])
-        optimizer.apply([tf.constant(2.0)])
+        optimizer.apply([tf.constant(16.0)])  # scaled by 8, as apply() takes it
         assert float(x) == pytest.approx(0.8)
 
     def test_apply_with_variables(self, optimizer, x):
-        optimizer.apply([tf.constant(2.0)], [x])
+        optimizer.apply([tf.constant(16.0)], [x])
         assert float(x) == pytest.approx(0.8)
 
     def test_scale_loss_takes_numbers(self, optimizer):

@@ -8,8 +8,8 @@ import tensorflow as tf
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import Target
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.families import keras3_private
 from tf_lso.optimizers import slots
+from tf_lso.optimizers.families import keras3_private
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 

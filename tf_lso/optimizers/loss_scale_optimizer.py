@@ -577,6 +577,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ) -> None:
         """Apply a list of gradients, as `apply_gradients` does.
 
+        Where no method of this optimizer has scaled a loss, the gradients count as scaled,
+        as in Keras 3.
+
         Args:
           grads: list of gradients, one for each variable; None leaves one out.
           trainable_variables: list of variables, or None for those of `build`.
@@ -589,21 +592,21 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Source: Keras 3.
         """
-        grads = validation.as_list("grads", grads)
+        gradients = validation.as_list("grads", grads)
         if trainable_variables is None:
-            trainable_variables = self._built_variables()
-            if grads and not trainable_variables:
+            trainable_variables = self._family.built_variables()
+            if gradients and not trainable_variables:
                 raise ValueError(
                     "'trainable_variables' must be given until the optimizer is built: "
                     "pass them, or call build(trainable_variables) before."
                 )
         variables = validation.as_list("trainable_variables", trainable_variables)
-        if len(grads) != len(variables):
+        if len(gradients) != len(variables):
             raise ValueError(
-                f"'grads' has {len(grads)} elements but there are {len(variables)} "
+                f"'grads' has {len(gradients)} elements but there are {len(variables)} "
                 "variables. Pass one gradient for each variable, or None for one without."
             )
-        self._apply(grads, variables, aggregate=True, unknown_is_scaled=True)
+        self._apply(gradients, variables, aggregate=True, unknown_is_scaled=True)
 
     def _apply(
         self,
