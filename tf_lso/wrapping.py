@@ -5,7 +5,7 @@ Neither looks at the layers' policies, nor knows the loss scale of an experiment
 """
 
 from tf_lso import pages
-from tf_lso.optimizers import experimental, loss_scale_optimizer, validation
+from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, validation
 from tf_lso.scaling import report
 
 _once = report.Once()
@@ -45,7 +45,7 @@ def wrap(optimizer, model):
     Source: an addition. `compile` of TensorFlow 2.1-2.15 did it for models whose own
     policy was mixed_float16.
     """
-    loss_scale_optimizer.require_family(optimizer)  # raises TypeError
+    binding.require_family(optimizer)  # raises TypeError
     loss_scale = loss_scale_of(model)
     if validation.scales_the_loss(optimizer):
         if loss_scale not in (None, DEFAULT):

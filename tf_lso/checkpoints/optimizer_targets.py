@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import Target
+from tf_lso.optimizers import binding, slots
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers import slots
 from tf_lso.optimizers.families import keras3_private
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
@@ -20,7 +20,7 @@ class OptimizerTargets:
         self.optimizer = optimizer
         self.is_wrapper = isinstance(optimizer, optimizers.LossScaleOptimizer)
         self.inner = optimizer.inner_optimizer if self.is_wrapper else optimizer
-        self.family = optimizers.require_family(self.inner).name
+        self.family = binding.require_family(self.inner).name
         if hasattr(self.inner, "inner_optimizer"):
             raise CheckpointError(
                 f"'optimizer' is a {type(optimizer).__module__}."

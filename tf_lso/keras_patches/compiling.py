@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso import wrapping
-from tf_lso.optimizers import loss_scale_optimizer
+from tf_lso.optimizers import binding
 
 # Optimizers that programs asked to leave as they are.
 _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -53,7 +53,7 @@ def _optimizers_in(model):
         else:
             values = value if isinstance(value, (list, tuple)) else [value]
         for one in values:
-            if loss_scale_optimizer.is_optimizer(one) and id(one) not in seen:
+            if binding.is_optimizer(one) and id(one) not in seen:
                 seen.add(id(one))
                 yield name, one
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tf_lso import kerases, log, pages, tf_private
 from tf_lso.checkpoints import errors, layouts, object_graph, restoring
-from tf_lso.optimizers import loss_scale_optimizer as optimizers
+from tf_lso.optimizers import binding
 
 # Family of an optimizer -> the layouts that TensorFlow restores into it completely.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
@@ -50,7 +50,7 @@ def _children(checkpoint):
     for name, child in tf_private.children(checkpoint).items():
         if isinstance(child, classes):
             models[name] = child
-        elif optimizers.is_optimizer(child):
+        elif binding.is_optimizer(child):
             optimizers_[name] = child
         elif name != _COUNTER:
             others[name] = child
@@ -69,7 +69,7 @@ def _foreign_layout(models, optimizers_, path):
     for name, optimizer in optimizers_.items():
         if name in in_file:
             layout = graph.layout(in_file[name])
-            if layout not in _OWN[optimizers.require_family(optimizer).name]:
+            if layout not in _OWN[binding.require_family(optimizer).name]:
                 return layout
     # Without an optimizer, the attributes of the model tell the layout.
     below = dict(graph.children(0)) if kerases.has_keras3() else {}

@@ -7,7 +7,6 @@ that it holds, `families.family.Family`. What it knows of scaled losses is in
 """
 
 import copy
-import inspect
 import types
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeVar
@@ -21,7 +20,7 @@ environment.require_tensorflow()  # before a Keras that does not fit fails
 # ruff: noqa: E402
 import tensorflow as tf
 
-from tf_lso.optimizers import families, hyperparameters, validation
+from tf_lso.optimizers import binding, hyperparameters, validation
 from tf_lso.optimizers import state as state_lib
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.configs import wrappers as configs
@@ -32,7 +31,6 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import options, report, skipped
 from tf_lso.scaling import step as step_lib
 
-_MISSING: Any = object()
 _FLOAT16_MAX = 65504.0
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -74,108 +72,6 @@ def _method_of_inner(name: str) -> property:
     )
 
 
-# --- The class of an instance.
-
-_bound_classes: dict[tuple[type, type], type] = {}
-
-
-def is_optimizer(value):
-    """Whether `value` is an optimizer of Keras 3 or Keras 2, wrapped or not."""
-    return families.family_of(value) is not None
-
-
-def require_family(optimizer):
-    """Return the class of the adapter to `optimizer`.
-
-    Raises:
-      TypeError: if `optimizer` is no optimizer.
-    """
-    family = families.family_of(optimizer)
-    if family is not None:
-        return family
-    got = optimizer if inspect.isclass(optimizer) else type(optimizer)
-    remedy = (
-        f"Pass an instance: {got.__name__}(...)."
-        if inspect.isclass(optimizer)
-        else "Pass for instance tf.keras.optimizers.SGD(0.1)."
-    )
-    raise TypeError(
-        "'optimizer' must be an instance of a Keras 3 or Keras 2 optimizer, but got "
-        f"{optimizer!r} of type {got.__module__}.{got.__qualname__}. {remedy}"
-    )
-
-
-def _bound(cls, optimizer):
-    """Return `cls` with the base classes that the family of `optimizer` needs."""
-    family = require_family(optimizer)
-    if cls._family_class is family:
-        return cls
-    if cls._family_class is not None:
-        raise TypeError(
-            f"'optimizer' must be of the family that this class was made for, but got "
-            f"{optimizer!r} of type {type(optimizer).__module__}."
-            f"{type(optimizer).__qualname__}. Call tf_lso.LossScaleOptimizer instead."
-        )
-    if (cls, family) not in _bound_classes:
-        namespace = {
-            **family.members,
-            "__module__": cls.__module__,
-            "__qualname__": cls.__qualname__,
-            "__doc__": cls.__doc__,
-            "_unbound": cls,  # what programs call, and pickle finds by its name
-            "_family_class": family,
-        }
-        bound = types.new_class(
-            cls.__name__,
-            (cls, *family.bases),
-            exec_body=lambda body: body.update(namespace),
-        )
-        kerases.register_as(cls, bound)
-        _bound_classes[cls, family] = bound
-    return _bound_classes[cls, family]
-
-
-def _the_inner(optimizer, inner_optimizer):
-    given = [o for o in (optimizer, inner_optimizer) if o is not _MISSING]
-    if len(given) != 1:
-        raise TypeError(
-            "LossScaleOptimizer takes one optimizer, as its first argument 'optimizer' "
-            f"or as 'inner_optimizer', but got {len(given)}."
-        )
-    return given[0]
-
-
-def shown_as_in_legacy(cls):
-    """Hide from `inspect.signature` of a class what TensorFlow 2.0-2.15 did not have."""
-    signature = options.signature(cls, options.STABLE, hidden=("inner_optimizer",))
-    cls.__signature__ = signature.replace(
-        parameters=[
-            one.replace(default=one.empty) if one.default is _MISSING else one
-            for one in signature.parameters.values()
-        ]
-    )
-    return cls
-
-
-def unpickled(cls, state):
-    """Return the optimizer that `LossScaleOptimizer.__reduce_ex__` described.
-
-    Args:
-      cls: the class to make.
-      state: dict that `__reduce_ex__` made.
-    """
-    inner_class, inner_config = state["inner"]
-    scale_class, scale_config = state["scale"]
-    inner = inner_class.from_config(inner_config)
-    optimizer = cls.__new__(cls, inner)
-    optimizer._start(
-        inner, lambda: scale_class.from_config(scale_config), state["name"]
-    )
-    layout, arrays = state["arrays"]
-    optimizer._state.defer(arrays, [layout], is_file=False)
-    return optimizer
-
-
 # The attributes that are ours alone, which no base class may track or delegate.
 _OWN = frozenset(
     {"_calls", "_delegated", "_family", "_loss_scale", "_once", "_own_name", "_skipped"}
@@ -183,30 +79,28 @@ _OWN = frozenset(
 )
 
 
-@shown_as_in_legacy
+@binding.shown_as_in_legacy
 @kerases.registered("tf_lso")  # `load_model` finds it by this
 class LossScaleOptimizer(tf_private.Dependencies):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
 
-    Wraps an optimizer of Keras 3 or Keras 2; the latter is tf_keras, and the `tf.keras` of
-    TensorFlow 2.12-2.15. The loss is multiplied by the loss scale, and the gradients are
-    divided by it. If a gradient is not finite, the step is skipped on all replicas and
-    the scale is halved. After `dynamic_growth_steps` finite steps the scale is doubled.
+    The loss is multiplied by the loss scale, and the gradients are divided by it. If a
+    gradient is not finite, the step is skipped on all replicas and the scale is halved.
+    After `dynamic_growth_steps` finite steps the scale is doubled.
 
     The result is an instance of this class, of the optimizer base class of the inner
     optimizer's family, and of that family's own LossScaleOptimizer. Its hyperparameters
     (`learning_rate`, `lr`, `beta_1`, ...) are those of the inner optimizer.
 
     Args:
-      optimizer: the optimizer to wrap, of Keras 3 or Keras 2. The keyword
-        `inner_optimizer`, as in Keras 3, is accepted too.
+      optimizer: the optimizer to wrap, of Keras 3 or Keras 2 (tf_keras, and `tf.keras`
+        of TensorFlow 2.12-2.15). Also accepted as `inner_optimizer`, as in Keras 3.
       dynamic: bool, whether the scale moves. If False it stays at `initial_scale` and
         no step is skipped.
       initial_scale: number, the first loss scale. Defaults to 2**15 if the scale is
         dynamic; a fixed scale must be given.
       dynamic_growth_steps: int, finite steps in a row before the scale doubles.
         Defaults to 2000. Only for a dynamic scale.
-      inner_optimizer: Keras 3's name for `optimizer`; pass one of the two.
       name: str, the optimizer's name. Defaults to the name that Keras 3 chooses, or
         around Keras 2's optimizers to the inner optimizer's name.
       growth_factor: number, at least 1, by which the scale is multiplied to grow.
@@ -218,10 +112,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
       min_scale: number, the scale does not shrink below it. Defaults to 1.
       max_scale: number, the scale does not grow above it. Defaults to None: growth stops
         before infinity.
-      **keras3_arguments: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`,
-        `use_ema`, `ema_momentum`, `ema_overwrite_frequency`, `loss_scale_factor` and
-        `gradient_accumulation_steps`, which configs of Keras 3 carry. Only their
-        defaults are accepted: set them on the inner optimizer.
+      **keywords: arguments that configs of Keras 3 carry, such as `weight_decay`,
+        `clipnorm` and `use_ema`, at their defaults: set them on the inner optimizer.
 
     Raises:
       TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, if both or
@@ -259,24 +151,26 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     # --- Construction.
 
-    def __new__(cls, optimizer=_MISSING, *args, inner_optimizer=_MISSING, **kwargs):
+    def __new__(
+        cls, optimizer=binding.MISSING, *args, inner_optimizer=binding.MISSING, **kwargs
+    ):
         """Make an instance of the class that serves the family of the optimizer."""
         del args, kwargs
-        inner = _the_inner(optimizer, inner_optimizer)
-        return super().__new__(_bound(cls, inner))
+        inner = binding.the_inner(optimizer, inner_optimizer)
+        return super().__new__(binding.bound_class(cls, inner))
 
     def __init__(
         self,
-        optimizer: Any = _MISSING,
+        optimizer: Any = binding.MISSING,
         dynamic: bool = True,
         initial_scale: float | None = None,
         dynamic_growth_steps: int | None = None,
         *,
-        inner_optimizer: Any = _MISSING,
+        inner_optimizer: Any = binding.MISSING,
         name: str | None = None,
         **keywords: Any,
     ) -> None:
-        inner = _the_inner(optimizer, inner_optimizer)
+        inner = binding.the_inner(optimizer, inner_optimizer)
         validation.check_dynamic(dynamic)
         scale = {
             "initial_scale": initial_scale,
@@ -365,10 +259,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def get_scaled_loss(
         self, loss: tf.Tensor | Callable[[], tf.Tensor]
     ) -> tf.Tensor | Callable[[], tf.Tensor]:
-        """Multiply the loss by the loss scale.
-
-        Call it inside the `tf.GradientTape`, and pass the gradients of the result to
-        `get_unscaled_gradients`. `minimize` does both.
+        """Multiply the loss by the loss scale, inside the `tf.GradientTape`.
 
         Args:
           loss: tensor of any shape and float dtype, or a callable without arguments
@@ -376,8 +267,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Returns:
           A tensor of the loss's shape and dtype, or a callable that returns it. A
-          float16 loss becomes inf if the product exceeds 65504, so cast it to float32
-          first.
+          float16 product above 65504 becomes inf: cast such a loss to float32 first.
 
         Raises:
           TypeError: if `loss` is neither a tensor nor callable.
@@ -409,15 +299,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
         self._calls.scaled(calls_lib.LEGACY, scale, scaled)
         return scaled
 
-    def _check_loss(self, loss):
+    def _scaled(self, loss, scale):
         if not hasattr(loss, "dtype"):
             raise TypeError(
                 "'loss' must be a tensor or a callable that returns one, but got: "
                 f"{loss!r}. Convert it with tf.convert_to_tensor()."
             )
-
-    def _scaled(self, loss, scale):
-        self._check_loss(loss)
         scaled = gradients_lib.scale_loss(loss, scale)
         if loss.dtype == tf.float16 and (
             not tf.executing_eagerly()
@@ -704,7 +591,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         name: str | None = None,
         tape: tf.GradientTape | None = None,
     ) -> tf.Tensor | tf.Operation | None:
-        """Compute gradients of the loss and apply them.
+        """Compute gradients of the loss, unscaled, and apply them.
 
         Args:
           loss: callable without arguments that returns a scalar tensor, or the tensor
@@ -718,10 +605,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
           What `apply_gradients` returns.
 
         Raises:
-          TypeError: as `get_scaled_loss` and `apply_gradients`.
-          ValueError: as `apply_gradients`, or if `loss` is a tensor without a tape.
-          RuntimeError: as `get_scaled_loss`, `get_unscaled_gradients` and
+          TypeError, RuntimeError: as `get_scaled_loss`, `get_unscaled_gradients` and
             `apply_gradients`.
+          ValueError: as `apply_gradients`, or if `loss` is a tensor without a tape.
 
         Example:
         >>> import tensorflow as tf
@@ -743,20 +629,16 @@ class LossScaleOptimizer(tf_private.Dependencies):
         var_list: Any,
         tape: tf.GradientTape | None = None,
     ) -> list[tuple[gradients_lib.Gradient, Any]]:
-        """Compute unscaled gradients of the loss: the first half of `minimize`.
+        """Return (unscaled gradient, variable) pairs: the first half of `minimize`.
 
         Args:
-          loss: as for `minimize`.
-          var_list: as for `minimize`.
-          tape: as for `minimize`.
-
-        Returns:
-          A list of (gradient, variable) pairs.
+          loss: as for `minimize`, as are the others.
+          var_list: list of variables, or a callable that returns it.
+          tape: `tf.GradientTape`, needed for a tensor.
 
         Raises:
-          TypeError: as `get_scaled_loss`.
+          TypeError, RuntimeError: as `get_scaled_loss` and `get_unscaled_gradients`.
           ValueError: if `loss` is a tensor without a tape, or in a cross-replica context.
-          RuntimeError: as `get_scaled_loss` and `get_unscaled_gradients`.
         """
         return self._compute_gradients(loss, var_list, tape=tape)
 
@@ -773,21 +655,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def get_gradients(
         self, loss: tf.Tensor, params: Any
     ) -> list[gradients_lib.Gradient]:
-        """Return unscaled gradients of `loss`. For graphs only.
+        """Return a list of unscaled gradients of `loss`, in a graph of TensorFlow 1.
 
         Args:
           loss: scalar tensor of the graph.
           params: list of variables.
 
-        Returns:
-          A list of tensors.
-
         Raises:
           ValueError: if a variable has no gradient.
-          RuntimeError: in eager mode, where there is no graph (use `compute_gradients`
-            there), and as `get_scaled_loss`.
-
-        Source: TensorFlow 2.0-2.15, for TensorFlow 1 graphs.
+          RuntimeError: in eager mode (use `compute_gradients`), and as `get_scaled_loss`.
         """
         params = tf.nest.flatten(params)
         grads = tf.gradients(
@@ -801,40 +677,31 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self.get_unscaled_gradients(grads)
 
     def get_updates(self, loss: tf.Tensor, params: Any) -> list[tf.Operation]:
-        """Return a list with the op that minimizes `loss`. For graphs only.
+        """Return a list of the op that minimizes `loss`, in a graph of TensorFlow 1.
 
         Args:
-          loss: as for `get_gradients`.
-          params: as for `get_gradients`.
-
-        Returns:
-          A list of one op.
+          loss: scalar tensor of the graph.
+          params: list of variables.
 
         Raises:
-          ValueError: as `get_gradients` and `apply_gradients`.
-          RuntimeError: as `get_gradients` and `apply_gradients`.
+          ValueError, RuntimeError: as `get_gradients` and `apply_gradients`.
         """
         grads = self.get_gradients(loss, params)
         return [self.apply_gradients(zip(grads, tf.nest.flatten(params)))]
 
     @_not_converted
     def check_finite(self, grads: Iterable[gradients_lib.Gradient]) -> tf.Tensor:
-        """Return whether all of this replica's gradients are finite.
+        """Return whether this replica's gradients are finite, a scalar bool tensor.
 
         Args:
           grads: list of tensors, `tf.IndexedSlices` or None, which is ignored.
-
-        Returns:
-          A scalar bool tensor.
-
-        Source: Keras 3.
         """
         return finite_lib.all_finite(list(grads))
 
     def stateless_apply(
         self, optimizer_variables: Any, grads: Any, trainable_variables: Any
     ) -> NoReturn:
-        """Raise ValueError: TensorFlow optimizers hold their state in variables.
+        """Raise ValueError, as in Keras 3: TensorFlow optimizers keep state in variables.
 
         Args:
           optimizer_variables: ignored.
@@ -843,8 +710,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Raises:
           ValueError: always.
-
-        Source: Keras 3, whose TensorFlow optimizers raise the same.
         """
         raise ValueError(
             "stateless_apply is not supported with the TensorFlow backend, whose "
@@ -860,9 +725,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def loss_scale(self) -> Any:
-        """The current loss scale, a float32 scalar tensor read at this call.
-
-        It may be set.
+        """The loss scale now, a float32 scalar tensor; a dynamic one may be set.
 
         Raises:
           AttributeError: when it is set, if the scale is not dynamic.
@@ -882,12 +745,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def skipped_steps(self) -> tf.Tensor:
-        """Steps skipped so far, an int64 scalar tensor.
-
-        It starts at 0 with each process. No checkpoint and no config holds it. With a
-        fixed scale, which skips no step, it stays 0.
-        """
-        self._tell_if_stuck()
+        """Steps skipped in this process, an int64 scalar tensor; no checkpoint has it."""
+        self._skipped.tell()
         return self._skipped.total()
 
     @property
@@ -896,27 +755,23 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         It starts at 0 with each process. No checkpoint and no config holds it.
         """
-        self._tell_if_stuck()
+        self._skipped.tell()
         return self._skipped.in_a_row(variables_lib.raw(self._family.counter()))
 
     @property
     def last_step_skipped(self) -> tf.Tensor:
-        """Whether the last step was skipped, a bool scalar tensor.
-
-        It is False at the start of each process. No checkpoint and no config holds it.
-        """
+        """Whether the last step of this process was skipped, a bool scalar tensor."""
         return self.consecutive_skipped_steps > 0
 
     @property
     def last_overflow(self) -> list[skipped.Overflow]:
-        """The variables whose gradients caused the last skip, a list.
+        """The variables whose gradients caused the last skip, a list of `Overflow`.
 
-        Each item is a tuple `(variable, kind)`: the path of the variable, and what its
-        aggregated gradient held: "inf", "nan" or "inf, nan". The list is empty before
-        the first skipped step of a process. Read it in eager code.
+        Each is a tuple `(variable, kind)`: the path of the variable, and what its
+        aggregated gradient held: "inf", "nan" or "inf, nan".
 
         Raises:
-          RuntimeError: in a `tf.function` or a graph.
+          RuntimeError: in a `tf.function` or a graph: it is read in eager code.
 
         Example:
         >>> import tensorflow as tf
@@ -934,11 +789,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 "last_overflow can be read in eager code only: it is a list of names. "
                 "Read it after the tf.function has returned."
             )
-        self._tell_if_stuck()
-        return self._skipped.overflows()
-
-    def _tell_if_stuck(self):
         self._skipped.tell()
+        return self._skipped.overflows()
 
     @property
     def dynamic_counter(self) -> tf.Variable | None:
@@ -1331,4 +1183,4 @@ class LossScaleOptimizer(tf_private.Dependencies):
             "name": self._own_name,
             "arrays": (layout, self._state.arrays(layout)),
         }
-        return unpickled, (configs.unbound(type(self)), state)
+        return binding.unpickled, (configs.unbound(type(self)), state)

@@ -1,0 +1,116 @@
+"""The class of an instance: what a program calls, with the classes of a family.
+
+`tf_lso.LossScaleOptimizer(optimizer)` makes an instance of a class that is made once for
+each family: it derives from the class that was called, and from those of the family that
+`isinstance` and Keras's `compile` ask for.
+"""
+
+import inspect
+import types
+from typing import Any
+
+from tf_lso import kerases
+from tf_lso.optimizers import families
+from tf_lso.scaling import options
+
+MISSING: Any = object()
+
+_bound_classes: dict[tuple[type, type], type] = {}
+
+
+def is_optimizer(value):
+    """Whether `value` is an optimizer of Keras 3 or Keras 2, wrapped or not."""
+    return families.family_of(value) is not None
+
+
+def require_family(optimizer):
+    """Return the class of the adapter to `optimizer`.
+
+    Raises:
+      TypeError: if `optimizer` is no optimizer.
+    """
+    family = families.family_of(optimizer)
+    if family is not None:
+        return family
+    got = optimizer if inspect.isclass(optimizer) else type(optimizer)
+    remedy = (
+        f"Pass an instance: {got.__name__}(...)."
+        if inspect.isclass(optimizer)
+        else "Pass for instance tf.keras.optimizers.SGD(0.1)."
+    )
+    raise TypeError(
+        "'optimizer' must be an instance of a Keras 3 or Keras 2 optimizer, but got "
+        f"{optimizer!r} of type {got.__module__}.{got.__qualname__}. {remedy}"
+    )
+
+
+def bound_class(cls, optimizer):
+    """Return `cls` with the base classes that the family of `optimizer` needs."""
+    family = require_family(optimizer)
+    if cls._family_class is family:
+        return cls
+    if cls._family_class is not None:
+        raise TypeError(
+            f"'optimizer' must be of the family that this class was made for, but got "
+            f"{optimizer!r} of type {type(optimizer).__module__}."
+            f"{type(optimizer).__qualname__}. Call tf_lso.LossScaleOptimizer instead."
+        )
+    if (cls, family) not in _bound_classes:
+        namespace = {
+            **family.members,
+            "__module__": cls.__module__,
+            "__qualname__": cls.__qualname__,
+            "__doc__": cls.__doc__,
+            "_unbound": cls,  # what programs call, and pickle finds by its name
+            "_family_class": family,
+        }
+        bound = types.new_class(
+            cls.__name__,
+            (cls, *family.bases),
+            exec_body=lambda body: body.update(namespace),
+        )
+        kerases.register_as(cls, bound)
+        _bound_classes[cls, family] = bound
+    return _bound_classes[cls, family]
+
+
+def the_inner(optimizer, inner_optimizer):
+    """Return the one of two arguments that was given; raise TypeError for any other."""
+    given = [o for o in (optimizer, inner_optimizer) if o is not MISSING]
+    if len(given) != 1:
+        raise TypeError(
+            "LossScaleOptimizer takes one optimizer, as its first argument 'optimizer' "
+            f"or as 'inner_optimizer', but got {len(given)}."
+        )
+    return given[0]
+
+
+def shown_as_in_legacy(cls):
+    """Hide from `inspect.signature` of a class what TensorFlow 2.0-2.15 did not have."""
+    signature = options.signature(cls, options.STABLE, hidden=("inner_optimizer",))
+    cls.__signature__ = signature.replace(
+        parameters=[
+            one.replace(default=one.empty) if one.default is MISSING else one
+            for one in signature.parameters.values()
+        ]
+    )
+    return cls
+
+
+def unpickled(cls, state):
+    """Return the optimizer that `LossScaleOptimizer.__reduce_ex__` described.
+
+    Args:
+      cls: the class to make.
+      state: dict that `__reduce_ex__` made.
+    """
+    inner_class, inner_config = state["inner"]
+    scale_class, scale_config = state["scale"]
+    inner = inner_class.from_config(inner_config)
+    optimizer = cls.__new__(cls, inner)
+    optimizer._start(
+        inner, lambda: scale_class.from_config(scale_config), state["name"]
+    )
+    layout, arrays = state["arrays"]
+    optimizer._state.defer(arrays, [layout], is_file=False)
+    return optimizer
