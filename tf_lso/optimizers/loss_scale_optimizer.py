@@ -31,6 +31,7 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import options, report, skipped
 from tf_lso.scaling import step as step_lib
 
+MISSING: Any = binding.MISSING  # of an argument that was not given
 _FLOAT16_MAX = 65504.0
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -151,9 +152,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     # --- Construction.
 
-    def __new__(
-        cls, optimizer=binding.MISSING, *args, inner_optimizer=binding.MISSING, **kwargs
-    ):
+    def __new__(cls, optimizer=MISSING, *args, inner_optimizer=MISSING, **kwargs):
         """Make an instance of the class that serves the family of the optimizer."""
         del args, kwargs
         inner = binding.the_inner(optimizer, inner_optimizer)
@@ -161,12 +160,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def __init__(
         self,
-        optimizer: Any = binding.MISSING,
+        optimizer: Any = MISSING,
         dynamic: bool = True,
         initial_scale: float | None = None,
         dynamic_growth_steps: int | None = None,
         *,
-        inner_optimizer: Any = binding.MISSING,
+        inner_optimizer: Any = MISSING,
         name: str | None = None,
         **keywords: Any,
     ) -> None:
@@ -410,10 +409,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ) -> tf.Tensor | tf.Operation | None:
         """Apply gradients, or skip the step if they are not finite.
 
-        Unscales the gradients if `scale_loss` scaled their loss, and aggregates them
-        over the replicas. Then one verdict holds for all replicas: if all gradients are
-        finite, the inner optimizer updates the variables, else the step is skipped.
-        Either way the step is counted and the loss scale moves.
+        Gradients that `scale_loss` left scaled are unscaled; all are aggregated over the
+        replicas. If all are finite, the inner optimizer updates the variables on every
+        replica, else the step is skipped. Either way it counts, and the scale moves.
 
         Args:
           grads_and_vars: iterable of (gradient, variable) pairs. A None gradient
@@ -431,15 +429,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
           applied. In a TensorFlow 1 graph an op that runs the step.
 
         Raises:
-          TypeError: if a list holds something else than gradients or variables, or the
-            inner optimizer does not take a further argument.
-          ValueError: if an element is no pair, if no variable has a gradient, if the
-            optimizer was built for other variables, if a variable belongs to another
-            strategy, if variables of the optimizer were made outside the scope, in a
-            cross-replica context, under an unsupported strategy, or with what Keras 3
-            cannot do on replicas.
+          TypeError: if an element is no gradient or variable, or the inner optimizer does
+            not take a further argument.
+          ValueError: if an element is no pair, no variable has a gradient, the optimizer
+            was built for others, variables or slots are of another strategy, in a
+            cross-replica context, or with what Keras 3 cannot do on replicas.
           RuntimeError: if `scale_loss` and `get_scaled_loss` were called in different
-            functions or threads, so that nothing tells whether to unscale these gradients.
+            functions or threads, so that nothing tells whether to unscale.
 
         Source: TensorFlow 2.0-2.15.
         """
@@ -926,14 +922,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.get_slot_names()
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
-        """Return the slot variable of a model variable.
+        """Return the slot variable of a model variable; KeyError if there is none.
 
         Args:
           var: a model variable.
           slot_name: str, for instance "momentum" or "m".
-
-        Raises:
-          KeyError: if there is none.
         """
         return self._family.get_slot(var, slot_name)
 
@@ -950,24 +943,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         return self._family.add_slot(var, slot_name, initializer, shape)
 
-    def add_weight(
-        self,
-        name: str,
-        shape: Any = (),
-        dtype: Any = None,
-        initializer: Any = "zeros",
-        **kwargs: Any,
-    ) -> Any:
+    def add_weight(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Return a new variable of the inner optimizer.
 
         Args:
           name: str.
-          shape: tuple of int.
-          dtype: dtype, defaults to float32.
-          initializer: an initializer of its Keras or the name of one.
-          **kwargs: further arguments of legacy optimizers; others ignore them.
+          *args: `shape`, tuple of int, `dtype`, by default float32, and `initializer`.
+          **kwargs: the same, and what legacy optimizers take; others ignore it.
         """
-        return self._family.add_weight(name, shape, dtype, initializer, **kwargs)
+        return self._family.add_weight(name, *args, **kwargs)
 
     def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
         """Overwrite variables by their averages, if the inner optimizer keeps averages.
@@ -1007,10 +991,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Set all state from what `get_weights` returned.
 
         Args:
-          weights: list of arrays. A list without the loss scale and its count, as
-            TensorFlow 2.4-2.15 returned, leaves these two unchanged. Around an optimizer
-            of Keras 3 it may also hold the values of `variables`, and slots wait for the
-            build.
+          weights: list of arrays. One without the loss scale and its count, as of
+            TensorFlow 2.4-2.15, leaves these unchanged. Around an optimizer of Keras 3
+            it may hold the values of `variables`, and slots wait for the build.
 
         Raises:
           TypeError: if `weights` is no list, or an array holds no numbers.
@@ -1043,8 +1026,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
           store: mapping of "0", "1", ... to arrays.
 
         Raises:
-          ValueError: if the scale is fixed and slots wait that `set_weights` got, in the
-            order of `get_weights`. A reader could not tell that order from the file's.
+          ValueError: if files have no order for slots that `set_weights` got.
         """
         for index, array in enumerate(self._state.arrays(self._state.file_layout())):
             store[str(index)] = array
@@ -1053,15 +1035,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Set all state from a file; slots at the latest when the optimizer is built.
 
         Args:
-          store: mapping of "0", "1", ... to the arrays that `save_own_variables` put
-            there. If it has only the inner optimizer's variables, as files of Keras 2
-            itself, the loss scale stays as it is. If the file's optimizer had other
-            variables, a warning says that this one keeps its own state.
+          store: mapping of "0", "1", ... to arrays. Files of Keras 2 itself have no loss
+            scale, which stays as it is. What does not fit is told by a warning.
 
         Raises:
           TypeError: if an array holds no numbers.
-          ValueError: if the optimizer is built, and an array has another shape than its
-            variable.
+          ValueError: if an array has another shape than its built variable.
         """
         if state_lib.state_follows.is_on:
             return
@@ -1126,14 +1105,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> Any:
-        """Make an optimizer from a config that `get_config` returned.
+        """Make an optimizer from a config of any generation's LossScaleOptimizer.
 
         Args:
-          config: dict, which is not changed. Configs of Keras 3's, tf_keras's and
-            TensorFlow 2.0-2.15's own LossScaleOptimizers are read too, for this class
-            and for the experimental one. If the loss scale is of a class of your own, or
-            has another multiplier than 2, the result is an experimental optimizer, a
-            subclass of this one.
+          config: dict, which is not changed. For a loss scale of a class of your own, or
+            with another multiplier than 2, the result is an experimental optimizer.
           custom_objects: dict of names and classes of your own: optimizers, learning
             rate schedules, loss scales.
 
@@ -1148,10 +1124,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return configs.from_config(cls, config, custom_objects)
 
     def __deepcopy__(self, memo):
-        """Return an independent optimizer with an equal configuration and state.
-
-        If this one has slots, the copy has equal slots for the same model variables.
-        """
+        """Return an independent optimizer with equal state, slots included."""
         inner = self.inner_optimizer
         inner = type(inner).from_config(inner.get_config())
         copied = memo[id(self)] = type(self).__new__(type(self), inner)
@@ -1169,11 +1142,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return copied
 
     def __reduce_ex__(self, protocol):
-        """Return what `pickle` needs to make an equal optimizer with the same state.
-
-        A pickle of an optimizer does not hold the model's variables. So the new optimizer
-        gets the values of its slots when its first step or `build` makes them.
-        """
+        """Return what `pickle` needs; slots wait until the new optimizer is built."""
         del protocol
         inner, scale = self.inner_optimizer, self.loss_scale_state
         layout = self._state.layout(self._family.file_layouts[0])
