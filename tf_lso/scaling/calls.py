@@ -207,15 +207,15 @@ class Calls:
         applies its own, while the threads beside it live.
         """
         here = self._here().values()
-        functions, traced = [], set()
-        for graph, places in list(self._graphs.items()):
-            traced.update(places.values())
-            if tf_private.has_returned(graph):
-                functions += places.values()
         with self._lock:
-            threads = [] if place.scaled_by else list(self._places - traced)
-        others = [p for p in (*functions, *threads) if p not in here]
-        return self._gone.union(*(p.gave | p.left for p in others))
+            graphs = [(g, list(places.values())) for g, places in self._graphs.items()]
+            others = set(self._places)
+        for graph, places in graphs:
+            if not tf_private.has_returned(graph):
+                others.difference_update(places)
+        if place.scaled_by:
+            others.intersection_update(p for _, places in graphs for p in places)
+        return self._gone.union(*(p.gave | p.left for p in others.difference(here)))
 
     # --- Scaling.
 
@@ -354,16 +354,16 @@ class Calls:
         return divisor
 
     def _divisor(self, place, gradients, now, unknown_is_scaled):
-        if gradients and all(map(self.unscaled_gradients.has, gradients)):
-            return None  # rule 1
-        traced, own = not tf.executing_eagerly(), place.kind
+        traced, own, elsewhere = not tf.executing_eagerly(), place.kind, set()
         if KERAS3 not in self._ever:
             is_unknown = unknown_is_scaled and not self._ever
-            kinds, elsewhere = {KERAS3 if is_unknown else LEGACY}, set()
+            kinds = {KERAS3 if is_unknown else LEGACY}
+        elif gradients and all(map(self.unscaled_gradients.has, gradients)):
+            kinds = {LEGACY}  # rule 1
         else:
             elsewhere = self._elsewhere(place)
-            kinds = elsewhere or self._ever
-            if own is not None:
+            kinds = elsewhere or self._ever  # rule 3
+            if own is not None:  # rule 2
                 # No gradients of eager code come into a function that scales by itself.
                 kinds = {own} if traced else {own} | place.left | elsewhere
         if len(kinds) == 2:
