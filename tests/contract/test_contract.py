@@ -6,7 +6,6 @@ import tensorflow as tf
 from tests.contract.cases import CASES, combinations
 from tests.contract.setting import Setting
 from tests.families import FAMILIES
-from tf_lso.scaling import finite
 
 STRATEGIES = (None, "one_device", "mirrored2")
 
@@ -68,21 +67,6 @@ def _experimental():
         yield pytest.param(name, family, strategy, id=f"{name}-{family}-{strategy}")
 
 
-def _of_many():
-    """Steps that must be skipped, and those of slices, as large models take them.
-
-    Each case in each mode and strategy, with another family in each.
-    """
-    settings = [("function", None), ("function", "mirrored2"), ("jit", None)]
-    names = [name for name in CASES if "skip" in name or "sparse" in name]
-    for number, name in enumerate(names):
-        for turn, (mode, strategy) in enumerate(settings, number):
-            if mode in CASES[name].modes:
-                family = list(FAMILIES)[turn % len(FAMILIES)]
-                label = f"{name}-{family}-{mode}-{strategy}"
-                yield pytest.param(name, family, mode, strategy, id=label)
-
-
 @pytest.fixture(scope="session")
 def one_device():
     return tf.distribute.OneDeviceStrategy("CPU:0")
@@ -100,13 +84,3 @@ def test_the_experimental_class(name, family, strategy, request):
     strategy = request.getfixturevalue(strategy) if strategy else None
     api = "experimental"
     CASES[name](Setting(family, "legacy", "function", strategy, api, built=True))
-
-
-@pytest.mark.parametrize("name, family, mode, strategy", list(_of_many()))
-def test_the_verdict_on_many_numbers(
-    name, family, mode, strategy, request, monkeypatch
-):
-    """The cases have few numbers, of which a graph judges each at once."""
-    monkeypatch.setattr(finite, "_FEW", 0)
-    strategy = request.getfixturevalue(strategy) if strategy else None
-    CASES[name](Setting(family, "legacy", mode, strategy, built=True))

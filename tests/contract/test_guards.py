@@ -13,8 +13,7 @@ import tensorflow as tf
 from tests.contract.cases import CASES
 from tests.contract.setting import Setting
 from tests.families import keras, needs_keras3
-from tf_lso.scaling import finite
-from tf_lso.scaling.fast import shared
+from tf_lso.scaling import fast, finite
 
 AGREED = finite.agreed
 
@@ -134,12 +133,11 @@ def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
     setting = Setting(family, style, mode, mirrored2, built=True)
     if setting.mode == "jit":
         setting.mode = "function"
-    monkeypatch.setattr(finite, "_FEW", 0)
     CASES[case](setting)
     monkeypatch.setattr(pkgutil.resolve_name(owner), attribute, without)
     # Graphs that were made with the guard must not serve, nor those made without it later.
-    unshared = functools.cache(shared._graph.__wrapped__)
-    monkeypatch.setattr(shared, "_graph", unshared)
+    unshared = functools.cache(fast._graph.__wrapped__)
+    monkeypatch.setattr(fast, "_graph", unshared)
     error, message = ERRORS.get(guard, (AssertionError, ""))
     with pytest.raises(error, match=message):
         CASES[case](setting)

@@ -14,17 +14,7 @@ from tf_lso.scaling import finite as finite_lib
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.fixture(autouse=True, scope="module", params=["few", "many"])
-def plan(request):
-    """A graph judges few numbers exactly at once, and many if their sum overflows."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "many":
-            patch.setattr(finite_lib, "_FEW", 0)
-        traced.clear()
-        yield
-
-
-# What `both` has traced under the plan: one function, a graph for each dtype and shape.
+# What `both` has traced: one function, a graph for each dtype and shape.
 traced = []
 
 
@@ -335,18 +325,3 @@ def test_numbers_whose_sum_overflows_are_finite(dtype, mode):
     assert bool(verdict(values, -values, tf.constant(1.0)))
     assert not bool(verdict(values, tf.constant([1.0, NAN], dtype)))
     assert not bool(verdict(values, tf.constant([INF, -INF], dtype)))
-
-
-@pytest.mark.parametrize(("numbers", "conditionals"), [(101, 0), (102, 1)])
-def test_a_conditional_stands_only_where_numbers_may_be_many(
-    numbers, conditionals, monkeypatch
-):
-    monkeypatch.setattr(finite_lib, "_FEW", 102)
-
-    @tf.function
-    def verdict(values):
-        return finite_lib.all_finite([values, tf.reduce_sum(values)])
-
-    graph = verdict.get_concrete_function(tf.TensorSpec([numbers], tf.float32)).graph
-    kinds = [operation.type for operation in graph.get_operations()]
-    assert kinds.count("StatelessIf") == conditionals

@@ -311,7 +311,7 @@ class TestSubclasses:
         first, second = tf_lso.DynamicLossScale(8.0, 2), tf_lso.DynamicLossScale(8.0, 2)
         for value in (1.0, 1.0, NAN, 1.0):
             finite = first.update([tf.constant(value), None])[1]
-            second.advance(finite)
+            second.variables.advance(finite)
             assert float(first()) == float(second())
             assert int(first._num_good_steps) == int(second._num_good_steps)
 

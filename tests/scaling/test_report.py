@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import needs_keras3, wrapped
-from tf_lso.scaling import report
+from tf_lso.scaling import fast, report
 
 NAN, INF = float("nan"), float("inf")
 STUCK = "loss scale is at its minimum"
@@ -33,7 +33,7 @@ def update(scale, value, times=1):
 
 class TestInXla:
     def test_is_false_in_eager_mode(self):
-        assert report.in_xla() is False
+        assert fast.in_xla() is False
 
     @pytest.mark.parametrize("jit_compile", [None, False, True])
     def test_in_a_traced_function(self, jit_compile):
@@ -41,7 +41,7 @@ class TestInXla:
 
         @tf.function(jit_compile=jit_compile)
         def step():
-            seen.append(report.in_xla())
+            seen.append(fast.in_xla())
 
         step()
         assert seen == [bool(jit_compile)]
@@ -51,7 +51,7 @@ class TestInXla:
 
         @tf.function
         def inner(x):
-            seen.append(report.in_xla())
+            seen.append(fast.in_xla())
             return x
 
         @tf.function(jit_compile=True)
@@ -62,8 +62,8 @@ class TestInXla:
         assert all(seen) and seen
 
 
-def _large(x, name):
-    return [x > 1, x, name]
+def warn_if_large(x):
+    report.warn(x > 1, "large: {} in {}", x, X)
 
 
 X = tf.constant("x")
@@ -72,21 +72,20 @@ X = tf.constant("x")
 class TestWarn:
     def test_logs_in_eager_mode(self, warnings):
         for value in (2, np.int64(3)):
-            report.warn("large: {} in {}", _large, [value, X])
+            warn_if_large(value)
         found = [record.getMessage() for record in warnings.records]
         assert found == ["large: 2 in x", "large: 3 in x"]
 
     def test_is_silent_without_a_reason(self, warnings, capfd):
-        tensors = [tf.constant(1.0), X]
-        report.warn("large: {} in {}", _large, tensors)
-        tf.function(lambda: report.warn("large: {} in {}", _large, tensors))()
+        warn_if_large(tf.constant(1.0))
+        tf.function(lambda: warn_if_large(tf.constant(1.0)))()
         assert not warnings.records
         assert "large" not in capfd.readouterr().err
 
     def test_prints_at_each_run_of_a_graph(self, capfd):
         @tf.function
         def step(x):
-            report.warn("large: {} in {}", _large, [x, X])
+            warn_if_large(x)
 
         for value in (1.0, 2.0, 3.0):
             step(tf.constant(value))
@@ -98,7 +97,7 @@ class TestWarn:
     def test_compiles_with_xla(self):
         @tf.function(jit_compile=True)
         def step(x):
-            report.warn("large: {} in {}", _large, [x, X])
+            warn_if_large(x)
             return x
 
         assert float(step(tf.constant(2.0))) == 2.0

@@ -9,19 +9,8 @@ import operator
 import numpy as np
 import tensorflow as tf
 
-_BINARY = (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-)
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+_COMPARISONS = ("lt", "le", "gt", "ge")
 
 
 class AsTensor:
@@ -76,32 +65,19 @@ class AsTensor:
     __hash__ = object.__hash__
 
 
-def _forward(name):
+def _add_operator(name):
     function = getattr(operator, name)
 
-    def method(self, other):
-        return function(self(), _value(other))
+    def value(other):
+        return other() if isinstance(other, AsTensor) else other
 
-    return method
-
-
-def _reflected(name):
-    function = getattr(operator, name)
-
-    def method(self, other):
-        return function(_value(other), self())
-
-    return method
+    setattr(AsTensor, f"__{name}__", lambda self, x: function(self(), value(x)))
+    if name in _ARITHMETIC:
+        setattr(AsTensor, f"__r{name}__", lambda self, x: function(value(x), self()))
 
 
-def _value(other):
-    return other() if isinstance(other, AsTensor) else other
-
-
-for _name in _BINARY:
-    setattr(AsTensor, f"__{_name}__", _forward(_name))
-    if _name not in ("lt", "le", "gt", "ge"):
-        setattr(AsTensor, f"__r{_name}__", _reflected(_name))
+for _name in (*_ARITHMETIC, *_COMPARISONS):
+    _add_operator(_name)
 
 
 def _convert(scale, dtype=None, name=None, as_ref=False):

@@ -4,18 +4,10 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
-from tf_lso.scaling.fast import joined, packed
+from tf_lso.scaling import fast
 
 # What optimizers accept as a gradient.
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
-
-# Gradients of these dtypes are divided in their own dtype.
-WIDE = (tf.float32, tf.float64)
-
-
-def _wide(dtype):
-    """Return the dtype to divide in: float32, or the gradient's if that is wider."""
-    return tf.float32 if dtype in (tf.float16, tf.bfloat16) else dtype
 
 
 def scale_loss(loss, scale):
@@ -32,16 +24,16 @@ def scale_loss(loss, scale):
     return loss * tf.cast(scale, loss.dtype)
 
 
-def _unscaled(values, scale):
-    # A float16 reciprocal of a scale of 2**25 or more is 0, and the reciprocal of 3
-    # is off in the eighth digit of a float64: divide, and in a wide dtype.
-    wide = _wide(values.dtype)
-    return tf.cast(tf.cast(values, wide) / tf.cast(scale, wide), values.dtype)
-
-
-@packed.packed
-def _all_unscaled(tensors, scale):
-    return joined.mapped(lambda values: _unscaled(values, scale), tensors)
+@fast.packed
+def _divided(tensors, scale):
+    results = []
+    for values in tensors:
+        # A float16 reciprocal of a scale of 2**25 or more is 0, and the reciprocal of 3
+        # is off in the eighth digit of a float64: divide, and in a wide dtype.
+        narrow = values.dtype in (tf.float16, tf.bfloat16)
+        wide = tf.cast(values, tf.float32) if narrow else values
+        results.append(tf.cast(wide / tf.cast(scale, wide.dtype), values.dtype))
+    return results
 
 
 def unscale_gradients(gradients, scale):
@@ -54,9 +46,8 @@ def unscale_gradients(gradients, scale):
     """
     gradients = list(gradients)
     values = values_of([g for g in gradients if g is not None])
-    scale = tf.convert_to_tensor(scale)
-    unscaled = iter(_all_unscaled(values, scale))
-    return [g if g is None else _with_values(g, next(unscaled)) for g in gradients]
+    divided = iter(_divided(values, tf.convert_to_tensor(scale)))
+    return [g if g is None else _with_values(g, next(divided)) for g in gradients]
 
 
 def _with_values(gradient, values):
@@ -93,14 +84,8 @@ def unscale_scaled(gradients, variables, scale, is_unscaled):
 
 def values_of(gradients):
     """Return the tensor of each gradient; for slices, the tensor of their rows."""
-    return [
-        gradient
-        if isinstance(gradient, tf.Tensor)
-        else tf.convert_to_tensor(
-            gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-        )
-        for gradient in gradients
-    ]
+    values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
+    return [v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v) for v in values]
 
 
 def _in_tensors(slices):
@@ -125,17 +110,12 @@ def with_dense_shape(gradient, variable):
         return gradient
     gradient = _in_tensors(gradient)
     if gradient.dense_shape is None:
-        shape = tf.constant(
-            variable.shape.as_list()
-            if hasattr(variable.shape, "as_list")
-            else list(variable.shape),
-            gradient.indices.dtype,
-        )
+        shape = tf.constant(list(variable.shape), gradient.indices.dtype)
         return tf.IndexedSlices(gradient.values, gradient.indices, dense_shape=shape)
     return gradient
 
 
-@packed.packed
+@fast.packed
 def _summed_rows(tensors):
     """Add up rows of equal indices: [rows, indices, ...] -> [sums, indices, ...]."""
     results = []

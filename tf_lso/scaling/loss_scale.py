@@ -85,8 +85,8 @@ class LossScale(
         """Return the skipped steps in a row at the smallest scale, an int64 scalar."""
         return tf.constant(0, tf.int64)
 
-    # Whether a step may judge the gradients itself and call `advance`. A class with an
-    # `update` of its own judges in its own way.
+    # Whether a step judges the gradients and then moves the `variables`. A class with an
+    # `update` of its own does both in its own way.
     takes_verdicts = False
 
     @property
@@ -124,14 +124,11 @@ class FixedLossScale(LossScale):
 
     def __init__(self, loss_scale_value: float) -> None:
         super().__init__()
-        if not isinstance(loss_scale_value, (int, float)):
+        is_number = isinstance(loss_scale_value, (int, float))
+        if not is_number or loss_scale_value < 1:
+            must = "at least 1" if is_number else "a Python int or float"
             raise ValueError(
-                "loss_scale_value must be a Python int or float, but got: "
-                f"{loss_scale_value!r}."
-            )
-        if loss_scale_value < 1:
-            raise ValueError(
-                f"loss_scale_value must be at least 1, but got: {loss_scale_value!r}."
+                f"loss_scale_value must be {must}, but got: {loss_scale_value!r}."
             )
         self._loss_scale_value = options.positive_number(
             "loss_scale_value", loss_scale_value
@@ -192,13 +189,12 @@ class DynamicLossScale(LossScale):
       increment_period: Python int, consecutive finite steps before the scale grows.
       multiplier: Python float by which the scale grows and shrinks.
       backoff_factor: Python float less than 1 that the scale is multiplied by to shrink,
-        or None to divide it by `multiplier` (keyword only, an addition).
+        or None to divide it by `multiplier` (an addition by keyword, as the next three).
       hysteresis: Python int, skipped steps in a row before the scale shrinks, so that
-        one bad batch does not count as an overflow (keyword only, an addition).
-      min_loss_scale: Python float, the scale does not shrink below it (keyword only, an
-        addition; TensorFlow's class has 1).
+        one bad batch does not count as an overflow. Defaults to 1.
+      min_loss_scale: Python float, the scale does not shrink below it. Defaults to 1.
       max_loss_scale: Python float, the scale does not grow above it, or None for the
-        largest float32 (keyword only, an addition).
+        largest float32.
 
     Raises:
       ValueError: if an argument is not positive and finite, or `backoff_factor` is not
@@ -234,14 +230,14 @@ class DynamicLossScale(LossScale):
             "current_loss_scale", self._rule.initial_scale, tf.float32
         )
         self._num_good_steps = self._add_weight("good_steps", 0, tf.int64)
-        self._variables = scale_variables.ScaleVariables(
+        self.variables = scale_variables.ScaleVariables(
             self._rule, self._current_loss_scale, self._num_good_steps
         )
 
     def _dependencies(self, save_type, **kwargs):
         children = super()._dependencies(save_type, **kwargs)
         if save_type == "savedmodel":  # its traced steps use the variable
-            children = {**children, "skipped_in_a_row": self._variables.in_a_row}
+            children = {**children, "skipped_in_a_row": self.variables.in_a_row}
         return children
 
     def __call__(self) -> tf.Tensor:
@@ -265,23 +261,19 @@ class DynamicLossScale(LossScale):
                 f"'loss_scale' must be from {self.min_loss_scale} to "
                 f"{self._rule.max_scale}, the limits of this scale, but got: {value!r}."
             )
-        self._variables.assign(number)
+        self.variables.assign(number)
 
     @tf.autograph.experimental.do_not_convert
     def update(self, grads: Any) -> tuple[Any, Any]:
         """Move the scale, depending on whether all replicas have finite gradients.
 
-        Args:
-          grads: as for `LossScale.update`.
-
-        Returns:
-          update_op: None in eager mode, an op in a graph.
-          should_apply_gradients: scalar bool tensor, the same on every replica.
+        Arguments and results are those of `LossScale.update`. The second result is a
+        tensor, the same on every replica.
         """
 
         def judge(_, grads):
             finite = finite_lib.agreed(grads)
-            moved = self.advance(finite)
+            moved = self.variables.advance(finite)
             return None if tf.executing_eagerly() else moved.op, finite
 
         grads = [g for g in tf.nest.flatten(grads) if g is not None]
@@ -291,24 +283,12 @@ class DynamicLossScale(LossScale):
 
     @property
     def takes_verdicts(self):
-        """Whether `advance` may replace `update`: not if a subclass has its own."""
+        """Whether a step may do without `update`: not if a subclass has its own."""
         return type(self).update is DynamicLossScale.update
-
-    def advance(self, finite):
-        """Move the scale after a step, see `ScaleVariables.advance`."""
-        return self._variables.advance(finite)
-
-    def skipped_in_a_row(self):
-        """Return the skipped steps since the last finite one, an int64 scalar tensor."""
-        return self._variables.numbers_in_a_row()[0]
 
     def stuck_steps(self) -> tf.Tensor:
         """Return the skipped steps in a row at the smallest scale, an int64 scalar."""
-        return self._variables.numbers_in_a_row()[1]
-
-    def if_skipped(self):
-        """Return these two as they will be if the running step is skipped, a tensor."""
-        return self._variables.numbers_if_skipped()
+        return self.variables.numbers_in_a_row()[1]
 
     def __repr__(self):
         now = ""

@@ -19,13 +19,10 @@ STABLE, DYNAMIC = "stable", "dynamic"
 def positive_number(name, value):
     """Return `value` as a float, or raise an error that names the argument.
 
-    Args:
-      name: the argument's name, for the message.
-      value: a number, a NumPy or TensorFlow scalar, or a numeric string. TensorFlow's
-        own classes took all of these.
+    TensorFlow's own classes took numbers, NumPy and TensorFlow scalars, and strings.
 
     Raises:
-      TypeError: if it cannot be a number.
+      TypeError, ValueError: if it cannot be a number.
       ValueError: if it is not positive and finite as a float32.
     """
     try:
@@ -47,10 +44,9 @@ def positive_integer(name, value):
     try:
         number = int(value)
         whole = isinstance(value, str) or number == value
-    except TypeError as error:
-        raise TypeError(refusal) from error
-    except (ValueError, OverflowError) as error:
-        raise ValueError(refusal) from error
+    except (TypeError, ValueError, OverflowError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(refusal) from error
     if not whole or not 1 <= number < 2**63:
         raise ValueError(refusal)
     return number

@@ -82,15 +82,7 @@ def moved_scale(
     skipped: Any,
     where: Callable[..., Any] = select,
 ) -> Any:
-    """Return the next scale, for a step that does not only count.
-
-    Args:
-      rule: how the scale moves.
-      scale: the scale before the step.
-      finite: whether all gradients of the step were finite.
-      skipped: what `skipped_in_a_row` returned.
-      where: see the top of this module.
-    """
+    """Return the next scale, for a step that does not only count."""
     larger = scale * rule.growth_factor
     grown = where(larger <= rule.max_scale, larger, scale)
     if rule.backoff_factor is None:
@@ -119,12 +111,6 @@ def next_state(
     `hysteresis`-th one in a row, and each that follows it, also shrinks the scale, down
     to `min_scale`. A scale that is not usable (from a damaged checkpoint) returns to
     `initial_scale`.
-
-    Args:
-      rule: how the scale moves.
-      state: the state before the step.
-      finite: bool, whether all gradients of the step were finite.
-      where: see the top of this module.
 
     Source: `DynamicLossScale.update` of TensorFlow 2.0-2.15. Additions are `max_scale`,
     `min_scale` other than 1, the recovery, `backoff_factor` (as in

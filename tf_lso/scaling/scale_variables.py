@@ -1,7 +1,7 @@
 """The variables of a dynamic loss scale, and how a step moves them.
 
 `rule.py` says what the next scale is. This module reads and writes the variables, in
-eager mode and in graphs, and reports a scale that cannot help any more.
+eager mode and in graphs.
 """
 
 import dataclasses
@@ -9,20 +9,8 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tf_lso.scaling import report
+from tf_lso.scaling import fast, report
 from tf_lso.scaling import rule as rule_lib
-from tf_lso.scaling.fast import branches, shared
-from tf_lso.scaling.graphs import after, known_operations
-
-
-def _where(condition, if_true, if_false):
-    """`tf.where` of a tensor and a number, in the tensor's dtype."""
-    dtype = next(x.dtype for x in (if_true, if_false) if hasattr(x, "dtype"))
-    return tf.where(
-        condition,
-        tf.convert_to_tensor(if_true, dtype),
-        tf.convert_to_tensor(if_false, dtype),
-    )
 
 
 def local_variable(initial_value, name, dtype, shape=None):
@@ -54,9 +42,8 @@ def unsaved_variable(initial_value, name, shape=None):
         if not tf.executing_eagerly():
             # In a graph of TensorFlow 1 the `tf.compat.v1.train.Saver` takes all
             # variables of this list, and fails if an old checkpoint lacks one.
-            saved = tf.compat.v1.get_collection_ref(
-                tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
-            )
+            kept = tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
+            saved = tf.compat.v1.get_collection_ref(kept)
             saved[:] = [v for v in saved if v is not variable]
     return variable
 
@@ -75,50 +62,32 @@ def read_or_zero(variable):
     )
 
 
-def _moved(rule, where, scale, count, skipped, stuck, finite):
-    """Return what a step leaves, also one that does not only count.
+def known_operations(results):
+    """Return the operations of a graph that made `results`; none in eager mode."""
+    if tf.executing_eagerly():
+        return []
+    made = [getattr(result, "op", result) for result in results]
+    return [operation for operation in made if isinstance(operation, tf.Operation)]
 
-    Args:
-      rule: the `ScaleRule`.
-      where: see `rule.py`.
-      scale: the scale before the step, as a scalar, like the others.
-      count: the finite steps before it.
-      skipped: the first number of `ScaleVariables.in_a_row` before it.
-      stuck: the second.
-      finite: whether its gradients were finite.
 
-    Returns:
-      List of: whether the scale was usable; the next scale, count, skipped and stuck.
+def after(operations, value):
+    """Return `value` as a tensor that, in a graph, exists after `operations` have run.
+
+    A graph of TensorFlow 1 runs only what a result depends on.
     """
-    usable = rule_lib.is_usable(scale)
-    state = rule_lib.ScaleState(scale, count, skipped)
-    with np.errstate(over="ignore", invalid="ignore"):
-        state = rule_lib.next_state(rule, state, finite, where)
-    is_stuck = ~finite & usable & (scale <= rule.min_scale)
-    return [usable, *state, where(is_stuck, where(count < 1, stuck + 1, 1), 0)]
+    with tf.control_dependencies(known_operations(operations)):
+        return tf.constant(value)
 
 
-def _in_float32(rule):
-    """Return a `ScaleRule` with float32 numbers, as graphs have them."""
-    numbers = vars(rule).items()
-    return dataclasses.replace(
-        rule, **{name: np.float32(x) for name, x in numbers if isinstance(x, float)}
-    )
-
-
-def _damaged(usable, scale):
-    """Return the reason to warn of a scale that was not usable, see `report.warn`."""
-    return [~usable, scale]
-
-
-def _in_a_row(minimum, scale, count, in_a_row):
-    """Return `ScaleVariables.in_a_row`, or 0 for a number that means nothing now."""
-    # A checkpoint may have given back a larger scale and a count of 0.
-    return [tf.where((count < 1) & [True, scale <= minimum], in_a_row, 0)]
+def _where(condition, if_true, if_false):
+    """`tf.where` of a tensor and a number, in the tensor's dtype."""
+    dtype = next(x.dtype for x in (if_true, if_false) if hasattr(x, "dtype"))
+    values = [tf.convert_to_tensor(x, dtype) for x in (if_true, if_false)]
+    return tf.where(condition, *values)
 
 
 class ScaleVariables:
-    """Moves the variables of one dynamic loss scale.
+    """The variables of one dynamic loss scale.
 
     Args:
       rule: the `ScaleRule`.
@@ -132,8 +101,11 @@ class ScaleVariables:
     """
 
     def __init__(self, rule, scale, count):
-        self._rule, self._float32_rule = rule, _in_float32(rule)
-        self._scale, self._count = scale, count
+        self._rule, self._scale, self._count = rule, scale, count
+        # With float32 numbers, as graphs have them.
+        fields = vars(rule).items()
+        floats = {name: np.float32(x) for name, x in fields if isinstance(x, float)}
+        self._float32_rule = dataclasses.replace(rule, **floats)
         self.in_a_row = unsaved_variable([0, 0], "skipped_in_a_row")
 
     def advance(self, finite):
@@ -146,62 +118,59 @@ class ScaleVariables:
           In a graph a tensor that exists when the scale has moved.
         """
         if tf.executing_eagerly():
-            return self._advance_eagerly(np.bool_(finite))
+            # With NumPy numbers, since each operation on tensors costs more.
+            state = self._scale.numpy(), self._count.numpy()
+            rule, where, finite = self._float32_rule, rule_lib.select, np.bool_(finite)
+            if rule_lib.only_counts(rule, rule_lib.ScaleState(*state), finite):
+                self._count.assign_add(1)
+            else:
+                self._move(rule, where, *state, *self.in_a_row.numpy(), finite)
+            return None
 
         def move():
-            scale, count, _ = self._state()
-            numbers = [scale, count, *tf.unstack(read_or_zero(self.in_a_row)), finite]
-            shapes = ((),) * len(numbers)
-            moved = shared.call(_moved, numbers, (self._rule, _where), shapes)
-            # A graph of TensorFlow 1 could assign before it reads.
-            with tf.control_dependencies(known_operations(numbers)):
-                return after(self._move(self._rule, scale, moved), False)
+            in_a_row = tf.unstack(read_or_zero(self.in_a_row))
+            return after(
+                self._move(self._rule, _where, *self._state(), *in_a_row, finite), True
+            )
 
-        return branches.either(
-            rule_lib.only_counts(self._rule, self._state(), finite),
+        state = rule_lib.ScaleState(*self._state())
+        return tf.cond(
+            rule_lib.only_counts(self._rule, state, finite),
             # In place, so that threads that share the scale lose no step.
             lambda: after([self._count.assign_add(1, read_value=False)], True),
-            branches.seldom(move),
-            of=[],
+            fast.seldom(move),
         )
-
-    def _advance_eagerly(self, finite):
-        # With NumPy numbers, since each operation on tensors costs more.
-        rule = self._float32_rule
-        before = rule_lib.ScaleState(self._scale.numpy(), self._count.numpy())
-        if rule_lib.only_counts(rule, before, finite):
-            self._count.assign_add(1)
-        else:
-            numbers = (before.scale, before.count, *self.in_a_row.numpy(), finite)
-            self._move(rule, before.scale, _moved(rule, rule_lib.select, *numbers))
 
     def _state(self):
-        return rule_lib.ScaleState(
-            tf.convert_to_tensor(self._scale), tf.convert_to_tensor(self._count)
-        )
+        return tf.convert_to_tensor(self._scale), tf.convert_to_tensor(self._count)
 
-    def _move(self, rule, scale, moved):
-        """Set all variables to what `_moved` returned; return the ops."""
-        usable, *moved = moved
+    def _move(self, rule, where, scale, count, skipped, stuck, finite):
+        """Set all variables to what a step leaves, also one that only counts.
+
+        The arguments are what was there before, and as `rule.next_state` takes them.
+        """
+        usable = rule_lib.is_usable(scale)
         report.warn(
+            ~usable,
             "The loss scale was {}, which is no positive finite number (a damaged "
             f"checkpoint?). It returns to {rule.initial_scale}.",
-            _damaged,
-            [usable, scale],
-            ((), ()),
+            scale,
         )
-        scale, count, *in_a_row = moved
-        return [
-            self._scale.assign(scale, read_value=False),
-            self._count.assign(count, read_value=False),
-            self.in_a_row.assign(in_a_row, read_value=False),
-        ]
+        state = rule_lib.ScaleState(scale, count, skipped)
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = rule_lib.next_state(rule, state, finite, where)
+        is_stuck = ~finite & usable & (scale <= rule.min_scale)
+        stuck = where(is_stuck, where(count < 1, stuck + 1, 1), 0)
+        # A graph of TensorFlow 1 could assign before it reads.
+        with tf.control_dependencies(known_operations([*state, stuck])):
+            return [
+                self._scale.assign(moved.scale, read_value=False),
+                self._count.assign(moved.count, read_value=False),
+                self.in_a_row.assign([moved.skipped, stuck], read_value=False),
+            ]
 
     def assign(self, value):
-        """Set the scale; the count starts again.
-
-        Args:
-          value: Python float.
+        """Set the scale to a float; the count starts again.
 
         Raises:
           RuntimeError: in a graph of TensorFlow 1, where nothing would run it.
@@ -218,14 +187,13 @@ class ScaleVariables:
 
     def numbers_in_a_row(self):
         """Return the numbers of `in_a_row`, 0 where they mean nothing, a tensor."""
-        numbers = [*self._state()[:2], read_or_zero(self.in_a_row)]
-        settings = (self._rule.min_scale,)
-        [numbers] = shared.call(_in_a_row, numbers, settings, ((), (), (2,)))
-        return numbers
+        scale, count = self._state()
+        # A checkpoint may have given back a larger scale and a count of 0.
+        hold = (count < 1) & tf.stack([True, scale <= self._rule.min_scale])
+        return tf.where(hold, read_or_zero(self.in_a_row), 0)
 
     def numbers_if_skipped(self):
         """Return `numbers_in_a_row` as they will be if the running step is skipped."""
-        scale = self._state().scale
+        scale, _ = self._state()
         is_stuck = rule_lib.is_usable(scale) & (scale <= self._rule.min_scale)
-        more = tf.cast(tf.stack([True, is_stuck]), tf.int64)
-        return (self.numbers_in_a_row() + 1) * more
+        return tf.where(tf.stack([True, is_stuck]), self.numbers_in_a_row() + 1, 0)

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_lso import log, pages
+from tf_lso.scaling import fast, report, scale_variables
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling import report, scale_variables
-from tf_lso.scaling.fast import shared
-from tf_lso.scaling.graphs import known_operations
+from tf_lso.scaling.scale_variables import known_operations
 
 _INF, _NAN = 1, 2
 _MOST = 5  # variables that a warning names
@@ -63,18 +62,8 @@ def _kind(gradient):
     copies = [gradient]
     if tf.distribute.in_cross_replica_context():
         copies = tf.distribute.get_strategy().experimental_local_results(gradient)
-    kinds = [shared.call(_held, [v])[0] for v in gradients_lib.values_of(copies)]
+    kinds = [fast.call(_held, [v])[0] for v in gradients_lib.values_of(copies)]
     return functools.reduce(tf.bitwise.bitwise_or, kinds)
-
-
-def _stuck(scale, times, paths, kinds):
-    """Return the reason to warn of a stuck scale, see `report.warn`."""
-    # At 1, 10, 100, ... so that a lost run does not fill the log.
-    is_told = tf.reduce_any(tf.equal(times, [10**power for power in range(19)]))
-    names = tf.gather(["", *_KINDS.values()], kinds)
-    texts = tf.strings.join([paths, " (", names, ")"])
-    first = tf.boolean_mask(texts, kinds > 0)[:_MOST]
-    return [is_told, scale, times, tf.strings.reduce_join(first, separator=", ")]
 
 
 def _path(variable):
@@ -146,7 +135,9 @@ class Skipped:
         """
         total = self.total() + 1
         if self._loss_scale.takes_verdicts:
-            in_a_row, stuck = tf.unstack(self._loss_scale.if_skipped())
+            in_a_row, stuck = tf.unstack(
+                self._loss_scale.variables.numbers_if_skipped()
+            )
         else:  # it has moved
             in_a_row = self.in_a_row(counter) + 1
             stuck = self._loss_scale.stuck_steps()
@@ -156,13 +147,16 @@ class Skipped:
         with tf.control_dependencies(known_operations(counted)):
             after = tf.cast(tf.convert_to_tensor(counter), tf.int64)
         kinds = [_kind(gradient) for gradient in gradients]
-        if report.in_xla():
+        if fast.in_xla():
             self._untold = True  # XLA cannot print; `tell` does it later
         else:
-            paths = [_path(v) for v in variables]
-            found = [self._loss_scale(), stuck]
-            found += [tf.constant(paths), tf.stack(kinds)]
-            report.warn(_STUCK, _stuck, found, ((), (), (None,), (None,)))
+            # At 1, 10, 100, ... so that a lost run does not fill the log.
+            is_told = tf.reduce_any(tf.equal(stuck, [10**power for power in range(19)]))
+            names = tf.gather(["", *_KINDS.values()], tf.stack(kinds))
+            texts = tf.strings.join([[_path(v) for v in variables], " (", names, ")"])
+            first = tf.boolean_mask(texts, tf.stack(kinds) > 0)[:_MOST]
+            first = tf.strings.reduce_join(first, separator=", ")
+            report.warn(is_told, _STUCK, self._loss_scale(), stuck, first)
         return [
             *counted,
             self.numbers.assign([total, in_a_row, after + 1], read_value=False),
@@ -203,7 +197,7 @@ class Skipped:
         now = tf.cast(tf.convert_to_tensor(counter), tf.int64)
         is_last = tf.equal(position, now + 1)
         if self._loss_scale.takes_verdicts and len(_users[self._loss_scale]) == 1:
-            is_last &= self._loss_scale.skipped_in_a_row() > 0
+            is_last &= self._loss_scale.variables.numbers_in_a_row()[0] > 0
         return tf.where(is_last, in_a_row, 0)
 
     def overflows(self):

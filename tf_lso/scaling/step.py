@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_lso import tf_private
+from tf_lso.scaling import fast
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling.fast import branches
-from tf_lso.scaling.graphs import after, known_operations
+from tf_lso.scaling.scale_variables import after, known_operations
 
 
 class _Optimizer(NamedTuple):
@@ -82,7 +82,7 @@ def _finish(optimizer, gradients, are_equal):
         finite = finite_lib.agreed(gradients, are_equal)
         applied = _apply_or_skip(optimizer, gradients, finite)
         with tf.control_dependencies(known_operations([applied])):
-            moved = loss_scale.advance(finite)
+            moved = loss_scale.variables.advance(finite)
     else:
         # It judges in its own way, and moves at once.
         moved, finite = loss_scale.update(gradients)
@@ -151,7 +151,7 @@ def _apply_or_skip(optimizer, gradients, finite):
         finite = bool(finite)
     if isinstance(finite, numbers.Integral):  # of which bool is a kind
         return apply() if finite else skip()
-    return branches.either(finite, apply, branches.seldom(skip), of=gradients)
+    return fast.either(finite, apply, fast.seldom(skip), of=gradients)
 
 
 def _result(applied, moved):

@@ -5,7 +5,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from tf_lso.scaling.fast import packed
+from tf_lso.scaling import fast
 
 
 def sums(tensors, factor):
@@ -21,7 +21,7 @@ def counted():
     """A packed function, and how often Python ran it."""
     calls = []
 
-    @packed.packed
+    @fast.packed
     def function(tensors, factor):
         calls.append(len(tensors))
         return sums(tensors, factor)
@@ -30,7 +30,7 @@ def counted():
 
 
 def test_gives_what_the_function_gives():
-    results = packed.packed(sums)(TENSORS, tf.constant(2.0))
+    results = fast.packed(sums)(TENSORS, tf.constant(2.0))
     assert [result.numpy() for result in results] == EXPECTED
     assert [result.dtype for result in results] == [tensor.dtype for tensor in TENSORS]
 
@@ -68,14 +68,14 @@ def test_a_tape_sees_each_operation():
     x = tf.constant([1.0, 2.0])
     with tf.GradientTape() as tape:
         tape.watch(x)
-        (y,) = packed.packed(sums)([x], tf.constant(3.0))
+        (y,) = fast.packed(sums)([x], tf.constant(3.0))
     assert tape.gradient(y, x).numpy().tolist() == [3.0, 3.0]
 
 
 def test_a_forward_accumulator_does_too():
     x = tf.constant([1.0, 2.0])
     with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as accumulator:
-        (y,) = packed.packed(sums)([x], tf.constant(3.0))
+        (y,) = fast.packed(sums)([x], tf.constant(3.0))
     assert accumulator.jvp(y).numpy() == 6.0
 
 
@@ -98,7 +98,7 @@ def test_the_first_thread_does_not_bind_it_to_its_device(counted):
 def test_models_of_one_process_share_their_graphs():
     traces = []
 
-    @packed.packed
+    @fast.packed
     def function(tensors):
         traces.append(len(tensors))
         return [tensor + 1.0 for tensor in tensors]
@@ -106,4 +106,4 @@ def test_models_of_one_process_share_their_graphs():
     for count in (*range(1, 400, 7), *range(1, 400, 7)):
         results = function([tf.constant(float(i)) for i in range(count)])
         assert [float(r) for r in results] == [i + 1.0 for i in range(count)]
-    assert len(traces) == len(set(traces)) <= packed.MOST
+    assert len(traces) == len(set(traces)) <= fast.MOST
