@@ -441,7 +441,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         grads, variables = validation.unzip(grads_and_vars)
         aggregate = experimental_aggregate_gradients and not skip_gradients_aggregation
-        if aggregate and not validation.is_of_tf_lso(type(self).apply):
+        own_apply = not validation.is_of_tf_lso(type(self).apply)
+        if own_apply and aggregate and self._family.name == "keras3":
             return self.apply(grads, variables)  # as Keras 3's own `apply_gradients`
         args = () if name is None or isinstance(name, str) else (name,)
         return self._apply(
