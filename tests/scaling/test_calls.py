@@ -529,7 +529,7 @@ class TestTheRecord:
         @tf.function(autograph=False)
         def step(x):
             record.scaled(calls_lib.KERAS3, x * 1.0, None)
-            divisor = record.apply([], self.now)
+            divisor = record.apply([SCALE], self.now)
             record.unscaled([x * 2.0], x * 4.0)
             return divisor
 
@@ -543,10 +543,10 @@ class TestTheRecord:
 
     def test_a_second_loss_after_an_apply_is_a_new_step(self, record):
         record.scaled(calls_lib.KERAS3, SCALE, None)
-        assert float(record.apply([], self.now)) == 8.0
+        assert float(record.apply([SCALE], self.now)) == 8.0
         record.scaled(calls_lib.LEGACY, SCALE, None)
         record.unscaled([tf.constant(1.0)], SCALE)
-        assert record.apply([], self.now) is None
+        assert record.apply([SCALE], self.now) is None
 
     def test_of_many_threads_stays_small(self, record):
         for _ in range(200):
@@ -557,7 +557,7 @@ class TestTheRecord:
             thread.join()
         assert len(record._places) < 10
         # A thread that is gone has left gradients behind: the scale as it is now.
-        assert float(record.apply([], self.now)) == 64.0
+        assert float(record.apply([SCALE], self.now)) == 64.0
 
     def test_what_is_unknown_is_scaled_for_apply_alone(self, record):
         assert record.apply([SCALE], self.now) is None
@@ -714,6 +714,39 @@ class TestTwice:
 
         with pytest.raises(RuntimeError, match="scaled already"):
             MODES[mode](step)()
+
+
+def test_a_scale_that_was_looked_at_divides_nothing_of_a_collected_function(
+    optimizer, x
+):
+    scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
+    optimizer.get_unscaled_gradients([scaled])  # by 8, and never applied
+    optimizer.loss_scale = 4.0
+    gradient = tf.function(lambda: scaled_gradient(optimizer, x, "get_scaled_loss"))()
+    gc.collect()
+    (unscaled,) = optimizer.get_unscaled_gradients([gradient])
+    assert float(unscaled) == 2.0
+
+
+def test_unscaled_gradients_that_are_applied_leave_a_scaled_loss_in_flight(
+    optimizer, x
+):
+    scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
+    (unscaled,) = optimizer.get_unscaled_gradients([scaled])
+    optimizer.apply_gradients([])
+
+    def in_thread():
+        gradients.append(scaled_gradient(optimizer, x, "scale_loss"))
+        optimizer.apply_gradients([(unscaled, x)])
+
+    gradients = []
+    thread = threading.Thread(target=in_thread)
+    thread.start()
+    thread.join()
+    assert steps_of(x) == 1
+    apply = tf.function(lambda gradient: optimizer.apply_gradients([(gradient, x)]))
+    with pytest.raises(RuntimeError, match="cannot know"):
+        apply(gradients[0])
 
 
 def test_a_trace_that_failed_leaves_nothing_behind(optimizer, x):

@@ -313,7 +313,8 @@ class Calls:
     def _awaits_elsewhere(self):
         here = self._here().values()
         with self._lock:
-            return any(p.awaits for p in self._places if p not in here)
+            awaiting = any(p.awaits for p in self._places if p not in here)
+        return awaiting or bool(self._gone)
 
     def unscaled(self, gradients, scale):
         """Note what `get_unscaled_gradients` returns.
@@ -346,20 +347,25 @@ class Calls:
           RuntimeError: if nothing tells.
         """
         place = self._place()
-        divisor = self._divisor(place, gradients, now, unknown_is_scaled)
+        if KERAS3 in self._ever and all(map(self.unscaled_gradients.has, gradients)):
+            place.gave.discard(
+                LEGACY
+            )  # rule 1; a scaled loss may wait for its own apply
+            if not place.waits_for(KERAS3):
+                place.applied()
+            return None
+        divisor = self._divisor(place, now, unknown_is_scaled)
         if divisor is not None:
             self._ever_unscaled = True
             self._ever_scaled |= not self._ever
         place.applied()
         return divisor
 
-    def _divisor(self, place, gradients, now, unknown_is_scaled):
+    def _divisor(self, place, now, unknown_is_scaled):
         traced, own, elsewhere = not tf.executing_eagerly(), place.kind, set()
         if KERAS3 not in self._ever:
             is_unknown = unknown_is_scaled and not self._ever
             kinds = {KERAS3 if is_unknown else LEGACY}
-        elif gradients and all(map(self.unscaled_gradients.has, gradients)):
-            kinds = {LEGACY}  # rule 1
         else:
             elsewhere = self._elsewhere(place)
             kinds = elsewhere or self._ever  # rule 3
