@@ -24,8 +24,11 @@ DEFERRED = "slots_that_wait"
 state_follows = thread_switch.ThreadSwitch()
 
 # Layout without the loss scale -> layout with the same slots and the scale.
-_WITH_SCALE = {"unscaled": "variables", "inner": "variables"}
-_WITH_SCALE["weights alone"] = "weights"
+_WITH_SCALE = {
+    "unscaled": "variables",
+    "inner": "variables",
+    "weights alone": "weights",
+}
 
 
 @dataclasses.dataclass

@@ -11,10 +11,6 @@ from tf_lso.optimizers import hyperparameters, slots, validation
 from tf_lso.optimizers.families import family, keras2
 from tf_lso.scaling import replica
 
-# What OptimizerV2 would do for the wrapper alone.
-_OF_INNER = ("_aggregate_gradients", "_restore_slot_variable")
-_OF_INNER += ("_create_or_restore_slot_variable",)
-
 
 class Legacy(keras2.Keras2):
     """The adapter to legacy optimizers of Keras 2, which are OptimizerV2."""
@@ -26,7 +22,12 @@ class Legacy(keras2.Keras2):
     newer_names = ("_variables", "_trainable_variables")
     members = {  # noqa: RUF012
         "_HAS_AGGREGATE_GRAD": True,
-        **{name: family.forwarded(name) for name in _OF_INNER},
+        # What OptimizerV2 would do for the wrapper alone.
+        "_aggregate_gradients": family.forwarded("_aggregate_gradients"),
+        "_restore_slot_variable": family.forwarded("_restore_slot_variable"),
+        "_create_or_restore_slot_variable": family.forwarded(
+            "_create_or_restore_slot_variable"
+        ),
     }
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):

@@ -14,8 +14,13 @@ from tf_lso.optimizers.families import keras3_private as private
 from tf_lso.scaling import gradients as gradients_lib
 
 # Methods that TensorFlow 2.4-2.15 called in `fit`, and Keras 3 does not call so.
-_LEGACY_METHODS = ("get_scaled_loss", "get_unscaled_gradients", "_compute_gradients")
-_LEGACY_METHODS += ("minimize", "apply_gradients")
+_LEGACY_METHODS = (
+    "get_scaled_loss",
+    "get_unscaled_gradients",
+    "_compute_gradients",
+    "minimize",
+    "apply_gradients",
+)
 
 _DEPTH = 12  # frames between Keras's `train_step` and `refuse_in_fit`, at most
 
@@ -32,18 +37,6 @@ def _tolerate_no_gradients(part):
             keras_apply(grads, trainable_variables)
 
     variables_lib.set_untracked(part, "apply", apply)
-
-
-@contextlib.contextmanager
-def _where_built(strategy):
-    """Enter the scope of a strategy, outside of functions if it has several replicas.
-
-    There the bare optimizer must be built before the function is called.
-    """
-    several = strategy.num_replicas_in_sync > 1
-    outside = tf.init_scope() if several else contextlib.nullcontext()
-    with outside, variables_lib.scope_of(strategy):
-        yield
 
 
 def _build_as_bare(optimizer, variables):
@@ -192,8 +185,12 @@ class Keras3(slots.ListedSlots, family.Family):
         with variables_lib.building:
             if not self.inner.built:
                 strategy = variables_lib.strategy_of(variables)
+                # Under several replicas outside of functions: there the bare optimizer
+                # must be built before the function is called.
+                several = strategy.num_replicas_in_sync > 1
+                outside = tf.init_scope() if several else contextlib.nullcontext()
                 names = keras.name_scope(wrapper.name)  # as in Keras's own wrapper
-                with _where_built(strategy), names:
+                with outside, variables_lib.scope_of(strategy), names:
                     self._build_under(strategy)
                     _build_as_bare(self.inner, variables)
                     self._build_under(strategy)  # parts made just now
