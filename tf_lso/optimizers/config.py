@@ -53,8 +53,8 @@ def deserialize(config, custom_objects=None, package=None, kind=None):
         own, tf_lso's class is made.
       custom_objects: dict of names and classes of your own: optimizers, schedules, loss
         scales. Those of `custom_object_scope` and registered ones are found too.
-      package: the package whose optimizer to make; see `inner_config.make`.
-      kind: the only family of `package` to make; see `inner_config.make`.
+      package: the package of the optimizer to make; see `inner_config.make`.
+      kind: its only family; see there.
 
     Raises:
       TypeError: if `config` is no dict, or a value is of the wrong type.

@@ -343,19 +343,11 @@ def _from_config(cls, arguments, family, custom_objects):
 
 
 def make(config, custom_objects=None, package=None, kind=None):
-    """Return the optimizer that a config describes, new.
+    """Return the optimizer that a `checked` config describes, new.
 
-    Args:
-      config: dict as `checked` returns.
-      custom_objects: dict of names and classes. A class of the user's own decides the
-        family by its base class.
-      package: "keras" or "tf_keras", which it must belong to. If None, the config decides.
-      kind: the name of the only family of `package` that it may be of, or None.
-
-    Raises:
-      TypeError: if the class in `custom_objects` is no optimizer class, or a value has
-        the wrong type.
-      ValueError: if the class is not known, or a key does not fit it.
+    A class of the user's own decides the family by its base class. Of Keras's own, that of
+    `package` is made, "keras" or "tf_keras"; if it is None, the config decides. `kind` is
+    the name of the only family that it may be of, or None. It raises as `deserialize`.
     """
     cls, family = _find(config, custom_objects, package, kind)
     arguments = _arguments(cls, family, config["config"], custom_objects)
