@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import kerases
-from tf_lso.optimizers import families, table
+from tf_lso.optimizers import families, table, validation
 from tf_lso.optimizers import variables as variables_lib
 
 # --- Who wrote a config.
@@ -175,20 +175,14 @@ _ANY = "any value"
 
 # Keys that an optimizer class may lack, and the values that mean what the class does
 # anyway. These values are dropped; all others are refused.
-_NEUTRAL = {
+_NEUTRAL = {key: (value,) for key, value in validation.KERAS3_DEFAULTS.items()} | {
     "jit_compile": _ANY,  # how steps are compiled, not what they compute
     "is_legacy_optimizer": _ANY,  # which of two classes of one name it was
     "decay": (0,),
     "adaptive_epsilon": (False,),
     "weight_decay": (None, 0),
-    "clipnorm": (None,),
-    "clipvalue": (None,),
-    "global_clipnorm": (None,),
-    "use_ema": (False,),
     "ema_momentum": _ANY,  # these two matter only if use_ema is True
     "ema_overwrite_frequency": _ANY,
-    "loss_scale_factor": (None,),
-    "gradient_accumulation_steps": (None,),
 }
 
 # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, and ignored
