@@ -134,8 +134,7 @@ class Family(abc.ABC):
     def count_skipped(self):
         """Count a skipped step; return the operations that do it, a list."""
 
-    # --- Attributes. `get_hyperparameter` and `set_hyperparameter` are for the names that
-    # `hyperparameters` returns; the latter returns whether traced steps keep the old value.
+    # --- Attributes.
 
     @abc.abstractmethod
     def counter(self):
@@ -162,11 +161,11 @@ class Family(abc.ABC):
         return hyperparameters.delegated_names(self.inner)
 
     def get_hyperparameter(self, name):
-        """Return a hyperparameter of the inner optimizer."""
+        """Return one of the `hyperparameters`."""
         return hyperparameters.read(self.inner, name)
 
     def set_hyperparameter(self, name, value):
-        """Set a hyperparameter of the inner optimizer."""
+        """Set one; return whether steps that were traced before keep the old value."""
         return hyperparameters.write(self.inner, name, value)
 
     # --- Variables. An adapter also has the methods of `slots.ListedSlots`.
