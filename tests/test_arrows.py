@@ -112,10 +112,10 @@ LATE = {
     ("policies.api", "keras_patches"): (
         "A policy that is set changes what `compile` of that Keras wraps."
     ),
-    ("optimizers.configs.wrappers", "optimizers.loss_scale_optimizer"): (
+    ("optimizers.config", "optimizers.loss_scale_optimizer"): (
         "Configs are read for the class that reads them."
     ),
-    ("optimizers.configs.wrappers", "optimizers.experimental"): (
+    ("optimizers.config", "optimizers.experimental"): (
         "A config of either class may make the other."
     ),
 }

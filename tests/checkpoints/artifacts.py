@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import PACKAGES
-from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers import config as configs
 
 RECORD = pathlib.Path(__file__).parent / "record"
 VERSIONS = sorted(p.name.split(".tar")[0] for p in RECORD.glob("*[0-9s].tar.xz"))

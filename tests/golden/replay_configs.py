@@ -10,7 +10,7 @@ from tests.families import FAMILIES, KERASES, PACKAGES
 from tests.golden import harness, replays
 from tf_lso import keras_patches
 from tf_lso.keras.mixed_precision import experimental
-from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers import config as configs
 
 STABLE = tf_lso.LossScaleOptimizer
 EXPERIMENTAL = experimental.LossScaleOptimizer

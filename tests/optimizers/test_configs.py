@@ -25,9 +25,8 @@ from tests.families import (
 )
 from tests.generation import AS_NUMBER
 from tests.processes import HANGS_AFTER, LEAN, QUIET
-from tf_lso.optimizers import experimental
-from tf_lso.optimizers.configs import conversion
-from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers import config as configs
+from tf_lso.optimizers import experimental, inner_config
 
 _RECORD = pathlib.Path(__file__).parent / "record" / "configs.json.gz"
 RECORD = json.loads(gzip.decompress(_RECORD.read_bytes()))
@@ -95,7 +94,7 @@ def assert_holds(optimizer, serialized):
         elif key in config:
             assert config[key] == value, key
         else:
-            assert conversion.is_neutral(key, value), key
+            assert inner_config.is_neutral(key, value), key
 
 
 # --- What real versions wrote.
@@ -661,7 +660,7 @@ import json, sys
 if "tf_keras" in sys.argv[1:]:
     import tf_keras
 import tf_lso
-from tf_lso.optimizers.configs import wrappers as configs
+from tf_lso.optimizers import config as configs
 of = lambda c: type(configs.deserialize(c)).__module__.split(".")[0]
 print(json.dumps([of(c) for c in json.loads(sys.stdin.read())]))
 assert ("tf_keras" in sys.modules) == (len(sys.argv) > 1)

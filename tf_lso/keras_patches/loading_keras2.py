@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from tf_lso import kerases
 from tf_lso.keras_patches import loading_models
+from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import variables as variables_lib
-from tf_lso.optimizers.configs import wrappers as configs
 
 _GROUP = "tf_lso_loss_scale"  # in .h5 files
 

@@ -31,9 +31,6 @@ def dead_overrides(optimizer):
 def _numeric_arguments(optimizer, cls):
     """Constructor arguments of `cls` that `optimizer` holds as numbers."""
     for name in inspect.signature(cls.__init__).parameters:
-        if name == "learning_rate":
-            yield name
-            continue
         value = vars(optimizer).get(name)
         if isinstance(value, numbers.Real) and not isinstance(value, bool):
             yield name
@@ -42,14 +39,12 @@ def _numeric_arguments(optimizer, cls):
 def delegated_names(optimizer, own=None):
     """Return the names that a wrapper of `optimizer` reads and sets on it, a frozenset.
 
-    Args:
-      optimizer: the inner optimizer.
-      own: the names that it knows itself, if it is an OptimizerV2. For others they are
-        those of the legacy class of that name, the nearest among the optimizer's
-        classes; for optimizers newer than that, and for what subclasses add, the numeric
-        constructor arguments.
+    If it is an OptimizerV2, these are those that it knows itself, `own`. For others they
+    are those of the legacy class of that name, the nearest among the optimizer's classes;
+    for optimizers newer than that, and for what subclasses add, the numeric constructor
+    arguments.
     """
-    names = {"learning_rate", *(own or ())}
+    names = set(own or ())
     if own is None:
         for cls in type(optimizer).__mro__:
             legacy = table.of([cls.__name__]).hyperparameters
@@ -61,7 +56,26 @@ def delegated_names(optimizer, own=None):
             if "__init__" in vars(cls):
                 names.update(_numeric_arguments(optimizer, cls))
         names -= COMMON
-    names -= NOT_DELEGATED
-    if "learning_rate" in names:
-        names.add("lr")
-    return frozenset(names)
+    return frozenset({"learning_rate", "lr", *names} - NOT_DELEGATED)
+
+
+def read(optimizer, name):
+    """Return a hyperparameter of an optimizer newer than OptimizerV2."""
+    if name == "decay" and not hasattr(optimizer, name):
+        return 0.0  # the default of legacy optimizers; those since 2.11 have none
+    return getattr(optimizer, name)
+
+
+def write(optimizer, name, value):
+    """Set the same; return whether steps that were traced before keep the old value."""
+    if name != "decay" or hasattr(optimizer, name):
+        setattr(optimizer, name, value)
+        return True
+    if value != 0:
+        raise ValueError(
+            f"'decay' cannot be set to {value!r}: optimizers since TensorFlow "
+            "2.11 have none. Give the optimizer the learning rate "
+            "InverseTimeDecay(learning_rate, decay_steps=1, decay_rate=decay) of "
+            "its Keras's optimizers.schedules, which computes the same."
+        )
+    return False

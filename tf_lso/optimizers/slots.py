@@ -47,7 +47,8 @@ HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
 class ListedSlots(abc.ABC):
     """The slot methods of OptimizerV2 for optimizers that keep lists.
 
-    The adapter to a family adds the two abstract methods.
+    Programs call them on the wrapper, whose docstrings say what they do. The adapter to a
+    family adds the two abstract methods.
     """
 
     def __init__(self, inner):
@@ -67,23 +68,19 @@ class ListedSlots(abc.ABC):
         return known[key(var)]
 
     def get_slot_names(self):
-        """Return the slot names that the inner optimizer has built, a list of str."""
+        """Return the names of the lists that are built, and of slots that were added."""
         return list({**slot_lists(self.inner), **self._added})
 
     def get_slot(self, var, slot_name):
-        """Return the slot variable of a model variable.
-
-        Raises:
-          KeyError: if there is none.
-        """
+        """Return a slot variable, or raise KeyError."""
         place = self._place_of(var)
         added = self._added.get(slot_name, {})
-        return (
-            added[place] if place in added else slot_lists(self.inner)[slot_name][place]
-        )
+        if place in added:
+            return added[place]
+        return slot_lists(self.inner)[slot_name][place]
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
-        """Return the slot variable of a model variable, made if it does not exist."""
+        """Return a slot variable, made if it does not exist."""
         del shape  # a slot has its variable's shape
         try:
             return self.get_slot(var, slot_name)

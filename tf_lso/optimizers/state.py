@@ -33,21 +33,14 @@ _WITH_SCALE = {
 
 @dataclasses.dataclass
 class DeferredSlots:
-    """Slots that were loaded before the optimizer has variables for them.
+    """Slots that were loaded before the optimizer has variables for them."""
 
-    Attributes:
-      layout: name of the layout that gives the order of the slots.
-      slots: list of arrays.
-      first: number of variables before the slots in the layout.
-      last: number of variables after them.
-      undo: list of (variable, value before, value loaded) if slots that do not fit are
-        left out with a warning, as Keras does for files. None if they are refused.
-    """
-
-    layout: str
-    slots: list
-    first: int
-    last: int
+    layout: str  # the name of the layout that gives the order of the slots
+    slots: list  # of arrays
+    first: int  # the number of variables before the slots in the layout
+    last: int  # and after them
+    # (Variable, value before, value loaded) of what to undo if slots do not fit, which is
+    # then a warning, as Keras does for files. None if it is an error.
     undo: list | None
 
 
@@ -86,23 +79,14 @@ class _Checkpointed(tf.train.experimental.PythonState):
 
 
 class State:
-    """The state of one wrapped optimizer.
-
-    Args:
-      family: the adapter to the inner optimizer.
-      loss_scale: the `LossScale`.
-      name_of_owner: callable that returns what messages call the optimizer.
-
-    Attributes:
-      deferred: `DeferredSlots`, or None.
-      checkpointed: the child of checkpoints that holds them.
-    """
+    """The state of one wrapped optimizer: that of its family's adapter and `LossScale`."""
 
     def __init__(self, family, loss_scale, name_of_owner):
         self._family, self._loss_scale = family, loss_scale
-        self._name_of_owner = name_of_owner
-        self.deferred = None
-        # Always the same object, since TensorFlow knows children by identity.
+        self._name_of_owner = name_of_owner  # returns what messages call the optimizer
+        self.deferred = None  # or `DeferredSlots`
+        # The child of checkpoints that holds them. Always the same object, since
+        # TensorFlow knows children by identity.
         self.checkpointed = _Checkpointed(self)
 
     def scale_variables(self):
@@ -113,17 +97,24 @@ class State:
         """Return the variables that `weights` leaves out, in the order of files."""
         return [*self._family.hidden_variables(), *self.scale_variables()]
 
-    def _layouts(self):
-        return self._family.layouts(self.own_variables())
+    def _parts(self, layout):
+        """Return the variables before the slots in a layout, and those after them."""
+        return self._family.layouts(self.own_variables())[layout]
+
+    def _before_build(self, layout):
+        """Return the same, of the variables that exist from construction on."""
+        known = self._family.variables_before_build(self.scale_variables())
+        heads = {id(v) for v in known}
+        return [[v for v in part if id(v) in heads] for part in self._parts(layout)]
 
     def variables(self, layout):
         """Return the variables of a layout, in its order."""
-        first, last = self._layouts()[layout]
+        first, last = self._parts(layout)
         return [*first, *last]
 
     def arrays(self, layout):
         """Return all state as a list of arrays, including deferred slots."""
-        first, last = self._layouts()[layout]
+        first, last = self._parts(layout)
         slots = self.deferred.slots if self.deferred is not None else []
         values = [variables_lib.numpy(v) for v in (*first, *last)]
         return [*values[: len(first)], *slots, *values[len(first) :]]
@@ -148,32 +139,24 @@ class State:
     def defer(self, arrays, layouts, *, is_file):
         """Set the variables that exist, and keep the slots until the build.
 
-        Args:
-          arrays: list of arrays, which are kept.
-          layouts: names of the layouts that they may have.
-          is_file: whether slots that do not fit are left out with a warning when the
-            optimizer is built. Otherwise they are refused then.
-
-        Returns:
-          Whether a layout fits.
+        The arrays may be in any of `layouts`; return whether one fits. Slots that do not
+        fit when the optimizer is built are refused, or, if `is_file`, warned about.
         """
         for layout in layouts:
-            first, last = self._layouts()[layout]
+            first, last = self._parts(layout)
             known, end = [*first, *last], len(arrays) - len(last)
             values = [*arrays[: len(first)], *arrays[end:]]
             if len(first) <= end and _fits(values, known):
-                break
-        else:
-            return False
-        undo = [(v, variables_lib.numpy(v), value) for v, value in zip(known, values)]
-        variables_lib.assign_all(known, values)
-        self._wait(layout, arrays[len(first) : end], undo if is_file else None)
-        return True
+                undo = [(v, variables_lib.numpy(v), a) for v, a in zip(known, values)]
+                variables_lib.assign_all(known, values)
+                self._wait(layout, arrays[len(first) : end], undo if is_file else None)
+                return True
+        return False
 
     def _wait(self, layout, slots, undo):
         layout = _WITH_SCALE.get(layout, layout)
-        first, last = self._layouts()[layout]
-        deferred = DeferredSlots(layout, slots, len(first), len(last), undo)
+        first, last = map(len, self._parts(layout))
+        deferred = DeferredSlots(layout, slots, first, last, undo)
         self.deferred = deferred if slots else None
 
     def take_slots(self, layout, slots):
@@ -225,12 +208,6 @@ class State:
             )
         variables_lib.assign_all(slots, deferred.slots)
 
-    def _before_build(self, layout):
-        """Return the variables of a layout that exist from construction on."""
-        known = self._family.variables_before_build(self.scale_variables())
-        heads = {id(v) for v in known}
-        return [[v for v in part if id(v) in heads] for part in self._layouts()[layout]]
-
     def load(self, arrays):
         """Set all state from a file, or warn that the optimizer keeps its own.
 
@@ -246,23 +223,21 @@ class State:
             if _fits(arrays, variables):
                 variables_lib.assign_all(variables, arrays)
                 return
-        for layout in layouts:
-            first, last = self._before_build(layout)
-            heads = [*first, *last]
-            if _fits(arrays, heads):
+        for first, last in map(self._before_build, layouts):
+            if _fits(arrays, [*first, *last]):
                 if int(variables_lib.numpy(self._family.counter())) == 0:
-                    variables_lib.assign_all(heads, arrays)
+                    variables_lib.assign_all([*first, *last], arrays)
                 else:
                     self._tell_skipped("It was saved before the optimizer was built.")
                 return
+        reason = f"It has {len(arrays)} variables instead of {len(whole[0])}."
         if len(arrays) == len(whole[0]):
             for variable, array in zip(whole[0], arrays):
                 variables_lib.array_for(variable, array)  # raises for a wrong shape
-            self._tell_skipped("Its integers and floats stand at other places.")
-            return
-        self._tell_skipped(
-            f"It has {len(arrays)} variables instead of {len(whole[0])}."
-        )
+            reason = "Its integers and floats stand at other places."
+        self._tell_skipped(reason)
+
+    # --- Warnings.
 
     def _tell_skipped(self, reason):
         log.logger().warning(

@@ -36,11 +36,14 @@ class Facts:
 
 _ALL = ("", "legacy", "experimental")
 _NEWER = ("", "experimental")
+_MOMENTS = {"m": "_momentums", "v": "_velocities"}
+_RATES = ("learning_rate", "decay")
+_BETAS = (*_RATES, "beta_1", "beta_2")
 
 OPTIMIZERS = {
     "SGD": Facts(
         slots={"momentum": "momentums"},
-        hyperparameters=("learning_rate", "decay", "momentum"),
+        hyperparameters=(*_RATES, "momentum"),
         namespaces=_ALL,
         order=(("momentum",),),
         variable_names={"m": "momentum", "momentum": "momentum"},
@@ -51,38 +54,33 @@ OPTIMIZERS = {
             "momentum": "_momentums",
             "mg": "_average_gradients",
         },
-        hyperparameters=("learning_rate", "decay", "rho", "momentum"),
+        hyperparameters=(*_RATES, "rho", "momentum"),
         namespaces=_ALL,
         order=(("rms",), ("momentum",), ("mg",)),
         variable_names={"velocity": "rms", "average_gradient": "mg"},
     ),
     "Adam": Facts(
-        slots={"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
-        hyperparameters=("learning_rate", "decay", "beta_1", "beta_2"),
+        slots=_MOMENTS | {"vhat": "_velocity_hats"},
+        hyperparameters=_BETAS,
         namespaces=_ALL,
         order=(("m", "v"), ("vhat",)),
     ),
     "AdamW": Facts(
-        slots={"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
+        slots=_MOMENTS | {"vhat": "_velocity_hats"},
         namespaces=_NEWER,
         order=(("m", "v"), ("vhat",)),
     ),
     "Adamax": Facts(
         slots={"m": "_m", "v": "_u"},
-        hyperparameters=("learning_rate", "decay", "beta_1", "beta_2"),
+        hyperparameters=_BETAS,
         namespaces=_ALL,
         order=(("m", "v"),),
         variable_names={"u": "v"},
     ),
-    "Nadam": Facts(
-        slots={"m": "_momentums", "v": "_velocities"},
-        hyperparameters=("learning_rate", "decay", "beta_1", "beta_2"),
-        namespaces=_ALL,
-        order=(("m", "v"),),
-    ),
+    "Nadam": Facts(_MOMENTS, _BETAS, _ALL, order=(("m", "v"),)),
     "Adagrad": Facts(
         slots={"accumulator": "_accumulators"},
-        hyperparameters=("learning_rate", "decay"),
+        hyperparameters=_RATES,
         namespaces=_ALL,
         order=(("accumulator",),),
     ),
@@ -91,7 +89,7 @@ OPTIMIZERS = {
             "accum_grad": "_accumulated_grads",
             "accum_var": "_accumulated_delta_vars",
         },
-        hyperparameters=("learning_rate", "decay", "rho"),
+        hyperparameters=(*_RATES, "rho"),
         namespaces=_ALL,
         order=(("accum_grad", "accum_var"),),
         variable_names={
@@ -102,8 +100,7 @@ OPTIMIZERS = {
     "Ftrl": Facts(
         slots={"accumulator": "_accumulators", "linear": "_linears"},
         hyperparameters=(
-            "learning_rate",
-            "decay",
+            *_RATES,
             "beta",
             "learning_rate_power",
             "l1_regularization_strength",
@@ -112,11 +109,9 @@ OPTIMIZERS = {
         namespaces=_ALL,
         order=(("accumulator", "linear"),),
     ),
-    "Lion": Facts(
-        slots={"m": "_momentums|momentums"}, namespaces=("",), order=(("m",),)
-    ),
-    "Lamb": Facts(slots={"m": "_momentums", "v": "_velocities"}),
-    "Adafactor": Facts(slots={"r": "_r", "c": "_c", "v": "_v"}, namespaces=_NEWER),
+    "Lion": Facts({"m": "_momentums|momentums"}, namespaces=("",), order=(("m",),)),
+    "Lamb": Facts(_MOMENTS),
+    "Adafactor": Facts({"r": "_r", "c": "_c", "v": "_v"}, namespaces=_NEWER),
 }
 
 # The slot that every class has with `use_ema`, as in `Facts.slots`.

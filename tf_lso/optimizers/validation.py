@@ -109,17 +109,12 @@ def as_list(name, iterable):
     try:
         return list(iterable)
     except TypeError as error:
-        raise TypeError(
-            f"{name!r} must be an iterable, but got: {iterable!r}."
-        ) from error
+        message = f"{name!r} must be an iterable, but got: {iterable!r}."
+        raise TypeError(message) from error
 
 
 def unzip(grads_and_vars):
-    """Return the lists of gradients and variables of an iterable of pairs.
-
-    Raises:
-      ValueError: if an element is no pair.
-    """
+    """Return the lists of gradients and variables of an iterable of pairs, or raise."""
     pairs = as_list("grads_and_vars", grads_and_vars)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -131,11 +126,7 @@ def unzip(grads_and_vars):
 
 
 def check_strategy():
-    """Raise ValueError under a strategy that loss scaling cannot serve.
-
-    Strategies are supported if they have one replica, or if each replica has a copy of
-    each variable.
-    """
+    """Raise ValueError unless each replica of the strategy has a copy of each variable."""
     strategy = tf.distribute.get_strategy()
     if tf.distribute.has_strategy() and not isinstance(strategy, _SUPPORTED):
         raise ValueError(
@@ -187,16 +178,10 @@ def check_tape(loss, tape):
 
 
 def check_variables(variables):
-    """Raise unless all are variables that belong to the strategy in scope.
-
-    Raises:
-      TypeError: if one is no variable.
-      ValueError: if one belongs to another strategy.
-    """
+    """Raise unless all are variables, and belong to the strategy in scope."""
+    kinds = (tf.Variable, tf.distribute.DistributedValues)
     for variable in variables:
-        if not isinstance(
-            variables_lib.raw(variable), (tf.Variable, tf.distribute.DistributedValues)
-        ):
+        if not isinstance(variables_lib.raw(variable), kinds):
             raise TypeError(
                 "Gradients can only be applied to variables, but got "
                 f"{variable!r} of type {type(variable).__name__}. Pass the tf.Variables "
@@ -225,10 +210,7 @@ def check_own_variables(variables):
 
 
 def check_known(variables, known, key):
-    """Raise ValueError if the optimizer was not built for one of the variables.
-
-    `known` contains the keys of those that it was built for; `key` is the function.
-    """
+    """Raise ValueError unless the optimizer was built for all: their `key` is `known`."""
     unknown = [variables_lib.name_of(v) for v in variables if key(v) not in known]
     if unknown:
         raise ValueError(
@@ -241,7 +223,9 @@ def check_known(variables, known, key):
 def check_replicas(optimizer):
     """Raise ValueError for what Keras 3 itself cannot do with several replicas."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if optimizer.gradient_accumulation_steps and replicas > 1:
+    if replicas == 1:
+        return
+    if optimizer.gradient_accumulation_steps:
         raise ValueError(
             "gradient_accumulation_steps="
             f"{optimizer.gradient_accumulation_steps} of the inner optimizer does not "
@@ -251,7 +235,7 @@ def check_replicas(optimizer):
             "apply_gradients() with them after the last one. See "
             f"{pages.SITE}how-to/accumulate.html#on-several-replicas"
         )
-    if optimizer.use_ema and optimizer.ema_overwrite_frequency and replicas > 1:
+    if optimizer.use_ema and optimizer.ema_overwrite_frequency:
         raise ValueError(
             f"ema_overwrite_frequency={optimizer.ema_overwrite_frequency} of the inner "
             f"optimizer does not work under a strategy of {replicas} replicas, in "
@@ -263,19 +247,15 @@ def check_replicas(optimizer):
 def check_inner_arguments(inner, args, kwargs):
     """Raise TypeError unless the inner optimizer's `apply_gradients` takes arguments.
 
-    Args:
-      inner: the optimizer.
-      args: tuple of what stands after the pairs, and is no name.
-      kwargs: dict of further arguments.
+    `args` is what stands after the pairs, and is no name.
     """
     if not args and not kwargs:
         return
     signature = inspect.signature(inner.apply_gradients)
     if kerases.is_of_one(inner.apply_gradients):
         # Keras's own takes any keyword for one of TensorFlow 2.0-2.10, and drops others.
-        named = [
-            p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD
-        ]
+        parameters = signature.parameters.values()
+        named = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
         signature = signature.replace(parameters=named)
     second = list(signature.parameters)[1:2]
     try:
@@ -283,11 +263,10 @@ def check_inner_arguments(inner, args, kwargs):
             raise TypeError(f"'name' must be a str or None, but got: {args[0]!r}.")
         signature.bind([], *args, **kwargs)
     except TypeError as error:
-        given = ", ".join(
-            [*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())]
-        )
+        given = [*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())]
         raise TypeError(
-            f"apply_gradients() of {type(inner).__name__} does not take {given}: {error} "
+            f"apply_gradients() of {type(inner).__name__} does not take {', '.join(given)}: "
+            f"{error} "
             "Further arguments are handed on to the inner optimizer. Leave them out, or "
             "give its apply_gradients() such a parameter."
         ) from error

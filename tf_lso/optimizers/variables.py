@@ -22,9 +22,8 @@ class CallableList(list):
 
 def in_graph_of_tensorflow_1():
     """Whether a graph of TensorFlow 1 is being built, rather than a function."""
-    if tf.executing_eagerly():
-        return False
-    return not tf.compat.v1.get_default_graph().building_function
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    return graph is not None and not graph.building_function
 
 
 def raw(variable):
@@ -52,10 +51,9 @@ def with_gradients(loss, var_list, grad_loss, tape):
 
 def numpy(variable):
     """Return the value of any variable on the first local replica, an array."""
-    variable = copies(variable)[0]
-    if in_graph_of_tensorflow_1():
-        return _session_of_keras().get_value(variable)
-    return variable.numpy()
+    copy = copies(variable)[0]
+    in_graph = in_graph_of_tensorflow_1()
+    return _session_of_keras().get_value(copy) if in_graph else copy.numpy()
 
 
 def _session_of_keras():
@@ -73,20 +71,12 @@ def copies(variable):
 
 def name_of(variable):
     """Return what messages call `variable`: its path, its name, or its repr."""
-    return (
-        getattr(variable, "path", None)
-        or getattr(variable, "name", None)
-        or repr(variable)
-    )
+    path = getattr(variable, "path", None)
+    return path or getattr(variable, "name", None) or repr(variable)
 
 
 def array_for(variable, array):
-    """Return `array` as a NumPy array that can be assigned to `variable`.
-
-    Raises:
-      TypeError: if it holds no numbers.
-      ValueError: if its shape is another.
-    """
+    """Return `array` as a NumPy array that can be assigned to `variable`, or raise."""
     array = np.asarray(array)
     if array.dtype.kind in "OSU":  # objects and texts
         raise TypeError(
@@ -117,17 +107,14 @@ def outside_scope(variables):
     """Return the names of variables that do not belong to the strategy in scope."""
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return []
-    created_in_scope = tf.distribute.get_strategy().extended.variable_created_in_scope
-    return [name_of(v) for v in variables if not created_in_scope(raw(v))]
+    is_inside = tf.distribute.get_strategy().extended.variable_created_in_scope
+    return [name_of(v) for v in variables if not is_inside(raw(v))]
 
 
 def strategy_of(variables):
     """Return the strategy under which model variables were created."""
-    for variable in variables:
-        strategy = getattr(raw(variable), "distribute_strategy", None)
-        if strategy is not None:
-            return strategy
-    return tf.distribute.get_strategy()
+    found = (getattr(raw(v), "distribute_strategy", None) for v in variables)
+    return next((s for s in found if s is not None), tf.distribute.get_strategy())
 
 
 def scope_of(strategy):
@@ -140,7 +127,7 @@ def scope_of(strategy):
 def set_untracked(owner, name, value):
     """Set an attribute past the `__setattr__` of the owner's class.
 
-    The base classes of the families track what is assigned, as a variable or as a part of
+    The families' base classes track what is assigned, as a variable or as a part of
     checkpoints, or take it for a hyperparameter. This is the one place that goes around.
     """
     object.__setattr__(owner, name, value)

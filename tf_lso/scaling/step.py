@@ -44,7 +44,7 @@ def apply_step(
 
     Args:
       family: the adapter to the inner optimizer: `aggregate`, `aggregates_in_full`,
-        `apply`, `count_skipped` and `step_counter`.
+        `apply`, `count_skipped` and `counter`.
       loss_scale: the optimizer's `LossScale`.
       skipped: the optimizer's `Skipped`, which knows the variables.
       gradients: list of this replica's gradients, without None.
@@ -142,7 +142,7 @@ def _apply_or_skip(optimizer, gradients, finite):
         return strategy.experimental_local_results(applied)[0]
 
     def skip():
-        counter = family.step_counter()
+        counter = family.counter()
         return after(
             skipped.note(gradients, variables, counter, family.count_skipped), False
         )

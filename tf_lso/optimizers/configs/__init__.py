@@ -1,1 +1,3 @@
-"""Optimizers made of configs of any generation."""
+"""The former place of `config`, until `loss_scale_optimizer` imports it from there."""
+
+from tf_lso.optimizers import config as wrappers  # noqa: F401

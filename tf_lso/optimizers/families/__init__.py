@@ -11,11 +11,7 @@ from tf_lso import environment, kerases, tf_private
 
 @functools.cache
 def families_of_package(package: str) -> tuple[Any, ...]:
-    """Return the adapters to the families of a package, "keras" or "tf_keras".
-
-    Raises:
-      ImportError: if tf_lso does not support the version of the package.
-    """
+    """Return the adapters of a package, "keras" or "tf_keras", or raise ImportError."""
     if not kerases.is_keras2(package):
         from tf_lso.optimizers.families import keras3
 

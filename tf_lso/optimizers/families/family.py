@@ -1,111 +1,102 @@
 """What the wrapper needs of a family of optimizers: an adapter to one inner optimizer.
 
 `LossScaleOptimizer` holds the adapter of its inner optimizer. To support one more family,
-derive a class from `Family` and define what is abstract here.
+derive a class from `Family` and define what is abstract here. This file documents the
+methods of all adapters; the adapters say only what is particular to them.
 """
 
 import abc
-from typing import Any, ClassVar
-
-import tensorflow as tf
+from typing import Any
 
 from tf_lso.optimizers import hyperparameters, validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.scaling import replica
 
 
-def forwarded(name: str) -> property:
+def forwarded(name):
     """Return a property that returns an attribute of the inner optimizer."""
-    return property(
-        lambda self: getattr(self.inner_optimizer, name),
-        doc=f"`{name}` of the inner optimizer.",
-    )
+    doc = f"`{name}` of the inner optimizer."
+    return property(lambda self: getattr(self.inner_optimizer, name), doc=doc)
 
 
 class Family(abc.ABC):
-    """The adapter to one inner optimizer.
+    """The adapter to one inner optimizer, `inner`.
 
-    Args:
-      inner: the optimizer to adapt to.
-
-    Attributes:
-      name: what configs call the family: "keras3", "legacy" or "new".
-      package: the family's Keras, "keras" or "tf_keras"; see `kerases`.
-      base: the family's optimizer class, which all of the family derive from.
-      bases: the classes that a wrapper must be an instance of, for `isinstance`.
-      members: {name: value} that the class of wrappers has beside the public surface,
-        since Keras or TensorFlow looks for it on an optimizer.
-      returns_operations: whether the inner optimizer returns its updates as operations
-        of a graph.
-      file_layouts: names of the layouts that files may have, the family's own first.
-      weight_layouts: the same of what `set_weights` takes.
-      defers_weights: whether `set_weights` keeps slots until the build.
-      lists_dependencies: whether checkpoints are restored by what `dependencies` lists.
+    | attribute | what it is |
+    |---|---|
+    | name | what configs call the family: "keras3", "legacy" or "new" |
+    | package | its Keras, "keras" or "tf_keras"; see `kerases` |
+    | base | its optimizer class, which all of the family derive from |
+    | bases | the classes that a wrapper must be an instance of, for `isinstance` |
+    | members | {name: value} that Keras or TensorFlow looks for on an optimizer |
+    | returns_operations | whether the inner optimizer's updates are operations of a graph |
+    | file_layouts | names of the `layouts` that files may have, the family's own first |
+    | weight_layouts | the same of what `set_weights` takes |
+    | defers_weights | whether `set_weights` keeps slots until the build |
+    | lists_dependencies | whether checkpoints are restored by what `dependencies` lists |
     """
 
-    name: ClassVar[str]
-    package: ClassVar[str]
-    base: ClassVar[type]
-    bases: ClassVar[tuple[type, ...]]
-    members: ClassVar[dict[str, Any]] = {}
-    returns_operations: ClassVar[bool] = False
+    name: str
+    package: str
+    base: type
+    bases: tuple[type, ...]
+    members: dict[str, Any] = {}  # noqa: RUF012
+    returns_operations = False
     file_layouts: Any = ("weights", "weights alone")
-    weight_layouts: ClassVar[tuple[str, ...]] = ("weights", "weights alone")
-    defers_weights: ClassVar[bool] = False
-    lists_dependencies: ClassVar[bool] = False
+    weight_layouts: tuple[str, ...] = ("weights", "weights alone")
+    defers_weights = False
+    lists_dependencies = False
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner):
         self.inner = inner
-        self._checked: dict[int, Any] = {}
-
-    def unchecked(self, variables: list[Any]) -> list[Any]:
-        """Return the variables that no step has had so far; refuse what is none."""
-        unchecked = [v for v in variables if id(v) not in self._checked]
-        validation.check_variables(unchecked)
-        return unchecked
-
-    def note_checked(self, variables: list[Any]) -> None:
-        """Note variables that `prepare` has checked; they are kept, as are their ids."""
-        self._checked.update({id(v): v for v in variables})
+        self._checked = {}  # id -> variable that `prepare` has checked; keeps ids valid
 
     # --- Construction, in this order.
 
-    def check(self) -> None:  # noqa: B027
+    def check(self):  # noqa: B027
         """Raise if the family's optimizers cannot be wrapped, or not this one."""
 
-    def initialize(self, wrapper: Any, name: str | None) -> None:  # noqa: B027
+    def initialize(self, wrapper, name):  # noqa: B027
         """Do for the wrapper what the constructor of its base class must do."""
 
     @abc.abstractmethod
-    def take_over(self, wrapper: Any, loss_scale: Any) -> None:
+    def take_over(self, wrapper, loss_scale):
         """Change the inner optimizer as it must be changed, when the wrapper is made."""
-
-    def hyperparameters(self) -> frozenset[str]:
-        """Return the names that the wrapper reads and sets on the inner optimizer."""
-        return hyperparameters.delegated_names(self.inner)
-
-    def refuse_in_fit(self, cls: type) -> None:  # noqa: B027
-        """Raise if `fit` runs that would ignore methods of `cls`, a user's class."""
 
     # --- A step, in this order.
 
-    @abc.abstractmethod
-    def build(self, wrapper: Any, variables: list[Any]) -> None:
-        """Create the variables of the inner optimizer, once."""
+    def refuse_in_fit(self, cls):  # noqa: B027
+        """Raise if `fit` runs that would ignore methods of `cls`, a user's class."""
 
-    @abc.abstractmethod
-    def prepare(self, wrapper: Any, variables: list[Any], used: list[Any]) -> None:
+    def compute_gradients(self, loss, var_list, grad_loss, tape):
+        """Return (gradient, variable) pairs of a scaled loss, as `minimize` does."""
+        return variables_lib.with_gradients(loss, var_list, grad_loss, tape)
+
+    def prepare(self, wrapper, variables, used):
         """Build the optimizer, and refuse variables that it cannot update.
 
-        Args:
-          wrapper: the optimizer that builds.
-          variables: all variables that were given.
-          used: those that have a gradient.
+        `variables` are all that were given, `used` those that have a gradient.
         """
+        del used
+        unchecked = [v for v in variables if id(v) not in self._checked]
+        if unchecked:
+            validation.check_variables(unchecked)
+            self.build_in_step(wrapper, variables)
+            self.check_built(unchecked)
+            self._checked.update({id(v): v for v in variables})
 
-    def aggregate(
-        self, gradients: list[Any], variables: list[Any]
-    ) -> tuple[list[Any], list[Any]]:
+    def build_in_step(self, wrapper, variables):
+        """Build the wrapper on the variables of a step, if it is not built."""
+        wrapper.build(variables)
+
+    @abc.abstractmethod
+    def build(self, wrapper, variables):
+        """Create the variables of the inner optimizer, once: the wrapper's `build`."""
+
+    def check_built(self, variables):  # noqa: B027
+        """Raise if the optimizer, now built, cannot update one of the variables."""
+
+    def aggregate(self, gradients, variables):
         """Return the gradients aggregated over all replicas, and their variables."""
         aggregate = self._own_aggregation()
         if aggregate is not None:
@@ -115,15 +106,12 @@ class Family(abc.ABC):
         return self.sum_over_replicas(gradients, variables), variables
 
     @property
-    def aggregates_in_full(self) -> bool:
+    def aggregates_in_full(self):
         """Whether aggregation leaves the same gradients on each replica."""
         return self._own_aggregation() is None
 
-    def _own_aggregation(self) -> Any:
-        """Return a user's own method that aggregates gradients, or None.
-
-        Horovod's optimizers have one, under the name of OptimizerV2's.
-        """
+    def _own_aggregation(self):
+        # A user's own method, or None. Horovod has one, under OptimizerV2's name.
         for name in ("_aggregate_gradients", "aggregate_gradients"):
             method = getattr(type(self.inner), name, None)
             if method is not None and method is not getattr(self.base, name, None):
@@ -131,179 +119,109 @@ class Family(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def sum_over_replicas(
-        self, gradients: list[Any], variables: list[Any]
-    ) -> list[Any]:
+    def sum_over_replicas(self, gradients, variables):
         """Return the gradients summed over all replicas, as the family sums them."""
 
     @abc.abstractmethod
-    def apply(
-        self, gradients: list[Any], variables: list[Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        """Update the variables by the inner optimizer, in replica context.
+    def apply(self, gradients, variables, *args, **kwargs):
+        """Update the variables, in replica context, by aggregated, unscaled gradients.
 
-        Args:
-          gradients: aggregated gradients, unscaled.
-          variables: the variable of each gradient.
-          *args: further arguments of the inner optimizer's own `apply_gradients`.
-          **kwargs: the same, by name; `name` is one that it may lack.
-
-        Returns:
-          An operation in graphs of TensorFlow 1; otherwise anything.
+        `args` and `kwargs` are for the inner optimizer's `apply_gradients`; `name` is one
+        that it may lack. Return an operation if `returns_operations`.
         """
 
     @abc.abstractmethod
-    def count_skipped(self) -> list[Any]:
-        """Count a skipped step; return the operations that do it."""
-
-    def compute_gradients(
-        self, loss: Any, var_list: Any, grad_loss: Any, tape: tf.GradientTape
-    ) -> list[tuple[Any, Any]]:
-        """Return (gradient, variable) pairs of a scaled loss, as `minimize` does."""
-        return variables_lib.with_gradients(loss, var_list, grad_loss, tape)
+    def count_skipped(self):
+        """Count a skipped step; return the operations that do it, a list."""
 
     # --- Attributes.
 
-    def inner_name(self) -> str:
-        """Return the name of the inner optimizer."""
-        return self.inner.name  # type: ignore[no-any-return]
+    @abc.abstractmethod
+    def counter(self):
+        """Return the TensorFlow variable that counts steps."""
 
     @abc.abstractmethod
-    def counter(self) -> Any:
-        """Return the variable that counts steps."""
-
-    def step_counter(self) -> Any:
-        """Return the TensorFlow variable behind `counter`."""
-        return variables_lib.raw(self.counter())
-
-    @abc.abstractmethod
-    def set_iterations(self, value: Any) -> None:
+    def set_iterations(self, value):
         """Set `iterations`."""
 
-    def learning_rate(self) -> Any:
+    @abc.abstractmethod
+    def decayed_lr(self, var_dtype):
+        """Return the learning rate of the next step."""
+
+    def learning_rate(self):
         """Return what `learning_rate` of the wrapper is."""
         return self.inner.learning_rate
 
-    @abc.abstractmethod
-    def decayed_lr(self, var_dtype: Any) -> tf.Tensor:
-        """Return the learning rate of the next step."""
+    def inner_name(self):
+        """Return the name of the inner optimizer."""
+        return self.inner.name
 
-    def get_hyperparameter(self, name: str) -> Any:
-        """Return a hyperparameter of the inner optimizer."""
-        if name == "decay" and not hasattr(self.inner, name):
-            return 0.0  # the default of legacy optimizers; those since 2.11 have none
-        return getattr(self.inner, name)
+    def hyperparameters(self):
+        """Return the names that the wrapper reads and sets on the inner optimizer."""
+        return hyperparameters.delegated_names(self.inner)
 
-    def set_hyperparameter(self, name: str, value: Any) -> bool:
-        """Set a hyperparameter; return whether steps traced before keep the old one."""
-        if name != "decay" or hasattr(self.inner, name):
-            setattr(self.inner, name, value)
-            return True
-        if value != 0:
-            raise ValueError(
-                f"'decay' cannot be set to {value!r}: optimizers since TensorFlow "
-                "2.11 have none. Give the optimizer the learning rate "
-                "InverseTimeDecay(learning_rate, decay_steps=1, decay_rate=decay) of "
-                "its Keras's optimizers.schedules, which computes the same."
-            )
-        return False
+    def get_hyperparameter(self, name):
+        """Return one of the `hyperparameters`."""
+        return hyperparameters.read(self.inner, name)
 
-    # --- Variables.
+    def set_hyperparameter(self, name, value):
+        """Set one; return whether steps that were traced before keep the old value."""
+        return hyperparameters.write(self.inner, name, value)
+
+    # --- Variables. An adapter also has the methods of `slots.ListedSlots`.
 
     @abc.abstractmethod
-    def built_variables(self) -> list[Any]:
+    def built_variables(self):
         """Return the model variables that the optimizer was built for."""
 
     @abc.abstractmethod
-    def weights(self) -> list[Any]:
+    def weights(self):
         """Return the variables that an OptimizerV2 has in `weights`, in its order."""
 
-    def variables(self) -> list[Any]:
+    def variables(self):
         """Return the variables that Keras saves, in the family's order."""
         return self.weights()
 
-    @abc.abstractmethod
-    def variables_before_build(self, scale_variables: list[Any]) -> list[Any]:
-        """Return the variables that exist from construction on, those given too."""
-
-    def hidden_variables(self) -> list[Any]:
+    def hidden_variables(self):
         """Return the variables that the inner optimizer has but does not list."""
         return []
 
-    def layouts(self, own: list[Any]) -> dict[str, tuple[list[Any], list[Any]]]:
+    @abc.abstractmethod
+    def variables_before_build(self, scale_variables):
+        """Return the variables that exist from construction on, those given too."""
+
+    def layouts(self, own):
         """Return {name: (variables before the slots, variables after them)}.
 
-        Each is an order in which a list of arrays may hold all state. Once slots are
-        built, they are the last of the former.
-
-        Args:
-          own: the variables that `weights` leaves out: hidden ones, then the scale's.
+        Each is an order in which a list of arrays may hold all state. Built slots are the
+        last of the former. `own` is what `weights` lacks: hidden variables, the scale's.
         """
         weights = self.weights()
         return {"weights": (weights, own), "weights alone": (weights, [])}
 
-    # --- Slots and further variables. Programs call these on the wrapper.
-
-    @abc.abstractmethod
-    def get_slot_names(self) -> list[str]:
-        """Return the slot names that the inner optimizer has built, a list of str."""
-
-    @abc.abstractmethod
-    def get_slot(self, var: Any, slot_name: str) -> Any:
-        """Return the slot variable of a model variable."""
-
-    @abc.abstractmethod
-    def add_slot(
-        self, var: Any, slot_name: str, initializer: Any = "zeros", shape: Any = None
-    ) -> Any:
-        """Return the slot variable of a model variable, made if it does not exist."""
-
-    @abc.abstractmethod
-    def add_weight(
-        self,
-        name: str,
-        shape: Any = (),
-        dtype: Any = None,
-        initializer: Any = "zeros",
-        **kwargs: Any,
-    ) -> Any:
-        """Return a new variable of the inner optimizer."""
-
     # --- Files and checkpoints.
 
     @abc.abstractmethod
-    def serialize(self) -> dict[str, Any]:
+    def serialize(self):
         """Return the config of the inner optimizer, with the name of its class."""
 
     @abc.abstractmethod
-    def load_file(self, state: Any, arrays: list[Any]) -> Any:
-        """Set all state from the arrays of a .keras or .weights.h5 file.
+    def load_file(self, state, arrays):
+        """Set all of a `state.State` from a file's arrays, in one of `file_layouts`.
 
-        Args:
-          state: the `state.State` of the wrapper.
-          arrays: list of arrays, in one of `file_layouts`.
-
-        Returns:
-          `NotImplemented` where the wrapper's base class has to say what is wrong.
+        Return `NotImplemented` where the wrapper's base class has to say what is wrong.
         """
 
     @abc.abstractmethod
-    def dependencies(
-        self, children: dict[str, Any], save_type: str, **kwargs: Any
-    ) -> dict[str, Any]:
+    def dependencies(self, children, save_type, **kwargs):
         """Return what a checkpoint or a SavedModel holds of the wrapper, by names.
 
-        Args:
-          children: what TensorFlow itself finds on the wrapper.
-          save_type: "checkpoint" or "savedmodel".
-          **kwargs: as TensorFlow gives them.
+        `children` is what TensorFlow itself finds; `save_type` tells one from the other.
         """
 
     @abc.abstractmethod
-    def dependency(self, name: str, found: Any) -> Any:
+    def dependency(self, name, found):
         """Return the object below which a checkpoint has `name`, or None.
 
-        Args:
-          name: str, a name in the checkpoint.
-          found: callable that returns what TensorFlow itself finds on the wrapper.
+        `found` returns what TensorFlow itself finds on the wrapper.
         """

@@ -35,8 +35,9 @@ class Keras2(family.Family):
         self._built = []
         self._below = None
 
+    # --- Construction.
+
     def check(self):
-        """Raise if the inner optimizer cannot leave aggregation to the wrapper."""
         self._keywords(None)
 
     def _keywords(self, name):
@@ -55,8 +56,8 @@ class Keras2(family.Family):
         )
 
     def take_over(self, wrapper, loss_scale):
-        """Make the wrapper stand for the inner optimizer in checkpoints."""
-        # As the constructor of DelegatingTrackableMixin does.
+        # As the constructor of DelegatingTrackableMixin does: checkpoints hold the inner
+        # optimizer in place of the wrapper.
         wrapper._trackable = self.inner
         if wrapper.dynamic:
             # This replaces that of an earlier wrapper, since each `compile` wraps anew.
@@ -64,37 +65,6 @@ class Keras2(family.Family):
         self._scale_variables = [v for _, v in loss_scale.named_variables()]
         self._below = _Below(self.inner, wrapper)
         self._initialize_in_sessions()
-
-    def apply(self, gradients, variables, *args, name=None, **kwargs):
-        """Update the variables by the inner optimizer, in replica context."""
-        pairs = list(zip(gradients, variables))
-        keywords = self._keywords(name)
-        if args:  # the first takes the place of `name`
-            keywords.pop("name", None)
-        return self.inner.apply_gradients(pairs, *args, **{**keywords, **kwargs})
-
-    def count_skipped(self):
-        """Count a skipped step; return the operations that do it."""
-        return [self.counter().assign_add(1, read_value=False)]
-
-    def set_iterations(self, value):
-        """Set `iterations`."""
-        if isinstance(value, tf.Variable):
-            self.inner.iterations = value  # replaces the optimizer's own
-        else:
-            self.counter().assign(tf.cast(value, tf.int64))
-
-    def built_variables(self):
-        """Return the model variables that the optimizer was built for."""
-        return self._built
-
-    def build(self, wrapper, variables):
-        """Create the variables of the inner optimizer, once."""
-        del wrapper
-        with variables_lib.building, tf.init_scope():
-            self._build_inner(variables)
-            self._initialize_in_sessions()
-        self._built = variables
 
     def _initialize_in_sessions(self):
         """Make sessions of Keras 2, in graphs of TensorFlow 1, initialize all variables."""
@@ -107,27 +77,52 @@ class Keras2(family.Family):
             if isinstance(variable, tf.Variable):
                 track(variable)
 
+    # --- A step.
+
+    def build(self, wrapper, variables):
+        del wrapper
+        with variables_lib.building, tf.init_scope():
+            self._build_inner(variables)
+            self._initialize_in_sessions()
+        self._built = variables
+
+    def apply(self, gradients, variables, *args, name=None, **kwargs):
+        keywords = self._keywords(name)
+        if args:  # the first takes the place of `name`
+            keywords.pop("name", None)
+        pairs = list(zip(gradients, variables))
+        return self.inner.apply_gradients(pairs, *args, **{**keywords, **kwargs})
+
+    def count_skipped(self):
+        return [self.counter().assign_add(1, read_value=False)]
+
+    # --- Attributes and variables.
+
     def counter(self):
-        """Return the variable that counts steps."""
         return self.inner.iterations
 
-    def serialize(self):
-        """Return the config of the inner optimizer, with the name of its class."""
-        return kerases.public(self.package).optimizers.serialize(self.inner)
+    def set_iterations(self, value):
+        if isinstance(value, tf.Variable):
+            self.inner.iterations = value  # replaces the optimizer's own
+        else:
+            self.counter().assign(tf.cast(value, tf.int64))
+
+    def built_variables(self):
+        return self._built
 
     def weights(self):
-        """Return the variables of the inner optimizer."""
         variables = self.inner.variables  # a method in some families
         return list(variables() if callable(variables) else variables)
 
     def variables_before_build(self, scale_variables):
-        """Return the variables that exist from construction on."""
         return [self.counter(), *scale_variables]
 
     # --- Files and checkpoints.
 
+    def serialize(self):
+        return kerases.public(self.package).optimizers.serialize(self.inner)
+
     def load_file(self, state, arrays):
-        """Set all state from a file; files of Keras 2 itself have no loss scale."""
         if not arrays:
             log.logger().warning(
                 "The file has no state of the optimizer, which starts anew. Keras 2 saves "
@@ -139,12 +134,10 @@ class Keras2(family.Family):
         state.load(arrays)
 
     def dependencies(self, children, save_type, **kwargs):
-        """Return what a checkpoint holds: what TensorFlow finds, by delegation."""
         del save_type, kwargs
-        return children
+        return children  # those of the inner optimizer, by delegation
 
     def dependency(self, name, found):
-        """Return the object below which a checkpoint has `name`, or None."""
         if name in self.newer_names:
             inner = type(self.inner)
             raise ValueError(
@@ -160,9 +153,8 @@ class Keras2(family.Family):
 class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[misc]
     """Restores what checkpoints of TensorFlow 2.0-2.2 have below `base_optimizer`.
 
-    In those versions checkpoints had the inner optimizer as an object of its own. Now the
-    wrapper takes its place, and TensorFlow restores an object from one place only. This
-    object is only restored, never saved.
+    There the inner optimizer was an object of its own. Now the wrapper takes its place,
+    and TensorFlow restores an object from one place only. This one is never saved.
     """
 
     def __init__(self, inner, wrapper):
@@ -196,11 +188,6 @@ def _refuse_legacy_slots(self, *args, **kwargs):
     )
 
 
-def _aggregate_gradients(self, grads_and_vars):
-    """Return the pairs with aggregated gradients."""
-    return self.inner_optimizer.aggregate_gradients(grads_and_vars)
-
-
 class Newer(slots.ListedSlots, Keras2):
     """The adapter to newer optimizers of Keras 2, the default since TensorFlow 2.11."""
 
@@ -212,7 +199,7 @@ class Newer(slots.ListedSlots, Keras2):
         "experimental_aggregate_gradients": False,
     }
     members = {  # noqa: RUF012
-        "aggregate_gradients": _aggregate_gradients,
+        "aggregate_gradients": family.forwarded("aggregate_gradients"),
         "jit_compile": property(
             lambda self: self.inner_optimizer.jit_compile,
             lambda self, value: setattr(self.inner_optimizer, "jit_compile", value),
@@ -222,49 +209,37 @@ class Newer(slots.ListedSlots, Keras2):
         **slots.HIDDEN_FROM_CHECKPOINTS,
     }
 
-    def sum_over_replicas(self, gradients, variables):
-        """Return the gradients summed over all replicas."""
-        pairs = self.inner.aggregate_gradients(list(zip(gradients, variables)))
-        return validation.unzip(pairs)[0]
-
-    def _build_inner(self, variables):
-        self.inner.build(variables)
-
-    def hidden_variables(self):
-        """Return the variables that the inner optimizer has but does not list."""
-        return [getattr(self.inner, n) for n in _HIDDEN if hasattr(self.inner, n)]
-
-    def prepare(self, wrapper, variables, used):
-        """Build on all variables, also those without a gradient, as the family does."""
-        del used
-        unchecked = self.unchecked(variables)
-        if unchecked:
-            wrapper.build(variables)
-            validation.check_known(unchecked, *self.known_variables())
-            self.note_checked(variables)
-
     def compute_gradients(self, loss, var_list, grad_loss, tape):
-        """Return (gradient, variable) pairs of a scaled loss."""
         if grad_loss is not None:
             return super().compute_gradients(loss, var_list, grad_loss, tape)
         if not callable(var_list):
             var_list = tf.nest.flatten(var_list)
         return self.inner.compute_gradients(loss, var_list, tape=tape)
 
+    def _build_inner(self, variables):
+        self.inner.build(variables)
+
+    def check_built(self, variables):
+        validation.check_known(variables, *self.known_variables())
+
+    def sum_over_replicas(self, gradients, variables):
+        pairs = self.inner.aggregate_gradients(list(zip(gradients, variables)))
+        return validation.unzip(pairs)[0]
+
     def decayed_lr(self, var_dtype):
-        """Return the learning rate of the next step."""
         rate = self.inner._learning_rate
         if callable(rate) and not isinstance(rate, tf.Variable):
             rate = rate(self.counter())
         return tf.cast(rate, var_dtype)
 
+    def hidden_variables(self):
+        return [getattr(self.inner, n) for n in _HIDDEN if hasattr(self.inner, n)]
+
     def known_variables(self):
-        """Return {key: place} of the variables it was built for, and the key function."""
         # No public name tells which variables an optimizer was built for.
         return self.inner._index_dict, self.inner._var_key
 
     def new_slot(self, var, slot_name, initializer):
-        """Return a new variable of the inner optimizer for a model variable."""
         initializer = kerases.public(self.package).initializers.get(initializer)
         return self.inner.add_variable_from_reference(
             var, slot_name, initial_value=initializer(var.shape, var.dtype)

@@ -8,16 +8,8 @@ import tensorflow as tf
 
 from tf_lso import kerases
 from tf_lso.optimizers import hyperparameters, slots, validation
-from tf_lso.optimizers.families import keras2
-from tf_lso.optimizers.families.family import forwarded
+from tf_lso.optimizers.families import family, keras2
 from tf_lso.scaling import replica
-
-# What OptimizerV2 would do for the wrapper alone.
-_OF_INNER = (
-    "_aggregate_gradients",
-    "_restore_slot_variable",
-    "_create_or_restore_slot_variable",
-)
 
 
 class Legacy(keras2.Keras2):
@@ -30,42 +22,20 @@ class Legacy(keras2.Keras2):
     newer_names = ("_variables", "_trainable_variables")
     members = {  # noqa: RUF012
         "_HAS_AGGREGATE_GRAD": True,
-        **{name: forwarded(name) for name in _OF_INNER},
+        # What OptimizerV2 would do for the wrapper alone.
+        "_aggregate_gradients": family.forwarded("_aggregate_gradients"),
+        "_restore_slot_variable": family.forwarded("_restore_slot_variable"),
+        "_create_or_restore_slot_variable": family.forwarded(
+            "_create_or_restore_slot_variable"
+        ),
     }
 
-    def inner_name(self):
-        """Return the name of the inner optimizer."""
-        return self.inner._name
-
-    def hyperparameters(self):
-        """Return the names that the wrapper reads and sets on the inner optimizer."""
-        return hyperparameters.delegated_names(self.inner, own=self.inner._hyper)
-
-    def aggregate(self, gradients, variables):
-        """Return the gradients aggregated over all replicas, and their variables."""
-        inner = self.inner
-        pairs = inner._transform_unaggregated_gradients(list(zip(gradients, variables)))
-        if not (self.aggregates_in_full and replica.is_alone()):
-            pairs = inner._aggregate_gradients(pairs)
-        return validation.unzip(pairs)
-
-    def sum_over_replicas(self, gradients, variables):
-        """Return the gradients summed over all replicas."""
-        pairs = list(zip(gradients, variables))
-        return validation.unzip(self.inner._aggregate_gradients(pairs))[0]
-
-    @property
-    def aggregates_in_full(self):
-        """Whether aggregation leaves the same gradients on each replica."""
-        is_own = type(self.inner)._aggregate_gradients is self.base._aggregate_gradients
-        return is_own and kerases.is_of_one(self.inner.gradient_aggregator)
+    def compute_gradients(self, loss, var_list, grad_loss, tape):
+        return self.inner._compute_gradients(loss, var_list, grad_loss, tape=tape)
 
     def prepare(self, wrapper, variables, used):
-        """Make slots for variables that are new, as TensorFlow's class did."""
-        del variables  # it made none for those without a gradient
-        if self.unchecked(used):
-            wrapper.build(used)
-            self.note_checked(used)
+        # As TensorFlow's class did, which made no slots without a gradient.
+        super().prepare(wrapper, used, used)
 
     def _build_inner(self, variables):
         # The optimizer's own apply_gradients uses this name scope for its variables.
@@ -79,15 +49,10 @@ class Legacy(keras2.Keras2):
         inner = self.inner
         if not inner._weights or inner._weights[0] is inner.iterations:
             return
-        table = list(slots.table_of(inner))
-        names = sorted(
-            inner.get_slot_names(),
-            key=lambda name: table.index(name) if name in table else len(table),
-        )
+        names, table = inner.get_slot_names(), list(slots.table_of(inner))
+        names.sort(key=lambda n: table.index(n) if n in table else len(table))
         pairs = [(name, variable) for name in names for variable in variables]
-        if any(
-            cls.__name__ == "Ftrl" for cls in type(inner).__mro__
-        ):  # makes both at once
+        if any(c.__name__ == "Ftrl" for c in type(inner).__mro__):  # makes both at once
             pairs = [(name, variable) for variable in variables for name in names]
         slots_made = [_slot(inner, variable, name) for name, variable in pairs]
         listed = [slot for slot in slots_made if slot is not None]
@@ -96,42 +61,52 @@ class Legacy(keras2.Keras2):
         first.sort(key=lambda weight: weight is not inner.iterations)
         inner._weights[:] = [*first, *listed]
 
-    def layouts(self, own):
-        """Return the layouts; see `Family.layouts`."""
-        self.counter()  # an OptimizerV2 makes it when it is first asked for
-        return super().layouts(own)
+    def aggregate(self, gradients, variables):
+        inner = self.inner
+        pairs = inner._transform_unaggregated_gradients(list(zip(gradients, variables)))
+        if not (self.aggregates_in_full and replica.is_alone()):
+            pairs = inner._aggregate_gradients(pairs)
+        return validation.unzip(pairs)
 
-    def compute_gradients(self, loss, var_list, grad_loss, tape):
-        """Return (gradient, variable) pairs of a scaled loss."""
-        return self.inner._compute_gradients(loss, var_list, grad_loss, tape=tape)
+    def sum_over_replicas(self, gradients, variables):
+        pairs = list(zip(gradients, variables))
+        return validation.unzip(self.inner._aggregate_gradients(pairs))[0]
+
+    @property
+    def aggregates_in_full(self):
+        is_own = type(self.inner)._aggregate_gradients is self.base._aggregate_gradients
+        return is_own and kerases.is_of_one(self.inner.gradient_aggregator)
 
     def decayed_lr(self, var_dtype):
-        """Return the learning rate of the next step."""
         return self.inner._decayed_lr(var_dtype)
 
+    def inner_name(self):
+        return self.inner._name
+
+    def hyperparameters(self):
+        return hyperparameters.delegated_names(self.inner, own=self.inner._hyper)
+
     def get_hyperparameter(self, name):
-        """Return a hyperparameter of the inner optimizer."""
         return self.inner._get_hyper(name)
 
     def set_hyperparameter(self, name, value):
-        """Set a hyperparameter, a variable: a number reaches steps already traced."""
         self.inner._set_hyper(name, value)
-        return False
+        return False  # it is a variable: a number reaches steps already traced
+
+    def layouts(self, own):
+        self.counter()  # an OptimizerV2 makes it when it is first asked for
+        return super().layouts(own)
 
     def get_slot_names(self):
-        """Return the slot names that the inner optimizer has built."""
         return self.inner.get_slot_names()
 
     def get_slot(self, var, slot_name):
-        """Return the slot variable of a model variable."""
         return self.inner.get_slot(var, slot_name)
 
     def add_slot(self, var, slot_name, *args, **kwargs):
-        """Return the slot variable of a model variable, made if it does not exist."""
         return self.inner.add_slot(var, slot_name, *args, **kwargs)
 
     def add_weight(self, name, *args, **kwargs):
-        """Return a new variable of the inner optimizer."""
         return self.inner.add_weight(name, *args, **kwargs)
 
 

@@ -39,18 +39,6 @@ def _tolerate_no_gradients(part):
     variables_lib.set_untracked(part, "apply", apply)
 
 
-@contextlib.contextmanager
-def _where_built(strategy):
-    """Enter the scope of a strategy, outside of functions if it has several replicas.
-
-    There the bare optimizer must be built before the function is called.
-    """
-    several = strategy.num_replicas_in_sync > 1
-    outside = tf.init_scope() if several else contextlib.nullcontext()
-    with outside, variables_lib.scope_of(strategy):
-        yield
-
-
 def _build_as_bare(optimizer, variables):
     """Build an optimizer; in a function, as the bare one would be built there.
 
@@ -74,16 +62,15 @@ def _build_as_bare(optimizer, variables):
 
 
 def _aggregate_gradients(self, grads_and_vars):
-    """Return the pairs with aggregated gradients; None stays None.
-
-    Raises:
-      TypeError: if a list holds something else than gradients or variables.
-      ValueError: if an element is no pair.
-    """
+    """Return the pairs with aggregated gradients; None stays None."""
     pairs = list(zip(*validation.unzip(grads_and_vars)))
     given = [pair for pair in pairs if pair[0] is not None]
     summed = iter(self._family.aggregate(*validation.unzip(given))[0])
     return [(None if g is None else next(summed), v) for g, v in pairs]
+
+
+def _view(name, doc):
+    return property(lambda self: self._family.views.get(name), doc=doc)
 
 
 class Keras3(slots.ListedSlots, family.Family):
@@ -103,13 +90,13 @@ class Keras3(slots.ListedSlots, family.Family):
     lists_dependencies = True
     members = {  # noqa: RUF012
         "aggregate_gradients": _aggregate_gradients,
-        "step_counter": property(
-            lambda self: self._family.views.get("step_counter"),
-            doc="`dynamic_counter` as a variable of Keras 3; None if the scale is fixed.",
+        "step_counter": _view(
+            "step_counter",
+            "`dynamic_counter` as a variable of Keras 3; None if the scale is fixed.",
         ),
-        "dynamic_scale": property(
-            lambda self: self._family.views.get("dynamic_scale"),
-            doc="The loss scale as a variable of Keras 3; None if it is fixed.",
+        "dynamic_scale": _view(
+            "dynamic_scale",
+            "The loss scale as a variable of Keras 3; None if it is fixed.",
         ),
         **slots.HIDDEN_FROM_CHECKPOINTS,
     }
@@ -121,14 +108,17 @@ class Keras3(slots.ListedSlots, family.Family):
         self._own_names = {}
         self._second_names = {}
 
+    @property
+    def _parts(self):
+        """The optimizers that update variables: the inner one, and those it combines."""
+        return [self.inner, *getattr(self.inner, "optimizers", ())]
+
     # --- Construction.
 
     def check(self):
-        """Raise if Keras has another backend than TensorFlow."""
         environment.require_tensorflow_backend()
 
     def initialize(self, wrapper, name):
-        """Call the constructor of Keras's base class for the wrapper."""
         # Skips the constructor of Keras's own LossScaleOptimizer, which has other
         # arguments and sets other attributes.
         super(keras.optimizers.LossScaleOptimizer, wrapper).__init__(
@@ -138,7 +128,6 @@ class Keras3(slots.ListedSlots, family.Family):
         self._own_names = {n: vars(wrapper).get(n) for n in private.OF_EACH_OPTIMIZER}
 
     def take_over(self, wrapper, loss_scale):
-        """Change the inner optimizer as it must be changed."""
         # As Keras's own wrapper does. Else the gradients would be divided by it too.
         self.inner.loss_scale_factor = None
         self._loss_scale = loss_scale
@@ -148,13 +137,8 @@ class Keras3(slots.ListedSlots, family.Family):
         if self.inner.built:
             self._note_built(wrapper)
 
-    @property
-    def _parts(self):
-        """The optimizers that update variables: the inner one, and those it combines."""
-        return [self.inner, *getattr(self.inner, "optimizers", ())]
-
     def _take_over_parts(self):
-        """Change each inner optimizer as it must be changed, once.
+        """Change each part as it must be changed, once.
 
         A MultiOptimizer that was made with a function gets its parts when it is built.
         """
@@ -167,14 +151,12 @@ class Keras3(slots.ListedSlots, family.Family):
                 if part is not self.inner:
                     _tolerate_no_gradients(part)
 
+    # --- A step.
+
     def refuse_in_fit(self, cls):
-        """Raise RuntimeError if Keras's `train_step` runs, which ignores methods of `cls`."""
-        own = [
-            n for n in _LEGACY_METHODS if not validation.is_of_tf_lso(getattr(cls, n))
-        ]
-        if not own:
-            return
-        frame = sys._getframe(1)
+        of_lso = validation.is_of_tf_lso
+        own = [n for n in _LEGACY_METHODS if not of_lso(getattr(cls, n))]
+        frame = sys._getframe(1) if own else None
         for _ in range(_DEPTH):
             if frame is None:
                 return
@@ -187,21 +169,28 @@ class Keras3(slots.ListedSlots, family.Family):
                 )
             frame = frame.f_back
 
-    # --- A step.
+    def prepare(self, wrapper, variables, used):
+        # On all variables, also those without a gradient, as Keras 3 does.
+        self._refuse_on_replicas()
+        super().prepare(wrapper, variables, used)
+
+    def build_in_step(self, wrapper, variables):
+        # Also if it claims to be built: another thread may be building it.
+        tf_private.once_for_replicas(wrapper.build, variables)
 
     def build(self, wrapper, variables):
-        """Create the variables of the inner optimizer, once.
-
-        This works inside and outside the scope of the variables' strategy, and in a
-        traced function.
-        """
+        # Works inside and outside the scope of the strategy, and in a traced function.
         if not variables:
             return  # Keras 3 does this for .h5 files, before it knows the variables
         with variables_lib.building:
             if not self.inner.built:
                 strategy = variables_lib.strategy_of(variables)
+                # Under several replicas outside of functions: there the bare optimizer
+                # must be built before the function is called.
+                several = strategy.num_replicas_in_sync > 1
+                outside = tf.init_scope() if several else contextlib.nullcontext()
                 names = keras.name_scope(wrapper.name)  # as in Keras's own wrapper
-                with _where_built(strategy), names:
+                with outside, variables_lib.scope_of(strategy), names:
                     self._build_under(strategy)
                     _build_as_bare(self.inner, variables)
                     self._build_under(strategy)  # parts made just now
@@ -216,35 +205,21 @@ class Keras3(slots.ListedSlots, family.Family):
         private.set_built_variables(wrapper, self.built_variables())
         wrapper.built = True
 
-    def prepare(self, wrapper, variables, used):
-        """Build on all variables, also those without a gradient, as Keras 3 does."""
-        del used
-        self._refuse_on_replicas()
-        unchecked = self.unchecked(variables)
-        if not unchecked:
-            return
-        # Also if it claims to be built: another thread may be building it.
-        tf_private.once_for_replicas(wrapper.build, variables)
+    def check_built(self, variables):
         self._refuse_on_replicas()  # also for parts that were made just now
-        validation.check_known(unchecked, *self.known_variables())
+        validation.check_known(variables, *self.known_variables())
         heads = {id(v) for v in (*self._counters(), *self._learning_rates())}
-        validation.check_own_variables(
-            [v for v in self.inner.variables if id(v) not in heads]
-        )
-        self.note_checked(variables)
+        own = [v for v in self.inner.variables if id(v) not in heads]
+        validation.check_own_variables(own)
 
     def _refuse_on_replicas(self):
         for part in self._parts:
             validation.check_replicas(part)
 
     def sum_over_replicas(self, gradients, variables):
-        """Return the gradients summed over all replicas.
-
-        Next values of variables are not aggregated: each replica keeps its own, as with
-        the bare optimizer.
-        """
-        # A gradient that no operation of this replica made may have no device. The
-        # reduction needs one.
+        # Next values of variables are not aggregated: each replica keeps its own, as with
+        # the bare optimizer. A gradient that no operation of this replica made may have no
+        # device. The reduction needs one.
         to_sum = [
             g
             if g.device
@@ -260,7 +235,6 @@ class Keras3(slots.ListedSlots, family.Family):
         ]
 
     def apply(self, gradients, variables, *args, name=None, **kwargs):
-        """Update the variables by the inner optimizer, in replica context."""
         del name
         pairs = list(zip(gradients, variables))
         if len(self._parts) > 1:
@@ -272,11 +246,8 @@ class Keras3(slots.ListedSlots, family.Family):
             return self.inner.apply_gradients(pairs, *args, **kwargs)
 
     def count_skipped(self):
-        """Count a skipped step; return the operations that do it.
-
-        With gradient accumulation the counter counts micro-steps. A skipped micro-step
-        adds nothing to the sum, so it is not counted.
-        """
+        # With gradient accumulation the counter counts micro-steps. A skipped micro-step
+        # adds nothing to the sum, so it is not counted.
         parts = [p for p in self._parts if not p.gradient_accumulation_steps]
         counters = [variables_lib.raw(private.iteration_variable(p)) for p in parts]
         return [counter.assign_add(1, read_value=False) for counter in counters]
@@ -284,36 +255,36 @@ class Keras3(slots.ListedSlots, family.Family):
     # --- Attributes.
 
     def counter(self):
-        """Return the variable that counts steps."""
-        return private.iteration_variable(self.inner)
-
-    def _counters(self):
-        return [private.iteration_variable(part) for part in self._parts]
+        return variables_lib.raw(private.iteration_variable(self.inner))
 
     def set_iterations(self, value):
-        """Set `iterations`."""
         steps = self.inner.gradient_accumulation_steps or 1
         value = tf.cast(tf.convert_to_tensor(variables_lib.raw(value)), tf.int64)
-        variables_lib.raw(self.counter()).assign(value * steps)
+        self.counter().assign(value * steps)
 
     def learning_rate(self):
-        """Return the rate of the next step, which also serves as its schedule."""
+        # The rate of the next step, which also serves as its schedule.
         rate = private.learning_rate(self.inner)
         return keras3_schedules.rate_of(rate, self.inner.learning_rate)
 
     def decayed_lr(self, var_dtype):
-        """Return the learning rate of the next step."""
         return tf.cast(self.inner.learning_rate, var_dtype)
 
     # --- Variables.
 
     def built_variables(self):
-        """Return the model variables that the optimizer was built for."""
         return private.built_variables(self.inner)
 
     def known_variables(self):
-        """Return {key: place} of the variables it was built for, and the key function."""
         return private.known_variables(self.inner)
+
+    def new_slot(self, var, slot_name, initializer):
+        return self.inner.add_variable_from_reference(
+            var, name=slot_name, initializer=initializer
+        )
+
+    def _counters(self):
+        return [private.iteration_variable(part) for part in self._parts]
 
     def _learning_rates(self):
         """Return the variables that hold learning rates, a list."""
@@ -321,29 +292,25 @@ class Keras3(slots.ListedSlots, family.Family):
         return [v for v in self.inner.variables if id(v) in held]
 
     def variables_before_build(self, scale_variables):
-        """Return the variables that exist from construction on."""
         own = [*self._own, *self.views.values(), *scale_variables]
         return [*own, *self._counters(), *self._learning_rates()]
 
     def variables(self):
-        """Return all variables in Keras 3's order."""
         return [*self._own, *self.views.values(), *self.inner.variables]
 
     def weights(self):
-        """Return the step counter, then slot by slot; the learning rate is not there."""
+        # The step counter, then slot by slot; the learning rate is not there.
         rates = {id(v) for v in self._learning_rates()}
         listed = [v for v in self.inner.variables if id(v) not in rates]
         return slots.by_slot(self.inner, listed)
 
     @property
     def file_layouts(self):
-        """Names of the layouts that files may have."""
         # With a fixed scale nothing distinguishes the order of "weights" from the others.
         by_slot = ["weights"] if self._loss_scale.named_variables() else []
         return ("variables", "unscaled", *by_slot, "inner")
 
     def layouts(self, own):
-        """Return the layouts; see `Family.layouts`."""
         inner = self.inner.variables
         return {
             **super().layouts(own),
@@ -353,24 +320,15 @@ class Keras3(slots.ListedSlots, family.Family):
             "inner": (inner, []),
         }
 
-    def new_slot(self, var, slot_name, initializer):
-        """Return a new variable of the inner optimizer for a model variable."""
-        return self.inner.add_variable_from_reference(
-            var, name=slot_name, initializer=initializer
-        )
-
     # --- Files and checkpoints.
 
     def serialize(self):
-        """Return the config of the inner optimizer, with the name of its class."""
         return keras.saving.serialize_keras_object(self.inner)
 
     def load_file(self, state, arrays):
-        """Set all state from a file; Keras warns of one that has none."""
-        return state.load(arrays) if arrays else NotImplemented
+        return state.load(arrays) if arrays else NotImplemented  # Keras warns
 
     def dependencies(self, children, save_type, **kwargs):
-        """Return what a checkpoint or a SavedModel holds of the wrapper, by names."""
         # Keras did not see these two attributes being set, so it does not list them.
         own = {"inner_optimizer": self.inner, "loss_scale": self._loss_scale}
         if save_type != "checkpoint":
@@ -387,7 +345,6 @@ class Keras3(slots.ListedSlots, family.Family):
         return {**names, **own}
 
     def dependency(self, name, found):
-        """Return the object below which a checkpoint has `name`, or None."""
         # The names that Keras 3's own wrapper gives the scale and the count.
         if name in ("step_counter", "dynamic_scale") and name in self.views:
             return variables_lib.raw(self.views[name])

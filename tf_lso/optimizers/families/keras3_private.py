@@ -1,10 +1,7 @@
 """The private names of Keras 3's optimizers and variables, for what has no public one.
 
-Keras 3 has no public access to the variables behind `iterations` and `learning_rate`, to
-the keys of the variables it was built for, and to the sum over replicas in its update
-step. Each function changes one instance only. `keras3_views` makes variables.
-tests/test_keras3_private.py fails when Keras moves a name, and `check_class` and
-`check_instance` raise.
+Each function changes one instance only. tests/test_keras3_private.py fails when Keras
+moves a name, and `check_class` and `check_instance` raise.
 """
 
 import tensorflow as tf
@@ -93,8 +90,7 @@ def sum_gradients_only_once(optimizer):
     """Allow to switch off the aggregation over replicas in the update step.
 
     Keras 3 aggregates inside its update step, after clipping. Loss scaling must aggregate
-    before that: it takes its verdict on the sum, and clipping comes last, as in
-    TensorFlow 2.4-2.15.
+    before that: it takes its verdict on the sum, and clipping comes last, as in legacy.
     """
     name = "_all_reduce_sum_gradients"
     if name in vars(optimizer) or not _is_in_this_keras(name):
@@ -123,12 +119,8 @@ def count_steps_once(optimizer):
 
     def assign_add(value):
         raw = variable.value
-        if (
-            not isinstance(raw, tf.distribute.DistributedValues)
-            and not replica.is_first_here()
-        ):
-            return raw
-        return raw.assign_add(value)
+        mirrored = isinstance(raw, tf.distribute.DistributedValues)
+        return raw.assign_add(value) if mirrored or replica.is_first_here() else raw
 
     def assign(value):
         # Keras 3.0 assigns the counter plus 1 at the end of a step.

@@ -1,8 +1,8 @@
 """The learning rate of an optimizer of Keras 3 that has a schedule.
 
-`learning_rate` of an OptimizerV2 was the schedule itself. Programs call it with a step and
-check it by `isinstance`. `learning_rate` of a Keras 3 optimizer is the rate of the next
-step, a tensor. The object here serves as both.
+`learning_rate` of an OptimizerV2 was the schedule itself, which programs call with a step
+and check by `isinstance`. That of a Keras 3 optimizer is the rate of the next step, a
+tensor. The object here serves as both.
 """
 
 import keras
@@ -14,12 +14,7 @@ _Schedule = keras.optimizers.schedules.LearningRateSchedule
 
 
 class ScheduledRate(as_tensor.AsTensor):
-    """The current rate of a schedule, which also serves as the schedule.
-
-    Args:
-      schedule: the schedule.
-      rate: scalar tensor, the rate when the optimizer was asked.
-    """
+    """The rate of a schedule when it was asked, which also serves as the schedule."""
 
     def __init__(self, schedule, rate):
         self._schedule = schedule
@@ -65,9 +60,7 @@ def _same(schedule):
 def rate_of(schedule, rate):
     """Return what `learning_rate` of a Keras 3 optimizer should be.
 
-    Args:
-      schedule: what the optimizer holds, a variable or a schedule.
-      rate: its own learning rate.
+    `schedule` is what it holds, a variable or a schedule, `rate` its own learning rate.
     """
     if is_one(schedule):
         schedule = schedule._schedule  # the rate of another optimizer was set here

@@ -8,17 +8,15 @@
 """
 
 from tf_lso import kerases
-from tf_lso.optimizers import validation
-from tf_lso.optimizers.configs import conversion
-from tf_lso.optimizers.configs import inner as inner_configs
+from tf_lso.optimizers import inner_config, validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import options
 
 # The names under which LossScaleOptimizers were saved, in lower case and without a
 # package. The first is tf_lso's experimental class.
-EXPERIMENTAL = "experimentallossscaleoptimizer"
-WRAPPERS = (
-    EXPERIMENTAL,
+_EXPERIMENTAL = "experimentallossscaleoptimizer"
+_WRAPPERS = (
+    _EXPERIMENTAL,
     "lossscaleoptimizer",
     "lossscaleoptimizerv1",  # the experimental one of 2.4-2.8
     "lossscaleoptimizerv3",  # around the newer optimizers, since 2.9
@@ -37,9 +35,13 @@ def _classes():
     return loss_scale_optimizer.LossScaleOptimizer, experimental.LossScaleOptimizer
 
 
+def _name(config):
+    return config["class_name"].split(">")[-1].lower()
+
+
 def is_wrapper(config):
     """Whether a serialized optimizer is a LossScaleOptimizer, by its name."""
-    return config["class_name"].split(">")[-1].lower() in WRAPPERS
+    return _name(config) in _WRAPPERS
 
 
 def deserialize(config, custom_objects=None, package=None, kind=None):
@@ -51,22 +53,19 @@ def deserialize(config, custom_objects=None, package=None, kind=None):
         own, tf_lso's class is made.
       custom_objects: dict of names and classes of your own: optimizers, schedules, loss
         scales. Those of `custom_object_scope` and registered ones are found too.
-      package: the package whose optimizer to make. By default a class of your own
-        decides by its base class, and the config else; see `inner.package_written`.
-      kind: the only kind of optimizers of `package` to make, as for `inner.find`.
+      package: the package of the optimizer to make; see `inner_config.make`.
+      kind: its only family; see there.
 
     Raises:
       TypeError: if `config` is no dict, or a value is of the wrong type.
       ValueError: if a class or a loss scale is not known, or a key is missing or cannot
         be kept.
     """
-    config = inner_configs.checked(config)
+    config = inner_config.checked(config)
     stable, _ = _classes()
     cls = _wrapper_class(config, custom_objects)
     if cls is None:
-        return conversion.make(config, custom_objects, package, kind)
-    if str(config.get("module")).startswith("tf_keras"):
-        package = package or inner_configs.package_written(config)
+        return inner_config.make(config, custom_objects, package, kind)
     if cls.from_config.__func__ is stable.from_config.__func__:
         return from_config(cls, config["config"], custom_objects, package)
     return cls.from_config(config["config"], custom_objects=custom_objects)
@@ -79,20 +78,19 @@ def unbound(cls):
 
 def _given_class(config, custom_objects):
     """Return the class that the user gave for a config's own name, or None."""
-    cls = inner_configs.custom_class(config, custom_objects, [])
+    cls = inner_config.custom_class(config, custom_objects, [])
     if cls is not None:
         return cls
     # The registered class may be one that was bound to a family.
-    cls = inner_configs.custom_class(config, None, kerases.imported())
+    cls = inner_config.custom_class(config, None, kerases.imported())
     return None if cls is None else unbound(cls)
 
 
 def _wrapper_class(config, custom_objects):
     """Return the tf_lso class that a config means, None if it is no wrapper."""
     stable, experimental = _classes()
-    name = config["class_name"].split(">")[-1].lower()
     cls = _given_class(config, custom_objects)
-    if cls is None and is_wrapper(config) and name != EXPERIMENTAL:
+    if cls is None and is_wrapper(config) and _name(config) != _EXPERIMENTAL:
         # Programs passed the class under its one public name.
         cls = _given_class({"class_name": "LossScaleOptimizer"}, custom_objects)
     if cls is not None and issubclass(cls, stable):
@@ -101,7 +99,7 @@ def _wrapper_class(config, custom_objects):
     if not by_name or not is_wrapper(config):
         return None
     is_old = (
-        name == EXPERIMENTAL
+        _name(config) == _EXPERIMENTAL
         or config.get("module") == experimental.__module__
         or IS_EXPERIMENTAL.items() <= config.items()
     )
@@ -119,29 +117,19 @@ def from_config(cls, config, custom_objects=None, package=None):
             "'config' must be a dict as get_config() returns, but got "
             f"{config!r} of type {type(config).__name__}."
         )
-    stable, experimental = _classes()
-    # A class that was made for a family makes only optimizers of it.
-    family = cls._family_class
-    package = package if family is None else family.package
-    kind = None if family is None else family.name
-    config = inner_configs.plain(config)
+    kind = None
+    if (
+        cls._family_class is not None
+    ):  # such a class makes only optimizers of its family
+        package, kind = cls._family_class.package, cls._family_class.name
+    config = inner_config.plain(config)
     inner = _the_inner(config)
+    _, experimental = _classes()
     if "loss_scale" in config:
         loss_scale = _loss_scale(config.pop("loss_scale"), custom_objects)
         if not issubclass(cls, experimental):
-            # Those that the stable class can express.
-            kinds = (loss_scale_lib.FixedLossScale, loss_scale_lib.DynamicLossScale)
-            known = type(loss_scale) in kinds
-            if known and getattr(loss_scale, "multiplier", 2) == 2:
-                config.update(loss_scale_lib.arguments_of(loss_scale))
-            elif unbound(cls) is stable:
-                cls = experimental
-            else:
-                raise ValueError(
-                    f"'loss_scale' of the config is {loss_scale!r}, which {cls.__name__} "
-                    "cannot have: it takes a fixed scale, or a dynamic one with the "
-                    "multiplier 2."
-                )
+            cls, arguments = _expressed(cls, loss_scale)
+            config.update(arguments)
     elif issubclass(cls, experimental):
         loss_scale, config = _experimental_arguments(config)
     if isinstance(inner, dict):
@@ -151,21 +139,36 @@ def from_config(cls, config, custom_objects=None, package=None):
     return cls(inner, **config)
 
 
+def _expressed(cls, loss_scale):
+    """Return the class that can have a loss scale, and the stable one's arguments for it."""
+    stable, experimental = _classes()
+    kinds = (loss_scale_lib.FixedLossScale, loss_scale_lib.DynamicLossScale)
+    if type(loss_scale) in kinds and getattr(loss_scale, "multiplier", 2) == 2:
+        return cls, loss_scale_lib.arguments_of(loss_scale)
+    if unbound(cls) is stable:
+        return experimental, {}
+    raise ValueError(
+        f"'loss_scale' of the config is {loss_scale!r}, which {cls.__name__} cannot have: "
+        "it takes a fixed scale, or a dynamic one with the multiplier 2."
+    )
+
+
 def _the_inner(config):
     """Remove the inner optimizer's config from `config`, of either layout."""
     old = "optimizer" in config or "loss_scale" in config
     key = "optimizer" if old else "inner_optimizer"
+    has = sorted(map(str, config))
     both = old and "inner_optimizer" in config
     if both or config.get(key) is None:
         raise ValueError(
             f"A LossScaleOptimizer config must have the key {key!r}"
             f"{', and not inner_optimizer beside it' if both else ''}, but this one has "
-            f"{sorted(map(str, config))}."
+            f"{has}."
         )
     if old and "loss_scale" not in config:
         raise ValueError(
             "A LossScaleOptimizer config with the key 'optimizer' must have 'loss_scale' "
-            f"too, but this one has {sorted(map(str, config))}."
+            f"too, but this one has {has}."
         )
     return config.pop(key)
 
@@ -189,6 +192,6 @@ def _experimental_arguments(config):
     loss_scale = loss_scale_lib.make(dynamic, given)
     name = {key: config.pop(key) for key in ("name",) if key in config}
     validation.check_keras3_arguments(
-        {key: value for key, value in config.items() if key not in keys}
+        {k: v for k, v in config.items() if k not in keys}
     )
     return loss_scale, name
