@@ -206,7 +206,10 @@ NAMES = {
 
 # Not one name on another object: a method of a variable, a subclass of `keras.Variable`.
 BEHAVIOR = {
-    "the counter's assign_add": (_PRIVATE, steps_are_counted_by_a_method_of_the_variable),
+    "the counter's assign_add": (
+        _PRIVATE,
+        steps_are_counted_by_a_method_of_the_variable,
+    ),
     "a view": (_VIEWS, a_variable_can_share_a_value),
     "a view's attributes": (_VIEWS, attributes_of_variables),
 }
