@@ -22,9 +22,9 @@ ONLY_KERAS3 = (
     "tf_lso/installation/attributes_keras3.py",
     "tf_lso/installation/callbacks.py",
     "tf_lso/installation/namespaces.py",
-    "tf_lso/optimizers/faces/keras3.py",
-    "tf_lso/optimizers/faces/keras3_views.py",
-    "tf_lso/optimizers/surface/scheduled.py",
+    "tf_lso/optimizers/families/keras3.py",
+    "tf_lso/optimizers/families/keras3_schedules.py",
+    "tf_lso/optimizers/families/keras3_views.py",
     "tf_lso/policies/keras3.py",
 )
 

@@ -92,13 +92,12 @@ ROOMS = {
 # Within `optimizers`, from the bottom up: a module may import what is in an earlier row,
 # or in its own.
 LEVELS = [
-    {"table", "variables"},
-    {"validation", "overrides"},
-    {"configs.inner", "configs.conversion", "configs.wrappers"},
-    {"surface"},
-    {"faces.face", "faces.keras3_private", "faces.keras3_views"},
-    {"faces"},
-    {"faces.families"},
+    {"table", "variables", "families.keras3_schedules", "families.keras3_views"},
+    {"validation", "slots", "state", "families.keras3_private"},
+    {"hyperparameters", "configs.inner", "configs.conversion", "configs.wrappers"},
+    {"families.family"},
+    {"families.keras2", "families.keras2_legacy", "families.keras3"},
+    {"families"},
     {"loss_scale_optimizer"},
     {"experimental"},
 ]

@@ -11,10 +11,9 @@ from tests.families import KERAS2_PACKAGE, keras2
 from tf_lso import kerases
 from tf_lso.optimizers import table
 
-_LEGACY = "tf_lso/optimizers/faces/keras2_legacy.py"
-_NEW = "tf_lso/optimizers/faces/keras2_new.py"
-_SHARED = "tf_lso/optimizers/faces/keras2.py"
-_OVERRIDES = "tf_lso/optimizers/overrides.py"
+_LEGACY = "tf_lso/optimizers/families/keras2_legacy.py"
+_NEW = _SHARED = "tf_lso/optimizers/families/keras2.py"
+_HYPER = "tf_lso/optimizers/hyperparameters.py"
 _TABLE = "tf_lso/optimizers/table.py"
 _GIVEN_TO_ALL = "tf_lso/installation/attributes.py"
 _INSTALLED = "tf_lso/installation/attributes_keras2.py"
@@ -87,6 +86,10 @@ def steps_of_gradients(legacy, new, x):
     pairs = [(gradient, x)]
     assert legacy._transform_unaggregated_gradients(pairs) == pairs
     assert [v is x for _, v in legacy._aggregate_gradients(pairs)] == [True]
+
+
+def who_aggregates(legacy, new, x):
+    assert legacy._HAS_AGGREGATE_GRAD and not hasattr(new, "_HAS_AGGREGATE_GRAD")
 
 
 def slots_in_checkpoints(legacy, new, x):
@@ -215,10 +218,11 @@ NAMES = {
     "_compute_gradients": (_LEGACY, steps_of_gradients),
     "_transform_unaggregated_gradients": (_LEGACY, steps_of_gradients),
     "_aggregate_gradients": (_LEGACY, steps_of_gradients),
+    "_HAS_AGGREGATE_GRAD": (_LEGACY, who_aggregates),
     "_restore_slot_variable": (_LEGACY, slots_in_checkpoints),
     "_create_or_restore_slot_variable": (_LEGACY, slots_in_checkpoints),
-    "_resource_apply_dense": (_OVERRIDES, methods_of_subclasses),
-    "_resource_apply_sparse": (_OVERRIDES, methods_of_subclasses),
+    "_resource_apply_dense": (_HYPER, methods_of_subclasses),
+    "_resource_apply_sparse": (_HYPER, methods_of_subclasses),
     "_index_dict": (_NEW, keys_of_variables),
     "_var_key": (_NEW, keys_of_variables),
     "_learning_rate": (_NEW, learning_rate),
@@ -278,17 +282,16 @@ SHARED = {
     ),
     "_create_all_weights": ([_RESTORED, _GIVEN_TO_ALL], f"{_CHECKPOINTS} {_GIVEN}"),
     "_decayed_lr": ([_INSTALLED], _GIVEN),
-    "_aggregate_gradients": ([_OVERRIDES], "A user's optimizer may override it."),
-    "_compute_gradients": ([_OVERRIDES], "A user's wrapper may override it."),
+    "_aggregate_gradients": (
+        ["tf_lso/optimizers/families/family.py"],
+        "A user's optimizer may override it.",
+    ),
     "_create_or_restore_slot_variable": (
-        ["tf_lso/optimizers/faces/keras2_files.py"],
+        [_SHARED],
         "TensorFlow calls it on each object below which a checkpoint has slots.",
     ),
     "_variables": (
-        [
-            "tf_lso/checkpoints/object_graph.py",
-            "tf_lso/optimizers/faces/keras2_files.py",
-        ],
+        ["tf_lso/checkpoints/object_graph.py", _LEGACY],
         "A name in checkpoints.",
     ),
     "_set_optimizer": (

@@ -17,8 +17,8 @@ from tf_lso.scaling import loss_scale
 
 pytestmark = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")
 
-_FACE = "tf_lso/optimizers/faces/keras3_private.py"
-_VIEWS = "tf_lso/optimizers/faces/keras3_views.py"
+_PRIVATE = "tf_lso/optimizers/families/keras3_private.py"
+_VIEWS = "tf_lso/optimizers/families/keras3_views.py"
 _INSTALLED = "tf_lso/installation/attributes_keras3.py"
 _TABLE = "tf_lso/optimizers/table.py"
 _WRAPPING = "tf_lso/wrapping.py"
@@ -179,14 +179,14 @@ def slots_of_the_table(optimizer, variable):
 
 # Name -> the one file that touches it, and what checks that it is as that file expects.
 NAMES = {
-    "_iterations": (_FACE, iterations),
-    "_learning_rate": (_FACE, learning_rate),
-    "_trainable_variables": (_FACE, trainable_variables),
-    "_trainable_variables_indices": (_FACE, keys_of_variables),
-    "_var_key": (_FACE, keys_of_variables),
-    "_variables": (_FACE, variables),
-    "_distribution_strategy": (_FACE, distribution_strategy),
-    "_all_reduce_sum_gradients": (_FACE, sum_over_replicas),
+    "_iterations": (_PRIVATE, iterations),
+    "_learning_rate": (_PRIVATE, learning_rate),
+    "_trainable_variables": (_PRIVATE, trainable_variables),
+    "_trainable_variables_indices": (_PRIVATE, keys_of_variables),
+    "_var_key": (_PRIVATE, keys_of_variables),
+    "_variables": (_PRIVATE, variables),
+    "_distribution_strategy": (_PRIVATE, distribution_strategy),
+    "_all_reduce_sum_gradients": (_PRIVATE, sum_over_replicas),
     "_backend_update_step": (_INSTALLED, update_step),
     "_get_current_learning_rate": (_INSTALLED, current_learning_rate),
     "keras.src.legacy.backend": (_INSTALLED, values_of_backend),
@@ -206,7 +206,10 @@ NAMES = {
 
 # Not one name on another object: a method of a variable, a subclass of `keras.Variable`.
 BEHAVIOR = {
-    "the counter's assign_add": (_FACE, steps_are_counted_by_a_method_of_the_variable),
+    "the counter's assign_add": (
+        _PRIVATE,
+        steps_are_counted_by_a_method_of_the_variable,
+    ),
     "a view": (_VIEWS, a_variable_can_share_a_value),
     "a view's attributes": (_VIEWS, attributes_of_variables),
 }

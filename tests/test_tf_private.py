@@ -15,7 +15,7 @@ from tf_lso import tf_private
 
 _PACKAGE = Path(__file__).parents[1] / "tf_lso"
 _OURS = "tf_private.py"
-_KERAS3_FILES = "optimizers/faces/keras3_files.py"
+_KERAS3 = "optimizers/families/keras3.py"
 _REWRITE = "policies/graph_rewrite.py"
 
 # Private name -> (the one file that uses it, what shows that it still does what we need).
@@ -28,7 +28,9 @@ NAMES = {
     "tensorflow.python.eager.context": (_OURS, "eager_context"),
     "tensorflow.python.ops.stateful_random_ops": (_OURS, "generators"),
     "outer_graph": (_OURS, "graph_around"),
-    "control_outputs": (_OURS, "is_complete"),
+    "is_control_flow_graph": (_OURS, "is_within"),
+    "control_outputs": (_OURS, "has_returned"),
+    "structured_outputs": (_OURS, "has_returned"),
     "__internal__.distribute.strategy_supports_no_merge_call": (_OURS, "merging"),
     "__internal__.train.is_mixed_precision_graph_rewrite_enabled": (_OURS, "rewrite"),
     "_tfmw_wrapped_module": (_OURS, "wrapped_module"),
@@ -38,8 +40,8 @@ NAMES = {
     "_trackable_children": (_OURS, "tracking"),
     "_lookup_dependency": (_OURS, "dependencies"),
     "_deferred_dependencies": (_OURS, "dependencies"),
-    "_serialize_to_tensors": (_KERAS3_FILES, "saved_as"),
-    "_restore_from_tensors": (_KERAS3_FILES, "saved_as"),
+    "_serialize_to_tensors": (_KERAS3, "saved_as"),
+    "_restore_from_tensors": (_KERAS3, "saved_as"),
     "_use_locking": (_REWRITE, "wrapper_of_tensorflow_1"),
     "_doing_dynamic_loss_scaling": (_REWRITE, "wrapper_of_tensorflow_1"),
     "_unscale_grads": (_REWRITE, "wrapper_of_tensorflow_1"),
@@ -53,6 +55,7 @@ OTHERS = {
     "_version",
     "_apply_gradients",
     "_call",
+    "_finish",
     "_create_slots",  # of tf_keras's optimizers, as are the next five
     "_create_or_restore_slot_variable",
     "_restore_slot_variable",
@@ -144,20 +147,72 @@ class Shown:
         assert tf_private.graph_around(graphs[1]) is graphs[0]
         assert tf_private.graph_around(tf.Graph()) is None
 
-    def is_complete(self):
+    def outermost(self):
+        graphs = {}
+
+        @tf.function
+        def inner(x):
+            graphs["inner"] = tf_private.outermost(tf.compat.v1.get_default_graph())
+            return x
+
+        @tf.function
+        def outer(x):
+            graphs["outer"] = tf.compat.v1.get_default_graph()
+            return tf.cond(x > 0, lambda: inner(x), lambda: x)
+
+        outer.get_concrete_function(tf.constant(1.0))
+        assert graphs["inner"] is graphs["outer"]
+        with tf.Graph().as_default() as graph:
+            assert tf_private.outermost(graph) is graph
+
+    def is_within(self):
+        seen = {}
+
+        @tf.function
+        def inner(x, graph):
+            seen["function"] = tf_private.is_within(graph())
+            return x
+
+        @tf.function
+        def outer(x):
+            graph = tf.compat.v1.get_default_graph()
+
+            def branch():
+                seen["branch"] = tf_private.is_within(graph)
+                return inner(x, lambda: graph)
+
+            seen["itself"] = tf_private.is_within(graph)
+            return tf.cond(x > 0, branch, lambda: x)
+
+        outer.get_concrete_function(tf.constant(1.0))
+        assert seen == {"itself": True, "branch": True, "function": False}
+
+    def has_returned(self):
         graphs, x = [], tf.Variable(1.0)
 
         @tf.function
-        def step(fails):
+        def step(returns, updates, fails):
             graphs.append(tf.compat.v1.get_default_graph())
-            x.assign_add(1.0)
+            y = x.read_value()
+            if updates:
+                x.assign_add(1.0)
             if fails:
                 raise KeyError
+            return y if returns else None
 
-        step(False)
+        step(True, False, False)
+        step(False, True, False)
         with pytest.raises(KeyError):
-            step(True)
-        assert [tf_private.is_complete(graph) for graph in graphs] == [True, False]
+            step(True, True, True)
+        returned = [tf_private.has_returned(graph) for graph in graphs]
+        assert returned == [True, True, False]
+        assert tf_private.has_returned(tf.Graph())
+
+    def once_for_replicas(self, mirrored2):
+        calls = []
+        for strategy in (tf.distribute.get_strategy(), mirrored2):
+            strategy.run(lambda: tf_private.once_for_replicas(calls.append, 1))
+        assert calls == [1, 1]
 
     def merging(self, mirrored2):
         seen = []

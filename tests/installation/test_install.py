@@ -125,10 +125,9 @@ def test_uninstall_leaves_no_trace(first, usage, legacy):
         "from tf_lso.installation import attributes, spellings; policies.of('keras')"
     )
     if first == "import tf_keras" or legacy == "1":
-        faces = "tf_lso.optimizers.families"
         touch += (
-            f"; policies.of('tf_keras'); "
-            f"__import__('{faces}', fromlist=['of']).of_package('tf_keras')"
+            "; policies.of('tf_keras'); from tf_lso.optimizers import families; "
+            "families.families_of_package('tf_keras')"
         )
     program = TRACES.format(first=first, usage=usage, touch=touch)
     lines = run(program, by=preloaded.run, TF_USE_LEGACY_KERAS=legacy)

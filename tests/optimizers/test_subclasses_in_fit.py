@@ -1,0 +1,270 @@
+"""Methods of TensorFlow 2.0-2.15 that a subclass overrides: in loops and in `fit`."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES, KERASES, STYLES, copies, here, keras, needs_keras3
+
+LEGACY_METHODS = (
+    "get_scaled_loss",
+    "get_unscaled_gradients",
+    "_compute_gradients",
+    "minimize",
+    "apply_gradients",
+)
+
+
+def counting(*names):
+    """A class that notes the calls of these methods."""
+
+    def noting(name):
+        def method(self, *args, **kwargs):
+            calls.append(name)
+            return getattr(super(Counting, self), name)(*args, **kwargs)
+
+        return method
+
+    calls = []
+    Counting = type(
+        "Counting", (tf_lso.LossScaleOptimizer,), {n: noting(n) for n in names}
+    )
+    return Counting, calls
+
+
+def compiled(optimizer, family, eager=False, model_class=None):
+    """A model with one weight, which is 1, and the gradient 4."""
+    layers = KERASES[family].layers
+    inputs = layers.Input((1,))
+    outputs = layers.Dense(1, use_bias=False)(inputs)
+    model = (model_class or KERASES[family].Model)(inputs, outputs)
+    model.set_weights([np.ones((1, 1))])
+    model.compile(
+        optimizer, loss=lambda y, p: 4.0 * tf.reduce_mean(p), run_eagerly=eager
+    )
+    return model
+
+
+def weight_after_fit(model):
+    one = np.ones((1, 1), "float32")
+    model.fit(one, one, verbose=0)
+    return float(model.get_weights()[0][0, 0])
+
+
+# --- In `fit` of Keras 3, which calls none of them as legacy did.
+
+
+@needs_keras3
+@pytest.mark.parametrize(
+    "name, eager", list(itertools.product(LEGACY_METHODS, (False, True)))
+)
+def test_each_is_refused_in_fit_of_keras_3(name, eager):
+    Counting, calls = counting(name)
+    optimizer = Counting(keras.optimizers.SGD(0.5, momentum=0.9), initial_scale=8.0)
+    model = compiled(optimizer, "keras3", eager)
+    before = optimizer.get_weights()
+    with pytest.raises(RuntimeError) as caught:
+        weight_after_fit(model)
+    for part in ("Counting", name, "train_step()", "TF_USE_LEGACY_KERAS=1"):
+        assert part in str(caught.value)
+    assert calls == []
+    assert model.get_weights()[0] == 1.0
+    optimizer.build(model.trainable_variables)
+    zeros = [np.zeros((1, 1))]  # the slots that were built
+    np.testing.assert_equal(optimizer.get_weights(), [before[0], *zeros, *before[-2:]])
+
+
+@needs_keras3
+def test_all_that_are_overridden_are_named():
+    class Own(tf_lso.LossScaleOptimizer):
+        def get_scaled_loss(self, loss):
+            return super().get_scaled_loss(loss)
+
+    class Further(Own):
+        def minimize(self, *args, **kwargs):
+            return super().minimize(*args, **kwargs)
+
+    model = compiled(Further(keras.optimizers.SGD(0.5)), "keras3")
+    with pytest.raises(RuntimeError, match="Further overrides get_scaled_loss, minim"):
+        weight_after_fit(model)
+
+
+@needs_keras3
+@pytest.mark.parametrize("names", [(), ("apply",), ("scale_loss",), ("clip",)])
+def test_a_class_that_overrides_none_of_them_trains(names):
+    Counting, calls = counting(*names)
+    optimizer = Counting(keras.optimizers.SGD(0.5), initial_scale=8.0)
+    assert weight_after_fit(compiled(optimizer, "keras3")) == -1.0
+    assert calls == [name for name in names if name != "clip"]
+
+
+class ByMinimize:
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x, training=True))
+        self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
+        return {"loss": loss}
+
+
+class BySteps:
+    def train_step(self, data):
+        x, y = data
+
+        def loss():
+            return self.compute_loss(x, y, self(x, training=True))
+
+        STYLES["legacy"](self.optimizer, loss, self.trainable_variables)
+        return {"loss": tf.constant(0.0)}
+
+
+@needs_keras3
+@pytest.mark.parametrize(
+    "by, called",
+    [
+        (ByMinimize, set(LEGACY_METHODS)),
+        (BySteps, set(LEGACY_METHODS) - {"minimize", "_compute_gradients"}),
+    ],
+)
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_train_step_that_calls_them_trains(by, called, eager):
+    Counting, calls = counting(*LEGACY_METHODS)
+    optimizer = Counting(keras.optimizers.SGD(0.5), initial_scale=8.0)
+    model_class = type("Own", (by, keras.Model), {})
+    model = compiled(optimizer, "keras3", eager, model_class)
+    assert weight_after_fit(model) == -1.0
+    assert set(calls) == called
+
+
+# --- In `fit` of Keras 2, which calls them as ever.
+
+
+@pytest.mark.parametrize("eager", [False, True], ids=["traced", "eager"])
+@pytest.mark.parametrize("family", here("legacy", "new"))
+def test_all_are_called_in_fit_of_keras_2(family, eager):
+    Counting, calls = counting(*LEGACY_METHODS)
+    optimizer = Counting(FAMILIES[family].SGD(0.5), initial_scale=8.0)
+    assert weight_after_fit(compiled(optimizer, family, eager)) == -1.0
+    # The first step that is traced may be traced twice.
+    in_order = (
+        "minimize",
+        "_compute_gradients",
+        *LEGACY_METHODS[:2],
+        LEGACY_METHODS[4],
+    )
+    assert calls[:5] == list(in_order)
+    assert len(calls) == 5 or not eager
+
+
+# --- In loops, where the program calls them.
+
+
+class Clipping:
+    """What programs of 2020 did with gradients before they were applied."""
+
+    def clip(self, gradients):
+        return [tf.clip_by_value(g, -1.0, 1.0) for g in gradients]
+
+
+class InApply(Clipping, tf_lso.LossScaleOptimizer):
+    def apply_gradients(self, grads_and_vars, **kwargs):
+        gradients, variables = zip(*grads_and_vars)
+        return super().apply_gradients(zip(self.clip(gradients), variables), **kwargs)
+
+
+class InUnscaling(Clipping, tf_lso.LossScaleOptimizer):
+    def get_unscaled_gradients(self, grads):
+        return self.clip(super().get_unscaled_gradients(grads))
+
+
+class InComputing(Clipping, tf_lso.LossScaleOptimizer):
+    def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
+        pairs = super()._compute_gradients(loss, var_list, grad_loss, tape=tape)
+        gradients, variables = zip(*pairs)
+        return list(zip(self.clip(gradients), variables))
+
+
+class InMinimize(Clipping, tf_lso.LossScaleOptimizer):
+    def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
+        pairs = self._compute_gradients(loss, var_list, grad_loss, tape=tape)
+        gradients, variables = zip(*pairs)
+        return self.apply_gradients(zip(self.clip(gradients), variables), name=name)
+
+
+class ByAMixin:
+    def apply_gradients(self, grads_and_vars, **kwargs):
+        pairs = [(tf.clip_by_value(g, -1.0, 1.0), v) for g, v in grads_and_vars]
+        return super().apply_gradients(pairs, **kwargs)
+
+
+class WithAMixin(ByAMixin, tf_lso.LossScaleOptimizer):
+    pass
+
+
+class OfASubclass(InApply):
+    pass
+
+
+class WithoutTheBase(Clipping, tf_lso.LossScaleOptimizer):
+    """Scales and unscales by itself."""
+
+    def get_scaled_loss(self, loss):
+        scale = self.loss_scale
+        return (lambda: loss() * scale) if callable(loss) else loss * scale
+
+    def get_unscaled_gradients(self, grads):
+        return self.clip([g / self.loss_scale for g in grads])
+
+
+# Class -> how its steps are written. Only `minimize` calls what two of them override.
+CLIPPING = {
+    InApply: ("legacy", "minimize"),
+    InUnscaling: ("legacy", "minimize"),
+    InComputing: ("minimize",),
+    InMinimize: ("minimize",),
+    WithAMixin: ("legacy", "minimize"),
+    OfASubclass: ("legacy", "minimize"),
+    WithoutTheBase: ("legacy", "minimize"),
+}
+
+
+@pytest.mark.parametrize(
+    "cls, style", [(cls, style) for cls, styles in CLIPPING.items() for style in styles]
+)
+def test_in_loops_they_get_unscaled_gradients(family, cls, style, caplog):
+    optimizer = cls(FAMILIES[family].SGD(1.0), initial_scale=1024.0)
+    x = tf.Variable(3.0)
+    optimizer.build([x])
+
+    def step(factor):
+        def loss():
+            return 4.0 * x * factor
+
+        if style == "minimize":
+            optimizer.minimize(loss, [x])
+        else:
+            STYLES[style](optimizer, loss, [x])
+
+    for run in (step, tf.function(step)):
+        run(tf.constant(1.0))
+    assert float(x) == 1.0
+    step(tf.constant(float("nan")))  # clipped NaN is NaN
+    assert float(x) == 1.0 and float(optimizer.loss_scale) == 512.0
+    assert "before apply_gradients" not in caplog.text  # nothing was forgotten
+
+
+def test_on_replicas(family, mirrored2):
+    with mirrored2.scope():
+        optimizer = InApply(FAMILIES[family].SGD(1.0), initial_scale=1024.0)
+        x = tf.Variable(3.0)
+        optimizer.build([x])
+
+    @tf.function
+    def step():
+        STYLES["legacy"](optimizer, lambda: 4.0 * x, [x])
+
+    mirrored2.run(step)
+    assert copies(x) == [1.0, 1.0]  # each replica clips to 1, then they are summed
