@@ -569,18 +569,8 @@ def test_an_unknown_variable_is_refused(family, call):
     x, y = tf.Variable(1.0, name="known"), tf.Variable(1.0, name="stranger")
     optimizer.apply_gradients([(G, x)])
     before = state_of(optimizer, x, y)
-<<<<<<< HEAD
-    with refuses(
-        ValueError,
-        "Unknown variables",
-        "stranger",
-        "optimizer.build(all_variables)",
-        "legacy class",
-    ):
-=======
     said = ("Unknown variables", "stranger", "build(all_variables)", "legacy class")
     with refuses(ValueError, *said):
->>>>>>> h4
         if call == "apply":
             optimizer.apply([G], [y])
         elif call == "apply_gradients":
