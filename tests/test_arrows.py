@@ -94,10 +94,12 @@ ROOMS = {
 LEVELS = [
     {"table", "variables", "families.keras3_schedules", "families.keras3_views"},
     {"validation", "slots", "state", "families.keras3_private"},
-    {"hyperparameters", "configs.inner", "configs.conversion", "configs.wrappers"},
+    {"hyperparameters"},
     {"families.family"},
     {"families.keras2", "families.keras2_legacy", "families.keras3"},
     {"families"},
+    {"binding", "inner_config"},
+    {"config"},
     {"loss_scale_optimizer"},
     {"experimental"},
 ]

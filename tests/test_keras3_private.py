@@ -228,6 +228,7 @@ SHARED = {
         [
             "tf_lso/checkpoints/model_targets.py",
             "tf_lso/checkpoints/object_graph.py",
+            "tf_lso/checkpoints/optimizer_targets.py",
         ],
         f"{_FILES_WORDS} {_CHECKPOINTS} Layers have a list of that name too.",
     ),

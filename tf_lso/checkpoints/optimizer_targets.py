@@ -53,7 +53,8 @@ class OptimizerTargets:
     @property
     def order(self):
         """The model variables in the order of the build, empty if that is unknown."""
-        return keras3_private.built_variables(self.inner)
+        # Optimizers of Keras 3, and the newer ones of Keras 2; legacy ones do not tell.
+        return getattr(self.inner, "_trainable_variables", [])
 
     def slots(self, variables):
         """Return {(slot, id of a model variable): Target} for the model's `Target`s."""

@@ -21,9 +21,9 @@ environment.require_tensorflow()  # before a Keras that does not fit fails
 import tensorflow as tf
 
 from tf_lso.optimizers import binding, hyperparameters, validation
+from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import state as state_lib
 from tf_lso.optimizers import variables as variables_lib
-from tf_lso.optimizers.configs import wrappers as configs
 from tf_lso.scaling import calls as calls_lib
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
