@@ -53,6 +53,8 @@ class OptimizerTargets:
     @property
     def order(self):
         """The model variables in the order of the build, empty if that is unknown."""
+        if self.family != "keras3":
+            return []
         return keras3_private.built_variables(self.inner)
 
     def slots(self, variables):
