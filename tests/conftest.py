@@ -16,6 +16,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
 
+HERE = pathlib.Path(__file__).parent
+
+# So a failed assertion in a helper shows the values, as one in a test file does. Before
+# the helpers are imported; what is imported already has no assertions.
+_HELPERS = {f"tests.{path.stem}" for path in HERE.iterdir()} - sys.modules.keys()
+pytest.register_assert_rewrite(*_HELPERS)
+
+# ruff: noqa: E402
 from tests import devices, limits
 from tests.generation import HAS_KERAS3
 
@@ -45,8 +53,6 @@ class _WithDevices(importlib.abc.MetaPathFinder):
 
 if "tensorflow" not in sys.modules:
     sys.meta_path.insert(0, _WithDevices())
-
-HERE = pathlib.Path(__file__).parent
 
 # The core: file or folder -> pattern that is searched in the name of the test with its
 # parameters. `tools/test --core` runs these tests; the other files are not even read.

@@ -377,8 +377,7 @@ grads = opt.get_unscaled_gradients(tape.gradient(loss, variables))
 opt.apply_gradients(zip(grads, variables))
 """
     ),
-    "`apply_gradients() cannot know whether, or by which scale, these gradients are still "
-    "scaled`": Case(
+    "`apply_gradients() cannot know whether these gradients are still scaled`": Case(
         _SGD
         + """
 def gradients_of(scaled):
@@ -386,15 +385,29 @@ def gradients_of(scaled):
         loss = scaled(loss_of(variables))
     return tape.gradient(loss, variables)
 
-def apply(grads):
-    opt.apply_gradients(zip(opt.get_unscaled_gradients(grads), variables))
+@tf.function
+def look():
+    return opt.get_unscaled_gradients(gradients_of(opt.get_scaled_loss))
 
+look()
+grads = tf.function(lambda: gradients_of(opt.scale_loss))()
 #! trouble
-first = gradients_of(opt.get_scaled_loss)
-opt.loss_scale = 4.0
-second = gradients_of(opt.get_scaled_loss)
-apply(first), apply(second)
+opt.apply_gradients(zip(grads, variables))
 #! after
+assert float(variables[0]) == 0
+"""
+    ),
+    "`scale_loss() is called, but a tf.function that only applies gradients was traced "
+    "before`": Case(
+        _SGD
+        + """
+apply = tf.function(lambda grads: opt.apply_gradients(zip(grads, variables)))
+#! trouble
+apply([tf.constant(0.0)])
+#! after
+with tf.GradientTape() as tape:
+    scaled_loss = opt.scale_loss(loss_of(variables))
+apply(tape.gradient(scaled_loss, variables))
 assert float(variables[0]) == 0
 """
     ),
@@ -867,6 +880,31 @@ class Own(Base):
 legacy_step(tf_lso.LossScaleOptimizer(Own(0.1)), variables[0])
 assert float(variables[0]) == 1
 """),
+    "`… does not call as TensorFlow 2.4-2.15 did`": Case(
+        """
+class Clipping(tf_lso.LossScaleOptimizer):
+    def get_unscaled_gradients(self, grads):
+        grads = super().get_unscaled_gradients(grads)
+        return [tf.clip_by_value(grad, -1.0, 1.0) for grad in grads]
+
+def minimized(model, data):
+    x, y = data
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(x, y, model(x, training=True))
+    model.optimizer.minimize(loss, model.trainable_variables, tape=tape)
+    return loss
+
+#! trouble
+Model = keras.Model
+#! after
+inputs = keras.Input((1,))
+model = Model(inputs, keras.layers.Dense(1, kernel_initializer="zeros")(inputs))
+model.compile(Clipping(keras.optimizers.SGD(0.5)), "mse")
+model.fit(np.ones((1, 1)), np.full((1, 1), 8.0), verbose=0)
+assert float(model.get_weights()[0][0, 0]) == 0.5
+""",
+        keras3=True,
+    ),
     "`'decay' cannot be set`": Case(
         _SGD
         + """

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import pkgutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -138,8 +139,18 @@ def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
     # Graphs that were made with the guard must not serve, nor those made without it later.
     unshared = functools.cache(fast._graph.__wrapped__)
     monkeypatch.setattr(fast, "_graph", unshared)
-    error, message = ERRORS.get(guard, (AssertionError, ""))
+    error, message = ERRORS.get(guard, (AssertionError, "."))
     with pytest.raises(error, match=message):
+        CASES[case](setting)
+
+
+def test_a_failed_case_shows_the_values(monkeypatch):
+    monkeypatch.setattr(np, "array_equal", lambda *arrays: True)
+    case, setting = (
+        "nonfinite_on_one_replica_skips_on_all",
+        Setting("new", "legacy", "eager"),
+    )
+    with pytest.raises(AssertionError, match=r"assert not True"):
         CASES[case](setting)
 
 

@@ -9,8 +9,9 @@ all numbers exact. There are three kinds of programs:
   by the scale as it is now, as the class of Keras 3 itself.
 - "both": they are as above, or refused, or warned of a function that only applies.
 
-What divides a gradient is the scale of its own loss, or, where another function or thread
-has scaled the loss or may have left one, the scale as it is now. Nothing else is right.
+What divides a gradient is the scale of its own loss, or of the loss that the thread which
+applies has scaled last; or, where another function or thread has scaled the loss or may
+have left one, the scale as it is now. Nothing else is right.
 """
 
 import collections
@@ -73,6 +74,7 @@ class Expected:
     def __init__(self, optimizer, x, replicas=1):
         self.optimizer, self.x, self.replicas = optimizer, x, replicas
         self.value, self.scale, self.count = 0.0, SCALE, 0
+        self.last = {}  # thread -> the scale of the loss that it has scaled last
         self.log = []
 
     def set_scale(self, scale):
@@ -80,14 +82,15 @@ class Expected:
         self.optimizer.loss_scale = scale
         self.scale, self.count = scale, 0
 
-    def after(self, gradient):
+    def after(self, gradient, where):
         """Note that a gradient was applied; return what is wrong, or None."""
         allowed = {0.0}
         if gradient.finite and gradient.unscaled:
             allowed = {gradient.value}
         elif gradient.finite:
             own = 2.0 * gradient.scale
-            allowed = {own / gradient.scale, own / self.scale}
+            scales = {gradient.scale, self.scale, self.last.get(where, self.scale)}
+            allowed = {own / scale for scale in scales}
         allowed = {self.value - taken * self.replicas for taken in allowed}
         if not gradient.finite:
             self.scale, self.count = max(self.scale / 2, 1.0), 0
@@ -176,7 +179,7 @@ class Program:
 
     def call(self, where, name, *args):
         """Call a method of this class eagerly, in a thread, or traced."""
-        self.log.append((where, name, *[a for a in args if isinstance(a, str)]))
+        self.note(where, name, args)
         method = getattr(self, name)
         if where == "eager":
             return method(*args)
@@ -197,6 +200,13 @@ class Program:
             return result
         self.functions[key] = function
         return function(*tensors)
+
+    def note(self, where, name, args):
+        """Write a call into the log, and note the scale if it scales a loss."""
+        texts = [a for a in args if isinstance(a, str)]
+        self.log.append((where, name, *texts))
+        if "scale_loss" in texts and where in ("eager", "worker", "replicas"):
+            self.expected.last[where] = self.expected.scale
 
     def in_thread(self, method, *args):
         """Call it in a thread that ends."""
@@ -243,7 +253,7 @@ class Program:
         self.random.choice(actions)()
 
     def check(self, gradient, where="eager"):
-        wrong = self.expected.after(gradient)
+        wrong = self.expected.after(gradient, where)
         if wrong and self.warnings.seen and where in ("traced", "collected"):
             raise _Warned
         if wrong:
@@ -341,8 +351,11 @@ class ProgramOfReplicas(Program):
 
     def call(self, where, name, *args):
         """Call a method on all replicas."""
-        self.log.append((where, name, *[a for a in args if isinstance(a, str)]))
+        self.note(where, name, args)
         return self.strategy.run(getattr(self, name), args=args)
+
+    def where_in_part(self):
+        return "replicas"
 
     def micro_batches(self, method, factor):
         """Two losses and one apply."""
