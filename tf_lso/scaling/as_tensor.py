@@ -1,7 +1,6 @@
-"""Let an object such as a loss scale also serve as the tensor of its value.
+"""Let a loss scale also serve as the tensor of its value.
 
-`optimizer.loss_scale` was a callable object in TensorFlow 2.0-2.3 and a float32 tensor
-in 2.4-2.15. An object that is both serves programs of both.
+`optimizer.loss_scale` was an object in TensorFlow 2.0-2.3 and a tensor in 2.4-2.15.
 """
 
 import operator
@@ -13,6 +12,10 @@ _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 _COMPARISONS = ("lt", "le", "gt", "ge")
 
 
+def _on_value(function):
+    return lambda self: function(self())
+
+
 class AsTensor:
     """The operators and attributes of a scalar tensor, on the value of `self()`."""
 
@@ -21,7 +24,7 @@ class AsTensor:
 
     @property
     def dtype(self):
-        """The dtype of the value; `tf.float32` for a loss scale."""
+        """The dtype of the value, float32 for a loss scale."""
         return self().dtype
 
     @property
@@ -37,12 +40,6 @@ class AsTensor:
         del copy  # the value is always a new array
         return np.asarray(self.numpy(), dtype)
 
-    def __float__(self):
-        return float(self())
-
-    def __int__(self):
-        return int(self())
-
     def __bool__(self):
         # `if policy.loss_scale:` asked whether there is one.
         return True
@@ -50,11 +47,8 @@ class AsTensor:
     def __format__(self, spec):
         return format(float(self), spec) if spec else str(self)
 
-    def __neg__(self):
-        return -self()
-
-    def __abs__(self):
-        return abs(self())
+    __float__, __int__ = _on_value(float), _on_value(int)
+    __neg__, __abs__ = _on_value(operator.neg), _on_value(abs)
 
     def __eq__(self, other):
         if isinstance(other, (bool, int, float, np.ndarray, np.number, tf.Tensor)):

@@ -66,38 +66,30 @@ def _other(kind):
 
 
 class Returned:
-    """The tensors that an optimizer has returned, each with its scale.
+    """The tensors that an optimizer has returned, while they live, with their scales.
 
-    Tensors carry no mark: a clipped, summed or copied tensor is another one, which is not
-    known here. An entry goes with its tensor.
+    Tensors carry no mark: a clipped, summed or copied one is another and not known here.
     """
 
     def __init__(self):
         self._entries = {}  # id -> (weak reference, callable that returns the scale)
 
     def note(self, results, scale):
-        """Note what was returned.
-
-        Args:
-          results: list of tensors, slices, callables or None.
-          scale: float32 scalar tensor.
-        """
-        scale, entries = _held(scale), self._entries
-        for result in results:
-            if result is not None:
-                result = _tensor(result)
-                forget = functools.partial(_forget, entries, id(result))
-                entries[id(result)] = (weakref.ref(result, forget), scale)
+        """Note a list of tensors, slices, callables or None with a scalar tensor."""
+        held = _held(scale)
+        for tensor in [_tensor(r) for r in results if r is not None]:
+            forget = functools.partial(_forget, self._entries, id(tensor))
+            self._entries[id(tensor)] = weakref.ref(tensor, forget), held
 
     def scale_of(self, tensor):
         """Return a callable that returns the scale of a tensor, None if not known."""
         tensor = _tensor(tensor)
-        reference, scale = self._entries.get(id(tensor), (None, None))
-        return scale if reference is not None and reference() is tensor else None
+        reference, scale = self._entries.get(id(tensor), (lambda: None, None))
+        return scale if reference() is tensor else None
 
     def has(self, tensor):
         """Return whether a tensor was returned here; None was not."""
-        return tensor is not None and self.scale_of(tensor) is not None
+        return self.scale_of(tensor) is not None
 
 
 def _tensor(gradient):
@@ -111,22 +103,17 @@ def _forget(entries, key, reference):
 
 
 class _Place:
-    """What was called in one place, by one replica.
-
-    Attributes:
-      kind: by what rule 2 decides: `LEGACY`, `KERAS3`, or None before the first call.
-      scaled_by: the method that has scaled losses since the last apply, or None.
-      scale: callable that returns the scale of the last scaled loss, or None.
-      is_new: whether that loss was scaled after the last apply.
-      awaits: whether the gradients of that loss were neither unscaled nor applied.
-      gave: set of the kinds of gradients made since the last apply.
-      left: set of the kinds of which an apply may have left gradients behind.
-    """
+    """What was called in one place, by one replica."""
 
     def __init__(self):
-        self.kind = self.scaled_by = self.scale = None
-        self.is_new = self.awaits = self._is_second = False
-        self.gave, self.left = set(), set()
+        self.kind = None  # what decides by rule 2: `LEGACY`, `KERAS3`, None at first
+        self.scaled_by = None  # the method that scaled losses since the last apply
+        self.scale = None  # callable that returns the scale of the last scaled loss
+        self.is_new = False  # whether that loss was scaled after the last apply
+        self.awaits = False  # whether its gradients were neither unscaled nor applied
+        self._is_second = False  # whether another loss awaited when it was scaled
+        self.gave = set()  # the kinds of gradients made since the last apply
+        self.left = set()  # the kinds of which an apply may have left gradients behind
 
     def scaled(self, method, scale):
         self.left |= self.gave  # a second loss before the apply
@@ -153,20 +140,15 @@ class _Place:
         self.gave.clear()
 
 
-def _leave(gave, left, gone):
-    gone.update(gave, left)
-
-
 class Calls:
     """The scaling calls of one optimizer.
 
-    Attributes:
-      unscaled_gradients: what `get_unscaled_gradients` has returned, a `Returned`.
+    A scale is a float32 scalar tensor; `now` is a callable that returns it as it is now.
     """
 
     def __init__(self):
-        self.unscaled_gradients = Returned()
-        self._losses = Returned()
+        self.unscaled_gradients = Returned()  # by `get_unscaled_gradients`
+        self._losses = Returned()  # by `get_scaled_loss` and `scale_loss`
         self._lock = threading.Lock()
         self._graphs = weakref.WeakKeyDictionary()  # function -> {replica id: _Place}
         self._thread = threading.local()
@@ -175,8 +157,6 @@ class Calls:
         self._ever = set()  # the kinds of calls so far
         self._ever_scaled = self._ever_unscaled = False
         self._assumed = set()  # the kinds that traced functions took by rule 3
-
-    # --- Places.
 
     def _here(self):
         """Return {replica id: _Place} of the traced function or of this thread."""
@@ -195,9 +175,8 @@ class Calls:
             place = here[number] = _Place()
             with self._lock:
                 self._places.add(place)
-            weakref.finalize(
-                place, _leave, place.gave, place.left, self._gone
-            ).atexit = False
+            kinds = place.gave, place.left
+            weakref.finalize(place, self._gone.update, *kinds).atexit = False
         return here[number]
 
     def _elsewhere(self, place):
@@ -217,8 +196,6 @@ class Calls:
             others.intersection_update(p for _, places in graphs for p in places)
         return self._gone.union(*(p.gave | p.left for p in others.difference(here)))
 
-    # --- Scaling.
-
     def refuse_scaled(self, loss, method):
         """Raise RuntimeError if this optimizer has returned `loss` as scaled."""
         # Where the other method has scaled it, `scaled` has more to say.
@@ -230,17 +207,7 @@ class Calls:
             )
 
     def scaled(self, method, scale, result):
-        """Note that `method` has scaled a loss.
-
-        Args:
-          method: `LEGACY` or `KERAS3`.
-          scale: float32 scalar tensor that the loss was multiplied by.
-          result: what the method returns.
-
-        Raises:
-          RuntimeError: if the other method has scaled a loss here, whose gradients have
-            been neither unscaled nor applied.
-        """
+        """Note that `method` has scaled a loss. RuntimeError if one of the other awaits."""
         place = self._place()
         if place.waits_for(_other(method)):
             by = place.scaled_by
@@ -279,78 +246,40 @@ class Calls:
         if tf.executing_eagerly():
             return lambda: scale
         held, graph = _held(scale), weakref.ref(tf.compat.v1.get_default_graph())
-
-        def read():
-            return held() if tf_private.is_within(graph()) else None
-
-        return read
-
-    # --- Unscaling.
+        return lambda: held() if tf_private.is_within(graph()) else None
 
     def scale_of_gradients(self, gradients, now):
-        """Return the scale by which `get_unscaled_gradients` divides.
-
-        It is that of the last loss that was scaled here, or else the scale as it is now.
-
-        Args:
-          gradients: list of gradients and None.
-          now: callable that returns the scale as it is now, a float32 scalar tensor.
-
-        Raises:
-          RuntimeError: if `get_unscaled_gradients` has returned one of them.
-        """
+        """Return the scale of the last loss that was scaled here, else the present one."""
         if any(map(self.unscaled_gradients.has, gradients)):
             raise RuntimeError(
                 "get_unscaled_gradients() got gradients that it has returned, which are "
                 "unscaled already. Call it once for each gradient."
             )
-        place = self._place()
+        place, here = self._place(), self._here().values()
         scale = place.scale() if place.scale and place.is_new else None
-        if scale is None or (tf.executing_eagerly() and self._awaits_elsewhere()):
-            return now()
+        with self._lock:
+            one_awaits = any(p.awaits for p in self._places if p not in here)
+        if scale is None or (tf.executing_eagerly() and (one_awaits or self._gone)):
+            return now()  # the gradients may be of another place: as TensorFlow
         return scale
 
-    def _awaits_elsewhere(self):
-        here = self._here().values()
-        with self._lock:
-            awaiting = any(p.awaits for p in self._places if p not in here)
-        return awaiting or bool(self._gone)
-
     def unscaled(self, gradients, scale):
-        """Note what `get_unscaled_gradients` returns.
-
-        Args:
-          gradients: list of the unscaled gradients, and None.
-          scale: float32 scalar tensor that they were divided by.
-        """
+        """Note the list that `get_unscaled_gradients` returns, divided by `scale`."""
         self._place().unscaled()
         self._note(LEGACY)
         self._ever_unscaled = True
         self.unscaled_gradients.note(gradients, scale)
 
-    # --- Applying.
-
     def apply(self, gradients, now, *, unknown_is_scaled=False):
-        """Return what divides gradients that are applied, by the three rules.
+        """Return the scale that divides gradients that are applied, by the three rules.
 
-        Args:
-          gradients: list of gradients, without None.
-          now: callable that returns the scale as it is now, a float32 scalar tensor.
-          unknown_is_scaled: whether gradients are scaled where no scaling call was made
-            at all, as Keras 3's `apply` takes them.
-
-        Returns:
-          A float32 scalar tensor, or None if the gradients are unscaled. Gradients that
-          are known by identity must not be divided in either case.
-
-        Raises:
-          RuntimeError: if nothing tells.
+        None means that they are unscaled; those that are known by identity must not be
+        divided in either case. RuntimeError if nothing tells. `unknown_is_scaled` says
+        what they are if no scaling call was made at all, as Keras 3's `apply` takes them.
         """
         place = self._place()
         if KERAS3 in self._ever and all(map(self.unscaled_gradients.has, gradients)):
-            place.gave.discard(
-                LEGACY
-            )  # rule 1; a scaled loss may wait for its own apply
+            place.gave.discard(LEGACY)  # rule 1; a scaled loss may wait for its apply
             if not place.waits_for(KERAS3):
                 place.applied()
             return None
@@ -383,11 +312,8 @@ class Calls:
         return now() if scale is None or (elsewhere and not traced) else scale
 
     def forgotten(self):
-        """Return a warning if scaling or unscaling was forgotten, else None.
-
-        As in TensorFlow 2.2-2.15 this looks at all calls so far, since scaling,
-        unscaling and applying may happen in different functions.
-        """
+        """Return a warning if scaling or unscaling was forgotten, else None."""
+        # All calls count, as in TensorFlow 2.2-2.15: they may be in different functions.
         what = _FORGOTTEN.get((self._ever_scaled, self._ever_unscaled))
         if what is None:
             return None

@@ -21,7 +21,7 @@ def _verdicts(tensors):
 
 
 def _are_finite(gradients):
-    """Return the verdict on gradients whose rows are summed."""
+    # The rows are summed.
     tensors = gradients_lib.values_of([g for g in gradients if g is not None])
     if not tensors:
         return tf.constant(True)
@@ -30,44 +30,26 @@ def _are_finite(gradients):
 
 
 def all_finite(gradients):
-    """Return whether this replica's gradients hold neither NaN nor infinity.
-
-    Args:
-      gradients: list of tensors, `tf.IndexedSlices` and None, which is ignored.
-
-    Returns:
-      A scalar bool tensor, True for an empty list.
-    """
+    """Return whether no gradient of this replica holds NaN or infinity; None has none."""
     return _are_finite(gradients_lib.with_summed_rows(gradients))
 
 
-def _nonfinite_flag(gradients):
-    # Booleans cannot be reduced across replicas.
+def _nonfinite_flag(gradients):  # booleans cannot be reduced across replicas
     return tf.cast(tf.logical_not(all_finite(gradients)), tf.float32)
 
 
 def merging_is_needed():
     """Return whether replicas must merge before they take a verdict in common."""
-    return (
-        not tf.distribute.in_cross_replica_context()
-        and not tf_private.needs_no_merge_call()
-    )
+    across = tf.distribute.in_cross_replica_context()
+    return not (across or tf_private.needs_no_merge_call())
 
 
 def agreed(gradients, are_equal=False):
     """Return whether the gradients of all replicas are finite, the same on each.
 
-    It may be called in cross-replica context, and in replica context if
-    `merging_is_needed()` is false.
-
-    Args:
-      gradients: list of tensors or of per-replica values; None is ignored.
-      are_equal: whether the gradients are aggregated, with rows summed, so that every
-        replica has the same and the first one speaks for all. Otherwise this costs one
-        scalar all-reduce if there are several replicas.
-
-    Returns:
-      A scalar bool tensor.
+    Call it in cross-replica context, or where `merging_is_needed()` is false. If all
+    replicas have equal gradients, with rows summed, the first speaks for all. Otherwise
+    several replicas take one scalar all-reduce.
     """
     strategy, add = tf.distribute.get_strategy(), tf.distribute.ReduceOp.SUM
     across = tf.distribute.in_cross_replica_context()

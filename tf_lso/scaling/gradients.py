@@ -11,16 +11,8 @@ Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
 
 
 def scale_loss(loss, scale):
-    """Return `loss` multiplied by `scale`, in the dtype of `loss`.
-
-    Args:
-      loss: tensor or variable of any shape and dtype.
-      scale: float32 scalar tensor.
-
-    Returns:
-      A tensor of the shape and dtype of `loss`. In float16 a product above 65504 is
-      inf, as in TensorFlow 2.1-2.15.
-    """
+    """Return `loss * scale` in the dtype of `loss`, of any shape."""
+    # In float16 a product above 65504 is inf, as in TensorFlow 2.1-2.15.
     return loss * tf.cast(scale, loss.dtype)
 
 
@@ -39,10 +31,7 @@ def _divided(tensors, scale):
 def unscale_gradients(gradients, scale):
     """Return a list with each gradient divided by `scale`, of the same kind and dtype.
 
-    Args:
-      gradients: iterable of dense tensors, `tf.IndexedSlices` (which stay sparse), and
-        None, which stays None.
-      scale: float32 scalar tensor.
+    `tf.IndexedSlices` stay sparse, and None stays None.
     """
     gradients = list(gradients)
     values = values_of([g for g in gradients if g is not None])
@@ -57,29 +46,17 @@ def _with_values(gradient, values):
 
 
 def overwrites(variable):
-    """Whether the "gradient" of `variable` is in fact its next value.
-
-    Such a value is never scaled. Keras 3's float8 layers have such variables, and Keras
-    marks them.
-    """
+    """Whether the "gradient" of `variable` is in fact its next value, never scaled."""
+    # Keras 3's float8 layers have such variables, and Keras marks them.
     return getattr(variable, "overwrite_with_gradient", False)
 
 
 def unscale_scaled(gradients, variables, scale, is_unscaled):
-    """Return a list of the gradients, with those that are scaled divided by `scale`.
-
-    Args:
-      gradients: list of gradients.
-      variables: list of the variable of each gradient.
-      scale: float32 scalar tensor.
-      is_unscaled: callable, gradient -> whether it is unscaled.
-    """
-    scaled = [
-        None if is_unscaled(g) or overwrites(v) else g
-        for g, v in zip(gradients, variables)
-    ]
-    unscaled = unscale_gradients(scaled, scale)
-    return [g if u is None else u for g, u in zip(gradients, unscaled)]
+    """Return the gradients; those that are not `is_unscaled` are divided by `scale`."""
+    kept = [is_unscaled(g) or overwrites(v) for g, v in zip(gradients, variables)]
+    scaled = [None if keep else g for g, keep in zip(gradients, kept)]
+    divided = unscale_gradients(scaled, scale)
+    return [g if d is None else d for g, d in zip(gradients, divided)]
 
 
 def values_of(gradients):
@@ -102,17 +79,14 @@ def _in_tensors(slices):
 
 
 def with_dense_shape(gradient, variable):
-    """Return `gradient`; slices that lack their dense shape get the variable's.
-
-    `tf.IndexedSlices` may come without it, and Keras 3 optimizers need it.
-    """
+    """Return `gradient`; slices get the variable's shape, which Keras 3 needs."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     gradient = _in_tensors(gradient)
-    if gradient.dense_shape is None:
-        shape = tf.constant(list(variable.shape), gradient.indices.dtype)
-        return tf.IndexedSlices(gradient.values, gradient.indices, dense_shape=shape)
-    return gradient
+    if gradient.dense_shape is not None:
+        return gradient
+    shape = tf.constant(list(variable.shape), gradient.indices.dtype)
+    return tf.IndexedSlices(gradient.values, gradient.indices, dense_shape=shape)
 
 
 @fast.packed
@@ -135,9 +109,8 @@ def _summed_rows(tensors):
 def with_summed_rows(gradients):
     """Return a list of the gradients, with rows of equal indices of slices added up.
 
-    The variable gets the sum of these rows. So the sum is what may overflow, and what
-    Adam squares. The result has one row for each different index, and never the shape
-    of the whole variable.
+    The variable gets the sum, so the sum may overflow, and is what Adam squares. The
+    result has one row for each different index, never the shape of the variable.
     """
     sparse = [_in_tensors(g) for g in gradients if isinstance(g, tf.IndexedSlices)]
     tensors = [tensor for g in sparse for tensor in (g.values, g.indices)]

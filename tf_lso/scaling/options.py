@@ -1,6 +1,6 @@
 """The options of a dynamic loss scale: their names in each class, and their checks.
 
-A further option is one row of `OPTIONS`, a field of `ScaleRule`, which has its default,
+A further option is one row of the table, a field of `ScaleRule`, which has its default,
 and a line in the docstrings of the classes.
 """
 
@@ -13,17 +13,13 @@ from typing import Any, NamedTuple
 from tf_lso.scaling import rule as rule_lib
 from tf_lso.scaling.rule import ScaleRule
 
-STABLE, DYNAMIC = "stable", "dynamic"
+STABLE, DYNAMIC = "stable", "dynamic"  # `LossScaleOptimizer` and `DynamicLossScale`
 
 
 def positive_number(name, value):
-    """Return `value` as a float, or raise an error that names the argument.
+    """Return `value` as a float. TypeError and ValueError name the argument.
 
     TensorFlow's own classes took numbers, NumPy and TensorFlow scalars, and strings.
-
-    Raises:
-      TypeError, ValueError: if it cannot be a number.
-      ValueError: if it is not positive and finite as a float32.
     """
     try:
         number = float(value)
@@ -38,16 +34,15 @@ def positive_number(name, value):
     return number
 
 
-def positive_integer(name, value):
-    """Return `value` as an int from 1 to the largest int64; else as `positive_number`."""
+def _whole(name, value):
     refusal = f"{name!r} must be a positive whole number (int64), but got: {value!r}."
     try:
         number = int(value)
-        whole = isinstance(value, str) or number == value
+        is_whole = isinstance(value, str) or number == value
     except (TypeError, ValueError, OverflowError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(refusal) from error
-    if not whole or not 1 <= number < 2**63:
+    if not is_whole or not 1 <= number < 2**63:
         raise ValueError(refusal)
     return number
 
@@ -63,52 +58,31 @@ def _shrinking(name, value):
 
 
 class Option(NamedTuple):
-    """One option.
+    """One row of the table."""
 
-    Attributes:
-      field: its field of `ScaleRule`.
-      stable: its argument of `LossScaleOptimizer`.
-      dynamic: its argument of `DynamicLossScale`, which has it as an attribute too.
-      check: callable, (name, value) -> the value for the rule; the name is for messages.
-      unset: the classes in which None stands for the default.
-    """
-
-    field: str
-    stable: str
-    dynamic: str
-    check: Callable[[str, Any], Any]
-    unset: tuple[str, ...] = ()
+    field: str  # of `ScaleRule`
+    stable: str  # argument of `LossScaleOptimizer`
+    dynamic: str  # argument of `DynamicLossScale`, which has it as an attribute too
+    check: Callable[[str, Any], Any]  # (name for messages, value) -> value of the field
+    unset: tuple[str, ...]  # the classes in which None stands for the default
 
     def default(self, of):
         """Return the default of its argument of a class, `STABLE` or `DYNAMIC`."""
         return None if of in self.unset else getattr(ScaleRule, self.field)
 
 
-OPTIONS = (
-    Option(
-        "initial_scale",
-        "initial_scale",
-        "initial_loss_scale",
-        positive_number,
-        (STABLE,),
-    ),
-    Option(
-        "growth_steps",
-        "dynamic_growth_steps",
-        "increment_period",
-        positive_integer,
-        (STABLE,),
-    ),
-    Option("growth_factor", "growth_factor", "multiplier", positive_number),
-    Option(
-        "backoff_factor", "backoff_factor", "backoff_factor", _shrinking, (DYNAMIC,)
-    ),
-    Option("hysteresis", "hysteresis", "hysteresis", positive_integer),
-    Option("min_scale", "min_scale", "min_loss_scale", positive_number),
-    Option(
-        "max_scale", "max_scale", "max_loss_scale", positive_number, (STABLE, DYNAMIC)
-    ),
+_number = positive_number
+_ROWS: Any = (
+    ("initial_scale", "initial_scale", "initial_loss_scale", _number, STABLE),
+    ("growth_steps", "dynamic_growth_steps", "increment_period", _whole, STABLE),
+    ("growth_factor", "growth_factor", "multiplier", _number),
+    ("backoff_factor", "backoff_factor", "backoff_factor", _shrinking, DYNAMIC),
+    ("hysteresis", "hysteresis", "hysteresis", _whole),
+    ("min_scale", "min_scale", "min_loss_scale", _number),
+    ("max_scale", "max_scale", "max_loss_scale", _number, STABLE, DYNAMIC),
 )
+OPTIONS = [Option._make([*row[:4], row[4:]]) for row in _ROWS]
+_LEGACY = {STABLE: 2, DYNAMIC: 3}  # how many of them the legacy class had
 
 
 def names(of):
@@ -117,69 +91,41 @@ def names(of):
 
 
 def signature(cls, of, hidden=()):
-    """Return the signature of a class: its own arguments, then the other options.
-
-    Args:
-      cls: the class, whose constructor takes the other options as keywords.
-      of: `STABLE` or `DYNAMIC`.
-      hidden: names of arguments that are left out.
-    """
+    """Return the signature of a class, with the options that it takes as `**keywords`."""
     own = list(inspect.signature(cls.__init__).parameters.values())[1:]
-    own = [p for p in own if p.kind is not p.VAR_KEYWORD and p.name not in hidden]
-    known = {p.name for p in own}
+    shown = [p for p in own if p.kind is not p.VAR_KEYWORD and p.name not in hidden]
     for option in OPTIONS:
         name, default = getattr(option, of), option.default(of)
-        if name not in known:
-            kind = float | None if default is None else type(default)
-            own.append(
-                inspect.Parameter(
-                    name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=default,
-                    annotation=kind,
-                )
-            )
-    return inspect.Signature(own)
+        kind = float | None if default is None else type(default)
+        if name not in [p.name for p in own]:
+            other = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
+            shown.append(other.replace(default=default, annotation=kind))
+    return inspect.Signature(shown)
 
 
-def default_backoff(growth_factor):
-    """Return the back-off of a `DynamicLossScale` that was given none.
-
-    TensorFlow's divided by its multiplier. So does ours where a program chose one.
-    """
-    chosen = growth_factor != ScaleRule.growth_factor
-    return None if chosen else ScaleRule.backoff_factor
+def _usual(of, growth_factor):
+    """Return the rule of a class that was given this factor alone."""
+    # TensorFlow's `DynamicLossScale` divided by it. So does ours where a program chose it.
+    divides = of == DYNAMIC and growth_factor != ScaleRule.growth_factor
+    return ScaleRule(backoff_factor=None) if divides else ScaleRule()
 
 
 def make_rule(of, given):
-    """Return the `ScaleRule` of arguments of a class, `STABLE` or `DYNAMIC`.
-
-    Args:
-      of: the class.
-      given: dict of its arguments that are options. Those that are missing have their
-        default.
-
-    Raises:
-      TypeError, ValueError: if a value is refused; the message has its name.
-    """
+    """Return the `ScaleRule` of arguments of a class, a dict; errors name the argument."""
+    named = {option.field: name for option, name in zip(OPTIONS, names(of))}
     fields = {
         option.field: option.check(name, given[name])
         for option, name in zip(OPTIONS, names(of))
         if name in given and not (given[name] is None and of in option.unset)
     }
-    rule = ScaleRule(**fields)
-    if of == DYNAMIC and "backoff_factor" not in fields:
-        backoff = default_backoff(rule.growth_factor)
-        rule = dataclasses.replace(rule, backoff_factor=backoff)
-    named = {option.field: name for option, name in zip(OPTIONS, names(of))}
+    usual = _usual(of, fields.get("growth_factor", ScaleRule.growth_factor))
+    rule = dataclasses.replace(usual, **fields)
     for field in ("initial_scale", "min_scale"):
         if getattr(rule, field) > rule.max_scale:
-            value = given.get(named[field])
-            value = getattr(rule, field) if value is None else value
-            limit = named["max_scale"]
+            name, limit = named[field], named["max_scale"]
+            value = getattr(rule, field) if given.get(name) is None else given[name]
             raise ValueError(
-                f"{named[field]!r} ({value!r}) must not exceed {limit!r} "
-                f"({given[limit]!r})."
+                f"{name!r} ({value!r}) must not exceed {limit!r} ({given[limit]!r})."
             )
     return rule
 
@@ -192,9 +138,9 @@ def arguments_of(rule, of):
     return {name: fields[option.field] for option, name in zip(OPTIONS, names(of))}
 
 
-def set_arguments_of(rule, of):
-    """Return what `arguments_of` does, without those that have their default."""
-    backoff = default_backoff(rule.growth_factor)
-    usual = ScaleRule() if of == STABLE else ScaleRule(backoff_factor=backoff)
-    usual = arguments_of(usual, of).items()
-    return dict(item for item in arguments_of(rule, of).items() if item not in usual)
+def config_of(rule, of):
+    """Return the config of a class, a dict: what legacy classes had, and what was set."""
+    usual = arguments_of(_usual(of, rule.growth_factor), of)
+    legacy = names(of)[: _LEGACY[of]]
+    given = arguments_of(rule, of).items()
+    return {name: x for name, x in given if name in legacy or x != usual[name]}

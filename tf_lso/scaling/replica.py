@@ -6,10 +6,8 @@ import tensorflow as tf
 def replica_id():
     """Return the id of the running replica as an int, None outside replica context."""
     context = tf.distribute.get_replica_context()
-    if context is None:
-        return None
-    number = context.replica_id_in_sync_group
-    if not isinstance(number, int):  # a constant tensor under MirroredStrategy
+    number = None if context is None else context.replica_id_in_sync_group
+    if tf.is_tensor(number):  # a constant under MirroredStrategy
         number = tf.get_static_value(number)
     return None if number is None else int(number)
 
@@ -22,7 +20,6 @@ def is_alone():
 def is_first_here():
     """Return whether this is the first replica of its process, or no replica."""
     number = replica_id()
-    strategy = tf.distribute.get_strategy()
-    if number is None or strategy.num_replicas_in_sync == 1:
+    if number is None or is_alone():
         return True
-    return number % len(strategy.extended.worker_devices) == 0
+    return number % len(tf.distribute.get_strategy().extended.worker_devices) == 0

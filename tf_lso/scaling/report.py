@@ -10,16 +10,11 @@ from tf_lso.scaling import fast
 
 
 def warn(condition, text, *values):
-    """Warn when a step runs for which `condition` holds.
+    """Warn when a step runs for which `condition` holds, in a branch that rarely runs.
 
-    Eager steps log a warning. Traced steps print to standard error, unless TensorFlow's
-    logger hides warnings when they are traced. Steps compiled by XLA cannot print. Call
-    this in a branch that is rarely taken.
-
-    Args:
-      condition: scalar bool tensor, or NumPy bool in eager mode.
-      text: what to say, with a `{}` for each value.
-      *values: scalar tensors, in eager mode also NumPy values.
+    Eager steps log a warning: `text` with a scalar tensor or NumPy value for each `{}`.
+    Traced steps print to standard error, unless TensorFlow's logger hides warnings when
+    they are traced. Steps compiled by XLA cannot print.
     """
     if tf.executing_eagerly():
         if condition:

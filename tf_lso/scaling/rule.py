@@ -6,49 +6,34 @@ Nothing here imports TensorFlow. The numbers are Python or NumPy scalars, or ten
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+_Where: TypeAlias = Callable[..., Any]
 FLOAT32_MAX = float.fromhex("0x1.fffffep+127")
 FLOAT32_TINY = float.fromhex("0x1p-126")  # the smallest normal number
 
 
 @dataclasses.dataclass(frozen=True)
 class ScaleRule:
-    """How a dynamic loss scale moves.
-
-    Attributes:
-      initial_scale: the scale at the start. A scale that is not usable returns to it.
-      growth_steps: consecutive finite steps before the scale grows.
-      growth_factor: the scale is multiplied by it to grow.
-      backoff_factor: the scale is multiplied by it to shrink. None divides it by
-        `growth_factor`, as TensorFlow's `DynamicLossScale` does.
-      hysteresis: skipped steps in a row before the scale shrinks.
-      min_scale: the scale does not shrink below it.
-      max_scale: the scale does not grow above it.
-    """
+    """How a dynamic loss scale moves, see `next_state`."""
 
     initial_scale: float = 2.0**15
-    growth_steps: int = 2000
+    growth_steps: int = 2000  # consecutive finite steps before the scale grows
     growth_factor: float = 2.0
+    # None divides by the growth factor, as TensorFlow's `DynamicLossScale` does.
     backoff_factor: float | None = 0.5
-    hysteresis: int = 1
+    hysteresis: int = 1  # skipped steps in a row before the scale shrinks
     min_scale: float = 1.0
     max_scale: float = FLOAT32_MAX
 
 
 class ScaleState(NamedTuple):
-    """The state of a dynamic loss scale.
+    """The state of a dynamic loss scale."""
 
-    Attributes:
-      scale: the factor of the loss, a float32 scalar.
-      count: finite steps since the scale last changed or a step was skipped,
-        an int64 scalar.
-      skipped: skipped steps in a row, an int64 scalar. It means something only while
-        `count` is 0, so that a step that only counts need not write it.
-    """
-
-    scale: Any
-    count: Any
+    scale: Any  # the factor of the loss, a float32 scalar
+    count: Any  # finite steps since it changed or a step was skipped, an int64 scalar
+    # Skipped steps in a row, an int64 scalar. It means something only while the count is
+    # 0, so that a step that only counts need not write it.
     skipped: Any = 0
 
 
@@ -67,55 +52,35 @@ def only_counts(rule: ScaleRule, state: ScaleState, finite: Any) -> Any:
     return finite & is_usable(state.scale) & (state.count + 1 < rule.growth_steps)
 
 
-def skipped_in_a_row(
-    state: ScaleState, finite: Any, where: Callable[..., Any] = select
-) -> Any:
-    """Return the next `skipped`, for a step that does not only count."""
-    # Not `== 0`, which in a graph of TensorFlow 1 asks whether it is the same object.
-    return where(finite, 0, where(state.count < 1, state.skipped + 1, 1))
-
-
 def moved_scale(
-    rule: ScaleRule,
-    scale: Any,
-    finite: Any,
-    skipped: Any,
-    where: Callable[..., Any] = select,
+    rule: ScaleRule, scale: Any, finite: Any, skipped: Any, where: _Where = select
 ) -> Any:
     """Return the next scale, for a step that does not only count."""
     larger = scale * rule.growth_factor
     grown = where(larger <= rule.max_scale, larger, scale)
-    if rule.backoff_factor is None:
-        smaller = scale / rule.growth_factor
-    else:
-        smaller = scale * rule.backoff_factor
+    divides = rule.backoff_factor is None
+    smaller = scale / rule.growth_factor if divides else scale * rule.backoff_factor
     # A factor can also make "smaller" grow; it must not become inf either.
     shrunk = where(smaller <= FLOAT32_MAX, smaller, scale)
     shrunk = where(shrunk < rule.min_scale, rule.min_scale, shrunk)
     shrunk = where(skipped >= rule.hysteresis, shrunk, scale)
-    moved = where(finite, grown, shrunk)
-    return where(is_usable(scale), moved, rule.initial_scale)
+    return where(is_usable(scale), where(finite, grown, shrunk), rule.initial_scale)
 
 
 def next_state(
-    rule: ScaleRule,
-    state: ScaleState,
-    finite: Any,
-    where: Callable[..., Any] = select,
+    rule: ScaleRule, state: ScaleState, finite: Any, where: _Where = select
 ) -> ScaleState:
     """Return the state after a step.
 
-    A finite step adds 1 to the count. The `growth_steps`-th finite step in a row
-    multiplies the scale by `growth_factor`, unless the result would be above `max_scale`,
-    and the count starts again. A nonfinite step starts the count again. The
-    `hysteresis`-th one in a row, and each that follows it, also shrinks the scale, down
-    to `min_scale`. A scale that is not usable (from a damaged checkpoint) returns to
-    `initial_scale`.
+    A finite step adds 1 to the count. The `growth_steps`-th in a row multiplies the scale
+    by `growth_factor`, unless the result would be above `max_scale`, and the count starts
+    again. A nonfinite step starts the count again. The `hysteresis`-th in a row, and each
+    that follows it, also multiplies the scale by `backoff_factor`, down to `min_scale`. A
+    scale that is not usable (from a damaged checkpoint) returns to `initial_scale`.
 
     Source: `DynamicLossScale.update` of TensorFlow 2.0-2.15. Additions are `max_scale`,
     `min_scale` other than 1, the recovery, `backoff_factor` (as in
-    `torch.amp.GradScaler`) and `hysteresis` (as in NVIDIA Apex, where a finite step
-    starts it again).
+    `torch.amp.GradScaler`) and `hysteresis` (as in NVIDIA Apex).
 
     >>> rule = ScaleRule(growth_steps=2)
     >>> next_state(rule, ScaleState(8.0, 1), finite=True)
@@ -124,7 +89,8 @@ def next_state(
     ScaleState(scale=4.0, count=0, skipped=1)
     """
     counts = only_counts(rule, state, finite)
-    skipped = skipped_in_a_row(state, finite, where)
+    # Not `== 0`, which in a graph of TensorFlow 1 asks whether it is the same object.
+    skipped = where(finite, 0, where(state.count < 1, state.skipped + 1, 1))
     scale = moved_scale(rule, state.scale, finite, skipped, where)
     return ScaleState(
         where(counts, state.scale, scale),

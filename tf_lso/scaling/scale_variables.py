@@ -1,8 +1,4 @@
-"""The variables of a dynamic loss scale, and how a step moves them.
-
-`rule.py` says what the next scale is. This module reads and writes the variables, in
-eager mode and in graphs.
-"""
+"""The variables of a dynamic loss scale, moved by `rule.py`, eagerly and in graphs."""
 
 import dataclasses
 
@@ -15,18 +11,11 @@ from tf_lso.scaling import rule as rule_lib
 
 def local_variable(initial_value, name, dtype, shape=None):
     """Make a variable that is the same on every replica and is never aggregated."""
+    # The value is a constant, which no function being traced must hold back. With
+    # lifting, `tf.function` would trace a second time.
+    kwargs = {"trainable": False, "experimental_enable_variable_lifting": False}
     with tf.init_scope():
-        return tf.Variable(
-            initial_value,
-            name=name,
-            dtype=dtype,
-            shape=shape,
-            trainable=False,
-            aggregation=tf.VariableAggregation.NONE,
-            # The value is a constant, which no function being traced must hold back.
-            # With lifting, `tf.function` would trace a second time.
-            experimental_enable_variable_lifting=False,
-        )
+        return tf.Variable(initial_value, name=name, dtype=dtype, shape=shape, **kwargs)
 
 
 def in_tensorflow_1():
@@ -38,10 +27,10 @@ def in_tensorflow_1():
 def unsaved_variable(initial_value, name, shape=None):
     """Make such a variable of int64, and keep it out of all checkpoints."""
     variable = local_variable(initial_value, name, tf.int64, shape)
-    with tf.init_scope():
-        if not tf.executing_eagerly():
-            # In a graph of TensorFlow 1 the `tf.compat.v1.train.Saver` takes all
-            # variables of this list, and fails if an old checkpoint lacks one.
+    if in_tensorflow_1():
+        # The `tf.compat.v1.train.Saver` takes all variables of this list, and fails if
+        # an old checkpoint lacks one.
+        with tf.init_scope():
             kept = tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
             saved = tf.compat.v1.get_collection_ref(kept)
             saved[:] = [v for v in saved if v is not variable]
@@ -49,12 +38,10 @@ def unsaved_variable(initial_value, name, shape=None):
 
 
 def read_or_zero(variable):
-    """Return the value of an `unsaved_variable`, 0 if it was never initialized.
-
-    A graph of TensorFlow 1 initializes only the variables in its lists.
-    """
+    """Return the value of an `unsaved_variable`, 0 if it was never initialized."""
     if not in_tensorflow_1():
         return tf.convert_to_tensor(variable)
+    # A graph of TensorFlow 1 initializes only the variables in its lists.
     return tf.cond(
         variable.is_initialized(),
         lambda: tf.convert_to_tensor(variable),
@@ -71,10 +58,8 @@ def known_operations(results):
 
 
 def after(operations, value):
-    """Return `value` as a tensor that, in a graph, exists after `operations` have run.
-
-    A graph of TensorFlow 1 runs only what a result depends on.
-    """
+    """Return `value` as a tensor that, in a graph, exists after `operations` have run."""
+    # A graph of TensorFlow 1 runs only what a result depends on.
     with tf.control_dependencies(known_operations(operations)):
         return tf.constant(value)
 
@@ -87,18 +72,7 @@ def _where(condition, if_true, if_false):
 
 
 class ScaleVariables:
-    """The variables of one dynamic loss scale.
-
-    Args:
-      rule: the `ScaleRule`.
-      scale: float32 scalar variable, the loss scale.
-      count: int64 scalar variable, the finite steps since the scale last changed.
-
-    Attributes:
-      in_a_row: int64 variable of two numbers: the skipped steps in a row, and how many
-        of them began with the scale at its minimum. Steps that only count do not write
-        it, so it means something only while the count is 0. Checkpoints do not have it.
-    """
+    """The scale, float32, and the finite steps since it changed, int64; see `ScaleRule`."""
 
     def __init__(self, rule, scale, count):
         self._rule, self._scale, self._count = rule, scale, count
@@ -106,61 +80,55 @@ class ScaleVariables:
         fields = vars(rule).items()
         floats = {name: np.float32(x) for name, x in fields if isinstance(x, float)}
         self._float32_rule = dataclasses.replace(rule, **floats)
+        # The skipped steps in a row, and how many of them began with the scale at its
+        # minimum. It means something only while the count is 0, since steps that only
+        # count do not write it.
         self.in_a_row = unsaved_variable([0, 0], "skipped_in_a_row")
 
+    def _state(self):
+        return rule_lib.ScaleState(
+            *map(tf.convert_to_tensor, (self._scale, self._count))
+        )
+
     def advance(self, finite):
-        """Move the scale after a step.
-
-        Args:
-          finite: whether the gradients of all replicas are finite, a scalar bool tensor.
-
-        Returns:
-          In a graph a tensor that exists when the scale has moved.
-        """
+        """Move the scale after a step; return in a graph a tensor that then exists."""
         if tf.executing_eagerly():
             # With NumPy numbers, since each operation on tensors costs more.
-            state = self._scale.numpy(), self._count.numpy()
-            rule, where, finite = self._float32_rule, rule_lib.select, np.bool_(finite)
-            if rule_lib.only_counts(rule, rule_lib.ScaleState(*state), finite):
+            rule, finite = self._float32_rule, np.bool_(finite)
+            state = rule_lib.ScaleState(self._scale.numpy(), self._count.numpy())
+            if rule_lib.only_counts(rule, state, finite):
                 self._count.assign_add(1)
             else:
-                self._move(rule, where, *state, *self.in_a_row.numpy(), finite)
+                self._move(rule, state, self.in_a_row.numpy(), finite, rule_lib.select)
             return None
 
         def move():
             in_a_row = tf.unstack(read_or_zero(self.in_a_row))
-            return after(
-                self._move(self._rule, _where, *self._state(), *in_a_row, finite), True
-            )
+            moved = self._move(self._rule, self._state(), in_a_row, finite, _where)
+            return after(moved, True)
 
-        state = rule_lib.ScaleState(*self._state())
         return tf.cond(
-            rule_lib.only_counts(self._rule, state, finite),
+            rule_lib.only_counts(self._rule, self._state(), finite),
             # In place, so that threads that share the scale lose no step.
             lambda: after([self._count.assign_add(1, read_value=False)], True),
             fast.seldom(move),
         )
 
-    def _state(self):
-        return tf.convert_to_tensor(self._scale), tf.convert_to_tensor(self._count)
-
-    def _move(self, rule, where, scale, count, skipped, stuck, finite):
-        """Set all variables to what a step leaves, also one that only counts.
-
-        The arguments are what was there before, and as `rule.next_state` takes them.
-        """
-        usable = rule_lib.is_usable(scale)
+    def _move(self, rule, state, in_a_row, finite, where):
+        """Set all variables to what a step leaves, also one that only counts."""
+        usable = rule_lib.is_usable(state.scale)
         report.warn(
             ~usable,
             "The loss scale was {}, which is no positive finite number (a damaged "
             f"checkpoint?). It returns to {rule.initial_scale}.",
-            scale,
+            state.scale,
         )
-        state = rule_lib.ScaleState(scale, count, skipped)
+        skipped, stuck = in_a_row
+        state = state._replace(skipped=skipped)
         with np.errstate(over="ignore", invalid="ignore"):
             moved = rule_lib.next_state(rule, state, finite, where)
-        is_stuck = ~finite & usable & (scale <= rule.min_scale)
-        stuck = where(is_stuck, where(count < 1, stuck + 1, 1), 0)
+        is_stuck = ~finite & usable & (state.scale <= rule.min_scale)
+        stuck = where(is_stuck, where(state.count < 1, stuck + 1, 1), 0)
         # A graph of TensorFlow 1 could assign before it reads.
         with tf.control_dependencies(known_operations([*state, stuck])):
             return [
@@ -170,12 +138,8 @@ class ScaleVariables:
             ]
 
     def assign(self, value):
-        """Set the scale to a float; the count starts again.
-
-        Raises:
-          RuntimeError: in a graph of TensorFlow 1, where nothing would run it.
-        """
-        if in_tensorflow_1():
+        """Set the scale to a float; the count starts again."""
+        if in_tensorflow_1():  # nothing would run it
             raise RuntimeError(
                 f"'loss_scale' cannot be set in a graph of TensorFlow 1, but got: "
                 f"{value!r}. Give the scale to the constructor."
@@ -187,13 +151,13 @@ class ScaleVariables:
 
     def numbers_in_a_row(self):
         """Return the numbers of `in_a_row`, 0 where they mean nothing, a tensor."""
-        scale, count = self._state()
+        scale, count, _ = self._state()
         # A checkpoint may have given back a larger scale and a count of 0.
         hold = (count < 1) & tf.stack([True, scale <= self._rule.min_scale])
         return tf.where(hold, read_or_zero(self.in_a_row), 0)
 
     def numbers_if_skipped(self):
         """Return `numbers_in_a_row` as they will be if the running step is skipped."""
-        scale, _ = self._state()
+        scale = self._state().scale
         is_stuck = rule_lib.is_usable(scale) & (scale <= self._rule.min_scale)
         return tf.where(tf.stack([True, is_stuck]), self.numbers_in_a_row() + 1, 0)

@@ -1,7 +1,4 @@
-"""What an optimizer knows of the steps that it skipped.
-
-Only the branch of a skipped step writes here, so that a usual step costs nothing more.
-"""
+"""What an optimizer knows of the steps that it skipped; only such a step writes it."""
 
 import functools
 import weakref
@@ -26,15 +23,10 @@ _KINDS = {_INF: "inf", _NAN: "nan", _INF | _NAN: "inf, nan"}
 
 
 class Overflow(NamedTuple):
-    """A variable whose gradient was not finite.
+    """A variable whose gradient was not finite."""
 
-    Attributes:
-      variable: str, the variable's path.
-      kind: str, what its gradient held: "inf", "nan" or "inf, nan".
-    """
-
-    variable: str
-    kind: str
+    variable: str  # the variable's path
+    kind: str  # what its gradient held: "inf", "nan" or "inf, nan"
 
 
 # Loss scale -> what is noted of its optimizers. Programs may share one.
@@ -54,11 +46,7 @@ def _held(values):
 
 
 def _kind(gradient):
-    """Return what a gradient holds, see `_held`.
-
-    Args:
-      gradient: tensor, `tf.IndexedSlices`, or a per-replica value of them.
-    """
+    """Return what a gradient, or a per-replica value of it, holds, see `_held`."""
     copies = [gradient]
     if tf.distribute.in_cross_replica_context():
         copies = tf.distribute.get_strategy().experimental_local_results(gradient)
@@ -73,29 +61,23 @@ def _path(variable):
 class Skipped:
     """Counts the skipped steps of one optimizer, and notes which gradients overflowed.
 
-    A restored checkpoint, or a program, may set the optimizer's `iterations` back to what
-    it was after a skipped step. So the count of the loss scale, which each finite step
-    moves, says whether the last step was skipped. Where optimizers share a loss scale it
-    says this of neither, nor does one that judges in its own way: then `iterations` does.
-
-    Args:
-      loss_scale: the optimizer's `LossScale`.
-
-    Attributes:
-      numbers: int64 variable of three numbers: the skipped steps, how many of them were
-        the last in a row, and 1 + the optimizer's `iterations` after the last of them.
-      overflowed: int64 variable, what the gradient of each variable held in the last
-        skipped step: a sum of `_INF` and `_NAN`. Legacy optimizers may get further
-        variables at any step; then it grows.
+    A checkpoint or a program may set the optimizer's `iterations` back to what it was
+    after a skipped step. So the count of the loss scale, which each finite step moves,
+    says whether the last step was skipped. It does not if optimizers share the scale, or
+    if it judges in its own way: then `iterations` alone does.
     """
 
     def __init__(self, loss_scale):
         self._loss_scale = loss_scale
         _users.setdefault(loss_scale, weakref.WeakSet()).add(self)
-        self.numbers = scale_variables.unsaved_variable([0, 0, 0], "skipped_steps")
-        self.overflowed = scale_variables.unsaved_variable([], "overflowed", [None])
+        # The skipped steps, how many of them were the last in a row, and 1 + the
+        # optimizer's `iterations` after the last of them.
+        self._numbers = scale_variables.unsaved_variable([0, 0, 0], "skipped_steps")
+        # What the gradient of each variable held in the last skipped step, see `_held`.
+        # Legacy optimizers may get further variables at any step; then it grows.
+        self._overflowed = scale_variables.unsaved_variable([], "overflowed", [None])
         self._variables = []  # kept, so that no other variable gets the id of one
-        self._places = {}  # id of a variable -> its place in `overflowed`
+        self._places = {}  # id of a variable -> its place in `_overflowed`
         self._untold = False
         self._told = 0  # the skipped steps when `tell` was called last
 
@@ -106,94 +88,72 @@ class Skipped:
     def watch(self, variables):
         """Make room for what is noted of the variables. Call this before the step."""
         new = [v for v in variables if id(v) not in self._places]
-        self._places.update(
-            (id(v), place) for place, v in enumerate(new, len(self._variables))
-        )
         self._variables += new
+        self._places = {id(v): place for place, v in enumerate(self._variables)}
         with tf.init_scope():
             if new and tf.executing_eagerly():
                 none = tf.zeros([len(new)], tf.int64)
-                self.overflowed.assign(tf.concat([self.overflowed, none], axis=0))
+                self._overflowed.assign(tf.concat([self._overflowed, none], axis=0))
 
     def variables(self):
         """Return {name: variable} of all that traced steps use."""
-        return {"skipped_steps": self.numbers, "overflowed": self.overflowed}
+        return {"skipped_steps": self._numbers, "overflowed": self._overflowed}
 
     def note(self, gradients, variables, counter, count):
-        """Note a skipped step, in its branch, before the loss scale moves.
+        """Note a skipped step, in its branch; return a list of ops.
 
-        Args:
-          gradients: list of aggregated gradients: tensors, `tf.IndexedSlices` or
-            per-replica values of them.
-          variables: the variable of each gradient; `watch` knows all of them.
-          counter: integer variable, the optimizer's `iterations`.
-          count: callable without arguments that moves the counter as the optimizer does
-            for a skipped step, and returns a list of ops.
-
-        Returns:
-          A list of ops.
+        `watch` knows the variables. `count()` moves the counter, the `iterations`, as the
+        optimizer does for a skipped step, and returns a list of ops.
         """
-        total = self.total() + 1
-        if self._loss_scale.takes_verdicts:
-            in_a_row, stuck = tf.unstack(
-                self._loss_scale.variables.numbers_if_skipped()
-            )
+        total, loss_scale = self.total() + 1, self._loss_scale
+        if loss_scale.takes_verdicts:  # it moves after this
+            in_a_row, stuck = tf.unstack(loss_scale.variables.numbers_if_skipped())
         else:  # it has moved
-            in_a_row = self.in_a_row(counter) + 1
-            stuck = self._loss_scale.stuck_steps()
-        read = known_operations([total, in_a_row, stuck])
-        with tf.control_dependencies(read):
+            in_a_row, stuck = self.in_a_row(counter) + 1, loss_scale.stuck_steps()
+        with tf.control_dependencies(known_operations([total, in_a_row, stuck])):
             counted = count()
         with tf.control_dependencies(known_operations(counted)):
             after = tf.cast(tf.convert_to_tensor(counter), tf.int64)
-        kinds = [_kind(gradient) for gradient in gradients]
+        kinds = tf.stack([_kind(gradient) for gradient in gradients])
         if fast.in_xla():
             self._untold = True  # XLA cannot print; `tell` does it later
         else:
-            # At 1, 10, 100, ... so that a lost run does not fill the log.
-            is_told = tf.reduce_any(tf.equal(stuck, [10**power for power in range(19)]))
-            names = tf.gather(["", *_KINDS.values()], tf.stack(kinds))
-            texts = tf.strings.join([[_path(v) for v in variables], " (", names, ")"])
-            first = tf.boolean_mask(texts, tf.stack(kinds) > 0)[:_MOST]
-            first = tf.strings.reduce_join(first, separator=", ")
-            report.warn(is_told, _STUCK, self._loss_scale(), stuck, first)
-        return [
-            *counted,
-            self.numbers.assign([total, in_a_row, after + 1], read_value=False),
-            self.overflowed.assign(self._in_places(variables, kinds), read_value=False),
-        ]
-
-    def _in_places(self, variables, kinds):
-        """Return `kinds` as `overflowed` has them."""
-        size = len(self._variables)
-        if not scale_variables.in_tensorflow_1():
-            size = tf.size(self.overflowed)  # it may have grown since this was traced
+            self._warn(stuck, variables, kinds)
+        numbers = self._numbers.assign([total, in_a_row, after + 1], read_value=False)
+        # `_overflowed` may have grown since this was traced.
+        is_fixed = scale_variables.in_tensorflow_1()
+        size = len(self._variables) if is_fixed else tf.size(self._overflowed)
         places = [[self._places[id(variable)]] for variable in variables]
-        return tf.scatter_nd(places, tf.stack(kinds), [size])
+        overflowed = tf.scatter_nd(places, kinds, [size])
+        overflowed = self._overflowed.assign(overflowed, read_value=False)
+        return [*counted, numbers, overflowed]
+
+    def _warn(self, stuck, variables, kinds):
+        # At 1, 10, 100, ... so that a lost run does not fill the log.
+        is_told = tf.reduce_any(tf.equal(stuck, [10**power for power in range(19)]))
+        names = tf.gather(["", *_KINDS.values()], kinds)
+        texts = tf.strings.join([[_path(v) for v in variables], " (", names, ")"])
+        found = tf.boolean_mask(texts, kinds > 0)[:_MOST]
+        found = tf.strings.reduce_join(found, separator=", ")
+        report.warn(is_told, _STUCK, self._loss_scale(), stuck, found)
 
     def tell(self):
         """Warn of a stuck scale that a step under XLA could not tell of. Eagerly."""
         if not self._untold or not tf.executing_eagerly():
             return
-        step, loss_scale = int(self.total()), self._loss_scale
-        if step != self._told and int(loss_scale.stuck_steps()):
+        total, stuck = int(self.total()), int(self._loss_scale.stuck_steps())
+        if total != self._told and stuck:
             found = ", ".join(f"{path} ({kind})" for path, kind in self.overflows())
-            log.logger().warning(
-                _STUCK.format(float(loss_scale()), int(loss_scale.stuck_steps()), found)
-            )
-        self._told = step
+            log.logger().warning(_STUCK.format(float(self._loss_scale()), stuck, found))
+        self._told = total
 
     def total(self):
         """Return the number of skipped steps, an int64 scalar tensor."""
-        return scale_variables.read_or_zero(self.numbers)[0]
+        return scale_variables.read_or_zero(self._numbers)[0]
 
     def in_a_row(self, counter):
-        """Return how many of the last steps were skipped, an int64 scalar tensor.
-
-        Args:
-          counter: integer variable, the optimizer's `iterations`.
-        """
-        _, in_a_row, position = tf.unstack(scale_variables.read_or_zero(self.numbers))
+        """Return how many of the last steps were skipped; `counter` is `iterations`."""
+        _, in_a_row, position = tf.unstack(scale_variables.read_or_zero(self._numbers))
         now = tf.cast(tf.convert_to_tensor(counter), tf.int64)
         is_last = tf.equal(position, now + 1)
         if self._loss_scale.takes_verdicts and len(_users[self._loss_scale]) == 1:
@@ -202,8 +162,7 @@ class Skipped:
 
     def overflows(self):
         """Return a list of `Overflow` for the last skipped step. In eager code only."""
+        kinds = zip(self._variables, self._overflowed.numpy())
         return [
-            Overflow(_path(variable), _KINDS[kind])
-            for variable, kind in zip(self._variables, self.overflowed.numpy())
-            if kind
+            Overflow(_path(variable), _KINDS[kind]) for variable, kind in kinds if kind
         ]

@@ -49,12 +49,10 @@ def apply_step(
       skipped: the optimizer's `Skipped`, which knows the variables.
       gradients: list of this replica's gradients, without None.
       variables: list of the variable of each gradient.
-      divisor: float32 scalar tensor by which to unscale the gradients, or None if all
-        are unscaled.
+      divisor: float32 scalar tensor that divides the gradients; None if all are unscaled.
       is_unscaled: callable, gradient -> whether it is unscaled all the same.
-      aggregate: whether to aggregate the gradients over the replicas; False if the
-        caller has done it.
-      args: further arguments for the inner optimizer's `apply_gradients`.
+      aggregate: whether to aggregate over the replicas, which the caller has not done.
+      args: further arguments of the inner optimizer's `apply_gradients`.
       kwargs: the same, by name.
 
     Returns:
@@ -69,14 +67,21 @@ def apply_step(
         gradients, variables = family.aggregate(gradients, variables)
     gradients = gradients_lib.with_summed_rows(gradients)
     optimizer = _Optimizer(family, loss_scale, skipped, variables, args, kwargs)
-    are_equal = aggregate and _are_equal(family, variables)
-    return _as_one(
-        lambda gradients: _finish(optimizer, gradients, are_equal), gradients
+    # Aggregated gradients are the same on each replica, but for what tf_lso did not
+    # aggregate. If they are, one replica can judge for all.
+    are_equal = aggregate and family.aggregates_in_full
+    are_equal = are_equal and not any(map(gradients_lib.overwrites, variables))
+    if tf_private.needs_no_merge_call():
+        return _finish(optimizer, gradients, are_equal)
+    # The update of an optimizer merges the replicas, and a conditional with such a branch
+    # must run in cross-replica context. There gradients are per-replica values.
+    return tf.distribute.get_replica_context().merge_call(
+        lambda _, merged: _finish(optimizer, merged, are_equal), args=(gradients,)
     )
 
 
 def _finish(optimizer, gradients, are_equal):
-    """Take the stages that all replicas take as one."""
+    """Take the stages that all replicas take as one; return as `apply_step`."""
     loss_scale = optimizer.loss_scale
     if loss_scale.takes_verdicts:
         finite = finite_lib.agreed(gradients, are_equal)
@@ -87,51 +92,19 @@ def _finish(optimizer, gradients, are_equal):
         # It judges in its own way, and moves at once.
         moved, finite = loss_scale.update(gradients)
         applied = _apply_or_skip(optimizer, gradients, finite)
-    return _result(applied, moved)
-
-
-def _as_one(finish, gradients):
-    """Call `finish` with the gradients once for all replicas, if they must merge.
-
-    The update of an optimizer merges the replicas, and a conditional with such a branch
-    must run in cross-replica context. There gradients are per-replica values. Strategies
-    that need no merging stay in replica context.
-    """
-    if tf_private.needs_no_merge_call():
-        return finish(gradients)
-    replica = tf.distribute.get_replica_context()
-    return replica.merge_call(lambda _, merged: finish(merged), args=(gradients,))
-
-
-def _are_equal(family, variables):
-    """Whether aggregated gradients are the same on each replica, so one can judge.
-
-    What tf_lso did not aggregate may differ between replicas.
-    """
-    overwritten = any(gradients_lib.overwrites(v) for v in variables)
-    return family.aggregates_in_full and not overwritten
+    if tf.executing_eagerly():
+        return None
+    with tf.control_dependencies([] if moved is None else known_operations([moved])):
+        applied = tf.identity(applied)
+    in_function = tf.compat.v1.get_default_graph().building_function
+    return applied if in_function else applied.op
 
 
 def _apply_or_skip(optimizer, gradients, finite):
-    """Update the variables on every replica, or only note the step, once.
-
-    Args:
-      optimizer: an `_Optimizer`.
-      gradients: as for `_finish`.
-      finite: scalar bool tensor, or a Python bool if it is known in advance: a fixed
-        scale never skips.
-
-    Returns:
-      Whether the step was applied, a tensor that exists when it has run.
-    """
-    family, skipped, variables = (
-        optimizer.family,
-        optimizer.skipped,
-        optimizer.variables,
-    )
+    """Update the variables, or note the skipped step; return whether it was applied."""
+    family, _, skipped, variables, args, kwargs = optimizer
 
     def apply_here(gradients):
-        args, kwargs = optimizer.args, optimizer.kwargs
         return after([family.apply(gradients, variables, *args, **kwargs)], True)
 
     def apply():
@@ -142,23 +115,12 @@ def _apply_or_skip(optimizer, gradients, finite):
         return strategy.experimental_local_results(applied)[0]
 
     def skip():
-        counter = family.counter()
-        return after(
-            skipped.note(gradients, variables, counter, family.count_skipped), False
-        )
+        counter, count = family.counter(), family.count_skipped
+        return after(skipped.note(gradients, variables, counter, count), False)
 
     if tf.executing_eagerly():
         finite = bool(finite)
-    if isinstance(finite, numbers.Integral):  # of which bool is a kind
+    # A bool is known in advance: a fixed scale never skips.
+    if isinstance(finite, numbers.Integral):
         return apply() if finite else skip()
     return fast.either(finite, apply, fast.seldom(skip), of=gradients)
-
-
-def _result(applied, moved):
-    """Return what a step returns, see `apply_step`."""
-    if tf.executing_eagerly():
-        return None
-    with tf.control_dependencies([] if moved is None else known_operations([moved])):
-        applied = tf.identity(applied)
-    in_function = tf.compat.v1.get_default_graph().building_function
-    return applied if in_function else applied.op
