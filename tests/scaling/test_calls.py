@@ -545,8 +545,12 @@ class TestTheRecord:
         record.scaled(calls_lib.KERAS3, SCALE, None)
         assert float(record.apply([SCALE], self.now)) == 8.0
         record.scaled(calls_lib.LEGACY, SCALE, None)
-        record.unscaled([tf.constant(1.0)], SCALE)
-        assert record.apply([SCALE], self.now) is None
+        unscaled = tf.constant(1.0)
+        record.unscaled([unscaled], SCALE)
+        assert record.apply([unscaled], self.now) is None
+        # A copy may be the scaled gradient once more.
+        with pytest.raises(RuntimeError, match="cannot know"):
+            record.apply([unscaled * 1.0], self.now)
 
     def test_of_many_threads_stays_small(self, record):
         for _ in range(200):

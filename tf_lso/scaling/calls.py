@@ -130,7 +130,8 @@ class _Place:
         if not self.awaits:
             self.left |= self.gave
         self.kind, self.awaits = LEGACY, False
-        self.gave.discard(KERAS3)
+        if not tf.executing_eagerly():  # in eager code they may be of another loss
+            self.gave.discard(KERAS3)
         self.gave.add(LEGACY)
 
     def applied(self):
@@ -278,16 +279,20 @@ class Calls:
         what they are if no scaling call was made at all, as Keras 3's `apply` takes them.
         """
         place = self._place()
-        if KERAS3 in self._ever and all(map(self.unscaled_gradients.has, gradients)):
+        if all(map(self.unscaled_gradients.has, gradients)):
             place.gave.discard(LEGACY)  # rule 1; a scaled loss may wait for its apply
             if not place.waits_for(KERAS3):
+                place.left |= place.gave
                 place.applied()
             return None
+        traced = not tf.executing_eagerly()
         divisor = self._divisor(place, now, unknown_is_scaled)
         if divisor is not None:
             self._ever_unscaled = True
             self._ever_scaled |= not self._ever
         place.applied()
+        if not traced:  # the program may apply them again, wherever it likes
+            place.left.add(LEGACY if divisor is None else KERAS3)
         return divisor
 
     def _divisor(self, place, now, unknown_is_scaled):
