@@ -79,10 +79,10 @@ def outermost(graph):
     The public `tf.Graph` does not have the graph around it.
     """
     eager = tf().compat.v1.executing_eagerly_outside_functions()
-    while (outer := graph_around(graph)) is not None:
-        if eager and not outer.building_function:
-            break  # the graph that eager code never uses
-        graph = outer
+    around = graph_around(graph)
+    # Around the functions of eager code there is a graph that eager code never uses.
+    while around is not None and (around.building_function or not eager):
+        graph, around = around, graph_around(around)
     return graph
 
 

@@ -9,7 +9,11 @@ import inspect
 import types
 from typing import Any
 
-from tf_lso import kerases
+from tf_lso import environment, kerases
+
+environment.require_tensorflow()  # before an import of it fails
+
+# ruff: noqa: E402
 from tf_lso.optimizers import families
 from tf_lso.scaling import options
 
