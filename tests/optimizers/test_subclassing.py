@@ -47,7 +47,7 @@ class TestOfLossScaleOptimizer:
 
         optimizer = Counting(FAMILIES[family].SGD(0.5), initial_scale=8)
         if name == "apply":
-            optimizer.apply([tf.constant(2.0)], [x])
+            optimizer.apply([tf.constant(16.0)], [x])
         else:
             step(optimizer, x)
         assert float(x) == 0.0

@@ -302,7 +302,8 @@ class Calls:
             kinds = {KERAS3 if is_unknown else LEGACY}
         else:
             elsewhere = self._elsewhere(place)
-            kinds = elsewhere or self._ever  # rule 3
+            # Rule 3. What a function gets has lost its identity.
+            kinds = self._ever if traced else elsewhere or self._ever
             if own is not None:  # rule 2
                 # No gradients of eager code come into a function that scales by itself.
                 kinds = {own} if traced else {own} | place.left | elsewhere
