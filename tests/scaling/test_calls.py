@@ -720,6 +720,13 @@ class TestTwice:
             MODES[mode](step)()
 
 
+def test_zeros_that_make_the_slots_are_of_no_kind(optimizer, x):
+    optimizer.apply_gradients([(tf.constant(0.0), x)])
+    for _ in range(2):
+        STYLES["keras3"](optimizer, lambda: 2.0 * x, [x])
+    assert steps_of(x) == 2
+
+
 def test_a_scale_that_was_looked_at_divides_nothing_of_a_collected_function(
     optimizer, x
 ):

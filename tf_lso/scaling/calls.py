@@ -291,8 +291,9 @@ class Calls:
             self._ever_unscaled = True
             self._ever_scaled |= not self._ever
         place.applied()
-        if not traced:  # the program may apply them again, wherever it likes
-            place.left.add(LEGACY if divisor is None else KERAS3)
+        kind = LEGACY if divisor is None else KERAS3
+        if not traced and kind in self._ever:  # the program may apply them again
+            place.left.add(kind)
         return divisor
 
     def _divisor(self, place, now, unknown_is_scaled):
