@@ -545,12 +545,20 @@ class TestTheRecord:
         record.scaled(calls_lib.KERAS3, SCALE, None)
         assert float(record.apply([SCALE], self.now)) == 8.0
         record.scaled(calls_lib.LEGACY, SCALE, None)
-        unscaled = tf.constant(1.0)
-        record.unscaled([unscaled], SCALE)
+        record.unscaled([tf.constant(1.0)], SCALE)
+        assert record.apply([tf.constant(1.0)], self.now) is None
+
+    def test_knows_what_was_applied_before(self, record):
+        scaled, unscaled = tf.constant(8.0), tf.constant(1.0)
+        record.scaled(calls_lib.KERAS3, SCALE, None)
+        assert float(record.apply([scaled], self.now)) == 8.0
+        record.scaled(calls_lib.LEGACY, SCALE, None)
+        record.unscaled([tf.constant(1.0)], SCALE)
+        assert float(record.apply([scaled], self.now)) == 8.0
         assert record.apply([unscaled], self.now) is None
-        # A copy may be the scaled gradient once more.
-        with pytest.raises(RuntimeError, match="cannot know"):
-            record.apply([unscaled * 1.0], self.now)
+        record.scaled(calls_lib.KERAS3, SCALE, None)
+        assert record.apply([unscaled], self.now) is None
+        assert float(record.apply([tf.constant(8.0)], self.now)) == 8.0
 
     def test_of_many_threads_stays_small(self, record):
         for _ in range(200):

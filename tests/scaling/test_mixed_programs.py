@@ -30,7 +30,7 @@ def test_random_programs_of_eager_replicas(seed, mirrored2):
 def test_many_random_programs():
     counts, wrong = mixed_programs.many(150, first_seed=1000)
     assert wrong == {}
-    assert counts["both", "right"] > 0  # most are refused: nothing tells them apart
+    assert counts["both", "right"] > 0.3 * 50
 
 
 @pytest.mark.slow

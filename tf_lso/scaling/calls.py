@@ -3,7 +3,8 @@
 Legacy programs call `get_scaled_loss` and `get_unscaled_gradients`. Keras 3 programs call
 `scale_loss` alone, and the apply divides. One object serves both. The rules:
 
-1. What `get_unscaled_gradients` has returned is unscaled. It is known by identity.
+1. What `get_unscaled_gradients` has returned is unscaled. It is known by identity. So
+   is what eager code has applied before: it is scaled if it was scaled then.
 2. In one place, the last call decides: after `scale_loss` its scale divides, after
    `get_scaled_loss` or `get_unscaled_gradients` nothing does. A place is one traced
    function with all that is traced in it, or one thread of eager code.
@@ -126,11 +127,11 @@ class _Place:
         """Whether `method` has scaled the last loss, and its gradients are scaled yet."""
         return self.awaits and self.scaled_by == method
 
-    def unscaled(self):
+    def unscaled(self, is_own):
         if not self.awaits:
             self.left |= self.gave
         self.kind, self.awaits = LEGACY, False
-        if not tf.executing_eagerly():  # in eager code they may be of another loss
+        if is_own:  # else the scaled loss may wait for its own apply
             self.gave.discard(KERAS3)
         self.gave.add(LEGACY)
 
@@ -149,6 +150,7 @@ class Calls:
 
     def __init__(self):
         self.unscaled_gradients = Returned()  # by `get_unscaled_gradients`
+        self._applied = Returned()  # what eager code has applied, with its kind
         self._losses = Returned()  # by `get_scaled_loss` and `scale_loss`
         self._lock = threading.Lock()
         self._graphs = weakref.WeakKeyDictionary()  # function -> {replica id: _Place}
@@ -256,17 +258,22 @@ class Calls:
                 "get_unscaled_gradients() got gradients that it has returned, which are "
                 "unscaled already. Call it once for each gradient."
             )
-        place, here = self._place(), self._here().values()
+        place = self._place()
         scale = place.scale() if place.scale and place.is_new else None
+        return now() if scale is None or self._may_be_of_another() else scale
+
+    def _may_be_of_another(self):
+        """Whether gradients that are unscaled may be of a loss of another place."""
+        if not tf.executing_eagerly():
+            return False  # no gradients of eager code come in
+        here = self._here().values()
         with self._lock:
-            one_awaits = any(p.awaits for p in self._places if p not in here)
-        if scale is None or (tf.executing_eagerly() and (one_awaits or self._gone)):
-            return now()  # the gradients may be of another place: as TensorFlow
-        return scale
+            awaits = any(p.awaits for p in self._places if p not in here)
+        return awaits or bool(self._gone)
 
     def unscaled(self, gradients, scale):
         """Note the list that `get_unscaled_gradients` returns, divided by `scale`."""
-        self._place().unscaled()
+        self._place().unscaled(is_own=not self._may_be_of_another())
         self._note(LEGACY)
         self._ever_unscaled = True
         self.unscaled_gradients.note(gradients, scale)
@@ -279,26 +286,34 @@ class Calls:
         what they are if no scaling call was made at all, as Keras 3's `apply` takes them.
         """
         place = self._place()
-        if all(map(self.unscaled_gradients.has, gradients)):
-            place.gave.discard(LEGACY)  # rule 1; a scaled loss may wait for its apply
-            if not place.waits_for(KERAS3):
+        if all(map(self.unscaled_gradients.has, gradients)):  # rule 1
+            place.gave.discard(LEGACY)
+            if not place.waits_for(KERAS3):  # else it may wait for its own apply
                 place.left |= place.gave
                 place.applied()
             return None
-        traced = not tf.executing_eagerly()
-        divisor = self._divisor(place, now, unknown_is_scaled)
+        applied = list(map(self._applied.scale_of, gradients))
+        known = None if None in applied else {kind() for kind in applied}
+        divisor = self._divisor(place, known, now, unknown_is_scaled)
         if divisor is not None:
             self._ever_unscaled = True
             self._ever_scaled |= not self._ever
+        if known is not None:
+            return divisor  # the last loss may still wait for its own apply
+        if place.kind == LEGACY:
+            place.left |= place.gave - {LEGACY}
         place.applied()
-        kind = LEGACY if divisor is None else KERAS3
-        if not traced and kind in self._ever:  # the program may apply them again
-            place.left.add(kind)
+        if tf.executing_eagerly() and self._ever:
+            # A variable may hold other numbers by the next step.
+            tensors = [g for g in map(_tensor, gradients) if isinstance(g, tf.Tensor)]
+            self._applied.note(tensors, LEGACY if divisor is None else KERAS3)
         return divisor
 
-    def _divisor(self, place, now, unknown_is_scaled):
+    def _divisor(self, place, known, now, unknown_is_scaled):
         traced, own, elsewhere = not tf.executing_eagerly(), place.kind, set()
-        if KERAS3 not in self._ever:
+        if known is not None:
+            kinds = known  # rule 1
+        elif KERAS3 not in self._ever:
             is_unknown = unknown_is_scaled and not self._ever
             kinds = {KERAS3 if is_unknown else LEGACY}
         else:
