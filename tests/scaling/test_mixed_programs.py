@@ -28,9 +28,9 @@ def test_random_programs_of_eager_replicas(seed, mirrored2):
 
 @pytest.mark.slow
 def test_many_random_programs():
-    counts, wrong = mixed_programs.many(150, first_seed=1000)
+    counts, wrong = mixed_programs.many(300, first_seed=1000)
     assert wrong == {}
-    assert counts["both", "right"] > 0.3 * 50
+    assert counts["both", "right"] > 0.3 * 100
 
 
 @pytest.mark.slow
