@@ -24,6 +24,7 @@ from tf_lso.optimizers import binding, hyperparameters, validation
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import state as state_lib
 from tf_lso.optimizers import variables as variables_lib
+from tf_lso.optimizers.families.family import forwarded
 from tf_lso.scaling import calls as calls_lib
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
@@ -63,14 +64,6 @@ def _of_inner(name: str, what: str) -> property:
         setattr(self.inner_optimizer, name, value)
 
     return property(read, write, doc=f"{what}, of the inner optimizer; may be set.")
-
-
-def _method_of_inner(name: str) -> property:
-    """Return a property that returns a method of the inner optimizer."""
-    return property(
-        lambda self: getattr(self.inner_optimizer, name),
-        doc=f"`{name}` of the inner optimizer.",
-    )
 
 
 # The attributes that are ours alone, which no base class may track or delegate.
@@ -833,14 +826,14 @@ class LossScaleOptimizer(tf_private.Dependencies):
     )
 
     # Methods of the families' base classes; those would change only the wrapper.
-    add_optimizer_variables = _method_of_inner("add_optimizer_variables")
-    add_variable = _method_of_inner("add_variable")
-    add_variable_from_reference = _method_of_inner("add_variable_from_reference")
-    assign = _method_of_inner("assign")
-    assign_add = _method_of_inner("assign_add")
-    assign_sub = _method_of_inner("assign_sub")
-    exclude_from_weight_decay = _method_of_inner("exclude_from_weight_decay")
-    update_step = _method_of_inner("update_step")
+    add_optimizer_variables = forwarded("add_optimizer_variables")
+    add_variable = forwarded("add_variable")
+    add_variable_from_reference = forwarded("add_variable_from_reference")
+    assign = forwarded("assign")
+    assign_add = forwarded("assign_add")
+    assign_sub = forwarded("assign_sub")
+    exclude_from_weight_decay = forwarded("exclude_from_weight_decay")
+    update_step = forwarded("update_step")
 
     @property
     def learning_rate(self) -> Any:

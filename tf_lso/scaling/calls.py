@@ -55,7 +55,7 @@ _FORGOTTEN = {
 }
 
 
-def _held(value):
+def _weak_reader(value):
     """Return a callable that returns `value` and keeps no graph alive."""
     if isinstance(value, tf.Tensor) and not hasattr(value, "numpy"):
         return weakref.ref(value)  # a tensor of a graph lives as long as its graph
@@ -77,7 +77,7 @@ class Returned:
 
     def note(self, results, scale):
         """Note a list of tensors, slices, callables or None with a scalar tensor."""
-        held = _held(scale)
+        held = _weak_reader(scale)
         for tensor in [_tensor(r) for r in results if r is not None]:
             forget = functools.partial(_forget, self._entries, id(tensor))
             self._entries[id(tensor)] = weakref.ref(tensor, forget), held
@@ -248,7 +248,7 @@ class Calls:
         """Return a callable that returns `scale` where it can be used, else None."""
         if tf.executing_eagerly():
             return lambda: scale
-        held, graph = _held(scale), weakref.ref(tf.compat.v1.get_default_graph())
+        held, graph = _weak_reader(scale), weakref.ref(tf.compat.v1.get_default_graph())
         return lambda: held() if tf_private.is_within(graph()) else None
 
     def scale_of_gradients(self, gradients, now):

@@ -33,10 +33,13 @@ class Overflow(NamedTuple):
 _users: Any = weakref.WeakKeyDictionary()
 
 
-def _held(values):
+def _nonfinite_kinds(values):
     """Return what `values` hold, a list of an int64 scalar: a sum of `_INF` and `_NAN`."""
     if values.dtype.is_complex:
-        [real], [imaginary] = _held(tf.math.real(values)), _held(tf.math.imag(values))
+        [real], [imaginary] = (
+            _nonfinite_kinds(tf.math.real(values)),
+            _nonfinite_kinds(tf.math.imag(values)),
+        )
         return [tf.bitwise.bitwise_or(real, imaginary)]
     if not values.dtype.is_floating:
         return [tf.constant(0, tf.int64)]
@@ -46,11 +49,13 @@ def _held(values):
 
 
 def _kind(gradient):
-    """Return what a gradient, or a per-replica value of it, holds, see `_held`."""
+    """Return what a gradient, or a per-replica value of it, holds, see `_nonfinite_kinds`."""
     copies = [gradient]
     if tf.distribute.in_cross_replica_context():
         copies = tf.distribute.get_strategy().experimental_local_results(gradient)
-    kinds = [fast.call(_held, [v])[0] for v in gradients_lib.values_of(copies)]
+    kinds = [
+        fast.call(_nonfinite_kinds, [v])[0] for v in gradients_lib.values_of(copies)
+    ]
     return functools.reduce(tf.bitwise.bitwise_or, kinds)
 
 
@@ -73,7 +78,7 @@ class Skipped:
         # The skipped steps, how many of them were the last in a row, and 1 + the
         # optimizer's `iterations` after the last of them.
         self._numbers = scale_variables.unsaved_variable([0, 0, 0], "skipped_steps")
-        # What the gradient of each variable held in the last skipped step, see `_held`.
+        # What the gradient of each variable held in the last skipped step, see `_nonfinite_kinds`.
         # Legacy optimizers may get further variables at any step; then it grows.
         self._overflowed = scale_variables.unsaved_variable([], "overflowed", [None])
         self._variables = []  # kept, so that no other variable gets the id of one

@@ -98,15 +98,19 @@ class Legacy(keras2.Keras2):
         return super().layouts(own)
 
     def get_slot_names(self):
+        """Return the slot names that the inner optimizer has built, a list."""
         return self.inner.get_slot_names()
 
     def get_slot(self, var, slot_name):
+        """Return the slot variable of a model variable."""
         return self.inner.get_slot(var, slot_name)
 
     def add_slot(self, var, slot_name, *args, **kwargs):
+        """Return the slot variable of a model variable, made if it is new."""
         return self.inner.add_slot(var, slot_name, *args, **kwargs)
 
     def add_weight(self, name, *args, **kwargs):
+        """Return a new variable of the inner optimizer."""
         return self.inner.add_weight(name, *args, **kwargs)
 
 

@@ -1,0 +1,135 @@
+"""The adapters to the families: what `family.py` lists is there, used, and works alone."""
+
+import ast
+import inspect
+import pathlib
+
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES, PACKAGES, copies, number
+from tf_lso.optimizers import families
+from tf_lso.optimizers.families import family as family_lib
+from tf_lso.optimizers.slots import ListedSlots
+
+PACKAGE = pathlib.Path(tf_lso.__file__).parent
+ADAPTERS = [
+    adapter
+    for package in sorted(set(PACKAGES.values()))
+    for adapter in families.families_of_package(package)
+]
+Family = family_lib.Family
+# `__abstractmethods__` is in no order.
+ABSTRACT = sorted(Family.__abstractmethods__)
+
+
+def listed():
+    """What `Family` has for others: its methods, and the attributes with a default."""
+    own = {name for name in vars(Family) if not name.startswith("_")}
+    return own | set(Family.__annotations__)
+
+
+def used():
+    """The attributes that code outside of an adapter uses of one, and those of `self`."""
+    outside, inside = set(), set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Attribute):
+                continue
+            owner = ast.unparse(node.value).rpartition(".")[2]
+            if owner in ("family", "_family", "_family_class"):
+                outside.add(node.attr)
+            elif owner == "self" and path.parent.name == "families":
+                inside.add(node.attr)
+    return outside, inside
+
+
+def test_what_is_listed_is_used_and_what_is_used_is_listed():
+    outside, inside = used()
+    by_binding = {"base", "bases", "check", "package"}  # of `families/__init__.py` too
+    assert listed() - outside - inside - by_binding == set()
+    slots = {name for name in vars(ListedSlots) if not name.startswith("_")}
+    # An instance has `inner`, that of Keras 3 `views`; the module has the other two.
+    others = {"inner", "views", "Family", "forwarded"} | _of_modules()
+    assert outside - listed() - slots - others == set()
+
+
+def _of_modules():
+    """Names of other things that are called `family` somewhere: policies, checkpoints."""
+    others = set()
+    for room in ("policies", "checkpoints"):
+        for path in (PACKAGE / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute):
+                    owner = ast.unparse(node.value).rpartition(".")[2]
+                    others |= {node.attr} if owner in ("family", "_family") else set()
+    return others
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_each_public_member_is_documented_there_or_in_family(adapter):
+    members = [name for name in dir(adapter) if not name.startswith("_")]
+    methods = [n for n in members if inspect.isroutine(getattr(adapter, n))]
+    assert len(methods) > 20
+    assert [n for n in methods if not inspect.getdoc(getattr(adapter, n))] == []
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+@pytest.mark.parametrize("hook", ABSTRACT)
+def test_an_adapter_without_a_hook_cannot_be_made(adapter, hook):
+    assert not adapter.__abstractmethods__
+    lacking = type(adapter)(adapter.__name__, (adapter,), {hook: vars(Family)[hook]})
+    with pytest.raises(TypeError, match=hook):
+        lacking(None)
+
+
+@pytest.fixture
+def adapter(family):
+    """An adapter to a built optimizer, with no wrapper around it, and the variable x."""
+    x = tf.Variable(4.0, name="x")
+    inner = FAMILIES[family].Adam(0.5)
+    build = getattr(inner, "build", None) or inner._create_all_weights
+    build([x])
+    return families.family_of(inner)(inner), x
+
+
+class TestWithoutAWrapper:
+    def test_it_is_of_the_family(self, adapter, family):
+        assert adapter[0].name == family
+        assert isinstance(adapter[0].inner, adapter[0].base)
+        adapter[0].check()
+
+    def test_applies_gradients(self, adapter):
+        one, x = adapter
+        gradients, variables = one.aggregate([tf.constant(2.0)], [x])
+        assert one.aggregates_in_full
+        one.apply(gradients, variables, name="step")
+        assert float(x) == pytest.approx(3.5, rel=1e-5)  # Adam's first step is its rate
+        assert number(one.counter()) == 1
+
+    def test_counts_a_skipped_step(self, adapter):
+        one, x = adapter
+        one.count_skipped()
+        assert (number(one.counter()), float(x)) == (1, 4.0)
+        one.set_iterations(7)
+        assert number(one.counter()) == 7
+
+    def test_reads_and_sets_hyperparameters(self, adapter):
+        one, _ = adapter
+        assert {"learning_rate", "lr", "beta_1", "beta_2"} <= one.hyperparameters()
+        assert number(one.get_hyperparameter("beta_1")) == pytest.approx(0.9)
+        one.set_hyperparameter("beta_1", 0.5)
+        assert number(one.get_hyperparameter("beta_1")) == 0.5
+        assert float(one.decayed_lr(tf.float32)) == 0.5
+
+    def test_finds_slots(self, adapter):
+        one, x = adapter
+        assert set(one.get_slot_names()) == {"m", "v"}
+        one.apply([tf.constant(2.0)], [x])
+        assert number(copies(one.get_slot(x, "m"))[0]) == pytest.approx(0.2)
+
+    def test_lists_state(self, adapter):
+        one, _ = adapter
+        assert len(one.weights()) == 3  # the counter, m and v
+        assert one.serialize()["class_name"].endswith("Adam")
