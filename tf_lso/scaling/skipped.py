@@ -36,10 +36,8 @@ _users: Any = weakref.WeakKeyDictionary()
 def _nonfinite_kinds(values):
     """Return what `values` hold, a list of an int64 scalar: a sum of `_INF` and `_NAN`."""
     if values.dtype.is_complex:
-        [real], [imaginary] = (
-            _nonfinite_kinds(tf.math.real(values)),
-            _nonfinite_kinds(tf.math.imag(values)),
-        )
+        [real] = _nonfinite_kinds(tf.math.real(values))
+        [imaginary] = _nonfinite_kinds(tf.math.imag(values))
         return [tf.bitwise.bitwise_or(real, imaginary)]
     if not values.dtype.is_floating:
         return [tf.constant(0, tf.int64)]
@@ -78,8 +76,8 @@ class Skipped:
         # The skipped steps, how many of them were the last in a row, and 1 + the
         # optimizer's `iterations` after the last of them.
         self._numbers = scale_variables.unsaved_variable([0, 0, 0], "skipped_steps")
-        # What the gradient of each variable held in the last skipped step, see `_nonfinite_kinds`.
-        # Legacy optimizers may get further variables at any step; then it grows.
+        # What the gradient of each variable held in the last skipped step, as numbers of
+        # `_nonfinite_kinds`. Legacy optimizers may get further variables; then it grows.
         self._overflowed = scale_variables.unsaved_variable([], "overflowed", [None])
         self._variables = []  # kept, so that no other variable gets the id of one
         self._places = {}  # id of a variable -> its place in `_overflowed`
