@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from tf_lso import environment, kerases, pages, tf_private
+from tf_lso import environment, kerases, log, pages, tf_private
 
 environment.require_tensorflow()  # before a Keras that does not fit fails
 
@@ -29,7 +29,7 @@ from tf_lso.scaling import calls as calls_lib
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
-from tf_lso.scaling import options, report, skipped
+from tf_lso.scaling import options, skipped
 from tf_lso.scaling import step as step_lib
 
 MISSING: Any = binding.MISSING  # of an argument that was not given
@@ -183,7 +183,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         family.initialize(self, name)
         self._family, self._loss_scale = family, loss_scale
         self._calls, self._skipped = calls_lib.Calls(), skipped.Skipped(loss_scale)
-        self._once = report.Once()
+        self._once = log.Once()
         self._state = state_lib.State(family, loss_scale, lambda: self.name)
         self._delegated = family.hyperparameters()
         if name is not None:
@@ -276,7 +276,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Source: TensorFlow 2.0-2.15.
         """
-        self._calls.refuse_scaled(loss, calls_lib.LEGACY)
+        self._calls.check_loss(loss, calls_lib.LEGACY)
         scale = self._loss_scale()
         if callable(loss) and not hasattr(loss, "dtype"):
 
@@ -380,7 +380,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if loss is None:
             raise TypeError("'loss' must be a tensor or a number, but got: None.")
         self._family.refuse_in_fit(type(self))
-        self._calls.refuse_scaled(loss, calls_lib.KERAS3)
+        self._calls.check_loss(loss, calls_lib.KERAS3)
         loss = tf.convert_to_tensor(loss)
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
