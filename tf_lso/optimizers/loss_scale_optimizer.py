@@ -5,7 +5,6 @@ What differs between the families of optimizers is in the adapter that it holds,
 gradients is in `scaling.calls`.
 """
 
-import copy
 import types
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeVar
@@ -1026,20 +1025,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def __deepcopy__(self, memo):
         """Return an independent optimizer with equal state, slots included."""
-        inner = self.inner_optimizer
-        inner = type(inner).from_config(inner.get_config())
-        copied = memo[id(self)] = type(self).__new__(type(self), inner)
-        copied._start(
-            inner, lambda: copy.deepcopy(self.loss_scale_state, memo), self._own_name
-        )
-        variables = self._family.built_variables()
-        if variables:
-            copied.build(variables)
-            copied.set_weights(self.get_weights())
-        else:
-            layout = self._state.layout(self._family.file_layouts[0])
-            arrays = self._state.arrays(layout)
-            copied._state.defer(arrays, [layout], is_file=False)
+        make, described = self.__reduce_ex__(2)
+        copied = memo[id(self)] = make(*described)
+        if self._family.built_variables():
+            copied.build(self._family.built_variables())
         return copied
 
     def __reduce_ex__(self, protocol):
