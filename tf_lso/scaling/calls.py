@@ -21,8 +21,7 @@ import weakref
 
 import tensorflow as tf
 
-from tf_lso import log, pages, tf_private
-from tf_lso.scaling import replica
+from tf_lso import log, pages, replica, tf_private
 
 LEGACY = "get_scaled_loss"
 KERAS3 = "scale_loss"
