@@ -36,11 +36,9 @@ _FLOAT16_MAX = 65504.0
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _not_converted(function: _Function) -> _Function:
-    """Keep AutoGraph away from a method, in which it would find nothing to convert."""
-    # With the type of the function, which TensorFlow's decorator does not keep.
-    decorated: _Function = tf.autograph.experimental.do_not_convert(function)
-    return decorated
+# Keeps AutoGraph away from a method, in which it would find nothing to convert.
+_not_converted: Callable[[_Function], _Function]
+_not_converted = tf.autograph.experimental.do_not_convert
 
 
 def _of_inner(name: str, what: str) -> property:
