@@ -35,13 +35,14 @@ def _classes():
     return loss_scale_optimizer.LossScaleOptimizer, experimental.LossScaleOptimizer
 
 
-def _name(config):
-    return config["class_name"].split(">")[-1].lower()
-
-
 def is_wrapper(config):
     """Whether a serialized optimizer is a LossScaleOptimizer, by its name."""
-    return _name(config) in _WRAPPERS
+    return inner_config.short_name(config) in _WRAPPERS
+
+
+def unbound(cls):
+    """Return the class without a family that `cls` was made from, or itself."""
+    return vars(cls).get("_unbound", cls)
 
 
 def deserialize(config, custom_objects=None, package=None, kind=None):
@@ -71,35 +72,21 @@ def deserialize(config, custom_objects=None, package=None, kind=None):
     return cls.from_config(config["config"], custom_objects=custom_objects)
 
 
-def unbound(cls):
-    """Return the class without a family that `cls` was made from, or itself."""
-    return vars(cls).get("_unbound", cls)
-
-
-def _given_class(config, custom_objects):
-    """Return the class that the user gave for a config's own name, or None."""
-    cls = inner_config.custom_class(config, custom_objects, [])
-    if cls is not None:
-        return cls
-    # The registered class may be one that was bound to a family.
-    cls = inner_config.custom_class(config, None, kerases.imported())
-    return None if cls is None else unbound(cls)
-
-
 def _wrapper_class(config, custom_objects):
     """Return the tf_lso class that a config means, None if it is no wrapper."""
     stable, experimental = _classes()
-    cls = _given_class(config, custom_objects)
-    if cls is None and is_wrapper(config) and _name(config) != _EXPERIMENTAL:
-        # Programs passed the class under its one public name.
-        cls = _given_class({"class_name": "LossScaleOptimizer"}, custom_objects)
+    name = inner_config.short_name(config)
+    # Programs passed the class under its one public name.
+    names = (
+        ["LossScaleOptimizer"] if name in _WRAPPERS and name != _EXPERIMENTAL else []
+    )
+    cls = inner_config.custom_class(config, custom_objects, kerases.imported(), *names)
     if cls is not None and issubclass(cls, stable):
-        return cls
-    by_name = cls is None or kerases.is_of_one(cls)
-    if not by_name or not is_wrapper(config):
+        return unbound(cls)  # a registered one may be bound to a family
+    if name not in _WRAPPERS or not (cls is None or kerases.is_of_one(cls)):
         return None
     is_old = (
-        _name(config) == _EXPERIMENTAL
+        name == _EXPERIMENTAL
         or config.get("module") == experimental.__module__
         or IS_EXPERIMENTAL.items() <= config.items()
     )
@@ -112,86 +99,53 @@ def from_config(cls, config, custom_objects=None, package=None):
     `cls` is the stable class or a subclass. For a loss scale that the stable class cannot
     express, the result is an experimental optimizer. All else is as for `deserialize`.
     """
-    if not isinstance(config, dict):
-        raise TypeError(
-            "'config' must be a dict as get_config() returns, but got "
-            f"{config!r} of type {type(config).__name__}."
-        )
+    stable, experimental = _classes()
+    config = inner_config.plain_dict(config, "'config'")
     kind = None
     if (
         cls._family_class is not None
     ):  # such a class makes only optimizers of its family
         package, kind = cls._family_class.package, cls._family_class.name
-    config = inner_config.plain(config)
-    inner = _the_inner(config)
-    _, experimental = _classes()
-    if "loss_scale" in config:
-        loss_scale = _loss_scale(config.pop("loss_scale"), custom_objects)
-        if not issubclass(cls, experimental):
-            cls, arguments = _expressed(cls, loss_scale)
-            config.update(arguments)
-    elif issubclass(cls, experimental):
-        loss_scale, config = _experimental_arguments(config)
+    inner = _pop_inner(config)
     if isinstance(inner, dict):
         inner = deserialize(inner, custom_objects, package, kind)
+    if "loss_scale" in config:
+        loss_scale = loss_scale_lib.get(config.pop("loss_scale"), custom_objects)
+    elif issubclass(cls, experimental):
+        loss_scale = _pop_loss_scale(config)
+    else:
+        return cls(inner, **config)
     if issubclass(cls, experimental):
         return cls(inner, loss_scale, **config)
-    return cls(inner, **config)
-
-
-def _expressed(cls, loss_scale):
-    """Return the class that can have a loss scale, and the stable one's arguments for it."""
-    stable, experimental = _classes()
     kinds = (loss_scale_lib.FixedLossScale, loss_scale_lib.DynamicLossScale)
     if type(loss_scale) in kinds and getattr(loss_scale, "multiplier", 2) == 2:
-        return cls, loss_scale_lib.arguments_of(loss_scale)
+        return cls(inner, **loss_scale_lib.arguments_of(loss_scale), **config)
     if unbound(cls) is stable:
-        return experimental, {}
+        return experimental(inner, loss_scale, **config)
     raise ValueError(
         f"'loss_scale' of the config is {loss_scale!r}, which {cls.__name__} cannot have: "
         "it takes a fixed scale, or a dynamic one with the multiplier 2."
     )
 
 
-def _the_inner(config):
-    """Remove the inner optimizer's config from `config`, of either layout."""
-    old = "optimizer" in config or "loss_scale" in config
-    key = "optimizer" if old else "inner_optimizer"
-    has = sorted(map(str, config))
-    both = old and "inner_optimizer" in config
-    if both or config.get(key) is None:
+def _pop_inner(config):
+    """Remove the inner optimizer from a config of either layout, and return it."""
+    keys = ("inner_optimizer", "optimizer", "loss_scale")
+    given = {key for key in keys if config.get(key) is not None}
+    if given not in ({"inner_optimizer"}, {"optimizer", "loss_scale"}):
         raise ValueError(
-            f"A LossScaleOptimizer config must have the key {key!r}"
-            f"{', and not inner_optimizer beside it' if both else ''}, but this one has "
-            f"{has}."
+            "The config of a LossScaleOptimizer must have either 'inner_optimizer' or "
+            f"both 'optimizer' and 'loss_scale', but got {config!r}."
         )
-    if old and "loss_scale" not in config:
-        raise ValueError(
-            "A LossScaleOptimizer config with the key 'optimizer' must have 'loss_scale' "
-            f"too, but this one has {has}."
-        )
-    return config.pop(key)
+    return config.pop("optimizer" if "optimizer" in given else "inner_optimizer")
 
 
-def _loss_scale(config, custom_objects):
-    loss_scale = loss_scale_lib.get(config, custom_objects)
-    if not isinstance(loss_scale, loss_scale_lib.LossScale):
-        raise ValueError(
-            "'loss_scale' of the config must be a LossScale, its config, 'dynamic' or a "
-            f"number, but got {config!r}."
-        )
-    return loss_scale
-
-
-def _experimental_arguments(config):
-    """Return the loss scale of a config of the stable layout, and its other keys."""
+def _pop_loss_scale(config):
+    """Remove the arguments of the stable class, and return the loss scale they mean."""
     dynamic = config.pop("dynamic", True)
     validation.check_dynamic(dynamic)
-    keys = options.names(options.STABLE)
-    given = {key: config.pop(key) for key in keys if config.get(key) is not None}
-    loss_scale = loss_scale_lib.make(dynamic, given)
-    name = {key: config.pop(key) for key in ("name",) if key in config}
-    validation.check_keras3_arguments(
-        {k: v for k, v in config.items() if k not in keys}
-    )
-    return loss_scale, name
+    names = config.keys() & set(options.names(options.STABLE))
+    loss_scale = loss_scale_lib.make(dynamic, {n: config.pop(n) for n in names})
+    others = config.keys() - {"name"}
+    validation.check_keras3_arguments({key: config.pop(key) for key in others})
+    return loss_scale

@@ -7,6 +7,7 @@ caller does, `_package_of` asks the config.
 """
 
 import inspect
+import itertools
 
 import numpy as np
 import tensorflow as tf
@@ -65,64 +66,62 @@ def plain(value):
             return plain(value["config"]["value"])
         return {key: plain(element) for key, element in value.items()}
     if isinstance(value, (list, tuple)):
-        elements = [plain(element) for element in value]
-        return tuple(elements) if isinstance(value, tuple) else elements
+        return (tuple if isinstance(value, tuple) else list)(map(plain, value))
     raw = variables_lib.raw(value)
-    if tf.is_tensor(raw) or isinstance(raw, tf.Variable):
+    if tf.is_tensor(raw):
         value = np.asarray(raw)
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
-def checked(config, what="The config of an optimizer"):
-    """Return a `plain` copy of a serialized object; raise if it is incomplete."""
+def plain_dict(config, what):
+    """Return a `plain` copy of a dict; raise if it is none."""
     if not isinstance(config, dict):
         raise TypeError(
             f"{what} must be a dict, but got {config!r} of type {type(config).__name__}."
         )
-    for key in ("class_name", "config"):
-        if key not in config:
-            raise ValueError(
-                f"{what} must have the keys 'class_name' and 'config', but it has "
-                f"{sorted(map(str, config))}, without {key!r}."
-            )
-    for key, kind in (("class_name", str), ("config", dict)):
-        if not isinstance(config[key], kind) and (key, config[key]) != ("config", None):
-            raise TypeError(
-                f"{key!r} of {what} must be a {kind.__name__}, but got {config[key]!r}."
-            )
-    config = plain(config)
-    return {**config, "config": config["config"] or {}}
+    return plain(config)
+
+
+def checked(config, what="The config of an optimizer"):
+    """Return a `plain` copy of a serialized object; raise if it is incomplete."""
+    config = plain_dict(config, what)
+    if not {"class_name", "config"} <= config.keys():
+        raise ValueError(
+            f"{what} must have the keys 'class_name' and 'config', but it has "
+            f"{sorted(map(str, config))}."
+        )
+    name, arguments = config["class_name"], config["config"] or {}
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        raise TypeError(
+            f"{what} must have a str as 'class_name' and a dict as 'config', but got "
+            f"{name!r} and {arguments!r}."
+        )
+    return {**config, "config": arguments}
 
 
 # --- The class, and the adapter to its family.
 
 
-def custom_class(config, custom_objects, packages):
+def short_name(config):
+    """Return the class name of a config, without a package and in lower case."""
+    return config["class_name"].split(">")[-1].lower()
+
+
+def custom_class(config, custom_objects, packages, *names):
     """Return the class that the user gave for a config, or None.
 
     It may be in `custom_objects`, registered with a Keras of `packages`, or in a
-    `custom_object_scope`.
+    `custom_object_scope`, under the config's own names or one of `names`.
     """
-    names = [config.get("registered_name"), config["class_name"]]
-    names = [name for name in names if isinstance(name, str)]
-    names += [name.split(">")[-1] for name in names]
-    for name in names:
-        if inspect.isclass((custom_objects or {}).get(name)):
-            return custom_objects[name]
-    for name in names:
-        for package in packages:
-            found = kerases.public(package).saving.get_registered_object(name)
-            # Keras 2 registers some classes of its own, under names of all families.
-            if inspect.isclass(found) and not kerases.is_of_one(found):
-                return found
-    return None
-
-
-def _title(family):
-    """Return what messages call a family."""
-    if family.name == "legacy":
-        return f"{family.package}.optimizers.legacy"
-    return "Keras 3" if family.name == "keras3" else family.package
+    own = [config.get("registered_name") or "", config["class_name"]]
+    names = [*own, *(name.split(">")[-1] for name in own), *names]
+    found = [(custom_objects or {}).get(name) for name in names]
+    for name, package in itertools.product(names, packages):
+        registered = kerases.public(package).saving.get_registered_object(name)
+        # Keras 2 registers some classes of its own, under names of all families.
+        if inspect.isclass(registered) and not kerases.is_of_one(registered):
+            found.append(registered)
+    return next(filter(inspect.isclass, found), None)
 
 
 def _classes(family):
@@ -134,8 +133,7 @@ def _classes(family):
         for name, cls in vars(namespace).items()
         if inspect.isclass(cls)
         and issubclass(cls, family.base)
-        and cls is not family.base
-        and not name.startswith("LossScaleOptimizer")
+        and name not in ("Optimizer", "LossScaleOptimizer")
     }
 
 
@@ -150,22 +148,22 @@ def _find(config, custom_objects, package, kind):
                 if issubclass(cls, family.base):
                     return cls, family
         raise TypeError(
-            f"{name!r} of `custom_objects` must be the class of an "
-            f"optimizer of Keras 3 or Keras 2, but got {cls!r}."
+            f"{name!r} of `custom_objects` must be the class of an optimizer of Keras 3 or "
+            f"Keras 2, but got {cls!r}."
         )
     known = families.families_of_package(package or _package_of(config))
     candidates = [f for f in known if kind in (None, f.name)]  # legacy first, if there
     if _is_new(config):
         candidates.reverse()
     # Some classes of TensorFlow 2.9 had that prefix.
-    class_name = name.split(">")[-1].lower().removeprefix("experimental")
+    class_name = short_name(config).removeprefix("experimental")
     for family in candidates:
         if class_name in _classes(family):
             return _classes(family)[class_name], family
     names = sorted(cls.__name__ for cls in _classes(candidates[0]).values())
     raise ValueError(
-        f"Unknown optimizer {name!r}. {_title(candidates[0])} has {names}; give a class "
-        f"of your own as custom_objects={{{name!r}: ...}}."
+        f"Unknown optimizer {name!r}. {candidates[0].package} has {names}; give a class of "
+        f"your own as custom_objects={{{name!r}: ...}}."
     )
 
 
@@ -187,15 +185,12 @@ _NEUTRAL = {key: (value,) for key, value in validation.KERAS3_DEFAULTS.items()} 
 
 # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, and ignored
 # what it read. Later Nadams have another constant.
-_NADAM_DECAY = {"decay", "schedule_decay"}, (0, 0.004)
+_NADAM_DECAY = 0.004
 
 # Arguments that legacy classes take by name, although no signature has them.
-_LEGACY_KEYWORDS = ("lr", "decay", "clipnorm", "clipvalue", "global_clipnorm")
+_LEGACY_KEYWORDS = ("decay", "clipnorm", "clipvalue", "global_clipnorm")
 
 _FUNCTIONS = ("function", "__lambda__")  # class names that Keras 3 gives callables
-
-# In optimizers and schedules of Keras 2, None meant the default of these arguments.
-_DEFAULT_IF_NONE = ("epsilon", "name")
 
 
 def is_neutral(key, value):
@@ -204,55 +199,62 @@ def is_neutral(key, value):
     return values is _ANY or value in values
 
 
-def _accepted(cls, keywords):
+def _accepted(cls, family):
     """Return {argument: default} of the arguments that a class takes."""
-    found = dict.fromkeys(keywords)
+    found = dict.fromkeys(_LEGACY_KEYWORDS if family.name == "legacy" else ())
     for base in cls.__mro__:
-        if "__init__" not in vars(base):
-            continue
-        parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
-        for one in parameters:
-            if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
-                found.setdefault(one.name, one.default)
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-            break
-    found.pop("self", None)
+        if "__init__" in vars(base):
+            parameters = inspect.signature(base.__init__).parameters.values()
+            found = {one.name: one.default for one in parameters} | found
+            if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+                break
     return found
+
+
+def _renamed(cls, config):
+    config = dict(config)
+    for old in table.ALIASES.keys() & config.keys():
+        new, value = table.ALIASES[old], config.pop(old)
+        if config.setdefault(new, value) != value:
+            raise ValueError(
+                f"The config of {cls.__name__} has {old!r}: {value!r} beside {new!r}: "
+                f"{config[new]!r}, which means the same. Take one out."
+            )
+    return config
 
 
 def _arguments(cls, family, config, custom_objects):
     """Return the arguments for `cls.from_config`; raise if `cls` cannot do what one says."""
-    keywords = _LEGACY_KEYWORDS if family.name == "legacy" else ()
-    takes = _accepted(cls, keywords)
-    config = _renamed(cls, config)
+    takes, config = _accepted(cls, family), _renamed(cls, config)
     rate = config.get("learning_rate")
     if isinstance(rate, dict) and rate.get("class_name") not in _FUNCTIONS:
         config["learning_rate"] = _schedule(rate, family, custom_objects)
-    _drop_nadam_decay(cls, takes, config)
-    if config.get("decay") and "decay" not in takes:
-        config["learning_rate"] = _decayed(cls, family, takes, config)
+    is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
+    if is_nadam and config.get("decay") == _NADAM_DECAY:
+        del config["decay"]
+    elif config.get("decay") and "decay" not in takes and not is_nadam:
+        rate = config.get("learning_rate", takes.get("learning_rate"))
+        config["learning_rate"] = _decayed(cls, family, rate, config.pop("decay"))
     arguments = {}
     for key, value in config.items():
-        if key in takes:
-            if value is None and key in _DEFAULT_IF_NONE:
-                continue
-            arguments[key] = _as_default(cls, key, value, takes[key])
-        elif not is_neutral(key, value):
-            if kerases.is_of_one(cls):
-                raise ValueError(
-                    f"{_title(family)}'s {cls.__name__} does not have {key!r}, so the "
-                    f"config's {key!r}: {value!r} cannot be kept. Take it out of the "
-                    "config, or give a class of your own in `custom_objects`."
-                )
-            arguments[key] = value  # the user's class may take it from its **kwargs
+        if value is None and key in ("epsilon", "name"):
+            continue  # the default, in Keras 2
+        if key not in takes and is_neutral(key, value):
+            continue
+        if key not in takes and kerases.is_of_one(cls):
+            raise ValueError(
+                f"{cls.__name__} of {family.package} does not have {key!r}, so the "
+                f"config's {key!r}: {value!r} cannot be kept. Take it out of the config, "
+                "or give a class of your own in `custom_objects`."
+            )
+        # Else the user's class may take it from its **kwargs.
+        arguments[key] = _as_default(cls, key, value, takes.get(key))
     return arguments
 
 
 def _as_default(cls, key, value, default):
     """Return the value in the type of the argument's default, or raise TypeError."""
-    if not isinstance(default, float) or callable(value) or value is None:
-        return value
-    if key == "learning_rate" and isinstance(value, dict):
+    if not isinstance(default, float) or callable(value) or isinstance(value, dict):
         return value
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise TypeError(
@@ -261,44 +263,16 @@ def _as_default(cls, key, value, default):
     return float(value)  # Keras 3 refuses `momentum=0` and `learning_rate=1`
 
 
-def _renamed(cls, config):
-    config = dict(config)
-    for old, new in table.ALIASES.items():
-        if old in config:
-            value = config.pop(old)
-            if config.setdefault(new, value) != value:
-                raise ValueError(
-                    f"The config of {cls.__name__} has {old!r}: {value!r}, which means "
-                    f"{new!r}, but also {new!r}: {config[new]!r}."
-                )
-    return config
-
-
-def _drop_nadam_decay(cls, takes, config):
-    if "nadam" not in {base.__name__.lower() for base in cls.__mro__}:
-        return
-    keys, values = _NADAM_DECAY
-    for key in config.keys() & keys - takes.keys():
-        if config[key] not in values:
-            raise ValueError(
-                f"The config of {cls.__name__} has {key!r}: {config[key]!r}, its momentum "
-                "schedule, which is fixed in today's. Take it out of the config."
-            )
-        del config[key]
-
-
 # --- Learning rates.
 
 
-def _decayed(cls, family, takes, config):
+def _decayed(cls, family, rate, decay):
     """Return the schedule that computes what `decay` did."""
-    decay = config.pop("decay")
-    rate = config.get("learning_rate", takes.get("learning_rate"))
-    if not isinstance(rate, (int, float)) or not isinstance(decay, (int, float)):
+    if not isinstance(rate, (int, float)):
         raise ValueError(
             f"The config of {cls.__name__} has 'decay': {decay!r} beside 'learning_rate': "
-            f"{rate!r}. {_title(family)} has a schedule that does the same only if both "
-            "are numbers. Write a LearningRateSchedule that combines them."
+            f"{rate!r}, and no schedule of {family.package} does both. Write a "
+            "LearningRateSchedule that combines them."
         )
     schedules = kerases.public(family.package).optimizers.schedules
     return schedules.InverseTimeDecay(float(rate), 1, float(decay))
@@ -311,28 +285,21 @@ def _schedule(config, family, custom_objects):
     name = config["class_name"]
     cls = custom_class(config, custom_objects, [family.package])
     cls = cls or getattr(schedules, name.split(">")[-1], None)
-    if cls is None:
-        raise ValueError(
-            f"Unknown learning rate schedule {name!r}. Give a class of your own as "
+    if cls is None or not issubclass(cls, schedules.LearningRateSchedule):
+        raise (ValueError if cls is None else TypeError)(
+            f"{name!r} of the 'learning_rate' must be a LearningRateSchedule of "
+            f"{family.package}, but got {cls!r}. Give a class of your own as "
             f"custom_objects={{{name!r}: ...}}."
         )
-    if not issubclass(cls, schedules.LearningRateSchedule):
-        raise TypeError(
-            f"The learning rate schedule {name!r} must be a LearningRateSchedule of "
-            f"{_title(family)}, but got {cls!r}."
-        )
-    arguments = {
-        key: value
-        for key, value in config["config"].items()
-        if value is not None or key not in _DEFAULT_IF_NONE
-    }
+    arguments = config["config"]
+    if arguments.get("name", "") is None:  # the default, in Keras 2
+        del arguments["name"]
     return _from_config(cls, arguments, family, custom_objects)
 
 
 def _from_config(cls, arguments, family, custom_objects):
-    with kerases.public(family.package).saving.custom_object_scope(
-        custom_objects or {}
-    ):
+    saving = kerases.public(family.package).saving
+    with saving.custom_object_scope(custom_objects or {}):
         return cls.from_config(arguments)
 
 
