@@ -7,21 +7,16 @@
 | 2.0-2.3, tf_lso's experimental | optimizer, loss_scale |
 """
 
+import re
+
 from tf_lso import kerases
 from tf_lso.optimizers import inner_config, validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import options
 
-# The names under which LossScaleOptimizers were saved, in lower case and without a
-# package. The first is tf_lso's experimental class.
-_EXPERIMENTAL = "experimentallossscaleoptimizer"
-_WRAPPERS = (
-    _EXPERIMENTAL,
-    "lossscaleoptimizer",
-    "lossscaleoptimizerv1",  # the experimental one of 2.4-2.8
-    "lossscaleoptimizerv3",  # around the newer optimizers, since 2.9
-    "baselossscaleoptimizer",
-)
+# The names under which LossScaleOptimizers were saved. V1 was the experimental one of
+# 2.4-2.8, V3 wraps the newer optimizers, since 2.9; "experimental" is tf_lso's own.
+_WRAPPER = re.compile("(experimental|base)?lossscaleoptimizer(v1|v3)?")
 
 # tf_lso writes this beside the class name in .h5 files and SavedModels of tf_keras.
 IS_EXPERIMENTAL = {"tf_lso": "experimental"}
@@ -37,7 +32,7 @@ def _classes():
 
 def is_wrapper(config):
     """Whether a serialized optimizer is a LossScaleOptimizer, by its name."""
-    return inner_config.short_name(config) in _WRAPPERS
+    return bool(_WRAPPER.fullmatch(inner_config.short_name(config)))
 
 
 def unbound(cls):
@@ -45,7 +40,7 @@ def unbound(cls):
     return vars(cls).get("_unbound", cls)
 
 
-def deserialize(config, custom_objects=None, package=None, kind=None):
+def deserialize(config, custom_objects=None, package=None, family=None):
     """Return the optimizer or LossScaleOptimizer of a config of any generation, new.
 
     Args:
@@ -55,7 +50,7 @@ def deserialize(config, custom_objects=None, package=None, kind=None):
       custom_objects: dict of names and classes of your own: optimizers, schedules, loss
         scales. Those of `custom_object_scope` and registered ones are found too.
       package: the package of the optimizer to make; see `inner_config.make`.
-      kind: its only family; see there.
+      family: its only family; see there.
 
     Raises:
       TypeError: if `config` is no dict, or a value is of the wrong type.
@@ -63,34 +58,21 @@ def deserialize(config, custom_objects=None, package=None, kind=None):
         be kept.
     """
     config = inner_config.checked(config)
-    stable, _ = _classes()
-    cls = _wrapper_class(config, custom_objects)
-    if cls is None:
-        return inner_config.make(config, custom_objects, package, kind)
+    stable, experimental = _classes()
+    is_old = inner_config.short_name(config).startswith("experimental")
+    # Programs passed the class under its one public name.
+    names = ["LossScaleOptimizer"] if is_wrapper(config) and not is_old else []
+    cls = inner_config.custom_class(config, custom_objects, kerases.imported(), *names)
+    if is_wrapper(config) and (cls is None or kerases.is_of_one(cls)):
+        is_old |= config.get("module") == experimental.__module__
+        is_old |= IS_EXPERIMENTAL.items() <= config.items()
+        cls = experimental if is_old else stable
+    if cls is None or not issubclass(cls, stable):
+        return inner_config.make(config, custom_objects, package, family)
+    cls = unbound(cls)  # a registered one may be bound to a family
     if cls.from_config.__func__ is stable.from_config.__func__:
         return from_config(cls, config["config"], custom_objects, package)
     return cls.from_config(config["config"], custom_objects=custom_objects)
-
-
-def _wrapper_class(config, custom_objects):
-    """Return the tf_lso class that a config means, None if it is no wrapper."""
-    stable, experimental = _classes()
-    name = inner_config.short_name(config)
-    # Programs passed the class under its one public name.
-    names = (
-        ["LossScaleOptimizer"] if name in _WRAPPERS and name != _EXPERIMENTAL else []
-    )
-    cls = inner_config.custom_class(config, custom_objects, kerases.imported(), *names)
-    if cls is not None and issubclass(cls, stable):
-        return unbound(cls)  # a registered one may be bound to a family
-    if name not in _WRAPPERS or not (cls is None or kerases.is_of_one(cls)):
-        return None
-    is_old = (
-        name == _EXPERIMENTAL
-        or config.get("module") == experimental.__module__
-        or IS_EXPERIMENTAL.items() <= config.items()
-    )
-    return experimental if is_old else stable
 
 
 def from_config(cls, config, custom_objects=None, package=None):
@@ -101,14 +83,11 @@ def from_config(cls, config, custom_objects=None, package=None):
     """
     stable, experimental = _classes()
     config = inner_config.plain_dict(config, "'config'")
-    kind = None
-    if (
-        cls._family_class is not None
-    ):  # such a class makes only optimizers of its family
-        package, kind = cls._family_class.package, cls._family_class.name
     inner = _pop_inner(config)
     if isinstance(inner, dict):
-        inner = deserialize(inner, custom_objects, package, kind)
+        family = cls._family_class  # such a class makes only optimizers of its family
+        package = family.package if family else package
+        inner = deserialize(inner, custom_objects, package, family)
     if "loss_scale" in config:
         loss_scale = loss_scale_lib.get(config.pop("loss_scale"), custom_objects)
     elif issubclass(cls, experimental):
@@ -117,8 +96,8 @@ def from_config(cls, config, custom_objects=None, package=None):
         return cls(inner, **config)
     if issubclass(cls, experimental):
         return cls(inner, loss_scale, **config)
-    kinds = (loss_scale_lib.FixedLossScale, loss_scale_lib.DynamicLossScale)
-    if type(loss_scale) in kinds and getattr(loss_scale, "multiplier", 2) == 2:
+    is_usual = type(loss_scale) in loss_scale_lib.CLASSES.values()
+    if is_usual and getattr(loss_scale, "multiplier", 2) == 2:
         return cls(inner, **loss_scale_lib.arguments_of(loss_scale), **config)
     if unbound(cls) is stable:
         return experimental(inner, loss_scale, **config)

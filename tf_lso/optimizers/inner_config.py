@@ -34,14 +34,11 @@ def written_by_keras3(config):
     )
 
 
-def _is_new(config):
-    """Whether it was one of the newer optimizers, the default since TensorFlow 2.11."""
-    keys, module = config["config"], config.get("module")
-    if "is_legacy_optimizer" in keys:
-        return not keys["is_legacy_optimizer"]
-    if not keys or _KEYS_OF_NEW & keys.keys():
-        return True
-    return module in ("keras.optimizers", "keras.optimizers.experimental")
+def _is_legacy(keys):
+    """Whether a config with these keys was a legacy optimizer's, by Keras 2's own rule."""
+    # TensorFlow 2.9 and Keras 3 do not write the key.
+    default = bool(keys) and not _KEYS_OF_NEW & keys.keys()
+    return keys.get("is_legacy_optimizer", default)
 
 
 def _package_of(config):
@@ -137,66 +134,51 @@ def _classes(family):
     }
 
 
-def _find(config, custom_objects, package, kind):
+def _find(config, custom_objects, package, family):
     """Return the class that the config of an optimizer names, and its family's adapter."""
-    name = config["class_name"]
-    packages = [package] if package else kerases.imported()
-    cls = custom_class(config, custom_objects, packages)
+    name, imported = config["class_name"], kerases.imported()
+    cls = custom_class(config, custom_objects, [package] if package else imported)
     if cls is not None:
-        for one in kerases.imported():
-            for family in families.families_of_package(one):
-                if issubclass(cls, family.base):
-                    return cls, family
+        for one in itertools.chain(*map(families.families_of_package, imported)):
+            if issubclass(cls, one.base):
+                return cls, one
         raise TypeError(
             f"{name!r} of `custom_objects` must be the class of an optimizer of Keras 3 or "
             f"Keras 2, but got {cls!r}."
         )
     known = families.families_of_package(package or _package_of(config))
-    candidates = [f for f in known if kind in (None, f.name)]  # legacy first, if there
-    if _is_new(config):
-        candidates.reverse()
+    known = [family] if family else list(known)  # legacy first, if there
+    if not _is_legacy(config["config"]):
+        known.reverse()
     # Some classes of TensorFlow 2.9 had that prefix.
     class_name = short_name(config).removeprefix("experimental")
-    for family in candidates:
-        if class_name in _classes(family):
-            return _classes(family)[class_name], family
-    names = sorted(cls.__name__ for cls in _classes(candidates[0]).values())
+    for one in known:
+        if class_name in _classes(one):
+            return _classes(one)[class_name], one
+    names = sorted(cls.__name__ for cls in _classes(known[0]).values())
     raise ValueError(
-        f"Unknown optimizer {name!r}. {candidates[0].package} has {names}; give a class of "
-        f"your own as custom_objects={{{name!r}: ...}}."
+        f"Unknown optimizer {name!r}. {known[0].package} has {names}; give a class of your "
+        f"own as custom_objects={{{name!r}: ...}}."
     )
 
 
 # --- Its arguments.
 
-_ANY = "any value"
+# Keys that an optimizer class may lack if the value is None, False or 0, which means what
+# the class does anyway.
+_OFF = {*validation.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
 
-# Keys that an optimizer class may lack, and the values that mean what the class does
-# anyway. These values are dropped; all others are refused.
-_NEUTRAL = {key: (value,) for key, value in validation.KERAS3_DEFAULTS.items()} | {
-    "jit_compile": _ANY,  # how steps are compiled, not what they compute
-    "is_legacy_optimizer": _ANY,  # which of two classes of one name it was
-    "decay": (0,),
-    "adaptive_epsilon": (False,),
-    "weight_decay": (None, 0),
-    "ema_momentum": _ANY,  # these two matter only if use_ema is True
-    "ema_overwrite_frequency": _ANY,
-}
-
-# OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, and ignored
-# what it read. Later Nadams have another constant.
-_NADAM_DECAY = 0.004
+# Keys that it may lack whatever the value. They say how steps are compiled, which of two
+# classes of one name it was, and what matters only if `use_ema` is True.
+_ANY = {"jit_compile", "is_legacy_optimizer", "ema_momentum", "ema_overwrite_frequency"}
 
 # Arguments that legacy classes take by name, although no signature has them.
 _LEGACY_KEYWORDS = ("decay", "clipnorm", "clipvalue", "global_clipnorm")
 
-_FUNCTIONS = ("function", "__lambda__")  # class names that Keras 3 gives callables
-
 
 def is_neutral(key, value):
     """Whether an argument that a class lacks means what the class does anyway."""
-    values = _NEUTRAL.get(key, ())
-    return values is _ANY or value in values
+    return key in _ANY or (key in _OFF and not value)
 
 
 def _accepted(cls, family):
@@ -223,18 +205,12 @@ def _renamed(cls, config):
     return config
 
 
-def _arguments(cls, family, config, custom_objects):
+def _arguments(cls, family, config):
     """Return the arguments for `cls.from_config`; raise if `cls` cannot do what one says."""
     takes, config = _accepted(cls, family), _renamed(cls, config)
-    rate = config.get("learning_rate")
-    if isinstance(rate, dict) and rate.get("class_name") not in _FUNCTIONS:
-        config["learning_rate"] = _schedule(rate, family, custom_objects)
-    is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
-    if is_nadam and config.get("decay") == _NADAM_DECAY:
-        del config["decay"]
-    elif config.get("decay") and "decay" not in takes and not is_nadam:
-        rate = config.get("learning_rate", takes.get("learning_rate"))
-        config["learning_rate"] = _decayed(cls, family, rate, config.pop("decay"))
+    if isinstance(config.get("learning_rate"), dict):
+        config["learning_rate"] = _schedule(config["learning_rate"], family)
+    _convert_decay(cls, family, takes, config)
     arguments = {}
     for key, value in config.items():
         if value is None and key in ("epsilon", "name"):
@@ -266,8 +242,19 @@ def _as_default(cls, key, value, default):
 # --- Learning rates.
 
 
-def _decayed(cls, family, rate, decay):
-    """Return the schedule that computes what `decay` did."""
+def _convert_decay(cls, family, takes, config):
+    """Make a schedule that computes what `decay` did, where the class does not take it."""
+    # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, and
+    # ignored what it read. Later Nadams have another constant.
+    is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
+    if is_nadam and config.get("decay") == 0.004:
+        del config["decay"]
+    if is_nadam or "decay" in takes or not config.get("decay"):
+        return
+    rate, decay = (
+        config.get("learning_rate", takes.get("learning_rate")),
+        config.pop("decay"),
+    )
     if not isinstance(rate, (int, float)):
         raise ValueError(
             f"The config of {cls.__name__} has 'decay': {decay!r} beside 'learning_rate': "
@@ -275,15 +262,17 @@ def _decayed(cls, family, rate, decay):
             "LearningRateSchedule that combines them."
         )
     schedules = kerases.public(family.package).optimizers.schedules
-    return schedules.InverseTimeDecay(float(rate), 1, float(decay))
+    config["learning_rate"] = schedules.InverseTimeDecay(float(rate), 1, float(decay))
 
 
-def _schedule(config, family, custom_objects):
+def _schedule(config, family):
     """Return the learning rate schedule that a config describes."""
+    if config.get("class_name") in ("function", "__lambda__"):
+        return config  # which Keras 3 made of a callable, and reads itself
     config = checked(config, "The config of a 'learning_rate'")
     schedules = kerases.public(family.package).optimizers.schedules
-    name = config["class_name"]
-    cls = custom_class(config, custom_objects, [family.package])
+    name, arguments = config["class_name"], config["config"]
+    cls = custom_class(config, None, [family.package])
     cls = cls or getattr(schedules, name.split(">")[-1], None)
     if cls is None or not issubclass(cls, schedules.LearningRateSchedule):
         raise (ValueError if cls is None else TypeError)(
@@ -291,25 +280,19 @@ def _schedule(config, family, custom_objects):
             f"{family.package}, but got {cls!r}. Give a class of your own as "
             f"custom_objects={{{name!r}: ...}}."
         )
-    arguments = config["config"]
     if arguments.get("name", "") is None:  # the default, in Keras 2
         del arguments["name"]
-    return _from_config(cls, arguments, family, custom_objects)
+    return cls.from_config(arguments)
 
 
-def _from_config(cls, arguments, family, custom_objects):
-    saving = kerases.public(family.package).saving
-    with saving.custom_object_scope(custom_objects or {}):
-        return cls.from_config(arguments)
-
-
-def make(config, custom_objects=None, package=None, kind=None):
+def make(config, custom_objects=None, package=None, family=None):
     """Return the optimizer that a `checked` config describes, new.
 
     A class of the user's own decides the family by its base class. Of Keras's own, that of
-    `package` is made, "keras" or "tf_keras"; if it is None, the config decides. `kind` is
-    the name of the only family that it may be of, or None. It raises as `deserialize`.
+    `package` is made, "keras" or "tf_keras"; if it is None, the config decides. `family` is
+    the adapter of the only family that it may be of, or None. It raises as `deserialize`.
     """
-    cls, family = _find(config, custom_objects, package, kind)
-    arguments = _arguments(cls, family, config["config"], custom_objects)
-    return _from_config(cls, arguments, family, custom_objects)
+    cls, family = _find(config, custom_objects, package, family)
+    saving = kerases.public(family.package).saving
+    with saving.custom_object_scope(custom_objects or {}):
+        return cls.from_config(_arguments(cls, family, config["config"]))
