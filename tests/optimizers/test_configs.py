@@ -586,6 +586,11 @@ def test_a_registered_optimizer_class():
         del keras.saving.get_custom_objects()["test_configs>Scaled"]
 
 
+def test_none_stays_where_the_default_is_a_number():
+    config = {"class_name": "Scaled", "config": {"factor": None}}
+    assert load(config, {"Scaled": Scaled}).factor is None
+
+
 def test_what_only_the_users_class_knows_is_kept_and_its_decay_converted():
     optimizer = load(
         {**OWN, "config": {**OWN["config"], "decay": 0.5}}, {"Scaled": Scaled}

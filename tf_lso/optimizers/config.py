@@ -316,7 +316,8 @@ def _arguments(cls, family, config):
 
 def _as_default(cls, key, value, default):
     """Return the value in the type of the argument's default, or raise TypeError."""
-    if not isinstance(default, float) or callable(value) or isinstance(value, dict):
+    is_of_a_callable = callable(value) or isinstance(value, dict)
+    if not isinstance(default, float) or value is None or is_of_a_callable:
         return value
     if type(value) not in (int, float):
         raise TypeError(
