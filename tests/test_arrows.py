@@ -109,8 +109,7 @@ LEVELS = [
     {"families.family"},
     {"families.keras2", "families.keras2_legacy", "families.keras3"},
     {"families"},
-    {"binding", "inner_config"},
-    {"config"},
+    {"binding", "config"},
     {"loss_scale_optimizer"},
     {"experimental"},
 ]

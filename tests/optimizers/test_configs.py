@@ -26,7 +26,7 @@ from tests.families import (
 from tests.generation import AS_NUMBER
 from tests.processes import HANGS_AFTER, LEAN, QUIET
 from tf_lso.optimizers import config as configs
-from tf_lso.optimizers import experimental, inner_config
+from tf_lso.optimizers import experimental
 
 _RECORD = pathlib.Path(__file__).parent / "record" / "configs.json.gz"
 RECORD = json.loads(gzip.decompress(_RECORD.read_bytes()))
@@ -94,7 +94,7 @@ def assert_holds(optimizer, serialized):
         elif key in config:
             assert config[key] == value, key
         else:
-            assert inner_config.is_neutral(key, value), key
+            assert configs.is_neutral(key, value), key
 
 
 # --- What real versions wrote.
@@ -584,6 +584,11 @@ def test_a_registered_optimizer_class():
         assert type(load(written)) is Scaled
     finally:
         del keras.saving.get_custom_objects()["test_configs>Scaled"]
+
+
+def test_none_stays_where_the_default_is_a_number():
+    config = {"class_name": "Scaled", "config": {"factor": None}}
+    assert load(config, {"Scaled": Scaled}).factor is None
 
 
 def test_what_only_the_users_class_knows_is_kept_and_its_decay_converted():

@@ -14,7 +14,6 @@ from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.installation import install
 from tf_lso.keras_patches import loading_models
 from tf_lso.optimizers import config as configs
-from tf_lso.optimizers import inner_config
 
 _HELP = (
     "Say it with --model: a file that describes it (.h5, .keras, a SavedModel, or "
@@ -86,7 +85,7 @@ class Blueprint:
                     f"is not Keras's. {_HELP}"
                 )
             with loading_models.layers_of_h5.on():
-                inside = inner_config.plain(config.get("config"))
+                inside = configs.plain(config.get("config"))
                 return self._made("the model", cls.from_config, inside)
 
     def compile(self, model, optimizer):
