@@ -7,8 +7,8 @@ variables are set at once. The slots wait until the build. What is saved in the 
 contains them.
 """
 
-import dataclasses
 import io
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -31,17 +31,15 @@ _WITH_SCALE = {
 }
 
 
-@dataclasses.dataclass
-class DeferredSlots:
+class DeferredSlots(NamedTuple):
     """Slots that were loaded before the optimizer has variables for them."""
 
     layout: str  # the name of the layout that gives the order of the slots
     slots: list  # of arrays
-    first: int  # the number of variables before the slots in the layout
-    last: int  # and after them
+    known: list  # the variables of the layout that are not slots
     # (Variable, value before, value loaded) of what to undo if slots do not fit, which is
     # then a warning, as Keras does for files. None if it is an error.
-    undo: list | None
+    undo: list | None = None
 
 
 def _fits(arrays, variables):
@@ -101,23 +99,20 @@ class State:
         """Return the variables before the slots in a layout, and those after them."""
         return self._family.layouts(self.own_variables())[layout]
 
-    def _before_build(self, layout):
-        """Return the same, of the variables that exist from construction on."""
-        known = self._family.variables_before_build(self.scale_variables())
-        heads = {id(v) for v in known}
-        return [[v for v in part if id(v) in heads] for part in self._parts(layout)]
-
     def variables(self, layout):
         """Return the variables of a layout, in its order."""
         first, last = self._parts(layout)
         return [*first, *last]
 
+    def _before_build(self, layout):
+        """Return those of them that exist from construction on."""
+        known = self._family.variables_before_build(self.scale_variables())
+        return [v for v in self.variables(layout) if id(v) in set(map(id, known))]
+
     def arrays(self, layout):
         """Return all state as a list of arrays, including deferred slots."""
-        first, last = self._parts(layout)
-        slots = self.deferred.slots if self.deferred is not None else []
-        values = [variables_lib.numpy(v) for v in (*first, *last)]
-        return [*values[: len(first)], *slots, *values[len(first) :]]
+        first, last = (map(variables_lib.numpy, part) for part in self._parts(layout))
+        return [*first, *(self.deferred.slots if self.deferred else ()), *last]
 
     def layout(self, usual):
         """Return the name of the layout that can hold all state now, `usual` if it can."""
@@ -144,28 +139,26 @@ class State:
         """
         for layout in layouts:
             first, last = self._parts(layout)
-            known, end = [*first, *last], len(arrays) - len(last)
-            values = [*arrays[: len(first)], *arrays[end:]]
-            if len(first) <= end and _fits(values, known):
+            known, start, end = [*first, *last], len(first), len(arrays) - len(last)
+            values = [*arrays[:start], *arrays[end:]]
+            if start <= end and _fits(values, known):
                 undo = [(v, variables_lib.numpy(v), a) for v, a in zip(known, values)]
                 variables_lib.assign_all(known, values)
-                self._wait(layout, arrays[len(first) : end], undo if is_file else None)
+                self._wait(layout, arrays[start:end], undo if is_file else None)
                 return True
         return False
 
-    def _wait(self, layout, slots, undo):
+    def _wait(self, layout, slots, undo=None):
         layout = _WITH_SCALE.get(layout, layout)
-        first, last = map(len, self._parts(layout))
-        deferred = DeferredSlots(layout, slots, first, last, undo)
+        deferred = DeferredSlots(layout, slots, self.variables(layout), undo)
         self.deferred = deferred if slots else None
 
     def take_slots(self, layout, slots):
         """Set slots that were deferred when a checkpoint was written, now or when built."""
         if self._family.built_variables():
-            first, last = map(len, self._before_build(layout))
-            self._set_slots(DeferredSlots(layout, slots, first, last, None))
+            self._set_slots(DeferredSlots(layout, slots, self._before_build(layout)))
         else:
-            self._wait(layout, slots, None)
+            self._wait(layout, slots)
 
     def restored(self, name):
         """Return the child of a checkpoint that has `name` if that is ours, else None.
@@ -194,11 +187,11 @@ class State:
                 self._tell_skipped(error)
 
     def _set_slots(self, deferred):
-        variables = self.variables(deferred.layout)
-        slots = variables[deferred.first : len(variables) - deferred.last]
+        known = set(map(id, deferred.known))
+        slots = [v for v in self.variables(deferred.layout) if id(v) not in known]
         if len(slots) != len(deferred.slots):
             # Files of tf_keras lack what it hides.
-            hidden = {id(v) for v in self._family.hidden_variables()}
+            hidden = set(map(id, self._family.hidden_variables()))
             slots = [v for v in slots if id(v) not in hidden]
         if len(slots) != len(deferred.slots):
             raise ValueError(
@@ -219,19 +212,17 @@ class State:
                 self._tell_skipped(f"It has {len(arrays)} variables.")
             return
         whole = [self.variables(layout) for layout in layouts]
-        for variables in whole:
+        untrained = [self._before_build(layout) for layout in layouts]
+        is_new = int(variables_lib.numpy(self._family.counter())) == 0
+        for variables in [*whole, *untrained] if is_new else whole:
             if _fits(arrays, variables):
                 variables_lib.assign_all(variables, arrays)
                 return
-        for first, last in map(self._before_build, layouts):
-            if _fits(arrays, [*first, *last]):
-                if int(variables_lib.numpy(self._family.counter())) == 0:
-                    variables_lib.assign_all([*first, *last], arrays)
-                else:
-                    self._tell_skipped("It was saved before the optimizer was built.")
-                return
-        reason = f"It has {len(arrays)} variables instead of {len(whole[0])}."
-        if len(arrays) == len(whole[0]):
+        if any(_fits(arrays, variables) for variables in untrained):
+            reason = "It was saved before the optimizer was built."
+        elif len(arrays) != len(whole[0]):
+            reason = f"It has {len(arrays)} variables instead of {len(whole[0])}."
+        else:
             for variable, array in zip(whole[0], arrays):
                 variables_lib.array_for(variable, array)  # raises for a wrong shape
             reason = "Its integers and floats stand at other places."
