@@ -1058,7 +1058,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             return {**children, **self._skipped.variables()}
         if self._state.deferred is None:
             return children
-        return {**children, state_lib.DEFERRED: self._state.checkpointed}
+        return {**children, state_lib.DEFERRED: self._state}
 
     def _dependency(self, name, known):
         if self._family is None:

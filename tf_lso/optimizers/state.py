@@ -1,10 +1,9 @@
 """State as a list of arrays, which may be loaded before the optimizer is built.
 
 Files, pickles and `get_weights` hold the same state in different orders, the layouts. In
-each layout the slots are between variables that exist from construction on: the step
-counter, the loss scale and its count. If state is loaded before the build, these
-variables are set at once. The slots wait until the build. What is saved in the meantime
-contains them.
+each, the slots are between variables that exist from construction on: the step counter,
+the loss scale and its count. State that is loaded before the build sets these at once.
+The slots wait for the build. What is saved in the meantime contains them.
 """
 
 import io
@@ -52,40 +51,16 @@ def _fits(arrays, variables):
     )
 
 
-class _Checkpointed(tf.train.experimental.PythonState):
-    """The deferred slots, as one value of a `tf.train.Checkpoint`."""
+class State(tf.train.experimental.PythonState):
+    """The state of one wrapped optimizer: that of its family's adapter and `LossScale`.
 
-    def __init__(self, state):
-        self._state = state
-
-    def serialize(self):
-        deferred = self._state.deferred
-        if deferred is None:
-            return b""  # TensorFlow also asks before it restores
-        # NumPy's format has no bfloat16.
-        slots = [
-            s.astype("float32") if s.dtype.kind == "V" else s for s in deferred.slots
-        ]
-        file = io.BytesIO()
-        np.savez(file, np.array(deferred.layout), *slots)
-        return file.getvalue()
-
-    def deserialize(self, string_value):
-        with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
-            layout, *slots = [file[f"arr_{i}"] for i in range(len(file.files))]
-        self._state.take_slots(str(layout), slots)
-
-
-class State:
-    """The state of one wrapped optimizer: that of its family's adapter and `LossScale`."""
+    In a `tf.train.Checkpoint`, which has all else by other names, the deferred slots.
+    """
 
     def __init__(self, family, loss_scale, name_of_owner):
         self._family, self._loss_scale = family, loss_scale
         self._name_of_owner = name_of_owner  # returns what messages call the optimizer
         self.deferred = None  # or `DeferredSlots`
-        # The child of checkpoints that holds them. Always the same object, since
-        # TensorFlow knows children by identity.
-        self.checkpointed = _Checkpointed(self)
 
     def scale_variables(self):
         """Return the variables of the loss scale, a list."""
@@ -123,9 +98,8 @@ class State:
         layout = self.layout(self._family.file_layouts[0])
         if layout not in self._family.file_layouts:
             raise ValueError(
-                "set_weights() was called before the optimizer was built, and "
-                "files keep another order. Build it before saving: "
-                "optimizer.build(model.trainable_variables)."
+                "Files have no place for what set_weights() set before the build. Build "
+                "it before saving: optimizer.build(model.trainable_variables)."
             )
         return layout
 
@@ -153,20 +127,34 @@ class State:
         deferred = DeferredSlots(layout, slots, self.variables(layout), undo)
         self.deferred = deferred if slots else None
 
-    def take_slots(self, layout, slots):
-        """Set slots that were deferred when a checkpoint was written, now or when built."""
-        if self._family.built_variables():
-            self._set_slots(DeferredSlots(layout, slots, self._before_build(layout)))
-        else:
-            self._wait(layout, slots)
-
     def restored(self, name):
         """Return the child of a checkpoint that has `name` if that is ours, else None.
 
         Slots that are deferred now are dropped, since those of the checkpoint are newer.
         """
         self.deferred = None
-        return self.checkpointed if name == DEFERRED else None
+        return self if name == DEFERRED else None
+
+    def serialize(self):
+        """Return the deferred slots as the one value of a checkpoint."""
+        if self.deferred is None:
+            return b""  # TensorFlow also asks before it restores
+        slots = self.deferred.slots
+        # NumPy's format has no bfloat16.
+        slots = [s.astype("float32") if s.dtype.kind == "V" else s for s in slots]
+        file = io.BytesIO()
+        np.savez(file, np.array(self.deferred.layout), *slots)
+        return file.getvalue()
+
+    def deserialize(self, string_value):
+        """Set the slots of a checkpoint, now or when the optimizer is built."""
+        with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
+            layout, *slots = [file[f"arr_{i}"] for i in range(len(file.files))]
+        layout = str(layout)
+        if self._family.built_variables():
+            self._set_slots(DeferredSlots(layout, slots, self._before_build(layout)))
+        else:
+            self._wait(layout, slots)
 
     # --- At the build and after it.
 
@@ -195,9 +183,9 @@ class State:
             slots = [v for v in slots if id(v) not in hidden]
         if len(slots) != len(deferred.slots):
             raise ValueError(
-                f"The state that was loaded has {len(deferred.slots)} slots, but "
-                f"LossScaleOptimizer has {len(slots)}. Make it as it was when the "
-                "state was saved: the same inner optimizer and model."
+                f"The state that was loaded has {len(deferred.slots)} slots, but the "
+                f"optimizer has {len(slots)}. Use the inner optimizer and the model that "
+                "were saved."
             )
         variables_lib.assign_all(slots, deferred.slots)
 

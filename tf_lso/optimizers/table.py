@@ -21,8 +21,6 @@ class Facts:
         `_set_hyper`; empty if there was no such class.
       namespaces: the modules below `tf.keras.optimizers` of TensorFlow 2.0-2.15 that had
         the class; "" is that module itself.
-      order: the order in which the newer optimizers of Keras 2 made their slots. They
-        made the slots of the first group for each variable, then those of the next.
       variable_names: name of a slot in variables of the newer optimizers of Keras 2 ->
         its name in OptimizerV2, if the names differ.
     """
@@ -30,13 +28,24 @@ class Facts:
     slots: dict[str, str]
     hyperparameters: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
-    order: tuple[tuple[str, ...], ...] = ()
     variable_names: dict[str, str] = dataclasses.field(default_factory=dict)
 
+    @property
+    def order(self) -> list[list[str]]:
+        """The groups in which the newer optimizers of Keras 2 made their slots.
+
+        They made those of the first group for each variable, then those of the next.
+        """
+        always = [slot for slot in self.slots if slot not in _OPTIONAL]
+        return [always, *([slot] for slot in self.slots if slot in _OPTIONAL)]
+
+
+_OPTIONAL = ("momentum", "mg", "vhat")  # slots that exist with an argument only
 
 _ALL = ("", "legacy", "experimental")
 _NEWER = ("", "experimental")
 _MOMENTS = {"m": "_momentums", "v": "_velocities"}
+_AMSGRAD = {**_MOMENTS, "vhat": "_velocity_hats"}
 _RATES = ("learning_rate", "decay")
 _BETAS = (*_RATES, "beta_1", "beta_2")
 
@@ -45,7 +54,6 @@ OPTIMIZERS = {
         slots={"momentum": "momentums"},
         hyperparameters=(*_RATES, "momentum"),
         namespaces=_ALL,
-        order=(("momentum",),),
         variable_names={"m": "momentum", "momentum": "momentum"},
     ),
     "RMSprop": Facts(
@@ -56,34 +64,13 @@ OPTIMIZERS = {
         },
         hyperparameters=(*_RATES, "rho", "momentum"),
         namespaces=_ALL,
-        order=(("rms",), ("momentum",), ("mg",)),
         variable_names={"velocity": "rms", "average_gradient": "mg"},
     ),
-    "Adam": Facts(
-        slots=_MOMENTS | {"vhat": "_velocity_hats"},
-        hyperparameters=_BETAS,
-        namespaces=_ALL,
-        order=(("m", "v"), ("vhat",)),
-    ),
-    "AdamW": Facts(
-        slots=_MOMENTS | {"vhat": "_velocity_hats"},
-        namespaces=_NEWER,
-        order=(("m", "v"), ("vhat",)),
-    ),
-    "Adamax": Facts(
-        slots={"m": "_m", "v": "_u"},
-        hyperparameters=_BETAS,
-        namespaces=_ALL,
-        order=(("m", "v"),),
-        variable_names={"u": "v"},
-    ),
-    "Nadam": Facts(_MOMENTS, _BETAS, _ALL, order=(("m", "v"),)),
-    "Adagrad": Facts(
-        slots={"accumulator": "_accumulators"},
-        hyperparameters=_RATES,
-        namespaces=_ALL,
-        order=(("accumulator",),),
-    ),
+    "Adam": Facts(_AMSGRAD, _BETAS, _ALL),
+    "AdamW": Facts(_AMSGRAD, namespaces=_NEWER),
+    "Adamax": Facts({"m": "_m", "v": "_u"}, _BETAS, _ALL, variable_names={"u": "v"}),
+    "Nadam": Facts(_MOMENTS, _BETAS, _ALL),
+    "Adagrad": Facts({"accumulator": "_accumulators"}, _RATES, _ALL),
     "Adadelta": Facts(
         slots={
             "accum_grad": "_accumulated_grads",
@@ -91,7 +78,6 @@ OPTIMIZERS = {
         },
         hyperparameters=(*_RATES, "rho"),
         namespaces=_ALL,
-        order=(("accum_grad", "accum_var"),),
         variable_names={
             "accumulated_grad": "accum_grad",
             "accumulated_delta_var": "accum_var",
@@ -107,9 +93,8 @@ OPTIMIZERS = {
             "l2_regularization_strength",
         ),
         namespaces=_ALL,
-        order=(("accumulator", "linear"),),
     ),
-    "Lion": Facts({"m": "_momentums|momentums"}, namespaces=("",), order=(("m",),)),
+    "Lion": Facts({"m": "_momentums|momentums"}, namespaces=("",)),
     "Lamb": Facts(_MOMENTS),
     "Adafactor": Facts({"r": "_r", "c": "_c", "v": "_v"}, namespaces=_NEWER),
 }
