@@ -25,11 +25,7 @@ def is_optimizer(value):
 
 
 def require_family(optimizer):
-    """Return the class of the adapter to `optimizer`.
-
-    Raises:
-      TypeError: if `optimizer` is no optimizer.
-    """
+    """Return the class of the adapter to `optimizer`; TypeError if it is none."""
     family = families.family_of(optimizer)
     if family is None:
         is_class = isinstance(optimizer, type)
@@ -54,9 +50,7 @@ def bound_class(cls, optimizer):
     if (cls, family) not in _bound_classes:
         namespace = {
             **family.members,
-            "__module__": cls.__module__,
-            "__qualname__": cls.__qualname__,
-            "__doc__": cls.__doc__,
+            **{n: getattr(cls, n) for n in ("__module__", "__qualname__", "__doc__")},
             "_unbound": cls,  # what programs call, and pickle finds by its name
             "_family_class": family,
         }

@@ -22,13 +22,6 @@ DEFERRED = "slots_that_wait"
 # the wrong places, so `loading_models` restores it afterwards.
 state_follows = thread_switch.ThreadSwitch()
 
-# Layout without the loss scale -> layout with the same slots and the scale.
-_WITH_SCALE = {
-    "unscaled": "variables",
-    "inner": "variables",
-    "weights alone": "weights",
-}
-
 
 class DeferredSlots(NamedTuple):
     """Slots that were loaded before the optimizer has variables for them."""
@@ -81,8 +74,9 @@ class State(tf.train.experimental.PythonState):
 
     def _before_build(self, layout):
         """Return those of them that exist from construction on."""
-        known = self._family.variables_before_build(self.scale_variables())
-        return [v for v in self.variables(layout) if id(v) in set(map(id, known))]
+        early = self._family.variables_before_build(self.scale_variables())
+        known = set(map(id, early))
+        return [v for v in self.variables(layout) if id(v) in known]
 
     def arrays(self, layout):
         """Return all state as a list of arrays, including deferred slots."""
@@ -123,7 +117,8 @@ class State(tf.train.experimental.PythonState):
         return False
 
     def _wait(self, layout, slots, undo=None):
-        layout = _WITH_SCALE.get(layout, layout)
+        # What is saved has the loss scale, in the layout with the same order of slots.
+        layout = "weights" if layout in ("weights", "weights alone") else "variables"
         deferred = DeferredSlots(layout, slots, self.variables(layout), undo)
         self.deferred = deferred if slots else None
 
@@ -149,7 +144,7 @@ class State(tf.train.experimental.PythonState):
     def deserialize(self, string_value):
         """Set the slots of a checkpoint, now or when the optimizer is built."""
         with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
-            layout, *slots = [file[f"arr_{i}"] for i in range(len(file.files))]
+            layout, *slots = file.values()
         layout = str(layout)
         if self._family.built_variables():
             self._set_slots(DeferredSlots(layout, slots, self._before_build(layout)))
@@ -177,11 +172,8 @@ class State(tf.train.experimental.PythonState):
     def _set_slots(self, deferred):
         known = set(map(id, deferred.known))
         slots = [v for v in self.variables(deferred.layout) if id(v) not in known]
-        if len(slots) != len(deferred.slots):
-            # Files of tf_keras lack what it hides.
-            hidden = set(map(id, self._family.hidden_variables()))
-            slots = [v for v in slots if id(v) not in hidden]
-        if len(slots) != len(deferred.slots):
+        hidden = len(self._family.hidden_variables())  # the last; tf_keras saves none
+        if len(deferred.slots) not in (len(slots), len(slots) - hidden):
             raise ValueError(
                 f"The state that was loaded has {len(deferred.slots)} slots, but the "
                 f"optimizer has {len(slots)}. Use the inner optimizer and the model that "
@@ -220,17 +212,14 @@ class State(tf.train.experimental.PythonState):
 
     def _tell_skipped(self, reason):
         log.logger().warning(
-            "The state of the optimizer in the file does not fit %s, which keeps its "
-            "own: %s",
-            self._name_of_owner(),
-            reason,
+            "The state of the optimizer in the file does not fit "
+            f"{self._name_of_owner()}, which keeps its own: {reason}"
         )
 
     def tell_no_scale(self, file):
         """Warn that a file of Keras 2 has no loss scale, so it starts as it is made."""
         log.logger().warning(
-            "%s has no loss scale for the optimizer, so it starts at %s. Keras 2 saves "
-            "none; a program that calls tf_lso.install() does.",
-            file,
-            self._loss_scale.initial_loss_scale,
+            f"{file} has no loss scale for the optimizer, so it starts at "
+            f"{self._loss_scale.initial_loss_scale}. Keras 2 saves none; a program that "
+            "calls tf_lso.install() does."
         )

@@ -1,4 +1,4 @@
-"""What constructors and steps refuse, and what the messages say."""
+"""What constructors, and then steps, refuse, and what the messages say."""
 
 import inspect
 
@@ -33,9 +33,6 @@ KERAS3_DEFAULTS = {
 MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 
-# --- Constructors.
-
-
 def check_dynamic(dynamic):
     """Raise TypeError if `dynamic` is no bool; the message says what to write."""
     if not isinstance(dynamic, bool):
@@ -52,9 +49,8 @@ def check_keras3_arguments(arguments):
     for name, value in arguments.items():
         if name == "loss_scale":
             raise TypeError(
-                f"LossScaleOptimizer takes no 'loss_scale', but got {value!r}. Write "
-                "dynamic=False, initial_scale=... for a fixed scale, nothing for a "
-                "dynamic one."
+                f"LossScaleOptimizer takes no 'loss_scale', but got {value!r}. For a "
+                "fixed scale write dynamic=False, initial_scale=..."
             )
         if name not in KERAS3_DEFAULTS:
             raise TypeError(
@@ -69,7 +65,6 @@ def check_keras3_arguments(arguments):
 
 def scales_the_loss(optimizer):
     """Whether an optimizer is a LossScaleOptimizer: Keras 3's, tf_keras's or tf_lso's."""
-    # All of them have it in a class name.
     return any("LossScaleOptimizer" in cls.__name__ for cls in type(optimizer).__mro__)
 
 
@@ -85,9 +80,6 @@ def check_free(inner):
             f"'optimizer' is already wrapped by a LossScaleOptimizer: {inner!r}. Make a "
             "new one: type(optimizer).from_config(optimizer.get_config())."
         )
-
-
-# --- Steps.
 
 
 def is_of_tf_lso(method):
@@ -172,9 +164,8 @@ def check_variables(variables):
     for variable in variables:
         if not isinstance(variables_lib.raw(variable), kinds):
             raise TypeError(
-                "Gradients can only be applied to variables, such as those in "
-                f"model.trainable_variables, but got {variable!r} of type "
-                f"{type(variable).__name__}."
+                "Gradients can only be applied to variables, as model.trainable_variables, "
+                f"but got {variable!r} of type {type(variable).__name__}."
             )
     check_scope(variables)
 
@@ -187,11 +178,11 @@ def check_scope(variables):
     is_inside = strategy.extended.variable_created_in_scope
     strays = [v for v in variables if not is_inside(variables_lib.raw(v))]
     if strays:
+        names = list(map(variables_lib.name_of, strays))
         raise ValueError(
-            f"The variables {list(map(variables_lib.name_of, strays))} were created "
-            f"outside the scope of the strategy {type(strategy).__name__}. Create the "
-            "model, and build the optimizer, in `with strategy.scope():`. See "
-            f"{pages.troubleshooting('scope')}"
+            f"The variables {names} were created outside the scope of the strategy "
+            f"{type(strategy).__name__}. Create the model, and build the optimizer, in "
+            f"`with strategy.scope():`. See {pages.troubleshooting('scope')}"
         )
 
 
@@ -210,7 +201,7 @@ _NOT_ON_REPLICAS = {
     "gradient_accumulation_steps": "Accumulate in the training loop, as in "
     f"{pages.SITE}how-to/accumulate.html#on-several-replicas",
     "ema_overwrite_frequency": "Set it to None, and call finalize_variable_values() in "
-    "`with strategy.scope():` when the averages are wanted.",
+    "strategy.scope() when the averages are wanted.",
 }
 
 

@@ -22,8 +22,7 @@ class CallableList(list):
 
 def in_graph_of_tensorflow_1():
     """Whether a graph of TensorFlow 1 is being built, rather than a function."""
-    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-    return graph is not None and not graph.building_function
+    return not (tf.executing_eagerly() or tf.inside_function())
 
 
 def raw(variable):
@@ -109,7 +108,7 @@ def scope_of(strategy):
 def set_untracked(owner, name, value):
     """Set an attribute past the `__setattr__` of the owner's class.
 
-    The families' base classes track what is assigned, as a variable or as a part of
-    checkpoints, or take it for a hyperparameter. This is the one place that goes around.
+    The families' base classes would track it, or take it for a hyperparameter. This is
+    the one place that goes around them.
     """
     object.__setattr__(owner, name, value)
