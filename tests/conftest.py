@@ -67,8 +67,10 @@ CORE = {
         r"(v2-RMSprop-eager-(legacy|keras3)|new-RMSprop-eager-new)\]$"
     ),
     "mirrors/test_api_table.py": "",
+    "optimizers/test_families.py": "",
     "optimizers/test_refusals.py": "",
     "programs": "",
+    "scaling/test_calls.py": "",
     "scaling/test_finite.py": "",
     "scaling/test_gradients.py": "",
     "scaling/test_rule.py": "",

@@ -28,12 +28,22 @@ ROOMS = {
         "wrapping",
     },
     "running": {"environment", "installation", "names"},
-    "scaling": {"environment", "log", "pages", "tf_private", "thread_switch"},
+    "scaling": {
+        "as_tensor",
+        "environment",
+        "log",
+        "pages",
+        "replica",
+        "tf_private",
+        "thread_switch",
+    },
     "optimizers": {
+        "as_tensor",
         "environment",
         "kerases",
         "log",
         "pages",
+        "replica",
         "scaling",
         "tf_private",
         "thread_switch",
@@ -73,6 +83,7 @@ ROOMS = {
     },
     # The mirrors too: old names lead to them.
     "installation": {
+        "as_tensor",
         "compat",
         "environment",
         "keras",

@@ -14,3 +14,16 @@ def logger() -> logging.Logger:
 def warns() -> bool:
     """Whether the logger shows warnings."""
     return logger().isEnabledFor(logging.WARNING)
+
+
+class Once:
+    """Logs each warning at most once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def warn(self, message: str | None) -> None:
+        """Log `message` as a warning unless it is None or was logged before."""
+        if message is not None and message not in self._said:
+            self._said.add(message)
+            logger().warning(message)

@@ -4,8 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import stuck
-from tf_lso.scaling import replica
+from tf_lso import replica, stuck
 
 
 def loss_scale(optimizer: Any, step: Any = None) -> None:

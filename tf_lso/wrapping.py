@@ -4,11 +4,10 @@ Keras 3 and Keras 2 wrap the optimizer of a model whose own policy is mixed_floa
 Neither looks at the layers' policies, nor knows the loss scale of an experimental one.
 """
 
-from tf_lso import pages
+from tf_lso import log, pages
 from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, validation
-from tf_lso.scaling import report
 
-_once = report.Once()
+_once = log.Once()
 
 DEFAULT = "default"  # a loss scale that no policy names
 

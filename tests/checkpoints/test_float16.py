@@ -8,7 +8,7 @@ from tests import preloaded
 from tests.families import FAMILIES, keras, keras2, needs_keras3, numpy
 from tests.generation import HAS_KERAS3, ZIPPED
 from tests.programs_in_processes import run
-from tf_lso import checkpoints, wrapping
+from tf_lso import checkpoints, log, wrapping
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])
@@ -121,7 +121,7 @@ def test_convert_wraps(family, written, tmp_path):
 def test_restore_tells_of_an_optimizer_that_scales_nothing(
     wrap, written, caplog, monkeypatch
 ):
-    monkeypatch.setattr(wrapping, "_once", wrapping.report.Once())
+    monkeypatch.setattr(wrapping, "_once", log.Once())
     path, iterations, scale, _ = written["keras3"]
     layers = keras.layers
     model = keras.Sequential(

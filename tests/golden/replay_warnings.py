@@ -9,9 +9,9 @@ import tf_lso
 from tests.families import FAMILIES, here
 from tests.golden import replays
 from tests.golden.replay_policies import Api
+from tf_lso import log
 from tf_lso.keras.mixed_precision import experimental
 from tf_lso.policies import device
-from tf_lso.scaling import report
 
 # What a warning of tf_lso tells of, as `extract_training.TOLD` has it.
 TOLD = {
@@ -94,7 +94,7 @@ class _Texts(logging.Handler):
 def replay(family, case):
     """What the record holds for a case of `warnings_logged`."""
     handler, logger = _Texts(), logging.getLogger("tensorflow")
-    said, device._once = device._once, report.Once()
+    said, device._once = device._once, log.Once()
 
     def run():
         _act(family, case["case"])

@@ -14,7 +14,7 @@ from tests.families import (
     needs_keras3,
     number,
 )
-from tf_lso import kerases, policies, wrapping
+from tf_lso import kerases, log, policies, wrapping
 from tf_lso.keras.mixed_precision import experimental
 
 X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
@@ -22,7 +22,7 @@ X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch):
-    monkeypatch.setattr(wrapping, "_once", wrapping.report.Once())
+    monkeypatch.setattr(wrapping, "_once", log.Once())
     with tf_lso.install():
         yield
 

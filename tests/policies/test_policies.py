@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import GENERATIONS, KERASES, PACKAGES, keras, keras2, needs_keras3
-from tf_lso import keras_patches, policies, wrapping
+from tf_lso import keras_patches, log, policies, wrapping
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
 
@@ -265,7 +265,7 @@ class TestCompile:
     def test_leaves_a_wrapped_optimizer_and_tells_of_the_other_scale(
         self, keras_, api, caplog, monkeypatch
     ):
-        monkeypatch.setattr(wrapping, "_once", wrapping.report.Once())
+        monkeypatch.setattr(wrapping, "_once", log.Once())
         api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=4))
         mine = tf_lso.LossScaleOptimizer(keras_.optimizers.SGD(), initial_scale=64)
         assert compiled(keras_, mine).optimizer is mine
@@ -292,7 +292,7 @@ def test_keras3_may_be_told_not_to_wrap():
 def test_the_device_check_tells_once(monkeypatch, caplog):
     from tf_lso.policies import device
 
-    monkeypatch.setattr(device, "_once", device.report.Once())
+    monkeypatch.setattr(device, "_once", log.Once())
     for name in ("mixed_float16", "mixed_float16", "float32"):
         policies.log_device_compatibility_check(name)
     assert caplog.text.count("may run slowly") == 1
@@ -301,7 +301,7 @@ def test_the_device_check_tells_once(monkeypatch, caplog):
 def test_the_device_check_looks_at_the_gpus(monkeypatch, caplog):
     from tf_lso.policies import device
 
-    monkeypatch.setattr(device, "_once", device.report.Once())
+    monkeypatch.setattr(device, "_once", log.Once())
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
     capability = {"compute_capability": (7, 5)}
     monkeypatch.setattr(

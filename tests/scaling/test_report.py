@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import needs_keras3, wrapped
+from tf_lso import log
 from tf_lso.scaling import fast, report
 
 NAN, INF = float("nan"), float("inf")
@@ -105,14 +106,14 @@ class TestWarn:
 
 class TestOnce:
     def test_says_each_message_once(self, warnings):
-        once = report.Once()
+        once = log.Once()
         for message in ("a", "b", "a", "b"):
             once.warn(message)
         assert [record.getMessage() for record in warnings.records] == ["a", "b"]
 
     def test_speaks_for_one_object(self, warnings):
         for _ in range(2):
-            report.Once().warn("a")
+            log.Once().warn("a")
         assert len(warnings.records) == 2
 
 
@@ -307,7 +308,7 @@ class TestTheLoggerIsTensorFlows:
         self, only_errors, traced, caplog, capfd
     ):
         overflow(traced)
-        report.Once().warn("a word")
+        log.Once().warn("a word")
         assert STUCK not in capfd.readouterr().err + caplog.text
         assert "a word" not in caplog.text
 

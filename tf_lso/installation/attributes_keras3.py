@@ -10,13 +10,12 @@ import tensorflow as tf
 # Private: `import tensorflow.keras.backend` copies the public module from this one.
 from keras.src.legacy import backend as legacy_backend
 
-from tf_lso import kerases
+from tf_lso import as_tensor, kerases
 from tf_lso.installation import attributes
 from tf_lso.optimizers import validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import keras3_private
 from tf_lso.optimizers.families import keras3_schedules as scheduled
-from tf_lso.scaling import as_tensor
 
 _OWNER = keras.optimizers.Optimizer
 

@@ -1,19 +1,17 @@
 """The optimizer that programs use: its whole public surface, from top to bottom.
 
-An instance is a `LossScaleOptimizer` and, for `isinstance` and `compile`, of the classes
-that its family of optimizers has. What differs between the families is in the adapter
-that it holds, `families.family.Family`. What it knows of scaled losses is in
-`scaling.calls`; one step is `scaling.step`.
+What differs between the families of optimizers is in the adapter that it holds,
+`families.family.Family`. One step is `scaling.step`, and which scale divides its
+gradients is in `scaling.calls`.
 """
 
-import copy
 import types
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from tf_lso import environment, kerases, pages, tf_private
+from tf_lso import environment, kerases, log, pages, tf_private
 
 environment.require_tensorflow()  # before a Keras that does not fit fails
 
@@ -29,7 +27,7 @@ from tf_lso.scaling import calls as calls_lib
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
-from tf_lso.scaling import options, report, skipped
+from tf_lso.scaling import options, skipped
 from tf_lso.scaling import step as step_lib
 
 MISSING: Any = binding.MISSING  # of an argument that was not given
@@ -38,11 +36,9 @@ _FLOAT16_MAX = 65504.0
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _not_converted(function: _Function) -> _Function:
-    """Keep AutoGraph away from a method, in which it would find nothing to convert."""
-    # With the type of the function, which TensorFlow's decorator does not keep.
-    decorated: _Function = tf.autograph.experimental.do_not_convert(function)
-    return decorated
+# Keeps AutoGraph away from a method, in which it would find nothing to convert.
+_not_converted: Callable[[_Function], _Function]
+_not_converted = tf.autograph.experimental.do_not_convert
 
 
 def _of_inner(name: str, what: str) -> property:
@@ -82,40 +78,36 @@ class LossScaleOptimizer(tf_private.Dependencies):
     gradient is not finite, the step is skipped on all replicas and the scale is halved.
     After `dynamic_growth_steps` finite steps the scale is doubled.
 
-    The result is an instance of this class, of the optimizer base class of the inner
-    optimizer's family, and of that family's own LossScaleOptimizer. Its hyperparameters
-    (`learning_rate`, `lr`, `beta_1`, ...) are those of the inner optimizer.
+    An instance also is of the classes that `isinstance` and `compile` ask for in the
+    family of the inner optimizer, whose hyperparameters (`lr`, `beta_1`, ...) it has.
 
     Args:
       optimizer: the optimizer to wrap, of Keras 3 or Keras 2 (tf_keras, and `tf.keras`
         of TensorFlow 2.12-2.15). Also accepted as `inner_optimizer`, as in Keras 3.
       dynamic: bool, whether the scale moves. If False it stays at `initial_scale` and
         no step is skipped.
-      initial_scale: number, the first loss scale. Defaults to 2**15 if the scale is
-        dynamic; a fixed scale must be given.
+      initial_scale: number, the first loss scale. Defaults to 2**15; a fixed one must
+        be given.
       dynamic_growth_steps: int, finite steps in a row before the scale doubles.
         Defaults to 2000. Only for a dynamic scale.
-      name: str, the optimizer's name. Defaults to the name that Keras 3 chooses, or
-        around Keras 2's optimizers to the inner optimizer's name.
+      name: str. Defaults to what Keras 3 chooses, or to the name of the inner optimizer
+        of Keras 2.
       growth_factor: number, at least 1, by which the scale is multiplied to grow.
         Defaults to 2 (an addition, as are the next four).
-      backoff_factor: number, less than 1, by which the scale is multiplied to shrink.
+      backoff_factor: number below 1 by which the scale is multiplied to shrink.
         Defaults to 0.5.
-      hysteresis: int, skipped steps in a row before the scale shrinks, so that one bad
-        batch does not count as an overflow. Defaults to 1.
+      hysteresis: int, skipped steps in a row before the scale shrinks. Defaults to 1.
       min_scale: number, the scale does not shrink below it. Defaults to 1.
       max_scale: number, the scale does not grow above it. Defaults to None: growth stops
         before infinity.
-      **keywords: arguments that configs of Keras 3 carry, such as `weight_decay`,
-        `clipnorm` and `use_ema`, at their defaults: set them on the inner optimizer.
+      **keywords: arguments that configs of Keras 3 carry, such as `clipnorm`, at their
+        defaults: set them on the inner optimizer.
 
     Raises:
-      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, if both or
-        neither of `optimizer` and `inner_optimizer` are given, if `dynamic` is no bool,
-        or if a keyword is unknown.
+      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, `dynamic` is
+        no bool, or a keyword is unknown.
       ValueError: if another wrapper holds the optimizer, the strategy in scope is not
-        supported, a number is not in its range, or a keyword of Keras 3 has
-        another value than its default.
+        supported, or a number is not in its range.
 
     Example:
     >>> import tensorflow as tf
@@ -183,7 +175,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         family.initialize(self, name)
         self._family, self._loss_scale = family, loss_scale
         self._calls, self._skipped = calls_lib.Calls(), skipped.Skipped(loss_scale)
-        self._once = report.Once()
+        self._once = log.Once()
         self._state = state_lib.State(family, loss_scale, lambda: self.name)
         self._delegated = family.hyperparameters()
         if name is not None:
@@ -254,8 +246,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Multiply the loss by the loss scale, inside the `tf.GradientTape`.
 
         Args:
-          loss: tensor of any shape and float dtype, or a callable without arguments
-            that returns one.
+          loss: tensor of any shape and float dtype, or a callable that returns one.
 
         Returns:
           A tensor of the loss's shape and dtype, or a callable that returns it. A
@@ -263,8 +254,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Raises:
           TypeError: if `loss` is neither a tensor nor callable.
-          RuntimeError: if the loss is scaled already, or if `scale_loss` was called in
-            the same step.
+          RuntimeError: if it is scaled already, also by `scale_loss` in the same step.
 
         Example:
         >>> import tensorflow as tf
@@ -276,7 +266,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Source: TensorFlow 2.0-2.15.
         """
-        self._calls.refuse_scaled(loss, calls_lib.LEGACY)
+        self._calls.check_loss(loss, calls_lib.LEGACY)
         scale = self._loss_scale()
         if callable(loss) and not hasattr(loss, "dtype"):
 
@@ -320,13 +310,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
           grads: iterable of tensors of any float dtype, `tf.IndexedSlices` and None.
 
         Returns:
-          A list of the same length, kinds and dtypes; None stays None. The division
-          is done in float32 or wider.
+          A list of the same length, kinds and dtypes, divided in float32 or wider.
 
         Raises:
           TypeError: if `grads` is not iterable, or an element is no gradient.
-          RuntimeError: if gradients are unscaled already, since this method has returned
-            them.
+          RuntimeError: if this method has returned one of them.
 
         Example:
         >>> import tensorflow as tf
@@ -361,8 +349,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Raises:
           TypeError: if `loss` is None.
-          RuntimeError: if the loss is scaled already, if `get_scaled_loss` was called in
-            the same step, or, in `fit`, if the class overrides legacy methods.
+          RuntimeError: if it is scaled already, also by `get_scaled_loss` in the same
+            step, or, in `fit`, if the class overrides legacy methods.
 
         Example:
         >>> import tensorflow as tf
@@ -380,7 +368,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if loss is None:
             raise TypeError("'loss' must be a tensor or a number, but got: None.")
         self._family.refuse_in_fit(type(self))
-        self._calls.refuse_scaled(loss, calls_lib.KERAS3)
+        self._calls.check_loss(loss, calls_lib.KERAS3)
         loss = tf.convert_to_tensor(loss)
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
@@ -409,9 +397,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Args:
           grads_and_vars: iterable of (gradient, variable) pairs. A None gradient
             leaves its variable out; an empty iterable does nothing.
-          name: name for the operations. What is neither a str nor None is handed on to
-            the second parameter of the inner optimizer's own `apply_gradients`, as in
-            TensorFlow 2.0-2.8.
+          name: str for the operations. Anything else goes to the second parameter of
+            the inner optimizer's own `apply_gradients`, as in TensorFlow 2.0-2.8.
           experimental_aggregate_gradients: whether to aggregate over the replicas. If
             False, the caller has done so.
           skip_gradients_aggregation: the opposite, as TensorFlow 2.11-2.15 named it.
@@ -424,9 +411,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Raises:
           TypeError: if an element is no gradient or variable, or the inner optimizer does
             not take a further argument.
-          ValueError: if an element is no pair, no variable has a gradient, the optimizer
-            was built for others, variables or slots are of another strategy, in a
-            cross-replica context, or with what Keras 3 cannot do on replicas.
+          ValueError: if no variable has a gradient, the optimizer was built for others,
+            or where, on replicas, there can be no step.
           RuntimeError: if `scale_loss` and `get_scaled_loss` were called in different
             functions or threads, so that nothing tells whether to unscale.
 
@@ -454,18 +440,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ) -> None:
         """Apply a list of gradients, as `apply_gradients` does.
 
-        Where no method of this optimizer has scaled a loss, the gradients count as scaled,
-        as in Keras 3.
+        Where no method of this optimizer has scaled a loss, the gradients count as scaled.
 
         Args:
           grads: list of gradients, one for each variable; None leaves one out.
           trainable_variables: list of variables, or None for those of `build`.
 
         Raises:
-          TypeError: as `apply_gradients`, or if an argument is no list.
-          ValueError: as `apply_gradients`, if the lengths differ, or if the optimizer is
-            not built and no variables are given.
-          RuntimeError: as `apply_gradients`.
+          TypeError, RuntimeError: as `apply_gradients`.
+          ValueError: the same, and if the lengths differ or no variables are known.
 
         Source: Keras 3.
         """
@@ -495,16 +478,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         kwargs=types.MappingProxyType({}),
         unknown_is_scaled=False,
     ):
-        """Check what is given, and run one step.
-
-        Args:
-          grads: list of gradients and None.
-          variables: list of variables, one for each.
-          aggregate: whether to aggregate the gradients over the replicas.
-          args: further arguments of the inner optimizer's `apply_gradients`.
-          kwargs: the same, by name.
-          unknown_is_scaled: see `Calls.apply`.
-        """
+        """Check what is given, and run one step; see `apply_step` and `Calls.apply`."""
         validation.check_context()
         if not grads:
             return None
@@ -584,19 +558,17 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Compute gradients of the loss, unscaled, and apply them.
 
         Args:
-          loss: callable without arguments that returns a scalar tensor, or the tensor
-            itself together with `tape`.
+          loss: callable that returns a scalar tensor, or the tensor itself and `tape`.
           var_list: list of variables, or a callable that returns it.
           grad_loss: gradient of the loss, by default ones.
-          name: name for the operations.
+          name: str for the operations.
           tape: `tf.GradientTape` that recorded `loss`, needed for a tensor.
 
         Returns:
           What `apply_gradients` returns.
 
         Raises:
-          TypeError, RuntimeError: as `get_scaled_loss`, `get_unscaled_gradients` and
-            `apply_gradients`.
+          TypeError, RuntimeError: as the three methods above.
           ValueError: as `apply_gradients`, or if `loss` is a tensor without a tape.
 
         Example:
@@ -619,17 +591,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         var_list: Any,
         tape: tf.GradientTape | None = None,
     ) -> list[tuple[gradients_lib.Gradient, Any]]:
-        """Return (unscaled gradient, variable) pairs: the first half of `minimize`.
-
-        Args:
-          loss: as for `minimize`, as are the others.
-          var_list: list of variables, or a callable that returns it.
-          tape: `tf.GradientTape`, needed for a tensor.
-
-        Raises:
-          TypeError, RuntimeError: as `get_scaled_loss` and `get_unscaled_gradients`.
-          ValueError: if `loss` is a tensor without a tape, or in a cross-replica context.
-        """
+        """Return (unscaled gradient, variable) pairs: the first half of `minimize`."""
         return self._compute_gradients(loss, var_list, tape=tape)
 
     def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
@@ -645,15 +607,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def get_gradients(
         self, loss: tf.Tensor, params: Any
     ) -> list[gradients_lib.Gradient]:
-        """Return a list of unscaled gradients of `loss`, in a graph of TensorFlow 1.
+        """Return a list of unscaled gradients of a scalar `loss` for a list of variables.
 
-        Args:
-          loss: scalar tensor of the graph.
-          params: list of variables.
-
-        Raises:
-          ValueError: if a variable has no gradient.
-          RuntimeError: in eager mode (use `compute_gradients`), and as `get_scaled_loss`.
+        This is for graphs of TensorFlow 1. ValueError if a variable has no gradient.
         """
         params = tf.nest.flatten(params)
         grads = tf.gradients(
@@ -667,40 +623,19 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self.get_unscaled_gradients(grads)
 
     def get_updates(self, loss: tf.Tensor, params: Any) -> list[tf.Operation]:
-        """Return a list of the op that minimizes `loss`, in a graph of TensorFlow 1.
-
-        Args:
-          loss: scalar tensor of the graph.
-          params: list of variables.
-
-        Raises:
-          ValueError, RuntimeError: as `get_gradients` and `apply_gradients`.
-        """
+        """Return a list of the op that minimizes `loss`, see `get_gradients`."""
         grads = self.get_gradients(loss, params)
         return [self.apply_gradients(zip(grads, tf.nest.flatten(params)))]
 
     @_not_converted
     def check_finite(self, grads: Iterable[gradients_lib.Gradient]) -> tf.Tensor:
-        """Return whether this replica's gradients are finite, a scalar bool tensor.
-
-        Args:
-          grads: list of tensors, `tf.IndexedSlices` or None, which is ignored.
-        """
+        """Return whether a list of this replica's gradients is finite, a bool tensor."""
         return finite_lib.all_finite(list(grads))
 
     def stateless_apply(
         self, optimizer_variables: Any, grads: Any, trainable_variables: Any
     ) -> NoReturn:
-        """Raise ValueError, as in Keras 3: TensorFlow optimizers keep state in variables.
-
-        Args:
-          optimizer_variables: ignored.
-          grads: ignored.
-          trainable_variables: ignored.
-
-        Raises:
-          ValueError: always.
-        """
+        """Raise ValueError, as in Keras 3: TensorFlow optimizers keep state in variables."""
         raise ValueError(
             "stateless_apply is not supported with the TensorFlow backend, whose "
             "optimizers hold their state in variables. Use apply() or apply_gradients()."
@@ -741,10 +676,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def consecutive_skipped_steps(self) -> tf.Tensor:
-        """Steps skipped since the last applied one, an int64 scalar tensor.
-
-        It starts at 0 with each process. No checkpoint and no config holds it.
-        """
+        """Steps of this process skipped since the last applied one, an int64 scalar."""
         self._skipped.tell()
         return self._skipped.in_a_row(variables_lib.raw(self._family.counter()))
 
@@ -758,10 +690,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """The variables whose gradients caused the last skip, a list of `Overflow`.
 
         Each is a tuple `(variable, kind)`: the path of the variable, and what its
-        aggregated gradient held: "inf", "nan" or "inf, nan".
-
-        Raises:
-          RuntimeError: in a `tf.function` or a graph: it is read in eager code.
+        aggregated gradient held: "inf", "nan" or "inf, nan". Read it in eager code; else a
+        RuntimeError.
 
         Example:
         >>> import tensorflow as tf
@@ -839,8 +769,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def learning_rate(self) -> Any:
         """The learning rate of the inner optimizer; may be set.
 
-        Around an optimizer of Keras 3 with a schedule this is the rate of the next step, a
-        float32 scalar that also serves as the schedule.
+        A schedule of Keras 3 is the rate of the next step, a float32 scalar, as well.
         """
         # Without a family the constructor of the base class is running.
         return None if self._family is None else self._family.learning_rate()
@@ -889,13 +818,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @_not_converted
     def build(self, var_list: Iterable[Any]) -> None:
-        """Create the variables of the inner optimizer, once.
+        """Create the inner optimizer's variables for a list of model variables, once.
 
-        Args:
-          var_list: list of model variables.
-
-        Raises:
-          ValueError: if state that was set before the build does not fit these variables.
+        ValueError if state that was set before does not fit.
         """
         self._family.build(self, list(var_list))
         if self._family.built_variables():
@@ -918,9 +843,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def get_slot(self, var: Any, slot_name: str) -> Any:
         """Return the slot variable of a model variable; KeyError if there is none.
 
-        Args:
-          var: a model variable.
-          slot_name: str, for instance "momentum" or "m".
+        `slot_name` is one of `get_slot_names()`, for instance "momentum" or "m".
         """
         return self._family.get_slot(var, slot_name)
 
@@ -929,30 +852,20 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ) -> Any:
         """Return the slot variable of a model variable, made if it does not exist.
 
-        Args:
-          var: a model variable.
-          slot_name: str.
-          initializer: an initializer or its name.
-          shape: tuple of int, for legacy optimizers; else a slot has its variable's.
+        `shape` is for legacy optimizers; else a slot has the shape of its variable.
         """
         return self._family.add_slot(var, slot_name, initializer, shape)
 
     def add_weight(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Return a new variable of the inner optimizer.
+        """Return a new variable of the inner optimizer, by default a float32 scalar.
 
-        Args:
-          name: str.
-          *args: `shape`, tuple of int, `dtype`, by default float32, and `initializer`.
-          **kwargs: the same, and what legacy optimizers take; others ignore it.
+        Further arguments are `shape`, `dtype` and `initializer`, and for legacy optimizers
+        what their own method takes.
         """
         return self._family.add_weight(name, *args, **kwargs)
 
     def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
-        """Overwrite variables by their averages, if the inner optimizer keeps averages.
-
-        Args:
-          var_list: list of model variables.
-        """
+        """Overwrite model variables by their averages, if the inner optimizer has any."""
         finalize = getattr(self.inner_optimizer, "finalize_variable_values", None)
         if finalize is not None:
             finalize(var_list)
@@ -973,11 +886,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
     # --- State.
 
     def get_weights(self) -> list[np.ndarray]:
-        """Return all state as a list of arrays.
+        """Return all state as a list of arrays, also slots that wait for the build.
 
         The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15. The
-        loss scale and its count follow, which those versions left out. Slots that were
-        loaded before the build are included.
+        loss scale and its count follow, which those versions left out.
         """
         return self._state.arrays(self._state.layout("weights"))
 
@@ -987,7 +899,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Args:
           weights: list of arrays. One without the loss scale and its count, as of
             TensorFlow 2.4-2.15, leaves these unchanged. Around an optimizer of Keras 3
-            it may hold the values of `variables`, and slots wait for the build.
+            it may hold the values of `variables`.
 
         Raises:
           TypeError: if `weights` is no list, or an array holds no numbers.
@@ -1020,7 +932,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
           store: mapping of "0", "1", ... to arrays.
 
         Raises:
-          ValueError: if files have no order for slots that `set_weights` got.
+          ValueError: if `set_weights` has set slots that wait for the build.
         """
         for index, array in enumerate(self._state.arrays(self._state.file_layout())):
             store[str(index)] = array
@@ -1033,8 +945,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             scale, which stays as it is. What does not fit is told by a warning.
 
         Raises:
-          TypeError: if an array holds no numbers.
-          ValueError: if an array has another shape than its built variable.
+          TypeError, ValueError: if an array does not fit its variable.
         """
         if state_lib.state_follows.is_on:
             return
@@ -1084,11 +995,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     # --- Configs and copies.
 
     def get_config(self) -> dict[str, Any]:
-        """Return a dict from which `from_config` makes an equal optimizer.
-
-        It holds no state: the loss scale starts at `initial_scale` again. Keras 3's own
-        LossScaleOptimizer can read it too, if the scale is dynamic and has no limits.
-        """
+        """Return a dict from which `from_config` makes an equal optimizer, without state."""
         config = {"inner_optimizer": self._family.serialize()}
         config.update(loss_scale_lib.arguments_of(self.loss_scale_state))
         if self._own_name is not None:
@@ -1107,9 +1014,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
           custom_objects: dict of names and classes of your own: optimizers, learning
             rate schedules, loss scales.
 
-        Returns:
-          A new optimizer. Its loss scale starts at `initial_scale`.
-
         Raises:
           TypeError: if `config` is no dict, or a value is of the wrong type.
           ValueError: if a class is not known, a key is missing, or the inner
@@ -1119,20 +1023,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def __deepcopy__(self, memo):
         """Return an independent optimizer with equal state, slots included."""
-        inner = self.inner_optimizer
-        inner = type(inner).from_config(inner.get_config())
-        copied = memo[id(self)] = type(self).__new__(type(self), inner)
-        copied._start(
-            inner, lambda: copy.deepcopy(self.loss_scale_state, memo), self._own_name
-        )
-        variables = self._family.built_variables()
-        if variables:
-            copied.build(variables)
-            copied.set_weights(self.get_weights())
-        else:
-            layout = self._state.layout(self._family.file_layouts[0])
-            arrays = self._state.arrays(layout)
-            copied._state.defer(arrays, [layout], is_file=False)
+        make, described = self.__reduce_ex__(2)
+        copied = memo[id(self)] = make(*described)
+        if self._family.built_variables():
+            copied.build(self._family.built_variables())
         return copied
 
     def __reduce_ex__(self, protocol):

@@ -2,11 +2,11 @@
 
 import tensorflow as tf
 
-from tf_lso.scaling import report
+from tf_lso import log
 
 _FAST = (7, 0)  # compute capability of the first GPUs with float16 matrix units
 
-_once = report.Once()
+_once = log.Once()
 
 
 def log_device_compatibility_check(policy_name: str) -> None:

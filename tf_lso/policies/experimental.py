@@ -2,14 +2,14 @@
 
 import tensorflow as tf
 
+from tf_lso import log
 from tf_lso.scaling import loss_scale as loss_scale_lib
-from tf_lso.scaling import report
 
 # "USE_DEFAULT" in TensorFlow 2.0-2.3, "auto" in 2.4-2.8.
 _DEFAULTS = ("auto", "USE_DEFAULT")
 _REMOVED = "_float32_vars"
 
-_once = report.Once()
+_once = log.Once()
 
 
 def check_name(name):

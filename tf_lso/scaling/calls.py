@@ -21,8 +21,7 @@ import weakref
 
 import tensorflow as tf
 
-from tf_lso import log, pages, tf_private
-from tf_lso.scaling import replica
+from tf_lso import log, pages, replica, tf_private
 
 LEGACY = "get_scaled_loss"
 KERAS3 = "scale_loss"
@@ -39,14 +38,6 @@ _ASSUMED = {
     LEGACY: "unscaled gradients, since scale_loss() had not been called",
     KERAS3: "scaled gradients and divides them, since only scale_loss() had been called",
 }
-
-_EXAMPLE = """
-    with tf.GradientTape() as tape:
-      loss = loss_fn()
-      scaled_loss = opt.get_scaled_loss(loss)
-    scaled_grads = tape.gradient(scaled_loss, vars)
-    grads = opt.get_unscaled_gradients(scaled_grads)
-    opt.apply_gradients(zip(grads, vars))"""
 
 _FORGOTTEN = {
     (False, False): "get_scaled_loss() and get_unscaled_gradients() were not called",
@@ -199,30 +190,27 @@ class Calls:
             others.intersection_update(p for _, places in graphs for p in places)
         return self._gone.union(*(p.gave | p.left for p in others.difference(here)))
 
-    def refuse_scaled(self, loss, method):
-        """Raise RuntimeError if this optimizer has returned `loss` as scaled."""
-        # Where the other method has scaled it, `scaled` has more to say.
-        by_other = self._place().waits_for(_other(method))
-        if not by_other and self._losses.has(loss):
+    def check_loss(self, loss, method):
+        """Raise RuntimeError if `loss`, or another one of this step, is scaled already."""
+        place = self._place()
+        if place.waits_for(_other(method)):
+            place.applied()
+            raise RuntimeError(
+                f"{method}() was called in a step in which {_other(method)}() has scaled "
+                "the loss already; scaling it twice gives wrong gradients. Keras 3's `fit` "
+                "calls scale_loss() itself: do not call get_scaled_loss() inside it. In a "
+                "custom loop use either get_scaled_loss() with get_unscaled_gradients(), "
+                f"or scale_loss() alone. See {pages.troubleshooting('two-protocols')}"
+            )
+        if self._losses.has(loss):
             raise RuntimeError(
                 f"The loss {loss!r} is scaled already: get_scaled_loss() or scale_loss() "
                 "has returned it. Pass the loss of the model, and scale it once."
             )
 
     def scaled(self, method, scale, result):
-        """Note that `method` has scaled a loss. RuntimeError if one of the other awaits."""
-        place = self._place()
-        if place.waits_for(_other(method)):
-            by = place.scaled_by
-            place.applied()
-            raise RuntimeError(
-                f"{method}() was called in a step in which {by}() has scaled the loss "
-                "already; scaling it twice gives wrong gradients. Keras 3's `fit` calls "
-                "scale_loss() itself: do not call get_scaled_loss() inside it. In a "
-                "custom loop use either get_scaled_loss() with get_unscaled_gradients(), "
-                f"or scale_loss() alone. See {pages.troubleshooting('two-protocols')}"
-            )
-        place.scaled(method, self._reachable(scale))
+        """Note that `method` has scaled a loss by `scale`, and returns `result`."""
+        self._place().scaled(method, self._reachable(scale))
         self._note(method)
         self._ever_scaled = True
         self._losses.note([result], scale)
@@ -337,10 +325,10 @@ class Calls:
         """Return a warning if scaling or unscaling was forgotten, else None."""
         # All calls count, as in TensorFlow 2.2-2.15: they may be in different functions.
         what = _FORGOTTEN.get((self._ever_scaled, self._ever_unscaled))
-        if what is None:
-            return None
-        return (
+        return what and (
             f"{what} before apply_gradients(), so the gradients are not what they should "
-            f"be and the model will likely be worse. Call each once:{_EXAMPLE}\n"
+            "be and the model will likely be worse. Call each once: "
+            "scaled_loss = opt.get_scaled_loss(loss) inside the tape, and "
+            "grads = opt.get_unscaled_gradients(scaled_grads) before the apply. "
             f"See {pages.troubleshooting('forgotten')}"
         )

@@ -29,16 +29,3 @@ def warn(condition, text, *values):
         said = tf.strings.join([first, *(x for pair in zip(told, parts) for x in pair)])
         # Printing "" prints nothing. A conditional would take more memory per trace.
         tf.print(tf.where(condition, said, ""), output_stream=sys.stderr, end="")
-
-
-class Once:
-    """Logs each warning at most once."""
-
-    def __init__(self):
-        self._said = set()
-
-    def warn(self, message):
-        """Log `message` as a warning unless it is None or was logged before."""
-        if message is not None and message not in self._said:
-            self._said.add(message)
-            log.logger().warning(message)

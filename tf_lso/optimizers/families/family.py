@@ -8,9 +8,9 @@ methods of all adapters; the adapters say only what is particular to them.
 import abc
 from typing import Any
 
+from tf_lso import replica
 from tf_lso.optimizers import hyperparameters, validation
 from tf_lso.optimizers import variables as variables_lib
-from tf_lso.scaling import replica
 
 
 def forwarded(name):

@@ -6,10 +6,9 @@ a subclass. tests/test_keras2_private.py fails when Keras 2 moves a name.
 
 import tensorflow as tf
 
-from tf_lso import kerases
+from tf_lso import kerases, replica
 from tf_lso.optimizers import hyperparameters, slots, validation
 from tf_lso.optimizers.families import family, keras2
-from tf_lso.scaling import replica
 
 
 class Legacy(keras2.Keras2):

@@ -6,9 +6,8 @@ moves a name, and `check_class` and `check_instance` raise.
 
 import tensorflow as tf
 
-from tf_lso import kerases, thread_switch
+from tf_lso import kerases, replica, thread_switch
 from tf_lso.optimizers import variables as variables_lib
-from tf_lso.scaling import replica
 
 # Variables that each optimizer of Keras 3 has. A wrapper has them too, but they are never
 # used. Checkpoints have the same names.
