@@ -78,24 +78,24 @@ class State(tf.train.experimental.PythonState):
         known = set(map(id, early))
         return [v for v in self.variables(layout) if id(v) in known]
 
-    def arrays(self, layout):
-        """Return all state as a list of arrays, including deferred slots."""
+    def saved(self, usual):
+        """Return a layout and all state in it, a list of arrays with the deferred slots.
+
+        It is that of the deferred slots, or `usual` if there are none.
+        """
+        layout, slots, *_ = self.deferred or (usual, ())
         first, last = (map(variables_lib.numpy, part) for part in self._parts(layout))
-        return [*first, *(self.deferred.slots if self.deferred else ()), *last]
+        return layout, [*first, *slots, *last]
 
-    def layout(self, usual):
-        """Return the name of the layout that can hold all state now, `usual` if it can."""
-        return usual if self.deferred is None else self.deferred.layout
-
-    def file_layout(self):
-        """Return the layout to save; raise if files have none for the deferred slots."""
-        layout = self.layout(self._family.file_layouts[0])
+    def saved_in_file(self):
+        """Return the arrays for a file; raise if it has no place for deferred slots."""
+        layout, arrays = self.saved(self._family.file_layouts[0])
         if layout not in self._family.file_layouts:
             raise ValueError(
                 "Files have no place for what set_weights() set before the build. Build "
                 "it before saving: optimizer.build(model.trainable_variables)."
             )
-        return layout
+        return arrays
 
     # --- Before the build.
 
@@ -207,8 +207,6 @@ class State(tf.train.experimental.PythonState):
                 variables_lib.array_for(variable, array)  # raises for a wrong shape
             reason = "Its integers and floats stand at other places."
         self._tell_skipped(reason)
-
-    # --- Warnings.
 
     def _tell_skipped(self, reason):
         log.logger().warning(

@@ -139,16 +139,6 @@ def check_gradients(gradients):
             )
 
 
-def check_any(gradients, variables):
-    """Raise ValueError if no variable has a gradient."""
-    if all(gradient is None for gradient in gradients):
-        names = list(map(variables_lib.name_of, variables))
-        raise ValueError(
-            f"No gradients provided for any variable: {names}. The loss does not depend "
-            "on them, or was computed outside the GradientTape."
-        )
-
-
 def check_tape(loss, tape):
     """Raise ValueError if the loss is a tensor that no tape has recorded."""
     if not callable(loss) and tape is None:
@@ -196,26 +186,22 @@ def check_known(variables, known, key):
         )
 
 
-# What Keras 3 itself cannot do with several replicas -> what to do instead.
-_NOT_ON_REPLICAS = {
-    "gradient_accumulation_steps": "Accumulate in the training loop, as in "
-    f"{pages.SITE}how-to/accumulate.html#on-several-replicas",
-    "ema_overwrite_frequency": "Set it to None, and call finalize_variable_values() in "
-    "strategy.scope() when the averages are wanted.",
-}
-
-
 def check_replicas(optimizer):
     """Raise ValueError for what Keras 3 itself cannot do with several replicas."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    for name, remedy in _NOT_ON_REPLICAS.items():
-        value = getattr(optimizer, name)
-        is_used = value and (optimizer.use_ema or not name.startswith("ema"))
-        if replicas > 1 and is_used:
-            raise ValueError(
-                f"{name}={value} of the inner optimizer does not work under a strategy "
-                f"of {replicas} replicas, in Keras 3 itself. {remedy}"
-            )
+    refused = {
+        "gradient_accumulation_steps": optimizer.gradient_accumulation_steps,
+        "ema_overwrite_frequency": optimizer.use_ema
+        and optimizer.ema_overwrite_frequency,
+    }
+    given = [f"{name}={value}" for name, value in refused.items() if value]
+    if given and replicas > 1:
+        raise ValueError(
+            f"{' and '.join(given)} of the inner optimizer cannot be used on {replicas} "
+            "replicas, in Keras 3 itself. Accumulate in the training loop, as "
+            f"{pages.SITE}how-to/accumulate.html#on-several-replicas does, and overwrite "
+            "weights by finalize_variable_values() in strategy.scope()."
+        )
 
 
 def check_inner_arguments(inner, args, kwargs):
