@@ -1,12 +1,9 @@
-"""The class of an instance: what a program calls, with the classes of a family.
+"""The class of an instance, made once for each class that is called and each family.
 
-`tf_lso.LossScaleOptimizer(optimizer)` makes an instance of a class that is made once for
-each family: it derives from the class that was called, and from those of the family that
-`isinstance` and Keras's `compile` ask for.
+It derives from that class, and from those of the family that `isinstance` and Keras's
+`compile` ask for.
 """
 
-import inspect
-import types
 from typing import Any
 
 from tf_lso import environment, kerases
@@ -28,24 +25,16 @@ def is_optimizer(value):
 
 
 def require_family(optimizer):
-    """Return the class of the adapter to `optimizer`.
-
-    Raises:
-      TypeError: if `optimizer` is no optimizer.
-    """
+    """Return the class of the adapter to `optimizer`; TypeError if it is none."""
     family = families.family_of(optimizer)
-    if family is not None:
-        return family
-    got = optimizer if inspect.isclass(optimizer) else type(optimizer)
-    remedy = (
-        f"Pass an instance: {got.__name__}(...)."
-        if inspect.isclass(optimizer)
-        else "Pass for instance tf.keras.optimizers.SGD(0.1)."
-    )
-    raise TypeError(
-        "'optimizer' must be an instance of a Keras 3 or Keras 2 optimizer, but got "
-        f"{optimizer!r} of type {got.__module__}.{got.__qualname__}. {remedy}"
-    )
+    if family is None:
+        is_class = isinstance(optimizer, type)
+        example = optimizer.__name__ if is_class else "tf.keras.optimizers.SGD"
+        raise TypeError(
+            "'optimizer' must be an instance of a Keras 3 or Keras 2 optimizer, but got "
+            f"{optimizer!r} of {type(optimizer)}. Pass an instance: {example}(...)."
+        )
+    return family
 
 
 def bound_class(cls, optimizer):
@@ -55,24 +44,17 @@ def bound_class(cls, optimizer):
         return cls
     if cls._family_class is not None:
         raise TypeError(
-            f"'optimizer' must be of the family that this class was made for, but got "
-            f"{optimizer!r} of type {type(optimizer).__module__}."
-            f"{type(optimizer).__qualname__}. Call tf_lso.LossScaleOptimizer instead."
+            "'optimizer' must be of the family that this class was made for, but got "
+            f"{optimizer!r} of {type(optimizer)}. Call tf_lso.LossScaleOptimizer instead."
         )
     if (cls, family) not in _bound_classes:
         namespace = {
             **family.members,
-            "__module__": cls.__module__,
-            "__qualname__": cls.__qualname__,
-            "__doc__": cls.__doc__,
+            **{n: getattr(cls, n) for n in ("__module__", "__qualname__", "__doc__")},
             "_unbound": cls,  # what programs call, and pickle finds by its name
             "_family_class": family,
         }
-        bound = types.new_class(
-            cls.__name__,
-            (cls, *family.bases),
-            exec_body=lambda body: body.update(namespace),
-        )
+        bound = type(cls.__name__, (cls, *family.bases), namespace)
         kerases.register_as(cls, bound)
         _bound_classes[cls, family] = bound
     return _bound_classes[cls, family]
@@ -92,22 +74,14 @@ def the_inner(optimizer, inner_optimizer):
 def shown_as_in_legacy(cls):
     """Hide from `inspect.signature` of a class what TensorFlow 2.0-2.15 did not have."""
     signature = options.signature(cls, options.STABLE, hidden=("inner_optimizer",))
-    cls.__signature__ = signature.replace(
-        parameters=[
-            one.replace(default=one.empty) if one.default is MISSING else one
-            for one in signature.parameters.values()
-        ]
-    )
+    optimizer, *others = signature.parameters.values()
+    optimizer = optimizer.replace(default=optimizer.empty)
+    cls.__signature__ = signature.replace(parameters=[optimizer, *others])
     return cls
 
 
 def unpickled(cls, state):
-    """Return the optimizer that `LossScaleOptimizer.__reduce_ex__` described.
-
-    Args:
-      cls: the class to make.
-      state: dict that `__reduce_ex__` made.
-    """
+    """Return the optimizer that `LossScaleOptimizer.__reduce_ex__` described."""
     inner_class, inner_config = state["inner"]
     scale_class, scale_config = state["scale"]
     inner = inner_class.from_config(inner_config)

@@ -13,14 +13,12 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     """An optimizer that scales the loss by a loss scale object.
 
-    A subclass of `tf_lso.LossScaleOptimizer`. Only the way to give and read the scale
-    differs.
+    Unlike `tf_lso.LossScaleOptimizer`, its base class, it is given and has an object.
 
     Args:
       optimizer: the optimizer of Keras 3 or Keras 2 to wrap.
       loss_scale: "dynamic"; a Python int or float of at least 1 for a fixed scale; or
-        a `LossScale`, also of a class of your own. The object is not copied: the
-        optimizer's steps move its state.
+        a `LossScale`, also of a class of your own. Steps move its state, not a copy's.
       name: str, the optimizer's name (an addition).
 
     Raises:

@@ -483,15 +483,19 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if not grads:
             return None
         validation.check_gradients(grads)
-        validation.check_any(grads, variables)
+        pairs = list(zip(grads, variables))
+        missing = [variables_lib.name_of(v) for g, v in pairs if g is None]
+        if len(missing) == len(pairs):
+            raise ValueError(
+                f"No gradients provided for any variable: {missing}. The loss does not "
+                "depend on them, or was computed outside the GradientTape."
+            )
         further = {k: v for k, v in kwargs.items() if k != "name"}
         validation.check_inner_arguments(self.inner_optimizer, args, further)
-        given = [(g, v) for g, v in zip(grads, variables) if g is not None]
+        given = [(g, v) for g, v in pairs if g is not None]
         self._family.prepare(self, variables, [v for _, v in given])
-        if any(g is None for g in grads):
-            missing = [v for g, v in zip(grads, variables) if g is None]
-            names = list(map(variables_lib.name_of, missing))
-            self._once.warn(f"Gradients do not exist for variables {names}.")
+        if missing:
+            self._once.warn(f"Gradients do not exist for variables {missing}.")
         variables = [v for _, v in given]
         grads = [gradients_lib.with_dense_shape(g, v) for g, v in given]
         grads = self._with_next_values(grads, variables)
@@ -891,7 +895,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15. The
         loss scale and its count follow, which those versions left out.
         """
-        return self._state.arrays(self._state.layout("weights"))
+        return self._state.saved("weights")[1]
 
     def set_weights(self, weights: Iterable[Any]) -> None:
         """Set all state from what `get_weights` returned.
@@ -934,7 +938,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Raises:
           ValueError: if `set_weights` has set slots that wait for the build.
         """
-        for index, array in enumerate(self._state.arrays(self._state.file_layout())):
+        for index, array in enumerate(self._state.saved_in_file()):
             store[str(index)] = array
 
     def load_own_variables(self, store: Any) -> None:
@@ -969,7 +973,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             return {**children, **self._skipped.variables()}
         if self._state.deferred is None:
             return children
-        return {**children, state_lib.DEFERRED: self._state.checkpointed}
+        return {**children, state_lib.DEFERRED: self._state}
 
     def _dependency(self, name, known):
         if self._family is None:
@@ -1033,11 +1037,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Return what `pickle` needs; slots wait until the new optimizer is built."""
         del protocol
         inner, scale = self.inner_optimizer, self.loss_scale_state
-        layout = self._state.layout(self._family.file_layouts[0])
         state = {
             "inner": (type(inner), inner.get_config()),
             "scale": (type(scale), scale.get_config()),
             "name": self._own_name,
-            "arrays": (layout, self._state.arrays(layout)),
+            "arrays": self._state.saved(self._family.file_layouts[0]),
         }
         return binding.unpickled, (configs.unbound(type(self)), state)

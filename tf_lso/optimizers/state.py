@@ -1,14 +1,13 @@
 """State as a list of arrays, which may be loaded before the optimizer is built.
 
 Files, pickles and `get_weights` hold the same state in different orders, the layouts. In
-each layout the slots are between variables that exist from construction on: the step
-counter, the loss scale and its count. If state is loaded before the build, these
-variables are set at once. The slots wait until the build. What is saved in the meantime
-contains them.
+each, the slots are between variables that exist from construction on: the step counter,
+the loss scale and its count. State that is loaded before the build sets these at once.
+The slots wait for the build. What is saved in the meantime contains them.
 """
 
-import dataclasses
 import io
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -23,25 +22,16 @@ DEFERRED = "slots_that_wait"
 # the wrong places, so `loading_models` restores it afterwards.
 state_follows = thread_switch.ThreadSwitch()
 
-# Layout without the loss scale -> layout with the same slots and the scale.
-_WITH_SCALE = {
-    "unscaled": "variables",
-    "inner": "variables",
-    "weights alone": "weights",
-}
 
-
-@dataclasses.dataclass
-class DeferredSlots:
+class DeferredSlots(NamedTuple):
     """Slots that were loaded before the optimizer has variables for them."""
 
     layout: str  # the name of the layout that gives the order of the slots
     slots: list  # of arrays
-    first: int  # the number of variables before the slots in the layout
-    last: int  # and after them
+    known: list  # the variables of the layout that are not slots
     # (Variable, value before, value loaded) of what to undo if slots do not fit, which is
     # then a warning, as Keras does for files. None if it is an error.
-    undo: list | None
+    undo: list | None = None
 
 
 def _fits(arrays, variables):
@@ -54,40 +44,16 @@ def _fits(arrays, variables):
     )
 
 
-class _Checkpointed(tf.train.experimental.PythonState):
-    """The deferred slots, as one value of a `tf.train.Checkpoint`."""
+class State(tf.train.experimental.PythonState):
+    """The state of one wrapped optimizer: that of its family's adapter and `LossScale`.
 
-    def __init__(self, state):
-        self._state = state
-
-    def serialize(self):
-        deferred = self._state.deferred
-        if deferred is None:
-            return b""  # TensorFlow also asks before it restores
-        # NumPy's format has no bfloat16.
-        slots = [
-            s.astype("float32") if s.dtype.kind == "V" else s for s in deferred.slots
-        ]
-        file = io.BytesIO()
-        np.savez(file, np.array(deferred.layout), *slots)
-        return file.getvalue()
-
-    def deserialize(self, string_value):
-        with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
-            layout, *slots = [file[f"arr_{i}"] for i in range(len(file.files))]
-        self._state.take_slots(str(layout), slots)
-
-
-class State:
-    """The state of one wrapped optimizer: that of its family's adapter and `LossScale`."""
+    In a `tf.train.Checkpoint`, which has all else by other names, the deferred slots.
+    """
 
     def __init__(self, family, loss_scale, name_of_owner):
         self._family, self._loss_scale = family, loss_scale
         self._name_of_owner = name_of_owner  # returns what messages call the optimizer
         self.deferred = None  # or `DeferredSlots`
-        # The child of checkpoints that holds them. Always the same object, since
-        # TensorFlow knows children by identity.
-        self.checkpointed = _Checkpointed(self)
 
     def scale_variables(self):
         """Return the variables of the loss scale, a list."""
@@ -101,38 +67,35 @@ class State:
         """Return the variables before the slots in a layout, and those after them."""
         return self._family.layouts(self.own_variables())[layout]
 
-    def _before_build(self, layout):
-        """Return the same, of the variables that exist from construction on."""
-        known = self._family.variables_before_build(self.scale_variables())
-        heads = {id(v) for v in known}
-        return [[v for v in part if id(v) in heads] for part in self._parts(layout)]
-
     def variables(self, layout):
         """Return the variables of a layout, in its order."""
         first, last = self._parts(layout)
         return [*first, *last]
 
-    def arrays(self, layout):
-        """Return all state as a list of arrays, including deferred slots."""
-        first, last = self._parts(layout)
-        slots = self.deferred.slots if self.deferred is not None else []
-        values = [variables_lib.numpy(v) for v in (*first, *last)]
-        return [*values[: len(first)], *slots, *values[len(first) :]]
+    def _before_build(self, layout):
+        """Return those of them that exist from construction on."""
+        early = self._family.variables_before_build(self.scale_variables())
+        known = set(map(id, early))
+        return [v for v in self.variables(layout) if id(v) in known]
 
-    def layout(self, usual):
-        """Return the name of the layout that can hold all state now, `usual` if it can."""
-        return usual if self.deferred is None else self.deferred.layout
+    def saved(self, usual):
+        """Return a layout and all state in it, a list of arrays with the deferred slots.
 
-    def file_layout(self):
-        """Return the layout to save; raise if files have none for the deferred slots."""
-        layout = self.layout(self._family.file_layouts[0])
+        It is that of the deferred slots, or `usual` if there are none.
+        """
+        layout, slots, *_ = self.deferred or (usual, ())
+        first, last = (map(variables_lib.numpy, part) for part in self._parts(layout))
+        return layout, [*first, *slots, *last]
+
+    def saved_in_file(self):
+        """Return the arrays for a file; raise if it has no place for deferred slots."""
+        layout, arrays = self.saved(self._family.file_layouts[0])
         if layout not in self._family.file_layouts:
             raise ValueError(
-                "set_weights() was called before the optimizer was built, and "
-                "files keep another order. Build it before saving: "
-                "optimizer.build(model.trainable_variables)."
+                "Files have no place for what set_weights() set before the build. Build "
+                "it before saving: optimizer.build(model.trainable_variables)."
             )
-        return layout
+        return arrays
 
     # --- Before the build.
 
@@ -144,28 +107,20 @@ class State:
         """
         for layout in layouts:
             first, last = self._parts(layout)
-            known, end = [*first, *last], len(arrays) - len(last)
-            values = [*arrays[: len(first)], *arrays[end:]]
-            if len(first) <= end and _fits(values, known):
+            known, start, end = [*first, *last], len(first), len(arrays) - len(last)
+            values = [*arrays[:start], *arrays[end:]]
+            if start <= end and _fits(values, known):
                 undo = [(v, variables_lib.numpy(v), a) for v, a in zip(known, values)]
                 variables_lib.assign_all(known, values)
-                self._wait(layout, arrays[len(first) : end], undo if is_file else None)
+                self._wait(layout, arrays[start:end], undo if is_file else None)
                 return True
         return False
 
-    def _wait(self, layout, slots, undo):
-        layout = _WITH_SCALE.get(layout, layout)
-        first, last = map(len, self._parts(layout))
-        deferred = DeferredSlots(layout, slots, first, last, undo)
+    def _wait(self, layout, slots, undo=None):
+        # What is saved has the loss scale, in the layout with the same order of slots.
+        layout = "weights" if layout in ("weights", "weights alone") else "variables"
+        deferred = DeferredSlots(layout, slots, self.variables(layout), undo)
         self.deferred = deferred if slots else None
-
-    def take_slots(self, layout, slots):
-        """Set slots that were deferred when a checkpoint was written, now or when built."""
-        if self._family.built_variables():
-            first, last = map(len, self._before_build(layout))
-            self._set_slots(DeferredSlots(layout, slots, first, last, None))
-        else:
-            self._wait(layout, slots, None)
 
     def restored(self, name):
         """Return the child of a checkpoint that has `name` if that is ours, else None.
@@ -173,7 +128,28 @@ class State:
         Slots that are deferred now are dropped, since those of the checkpoint are newer.
         """
         self.deferred = None
-        return self.checkpointed if name == DEFERRED else None
+        return self if name == DEFERRED else None
+
+    def serialize(self):
+        """Return the deferred slots as the one value of a checkpoint."""
+        if self.deferred is None:
+            return b""  # TensorFlow also asks before it restores
+        slots = self.deferred.slots
+        # NumPy's format has no bfloat16.
+        slots = [s.astype("float32") if s.dtype.kind == "V" else s for s in slots]
+        file = io.BytesIO()
+        np.savez(file, np.array(self.deferred.layout), *slots)
+        return file.getvalue()
+
+    def deserialize(self, string_value):
+        """Set the slots of a checkpoint, now or when the optimizer is built."""
+        with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
+            layout, *slots = file.values()
+        layout = str(layout)
+        if self._family.built_variables():
+            self._set_slots(DeferredSlots(layout, slots, self._before_build(layout)))
+        else:
+            self._wait(layout, slots)
 
     # --- At the build and after it.
 
@@ -194,17 +170,14 @@ class State:
                 self._tell_skipped(error)
 
     def _set_slots(self, deferred):
-        variables = self.variables(deferred.layout)
-        slots = variables[deferred.first : len(variables) - deferred.last]
-        if len(slots) != len(deferred.slots):
-            # Files of tf_keras lack what it hides.
-            hidden = {id(v) for v in self._family.hidden_variables()}
-            slots = [v for v in slots if id(v) not in hidden]
-        if len(slots) != len(deferred.slots):
+        known = set(map(id, deferred.known))
+        slots = [v for v in self.variables(deferred.layout) if id(v) not in known]
+        hidden = len(self._family.hidden_variables())  # the last; tf_keras saves none
+        if len(deferred.slots) not in (len(slots), len(slots) - hidden):
             raise ValueError(
-                f"The state that was loaded has {len(deferred.slots)} slots, but "
-                f"LossScaleOptimizer has {len(slots)}. Make it as it was when the "
-                "state was saved: the same inner optimizer and model."
+                f"The state that was loaded has {len(deferred.slots)} slots, but the "
+                f"optimizer has {len(slots)}. Use the inner optimizer and the model that "
+                "were saved."
             )
         variables_lib.assign_all(slots, deferred.slots)
 
@@ -219,39 +192,32 @@ class State:
                 self._tell_skipped(f"It has {len(arrays)} variables.")
             return
         whole = [self.variables(layout) for layout in layouts]
-        for variables in whole:
+        untrained = [self._before_build(layout) for layout in layouts]
+        is_new = int(variables_lib.numpy(self._family.counter())) == 0
+        for variables in [*whole, *untrained] if is_new else whole:
             if _fits(arrays, variables):
                 variables_lib.assign_all(variables, arrays)
                 return
-        for first, last in map(self._before_build, layouts):
-            if _fits(arrays, [*first, *last]):
-                if int(variables_lib.numpy(self._family.counter())) == 0:
-                    variables_lib.assign_all([*first, *last], arrays)
-                else:
-                    self._tell_skipped("It was saved before the optimizer was built.")
-                return
-        reason = f"It has {len(arrays)} variables instead of {len(whole[0])}."
-        if len(arrays) == len(whole[0]):
+        if any(_fits(arrays, variables) for variables in untrained):
+            reason = "It was saved before the optimizer was built."
+        elif len(arrays) != len(whole[0]):
+            reason = f"It has {len(arrays)} variables instead of {len(whole[0])}."
+        else:
             for variable, array in zip(whole[0], arrays):
                 variables_lib.array_for(variable, array)  # raises for a wrong shape
             reason = "Its integers and floats stand at other places."
         self._tell_skipped(reason)
 
-    # --- Warnings.
-
     def _tell_skipped(self, reason):
         log.logger().warning(
-            "The state of the optimizer in the file does not fit %s, which keeps its "
-            "own: %s",
-            self._name_of_owner(),
-            reason,
+            "The state of the optimizer in the file does not fit "
+            f"{self._name_of_owner()}, which keeps its own: {reason}"
         )
 
     def tell_no_scale(self, file):
         """Warn that a file of Keras 2 has no loss scale, so it starts as it is made."""
         log.logger().warning(
-            "%s has no loss scale for the optimizer, so it starts at %s. Keras 2 saves "
-            "none; a program that calls tf_lso.install() does.",
-            file,
-            self._loss_scale.initial_loss_scale,
+            f"{file} has no loss scale for the optimizer, so it starts at "
+            f"{self._loss_scale.initial_loss_scale}. Keras 2 saves none; a program that "
+            "calls tf_lso.install() does."
         )

@@ -1,7 +1,7 @@
 """What is known of each class of optimizer, one row for each. Without TensorFlow.
 
-To support one more optimizer of Keras 3, add its row. If TensorFlow 2.0-2.15 did not have
-it, `slots` is enough. tests/optimizers/test_slots.py then builds it.
+If TensorFlow 2.0-2.15 did not have it, `slots` is enough. tests/optimizers/test_slots.py
+builds each.
 """
 
 import dataclasses
@@ -17,12 +17,10 @@ class Facts:
     Attributes:
       slots: slot name of TensorFlow 2.0-2.15 -> attribute of the optimizers since 2.11
         that holds the list of variables; `a|b` if Keras 3 has `a` and tf_keras `b`.
-      hyperparameters: the names that the OptimizerV2 of that class passed to
-        `_set_hyper`; empty if there was no such class.
+      hyperparameters: the names that the OptimizerV2 of that class, if there was one,
+        passed to `_set_hyper`.
       namespaces: the modules below `tf.keras.optimizers` of TensorFlow 2.0-2.15 that had
         the class; "" is that module itself.
-      order: the order in which the newer optimizers of Keras 2 made their slots. They
-        made the slots of the first group for each variable, then those of the next.
       variable_names: name of a slot in variables of the newer optimizers of Keras 2 ->
         its name in OptimizerV2, if the names differ.
     """
@@ -30,86 +28,57 @@ class Facts:
     slots: dict[str, str]
     hyperparameters: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
-    order: tuple[tuple[str, ...], ...] = ()
     variable_names: dict[str, str] = dataclasses.field(default_factory=dict)
 
+    @property
+    def order(self) -> list[list[str]]:
+        """The groups in which the newer optimizers of Keras 2 made their slots.
 
+        They made those of the first group for each variable, then those of the next.
+        """
+        always = [slot for slot in self.slots if slot not in _OPTIONAL]
+        return [always, *([slot] for slot in self.slots if slot in _OPTIONAL)]
+
+
+_OPTIONAL = ("momentum", "mg", "vhat")  # slots that exist with an argument only
 _ALL = ("", "legacy", "experimental")
 _NEWER = ("", "experimental")
 _MOMENTS = {"m": "_momentums", "v": "_velocities"}
+_AMSGRAD = {**_MOMENTS, "vhat": "_velocity_hats"}
 _RATES = ("learning_rate", "decay")
 _BETAS = (*_RATES, "beta_1", "beta_2")
+_PENALTIES = ("l1_regularization_strength", "l2_regularization_strength")
 
 OPTIMIZERS = {
     "SGD": Facts(
-        slots={"momentum": "momentums"},
-        hyperparameters=(*_RATES, "momentum"),
-        namespaces=_ALL,
-        order=(("momentum",),),
-        variable_names={"m": "momentum", "momentum": "momentum"},
+        {"momentum": "momentums"},
+        (*_RATES, "momentum"),
+        _ALL,
+        {"m": "momentum", "momentum": "momentum"},
     ),
     "RMSprop": Facts(
-        slots={
-            "rms": "_velocities",
-            "momentum": "_momentums",
-            "mg": "_average_gradients",
-        },
-        hyperparameters=(*_RATES, "rho", "momentum"),
-        namespaces=_ALL,
-        order=(("rms",), ("momentum",), ("mg",)),
-        variable_names={"velocity": "rms", "average_gradient": "mg"},
+        {"rms": "_velocities", "momentum": "_momentums", "mg": "_average_gradients"},
+        (*_RATES, "rho", "momentum"),
+        _ALL,
+        {"velocity": "rms", "average_gradient": "mg"},
     ),
-    "Adam": Facts(
-        slots=_MOMENTS | {"vhat": "_velocity_hats"},
-        hyperparameters=_BETAS,
-        namespaces=_ALL,
-        order=(("m", "v"), ("vhat",)),
-    ),
-    "AdamW": Facts(
-        slots=_MOMENTS | {"vhat": "_velocity_hats"},
-        namespaces=_NEWER,
-        order=(("m", "v"), ("vhat",)),
-    ),
-    "Adamax": Facts(
-        slots={"m": "_m", "v": "_u"},
-        hyperparameters=_BETAS,
-        namespaces=_ALL,
-        order=(("m", "v"),),
-        variable_names={"u": "v"},
-    ),
-    "Nadam": Facts(_MOMENTS, _BETAS, _ALL, order=(("m", "v"),)),
-    "Adagrad": Facts(
-        slots={"accumulator": "_accumulators"},
-        hyperparameters=_RATES,
-        namespaces=_ALL,
-        order=(("accumulator",),),
-    ),
+    "Adam": Facts(_AMSGRAD, _BETAS, _ALL),
+    "AdamW": Facts(_AMSGRAD, namespaces=_NEWER),
+    "Adamax": Facts({"m": "_m", "v": "_u"}, _BETAS, _ALL, {"u": "v"}),
+    "Nadam": Facts(_MOMENTS, _BETAS, _ALL),
+    "Adagrad": Facts({"accumulator": "_accumulators"}, _RATES, _ALL),
     "Adadelta": Facts(
-        slots={
-            "accum_grad": "_accumulated_grads",
-            "accum_var": "_accumulated_delta_vars",
-        },
-        hyperparameters=(*_RATES, "rho"),
-        namespaces=_ALL,
-        order=(("accum_grad", "accum_var"),),
-        variable_names={
-            "accumulated_grad": "accum_grad",
-            "accumulated_delta_var": "accum_var",
-        },
+        {"accum_grad": "_accumulated_grads", "accum_var": "_accumulated_delta_vars"},
+        (*_RATES, "rho"),
+        _ALL,
+        {"accumulated_grad": "accum_grad", "accumulated_delta_var": "accum_var"},
     ),
     "Ftrl": Facts(
-        slots={"accumulator": "_accumulators", "linear": "_linears"},
-        hyperparameters=(
-            *_RATES,
-            "beta",
-            "learning_rate_power",
-            "l1_regularization_strength",
-            "l2_regularization_strength",
-        ),
-        namespaces=_ALL,
-        order=(("accumulator", "linear"),),
+        {"accumulator": "_accumulators", "linear": "_linears"},
+        (*_RATES, "beta", "learning_rate_power", *_PENALTIES),
+        _ALL,
     ),
-    "Lion": Facts({"m": "_momentums|momentums"}, namespaces=("",), order=(("m",),)),
+    "Lion": Facts({"m": "_momentums|momentums"}, namespaces=("",)),
     "Lamb": Facts(_MOMENTS),
     "Adafactor": Facts({"r": "_r", "c": "_c", "v": "_v"}, namespaces=_NEWER),
 }
@@ -144,4 +113,4 @@ def of(classes: list[str]) -> Facts:
 
 def in_namespace(namespace: str) -> tuple[str, ...]:
     """Return the classes in a namespace of TensorFlow 2.9-2.15."""
-    return tuple(name for name in OLD if namespace in OPTIMIZERS[name].namespaces)
+    return tuple(n for n, facts in OPTIMIZERS.items() if namespace in facts.namespaces)

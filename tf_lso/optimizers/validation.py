@@ -1,4 +1,4 @@
-"""What constructors and steps refuse, and what the messages say."""
+"""What constructors, and then steps, refuse, and what the messages say."""
 
 import inspect
 
@@ -11,7 +11,6 @@ _SUPPORTED = (
     tf.distribute.OneDeviceStrategy,
     tf.distribute.MirroredStrategy,
     tf.distribute.MultiWorkerMirroredStrategy,
-    tf.distribute.experimental.MultiWorkerMirroredStrategy,
     tf.compat.v1.distribute.OneDeviceStrategy,
     tf.compat.v1.distribute.MirroredStrategy,
     tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy,
@@ -34,24 +33,15 @@ KERAS3_DEFAULTS = {
 MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 
-# --- Constructors.
-
-
 def check_dynamic(dynamic):
     """Raise TypeError if `dynamic` is no bool; the message says what to write."""
-    if isinstance(dynamic, bool):
-        return
-    if isinstance(dynamic, str) and dynamic == "dynamic":
-        meant = "For a dynamic scale write LossScaleOptimizer(optimizer)."
-    elif isinstance(dynamic, (int, float)):
-        meant = (
-            f"For a fixed scale write LossScaleOptimizer(optimizer, dynamic=False, "
-            f"initial_scale={dynamic!r}), for a dynamic one that starts there "
-            f"LossScaleOptimizer(optimizer, initial_scale={dynamic!r})."
+    if not isinstance(dynamic, bool):
+        scale = repr(dynamic) if isinstance(dynamic, (int, float)) else "..."
+        raise TypeError(
+            f"'dynamic' must be a bool, but got: {dynamic!r}. For a dynamic scale write "
+            "LossScaleOptimizer(optimizer), for a fixed one "
+            f"LossScaleOptimizer(optimizer, dynamic=False, initial_scale={scale})."
         )
-    else:
-        meant = "Pass True for a dynamic scale, False for a fixed one."
-    raise TypeError(f"'dynamic' must be a bool, but got: {dynamic!r}. {meant}")
 
 
 def check_keras3_arguments(arguments):
@@ -59,16 +49,14 @@ def check_keras3_arguments(arguments):
     for name, value in arguments.items():
         if name == "loss_scale":
             raise TypeError(
-                f"LossScaleOptimizer takes no 'loss_scale', but got {value!r}. Write "
-                "dynamic=False, initial_scale=... for a fixed scale, and initial_scale, "
-                "dynamic_growth_steps for a dynamic one."
+                f"LossScaleOptimizer takes no 'loss_scale', but got {value!r}. For a "
+                "fixed scale write dynamic=False, initial_scale=..."
             )
         if name not in KERAS3_DEFAULTS:
             raise TypeError(
                 f"LossScaleOptimizer got an unexpected keyword argument {name!r}."
             )
-        default = KERAS3_DEFAULTS[name]
-        if value is not default and value != default:
+        if value != KERAS3_DEFAULTS[name]:
             raise ValueError(
                 f"LossScaleOptimizer does not support {name!r}, but got {value!r}. Set it "
                 "on the inner optimizer, where it works."
@@ -77,7 +65,6 @@ def check_keras3_arguments(arguments):
 
 def scales_the_loss(optimizer):
     """Whether an optimizer is a LossScaleOptimizer: Keras 3's, tf_keras's or tf_lso's."""
-    # All of them have it in a class name.
     return any("LossScaleOptimizer" in cls.__name__ for cls in type(optimizer).__mro__)
 
 
@@ -90,13 +77,9 @@ def check_free(inner):
         )
     if getattr(inner, MARK, False):
         raise ValueError(
-            "'optimizer' is already wrapped by a LossScaleOptimizer, and an optimizer can "
-            f"only be wrapped by one: {inner!r}. Make a new one, for instance by "
-            "type(optimizer).from_config(optimizer.get_config())."
+            f"'optimizer' is already wrapped by a LossScaleOptimizer: {inner!r}. Make a "
+            "new one: type(optimizer).from_config(optimizer.get_config())."
         )
-
-
-# --- Steps.
 
 
 def is_of_tf_lso(method):
@@ -109,8 +92,7 @@ def as_list(name, iterable):
     try:
         return list(iterable)
     except TypeError as error:
-        message = f"{name!r} must be an iterable, but got: {iterable!r}."
-        raise TypeError(message) from error
+        raise TypeError(f"{name!r} must be iterable, but got: {iterable!r}.") from error
 
 
 def unzip(grads_and_vars):
@@ -131,9 +113,8 @@ def check_strategy():
     if tf.distribute.has_strategy() and not isinstance(strategy, _SUPPORTED):
         raise ValueError(
             "Loss scaling is not supported with the tf.distribute.Strategy: "
-            f"{type(strategy).__name__}. Use tf.distribute.MirroredStrategy on one "
-            "machine or tf.distribute.MultiWorkerMirroredStrategy on several; with "
-            "bfloat16, which needs no loss scaling, leave the optimizer unwrapped."
+            f"{type(strategy).__name__}. Use MirroredStrategy on one machine and "
+            "MultiWorkerMirroredStrategy on several, or bfloat16 without loss scaling."
         )
 
 
@@ -141,8 +122,8 @@ def check_context():
     """Raise ValueError where no step can be: across replicas, or by the strategy."""
     if tf.distribute.in_cross_replica_context():
         raise ValueError(
-            "apply_gradients() must be called in a replica context. Call it in a "
-            "function that `tf.distribute.Strategy.run` runs."
+            "apply_gradients() must be called in a replica context: in a function that "
+            "`tf.distribute.Strategy.run` runs."
         )
     check_strategy()
 
@@ -154,18 +135,8 @@ def check_gradients(gradients):
             raise TypeError(
                 "Gradients must be tensors, tf.IndexedSlices or None, but got "
                 f"{gradient!r} of type {type(gradient).__name__} in 'grads'. Pass one "
-                "flat list, for instance tf.nest.flatten(gradients)."
+                "flat list, as of tf.nest.flatten(gradients)."
             )
-
-
-def check_any(gradients, variables):
-    """Raise ValueError if no variable has a gradient."""
-    if all(gradient is None for gradient in gradients):
-        raise ValueError(
-            "No gradients provided for any variable: "
-            f"{[variables_lib.name_of(v) for v in variables]}. The loss does not depend on "
-            "them, or was computed outside the GradientTape."
-        )
 
 
 def check_tape(loss, tape):
@@ -183,29 +154,25 @@ def check_variables(variables):
     for variable in variables:
         if not isinstance(variables_lib.raw(variable), kinds):
             raise TypeError(
-                "Gradients can only be applied to variables, but got "
-                f"{variable!r} of type {type(variable).__name__}. Pass the tf.Variables "
-                "that the gradients belong to, such as model.trainable_variables."
+                "Gradients can only be applied to variables, as model.trainable_variables, "
+                f"but got {variable!r} of type {type(variable).__name__}."
             )
-    strays = variables_lib.outside_scope(variables)
-    if strays:
-        raise ValueError(
-            f"The variables {strays} were created outside the scope of the strategy "
-            f"{type(tf.distribute.get_strategy()).__name__}, so replicas cannot hold "
-            "copies of them. Create the model in `with strategy.scope():`. See "
-            f"{pages.troubleshooting('scope')}"
-        )
+    check_scope(variables)
 
 
-def check_own_variables(variables):
-    """Raise ValueError if a strategy would update slots once for each replica."""
-    strays = variables_lib.outside_scope(variables)
+def check_scope(variables):
+    """Raise ValueError unless the replicas of the strategy hold copies of variables."""
+    strategy = tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync == 1:
+        return
+    is_inside = strategy.extended.variable_created_in_scope
+    strays = [v for v in variables if not is_inside(variables_lib.raw(v))]
     if strays:
+        names = list(map(variables_lib.name_of, strays))
         raise ValueError(
-            f"The optimizer's variables {strays} were created outside the scope of the "
-            "strategy, so every replica would update them. Build the optimizer in "
-            "`with strategy.scope():`, or let the first step build it. See "
-            f"{pages.troubleshooting('scope')}"
+            f"The variables {names} were created outside the scope of the strategy "
+            f"{type(strategy).__name__}. Create the model, and build the optimizer, in "
+            f"`with strategy.scope():`. See {pages.troubleshooting('scope')}"
         )
 
 
@@ -214,33 +181,26 @@ def check_known(variables, known, key):
     unknown = [variables_lib.name_of(v) for v in variables if key(v) not in known]
     if unknown:
         raise ValueError(
-            f"Unknown variables: {unknown}. The optimizer was built for other variables. "
-            "Call optimizer.build(all_variables) before the first step, or wrap the legacy "
-            "class, such as tf_keras.optimizers.legacy.SGD, which makes slots as it goes."
+            f"Unknown variables: {unknown}. Call optimizer.build(all_variables) before the "
+            "first step, or wrap the legacy class, such as tf_keras.optimizers.legacy.SGD."
         )
 
 
 def check_replicas(optimizer):
     """Raise ValueError for what Keras 3 itself cannot do with several replicas."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if replicas == 1:
-        return
-    if optimizer.gradient_accumulation_steps:
+    refused = {
+        "gradient_accumulation_steps": optimizer.gradient_accumulation_steps,
+        "ema_overwrite_frequency": optimizer.use_ema
+        and optimizer.ema_overwrite_frequency,
+    }
+    given = [f"{name}={value}" for name, value in refused.items() if value]
+    if given and replicas > 1:
         raise ValueError(
-            "gradient_accumulation_steps="
-            f"{optimizer.gradient_accumulation_steps} of the inner optimizer does not "
-            f"work under a strategy of {replicas} replicas, in Keras 3 itself. "
-            "Accumulate in the training loop: add up the unscaled gradients of the "
-            "micro-batches in variables made in strategy.scope(), and call "
-            "apply_gradients() with them after the last one. See "
-            f"{pages.SITE}how-to/accumulate.html#on-several-replicas"
-        )
-    if optimizer.use_ema and optimizer.ema_overwrite_frequency:
-        raise ValueError(
-            f"ema_overwrite_frequency={optimizer.ema_overwrite_frequency} of the inner "
-            f"optimizer does not work under a strategy of {replicas} replicas, in "
-            "Keras 3 itself. Set it to None, and call finalize_variable_values() in "
-            "`with strategy.scope():` when the averages are wanted."
+            f"{' and '.join(given)} of the inner optimizer cannot be used on {replicas} "
+            "replicas, in Keras 3 itself. Accumulate in the training loop, as "
+            f"{pages.SITE}how-to/accumulate.html#on-several-replicas does, and overwrite "
+            "weights by finalize_variable_values() in strategy.scope()."
         )
 
 
@@ -251,22 +211,16 @@ def check_inner_arguments(inner, args, kwargs):
     """
     if not args and not kwargs:
         return
-    signature = inspect.signature(inner.apply_gradients)
-    if kerases.is_of_one(inner.apply_gradients):
-        # Keras's own takes any keyword for one of TensorFlow 2.0-2.10, and drops others.
-        parameters = signature.parameters.values()
-        named = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
-        signature = signature.replace(parameters=named)
-    second = list(signature.parameters)[1:2]
     try:
-        if args and second == ["name"]:
-            raise TypeError(f"'name' must be a str or None, but got: {args[0]!r}.")
+        if kerases.is_of_one(inner.apply_gradients):
+            raise TypeError("no further arguments")  # it drops some without a word
+        signature = inspect.signature(inner.apply_gradients)
+        if args and list(signature.parameters)[1:2] == ["name"]:
+            raise TypeError("'name' must be a str or None")
         signature.bind([], *args, **kwargs)
     except TypeError as error:
         given = [*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())]
         raise TypeError(
-            f"apply_gradients() of {type(inner).__name__} does not take {', '.join(given)}: "
-            f"{error} "
-            "Further arguments are handed on to the inner optimizer. Leave them out, or "
-            "give its apply_gradients() such a parameter."
+            f"apply_gradients() of {type(inner).__name__}, the inner optimizer, does not "
+            f"take {', '.join(given)}: {error}. Leave it out, or add the parameter there."
         ) from error

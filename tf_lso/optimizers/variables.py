@@ -22,8 +22,7 @@ class CallableList(list):
 
 def in_graph_of_tensorflow_1():
     """Whether a graph of TensorFlow 1 is being built, rather than a function."""
-    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-    return graph is not None and not graph.building_function
+    return not (tf.executing_eagerly() or tf.inside_function())
 
 
 def raw(variable):
@@ -42,8 +41,6 @@ def with_gradients(loss, var_list, grad_loss, tape):
             if not callable(var_list):
                 tape.watch([raw(v) for v in tf.nest.flatten(var_list)])
             loss = loss()
-            if callable(var_list):
-                var_list = var_list()
     variables = tf.nest.flatten(var_list() if callable(var_list) else var_list)
     gradients = tape.gradient(loss, [raw(v) for v in variables], grad_loss)
     return list(zip(gradients, variables))
@@ -63,10 +60,7 @@ def _session_of_keras():
 
 def copies(variable):
     """Return the TensorFlow variables behind a variable, one for each local replica."""
-    variable = raw(variable)
-    if isinstance(variable, tf.distribute.DistributedValues):
-        return list(variable.values)
-    return [variable]
+    return list(getattr(raw(variable), "values", [raw(variable)]))
 
 
 def name_of(variable):
@@ -78,16 +72,11 @@ def name_of(variable):
 def array_for(variable, array):
     """Return `array` as a NumPy array that can be assigned to `variable`, or raise."""
     array = np.asarray(array)
+    what, shape = f"The array for {name_of(variable)} in 'weights'", variable.shape
     if array.dtype.kind in "OSU":  # objects and texts
-        raise TypeError(
-            f"The array for {name_of(variable)} in 'weights' must hold numbers, but got "
-            f"{array!r}."
-        )
-    if array.shape != tuple(variable.shape):
-        raise ValueError(
-            f"The array for {name_of(variable)} in 'weights' has the shape {array.shape}, "
-            f"but needs {tuple(variable.shape)}."
-        )
+        raise TypeError(f"{what} must hold numbers, but got {array!r}.")
+    if array.shape != tuple(shape):
+        raise ValueError(f"{what} has the shape {array.shape}, but needs {shape}.")
     return array
 
 
@@ -101,14 +90,6 @@ def assign_all(variables, arrays):
         return
     for copy, array in pairs:
         copy.assign(tf.cast(array, copy.dtype))
-
-
-def outside_scope(variables):
-    """Return the names of variables that do not belong to the strategy in scope."""
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-        return []
-    is_inside = tf.distribute.get_strategy().extended.variable_created_in_scope
-    return [name_of(v) for v in variables if not is_inside(raw(v))]
 
 
 def strategy_of(variables):
@@ -127,7 +108,7 @@ def scope_of(strategy):
 def set_untracked(owner, name, value):
     """Set an attribute past the `__setattr__` of the owner's class.
 
-    The families' base classes track what is assigned, as a variable or as a part of
-    checkpoints, or take it for a hyperparameter. This is the one place that goes around.
+    The families' base classes would track it, or take it for a hyperparameter. This is
+    the one place that goes around them.
     """
     object.__setattr__(owner, name, value)

@@ -210,7 +210,7 @@ class Keras3(slots.ListedSlots, family.Family):
         validation.check_known(variables, *self.known_variables())
         heads = {id(v) for v in (*self._counters(), *self._learning_rates())}
         own = [v for v in self.inner.variables if id(v) not in heads]
-        validation.check_own_variables(own)
+        validation.check_scope(own)
 
     def _refuse_on_replicas(self):
         for part in self._parts:
