@@ -586,6 +586,16 @@ def test_a_registered_optimizer_class():
         del keras.saving.get_custom_objects()["test_configs>Scaled"]
 
 
+def test_a_users_class_without_keywords_is_not_given_what_says_nothing():
+    class Plain(keras.optimizers.SGD):
+        def __init__(self, learning_rate=0.1, name="Plain"):
+            super().__init__(learning_rate, name=name)
+
+    written = {"learning_rate": 0.5, "clipnorm": None, "use_ema": False, "decay": 0.0}
+    optimizer = load({"class_name": "Plain", "config": written}, {"Plain": Plain})
+    assert float(optimizer.learning_rate) == 0.5
+
+
 def test_none_stays_where_the_default_is_a_number():
     config = {"class_name": "Scaled", "config": {"factor": None}}
     assert load(config, {"Scaled": Scaled}).factor is None

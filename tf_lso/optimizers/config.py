@@ -285,9 +285,12 @@ def is_neutral(key, value):
 def _arguments(cls, family, config):
     """Return the arguments for `cls.from_config`; raise if `cls` cannot do what one says."""
     takes = dict.fromkeys(_LEGACY_KEYWORDS if family.name == "legacy" else ())
-    for base in reversed(cls.__mro__):
+    for base in cls.__mro__:
         parameters = inspect.signature(base.__init__).parameters.values()
-        takes |= {one.name: one.default for one in parameters}
+        for one in parameters:
+            takes.setdefault(one.name, one.default)
+        if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+            break  # nothing gets to the classes below
     given = {}
     for key, value in config.items():
         if given.setdefault(table.ALIASES.get(key, key), value) != value:
