@@ -178,14 +178,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
         validation.check_strategy()
         validation.check_free(inner)
         family = self._family_class(inner)
-        family.check()
-        loss_scale = make_loss_scale()
-        family.initialize(self, name)
-        self._family, self._loss_scale = family, loss_scale
+        loss_scale = self._loss_scale = make_loss_scale()
+        family.take_over(self, loss_scale, name)
+        self._family = family
         self._calls, self._skipped = calls_lib.Calls(), skipped.Skipped(loss_scale)
         self._once = report.Once()
         self._state = state_lib.State(family, loss_scale, lambda: self.name)
-        self._delegated = family.hyperparameters()
+        self._delegated = hyperparameters.delegated_names(inner)
         if name is not None:
             self.name = name
         dead = hyperparameters.dead_overrides(inner)
@@ -196,7 +195,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 "derive the class from "
                 f"{kerases.keras2_spelled(family.package)}.optimizers.legacy."
             )
-        family.take_over(self, loss_scale)
         variables_lib.set_untracked(inner, validation.MARK, True)
         if kerases.is_keras2(family.package):
             # Its files would leave state out without a word; those of Keras 3 do not.
@@ -209,7 +207,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if name in _OWN:
             variables_lib.set_untracked(self, name, value)
         elif name in self._delegated and not hasattr(type(self), name):
-            if self._family.set_hyperparameter(hyperparameters.spelled(name), value):
+            changed = hyperparameters.write(self.inner_optimizer, name, value)
+            if changed and not self._family.returns_operations:  # there a variable
                 self._warn_if_traced(name)
         else:
             super().__setattr__(name, value)
@@ -217,7 +216,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def __getattr__(self, name: str) -> Any:
         # Called only after ordinary lookup has failed.
         if name in self._delegated:
-            return self._family.get_hyperparameter(hyperparameters.spelled(name))
+            return hyperparameters.read(self.inner_optimizer, name)
         raise AttributeError(
             f"{type(self).__name__!r} object has no attribute {name!r}"
         )
@@ -878,7 +877,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def name(self) -> Any:
         """The name given to the constructor, or its default."""
         if self._own_name is None and self._family is not None:
-            return self._family.inner_name()
+            return (
+                getattr(self.inner_optimizer, "name", None)
+                or self.inner_optimizer._name
+            )
         return self._own_name
 
     @name.setter
@@ -913,7 +915,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def get_slot_names(self) -> list[str]:
         """Return the slot names that the inner optimizer has built, a list of str."""
-        return self._family.get_slot_names()
+        return self._family.slots.get_slot_names()
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
         """Return the slot variable of a model variable; KeyError if there is none.
@@ -922,7 +924,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
           var: a model variable.
           slot_name: str, for instance "momentum" or "m".
         """
-        return self._family.get_slot(var, slot_name)
+        return self._family.slots.get_slot(var, slot_name)
 
     def add_slot(
         self, var: Any, slot_name: str, initializer: Any = "zeros", shape: Any = None
@@ -935,7 +937,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
           initializer: an initializer or its name.
           shape: tuple of int, for legacy optimizers; else a slot has its variable's.
         """
-        return self._family.add_slot(var, slot_name, initializer, shape)
+        return self._family.slots.add_slot(var, slot_name, initializer, shape)
 
     def add_weight(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Return a new variable of the inner optimizer.
@@ -945,7 +947,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
           *args: `shape`, tuple of int, `dtype`, by default float32, and `initializer`.
           **kwargs: the same, and what legacy optimizers take; others ignore it.
         """
-        return self._family.add_weight(name, *args, **kwargs)
+        return self._family.slots.add_weight(name, *args, **kwargs)
 
     def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
         """Overwrite variables by their averages, if the inner optimizer keeps averages.
@@ -1066,14 +1068,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         deferred = self._state.restored(name)
         if deferred is not None:
             return deferred
-        inherited = super()._dependency
-
-        def found():
-            if self._family.lists_dependencies:
-                return (known or self._dependencies("checkpoint")).get(name)
-            return inherited(name, known)
-
-        return self._family.dependency(name, found)
+        return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
         # So the inner optimizer gets values that arrive before it has the variables.
