@@ -30,22 +30,16 @@ _AGGREGATIONS = ("_aggregate_gradients", "aggregate_gradients")
 
 def _sum_over_replicas(grads_and_vars):
     # Next values of variables are not aggregated: each replica keeps its own, as with the
-    # bare optimizer. A gradient that no operation of this replica made may have no device.
-    # The reduction needs one.
-    def with_device(gradient):
-        if gradient.device:
-            return gradient
-        return tf.nest.map_structure(tf.identity, gradient, expand_composites=True)
-
-    is_kept = [gradients_lib.overwrites(v) for _, v in grads_and_vars]
-    to_sum = [
-        with_device(g) for (g, _), kept in zip(grads_and_vars, is_kept) if not kept
-    ]
+    # bare optimizer.
+    to_sum = [g for g, v in grads_and_vars if not gradients_lib.overwrites(v)]
+    # A gradient that no operation of this replica made may have no device, which the
+    # reduction needs.
+    to_sum = tf.nest.map_structure(tf.identity, to_sum, expand_composites=True)
     context = tf.distribute.get_replica_context()
     summed = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, to_sum))
     return [
-        (g if kept else next(summed), v)
-        for (g, v), kept in zip(grads_and_vars, is_kept)
+        (g if gradients_lib.overwrites(v) else next(summed), v)
+        for g, v in grads_and_vars
     ]
 
 

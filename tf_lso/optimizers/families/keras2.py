@@ -22,7 +22,6 @@ class Keras2(family.Family):
 
     """
 
-    base_name: str  # dotted name of the family's optimizer class below the package
     newer_names: tuple[str, ...]  # in checkpoints, of newer families alone
 
     def __init__(self, inner):
@@ -54,18 +53,16 @@ class Keras2(family.Family):
         if wrapper.dynamic:
             # This replaces that of an earlier wrapper, since each `compile` wraps anew.
             tf_private.track(wrapper, loss_scale, "loss_scale", overwrite=True)
-        self._scale_variables = [v for _, v in loss_scale.named_variables()]
         self._below = _Below(self.inner, wrapper)
-        self._initialize_in_sessions()
+        self._initialize_in_sessions(v for _, v in loss_scale.named_variables())
 
-    def _initialize_in_sessions(self):
+    def _initialize_in_sessions(self, others=()):
         """Make sessions of Keras 2, in graphs of TensorFlow 1, initialize all variables."""
         # There is no public way.
         backend = kerases.public(self.package).backend
         track = sys.modules[backend.get_value.__module__].track_variable
-        listed = (*self.weights(), *self.hidden_variables(), *self._scale_variables)
-        unlisted = vars(self.inner).values()  # such as a learning rate
-        for variable in (*listed, *unlisted):
+        attributes = vars(self.inner).values()  # such as a learning rate
+        for variable in (*self.weights(), *attributes, *others):
             if isinstance(variable, tf.Variable):
                 track(variable)
 
@@ -172,7 +169,6 @@ class Newer(Keras2):
     """The adapter to newer optimizers of Keras 2, the default since TensorFlow 2.11."""
 
     name = "new"
-    base_name = "optimizers.Optimizer"
     newer_names = ("_trainable_variables",)
     members = {  # noqa: RUF012
         "aggregate_gradients": family.forwarded("aggregate_gradients"),
@@ -209,7 +205,7 @@ class Newer(Keras2):
         return tf.cast(rate, var_dtype)
 
     def hidden_variables(self):
-        return [v for v in (getattr(self.inner, "_u_product", None),) if v is not None]
+        return [self.inner._u_product] if hasattr(self.inner, "_u_product") else []
 
     def _known_variables(self):
         # No public name tells which variables an optimizer was built for.

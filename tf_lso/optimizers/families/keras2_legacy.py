@@ -17,7 +17,6 @@ class Legacy(keras2.Keras2):
     """The adapter to legacy optimizers of Keras 2, which are OptimizerV2."""
 
     name = "legacy"
-    base_name = "optimizers.legacy.Optimizer"
     returns_operations = True
     newer_names = ("_variables", "_trainable_variables")
     members = {  # noqa: RUF012

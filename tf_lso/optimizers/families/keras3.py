@@ -70,7 +70,8 @@ def _aggregate_gradients(self, grads_and_vars):
     return [(None if g is None else next(summed), v) for g, v in pairs]
 
 
-def _view(name, doc):
+def _view(name):
+    doc = f"`{name}` of Keras 3's own wrapper, its variable; None for a fixed scale."
     return property(lambda self: self._family.views.get(name), doc=doc)
 
 
@@ -90,14 +91,7 @@ class Keras3(family.Family):
     defers_weights = True
     members = {  # noqa: RUF012
         "aggregate_gradients": _aggregate_gradients,
-        "step_counter": _view(
-            "step_counter",
-            "`dynamic_counter` as a variable of Keras 3; None if the scale is fixed.",
-        ),
-        "dynamic_scale": _view(
-            "dynamic_scale",
-            "The loss scale as a variable of Keras 3; None if it is fixed.",
-        ),
+        **{name: _view(name) for name in keras3_views.NAMES.values()},
         **slots.HIDDEN_FROM_CHECKPOINTS,
     }
 
@@ -166,6 +160,10 @@ class Keras3(family.Family):
         self._refuse_on_replicas()
         super().prepare(wrapper, variables, used)
 
+    def _refuse_on_replicas(self):
+        for part in self._parts:
+            validation.check_replicas(part)
+
     def build(self, wrapper, variables):
         # Works inside and outside the scope of the strategy, and in a traced function.
         if not variables:
@@ -191,10 +189,6 @@ class Keras3(family.Family):
         heads = {id(v) for v in (*self._counters(), *self._learning_rates())}
         own = [v for v in self.inner.variables if id(v) not in heads]
         validation.check_own_variables(own)
-
-    def _refuse_on_replicas(self):
-        for part in self._parts:
-            validation.check_replicas(part)
 
     def apply(self, gradients, variables, *args, name=None, **kwargs):
         del name
@@ -293,19 +287,16 @@ class Keras3(family.Family):
         if save_type != "checkpoint":
             return {**children, **own}
         names = tf_private.children(self.inner, save_type, **kwargs)
-        for name in private.OF_EACH_OPTIMIZER:
-            if name in names:
-                # In files of other wrappers these names have meaningless values. Names
-                # are restored in alphabetic order, so the right values of
-                # "inner_optimizer" come later. But they come only if this is not one
-                # object with two names.
-                second = self._second_names.setdefault(name, _SecondName(names[name]))
-                names[name] = second
+        # In files of other wrappers these names have meaningless values. Names are
+        # restored in alphabetic order, so the right values of "inner_optimizer" come
+        # later. But they come only if this is not one object with two names.
+        for name in names.keys() & private.OF_EACH_OPTIMIZER:
+            names[name] = self._second_names.setdefault(name, _SecondName(names[name]))
         return {**names, **own}
 
     def dependency(self, name, children):
         # The names that Keras 3's own wrapper gives the scale and the count.
-        if name in ("step_counter", "dynamic_scale") and name in self.views:
+        if name in keras3_views.NAMES.values() and name in self.views:
             return variables_lib.raw(self.views[name])
         # Without such a child, the inner optimizer has a schedule.
         return children.get(name, self._own_names.get(name))
