@@ -1041,8 +1041,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if state_lib.state_follows.is_on:
             return
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
-        if self._family.load_file(self._state, arrays) is NotImplemented:
-            super().load_own_variables(store)  # type: ignore[misc]
+        self._family.load_file(self._state, arrays)
 
     # What Keras 2.12 calls in place of the two above.
     def _save_own_variables(self, store):

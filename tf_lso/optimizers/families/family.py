@@ -163,7 +163,7 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def variables_before_build(self, scale_variables):
-        """Return the variables that exist from construction on, those given too."""
+        """Return what exists from construction on, the given variables of the scale too."""
 
     def layouts(self, own):
         """Return {name: (variables before the slots, variables after them)}.
@@ -180,12 +180,9 @@ class Family(abc.ABC):
         """Return the config of the inner optimizer, with the name of its class."""
         return kerases.public(self.package).optimizers.serialize(self.inner)
 
-    @abc.abstractmethod
     def load_file(self, state, arrays):
-        """Set all of a `state.State` from a file's arrays, in one of `file_layouts`.
-
-        Return `NotImplemented` where the wrapper's base class has to say what is wrong.
-        """
+        """Set all of a `state.State` from a file's arrays, in one of `file_layouts`."""
+        state.load(arrays)
 
     def dependencies(self, children, save_type, **kwargs):
         """Return what a checkpoint or a SavedModel holds of the wrapper, by names.

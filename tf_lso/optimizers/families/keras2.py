@@ -117,7 +117,7 @@ class Keras2(family.Family):
             return
         if len(arrays) == len(self.weights()) and state.scale_variables():
             state.tell_no_scale("The file")
-        state.load(arrays)
+        super().load_file(state, arrays)
 
     def dependency(self, name, children):
         if name in self.newer_names:

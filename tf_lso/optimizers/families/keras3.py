@@ -99,8 +99,7 @@ class Keras3(family.Family):
         super().__init__(inner)
         environment.require_tensorflow_backend()
         self.slots = slots.ListedSlots(inner, self._known_variables, self._new_slot)
-        self.views = {}  # Keras 3's name -> its variable, of the loss scale
-        self._second_names = {}
+        self._second_names = {}  # name in checkpoints -> `_SecondName`
 
     @property
     def _parts(self):
@@ -120,7 +119,7 @@ class Keras3(family.Family):
         self._loss_scale = loss_scale
         self._take_over_parts()
         with tf.init_scope(), keras.name_scope(wrapper.name):
-            self.views.update(keras3_views.views(loss_scale))
+            self.views = keras3_views.views(loss_scale)
         if self.inner.built:
             self.build(wrapper, self.built_variables())
 
@@ -186,7 +185,7 @@ class Keras3(family.Family):
     def _check_built(self, variables):
         self._refuse_on_replicas()  # also for parts that were made just now
         validation.check_known(variables, *self._known_variables())
-        heads = {id(v) for v in (*self._counters(), *self._learning_rates())}
+        heads = set(map(id, self._heads()))
         own = [v for v in self.inner.variables if id(v) not in heads]
         validation.check_own_variables(own)
 
@@ -239,24 +238,20 @@ class Keras3(family.Family):
             var, name=slot_name, initializer=initializer
         )
 
-    def _counters(self):
-        return [private.iteration_variable(part) for part in self._parts]
-
-    def _learning_rates(self):
-        """Return the variables that hold learning rates, a list."""
-        held = {id(private.learning_rate(part)) for part in self._parts}
-        return [v for v in self.inner.variables if id(v) in held]
+    def _heads(self):
+        """Return what each part has that is no slot: its counter, its rate or schedule."""
+        functions = (private.iteration_variable, private.learning_rate)
+        return [function(part) for function in functions for part in self._parts]
 
     def variables_before_build(self, scale_variables):
-        own = [*self._own, *self.views.values(), *scale_variables]
-        return [*own, *self._counters(), *self._learning_rates()]
+        return [*self._own, *self.views.values(), *scale_variables, *self._heads()]
 
     def variables(self):
         return [*self._own, *self.views.values(), *self.inner.variables]
 
     def weights(self):
         # The step counter, then slot by slot; the learning rate is not there.
-        rates = {id(v) for v in self._learning_rates()}
+        rates = {id(private.learning_rate(part)) for part in self._parts}
         listed = [v for v in self.inner.variables if id(v) not in rates]
         return slots.by_slot(self.inner, listed)
 
@@ -277,9 +272,6 @@ class Keras3(family.Family):
         }
 
     # --- Files and checkpoints.
-
-    def load_file(self, state, arrays):
-        return state.load(arrays) if arrays else NotImplemented  # Keras warns
 
     def dependencies(self, children, save_type, **kwargs):
         # Keras did not see these two attributes being set, so it does not list them.
