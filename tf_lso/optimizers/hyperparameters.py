@@ -10,16 +10,9 @@ import numbers
 from tf_lso import kerases
 from tf_lso.optimizers import table, validation
 
-# Constructor arguments that the wrapper answers for by properties of its own.
-COMMON = frozenset(("name", "jit_compile", *validation.KERAS3_DEFAULTS))
-
-# Never delegated: the documentation of TensorFlow 2.4-2.15 shows it as the example.
-NOT_DELEGATED = frozenset(("epsilon",))
-
-
-def spelled(name):
-    """Return today's name of a hyperparameter."""
-    return table.ALIASES.get(name, name)
+# The documentation of TensorFlow 2.4-2.15 shows `epsilon` as the example of what is not
+# delegated. The others are properties of the wrapper.
+_NOT_DELEGATED = {"epsilon", "name", "jit_compile", *validation.KERAS3_DEFAULTS}
 
 
 def dead_overrides(optimizer):
@@ -28,54 +21,45 @@ def dead_overrides(optimizer):
     return [name for name in names if hasattr(type(optimizer), name)]
 
 
-def _numeric_arguments(optimizer, cls):
-    """Constructor arguments of `cls` that `optimizer` holds as numbers."""
-    for name in inspect.signature(cls.__init__).parameters:
-        value = vars(optimizer).get(name)
-        if isinstance(value, numbers.Real) and not isinstance(value, bool):
-            yield name
-
-
-def delegated_names(optimizer, own=None):
+def delegated_names(optimizer):
     """Return the names that a wrapper of `optimizer` reads and sets on it, a frozenset.
 
-    If it is an OptimizerV2, these are those that it knows itself, `own`. For others they
-    are those of the legacy class of that name, the nearest among the optimizer's classes;
-    for optimizers newer than that, and for what subclasses add, the numeric constructor
-    arguments.
+    An OptimizerV2 knows them itself. For others they are those of the legacy class of
+    that name, the nearest among the optimizer's classes; for optimizers newer than that,
+    and for what subclasses add, the constructor arguments that are kept as numbers.
     """
-    names = set(own or ())
-    if own is None:
-        for cls in type(optimizer).__mro__:
-            legacy = table.of([cls.__name__]).hyperparameters
-            if kerases.is_of_one(cls) and legacy:
-                names.update(legacy)
-                break
-            if cls.__name__ in ("Optimizer", "TFOptimizer", "BaseOptimizer"):
-                break
-            if "__init__" in vars(cls):
-                names.update(_numeric_arguments(optimizer, cls))
-        names -= COMMON
-    return frozenset({"learning_rate", "lr", *names} - NOT_DELEGATED)
+    names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
+    classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
+    for cls in classes:
+        legacy = table.of([cls.__name__]).hyperparameters
+        if kerases.is_of_one(cls) and legacy:
+            names.update(legacy)
+            break
+        if cls.__name__ in ("Optimizer", "TFOptimizer", "BaseOptimizer"):
+            break
+        if "__init__" in vars(cls):
+            for name in inspect.signature(cls.__init__).parameters:
+                value = vars(optimizer).get(name)
+                if isinstance(value, numbers.Real) and not isinstance(value, bool):
+                    names.add(name)
+    return frozenset(names - _NOT_DELEGATED)
 
 
 def read(optimizer, name):
-    """Return a hyperparameter of an optimizer newer than OptimizerV2."""
-    if name == "decay" and not hasattr(optimizer, name):
-        return 0.0  # the default of legacy optimizers; those since 2.11 have none
-    return getattr(optimizer, name)
+    """Return a hyperparameter; `decay` is 0 where optimizers have none, since 2.11."""
+    return getattr(optimizer, name, *([0.0] if name == "decay" else []))
 
 
 def write(optimizer, name, value):
-    """Set the same; return whether steps that were traced before keep the old value."""
+    """Set a hyperparameter, and return True; `decay` where there is none can only be 0."""
     if name != "decay" or hasattr(optimizer, name):
         setattr(optimizer, name, value)
         return True
     if value != 0:
         raise ValueError(
-            f"'decay' cannot be set to {value!r}: optimizers since TensorFlow "
-            "2.11 have none. Give the optimizer the learning rate "
-            "InverseTimeDecay(learning_rate, decay_steps=1, decay_rate=decay) of "
-            "its Keras's optimizers.schedules, which computes the same."
+            f"'decay' cannot be set to {value!r}: optimizers since TensorFlow 2.11 have "
+            "none. Give the optimizer the learning rate "
+            "InverseTimeDecay(learning_rate, decay_steps=1, decay_rate=decay) of its "
+            "Keras's optimizers.schedules, which computes the same."
         )
     return False

@@ -170,14 +170,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
         validation.check_strategy()
         validation.check_free(inner)
         family = self._family_class(inner)
-        family.check()
-        loss_scale = make_loss_scale()
-        family.initialize(self, name)
-        self._family, self._loss_scale = family, loss_scale
+        loss_scale = self._loss_scale = make_loss_scale()
+        family.take_over(self, loss_scale, name)
+        self._family = family
         self._calls, self._skipped = calls_lib.Calls(), skipped.Skipped(loss_scale)
         self._once = log.Once()
         self._state = state_lib.State(family, loss_scale, lambda: self.name)
-        self._delegated = family.hyperparameters()
+        self._delegated = hyperparameters.delegated_names(inner)
         if name is not None:
             self.name = name
         dead = hyperparameters.dead_overrides(inner)
@@ -188,7 +187,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 "derive the class from "
                 f"{kerases.keras2_spelled(family.package)}.optimizers.legacy."
             )
-        family.take_over(self, loss_scale)
         variables_lib.set_untracked(inner, validation.MARK, True)
         if kerases.is_keras2(family.package):
             # Its files would leave state out without a word; those of Keras 3 do not.
@@ -201,7 +199,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if name in _OWN:
             variables_lib.set_untracked(self, name, value)
         elif name in self._delegated and not hasattr(type(self), name):
-            if self._family.set_hyperparameter(hyperparameters.spelled(name), value):
+            changed = hyperparameters.write(self.inner_optimizer, name, value)
+            if changed and not self._family.returns_operations:  # there a variable
                 self._warn_if_traced(name)
         else:
             super().__setattr__(name, value)
@@ -209,7 +208,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def __getattr__(self, name: str) -> Any:
         # Called only after ordinary lookup has failed.
         if name in self._delegated:
-            return self._family.get_hyperparameter(hyperparameters.spelled(name))
+            return hyperparameters.read(self.inner_optimizer, name)
         raise AttributeError(
             f"{type(self).__name__!r} object has no attribute {name!r}"
         )
@@ -811,7 +810,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def name(self) -> Any:
         """The name given to the constructor, or its default."""
         if self._own_name is None and self._family is not None:
-            return self._family.inner_name()
+            return (
+                getattr(self.inner_optimizer, "name", None)
+                or self.inner_optimizer._name
+            )
         return self._own_name
 
     @name.setter
@@ -842,14 +844,14 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def get_slot_names(self) -> list[str]:
         """Return the slot names that the inner optimizer has built, a list of str."""
-        return self._family.get_slot_names()
+        return self._family.slots.get_slot_names()
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
         """Return the slot variable of a model variable; KeyError if there is none.
 
         `slot_name` is one of `get_slot_names()`, for instance "momentum" or "m".
         """
-        return self._family.get_slot(var, slot_name)
+        return self._family.slots.get_slot(var, slot_name)
 
     def add_slot(
         self, var: Any, slot_name: str, initializer: Any = "zeros", shape: Any = None
@@ -858,7 +860,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         `shape` is for legacy optimizers; else a slot has the shape of its variable.
         """
-        return self._family.add_slot(var, slot_name, initializer, shape)
+        return self._family.slots.add_slot(var, slot_name, initializer, shape)
 
     def add_weight(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Return a new variable of the inner optimizer, by default a float32 scalar.
@@ -866,7 +868,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Further arguments are `shape`, `dtype` and `initializer`, and for legacy optimizers
         what their own method takes.
         """
-        return self._family.add_weight(name, *args, **kwargs)
+        return self._family.slots.add_weight(name, *args, **kwargs)
 
     def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
         """Overwrite model variables by their averages, if the inner optimizer has any."""
@@ -954,8 +956,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if state_lib.state_follows.is_on:
             return
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
-        if self._family.load_file(self._state, arrays) is NotImplemented:
-            super().load_own_variables(store)  # type: ignore[misc]
+        self._family.load_file(self._state, arrays)
 
     # What Keras 2.12 calls in place of the two above.
     def _save_own_variables(self, store):
@@ -981,14 +982,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         deferred = self._state.restored(name)
         if deferred is not None:
             return deferred
-        inherited = super()._dependency
-
-        def found():
-            if self._family.lists_dependencies:
-                return (known or self._dependencies("checkpoint")).get(name)
-            return inherited(name, known)
-
-        return self._family.dependency(name, found)
+        return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
         # So the inner optimizer gets values that arrive before it has the variables.

@@ -4,11 +4,13 @@ The optimizers of Keras 3, and the newer ones of tf_keras, keep their variables 
 lists with one entry per model variable.
 """
 
-import abc
-
 import tensorflow as tf
 
 from tf_lso.optimizers import table
+
+# TensorFlow takes an object that lists this method for an OptimizerV2 and saves slots in
+# a way of its own; optimizers that keep lists save their lists.
+HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
 
 
 def table_of(optimizer):
@@ -39,53 +41,47 @@ def by_slot(optimizer, variables):
     return sorted(variables, key=lambda variable: position.get(id(variable), 0))
 
 
-# TensorFlow takes an object that lists this method for an OptimizerV2 and saves slots in
-# a way of its own; optimizers that keep lists save their lists.
-HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
+class ListedSlots:
+    """The slot methods of OptimizerV2 for an optimizer that keeps lists.
 
+    Programs call them on the wrapper, whose docstrings say what they do.
 
-class ListedSlots(abc.ABC):
-    """The slot methods of OptimizerV2 for optimizers that keep lists.
-
-    Programs call them on the wrapper, whose docstrings say what they do. The adapter to a
-    family adds the two abstract methods.
+    Args:
+      inner: the optimizer.
+      known_variables: callable that returns {key: place in the lists} and a function,
+        model variable -> key.
+      new_slot: callable, (model variable, slot name, initializer) -> new variable.
     """
 
-    def __init__(self, inner):
-        super().__init__(inner)
+    def __init__(self, inner, known_variables, new_slot):
+        self._inner, self._known, self._new_slot = inner, known_variables, new_slot
         self._added = {}  # slot name -> {place of a model variable: its added slot}
 
-    @abc.abstractmethod
-    def known_variables(self):
-        """Return {key: place in the lists} and the function, model variable -> key."""
-
-    @abc.abstractmethod
-    def new_slot(self, var, slot_name, initializer):
-        """Return a new variable of the inner optimizer for a model variable."""
-
     def _place_of(self, var):
-        known, key = self.known_variables()
+        known, key = self._known()
         return known[key(var)]
 
     def get_slot_names(self):
         """Return the names of the lists that are built, and of slots that were added."""
-        return list({**slot_lists(self.inner), **self._added})
+        return list({**slot_lists(self._inner), **self._added})
 
     def get_slot(self, var, slot_name):
         """Return a slot variable, or raise KeyError."""
         place = self._place_of(var)
         added = self._added.get(slot_name, {})
-        if place in added:
-            return added[place]
-        return slot_lists(self.inner)[slot_name][place]
+        return (
+            added[place]
+            if place in added
+            else slot_lists(self._inner)[slot_name][place]
+        )
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
-        """Return a slot variable, made if it does not exist."""
-        del shape  # a slot has its variable's shape
+        """Return a slot variable of the shape of its model variable, made if it is new."""
+        del shape
         try:
             return self.get_slot(var, slot_name)
         except KeyError:
-            made = self.new_slot(var, slot_name, initializer)
+            made = self._new_slot(var, slot_name, initializer)
             self._added.setdefault(slot_name, {})[self._place_of(var)] = made
             return made
 
@@ -93,6 +89,6 @@ class ListedSlots(abc.ABC):
         """Return a new variable of the inner optimizer."""
         del kwargs  # further arguments of TensorFlow 2.0-2.15
         dtype = None if dtype is None else tf.as_dtype(dtype).name
-        return self.inner.add_variable(
+        return self._inner.add_variable(
             shape=tuple(shape), initializer=initializer, dtype=dtype, name=name
         )

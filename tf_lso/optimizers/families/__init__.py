@@ -1,7 +1,6 @@
 """Adapters to the families of optimizers: of Keras 3, and of each package of Keras 2."""
 
 import functools
-import operator
 from typing import Any
 
 import tensorflow as tf
@@ -20,15 +19,17 @@ def families_of_package(package: str) -> tuple[Any, ...]:
 
     public = kerases.public(package)
     environment.check_pair(tf.__version__, package, kerases.version(package))
-    delegating = tf_private.delegating_trackable()
-    made = []
-    for adapter in (keras2_legacy.Legacy, keras2.Newer):
-        base = operator.attrgetter(adapter.base_name)(public)
-        bases = (delegating, base, public.mixed_precision.LossScaleOptimizer)
+
+    def adapter_of(cls, base):
+        own = public.mixed_precision.LossScaleOptimizer
+        bases = (tf_private.delegating_trackable(), base, own)
         members = {"package": package, "base": base, "bases": bases}
-        doc = {"__doc__": adapter.__doc__, "__module__": adapter.__module__}
-        made.append(type(adapter.__name__, (adapter,), members | doc))
-    return tuple(made)
+        return type(cls.__name__, (cls,), {"__doc__": cls.__doc__, **members})
+
+    return (
+        adapter_of(keras2_legacy.Legacy, public.optimizers.legacy.Optimizer),
+        adapter_of(keras2.Newer, public.optimizers.Optimizer),
+    )
 
 
 def family_of(value: Any) -> Any:

@@ -8,9 +8,12 @@ methods of all adapters; the adapters say only what is particular to them.
 import abc
 from typing import Any
 
-from tf_lso import replica
-from tf_lso.optimizers import hyperparameters, validation
+import tensorflow as tf
+
+from tf_lso import kerases, replica, tf_private
+from tf_lso.optimizers import validation
 from tf_lso.optimizers import variables as variables_lib
+from tf_lso.scaling import gradients as gradients_lib
 
 
 def forwarded(name):
@@ -19,49 +22,53 @@ def forwarded(name):
     return property(lambda self: getattr(self.inner_optimizer, name), doc=doc)
 
 
+# The method that aggregates: of OptimizerV2, also of Horovod's optimizers of all families,
+# and of the newer optimizers of Keras 2. Those of Keras 3 have none.
+_AGGREGATIONS = ("_aggregate_gradients", "aggregate_gradients")
+
+
+def _sum_over_replicas(grads_and_vars):
+    # Next values of variables are not aggregated: each replica keeps its own, as with the
+    # bare optimizer.
+    to_sum = [g for g, v in grads_and_vars if not gradients_lib.overwrites(v)]
+    # A gradient that no operation of this replica made may have no device, which the
+    # reduction needs.
+    to_sum = tf.nest.map_structure(
+        lambda tensor: tensor if tensor.device else tf.identity(tensor),
+        to_sum,
+        expand_composites=True,
+    )
+    context = tf.distribute.get_replica_context()
+    summed = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, to_sum))
+    return [
+        (g if gradients_lib.overwrites(v) else next(summed), v)
+        for g, v in grads_and_vars
+    ]
+
+
 class Family(abc.ABC):
-    """The adapter to one inner optimizer, `inner`.
+    """The adapter to one inner optimizer, `inner`; its constructor raises if it cannot be."""
 
-    | attribute | what it is |
-    |---|---|
-    | name | what configs call the family: "keras3", "legacy" or "new" |
-    | package | its Keras, "keras" or "tf_keras"; see `kerases` |
-    | base | its optimizer class, which all of the family derive from |
-    | bases | the classes that a wrapper must be an instance of, for `isinstance` |
-    | members | {name: value} that Keras or TensorFlow looks for on an optimizer |
-    | returns_operations | whether the inner optimizer's updates are operations of a graph |
-    | file_layouts | names of the `layouts` that files may have, the family's own first |
-    | weight_layouts | the same of what `set_weights` takes |
-    | defers_weights | whether `set_weights` keeps slots until the build |
-    | lists_dependencies | whether checkpoints are restored by what `dependencies` lists |
-    """
-
-    name: str
-    package: str
-    base: type
-    bases: tuple[type, ...]
-    members: dict[str, Any] = {}  # noqa: RUF012
-    returns_operations = False
+    name: str  # what configs call the family: "keras3", "legacy" or "new"
+    package: str  # its Keras, "keras" or "tf_keras"; see `kerases`
+    base: type  # its optimizer class, which all of the family derive from
+    bases: tuple[type, ...]  # the classes that a wrapper must be an instance of
+    members: dict[str, Any]  # what Keras or TensorFlow looks for on an optimizer
+    slots: Any  # has the slot methods of an OptimizerV2, see `slots.ListedSlots`
+    returns_operations = False  # whether the inner optimizer's updates are operations
+    # Names of the `layouts` that files may have, the family's own first; the same of what
+    # `set_weights` takes; whether it keeps slots until the build.
     file_layouts: Any = ("weights", "weights alone")
     weight_layouts: tuple[str, ...] = ("weights", "weights alone")
     defers_weights = False
-    lists_dependencies = False
 
     def __init__(self, inner):
         self.inner = inner
         self._checked = {}  # id -> variable that `prepare` has checked; keeps ids valid
 
-    # --- Construction, in this order.
-
-    def check(self):  # noqa: B027
-        """Raise if the family's optimizers cannot be wrapped, or not this one."""
-
-    def initialize(self, wrapper, name):  # noqa: B027
-        """Do for the wrapper what the constructor of its base class must do."""
-
     @abc.abstractmethod
-    def take_over(self, wrapper, loss_scale):
-        """Change the inner optimizer as it must be changed, when the wrapper is made."""
+    def take_over(self, wrapper, loss_scale, name):
+        """Construct the wrapper as its base class does, and change the inner optimizer."""
 
     # --- A step, in this order.
 
@@ -73,7 +80,7 @@ class Family(abc.ABC):
         return variables_lib.with_gradients(loss, var_list, grad_loss, tape)
 
     def prepare(self, wrapper, variables, used):
-        """Build the optimizer, and refuse variables that it cannot update.
+        """Build the wrapper, and refuse variables that the optimizer cannot update.
 
         `variables` are all that were given, `used` those that have a gradient.
         """
@@ -81,46 +88,33 @@ class Family(abc.ABC):
         unchecked = [v for v in variables if id(v) not in self._checked]
         if unchecked:
             validation.check_variables(unchecked)
-            self.build_in_step(wrapper, variables)
-            self.check_built(unchecked)
+            # Also if it claims to be built: another thread may be building it.
+            tf_private.once_for_replicas(wrapper.build, variables)
+            self._check_built(unchecked)
             self._checked.update({id(v): v for v in variables})
-
-    def build_in_step(self, wrapper, variables):
-        """Build the wrapper on the variables of a step, if it is not built."""
-        wrapper.build(variables)
 
     @abc.abstractmethod
     def build(self, wrapper, variables):
         """Create the variables of the inner optimizer, once: the wrapper's `build`."""
 
-    def check_built(self, variables):  # noqa: B027
+    def _check_built(self, variables):  # noqa: B027
         """Raise if the optimizer, now built, cannot update one of the variables."""
 
     def aggregate(self, gradients, variables):
         """Return the gradients aggregated over all replicas, and their variables."""
-        aggregate = self._own_aggregation()
-        if aggregate is not None:
-            return validation.unzip(aggregate(list(zip(gradients, variables))))
-        if replica.is_alone():
+        if self.aggregates_in_full and replica.is_alone():
             return gradients, variables
-        return self.sum_over_replicas(gradients, variables), variables
+        methods = (getattr(self.inner, name, None) for name in _AGGREGATIONS)
+        aggregate = next(filter(None, methods), _sum_over_replicas)
+        return validation.unzip(aggregate(list(zip(gradients, variables))))
 
     @property
     def aggregates_in_full(self):
         """Whether aggregation leaves the same gradients on each replica."""
-        return self._own_aggregation() is None
-
-    def _own_aggregation(self):
-        # A user's own method, or None. Horovod has one, under OptimizerV2's name.
-        for name in ("_aggregate_gradients", "aggregate_gradients"):
-            method = getattr(type(self.inner), name, None)
-            if method is not None and method is not getattr(self.base, name, None):
-                return getattr(self.inner, name)
-        return None
-
-    @abc.abstractmethod
-    def sum_over_replicas(self, gradients, variables):
-        """Return the gradients summed over all replicas, as the family sums them."""
+        return all(
+            getattr(type(self.inner), name, None) is getattr(self.base, name, None)
+            for name in _AGGREGATIONS
+        )
 
     @abc.abstractmethod
     def apply(self, gradients, variables, *args, **kwargs):
@@ -144,31 +138,15 @@ class Family(abc.ABC):
     def set_iterations(self, value):
         """Set `iterations`."""
 
-    @abc.abstractmethod
-    def decayed_lr(self, var_dtype):
-        """Return the learning rate of the next step."""
-
     def learning_rate(self):
         """Return what `learning_rate` of the wrapper is."""
         return self.inner.learning_rate
 
-    def inner_name(self):
-        """Return the name of the inner optimizer."""
-        return self.inner.name
+    @abc.abstractmethod
+    def decayed_lr(self, var_dtype):
+        """Return the learning rate of the next step."""
 
-    def hyperparameters(self):
-        """Return the names that the wrapper reads and sets on the inner optimizer."""
-        return hyperparameters.delegated_names(self.inner)
-
-    def get_hyperparameter(self, name):
-        """Return one of the `hyperparameters`."""
-        return hyperparameters.read(self.inner, name)
-
-    def set_hyperparameter(self, name, value):
-        """Set one; return whether steps that were traced before keep the old value."""
-        return hyperparameters.write(self.inner, name, value)
-
-    # --- Variables. An adapter also has the methods of `slots.ListedSlots`.
+    # --- Variables.
 
     @abc.abstractmethod
     def built_variables(self):
@@ -188,7 +166,7 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def variables_before_build(self, scale_variables):
-        """Return the variables that exist from construction on, those given too."""
+        """Return what exists from construction on, the given variables of the scale too."""
 
     def layouts(self, own):
         """Return {name: (variables before the slots, variables after them)}.
@@ -201,27 +179,25 @@ class Family(abc.ABC):
 
     # --- Files and checkpoints.
 
-    @abc.abstractmethod
     def serialize(self):
         """Return the config of the inner optimizer, with the name of its class."""
+        return kerases.public(self.package).optimizers.serialize(self.inner)
 
-    @abc.abstractmethod
     def load_file(self, state, arrays):
-        """Set all of a `state.State` from a file's arrays, in one of `file_layouts`.
+        """Set all of a `state.State` from a file's arrays, in one of `file_layouts`."""
+        state.load(arrays)
 
-        Return `NotImplemented` where the wrapper's base class has to say what is wrong.
-        """
-
-    @abc.abstractmethod
     def dependencies(self, children, save_type, **kwargs):
         """Return what a checkpoint or a SavedModel holds of the wrapper, by names.
 
         `children` is what TensorFlow itself finds; `save_type` tells one from the other.
         """
+        del save_type, kwargs
+        return children
 
     @abc.abstractmethod
-    def dependency(self, name, found):
+    def dependency(self, name, children):
         """Return the object below which a checkpoint has `name`, or None.
 
-        `found` returns what TensorFlow itself finds on the wrapper.
+        `children` is what `dependencies` has returned for a checkpoint.
         """

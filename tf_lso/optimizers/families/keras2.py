@@ -20,24 +20,13 @@ class Keras2(family.Family):
     Checkpoints have the layout of Keras 2's own wrapper: the inner optimizer's
     dependencies and the loss scale.
 
-    Attributes:
-      base_name: dotted name of the family's optimizer class below the package.
-      aggregation_off: {keyword of `apply_gradients` that switches aggregation off: value}.
-      newer_names: names in checkpoints that only optimizers of newer families have.
     """
 
-    base_name = ""
-    aggregation_off: dict = {}  # noqa: RUF012
-    newer_names: tuple[str, ...] = ("_trainable_variables",)
+    newer_names: tuple[str, ...]  # in checkpoints, of newer families alone
 
     def __init__(self, inner):
         super().__init__(inner)
         self._built = []
-        self._below = None
-
-    # --- Construction.
-
-    def check(self):
         self._keywords(None)
 
     def _keywords(self, name):
@@ -45,35 +34,35 @@ class Keras2(family.Family):
         parameters = inspect.signature(self.inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         named = {"name": name} if takes_any or "name" in parameters else {}
-        for keyword, value in self.aggregation_off.items():
-            if keyword in parameters or takes_any:
-                return {keyword: value, **named}
-        keyword = next(iter(self.aggregation_off))
+        if "skip_gradients_aggregation" in parameters:  # newer optimizers alone
+            return {"skip_gradients_aggregation": True, **named}
+        if takes_any or "experimental_aggregate_gradients" in parameters:
+            return {"experimental_aggregate_gradients": False, **named}
         raise TypeError(
-            f"apply_gradients() of {type(self.inner).__name__} takes no {keyword!r}, which "
-            "LossScaleOptimizer needs since it sums gradients over replicas itself. "
-            "Add the argument and pass it on to the base class."
+            f"apply_gradients() of {type(self.inner).__name__} does not take "
+            "'experimental_aggregate_gradients', which LossScaleOptimizer needs since it "
+            "sums gradients over replicas itself. Add the argument and pass it on to the "
+            "base class."
         )
 
-    def take_over(self, wrapper, loss_scale):
+    def take_over(self, wrapper, loss_scale, name):
+        del name
         # As the constructor of DelegatingTrackableMixin does: checkpoints hold the inner
         # optimizer in place of the wrapper.
         wrapper._trackable = self.inner
         if wrapper.dynamic:
             # This replaces that of an earlier wrapper, since each `compile` wraps anew.
             tf_private.track(wrapper, loss_scale, "loss_scale", overwrite=True)
-        self._scale_variables = [v for _, v in loss_scale.named_variables()]
         self._below = _Below(self.inner, wrapper)
-        self._initialize_in_sessions()
+        self._initialize_in_sessions(v for _, v in loss_scale.named_variables())
 
-    def _initialize_in_sessions(self):
+    def _initialize_in_sessions(self, others=()):
         """Make sessions of Keras 2, in graphs of TensorFlow 1, initialize all variables."""
         # There is no public way.
         backend = kerases.public(self.package).backend
         track = sys.modules[backend.get_value.__module__].track_variable
-        listed = (*self.weights(), *self.hidden_variables(), *self._scale_variables)
-        unlisted = vars(self.inner).values()  # such as a learning rate
-        for variable in (*listed, *unlisted):
+        attributes = vars(self.inner).values()  # such as a learning rate
+        for variable in (*self.weights(), *attributes, *others):
             if isinstance(variable, tf.Variable):
                 track(variable)
 
@@ -119,9 +108,6 @@ class Keras2(family.Family):
 
     # --- Files and checkpoints.
 
-    def serialize(self):
-        return kerases.public(self.package).optimizers.serialize(self.inner)
-
     def load_file(self, state, arrays):
         if not arrays:
             log.logger().warning(
@@ -131,23 +117,18 @@ class Keras2(family.Family):
             return
         if len(arrays) == len(self.weights()) and state.scale_variables():
             state.tell_no_scale("The file")
-        state.load(arrays)
+        super().load_file(state, arrays)
 
-    def dependencies(self, children, save_type, **kwargs):
-        del save_type, kwargs
-        return children  # those of the inner optimizer, by delegation
-
-    def dependency(self, name, found):
+    def dependency(self, name, children):
         if name in self.newer_names:
             inner = type(self.inner)
             raise ValueError(
                 "The checkpoint was written by an optimizer of a newer kind than "
-                f"{inner.__module__}.{inner.__qualname__}, which has its state under "
-                f"other names: {name!r} is one. Restore it with "
-                "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer), or "
-                "wrap an optimizer of the kind that was saved."
+                f"{inner.__module__}.{inner.__qualname__}: it has state under {name!r}. "
+                "Restore it with tf_lso.checkpoints.restore(path, model=model, "
+                "optimizer=optimizer), or wrap an optimizer of the kind that was saved."
             )
-        return self._below if name == "base_optimizer" else found()
+        return self._below if name == "base_optimizer" else children.get(name)
 
 
 class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[misc]
@@ -170,10 +151,6 @@ class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[m
         return self._wrapper._create_or_restore_slot_variable(*args, **kwargs)
 
 
-# Variables that a newer optimizer of Keras 2 does not list. Nadam has one.
-_HIDDEN = ("_u_product",)
-
-
 def _refuse_legacy_slots(self, *args, **kwargs):
     """Raise ValueError: TensorFlow calls this for each slot of an OptimizerV2 in a file."""
     del args, kwargs
@@ -188,16 +165,11 @@ def _refuse_legacy_slots(self, *args, **kwargs):
     )
 
 
-class Newer(slots.ListedSlots, Keras2):
+class Newer(Keras2):
     """The adapter to newer optimizers of Keras 2, the default since TensorFlow 2.11."""
 
     name = "new"
-    base_name = "optimizers.Optimizer"
-    # The class takes both; subclasses may have taken over the second from OptimizerV2.
-    aggregation_off = {  # noqa: RUF012
-        "skip_gradients_aggregation": True,
-        "experimental_aggregate_gradients": False,
-    }
+    newer_names = ("_trainable_variables",)
     members = {  # noqa: RUF012
         "aggregate_gradients": family.forwarded("aggregate_gradients"),
         "jit_compile": property(
@@ -209,6 +181,10 @@ class Newer(slots.ListedSlots, Keras2):
         **slots.HIDDEN_FROM_CHECKPOINTS,
     }
 
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.slots = slots.ListedSlots(inner, self._known_variables, self._new_slot)
+
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         if grad_loss is not None:
             return super().compute_gradients(loss, var_list, grad_loss, tape)
@@ -219,12 +195,8 @@ class Newer(slots.ListedSlots, Keras2):
     def _build_inner(self, variables):
         self.inner.build(variables)
 
-    def check_built(self, variables):
-        validation.check_known(variables, *self.known_variables())
-
-    def sum_over_replicas(self, gradients, variables):
-        pairs = self.inner.aggregate_gradients(list(zip(gradients, variables)))
-        return validation.unzip(pairs)[0]
+    def _check_built(self, variables):
+        validation.check_known(variables, *self._known_variables())
 
     def decayed_lr(self, var_dtype):
         rate = self.inner._learning_rate
@@ -233,13 +205,13 @@ class Newer(slots.ListedSlots, Keras2):
         return tf.cast(rate, var_dtype)
 
     def hidden_variables(self):
-        return [getattr(self.inner, n) for n in _HIDDEN if hasattr(self.inner, n)]
+        return [self.inner._u_product] if hasattr(self.inner, "_u_product") else []
 
-    def known_variables(self):
+    def _known_variables(self):
         # No public name tells which variables an optimizer was built for.
         return self.inner._index_dict, self.inner._var_key
 
-    def new_slot(self, var, slot_name, initializer):
+    def _new_slot(self, var, slot_name, initializer):
         initializer = kerases.public(self.package).initializers.get(initializer)
         return self.inner.add_variable_from_reference(
             var, slot_name, initial_value=initializer(var.shape, var.dtype)

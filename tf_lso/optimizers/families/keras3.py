@@ -1,7 +1,9 @@
 """The adapter to Keras 3 optimizers on the TensorFlow backend."""
 
 import contextlib
-import sys
+import inspect
+import itertools
+import traceback
 
 import keras
 import tensorflow as tf
@@ -11,7 +13,6 @@ from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import family, keras3_schedules, keras3_views
 from tf_lso.optimizers.families import keras3_private as private
-from tf_lso.scaling import gradients as gradients_lib
 
 # Methods that TensorFlow 2.4-2.15 called in `fit`, and Keras 3 does not call so.
 _LEGACY_METHODS = (
@@ -69,11 +70,12 @@ def _aggregate_gradients(self, grads_and_vars):
     return [(None if g is None else next(summed), v) for g, v in pairs]
 
 
-def _view(name, doc):
+def _view(name):
+    doc = f"`{name}` of Keras 3's own wrapper, its variable; None for a fixed scale."
     return property(lambda self: self._family.views.get(name), doc=doc)
 
 
-class Keras3(slots.ListedSlots, family.Family):
+class Keras3(family.Family):
     """The adapter to Keras 3 optimizers on the TensorFlow backend.
 
     A checkpoint has the names of a plain optimizer, and also "inner_optimizer" and
@@ -87,38 +89,24 @@ class Keras3(slots.ListedSlots, family.Family):
     bases = (keras.optimizers.LossScaleOptimizer,)
     weight_layouts = ("variables", "weights", "weights alone")
     defers_weights = True
-    lists_dependencies = True
     members = {  # noqa: RUF012
         "aggregate_gradients": _aggregate_gradients,
-        "step_counter": _view(
-            "step_counter",
-            "`dynamic_counter` as a variable of Keras 3; None if the scale is fixed.",
-        ),
-        "dynamic_scale": _view(
-            "dynamic_scale",
-            "The loss scale as a variable of Keras 3; None if it is fixed.",
-        ),
+        **{name: _view(name) for name in keras3_views.NAMES.values()},
         **slots.HIDDEN_FROM_CHECKPOINTS,
     }
 
     def __init__(self, inner):
         super().__init__(inner)
-        self.views = {}  # Keras 3's name -> its variable, of the loss scale
-        self._own = []  # the variables that Keras's base class made for the wrapper
-        self._own_names = {}
-        self._second_names = {}
+        environment.require_tensorflow_backend()
+        self.slots = slots.ListedSlots(inner, self._known_variables, self._new_slot)
+        self._second_names = {}  # name in checkpoints -> `_SecondName`
 
     @property
     def _parts(self):
         """The optimizers that update variables: the inner one, and those it combines."""
         return [self.inner, *getattr(self.inner, "optimizers", ())]
 
-    # --- Construction.
-
-    def check(self):
-        environment.require_tensorflow_backend()
-
-    def initialize(self, wrapper, name):
+    def take_over(self, wrapper, loss_scale, name):
         # Skips the constructor of Keras's own LossScaleOptimizer, which has other
         # arguments and sets other attributes.
         super(keras.optimizers.LossScaleOptimizer, wrapper).__init__(
@@ -126,23 +114,23 @@ class Keras3(slots.ListedSlots, family.Family):
         )
         self._own = private.own_variables(wrapper)
         self._own_names = {n: vars(wrapper).get(n) for n in private.OF_EACH_OPTIMIZER}
-
-    def take_over(self, wrapper, loss_scale):
         # As Keras's own wrapper does. Else the gradients would be divided by it too.
         self.inner.loss_scale_factor = None
         self._loss_scale = loss_scale
         self._take_over_parts()
         with tf.init_scope(), keras.name_scope(wrapper.name):
-            self.views.update(keras3_views.views(loss_scale))
+            self.views = keras3_views.views(loss_scale)
         if self.inner.built:
-            self._note_built(wrapper)
+            self.build(wrapper, self.built_variables())
 
-    def _take_over_parts(self):
-        """Change each part as it must be changed, once.
+    def _take_over_parts(self, strategy=None):
+        """Change each part as it must be changed, once, and build it under a strategy.
 
         A MultiOptimizer that was made with a function gets its parts when it is built.
         """
         for part in self._parts:
+            if strategy is not None:
+                private.build_under(part, strategy)
             if not getattr(part, "_taken_over_by_tf_lso", False):
                 private.check_instance(part)
                 variables_lib.set_untracked(part, "_taken_over_by_tf_lso", True)
@@ -156,27 +144,24 @@ class Keras3(slots.ListedSlots, family.Family):
     def refuse_in_fit(self, cls):
         of_lso = validation.is_of_tf_lso
         own = [n for n in _LEGACY_METHODS if not of_lso(getattr(cls, n))]
-        frame = sys._getframe(1) if own else None
-        for _ in range(_DEPTH):
-            if frame is None:
-                return
-            if frame.f_code is keras.Model.train_step.__code__:
-                raise RuntimeError(
-                    f"{cls.__name__} overrides {', '.join(own)}, which `fit` of Keras 3 "
-                    "does not call as TensorFlow 2.4-2.15 did. Override train_step() of "
-                    "the model and call them there, or set TF_USE_LEGACY_KERAS=1. "
-                    f"See {pages.troubleshooting('overrides-in-fit')}"
-                )
-            frame = frame.f_back
+        frames = traceback.walk_stack(inspect.currentframe()) if own else ()
+        step = keras.Model.train_step.__code__
+        if any(f.f_code is step for f, _ in itertools.islice(frames, _DEPTH)):
+            raise RuntimeError(
+                f"{cls.__name__} overrides {', '.join(own)}, which `fit` of Keras 3 does "
+                "not call as TensorFlow 2.4-2.15 did. Override train_step() of the model "
+                "and call them there, or set TF_USE_LEGACY_KERAS=1. "
+                f"See {pages.troubleshooting('overrides-in-fit')}"
+            )
 
     def prepare(self, wrapper, variables, used):
         # On all variables, also those without a gradient, as Keras 3 does.
         self._refuse_on_replicas()
         super().prepare(wrapper, variables, used)
 
-    def build_in_step(self, wrapper, variables):
-        # Also if it claims to be built: another thread may be building it.
-        tf_private.once_for_replicas(wrapper.build, variables)
+    def _refuse_on_replicas(self):
+        for part in self._parts:
+            validation.check_replicas(part)
 
     def build(self, wrapper, variables):
         # Works inside and outside the scope of the strategy, and in a traced function.
@@ -191,55 +176,25 @@ class Keras3(slots.ListedSlots, family.Family):
                 outside = tf.init_scope() if several else contextlib.nullcontext()
                 names = keras.name_scope(wrapper.name)  # as in Keras's own wrapper
                 with outside, variables_lib.scope_of(strategy), names:
-                    self._build_under(strategy)
+                    self._take_over_parts(strategy)
                     _build_as_bare(self.inner, variables)
-                    self._build_under(strategy)  # parts made just now
-                self._take_over_parts()
-            self._note_built(wrapper)
+                    self._take_over_parts(strategy)  # those made just now
+            private.set_built_variables(wrapper, self.built_variables())
+            wrapper.built = True
 
-    def _build_under(self, strategy):
-        for part in self._parts:
-            private.build_under(part, strategy)
-
-    def _note_built(self, wrapper):
-        private.set_built_variables(wrapper, self.built_variables())
-        wrapper.built = True
-
-    def check_built(self, variables):
+    def _check_built(self, variables):
         self._refuse_on_replicas()  # also for parts that were made just now
-        validation.check_known(variables, *self.known_variables())
-        heads = {id(v) for v in (*self._counters(), *self._learning_rates())}
+        validation.check_known(variables, *self._known_variables())
+        heads = set(map(id, self._heads()))
         own = [v for v in self.inner.variables if id(v) not in heads]
         validation.check_scope(own)
-
-    def _refuse_on_replicas(self):
-        for part in self._parts:
-            validation.check_replicas(part)
-
-    def sum_over_replicas(self, gradients, variables):
-        # Next values of variables are not aggregated: each replica keeps its own, as with
-        # the bare optimizer. A gradient that no operation of this replica made may have no
-        # device. The reduction needs one.
-        to_sum = [
-            g
-            if g.device
-            else tf.nest.map_structure(tf.identity, g, expand_composites=True)
-            for g, v in zip(gradients, variables)
-            if not gradients_lib.overwrites(v)
-        ]
-        context = tf.distribute.get_replica_context()
-        summed = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, to_sum))
-        return [
-            g if gradients_lib.overwrites(v) else next(summed)
-            for g, v in zip(gradients, variables)
-        ]
 
     def apply(self, gradients, variables, *args, name=None, **kwargs):
         del name
         pairs = list(zip(gradients, variables))
         if len(self._parts) > 1:
             # A MultiOptimizer needs (None, variable) for all other variables.
-            _, key = self.known_variables()
+            _, key = self._known_variables()
             given = {key(variable) for variable in variables}
             pairs += [(None, v) for v in self.built_variables() if key(v) not in given]
         with private.already_summed():
@@ -275,32 +230,28 @@ class Keras3(slots.ListedSlots, family.Family):
     def built_variables(self):
         return private.built_variables(self.inner)
 
-    def known_variables(self):
+    def _known_variables(self):
         return private.known_variables(self.inner)
 
-    def new_slot(self, var, slot_name, initializer):
+    def _new_slot(self, var, slot_name, initializer):
         return self.inner.add_variable_from_reference(
             var, name=slot_name, initializer=initializer
         )
 
-    def _counters(self):
-        return [private.iteration_variable(part) for part in self._parts]
-
-    def _learning_rates(self):
-        """Return the variables that hold learning rates, a list."""
-        held = {id(private.learning_rate(part)) for part in self._parts}
-        return [v for v in self.inner.variables if id(v) in held]
+    def _heads(self):
+        """Return what each part has that is no slot: its counter, its rate or schedule."""
+        functions = (private.iteration_variable, private.learning_rate)
+        return [function(part) for function in functions for part in self._parts]
 
     def variables_before_build(self, scale_variables):
-        own = [*self._own, *self.views.values(), *scale_variables]
-        return [*own, *self._counters(), *self._learning_rates()]
+        return [*self._own, *self.views.values(), *scale_variables, *self._heads()]
 
     def variables(self):
         return [*self._own, *self.views.values(), *self.inner.variables]
 
     def weights(self):
         # The step counter, then slot by slot; the learning rate is not there.
-        rates = {id(v) for v in self._learning_rates()}
+        rates = {id(private.learning_rate(part)) for part in self._parts}
         listed = [v for v in self.inner.variables if id(v) not in rates]
         return slots.by_slot(self.inner, listed)
 
@@ -322,35 +273,25 @@ class Keras3(slots.ListedSlots, family.Family):
 
     # --- Files and checkpoints.
 
-    def serialize(self):
-        return keras.saving.serialize_keras_object(self.inner)
-
-    def load_file(self, state, arrays):
-        return state.load(arrays) if arrays else NotImplemented  # Keras warns
-
     def dependencies(self, children, save_type, **kwargs):
         # Keras did not see these two attributes being set, so it does not list them.
         own = {"inner_optimizer": self.inner, "loss_scale": self._loss_scale}
         if save_type != "checkpoint":
             return {**children, **own}
         names = tf_private.children(self.inner, save_type, **kwargs)
-        for name in private.OF_EACH_OPTIMIZER:
-            if name in names:
-                # In files of other wrappers these names have meaningless values. Names
-                # are restored in alphabetic order, so the right values of
-                # "inner_optimizer" come later. But they come only if this is not one
-                # object with two names.
-                second = self._second_names.setdefault(name, _SecondName(names[name]))
-                names[name] = second
+        # In files of other wrappers these names have meaningless values. Names are
+        # restored in alphabetic order, so the right values of "inner_optimizer" come
+        # later. But they come only if this is not one object with two names.
+        for name in names.keys() & private.OF_EACH_OPTIMIZER:
+            names[name] = self._second_names.setdefault(name, _SecondName(names[name]))
         return {**names, **own}
 
-    def dependency(self, name, found):
+    def dependency(self, name, children):
         # The names that Keras 3's own wrapper gives the scale and the count.
-        if name in ("step_counter", "dynamic_scale") and name in self.views:
+        if name in keras3_views.NAMES.values() and name in self.views:
             return variables_lib.raw(self.views[name])
-        child = found()
         # Without such a child, the inner optimizer has a schedule.
-        return self._own_names.get(name) if child is None else child
+        return children.get(name, self._own_names.get(name))
 
 
 class _SecondName(tf_private.trackable()):  # type: ignore[misc]

@@ -4,6 +4,8 @@ Each function changes one instance only. tests/test_keras3_private.py fails when
 moves a name, and `check_class` and `check_instance` raise.
 """
 
+import operator
+
 import tensorflow as tf
 
 from tf_lso import kerases, replica, thread_switch
@@ -11,7 +13,7 @@ from tf_lso.optimizers import variables as variables_lib
 
 # Variables that each optimizer of Keras 3 has. A wrapper has them too, but they are never
 # used. Checkpoints have the same names.
-OF_EACH_OPTIMIZER = ("_iterations", "_learning_rate")
+OF_EACH_OPTIMIZER = {"_iterations", "_learning_rate"}
 
 # Private name -> the first version of Keras that has it.
 _OF_CLASS = {"_var_key": (3, 0), "_all_reduce_sum_gradients": (3, 2)}
@@ -27,8 +29,14 @@ _OF_INSTANCE = {
 _summed = thread_switch.ThreadSwitch()
 
 
+# What holds the learning rate, a variable or a schedule; the model variables that an
+# optimizer was built for; the variables that Keras's base class has made for it.
+learning_rate = operator.attrgetter("_learning_rate")
+built_variables = operator.attrgetter("_trainable_variables")
+own_variables = operator.attrgetter("_variables")
+
+
 def _is_in_this_keras(name):
-    """Whether this version of Keras has, or must have, a private name."""
     return kerases.is_at_least("keras", *{**_OF_CLASS, **_OF_INSTANCE}[name])
 
 
@@ -49,14 +57,9 @@ def check_instance(optimizer):
 
 def iteration_variable(optimizer):
     """Return the step counter; with gradient accumulation `iterations` is a quotient."""
-    if _is_in_this_keras("_iterations"):
-        return optimizer._iterations
-    return optimizer.iterations  # there is no gradient accumulation
-
-
-def learning_rate(optimizer):
-    """Return what holds the learning rate: a variable or a schedule."""
-    return optimizer._learning_rate
+    # Keras that lacks the name has no gradient accumulation.
+    is_there = _is_in_this_keras("_iterations")
+    return optimizer._iterations if is_there else optimizer.iterations
 
 
 def known_variables(optimizer):
@@ -64,20 +67,9 @@ def known_variables(optimizer):
     return optimizer._trainable_variables_indices, optimizer._var_key
 
 
-def built_variables(optimizer):
-    """Return the model variables that an optimizer was built for, a list."""
-    return optimizer._trainable_variables
-
-
 def set_built_variables(optimizer, variables):
-    """Set `built_variables`."""
-    # Attribute assignment would do more: Keras would track them as its own variables.
+    """Set `built_variables`; Keras would track what is assigned as its own variables."""
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
-
-
-def own_variables(optimizer):
-    """Return the variables that Keras's base class has made for an optimizer, a list."""
-    return optimizer._variables
 
 
 def build_under(optimizer, strategy):
@@ -94,7 +86,7 @@ def sum_gradients_only_once(optimizer):
     name = "_all_reduce_sum_gradients"
     if name in vars(optimizer) or not _is_in_this_keras(name):
         return  # it was done before, or this Keras does not aggregate
-    keras_sum = kerases.private_name(optimizer, name, "keras", __file__)
+    keras_sum = optimizer._all_reduce_sum_gradients
 
     def sum_gradients(grads_and_vars):
         return list(grads_and_vars) if _summed.is_on else keras_sum(grads_and_vars)

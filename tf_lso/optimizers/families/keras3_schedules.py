@@ -10,17 +10,14 @@ import tensorflow as tf
 
 from tf_lso import as_tensor
 
-_Schedule = keras.optimizers.schedules.LearningRateSchedule
-
 
 class ScheduledRate(as_tensor.AsTensor):
     """The rate of a schedule when it was asked, which also serves as the schedule."""
 
-    def __init__(self, schedule, rate):
-        self._schedule = schedule
-        self._rate = tf.convert_to_tensor(rate)
-
     is_tensor_like = True  # `tf.is_tensor` and `tf.print` check it
+
+    def __init__(self, schedule, rate):
+        self._schedule, self._rate = schedule, tf.convert_to_tensor(rate)
 
     # This makes `isinstance` and Keras's serialization take it for the schedule.
     __class__ = property(lambda self: type(self._schedule))
@@ -37,8 +34,9 @@ class ScheduledRate(as_tensor.AsTensor):
         owner = self._schedule if hasattr(self._schedule, name) else self._rate
         return getattr(owner, name)
 
-    def __reduce__(self):
-        return _same, (self._schedule,)  # a rate without its optimizer means nothing
+    def __reduce_ex__(self, protocol):
+        # A copy is a schedule: a rate without its optimizer means nothing.
+        return self._schedule.__reduce_ex__(protocol)
 
     def __bool__(self):
         return bool(self._rate)
@@ -53,27 +51,17 @@ class ScheduledRate(as_tensor.AsTensor):
         return str(self._rate)
 
 
-def _same(schedule):
-    return schedule
-
-
-def rate_of(schedule, rate):
+def rate_of(held, rate):
     """Return what `learning_rate` of a Keras 3 optimizer should be.
 
-    `schedule` is what it holds, a variable or a schedule, `rate` its own learning rate.
+    `held` is a variable or a schedule, `rate` the optimizer's own learning rate.
     """
-    if is_one(schedule):
-        schedule = schedule._schedule  # the rate of another optimizer was set here
-    if not isinstance(schedule, _Schedule) or is_one(rate):
-        return rate
-    return ScheduledRate(schedule, rate)
-
-
-def is_one(rate):
-    """Whether a learning rate is a `ScheduledRate`; `isinstance` cannot tell."""
-    return issubclass(type(rate), ScheduledRate)
+    if type(held) is ScheduledRate:
+        held = held._schedule  # the rate of another optimizer was set here
+    is_schedule = isinstance(held, keras.optimizers.schedules.LearningRateSchedule)
+    return ScheduledRate(held, plain(rate)) if is_schedule else rate
 
 
 def plain(rate):
-    """Return a learning rate as Keras 3 itself returns it."""
-    return rate() if is_one(rate) else rate
+    """Return a learning rate as Keras 3 itself returns it; `isinstance` cannot tell."""
+    return rate() if type(rate) is ScheduledRate else rate

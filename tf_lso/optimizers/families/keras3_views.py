@@ -6,6 +6,9 @@ tests/test_keras3_private.py fails when it moves a name.
 
 import keras
 
+# The variables of a dynamic scale, in the order of Keras 3's own wrapper -> its names.
+NAMES = {"good_steps": "step_counter", "current_loss_scale": "dynamic_scale"}
+
 
 class _View(keras.Variable):
     """A variable of Keras 3 that shares the value of a TensorFlow variable.
@@ -24,12 +27,8 @@ class _View(keras.Variable):
         self._shape = tuple(self._viewed.shape)
 
 
-# Names that Keras 3's own wrapper gives the variables of a dynamic scale, in its order.
-_NAMES = {"good_steps": "step_counter", "current_loss_scale": "dynamic_scale"}
-
-
 def views(loss_scale):
     """Return {Keras 3's name: Keras variable} for the variables of a loss scale."""
     named = dict(loss_scale.named_variables())
-    names = [*(n for n in _NAMES if n in named), *(n for n in named if n not in _NAMES)]
-    return {_NAMES.get(n, n): _View(named[n], _NAMES.get(n, n)) for n in names}
+    names = sorted(named, key=[*NAMES, *named].index)
+    return {NAMES.get(n, n): _View(named[n], NAMES.get(n, n)) for n in names}
