@@ -46,15 +46,21 @@ _FORGOTTEN = {
 }
 
 
-def _weak_reader(value):
+def _is_of_graph(value):
+    return isinstance(value, tf.Tensor) and not hasattr(value, "numpy")
+
+
+def _reader(value):
     """Return a callable that returns `value` and keeps no graph alive."""
-    if isinstance(value, tf.Tensor) and not hasattr(value, "numpy"):
-        return weakref.ref(value)  # a tensor of a graph lives as long as its graph
-    return lambda: value
+    return weakref.ref(value) if _is_of_graph(value) else lambda: value
 
 
 def _other(kind):
     return LEGACY if kind == KERAS3 else KERAS3
+
+
+def _tensor(gradient):
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 class Returned:
@@ -68,10 +74,11 @@ class Returned:
 
     def note(self, results, scale):
         """Note a list of tensors, slices, callables or None with a scalar tensor."""
-        held = _weak_reader(scale)
+        reader = _reader(scale)
         for tensor in [_tensor(r) for r in results if r is not None]:
-            forget = functools.partial(_forget, self._entries, id(tensor))
-            self._entries[id(tensor)] = weakref.ref(tensor, forget), held
+            # It runs before another tensor can have this id.
+            forget = functools.partial(self._entries.pop, id(tensor))
+            self._entries[id(tensor)] = weakref.ref(tensor, forget), reader
 
     def scale_of(self, tensor):
         """Return a callable that returns the scale of a tensor, None if not known."""
@@ -84,34 +91,30 @@ class Returned:
         return self.scale_of(tensor) is not None
 
 
-def _tensor(gradient):
-    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-
-
-def _forget(entries, key, reference):
-    # Another tensor may have the same id by now.
-    if key in entries and entries[key][0] is reference:
-        del entries[key]
-
-
 class _Place:
     """What was called in one place, by one replica."""
 
     def __init__(self):
         self.kind = None  # what decides by rule 2: `LEGACY`, `KERAS3`, None at first
         self.scaled_by = None  # the method that scaled losses since the last apply
-        self.scale = None  # callable that returns the scale of the last scaled loss
+        self.scale = _reader(None)  # returns the scale of the last scaled loss
         self.is_new = False  # whether that loss was scaled after the last apply
         self.awaits = False  # whether its gradients were neither unscaled nor applied
         self._is_second = False  # whether another loss awaited when it was scaled
         self.gave = set()  # the kinds of gradients made since the last apply
         self.left = set()  # the kinds of which an apply may have left gradients behind
 
+    def usable_scale(self):
+        """Return the scale of the last scaled loss; None where it cannot be used."""
+        scale = self.scale()
+        is_usable = not _is_of_graph(scale) or tf_private.is_within(scale.graph)
+        return scale if is_usable else None
+
     def scaled(self, method, scale):
         self.left |= self.gave  # a second loss before the apply
         self._is_second = self.awaits
         self.kind = self.scaled_by = method
-        self.scale, self.is_new, self.awaits = scale, True, True
+        self.scale, self.is_new, self.awaits = _reader(scale), True, True
         self.gave.add(method)
 
     def waits_for(self, method):
@@ -210,14 +213,14 @@ class Calls:
 
     def scaled(self, method, scale, result):
         """Note that `method` has scaled a loss by `scale`, and returns `result`."""
-        self._place().scaled(method, self._reachable(scale))
+        self._place().scaled(method, scale)
         self._note(method)
         self._ever_scaled = True
         self._losses.note([result], scale)
 
     def rescaled(self, scale):
         """Note that the last loss, a callable, was multiplied by `scale` when called."""
-        self._place().scale = self._reachable(scale)
+        self._place().scale = _reader(scale)
 
     def _note(self, kind):
         if kind not in self._ever and _other(kind) in self._assumed:
@@ -231,14 +234,6 @@ class Calls:
             )
         self._ever.add(kind)
 
-    @staticmethod
-    def _reachable(scale):
-        """Return a callable that returns `scale` where it can be used, else None."""
-        if tf.executing_eagerly():
-            return lambda: scale
-        held, graph = _weak_reader(scale), weakref.ref(tf.compat.v1.get_default_graph())
-        return lambda: held() if tf_private.is_within(graph()) else None
-
     def scale_of_gradients(self, gradients, now):
         """Return the scale of the last loss that was scaled here, else the present one."""
         if any(map(self.unscaled_gradients.has, gradients)):
@@ -247,7 +242,7 @@ class Calls:
                 "unscaled already. Call it once for each gradient."
             )
         place = self._place()
-        scale = place.scale() if place.scale and place.is_new else None
+        scale = place.usable_scale() if place.is_new else None
         return now() if scale is None or self._may_be_of_another() else scale
 
     def _may_be_of_another(self):
@@ -317,7 +312,7 @@ class Calls:
             self._assumed |= kinds
         if kinds == {LEGACY}:
             return None
-        scale = place.scale() if place.scale else None
+        scale = place.usable_scale()
         # Gradients of other places may be among them: then as Keras 3's own class.
         return now() if scale is None or (elsewhere and not traced) else scale
 

@@ -53,11 +53,9 @@ def agreed(gradients, are_equal=False):
     """
     strategy, add = tf.distribute.get_strategy(), tf.distribute.ReduceOp.SUM
     across = tf.distribute.in_cross_replica_context()
-    if are_equal and across:
-        local = strategy.experimental_local_results
-        gradients = tf.nest.map_structure(lambda value: local(value)[0], gradients)
     if are_equal:
-        return _are_finite(gradients)
+        local = strategy.experimental_local_results
+        return _are_finite([local(gradient)[0] for gradient in gradients])
     if across:
         run = strategy.extended.call_for_each_replica
         flag = strategy.reduce(add, run(_nonfinite_flag, args=(gradients,)), axis=None)

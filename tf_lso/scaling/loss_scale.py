@@ -1,6 +1,7 @@
 """The loss scales as programs see them, and `get` of numbers, strings and configs."""
 
 import abc
+import functools
 from typing import Any, TypeAlias
 
 from tf_lso import environment
@@ -59,10 +60,9 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
     def update(self, grads: Any) -> tuple[Any, Any]:
         """Move the loss scale after a step, in replica or cross-replica context.
 
-        `grads` is a nested structure of unscaled gradients (tensors, `tf.IndexedSlices`,
-        per-replica values); None is ignored. The first result is an op that moves the
-        scale in a graph, None or a tensor in eager mode; the second a scalar bool tensor
-        or Python bool, False if the step must be skipped.
+        `grads` is a nested structure of unscaled gradients, per-replica values and None.
+        The first result is an op that moves the scale in a graph, None or a tensor in
+        eager mode; the second a scalar bool tensor or bool, False to skip the step.
         """
 
     def stuck_steps(self) -> tf.Tensor:
@@ -125,7 +125,6 @@ class FixedLossScale(LossScale):
 
     def update(self, grads: Any) -> tuple[Any, Any]:
         """Return `(no-op, True)`: nothing moves and no step is skipped."""
-        del grads
         return tf.no_op(), True
 
     def __repr__(self):
@@ -177,12 +176,11 @@ class DynamicLossScale(LossScale):
         **additions: Any,
     ) -> None:
         super().__init__()
-        for name in additions.keys() - set(options.names(DYNAMIC)):
-            raise TypeError(
-                f"DynamicLossScale got an unexpected keyword argument {name!r}."
-            )
+        names = options.names(DYNAMIC)
+        for name in additions.keys() - set(names):
+            raise TypeError(f"DynamicLossScale got an unexpected argument {name!r}.")
         first = (initial_loss_scale, increment_period, multiplier)
-        given = dict(zip(options.names(DYNAMIC), first)) | additions
+        given = dict(zip(names, first)) | additions
         rule = self._rule = options.make_rule(DYNAMIC, given)
         scale = self._add_weight("current_loss_scale", rule.initial_scale, tf.float32)
         count = self._add_weight("good_steps", 0, tf.int64)
@@ -209,8 +207,7 @@ class DynamicLossScale(LossScale):
         low, high = self._rule.min_scale, self._rule.max_scale
         if not low <= number <= high:
             raise ValueError(
-                f"'loss_scale' must be from {low} to {high}, the limits of this scale, "
-                f"but got: {value!r}."
+                f"'loss_scale' must be from {low} to {high}, but got: {value!r}."
             )
         self.variables.assign(number)
 
@@ -249,45 +246,40 @@ class DynamicLossScale(LossScale):
         return options.config_of(self._rule, DYNAMIC)
 
 
-def _add_attribute(name):
-    attribute = property(
-        lambda self: options.arguments_of(self._rule, DYNAMIC)[name],
-        doc=f"`{name}`, as the constructor has it.",
-    )
-    attribute.__set_name__(DynamicLossScale, name)  # type: ignore[attr-defined]
-    setattr(DynamicLossScale, name, attribute)
+def _argument(loss_scale, name):
+    return options.arguments_of(loss_scale._rule, DYNAMIC)[name]
 
 
 for _name in options.names(DYNAMIC):
-    _add_attribute(_name)
+    _attribute: Any = property(
+        functools.partial(_argument, name=_name),
+        doc=f"`{_name}`, as the constructor has it.",
+    )
+    _attribute.__set_name__(DynamicLossScale, _name)
+    setattr(DynamicLossScale, _name, _attribute)
 DynamicLossScale.__signature__ = options.signature(DynamicLossScale, DYNAMIC)
 
 
 def make(dynamic: bool, given: _Dict) -> LossScale:
-    """Return the loss scale of a `LossScaleOptimizer`.
-
-    TypeError and ValueError name the argument, of the dict `given`, that is refused.
-    """
+    """Return the loss scale of a `LossScaleOptimizer`; errors name its argument."""
     if dynamic:
         rule = options.make_rule(STABLE, given)
         if rule.growth_factor < 1:
             raise ValueError(
-                "'growth_factor' must be at least 1, since the scale is multiplied by it "
-                f"to grow, but got: {rule.growth_factor!r}."
+                f"'growth_factor' must be at least 1, but got: {rule.growth_factor!r}."
             )
         return DynamicLossScale(**options.arguments_of(rule, DYNAMIC))
     scale = given.get("initial_scale")
     if scale is None:
         raise ValueError(
-            "'initial_scale' must be specified if 'dynamic' is False: it is the scale. "
-            "Got None."
+            "'initial_scale' must be specified if 'dynamic' is False, but got: None."
         )
     for option in options.OPTIONS[1:]:
         default = option.default(STABLE)
         if given.get(option.stable, default) != default:
             raise ValueError(
-                f"{option.stable!r} must not be given if 'dynamic' is False, since a fixed "
-                f"scale never moves, but got: {given[option.stable]!r}."
+                f"{option.stable!r} must not be given if 'dynamic' is False, but got: "
+                f"{given[option.stable]!r}."
             )
     return FixedLossScale.of(options.positive_number("initial_scale", scale))
 
@@ -298,10 +290,6 @@ def arguments_of(loss_scale: Any) -> _Dict:
         scale = loss_scale.get_config()["loss_scale_value"]
         return {"dynamic": False, "initial_scale": scale, "dynamic_growth_steps": None}
     return {"dynamic": True, **options.config_of(loss_scale._rule, STABLE)}
-
-
-# The classes that a config may name. Users pass their own in `custom_objects`.
-CLASSES = {cls.__name__: cls for cls in (FixedLossScale, DynamicLossScale)}
 
 
 def get(identifier: Any, custom_objects: _Dict | None = None) -> LossScale | None:
@@ -351,7 +339,8 @@ def deserialize(config: _Dict, custom_objects: _Dict | None = None) -> LossScale
             "A loss scale's config must have the keys 'class_name' and 'config', but "
             f"got: {config!r}."
         ) from error
-    known = {**CLASSES, **(custom_objects or {})}
+    known = {cls.__name__: cls for cls in (FixedLossScale, DynamicLossScale)}
+    known.update(custom_objects or {})
     if name not in known:
         raise ValueError(
             f"Unknown loss scale: {name!r}. Known are {sorted(known)}; pass a class of "

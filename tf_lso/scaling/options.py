@@ -38,11 +38,11 @@ def _whole(name, value):
     refusal = f"{name!r} must be a positive whole number (int64), but got: {value!r}."
     try:
         number = int(value)
-        is_whole = isinstance(value, str) or number == value
-    except (TypeError, ValueError, OverflowError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(refusal) from error
-    if not is_whole or not 1 <= number < 2**63:
+    except TypeError as error:
+        raise TypeError(refusal) from error
+    except (ValueError, OverflowError) as error:
+        raise ValueError(refusal) from error
+    if not 1 <= number < 2**63 or not (isinstance(value, str) or number == value):
         raise ValueError(refusal)
     return number
 
@@ -51,8 +51,7 @@ def _shrinking(name, value):
     number = positive_number(name, value)
     if number >= 1:
         raise ValueError(
-            f"{name!r} must be less than 1, since the scale is multiplied by it to "
-            f"shrink, but got: {value!r}."
+            f"{name!r} must be less than 1, so that the scale shrinks, but got: {value!r}."
         )
     return number
 
@@ -122,10 +121,9 @@ def make_rule(of, given):
     rule = dataclasses.replace(usual, **fields)
     for field in ("initial_scale", "min_scale"):
         if getattr(rule, field) > rule.max_scale:
-            name, limit = named[field], named["max_scale"]
-            value = getattr(rule, field) if given.get(name) is None else given[name]
             raise ValueError(
-                f"{name!r} ({value!r}) must not exceed {limit!r} ({given[limit]!r})."
+                f"{named[field]!r} ({getattr(rule, field)!r}) must not exceed "
+                f"{named['max_scale']!r} ({rule.max_scale!r})."
             )
     return rule
 

@@ -1,7 +1,7 @@
 """The loss-scale rule: pure functions, used by every face, mode and test.
 
 Nothing here imports TensorFlow. The numbers are Python or NumPy scalars, or tensors; then
-`where` must be a function that selects between two tensors.
+`where` is `tf.where`, which takes the dtype of its first value: that one is no constant.
 """
 
 import dataclasses
@@ -62,7 +62,7 @@ def moved_scale(
     smaller = scale / rule.growth_factor if divides else scale * rule.backoff_factor
     # A factor can also make "smaller" grow; it must not become inf either.
     shrunk = where(smaller <= FLOAT32_MAX, smaller, scale)
-    shrunk = where(shrunk < rule.min_scale, rule.min_scale, shrunk)
+    shrunk = where(shrunk >= rule.min_scale, shrunk, rule.min_scale)
     shrunk = where(skipped >= rule.hysteresis, shrunk, scale)
     return where(is_usable(scale), where(finite, grown, shrunk), rule.initial_scale)
 
@@ -90,10 +90,10 @@ def next_state(
     """
     counts = only_counts(rule, state, finite)
     # Not `== 0`, which in a graph of TensorFlow 1 asks whether it is the same object.
-    skipped = where(finite, 0, where(state.count < 1, state.skipped + 1, 1))
+    skipped = where(state.count < 1, state.skipped + 1, 1)
     scale = moved_scale(rule, state.scale, finite, skipped, where)
     return ScaleState(
         where(counts, state.scale, scale),
         where(counts, state.count + 1, 0),
-        where(counts, state.skipped, skipped),
+        where(finite, where(counts, state.skipped, 0), skipped),
     )

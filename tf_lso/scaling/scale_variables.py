@@ -64,13 +64,6 @@ def after(operations, value):
         return tf.constant(value)
 
 
-def _where(condition, if_true, if_false):
-    """`tf.where` of a tensor and a number, in the tensor's dtype."""
-    dtype = next(x.dtype for x in (if_true, if_false) if hasattr(x, "dtype"))
-    values = [tf.convert_to_tensor(x, dtype) for x in (if_true, if_false)]
-    return tf.where(condition, *values)
-
-
 class ScaleVariables:
     """The scale, float32, and the finite steps since it changed, int64; see `ScaleRule`."""
 
@@ -86,9 +79,8 @@ class ScaleVariables:
         self.in_a_row = unsaved_variable([0, 0], "skipped_in_a_row")
 
     def _state(self):
-        return rule_lib.ScaleState(
-            *map(tf.convert_to_tensor, (self._scale, self._count))
-        )
+        values = map(tf.convert_to_tensor, (self._scale, self._count))
+        return rule_lib.ScaleState(*values)
 
     def advance(self, finite):
         """Move the scale after a step; return in a graph a tensor that then exists."""
@@ -104,7 +96,7 @@ class ScaleVariables:
 
         def move():
             in_a_row = tf.unstack(read_or_zero(self.in_a_row))
-            moved = self._move(self._rule, self._state(), in_a_row, finite, _where)
+            moved = self._move(self._rule, self._state(), in_a_row, finite, tf.where)
             return after(moved, True)
 
         return tf.cond(

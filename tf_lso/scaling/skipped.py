@@ -36,9 +36,7 @@ _users: Any = weakref.WeakKeyDictionary()
 def _nonfinite_kinds(values):
     """Return what `values` hold, a list of an int64 scalar: a sum of `_INF` and `_NAN`."""
     if values.dtype.is_complex:
-        [real] = _nonfinite_kinds(tf.math.real(values))
-        [imaginary] = _nonfinite_kinds(tf.math.imag(values))
-        return [tf.bitwise.bitwise_or(real, imaginary)]
+        values = tf.stack([tf.math.real(values), tf.math.imag(values)])
     if not values.dtype.is_floating:
         return [tf.constant(0, tf.int64)]
     has_inf = tf.cast(tf.reduce_any(tf.math.is_inf(values)), tf.int64)
@@ -48,12 +46,9 @@ def _nonfinite_kinds(values):
 
 def _kind(gradient):
     """Return what a gradient, or a per-replica value of it, holds, see `_nonfinite_kinds`."""
-    copies = [gradient]
-    if tf.distribute.in_cross_replica_context():
-        copies = tf.distribute.get_strategy().experimental_local_results(gradient)
-    kinds = [
-        fast.call(_nonfinite_kinds, [v])[0] for v in gradients_lib.values_of(copies)
-    ]
+    copies = tf.distribute.get_strategy().experimental_local_results(gradient)
+    values = gradients_lib.values_of(copies)
+    kinds = [fast.call(_nonfinite_kinds, [tensor])[0] for tensor in values]
     return functools.reduce(tf.bitwise.bitwise_or, kinds)
 
 
@@ -95,8 +90,7 @@ class Skipped:
         self._places = {id(v): place for place, v in enumerate(self._variables)}
         with tf.init_scope():
             if new and tf.executing_eagerly():
-                none = tf.zeros([len(new)], tf.int64)
-                self._overflowed.assign(tf.concat([self._overflowed, none], axis=0))
+                self._overflowed.assign(tf.pad(self._overflowed, [[0, len(new)]]))
 
     def variables(self):
         """Return {name: variable} of all that traced steps use."""
@@ -123,11 +117,8 @@ class Skipped:
         else:
             self._warn(stuck, variables, kinds)
         numbers = self._numbers.assign([total, in_a_row, after + 1], read_value=False)
-        # `_overflowed` may have grown since this was traced.
-        is_fixed = scale_variables.in_tensorflow_1()
-        size = len(self._variables) if is_fixed else tf.size(self._overflowed)
         places = [[self._places[id(variable)]] for variable in variables]
-        overflowed = tf.scatter_nd(places, kinds, [size])
+        overflowed = tf.scatter_nd(places, kinds, [len(self._variables)])
         overflowed = self._overflowed.assign(overflowed, read_value=False)
         return [*counted, numbers, overflowed]
 
@@ -165,7 +156,6 @@ class Skipped:
 
     def overflows(self):
         """Return a list of `Overflow` for the last skipped step. In eager code only."""
+        # Variables that came after the step was traced have no number.
         kinds = zip(self._variables, self._overflowed.numpy())
-        return [
-            Overflow(_path(variable), _KINDS[kind]) for variable, kind in kinds if kind
-        ]
+        return [Overflow(_path(v), _KINDS[kind]) for v, kind in kinds if kind]
