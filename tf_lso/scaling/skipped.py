@@ -117,8 +117,11 @@ class Skipped:
         else:
             self._warn(stuck, variables, kinds)
         numbers = self._numbers.assign([total, in_a_row, after + 1], read_value=False)
+        # `_overflowed` may have grown since this was traced; XLA keeps its shape.
+        is_fixed = scale_variables.in_tensorflow_1()
+        size = len(self._variables) if is_fixed else tf.size(self._overflowed)
         places = [[self._places[id(variable)]] for variable in variables]
-        overflowed = tf.scatter_nd(places, kinds, [len(self._variables)])
+        overflowed = tf.scatter_nd(places, kinds, [size])
         overflowed = self._overflowed.assign(overflowed, read_value=False)
         return [*counted, numbers, overflowed]
 
@@ -156,6 +159,5 @@ class Skipped:
 
     def overflows(self):
         """Return a list of `Overflow` for the last skipped step. In eager code only."""
-        # Variables that came after the step was traced have no number.
         kinds = zip(self._variables, self._overflowed.numpy())
         return [Overflow(_path(v), _KINDS[kind]) for v, kind in kinds if kind]
