@@ -292,6 +292,10 @@ def arguments_of(loss_scale: Any) -> _Dict:
     return {"dynamic": True, **options.config_of(loss_scale._rule, STABLE)}
 
 
+# The classes that a config may name. Users pass their own in `custom_objects`.
+CLASSES = {cls.__name__: cls for cls in (FixedLossScale, DynamicLossScale)}
+
+
 def get(identifier: Any, custom_objects: _Dict | None = None) -> LossScale | None:
     """Return the loss scale that `identifier` stands for.
 
@@ -339,8 +343,7 @@ def deserialize(config: _Dict, custom_objects: _Dict | None = None) -> LossScale
             "A loss scale's config must have the keys 'class_name' and 'config', but "
             f"got: {config!r}."
         ) from error
-    known = {cls.__name__: cls for cls in (FixedLossScale, DynamicLossScale)}
-    known.update(custom_objects or {})
+    known = {**CLASSES, **(custom_objects or {})}
     if name not in known:
         raise ValueError(
             f"Unknown loss scale: {name!r}. Known are {sorted(known)}; pass a class of "
