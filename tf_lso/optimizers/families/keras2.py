@@ -19,7 +19,6 @@ class Keras2(family.Family):
 
     Checkpoints have the layout of Keras 2's own wrapper: the inner optimizer's
     dependencies and the loss scale.
-
     """
 
     newer_names: tuple[str, ...]  # in checkpoints, of newer families alone
