@@ -189,19 +189,20 @@ def check_known(variables, known, key):
 def check_replicas(optimizer):
     """Raise ValueError for what Keras 3 itself cannot do with several replicas."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    refused = {
-        "gradient_accumulation_steps": optimizer.gradient_accumulation_steps,
-        "ema_overwrite_frequency": optimizer.use_ema
-        and optimizer.ema_overwrite_frequency,
+    remedies = {
+        "gradient_accumulation_steps": "Accumulate in the training loop, as in "
+        f"{pages.SITE}how-to/accumulate.html#on-several-replicas",
+        "ema_overwrite_frequency": "Set it to None, and call finalize_variable_values() in "
+        "strategy.scope() when the averages are wanted.",
     }
-    given = [f"{name}={value}" for name, value in refused.items() if value]
-    if given and replicas > 1:
-        raise ValueError(
-            f"{' and '.join(given)} of the inner optimizer cannot be used on {replicas} "
-            "replicas, in Keras 3 itself. Accumulate in the training loop, as "
-            f"{pages.SITE}how-to/accumulate.html#on-several-replicas does, and overwrite "
-            "weights by finalize_variable_values() in strategy.scope()."
-        )
+    for name, remedy in remedies.items():
+        value = getattr(optimizer, name)
+        is_used = value and (optimizer.use_ema or not name.startswith("ema"))
+        if is_used and replicas > 1:
+            raise ValueError(
+                f"{name}={value} of the inner optimizer does not work under a strategy of "
+                f"{replicas} replicas, in Keras 3 itself. {remedy}"
+            )
 
 
 def check_inner_arguments(inner, args, kwargs):

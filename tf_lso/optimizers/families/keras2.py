@@ -22,6 +22,7 @@ class Keras2(family.Family):
     """
 
     newer_names: tuple[str, ...]  # in checkpoints, of newer families alone
+    without_aggregation: tuple[str, bool]  # keyword of apply_gradients, and its value
 
     def __init__(self, inner):
         super().__init__(inner)
@@ -33,15 +34,13 @@ class Keras2(family.Family):
         parameters = inspect.signature(self.inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         named = {"name": name} if takes_any or "name" in parameters else {}
-        if "skip_gradients_aggregation" in parameters:  # newer optimizers alone
-            return {"skip_gradients_aggregation": True, **named}
-        if takes_any or "experimental_aggregate_gradients" in parameters:
-            return {"experimental_aggregate_gradients": False, **named}
+        keyword, value = self.without_aggregation
+        if takes_any or keyword in parameters:
+            return {keyword: value, **named}
         raise TypeError(
-            f"apply_gradients() of {type(self.inner).__name__} does not take "
-            "'experimental_aggregate_gradients', which LossScaleOptimizer needs since it "
-            "sums gradients over replicas itself. Add the argument and pass it on to the "
-            "base class."
+            f"apply_gradients() of {type(self.inner).__name__} does not take '{keyword}', "
+            "which LossScaleOptimizer needs since it sums gradients over replicas itself. "
+            "Add the argument and pass it on to the base class."
         )
 
     def take_over(self, wrapper, loss_scale, name):
@@ -169,6 +168,7 @@ class Newer(Keras2):
 
     name = "new"
     newer_names = ("_trainable_variables",)
+    without_aggregation = ("skip_gradients_aggregation", True)
     members = {  # noqa: RUF012
         "aggregate_gradients": family.forwarded("aggregate_gradients"),
         "jit_compile": property(
