@@ -23,6 +23,7 @@ class _Optimizer(NamedTuple):
     loss_scale: Any
     skipped: Any
     variables: list[Any]
+    again: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
@@ -59,24 +60,30 @@ def apply_step(
       None in eager mode. In a function a scalar bool tensor: whether the step was
       applied. In a TensorFlow 1 graph an op that runs the whole step.
     """
-    if divisor is not None:
-        gradients = gradients_lib.unscale_scaled(
-            gradients, variables, divisor, is_unscaled
-        )
+
+    def unscaled():
+        result = gradients
+        if divisor is not None:
+            result = gradients_lib.unscale_scaled(result, variables, divisor, is_unscaled)
+        return result
+
+    ready, again = unscaled(), unscaled if fast.in_xla() else None
     if aggregate:
-        gradients, variables = family.aggregate(gradients, variables)
-    gradients = gradients_lib.with_summed_rows(gradients)
-    optimizer = _Optimizer(family, loss_scale, skipped, variables, args, kwargs)
+        given = ready
+        ready, variables = family.aggregate(ready, variables)
+        again = again if ready is given else None
+    ready = gradients_lib.with_summed_rows(ready)
+    optimizer = _Optimizer(family, loss_scale, skipped, variables, again, args, kwargs)
     # Aggregated gradients are the same on each replica, but for what tf_lso did not
     # aggregate. If they are, one replica can judge for all.
     are_equal = aggregate and family.aggregates_in_full
     are_equal = are_equal and not any(map(gradients_lib.overwrites, variables))
     if tf_private.needs_no_merge_call():
-        return _finish(optimizer, gradients, are_equal)
+        return _finish(optimizer, ready, are_equal)
     # The update of an optimizer merges the replicas, and a conditional with such a branch
     # must run in cross-replica context. There gradients are per-replica values.
     return tf.distribute.get_replica_context().merge_call(
-        lambda _, merged: _finish(optimizer, merged, are_equal), args=(gradients,)
+        lambda _, merged: _finish(optimizer, merged, are_equal), args=(ready,)
     )
 
 
@@ -102,21 +109,24 @@ def _finish(optimizer, gradients, are_equal):
 
 def _apply_or_skip(optimizer, gradients, finite):
     """Update the variables, or note the skipped step; return whether it was applied."""
-    family, _, skipped, variables, args, kwargs = optimizer
+    family, _, skipped, variables, again, args, kwargs = optimizer
+
+    def ready():
+        return gradients_lib.with_summed_rows(again()) if again else gradients
 
     def apply_here(gradients):
         return after([family.apply(gradients, variables, *args, **kwargs)], True)
 
     def apply():
         if not tf.distribute.in_cross_replica_context():
-            return apply_here(gradients)
+            return apply_here(ready())
         strategy = tf.distribute.get_strategy()
         applied = strategy.extended.call_for_each_replica(apply_here, args=(gradients,))
         return strategy.experimental_local_results(applied)[0]
 
     def skip():
         counter, count = family.counter(), family.count_skipped
-        return after(skipped.note(gradients, variables, counter, count), False)
+        return after(skipped.note(ready(), variables, counter, count), False)
 
     if tf.executing_eagerly():
         finite = bool(finite)
