@@ -477,7 +477,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         kwargs=types.MappingProxyType({}),
         unknown_is_scaled=False,
     ):
-        """Check what is given, and run one step; see `apply_step` and `Calls.apply`."""
+        """Check what is given, and run one `Step`; see `Calls.apply`."""
         validation.check_context()
         if not grads:
             return None
@@ -497,7 +497,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
             self._once.warn(f"Gradients do not exist for variables {missing}.")
         variables = [v for _, v in given]
         grads = [gradients_lib.with_dense_shape(g, v) for g, v in given]
-        grads = self._with_next_values(grads, variables)
         if self.loss_scale_state.may_skip and not self._skipped.knows(variables):
             tf_private.once_for_replicas(self._skipped.watch, variables)
         divisor = self._calls.apply(
@@ -507,40 +506,22 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if not tf.executing_eagerly():
             self._traced = True
 
-        def step(grads):
-            return step_lib.apply_step(
-                self._family,
-                self._loss_scale,
-                self._skipped,
-                list(grads),
-                variables,
-                divisor=divisor,
-                is_unscaled=self._calls.unscaled_gradients.has,
-                aggregate=aggregate,
-                args=args,
-                kwargs=kwargs,
-            )
-
-        if (
-            variables_lib.in_graph_of_tensorflow_1()
-            and not self._family.returns_operations
-        ):
-            # A function runs all operations with effects; such a graph runs only the result.
-            return tf.function(step, autograph=False)(grads).op
-        return step(grads)
-
-    def _with_next_values(self, grads, variables):
-        """Return `grads`, with next values of variables as they were before unscaling.
-
-        `get_unscaled_gradients` gets no variables, so it unscales next values too.
-        """
-        scales = map(self._calls.unscaled_gradients.scale_of, grads)
-        return [
-            g * tf.cast(scale(), g.dtype)
-            if scale and gradients_lib.overwrites(v)
-            else g
-            for g, scale, v in zip(grads, scales, variables)
-        ]
+        step = step_lib.Step(
+            self._family,
+            self._loss_scale,
+            self._skipped,
+            variables,
+            unscale=lambda grads: gradients_lib.unscale_rest(
+                grads, variables, self._calls.unscaled_gradients, divisor
+            ),
+            update=lambda *pairs: self._family.apply(*pairs, *args, **kwargs),
+            aggregate=aggregate,
+        )
+        in_graph = variables_lib.in_graph_of_tensorflow_1()
+        if in_graph and not self._family.returns_operations:
+            # A function runs all operations with effects; such a graph only the result.
+            return tf.function(lambda: step.run(grads), autograph=False)().op
+        return step.run(grads)
 
     def _warn_if_forgotten(self):
         # A class that scales and unscales by itself has forgotten nothing.

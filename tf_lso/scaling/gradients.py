@@ -51,12 +51,26 @@ def overwrites(variable):
     return getattr(variable, "overwrite_with_gradient", False)
 
 
-def unscale_scaled(gradients, variables, scale, is_unscaled):
-    """Return the gradients; those that are not `is_unscaled` are divided by `scale`."""
-    kept = [is_unscaled(g) or overwrites(v) for g, v in zip(gradients, variables)]
-    scaled = [None if keep else g for g, keep in zip(gradients, kept)]
-    divided = unscale_gradients(scaled, scale)
-    return [g if d is None else d for g, d in zip(gradients, divided)]
+def unscale_rest(gradients, variables, unscaled, divisor):
+    """Return a list of the gradients, with those divided that are scaled yet.
+
+    `unscaled` are the `calls.Returned` gradients, which are known to be unscaled. What
+    they have of the next value of a variable is taken back: `get_unscaled_gradients` gets
+    no variables, so it cannot tell. `divisor` is None if no gradient is scaled.
+    """
+    scales = [unscaled.scale_of(gradient) for gradient in gradients]
+    known = [scale or overwrites(v) for scale, v in zip(scales, variables)]
+    rest = [None if is_known else g for g, is_known in zip(gradients, known)]
+    if divisor is not None:
+        rest = unscale_gradients(rest, divisor)
+    results = []
+    for gradient, variable, scale, divided in zip(gradients, variables, scales, rest):
+        if divided is not None:
+            gradient = divided
+        elif scale and overwrites(variable):
+            gradient = gradient * tf.cast(scale(), gradient.dtype)
+        results.append(gradient)
+    return results
 
 
 def values_of(gradients):
