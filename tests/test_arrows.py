@@ -31,6 +31,7 @@ ROOMS = {
     "scaling": {
         "as_tensor",
         "environment",
+        "graphs",
         "log",
         "pages",
         "replica",
@@ -40,6 +41,7 @@ ROOMS = {
     "optimizers": {
         "as_tensor",
         "environment",
+        "graphs",
         "kerases",
         "log",
         "pages",

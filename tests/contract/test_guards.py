@@ -105,8 +105,8 @@ GUARDS = {
     ),
     "the floor and the halving": (
         "tf_lso.scaling.scale_variables.rule_lib",
-        "moved_scale",
-        lambda rule_, scale, finite_, skipped, where: scale,
+        "next_state",
+        lambda rule_, state, finite_, where: state,
         "nonfinite_on_one_replica_skips_on_all",
         "new",
     ),

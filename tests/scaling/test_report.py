@@ -9,8 +9,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import needs_keras3, wrapped
-from tf_lso import log
-from tf_lso.scaling import fast, report
+from tf_lso import graphs, log
 
 NAN, INF = float("nan"), float("inf")
 STUCK = "loss scale is at its minimum"
@@ -34,7 +33,7 @@ def update(scale, value, times=1):
 
 class TestInXla:
     def test_is_false_in_eager_mode(self):
-        assert fast.in_xla() is False
+        assert graphs.in_xla() is False
 
     @pytest.mark.parametrize("jit_compile", [None, False, True])
     def test_in_a_traced_function(self, jit_compile):
@@ -42,7 +41,7 @@ class TestInXla:
 
         @tf.function(jit_compile=jit_compile)
         def step():
-            seen.append(fast.in_xla())
+            seen.append(graphs.in_xla())
 
         step()
         assert seen == [bool(jit_compile)]
@@ -52,7 +51,7 @@ class TestInXla:
 
         @tf.function
         def inner(x):
-            seen.append(fast.in_xla())
+            seen.append(graphs.in_xla())
             return x
 
         @tf.function(jit_compile=True)
@@ -64,7 +63,7 @@ class TestInXla:
 
 
 def warn_if_large(x):
-    report.warn(x > 1, "large: {} in {}", x, X)
+    graphs.warn(x > 1, "large: {} in {}", x, X)
 
 
 X = tf.constant("x")

@@ -497,7 +497,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             self._once.warn(f"Gradients do not exist for variables {missing}.")
         variables = [v for _, v in given]
         grads = [gradients_lib.with_dense_shape(g, v) for g, v in given]
-        if self.loss_scale_state.may_skip and not self._skipped.knows(variables):
+        if not self._skipped.knows(variables):
             tf_private.once_for_replicas(self._skipped.watch, variables)
         divisor = self._calls.apply(
             grads, self._loss_scale, unknown_is_scaled=unknown_is_scaled

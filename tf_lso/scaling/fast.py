@@ -4,7 +4,7 @@ import functools
 
 import tensorflow as tf
 
-from tf_lso import tf_private
+from tf_lso import graphs, tf_private
 
 # The most tensors in one call of `packed`. Models of all sizes share the graph of a full
 # call; there are at most this many graphs of shorter ones, about 50 kB for each tensor.
@@ -21,7 +21,7 @@ def either(condition, true_fn, false_fn, of=()):
     this, and 0.86 with it.
     """
     are_known = [isinstance(v, tf.Tensor) and v.shape.is_fully_defined() for v in of]
-    if in_xla() and all(are_known):
+    if graphs.in_xla() and all(are_known):
         return tf.switch_case(tf.cast(condition, tf.int32), [false_fn, true_fn])
     return tf.cond(condition, true_fn, false_fn)
 
@@ -34,7 +34,7 @@ def seldom(branch):
     without this, and 0.85 with it.
     """
     graph = tf.compat.v1.get_default_graph()
-    if tf.executing_eagerly() or in_xla() or not graph.building_function:
+    if tf.executing_eagerly() or graphs.in_xla() or not graph.building_function:
         return branch
     try:
         return tf.function(
@@ -42,12 +42,6 @@ def seldom(branch):
         )
     except ValueError:  # TensorFlow 2.12 takes no such attribute
         return branch
-
-
-def in_xla():
-    """Return whether the code being traced is compiled by XLA (`jit_compile=True`)."""
-    graph = tf.compat.v1.get_default_graph()
-    return not tf.executing_eagerly() and tf_private.in_xla(graph)
 
 
 @functools.lru_cache(maxsize=1024)

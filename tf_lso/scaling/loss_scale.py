@@ -11,7 +11,7 @@ environment.require_tensorflow()  # all that uses TensorFlow begins here
 # ruff: noqa: E402
 import tensorflow as tf
 
-from tf_lso import tf_private
+from tf_lso import graphs, tf_private
 from tf_lso.as_tensor import AsTensor
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import options, scale_variables
@@ -44,7 +44,7 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
 
     def _add_weight(self, name, initial_value, dtype=None):
         """Add a variable that checkpoints store as `name`."""
-        variable = scale_variables.local_variable(initial_value, name, dtype)
+        variable = graphs.local_variable(initial_value, name, dtype)
         tf_private.track(self, variable, name)
         return variable
 
@@ -73,11 +73,6 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
     def takes_verdicts(self) -> bool:
         """Whether a step judges the gradients and moves the `variables`, not `update`."""
         return type(self).update is DynamicLossScale.update
-
-    @property
-    def may_skip(self) -> bool:
-        """Whether `update` may say that a step must be skipped."""
-        return type(self).update is not FixedLossScale.update
 
     @abc.abstractmethod
     def get_config(self) -> _Dict:

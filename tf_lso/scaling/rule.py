@@ -52,21 +52,6 @@ def only_counts(rule: ScaleRule, state: ScaleState, finite: Any) -> Any:
     return finite & is_usable(state.scale) & (state.count + 1 < rule.growth_steps)
 
 
-def moved_scale(
-    rule: ScaleRule, scale: Any, finite: Any, skipped: Any, where: _Where = select
-) -> Any:
-    """Return the next scale, for a step that does not only count."""
-    larger = scale * rule.growth_factor
-    grown = where(larger <= rule.max_scale, larger, scale)
-    divides = rule.backoff_factor is None
-    smaller = scale / rule.growth_factor if divides else scale * rule.backoff_factor
-    # A factor can also make "smaller" grow; it must not become inf either.
-    shrunk = where(smaller <= FLOAT32_MAX, smaller, scale)
-    shrunk = where(shrunk >= rule.min_scale, shrunk, rule.min_scale)
-    shrunk = where(skipped >= rule.hysteresis, shrunk, scale)
-    return where(is_usable(scale), where(finite, grown, shrunk), rule.initial_scale)
-
-
 def next_state(
     rule: ScaleRule, state: ScaleState, finite: Any, where: _Where = select
 ) -> ScaleState:
@@ -91,9 +76,18 @@ def next_state(
     counts = only_counts(rule, state, finite)
     # Not `== 0`, which in a graph of TensorFlow 1 asks whether it is the same object.
     skipped = where(state.count < 1, state.skipped + 1, 1)
-    scale = moved_scale(rule, state.scale, finite, skipped, where)
+    scale = state.scale
+    larger = scale * rule.growth_factor
+    grown = where(larger <= rule.max_scale, larger, scale)
+    divides = rule.backoff_factor is None
+    smaller = scale / rule.growth_factor if divides else scale * rule.backoff_factor
+    # A factor can also make "smaller" grow; it must not become inf either.
+    shrunk = where(smaller <= FLOAT32_MAX, smaller, scale)
+    shrunk = where(shrunk >= rule.min_scale, shrunk, rule.min_scale)
+    shrunk = where(skipped >= rule.hysteresis, shrunk, scale)
+    moved = where(is_usable(scale), where(finite, grown, shrunk), rule.initial_scale)
     return ScaleState(
-        where(counts, state.scale, scale),
+        where(counts, scale, moved),
         where(counts, state.count + 1, 0),
         where(finite, where(counts, state.skipped, 0), skipped),
     )

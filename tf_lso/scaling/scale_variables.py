@@ -5,63 +5,9 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tf_lso.scaling import fast, report
+from tf_lso import graphs
+from tf_lso.scaling import fast
 from tf_lso.scaling import rule as rule_lib
-
-
-def local_variable(initial_value, name, dtype, shape=None):
-    """Make a variable that is the same on every replica and is never aggregated."""
-    # The value is a constant, which no function being traced must hold back. With
-    # lifting, `tf.function` would trace a second time.
-    kwargs = {"trainable": False, "experimental_enable_variable_lifting": False}
-    with tf.init_scope():
-        return tf.Variable(initial_value, name=name, dtype=dtype, shape=shape, **kwargs)
-
-
-def in_tensorflow_1():
-    """Whether the code runs in a graph of TensorFlow 1, around which nothing is eager."""
-    with tf.init_scope():
-        return not tf.executing_eagerly()
-
-
-def unsaved_variable(initial_value, name, shape=None):
-    """Make such a variable of int64, and keep it out of all checkpoints."""
-    variable = local_variable(initial_value, name, tf.int64, shape)
-    if in_tensorflow_1():
-        # The `tf.compat.v1.train.Saver` takes all variables of this list, and fails if
-        # an old checkpoint lacks one.
-        with tf.init_scope():
-            kept = tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
-            saved = tf.compat.v1.get_collection_ref(kept)
-            saved[:] = [v for v in saved if v is not variable]
-    return variable
-
-
-def read_or_zero(variable):
-    """Return the value of an `unsaved_variable`, 0 if it was never initialized."""
-    if not in_tensorflow_1():
-        return tf.convert_to_tensor(variable)
-    # A graph of TensorFlow 1 initializes only the variables in its lists.
-    return tf.cond(
-        variable.is_initialized(),
-        lambda: tf.convert_to_tensor(variable),
-        lambda: tf.zeros(variable.shape, variable.dtype),
-    )
-
-
-def known_operations(results):
-    """Return the operations of a graph that made `results`; none in eager mode."""
-    if tf.executing_eagerly():
-        return []
-    made = [getattr(result, "op", result) for result in results]
-    return [operation for operation in made if isinstance(operation, tf.Operation)]
-
-
-def after(operations, value):
-    """Return `value` as a tensor that, in a graph, exists after `operations` have run."""
-    # A graph of TensorFlow 1 runs only what a result depends on.
-    with tf.control_dependencies(known_operations(operations)):
-        return tf.constant(value)
 
 
 class ScaleVariables:
@@ -76,7 +22,7 @@ class ScaleVariables:
         # The skipped steps in a row, and how many of them began with the scale at its
         # minimum. It means something only while the count is 0, since steps that only
         # count do not write it.
-        self.in_a_row = unsaved_variable([0, 0], "skipped_in_a_row")
+        self.in_a_row = graphs.unsaved_variable([0, 0], "skipped_in_a_row")
 
     def _state(self):
         values = map(tf.convert_to_tensor, (self._scale, self._count))
@@ -95,21 +41,21 @@ class ScaleVariables:
             return None
 
         def move():
-            in_a_row = tf.unstack(read_or_zero(self.in_a_row))
+            in_a_row = tf.unstack(graphs.read_or_zero(self.in_a_row))
             moved = self._move(self._rule, self._state(), in_a_row, finite, tf.where)
-            return after(moved, True)
+            return graphs.after(moved, True)
 
         return tf.cond(
             rule_lib.only_counts(self._rule, self._state(), finite),
             # In place, so that threads that share the scale lose no step.
-            lambda: after([self._count.assign_add(1, read_value=False)], True),
+            lambda: graphs.after([self._count.assign_add(1, read_value=False)], True),
             fast.seldom(move),
         )
 
     def _move(self, rule, state, in_a_row, finite, where):
         """Set all variables to what a step leaves, also one that only counts."""
         usable = rule_lib.is_usable(state.scale)
-        report.warn(
+        graphs.warn(
             ~usable,
             "The loss scale was {}, which is no positive finite number (a damaged "
             f"checkpoint?). It returns to {rule.initial_scale}.",
@@ -122,7 +68,7 @@ class ScaleVariables:
         is_stuck = ~finite & usable & (state.scale <= rule.min_scale)
         stuck = where(is_stuck, where(state.count < 1, stuck + 1, 1), 0)
         # A graph of TensorFlow 1 could assign before it reads.
-        with tf.control_dependencies(known_operations([*state, stuck])):
+        with tf.control_dependencies(graphs.known_operations([*state, stuck])):
             return [
                 self._scale.assign(moved.scale, read_value=False),
                 self._count.assign(moved.count, read_value=False),
@@ -131,7 +77,7 @@ class ScaleVariables:
 
     def assign(self, value):
         """Set the scale to a float; the count starts again."""
-        if in_tensorflow_1():  # nothing would run it
+        if graphs.in_tensorflow_1():  # nothing would run it
             raise RuntimeError(
                 f"'loss_scale' cannot be set in a graph of TensorFlow 1, but got: "
                 f"{value!r}. Give the scale to the constructor."
@@ -146,7 +92,7 @@ class ScaleVariables:
         scale, count, _ = self._state()
         # A checkpoint may have given back a larger scale and a count of 0.
         hold = (count < 1) & tf.stack([True, scale <= self._rule.min_scale])
-        return tf.where(hold, read_or_zero(self.in_a_row), 0)
+        return tf.where(hold, graphs.read_or_zero(self.in_a_row), 0)
 
     def numbers_if_skipped(self):
         """Return `numbers_in_a_row` as they will be if the running step is skipped."""

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_lso import log, pages
-from tf_lso.scaling import fast, report, scale_variables
+from tf_lso import graphs, log, pages
+from tf_lso.scaling import fast
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling.scale_variables import known_operations
 
 _INF, _NAN = 1, 2
 _MOST = 5  # variables that a warning names
@@ -70,10 +69,10 @@ class Skipped:
         _users.setdefault(loss_scale, weakref.WeakSet()).add(self)
         # The skipped steps, how many of them were the last in a row, and 1 + the
         # optimizer's `iterations` after the last of them.
-        self._numbers = scale_variables.unsaved_variable([0, 0, 0], "skipped_steps")
+        self._numbers = graphs.unsaved_variable([0, 0, 0], "skipped_steps")
         # What the gradient of each variable held in the last skipped step, as numbers of
         # `_nonfinite_kinds`. Legacy optimizers may get further variables; then it grows.
-        self._overflowed = scale_variables.unsaved_variable([], "overflowed", [None])
+        self._overflowed = graphs.unsaved_variable([], "overflowed", [None])
         self._variables = []  # kept, so that no other variable gets the id of one
         self._places = {}  # id of a variable -> its place in `_overflowed`
         self._untold = False
@@ -107,18 +106,18 @@ class Skipped:
             in_a_row, stuck = tf.unstack(loss_scale.variables.numbers_if_skipped())
         else:  # it has moved
             in_a_row, stuck = self.in_a_row(counter) + 1, loss_scale.stuck_steps()
-        with tf.control_dependencies(known_operations([total, in_a_row, stuck])):
+        with tf.control_dependencies(graphs.known_operations([total, in_a_row, stuck])):
             counted = count()
-        with tf.control_dependencies(known_operations(counted)):
+        with tf.control_dependencies(graphs.known_operations(counted)):
             after = tf.cast(tf.convert_to_tensor(counter), tf.int64)
         kinds = tf.stack([_kind(gradient) for gradient in gradients])
-        if fast.in_xla():
+        if graphs.in_xla():
             self._untold = True  # XLA cannot print; `tell` does it later
         else:
             self._warn(stuck, variables, kinds)
         numbers = self._numbers.assign([total, in_a_row, after + 1], read_value=False)
         # `_overflowed` may have grown since this was traced; XLA keeps its shape.
-        is_fixed = scale_variables.in_tensorflow_1()
+        is_fixed = graphs.in_tensorflow_1()
         size = len(self._variables) if is_fixed else tf.size(self._overflowed)
         places = [[self._places[id(variable)]] for variable in variables]
         overflowed = tf.scatter_nd(places, kinds, [size])
@@ -132,7 +131,7 @@ class Skipped:
         texts = tf.strings.join([[_path(v) for v in variables], " (", names, ")"])
         found = tf.boolean_mask(texts, kinds > 0)[:_MOST]
         found = tf.strings.reduce_join(found, separator=", ")
-        report.warn(is_told, _STUCK, self._loss_scale(), stuck, found)
+        graphs.warn(is_told, _STUCK, self._loss_scale(), stuck, found)
 
     def tell(self):
         """Warn of a stuck scale that a step under XLA could not tell of. Eagerly."""
@@ -146,11 +145,11 @@ class Skipped:
 
     def total(self):
         """Return the number of skipped steps, an int64 scalar tensor."""
-        return scale_variables.read_or_zero(self._numbers)[0]
+        return graphs.read_or_zero(self._numbers)[0]
 
     def in_a_row(self, counter):
         """Return how many of the last steps were skipped; `counter` is `iterations`."""
-        _, in_a_row, position = tf.unstack(scale_variables.read_or_zero(self._numbers))
+        _, in_a_row, position = tf.unstack(graphs.read_or_zero(self._numbers))
         now = tf.cast(tf.convert_to_tensor(counter), tf.int64)
         is_last = tf.equal(position, now + 1)
         if self._loss_scale.takes_verdicts and len(_users[self._loss_scale]) == 1:

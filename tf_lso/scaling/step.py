@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_lso import tf_private
+from tf_lso.graphs import after, in_xla, known_operations
 from tf_lso.scaling import fast
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
-from tf_lso.scaling.scale_variables import after, known_operations
 
 
 class Step(NamedTuple):
@@ -47,7 +47,7 @@ class Step(NamedTuple):
         step = self._replace(variables=variables)
         if tf_private.needs_no_merge_call():
             is_same = all(map(operator.is_, summed, unscaled))
-            return step._finish(ready, gradients if is_same and fast.in_xla() else None)
+            return step._finish(ready, gradients if is_same and in_xla() else None)
         # The update of an optimizer merges the replicas, and a conditional with such a
         # branch must run in cross-replica context. There gradients are per-replica values.
         return tf.distribute.get_replica_context().merge_call(

@@ -1,0 +1,91 @@
+"""What depends on where code runs: eagerly, in a function, or in a TensorFlow 1 graph."""
+
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from tf_lso import log, tf_private
+
+
+def in_xla():
+    """Whether the code being traced is compiled by XLA (`jit_compile=True`)."""
+    graph = tf.compat.v1.get_default_graph()
+    return not tf.executing_eagerly() and tf_private.in_xla(graph)
+
+
+def in_tensorflow_1():
+    """Whether the code runs in a graph of TensorFlow 1, around which nothing is eager."""
+    with tf.init_scope():
+        return not tf.executing_eagerly()
+
+
+def local_variable(initial_value, name, dtype, shape=None):
+    """Make a variable that is the same on every replica and is never aggregated."""
+    # The value is a constant, which no function being traced must hold back. With
+    # lifting, `tf.function` would trace a second time.
+    kwargs = {"trainable": False, "experimental_enable_variable_lifting": False}
+    with tf.init_scope():
+        return tf.Variable(initial_value, name=name, dtype=dtype, shape=shape, **kwargs)
+
+
+def unsaved_variable(initial_value, name, shape=None):
+    """Make such a variable of int64, and keep it out of all checkpoints."""
+    variable = local_variable(initial_value, name, tf.int64, shape)
+    if in_tensorflow_1():
+        # The `tf.compat.v1.train.Saver` takes all variables of this list, and fails if
+        # an old checkpoint lacks one.
+        with tf.init_scope():
+            kept = tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
+            saved = tf.compat.v1.get_collection_ref(kept)
+            saved[:] = [v for v in saved if v is not variable]
+    return variable
+
+
+def read_or_zero(variable):
+    """Return the value of an `unsaved_variable`, 0 if it was never initialized."""
+    if not in_tensorflow_1():
+        return tf.convert_to_tensor(variable)
+    # A graph of TensorFlow 1 initializes only the variables in its lists.
+    return tf.cond(
+        variable.is_initialized(),
+        lambda: tf.convert_to_tensor(variable),
+        lambda: tf.zeros(variable.shape, variable.dtype),
+    )
+
+
+def known_operations(results):
+    """Return the operations of a graph that made `results`; none in eager mode."""
+    if tf.executing_eagerly():
+        return []
+    made = [getattr(result, "op", result) for result in results]
+    return [operation for operation in made if isinstance(operation, tf.Operation)]
+
+
+def after(operations, value):
+    """Return `value` as a tensor that, in a graph, exists after `operations` have run."""
+    # A graph of TensorFlow 1 runs only what a result depends on.
+    with tf.control_dependencies(known_operations(operations)):
+        return tf.constant(value)
+
+
+def warn(condition, text, *values):
+    """Warn when a step runs for which `condition` holds, in a branch that rarely runs.
+
+    Eager steps log a warning: `text` with a scalar tensor or NumPy value for each `{}`.
+    Traced steps print to standard error, unless TensorFlow's logger hides warnings when
+    they are traced. Steps compiled by XLA cannot print.
+    """
+    if tf.executing_eagerly():
+        if condition:
+            values = [tf.compat.as_str_any(np.asarray(value)[()]) for value in values]
+            log.logger().warning(text.format(*values))
+    elif not in_xla() and log.warns():
+        # `tf.strings.format` would put strings into quotes.
+        told = [
+            v if v.dtype == tf.string else tf.strings.format("{}", v) for v in values
+        ]
+        first, *parts = f"{text}\n".split("{}")
+        said = tf.strings.join([first, *(x for pair in zip(told, parts) for x in pair)])
+        # Printing "" prints nothing. A conditional would take more memory per trace.
+        tf.print(tf.where(condition, said, ""), output_stream=sys.stderr, end="")
