@@ -74,10 +74,6 @@ class State(tf.train.experimental.PythonState):
         self._name_of_owner = name_of_owner  # returns what messages call the optimizer
         self.deferred = None  # or `DeferredSlots`
 
-    def scale_variables(self):
-        """Return the variables of the loss scale, a list."""
-        return [variable for _, variable in self._loss_scale.named_variables()]
-
     def own_variables(self):
         """Return what `weights` of Keras 2 leave out, in the order of files."""
         (in_files, *_), _ = self.layouts()
@@ -85,7 +81,8 @@ class State(tf.train.experimental.PythonState):
 
     def layouts(self):
         """Return the layouts of files, and those of `set_weights`, see `Family`."""
-        return self._family.layouts(self.scale_variables())
+        scale = [variable for _, variable in self._loss_scale.named_variables()]
+        return self._family.layouts(scale)
 
     def layouts_in(self, order):
         """Return those with this order of slots; the first has all state."""
@@ -98,12 +95,12 @@ class State(tf.train.experimental.PythonState):
         The order is that of deferred slots, which are in the list; if there are none, the
         given one, by default that of files.
         """
+        (usual, *_), _ = self.layouts()
         deferred = self.deferred
-        order = deferred.order if deferred else order
-        layout = self.layouts_in(order)[0] if order else self.layouts()[0][0]
-        _, *parts = layout
-        head, slots, tail = ([*map(variables_lib.numpy, part)] for part in parts)
-        return layout.order, [*head, *(deferred.slots if deferred else slots), *tail]
+        order = deferred.order if deferred else order or usual.order
+        _, *parts = self.layouts_in(order)[0]
+        head, slots, tail = (map(variables_lib.numpy, part) for part in parts)
+        return order, [*head, *(deferred.slots if deferred else slots), *tail]
 
     def saved_in_file(self):
         """Return the arrays for a file; raise if it has no place for deferred slots."""
@@ -130,10 +127,12 @@ class State(tf.train.experimental.PythonState):
             known, start = layout.early, len(layout.head)
             end = start + len(arrays) - len(known)
             values = [*arrays[:start], *arrays[end:]]
-            before = [variables_lib.numpy(v) for v in known]
-            if start < end and self._set(values, [known]):
-                undo = list(zip(known, before, values)) if is_file else None
-                self.deferred = DeferredSlots(layout.order, arrays[start:end], undo)
+            if start < end and _fits(values, known):
+                undo = [(v, variables_lib.numpy(v), a) for v, a in zip(known, values)]
+                variables_lib.assign_all(known, values)
+                self.deferred = DeferredSlots(
+                    layout.order, arrays[start:end], undo if is_file else None
+                )
                 return True
         return False
 
@@ -214,7 +213,8 @@ class State(tf.train.experimental.PythonState):
                     "tf_lso.install() does."
                 )
                 return
-            if self.scale_variables() and len(arrays) == len(self._family.weights()):
+            has_scale = bool(self._loss_scale.named_variables())
+            if has_scale and len(arrays) == len(self._family.weights()):
                 self.tell_no_scale("The file")
         layouts, _ = self.layouts()
         if not self._family.built_variables():
