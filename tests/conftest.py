@@ -77,7 +77,7 @@ CORE = {
     "scaling/test_rule.py": "",
     "scaling/test_step.py": "",
     "state/test_resume.py": (
-        r"^test_goes_on_bit_for_bit\[(checkpoint, then built|\.keras"
+        r"^test_goes_on_bit_for_bit\[(checkpoint, then built|\.keras|\.h5"
         r"|built, then \.weights\.h5|deepcopy of the model), \w+, amsgrad,"
     ),
     "test_core.py": "",

@@ -1,6 +1,7 @@
 """Keras 3's MultiOptimizer, which gives each variable to one of several optimizers."""
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -114,3 +115,26 @@ def test_a_skipped_micro_step_of_a_part_that_accumulates_is_not_counted():
             [(tf.constant(gradient), x), (tf.constant(gradient), y)]
         )
     assert [float(x), float(y)] == [-1.0, -2.0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_state_that_is_loaded_before_the_build_waits_for_it(kind):
+    x, y = (keras.Variable([1.0, 2.0], name=name) for name in "xy")
+
+    def make():
+        parts = [keras.optimizers.SGD(0.5, momentum=0.5), keras.optimizers.Adam(0.1)]
+        multi = keras.optimizers.MultiOptimizer(kind(*parts))
+        return tf_lso.LossScaleOptimizer(multi, initial_scale=8)
+
+    def saved(optimizer):
+        optimizer.save_own_variables(store := {})
+        return store
+
+    made, other = make(), make()
+    for _ in range(3):
+        made.apply_gradients([(tf.constant([1.0, 2.0]), v) for v in (x, y)])
+    other.load_own_variables(saved(made))
+    other.build([x, y])
+    assert len(saved(other)) == len(saved(made))
+    for name, array in saved(made).items():
+        np.testing.assert_array_equal(saved(other)[name], array)

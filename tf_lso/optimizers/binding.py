@@ -89,6 +89,7 @@ def unpickled(cls, state):
     optimizer._start(
         inner, lambda: scale_class.from_config(scale_config), state["name"]
     )
-    layout, arrays = state["arrays"]
-    optimizer._state.defer(arrays, [layout], is_file=False)
+    order, arrays = state["arrays"]
+    layouts = optimizer._state.layouts_in(order)
+    optimizer._state.defer(arrays, layouts)
     return optimizer

@@ -895,13 +895,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if state_lib.state_follows.is_on:
             return
         arrays = validation.as_list("weights", weights)
-        layouts = self._family.weight_layouts
-        if self._family.defers_weights and not self._family.built_variables():
+        _, layouts = self._state.layouts()
+        if self._family.name == "keras3" and not self._family.built_variables():
             # Copies, since the file that holds the arrays may be closed by then.
             arrays = [np.array(array) for array in arrays]
-            if self._state.defer(arrays, layouts, is_file=False):
+            if self._state.defer(arrays, layouts):
                 return
-        known = [self._state.variables(layout) for layout in layouts]
+        known = [layout.variables for layout in layouts]
         fitting = [variables for variables in known if len(variables) == len(arrays)]
         if not fitting:
             whole, alone = map(len, known[-2:])
@@ -937,7 +937,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if state_lib.state_follows.is_on:
             return
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
-        self._family.load_file(self._state, arrays)
+        self._state.load(arrays)
 
     # What Keras 2.12 calls in place of the two above.
     def _save_own_variables(self, store):
@@ -1016,6 +1016,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
             "inner": (type(inner), inner.get_config()),
             "scale": (type(scale), scale.get_config()),
             "name": self._own_name,
-            "arrays": self._state.saved(self._family.file_layouts[0]),
+            "arrays": self._state.saved(),
         }
         return binding.unpickled, (configs.unbound(type(self)), state)

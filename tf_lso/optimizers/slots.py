@@ -57,23 +57,20 @@ class ListedSlots:
         self._inner, self._known, self._new_slot = inner, known_variables, new_slot
         self._added = {}  # slot name -> {place of a model variable: its added slot}
 
+    def _slots(self):
+        return {**slot_lists(self._inner), **self._added}
+
     def _place_of(self, var):
         known, key = self._known()
         return known[key(var)]
 
     def get_slot_names(self):
         """Return the names of the lists that are built, and of slots that were added."""
-        return list({**slot_lists(self._inner), **self._added})
+        return list(self._slots())
 
     def get_slot(self, var, slot_name):
         """Return a slot variable, or raise KeyError."""
-        place = self._place_of(var)
-        added = self._added.get(slot_name, {})
-        return (
-            added[place]
-            if place in added
-            else slot_lists(self._inner)[slot_name][place]
-        )
+        return self._slots()[slot_name][self._place_of(var)]
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
         """Return a slot variable of the shape of its model variable, made if it is new."""

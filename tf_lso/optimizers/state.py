@@ -7,12 +7,13 @@ The slots wait for the build. What is saved in the meantime contains them.
 """
 
 import io
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import log, thread_switch
+from tf_lso import kerases, log, thread_switch
 from tf_lso.optimizers import variables as variables_lib
 
 # The child of a checkpoint that holds deferred slots, if there are any.
@@ -23,15 +24,33 @@ DEFERRED = "slots_that_wait"
 state_follows = thread_switch.ThreadSwitch()
 
 
+class Layout(NamedTuple):
+    """An order in which a list of arrays may hold state: variables in three parts."""
+
+    order: str  # of the slots: "variables", those of each together, or "weights"
+    head: list[Any]  # what exists from construction on, as does `tail`
+    slots: list[Any]
+    tail: Sequence[Any] = ()
+
+    @property
+    def early(self):
+        """The variables that exist from construction on."""
+        return [*self.head, *self.tail]
+
+    @property
+    def variables(self):
+        """All variables, in their order."""
+        return [*self.head, *self.slots, *self.tail]
+
+
 class DeferredSlots(NamedTuple):
     """Slots that were loaded before the optimizer has variables for them."""
 
-    layout: str  # the name of the layout that gives the order of the slots
-    slots: list  # of arrays
-    known: list  # the variables of the layout that are not slots
+    order: str  # as in `Layout`
+    slots: list[Any]  # of arrays
     # (Variable, value before, value loaded) of what to undo if slots do not fit, which is
     # then a warning, as Keras does for files. None if it is an error.
-    undo: list | None = None
+    undo: list[Any] | None = None
 
 
 def _fits(arrays, variables):
@@ -55,42 +74,38 @@ class State(tf.train.experimental.PythonState):
         self._name_of_owner = name_of_owner  # returns what messages call the optimizer
         self.deferred = None  # or `DeferredSlots`
 
-    def scale_variables(self):
-        """Return the variables of the loss scale, a list."""
-        return [variable for _, variable in self._loss_scale.named_variables()]
-
     def own_variables(self):
-        """Return the variables that `weights` leaves out, in the order of files."""
-        return [*self._family.hidden_variables(), *self.scale_variables()]
+        """Return what `weights` of Keras 2 leave out, in the order of files."""
+        (in_files, *_), _ = self.layouts()
+        return in_files.variables[len(self._family.weights()) :]
 
-    def _parts(self, layout):
-        """Return the variables before the slots in a layout, and those after them."""
-        return self._family.layouts(self.own_variables())[layout]
+    def layouts(self):
+        """Return the layouts of files, and those of `set_weights`, see `Family`."""
+        scale = [variable for _, variable in self._loss_scale.named_variables()]
+        return self._family.layouts(scale)
 
-    def variables(self, layout):
-        """Return the variables of a layout, in its order."""
-        first, last = self._parts(layout)
-        return [*first, *last]
+    def layouts_in(self, order):
+        """Return those with this order of slots; the first has all state."""
+        files, weights = self.layouts()
+        return [one for one in [*files, *weights] if one.order == order]
 
-    def _before_build(self, layout):
-        """Return those of them that exist from construction on."""
-        early = self._family.variables_before_build(self.scale_variables())
-        known = set(map(id, early))
-        return [v for v in self.variables(layout) if id(v) in known]
+    def saved(self, order=None):
+        """Return an order of slots, and all state in it, a list of arrays.
 
-    def saved(self, usual):
-        """Return a layout and all state in it, a list of arrays with the deferred slots.
-
-        It is that of the deferred slots, or `usual` if there are none.
+        The order is that of deferred slots, which are in the list; if there are none, the
+        given one, by default that of files.
         """
-        layout, slots, *_ = self.deferred or (usual, ())
-        first, last = (map(variables_lib.numpy, part) for part in self._parts(layout))
-        return layout, [*first, *slots, *last]
+        (usual, *_), _ = self.layouts()
+        deferred = self.deferred
+        order = deferred.order if deferred else order or usual.order
+        _, *parts = self.layouts_in(order)[0]
+        head, slots, tail = (map(variables_lib.numpy, part) for part in parts)
+        return order, [*head, *(deferred.slots if deferred else slots), *tail]
 
     def saved_in_file(self):
         """Return the arrays for a file; raise if it has no place for deferred slots."""
-        layout, arrays = self.saved(self._family.file_layouts[0])
-        if layout not in self._family.file_layouts:
+        order, arrays = self.saved()
+        if order not in [one.order for one in self.layouts()[0]]:
             raise ValueError(
                 "Files have no place for what set_weights() set before the build. Build "
                 "it before saving: optimizer.build(model.trainable_variables)."
@@ -99,28 +114,34 @@ class State(tf.train.experimental.PythonState):
 
     # --- Before the build.
 
-    def defer(self, arrays, layouts, *, is_file):
+    def defer(self, arrays, layouts, *, is_file=False):
         """Set the variables that exist, and keep the slots until the build.
 
         The arrays may be in any of `layouts`; return whether one fits. Slots that do not
         fit when the optimizer is built are refused, or, if `is_file`, warned about.
         """
+        if self._set(arrays, [layout.variables for layout in layouts]):
+            self.deferred = None  # they were saved before the build as well
+            return True
         for layout in layouts:
-            first, last = self._parts(layout)
-            known, start, end = [*first, *last], len(first), len(arrays) - len(last)
+            known, start = layout.early, len(layout.head)
+            end = start + len(arrays) - len(known)
             values = [*arrays[:start], *arrays[end:]]
-            if start <= end and _fits(values, known):
+            if start < end and _fits(values, known):
                 undo = [(v, variables_lib.numpy(v), a) for v, a in zip(known, values)]
                 variables_lib.assign_all(known, values)
-                self._wait(layout, arrays[start:end], undo if is_file else None)
+                self.deferred = DeferredSlots(
+                    layout.order, arrays[start:end], undo if is_file else None
+                )
                 return True
         return False
 
-    def _wait(self, layout, slots, undo=None):
-        # What is saved has the loss scale, in the layout with the same order of slots.
-        layout = "weights" if layout in ("weights", "weights alone") else "variables"
-        deferred = DeferredSlots(layout, slots, self.variables(layout), undo)
-        self.deferred = deferred if slots else None
+    def _set(self, arrays, lists):
+        """Set the first of some lists of variables that fits, and say whether one does."""
+        variables = next((one for one in lists if _fits(arrays, one)), None)
+        if variables is not None:
+            variables_lib.assign_all(variables, arrays)
+        return variables is not None
 
     def restored(self, name):
         """Return the child of a checkpoint that has `name` if that is ours, else None.
@@ -138,18 +159,18 @@ class State(tf.train.experimental.PythonState):
         # NumPy's format has no bfloat16.
         slots = [s.astype("float32") if s.dtype.kind == "V" else s for s in slots]
         file = io.BytesIO()
-        np.savez(file, np.array(self.deferred.layout), *slots)
+        np.savez(file, np.array(self.deferred.order), *slots)
         return file.getvalue()
 
     def deserialize(self, string_value):
         """Set the slots of a checkpoint, now or when the optimizer is built."""
         with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
-            layout, *slots = file.values()
-        layout = str(layout)
+            order, *slots = file.values()
         if self._family.built_variables():
-            self._set_slots(DeferredSlots(layout, slots, self._before_build(layout)))
+            self._set_slots(str(order), slots)
         else:
-            self._wait(layout, slots)
+            self._family.counter()  # an OptimizerV2 makes it now, so it is restored
+            self.deferred = DeferredSlots(str(order), slots)
 
     # --- At the build and after it.
 
@@ -160,7 +181,7 @@ class State(tf.train.experimental.PythonState):
             return
         with tf.init_scope():  # now, and not in each run of the step being traced
             try:
-                self._set_slots(deferred)
+                self._set_slots(deferred.order, deferred.slots)
             except ValueError as error:
                 if deferred.undo is None:
                     raise
@@ -169,35 +190,42 @@ class State(tf.train.experimental.PythonState):
                         variables_lib.assign_all([variable], [before])
                 self._tell_skipped(error)
 
-    def _set_slots(self, deferred):
-        known = set(map(id, deferred.known))
-        slots = [v for v in self.variables(deferred.layout) if id(v) not in known]
-        hidden = len(self._family.hidden_variables())  # the last; tf_keras saves none
-        if len(deferred.slots) not in (len(slots), len(slots) - hidden):
+    def _set_slots(self, order, arrays):
+        built = [one.slots for one in self.layouts_in(order)]
+        slots = next((one for one in built if len(one) == len(arrays)), None)
+        if slots is None:
             raise ValueError(
-                f"The state that was loaded has {len(deferred.slots)} slots, but the "
-                f"optimizer has {len(slots)}. Use the inner optimizer and the model that "
-                "were saved."
+                f"The state that was loaded has {len(arrays)} slots, but the optimizer has "
+                f"{len(built[0])}. Use the inner optimizer and the model that were saved."
             )
-        variables_lib.assign_all(slots, deferred.slots)
+        variables_lib.assign_all(slots, arrays)
 
     def load(self, arrays):
         """Set all state from a file, or warn that the optimizer keeps its own.
 
         If a file's optimizer had other variables, Keras also warns and loads nothing.
         """
-        layouts = self._family.file_layouts
+        if kerases.is_keras2(self._family.package):
+            if not arrays:
+                log.logger().warning(
+                    "The file has no state of the optimizer, which starts anew. Keras 2 "
+                    "saves none of legacy optimizers; a program that calls "
+                    "tf_lso.install() does."
+                )
+                return
+            has_scale = bool(self._loss_scale.named_variables())
+            if has_scale and len(arrays) == len(self._family.weights()):
+                self.tell_no_scale("The file")
+        layouts, _ = self.layouts()
         if not self._family.built_variables():
             if not self.defer(arrays, layouts, is_file=True):
                 self._tell_skipped(f"It has {len(arrays)} variables.")
             return
-        whole = [self.variables(layout) for layout in layouts]
-        untrained = [self._before_build(layout) for layout in layouts]
+        whole = [one.variables for one in layouts]
+        untrained = [one.early for one in layouts]
         is_new = int(variables_lib.numpy(self._family.counter())) == 0
-        for variables in [*whole, *untrained] if is_new else whole:
-            if _fits(arrays, variables):
-                variables_lib.assign_all(variables, arrays)
-                return
+        if self._set(arrays, [*whole, *untrained] if is_new else whole):
+            return
         if any(_fits(arrays, variables) for variables in untrained):
             reason = "It was saved before the optimizer was built."
         elif len(arrays) != len(whole[0]):

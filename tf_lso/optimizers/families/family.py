@@ -56,11 +56,6 @@ class Family(abc.ABC):
     members: dict[str, Any]  # what Keras or TensorFlow looks for on an optimizer
     slots: Any  # has the slot methods of an OptimizerV2, see `slots.ListedSlots`
     returns_operations = False  # whether the inner optimizer's updates are operations
-    # Names of the `layouts` that files may have, the family's own first; the same of what
-    # `set_weights` takes; whether it keeps slots until the build.
-    file_layouts: Any = ("weights", "weights alone")
-    weight_layouts: tuple[str, ...] = ("weights", "weights alone")
-    defers_weights = False
 
     def __init__(self, inner):
         self.inner = inner
@@ -160,32 +155,19 @@ class Family(abc.ABC):
         """Return the variables that Keras saves, in the family's order."""
         return self.weights()
 
-    def hidden_variables(self):
-        """Return the variables that the inner optimizer has but does not list."""
-        return []
-
     @abc.abstractmethod
-    def variables_before_build(self, scale_variables):
-        """Return what exists from construction on, the given variables of the scale too."""
+    def layouts(self, scale_variables):
+        """Return two lists of `state.Layout`, with all state in the first of each order.
 
-    def layouts(self, own):
-        """Return {name: (variables before the slots, variables after them)}.
-
-        Each is an order in which a list of arrays may hold all state. Built slots are the
-        last of the former. `own` is what `weights` lacks: hidden variables, the scale's.
+        Those that files may have, with the one that is written first; and those that
+        `set_weights` takes. `scale_variables` are to be in them.
         """
-        weights = self.weights()
-        return {"weights": (weights, own), "weights alone": (weights, [])}
 
     # --- Files and checkpoints.
 
     def serialize(self):
         """Return the config of the inner optimizer, with the name of its class."""
         return kerases.public(self.package).optimizers.serialize(self.inner)
-
-    def load_file(self, state, arrays):
-        """Set all of a `state.State` from a file's arrays, in one of `file_layouts`."""
-        state.load(arrays)
 
     def dependencies(self, children, save_type, **kwargs):
         """Return what a checkpoint or a SavedModel holds of the wrapper, by names.

@@ -8,8 +8,8 @@ import sys
 
 import tensorflow as tf
 
-from tf_lso import kerases, log, pages, tf_private
-from tf_lso.optimizers import slots, validation
+from tf_lso import kerases, pages, tf_private
+from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import family
 
@@ -101,21 +101,18 @@ class Keras2(family.Family):
         variables = self.inner.variables  # a method in some families
         return list(variables() if callable(variables) else variables)
 
-    def variables_before_build(self, scale_variables):
-        return [self.counter(), *scale_variables]
+    def layouts(self, scale_variables):
+        counter = self.counter()  # an OptimizerV2 makes it when it is first asked for
+        slots = [v for v in self.weights() if v is not counter]
+        # The newer Nadam does not list this variable of its own.
+        hidden = [self.inner._u_product] if hasattr(self.inner, "_u_product") else []
+        layouts = [
+            state.Layout("weights", [counter], [*slots, *hidden], scale_variables),
+            state.Layout("weights", [counter], slots),
+        ]
+        return layouts, layouts
 
     # --- Files and checkpoints.
-
-    def load_file(self, state, arrays):
-        if not arrays:
-            log.logger().warning(
-                "The file has no state of the optimizer, which starts anew. Keras 2 saves "
-                "none of legacy optimizers; a program that calls tf_lso.install() does."
-            )
-            return
-        if len(arrays) == len(self.weights()) and state.scale_variables():
-            state.tell_no_scale("The file")
-        super().load_file(state, arrays)
 
     def dependency(self, name, children):
         if name in self.newer_names:
@@ -202,9 +199,6 @@ class Newer(Keras2):
         if callable(rate) and not isinstance(rate, tf.Variable):
             rate = rate(self.counter())
         return tf.cast(rate, var_dtype)
-
-    def hidden_variables(self):
-        return [self.inner._u_product] if hasattr(self.inner, "_u_product") else []
 
     def _known_variables(self):
         # No public name tells which variables an optimizer was built for.

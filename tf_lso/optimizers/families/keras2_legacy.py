@@ -78,7 +78,3 @@ class Legacy(keras2.Keras2):
 
     def decayed_lr(self, var_dtype):
         return self.inner._decayed_lr(var_dtype)
-
-    def layouts(self, own):
-        self.counter()  # an OptimizerV2 makes it when it is first asked for
-        return super().layouts(own)

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from tf_lso import environment, pages, tf_private
-from tf_lso.optimizers import slots, validation
+from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import family, keras3_schedules, keras3_views
 from tf_lso.optimizers.families import keras3_private as private
@@ -87,8 +87,6 @@ class Keras3(family.Family):
     package = "keras"
     base = keras.optimizers.Optimizer
     bases = (keras.optimizers.LossScaleOptimizer,)
-    weight_layouts = ("variables", "weights", "weights alone")
-    defers_weights = True
     members = {  # noqa: RUF012
         "aggregate_gradients": _aggregate_gradients,
         **{name: _view(name) for name in keras3_views.NAMES.values()},
@@ -185,9 +183,11 @@ class Keras3(family.Family):
     def _check_built(self, variables):
         self._refuse_on_replicas()  # also for parts that were made just now
         validation.check_known(variables, *self._known_variables())
-        heads = set(map(id, self._heads()))
-        own = [v for v in self.inner.variables if id(v) not in heads]
-        validation.check_scope(own)
+        # A counter and a learning rate may be made anywhere.
+        functions = (private.iteration_variable, private.learning_rate)
+        heads = {id(function(part)) for function in functions for part in self._parts}
+        slots = [v for v in self.inner.variables if id(v) not in heads]
+        validation.check_scope(slots)
 
     def apply(self, gradients, variables, *args, name=None, **kwargs):
         del name
@@ -238,14 +238,6 @@ class Keras3(family.Family):
             var, name=slot_name, initializer=initializer
         )
 
-    def _heads(self):
-        """Return what each part has that is no slot: its counter, its rate or schedule."""
-        functions = (private.iteration_variable, private.learning_rate)
-        return [function(part) for function in functions for part in self._parts]
-
-    def variables_before_build(self, scale_variables):
-        return [*self._own, *self.views.values(), *scale_variables, *self._heads()]
-
     def variables(self):
         return [*self._own, *self.views.values(), *self.inner.variables]
 
@@ -255,21 +247,23 @@ class Keras3(family.Family):
         listed = [v for v in self.inner.variables if id(v) not in rates]
         return slots.by_slot(self.inner, listed)
 
-    @property
-    def file_layouts(self):
-        # With a fixed scale nothing distinguishes the order of "weights" from the others.
-        by_slot = ["weights"] if self._loss_scale.named_variables() else []
-        return ("variables", "unscaled", *by_slot, "inner")
-
-    def layouts(self, own):
-        inner = self.inner.variables
-        return {
-            **super().layouts(own),
-            "variables": (self.variables(), []),
+    def layouts(self, scale_variables):
+        own, views, inner = self._own, self.views.values(), self.inner.variables
+        rate = private.learning_rate(self.inner)  # a variable or a schedule
+        number = 2 if any(v is rate for v in inner) else 1
+        heads, slots = inner[:number], inner[number:]
+        all_state = state.Layout("variables", [*own, *views, *heads], slots)
+        counter, *slots_by_slot = self.weights()
+        by_slot = state.Layout("weights", [counter], slots_by_slot, scale_variables)
+        files = [
+            all_state,
             # Keras 3's own wrapper writes this before it is built, or with a fixed scale.
-            "unscaled": ([*self._own, *inner], []),
-            "inner": (inner, []),
-        }
+            state.Layout("variables", [*own, *heads], slots),
+            # With a fixed scale nothing distinguishes this from the others.
+            *([by_slot] if scale_variables else []),
+            state.Layout("variables", heads, slots),
+        ]
+        return files, [all_state, by_slot, by_slot._replace(tail=())]
 
     # --- Files and checkpoints.
 
