@@ -27,7 +27,6 @@ _RUN_EXAMPLES = """\
 examples:
   tf-lso run train.py --epochs 3          the script, with its own arguments
   tf-lso run --like 2.4 train.py          with the Keras that TensorFlow 2.4 had
-  tf-lso run --report train.py            and say which old names it used, and where
   tf-lso run -m mypackage.train --gpus 2  a module, as `python -m` does
 
 The exit code is the program's.
@@ -48,30 +47,23 @@ def _run(args: argparse.Namespace) -> int:
     if args.module is not None:
         if not args.module:
             args.parser.error("argument -m: expected the name of a module")
-        return program.run(args.module, module=True, report=args.report, like=args.like)
+        return program.run(args.module, module=True, like=args.like)
     if not args.program:
         args.parser.error("the script to run is missing; see the examples in --help")
-    return program.run(args.program, report=args.report, like=args.like)
+    return program.run(args.program, like=args.like)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.description = _RUN
     parser.epilog = _RUN_EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.usage = (
-        "tf-lso run [--like VERSION] [--report] (SCRIPT | -m MODULE) [ARGS ...]"
-    )
+    parser.usage = "tf-lso run [--like VERSION] (SCRIPT | -m MODULE) [ARGS ...]"
     parser.add_argument(
         "--like",
         metavar="VERSION",
         help="version of the TensorFlow that the program was written for, such as 2.4: "
         "tf.keras becomes the Keras of that version, and up to 2.10 its optimizers are "
         "the legacy ones; by default the Keras that TensorFlow takes",
-    )
-    parser.add_argument(
-        "--report",
-        action="store_true",
-        help="print at the end which old names were used, where, and today's names",
     )
     parser.add_argument(
         "-m",

@@ -3,7 +3,6 @@
 import functools
 import os
 import sys
-from typing import Any
 
 from tf_lso import environment, kerases
 from tf_lso import ledger as ledger_lib
@@ -35,7 +34,7 @@ class Handle:
             self.uninstall()
 
 
-def install(*, like: str | None = None, usage: Any = None) -> Handle:
+def install(*, like: str | None = None) -> Handle:
     """Make every old spelling of the loss-scaling API lead to tf_lso.
 
     This covers `tf.keras.mixed_precision.experimental`, `tf.train.experimental`,
@@ -50,7 +49,6 @@ def install(*, like: str | None = None, usage: Any = None) -> Handle:
         `tf.keras.optimizers.X` is the legacy class; 2.11-2.15: tf_keras; 2.16 and later:
         Keras 3. None keeps the Keras that TensorFlow takes. With a version, call
         `install` before the first import of TensorFlow.
-      usage: a `Usage` that notes which old names the program uses, or None.
 
     Returns:
       A `Handle` with `uninstall()`, also a context manager.
@@ -75,7 +73,7 @@ def install(*, like: str | None = None, usage: Any = None) -> Handle:
     """
     if like is not None:
         like_lib.choose(like)
-    change = functools.partial(_apply, like=like, usage=usage)
+    change = functools.partial(_apply, like=like)
     ledger = ledger_lib.make(_INSTALLED, change)
     if ledger is None and like not in (None, os.environ.get(like_lib.VARIABLE)):
         raise RuntimeError(
@@ -109,7 +107,7 @@ def uninstall() -> None:
     ledger_lib.undo_all()
 
 
-def _apply(ledger, like, usage):
+def _apply(ledger, like):
     environment.require_tensorflow()
     if like is not None:
         ledger.set_item(os.environ, like_lib.VARIABLE, like)
@@ -123,9 +121,6 @@ def _apply(ledger, like, usage):
     from tf_lso.keras_patches import restoring
 
     spellings.apply(ledger, ("tensorflow", "keras"))
-    if usage is not None:
-        for module, namespace in spellings.modules():
-            usage.watch(ledger, module, namespace)
     restoring.apply(ledger)
     if kerases.has_keras3():
         _apply_to_keras3(ledger)
