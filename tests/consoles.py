@@ -5,7 +5,7 @@
 All console blocks of a page run in its order, in one new folder that has the files of
 the page. A line `$ tf-lso ...` or `$ python ...` is a command. What stands between it
 and the next one is its standard output, then the last line of the error that ends a
-program, or the whole report of `--report`, which goes to standard error.
+program.
 """
 
 import doctest
@@ -85,7 +85,5 @@ def _run(words, folder):
         words = words[1:]
     program = {"tf-lso": ["-m", "tf_lso"], "python": []}[words[0]]
     done = preloaded.run([*program, *words[1:]], folder, _WIDE, **variables)
-    if "--report" in words:
-        return done.stdout + done.stderr.replace(f"{folder}/", "")
     last = done.stderr.rstrip().splitlines()[-1:] if done.returncode else []
     return done.stdout + "".join(last)

@@ -57,5 +57,10 @@ def hiding(*packages):
                 specs = (f.find_spec(name, path, target) for f in self.finders)
                 return next((spec for spec in specs if spec is not None), None)
 
+            def find_distributions(self, *context):
+                for finder in self.finders:
+                    if hasattr(finder, "find_distributions"):
+                        yield from finder.find_distributions(*context)
+
         sys.meta_path[:] = [Hidden()]
         """)

@@ -27,7 +27,7 @@ ROOMS = {
         "tf_private",
         "wrapping",
     },
-    "running": {"environment", "installation", "names"},
+    "running": {"environment", "installation"},
     "scaling": {
         "as_tensor",
         "environment",

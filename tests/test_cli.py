@@ -155,37 +155,6 @@ def test_an_error_of_a_program_that_failed_then_too_is_as_clear(script):
     assert str(path) in frames[0]  # the first frame is the program's
 
 
-def test_reports_which_old_names_were_used(script):
-    path = script("""
-        import tensorflow as tf
-        scale = tf.mixed_precision.experimental.FixedLossScale(8)
-        raise SystemExit(4)
-    """)
-    done = tf_lso("run", "--report", path, by=preloaded.run)
-    assert done.returncode == 4
-    assert done.stdout == ""
-    assert f"{path}:3" in done.stderr
-    assert "tf.mixed_precision.experimental.FixedLossScale" in done.stderr
-
-
-def test_reports_the_line_in_a_traced_function(script):
-    path = script("""
-        import tensorflow as tf
-
-        @tf.function
-        def step():
-            x = tf.constant(1.0)
-            if x > 0.0:
-                x += tf.mixed_precision.experimental.FixedLossScale(8)()
-            return x
-
-        print(float(step()))
-    """)
-    done = tf_lso("run", "--report", path, by=preloaded.run)
-    assert done.stdout == "9.0\n"
-    assert f"at {path}:8" in done.stderr
-
-
 @pytest.mark.parametrize("how", ["spawn", "forkserver", "subprocess"])
 def test_the_pythons_that_a_program_starts_have_the_names_too(script, how):
     path = script(f"""

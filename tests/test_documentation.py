@@ -146,7 +146,8 @@ def _all_processes():
 @pytest.mark.parametrize(("page", "number", "workers"), list(_all_processes()))
 def test_code_runs_and_prints_what_stands_below_it(page, number, workers):
     command = ["-m", "tests.test_documentation", str(ROOT / page), str(number)]
-    after_tensorflow = page != "README.md"
+    # These have programs whose first import is tf_lso.
+    after_tensorflow = page not in ("README.md", "compat_docs/how-to/run.md")
     if workers == 1 and after_tensorflow:
         done = preloaded.run(command, ROOT)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -26,7 +26,7 @@ The program needs no change. One line at the top of its own file does the same:
 _RUN_EXAMPLES = """\
 examples:
   tf-lso run train.py --epochs 3          the script, with its own arguments
-  tf-lso run --report train.py            and say which old names it used, and where
+  tf-lso run --like 2.4 train.py          with the Keras that TensorFlow 2.4 had
   tf-lso run -m mypackage.train --gpus 2  a module, as `python -m` does
 
 The exit code is the program's.
@@ -36,26 +36,34 @@ _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
 def _run(args: argparse.Namespace) -> int:
+    from tf_lso.installation import like
     from tf_lso.running import program
 
+    if args.like is not None:
+        try:
+            like.choose(args.like)
+        except (ImportError, ValueError) as error:
+            args.parser.error(f"argument --like: {error}")
     if args.module is not None:
         if not args.module:
             args.parser.error("argument -m: expected the name of a module")
-        return program.run(args.module, module=True, report=args.report)
+        return program.run(args.module, module=True, like=args.like)
     if not args.program:
         args.parser.error("the script to run is missing; see the examples in --help")
-    return program.run(args.program, report=args.report)
+    return program.run(args.program, like=args.like)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.description = _RUN
     parser.epilog = _RUN_EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.usage = "tf-lso run [--report] (SCRIPT | -m MODULE) [ARGS ...]"
+    parser.usage = "tf-lso run [--like VERSION] (SCRIPT | -m MODULE) [ARGS ...]"
     parser.add_argument(
-        "--report",
-        action="store_true",
-        help="print at the end which old names were used, where, and today's names",
+        "--like",
+        metavar="VERSION",
+        help="version of the TensorFlow that the program was written for, such as 2.4: "
+        "tf.keras becomes the Keras of that version, and up to 2.10 its optimizers are "
+        "the legacy ones; by default the Keras that TensorFlow takes",
     )
     parser.add_argument(
         "-m",

@@ -117,25 +117,47 @@ def _refuse(message: str, package: str, wanted: str) -> None:
     )
 
 
+def tensorflow_version() -> tuple[int, int]:
+    """Return the major and minor version of the TensorFlow here; it is not imported.
+
+    Raises:
+      ImportError: if TensorFlow is missing.
+    """
+    names = importlib.metadata.packages_distributions().get("tensorflow", [])
+    if not names:
+        raise ImportError(MISSING, name="tensorflow")
+    return _minor(importlib.metadata.version(names[0]))
+
+
+def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
+    """Raise ImportError if tf_keras is missing, which `reason` makes `tf.keras`.
+
+    Args:
+      reason: what the user has chosen, as the user wrote it.
+      tensorflow: the major and minor version of TensorFlow.
+
+    Raises:
+      ImportError: the message has the line that installs tf_keras.
+    """
+    if importlib.util.find_spec("tf_keras"):
+        return
+    raise ImportError(
+        f"{reason} makes tf.keras the package tf_keras, which is not installed. Install "
+        f'it, `pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`, or leave '
+        f"{reason.partition('=')[0]} out.",
+        name="tf_keras",
+    )
+
+
 def require_legacy_keras() -> None:
     """Raise a clear ImportError if `tf.keras` is to be tf_keras, but that is missing."""
     import tensorflow as tf
 
     wanted = os.environ.get("TF_USE_LEGACY_KERAS")
     has_effect = "tf_keras" in PAIRS.get(_minor(tf.__version__), {"tf_keras": None})
-    if (
-        wanted not in ("1", "true", "True")
-        or not has_effect
-        or importlib.util.find_spec("tf_keras")
-    ):
-        return
-    minor = tf.__version__.rpartition(".")[0]
-    raise ImportError(
-        f"TF_USE_LEGACY_KERAS={wanted} in the environment makes tf.keras the package "
-        f"tf_keras, which is not installed. Install it, "
-        f'`pip install "tf-keras=={minor}.*"`, or leave TF_USE_LEGACY_KERAS out.',
-        name="tf_keras",
-    )
+    if wanted in ("1", "true", "True") and has_effect:
+        reason = f"TF_USE_LEGACY_KERAS={wanted} in the environment"
+        require_tf_keras(reason, _minor(tf.__version__))
 
 
 def _minor(version: str) -> tuple[int, int]:

@@ -97,7 +97,7 @@ TRACES = """
     tf.compat.v1.train.experimental.LossScale
     listed = list(getattr(tf.compat.v1.mixed_precision, "__all__", ()))  # 2.12: none
     before = traces.taken()
-    handle = tf_lso.install({usage})
+    handle = tf_lso.install()
     print("installed", len(traces.changed(before)) > 50)
     handle.uninstall()
     print("uninstalled", *traces.changed(before))
@@ -109,17 +109,14 @@ TRACES = """
 
 @pytest.mark.parametrize("legacy", LEGACY)
 @pytest.mark.parametrize(
-    ("first", "usage"),
+    "first",
     [
-        pytest.param("", "", marks=pytest.mark.slow),
-        pytest.param("import tf_keras", "", marks=needs_tf_keras),
-        (
-            "import tensorflow.keras.mixed_precision",
-            "usage=__import__('tf_lso.running.usage').running.usage.Usage()",
-        ),
+        pytest.param("", marks=pytest.mark.slow),
+        pytest.param("import tf_keras", marks=needs_tf_keras),
+        "import tensorflow.keras.mixed_precision",
     ],
 )
-def test_uninstall_leaves_no_trace(first, usage, legacy):
+def test_uninstall_leaves_no_trace(first, legacy):
     # The policies register with Keras when they are made, which no uninstall undoes.
     touch = (
         "from tf_lso.installation import attributes, spellings; policies.of('keras')"
@@ -129,7 +126,7 @@ def test_uninstall_leaves_no_trace(first, usage, legacy):
             "; policies.of('tf_keras'); from tf_lso.optimizers import families; "
             "families.families_of_package('tf_keras')"
         )
-    program = TRACES.format(first=first, usage=usage, touch=touch)
+    program = TRACES.format(first=first, touch=touch)
     lines = run(program, by=preloaded.run, TF_USE_LEGACY_KERAS=legacy)
     assert lines == ["installed True", "uninstalled", "True", "again"]
 

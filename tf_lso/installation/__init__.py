@@ -1,12 +1,13 @@
 """Make the old names lead to tf_lso, and undo it."""
 
 import functools
+import os
 import sys
-from typing import Any
 
 from tf_lso import environment, kerases
 from tf_lso import ledger as ledger_lib
 from tf_lso.installation import hooks
+from tf_lso.installation import like as like_lib
 
 _INSTALLED = "install"  # the key of what `install` changes
 
@@ -33,7 +34,7 @@ class Handle:
             self.uninstall()
 
 
-def install(*, usage: Any = None) -> Handle:
+def install(*, like: str | None = None) -> Handle:
     """Make every old spelling of the loss-scaling API lead to tf_lso.
 
     This covers `tf.keras.mixed_precision.experimental`, `tf.train.experimental`,
@@ -43,13 +44,21 @@ def install(*, usage: Any = None) -> Handle:
     (`lr`, ...). A second call changes nothing.
 
     Args:
-      usage: a `Usage` that notes which old names the program uses, or None.
+      like: version of the TensorFlow that the program was written for, such as "2.4":
+        `tf.keras` becomes the Keras of that version. 2.0-2.10: tf_keras, and
+        `tf.keras.optimizers.X` is the legacy class; 2.11-2.15: tf_keras; 2.16 and later:
+        Keras 3. None keeps the Keras that TensorFlow takes. With a version, call
+        `install` before the first import of TensorFlow.
 
     Returns:
       A `Handle` with `uninstall()`, also a context manager.
 
     Raises:
-      ImportError: if TensorFlow or Keras is of a version that tf_lso does not support.
+      ImportError: if TensorFlow or Keras is of a version that tf_lso does not support, or
+        the Keras of `like` is not installed.
+      RuntimeError: if TensorFlow was imported with another Keras than that of `like`, or
+        tf_lso was installed before without it.
+      TypeError, ValueError: if `like` is no version of TensorFlow.
 
     Example:
     >>> import tensorflow as tf
@@ -62,8 +71,16 @@ def install(*, usage: Any = None) -> Handle:
 
     Source: an addition.
     """
-    change = functools.partial(_apply, usage=usage)
-    return Handle(ledger_lib.make(_INSTALLED, change))
+    if like is not None:
+        like_lib.choose(like)
+    change = functools.partial(_apply, like=like)
+    ledger = ledger_lib.make(_INSTALLED, change)
+    if ledger is None and like not in (None, os.environ.get(like_lib.VARIABLE)):
+        raise RuntimeError(
+            f"install(like={like!r}) comes after another install(), which has chosen "
+            "already. Call tf_lso.uninstall() before."
+        )
+    return Handle(ledger)
 
 
 def uninstall() -> None:
@@ -90,8 +107,10 @@ def uninstall() -> None:
     ledger_lib.undo_all()
 
 
-def _apply(ledger, usage):
+def _apply(ledger, like):
     environment.require_tensorflow()
+    if like is not None:
+        ledger.set_item(os.environ, like_lib.VARIABLE, like)
     environment.require_legacy_keras()
 
     # These come first: they keep the originals of what is replaced.
@@ -102,18 +121,16 @@ def _apply(ledger, usage):
     from tf_lso.keras_patches import restoring
 
     spellings.apply(ledger, ("tensorflow", "keras"))
-    if usage is not None:
-        for module, namespace in spellings.modules():
-            usage.watch(ledger, module, namespace)
     restoring.apply(ledger)
     if kerases.has_keras3():
         _apply_to_keras3(ledger)
     else:
-        _apply_to_keras2(ledger, "keras")
+        _apply_to_keras2(ledger, "keras", like)
     if "tf_keras" in sys.modules:
-        _apply_to_tf_keras(ledger)
+        _apply_to_tf_keras(ledger, like)
     else:
-        later = functools.partial(ledger_lib.add, ledger, _apply_to_tf_keras)
+        change = functools.partial(_apply_to_tf_keras, like=like)
+        later = functools.partial(ledger_lib.add, ledger, change)
         ledger.on_undo(hooks.ImportHook("tf_keras", later).remove)
 
 
@@ -126,19 +143,21 @@ def _apply_to_keras3(ledger):
     _help(ledger, "keras")
 
 
-def _apply_to_tf_keras(ledger):
+def _apply_to_tf_keras(ledger, like):
     from tf_lso.installation import spellings
 
     _take_hold("tf_keras")
     spellings.apply(ledger, ("tf_keras",))
-    _apply_to_keras2(ledger, "tf_keras")
+    _apply_to_keras2(ledger, "tf_keras", like)
 
 
-def _apply_to_keras2(ledger, package):
+def _apply_to_keras2(ledger, package, like):
     from tf_lso.installation import attributes_keras2
 
     attributes_keras2.apply(ledger, package)
     _help(ledger, package)
+    if like_lib.has_legacy_optimizers(like):
+        like_lib.apply(ledger, package)
 
 
 def _take_hold(package):

@@ -71,13 +71,6 @@ def apply(ledger, roots):
             _apply_one(ledger, spelled, namespace)
 
 
-def modules():
-    """Yield the modules that the spellings lead to now, each with its namespace."""
-    for spelled, namespace in _SPELLED.items():
-        if spelled in sys.modules and not kerases.is_own_private(spelled):
-            yield sys.modules[spelled], namespace
-
-
 def import_packages(roots):
     """Import the packages that TensorFlow 2.12-2.15 has, so that they are changed in place.
 

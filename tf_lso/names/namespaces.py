@@ -133,9 +133,3 @@ def mirror_names(namespace: str) -> dict[str, Use]:
     The result is empty for a package that contains only modules.
     """
     return {**NAMESPACES, **PRIVATE}.get(namespace, {})
-
-
-def modules_in(namespace: str) -> set[str]:
-    """Return the names of the modules, public or private, directly in a namespace."""
-    paths = (path.rpartition(".") for path in (*NAMESPACES, *PRIVATE))
-    return {last for parent, _, last in paths if parent == namespace}

@@ -261,8 +261,13 @@ def _of_keras(config, package, family):
     name = _short_name(config).removeprefix("experimental")
     for one in known if is_legacy else known[::-1]:
         optimizers = kerases.public(one.package).optimizers
-        namespace = optimizers.legacy if one.name == "legacy" else optimizers
-        members = filter(inspect.isclass, vars(namespace).values())
+        # `install(like="2.4")` has the legacy classes in the first.
+        spaces = [
+            optimizers,
+            *(vars(optimizers).get(n) for n in ("legacy", "experimental")),
+        ]
+        members = [v for space in spaces if space for v in vars(space).values()]
+        members = filter(inspect.isclass, members)
         classes = [c for c in members if issubclass(c, one.base) and c is not one.base]
         for cls in classes:
             if cls.__name__.lower() == name:

@@ -11,7 +11,12 @@ from collections.abc import Callable
 from tf_lso import environment
 
 
-def run(arguments: list[str], *, module: bool = False, report: bool = False) -> int:
+def run(
+    arguments: list[str],
+    *,
+    module: bool = False,
+    like: str | None = None,
+) -> int:
     """Run a script or module as `__main__`, and return its exit code.
 
     The old names appear when the program first imports TensorFlow or Keras, so the
@@ -21,26 +26,23 @@ def run(arguments: list[str], *, module: bool = False, report: bool = False) -> 
       arguments: the script's path or the module's name, and what is to be in `sys.argv`
         after it.
       module: whether it is the name of a module, as `python -m` takes.
-      report: whether to print, at the end, which old names were used where.
+      like: version of the TensorFlow whose Keras the program gets, or None; see
+        `installation.like.choose`, which was called.
     """
     from tf_lso import installation
     from tf_lso.installation import hooks
-    from tf_lso.running import usage
+    from tf_lso.installation import like as like_lib
 
     if not module and not os.path.exists(arguments[0]):
         print(f"tf-lso: can't open {arguments[0]!r}: no such file", file=sys.stderr)
         return 2
 
-    seen = usage.Usage() if report else None
-    hooks.after_import_of_frameworks(lambda: installation.install(usage=seen))
+    if like is not None:
+        os.environ[like_lib.VARIABLE] = like  # for child processes
+    hooks.after_import_of_frameworks(lambda: installation.install(like=like))
     _reach_child_processes()
     sys.argv[:] = arguments
-    try:
-        return _exit_code_of(_run_module if module else _run_script)
-    finally:
-        if seen is not None:
-            sys.stdout.flush()
-            sys.stderr.write(usage.report(seen.used()))
+    return _exit_code_of(_run_module if module else _run_script)
 
 
 def _reach_child_processes() -> None:

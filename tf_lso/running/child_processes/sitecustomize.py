@@ -18,11 +18,12 @@ def _install_when_imported() -> None:
     if added:
         sys.path.append(root)
     try:
-        from tf_lso.installation import hooks, install
+        from tf_lso.installation import hooks, install, like
     finally:
         if added:
             sys.path.remove(root)
-    hooks.after_import_of_frameworks(install)
+    chosen = os.environ.get(like.VARIABLE)
+    hooks.after_import_of_frameworks(lambda: install(like=chosen))
 
 
 def _run_the_next() -> None:

@@ -1,0 +1,161 @@
+"""`install(like=...)` and `tf-lso run --like`: the Keras of an earlier TensorFlow."""
+
+import pytest
+
+from tests import programs_in_processes
+from tests.families import HAS_KERAS3, KERAS2_PACKAGE
+from tf_lso.installation import like as like_lib
+
+# What a program of TensorFlow 2.0-2.10 may do with an optimizer class and a name.
+OLD = """
+import subprocess, sys
+import tensorflow as tf
+from tensorflow.keras import optimizers
+from tensorflow.keras.optimizers import Adam
+
+class Own(tf.keras.optimizers.Optimizer):
+    def __init__(self, rate=0.5, name="Own", **kwargs):
+        super().__init__(name, **kwargs)
+        self._set_hyper("learning_rate", rate)
+    def _create_slots(self, var_list):
+        for variable in var_list:
+            self.add_slot(variable, "sum")
+    def _resource_apply_dense(self, grad, var, apply_state=None):
+        rate = self._get_hyper("learning_rate", var.dtype)
+        total = self.get_slot(var, "sum").assign_add(grad)
+        return var.assign_sub(rate * total)
+
+opt = tf.keras.mixed_precision.LossScaleOptimizer(Own())
+x = tf.Variable(1.0)
+for _ in range(2):
+    with tf.GradientTape() as tape:
+        loss = opt.get_scaled_loss(x * 1.0)
+    opt.apply_gradients(zip(opt.get_unscaled_gradients(tape.gradient(loss, [x])), [x]))
+print(float(x))
+
+legacy = tf.keras.optimizers.legacy
+model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
+model.compile("rmsprop", "mse")
+print(
+    isinstance(model.optimizer, legacy.RMSprop),
+    type(tf.keras.optimizers.get("sgd")) is legacy.SGD,
+    type(tf.keras.optimizers.get({"class_name": "Adam", "config": {}})) is legacy.Adam,
+    Adam is optimizers.Adam is tf.optimizers.Adam is legacy.Adam,
+    Adam(lr=0.25, decay=0.5)._get_hyper("decay").numpy(),
+)
+if len(sys.argv) == 1:
+    run = [sys.executable, __file__, "child"]
+    print(subprocess.run(run, capture_output=True, text=True).stdout)
+"""
+
+WHICH = """
+import tensorflow as tf
+print(tf.keras.optimizers.Adam.__module__)
+"""
+
+
+def run(tmp_path, program, *options, **environment):
+    path = tmp_path / "program.py"
+    path.write_text(program)
+    command = ["-m", "tf_lso", "run", *options, str(path)]
+    return programs_in_processes.start(command, **environment)
+
+
+def test_up_to_2_10_the_optimizers_are_legacy_also_in_child_processes(tmp_path):
+    done = run(tmp_path, OLD, "--like", "2.4")
+    found = "-0.5\nTrue True True True 0.5\n"
+    assert (done.returncode, done.stdout) == (0, f"{found}{found}\n"), done.stderr
+
+
+@pytest.mark.parametrize("like", ["2.11", "2.15.1"])
+def test_from_2_11_to_2_15_they_are_the_newer_ones(tmp_path, like):
+    done = run(tmp_path, WHICH, "--like", like)
+    assert done.stdout.startswith(f"{KERAS2_PACKAGE}."), done.stderr
+    assert "legacy" not in done.stdout
+
+
+@pytest.mark.keras3
+def test_from_2_16_they_are_of_keras_3_whatever_the_environment_says(tmp_path):
+    done = run(tmp_path, WHICH, "--like", "2.16", TF_USE_LEGACY_KERAS="1")
+    assert done.stdout.startswith("keras."), done.stderr
+
+
+def test_without_like_the_keras_is_that_of_tensorflow(tmp_path):
+    done = run(tmp_path, WHICH)
+    assert "legacy" not in done.stdout
+    assert done.stdout.startswith("keras."), done.stderr
+
+
+@pytest.mark.parametrize("like", ["2", "1.15", "2.99", "new", "2.4-rc", ""])
+def test_what_is_no_version_is_refused(tmp_path, like):
+    done = run(tmp_path, WHICH, "--like", like)
+    assert done.returncode == 2
+    assert (
+        f"a version of TensorFlow from 2.0 to 2.21, such as '2.4', but got: {like!r}"
+        in (done.stderr)
+    )
+
+
+def test_a_number_is_refused():
+    with pytest.raises(TypeError, match=r"must be a str, .* but got: 2\.4"):
+        like_lib.choose(2.4)
+
+
+@pytest.mark.skipif(HAS_KERAS3, reason="TensorFlow has Keras 3")
+def test_a_tensorflow_without_keras_3_says_so():
+    with pytest.raises(ImportError, match=r"which TensorFlow 2\.\d+ does not have"):
+        like_lib.choose("2.16")
+
+
+@pytest.mark.keras3
+def test_a_tensorflow_that_was_imported_with_another_keras_is_refused():
+    with pytest.raises(RuntimeError, match=r"tf-lso run --like 2\.4"):
+        like_lib.choose("2.4")
+    like_lib.choose("2.16")
+
+
+@pytest.mark.keras3
+def test_without_tf_keras_the_line_that_installs_it_is_shown():
+    program = "import tf_lso\ntf_lso.install(like='2.4')\n"
+    hidden = programs_in_processes.hiding("tf_keras")
+    done = programs_in_processes.start(["-c", hidden + program])
+    assert "like='2.4' makes tf.keras the package tf_keras" in done.stderr
+    assert 'pip install "tf-keras==2.' in done.stderr
+
+
+INSTALLED = """
+import tf_lso
+with tf_lso.install(like="2.4"):
+    import tensorflow as tf
+    print(tf.keras.optimizers.SGD is tf.keras.optimizers.legacy.SGD)
+    tf_lso.install()
+    tf_lso.install(like="2.4")
+    try:
+        tf_lso.install(like="2.12")
+    except RuntimeError as error:
+        print("tf_lso.uninstall()" in str(error))
+print(tf.keras.optimizers.SGD is tf.keras.optimizers.legacy.SGD)
+print(type(tf.keras.optimizers.get("sgd")) is tf.keras.optimizers.legacy.SGD)
+"""
+
+
+def test_install_in_the_program_and_uninstall():
+    lines = programs_in_processes.run(INSTALLED)
+    assert lines == ["True", "True", "False", "False"]
+
+
+CONFIG = """
+import tf_lso
+tf_lso.install(like="2.4")
+import tensorflow as tf
+from tf_lso.optimizers import config
+for name, is_legacy in ("SGD", True), ("SGD", False), ("AdamW", False):
+    made = {"class_name": name, "config": {"is_legacy_optimizer": is_legacy}}
+    made = config.deserialize(made)
+    print(type(made).__name__, isinstance(made, tf.keras.optimizers.legacy.Optimizer))
+"""
+
+
+def test_configs_of_newer_optimizers_still_make_them():
+    lines = programs_in_processes.run(CONFIG)
+    assert lines == ["SGD True", "SGD False", "AdamW False"]

@@ -1,0 +1,126 @@
+"""The Keras of an earlier TensorFlow: `install(like="2.4")`, `tf-lso run --like 2.4`.
+
+| `like` | `tf.keras` | `tf.keras.optimizers.X` |
+|---|---|---|
+| 2.0-2.10 | Keras 2 | an OptimizerV2, as it was: `tf.keras.optimizers.legacy.X` |
+| 2.11-2.15 | Keras 2 | the newer optimizers of Keras 2 |
+| 2.16 and later | Keras 3 | of Keras 3 |
+
+Keras 2 is the package tf_keras from TensorFlow 2.16 on.
+"""
+
+import contextlib
+import importlib
+import inspect
+import os
+import re
+import sys
+
+from tf_lso import environment, kerases
+
+# In the environment of the programs that a program starts, for `running`.
+VARIABLE = "TF_LSO_LIKE"
+
+_CHOICE = "TF_USE_LEGACY_KERAS"  # what TensorFlow since 2.15 reads when it is imported
+_OLDEST, _KERAS3 = (2, 0), (2, 16)
+_NEWER_OPTIMIZERS = (2, 11)
+
+# The modules of optimizers that programs import; those that a TensorFlow lacks are left.
+_MODULES = (
+    "{package}.optimizers",
+    "{package}.api._v2.keras.optimizers",
+    "{package}.api.keras.optimizers",
+    "tensorflow.keras.optimizers",
+)
+
+
+def parsed(like: str) -> tuple[int, int]:
+    """Return the major and minor version that `like` names.
+
+    Raises:
+      TypeError: if `like` is no str. The number 2.10 would be 2.1.
+      ValueError: if it is no version of TensorFlow from 2.0 to the newest supported.
+    """
+    newest = max(environment.PAIRS)
+    known = (
+        f"a version of TensorFlow from 2.0 to {newest[0]}.{newest[1]}, such as '2.4'"
+    )
+    if not isinstance(like, str):
+        raise TypeError(f"'like' must be a str, {known}, but got: {like!r}.")
+    found = re.fullmatch(r"(\d+)\.(\d+)(\.\w+)*", like)
+    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not _OLDEST <= version <= newest:
+        raise ValueError(f"'like' must be {known}, but got: {like!r}.")
+    return version
+
+
+def choose(like: str) -> None:
+    """Choose the Keras that TensorFlow will take; where it is imported, check it.
+
+    Raises:
+      TypeError, ValueError: as `parsed`.
+      ImportError: if the Keras is not installed, or this TensorFlow has none such.
+      RuntimeError: if TensorFlow was imported with another Keras.
+    """
+    version = parsed(like)
+    of_keras2 = version < _KERAS3
+    here = environment.tensorflow_version()
+    if here < _KERAS3:
+        if not of_keras2:
+            raise ImportError(
+                f"like={like!r} means Keras 3, which TensorFlow {here[0]}.{here[1]} does "
+                'not have. Install a later one, `pip install "tensorflow>=2.16"`.',
+                name="tensorflow",
+            )
+    elif "tensorflow" in sys.modules:
+        package = kerases.of_tensorflow()
+        if kerases.is_keras2(package) != of_keras2:
+            raise RuntimeError(
+                f"like={like!r} means Keras {2 if of_keras2 else 3}, but TensorFlow was "
+                f"imported before, with {package} {kerases.version(package)}. Call "
+                "install() before the first import of TensorFlow, or start the program "
+                f"by `tf-lso run --like {like}`."
+            )
+    else:
+        if of_keras2:
+            environment.require_tf_keras(f"like={like!r}", here)
+        os.environ[_CHOICE] = "1" if of_keras2 else "0"
+
+
+def has_legacy_optimizers(like: str | None) -> bool:
+    """Whether `tf.keras.optimizers` of that TensorFlow had the OptimizerV2 classes."""
+    return like is not None and parsed(like) < _NEWER_OPTIMIZERS
+
+
+def apply(ledger, package):
+    """Make the optimizers of a package of Keras 2 the legacy ones, under every name."""
+    modules = list(_modules(package))  # before any changes: imports copy what is there
+    legacy = kerases.public(package).optimizers.legacy
+    values = {n: c for n, c in vars(legacy).items() if inspect.isclass(c)}
+    own = kerases.private(package, "optimizers")
+    for function in ("get", "deserialize"):
+        values[function] = _with_legacy_classes(getattr(own, function))
+        ledger.set_attribute(own, function, values[function])
+    for module in modules:
+        for name, value in values.items():
+            ledger.set_attribute(module, name, value)
+
+
+def _modules(package):
+    """Yield the modules by which programs reach the optimizers of a package."""
+    is_of_tensorflow = kerases.of_tensorflow() == package
+    for spelled in _MODULES:
+        if is_of_tensorflow or not spelled.startswith("tensorflow"):
+            with contextlib.suppress(ImportError):
+                yield importlib.import_module(spelled.format(package=package))
+
+
+def _with_legacy_classes(function):
+    """Return `get` or `deserialize` that makes legacy optimizers where nobody says which."""
+
+    def with_legacy_classes(*args, **kwargs):
+        return function(*args, **{"use_legacy_optimizer": True, **kwargs})
+
+    with_legacy_classes.__name__ = function.__name__
+    with_legacy_classes.__doc__ = function.__doc__
+    return with_legacy_classes
