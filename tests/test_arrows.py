@@ -56,18 +56,13 @@ ROOMS = {
         "scaling",
         "tf_private",
     },
-    # The last two for `tf-lso convert`, which loads and saves whole models.
     "checkpoints": {
         "environment",
         "kerases",
         "optimizers",
         "pages",
-        "progress",
         "scaling",
-        "tf_private",
         "wrapping",
-        "installation",
-        "keras_patches.loading_models",
     },
     "keras_patches": {
         "checkpoints",

@@ -2,20 +2,13 @@
 
 import contextlib
 import json
-import os
-import subprocess
-import sys
 
 import h5py
 import numpy as np
 
 from tf_lso.checkpoints import layouts, names
-from tf_lso.checkpoints import probe as probe_lib
 from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
-
-# Time limit to read the names in a file, and the addition for each GB.
-SECONDS, SECONDS_A_GB = 20, 20
 
 # Step of a path to a weight of a layer: its number in the order of Keras follows.
 WEIGHT = "#"
@@ -25,34 +18,6 @@ LAYER = "layer_with_weights-"
 
 # The group for weights that the model itself has (since TensorFlow 2.6).
 _OF_THE_MODEL = "top_level_model_weights"
-
-
-def probe(path):
-    """Raise CheckpointError if the HDF5 library hangs or crashes on a file.
-
-    With a damaged file it may loop forever or end the process, so another process tries.
-    """
-    if not sys.executable:
-        return
-    gigabytes = os.path.getsize(path) / 2**30
-    command = [sys.executable, "-I", probe_lib.__file__, str(path)]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS + SECONDS_A_GB * gigabytes,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        ending = "it reads forever"
-    else:
-        if done.returncode >= 0:
-            return  # a Python error will be raised here again
-        ending = f"it ended with signal {-done.returncode}"
-    raise CheckpointError(
-        f"{path}: the HDF5 library cannot read this file ({ending}). It is damaged."
-    )
 
 
 def opened(path, file=None):
@@ -153,10 +118,9 @@ def _source(reader):
     root = reader.group(reader.file, "model_weights") if whole else reader.file
     variables = _variables(reader, root)
     state = None
-    config = config_of(reader, "training_config")
     if "optimizer_weights" in reader.file:
         group = reader.group(reader.file, "optimizer_weights")
-        state = _optimizer(reader, group, variables, class_name(config))
+        state = _optimizer(reader, group, variables, class_name(_training(reader)))
     return Source(
         path=reader.path,
         layout="h5",
@@ -164,7 +128,6 @@ def _source(reader):
         optimizer=state,
         keys=reader.keys(),
         read=reader.read,
-        architecture=lambda: (config_of(reader, "model_config"), config),
     )
 
 
@@ -232,12 +195,12 @@ def class_name(config):
     return name.split(">")[-1] if isinstance(name, str) else None
 
 
-def config_of(reader, name):
-    """Return a JSON attribute of the file as a dict, None if there is none."""
-    text = reader.attribute(reader.file, name)
+def _training(reader):
+    """Return the compile config of a file as a dict, None if it has none."""
+    text = reader.attribute(reader.file, "training_config")
     if text is None:
         return None
-    with refusing(f"{reader.path}: the attribute {name} is damaged"):
+    with refusing(f"{reader.path}: the attribute training_config is damaged"):
         return dict(json.loads(_text(text)))
 
 

@@ -62,7 +62,6 @@ def _source(reader, config):
         optimizer=state,
         keys=reader.keys(),
         read=reader.read,
-        architecture=lambda: (config or None, config.get("compile_config")),
     )
 
 

@@ -156,7 +156,7 @@ class ObjectGraph:
         }
 
     @contextlib.contextmanager
-    def source(self, model, optimizer, architecture=lambda: (None, None)):
+    def source(self, model, optimizer):
         """Return a context with the `Source` of two nodes or None: model and optimizer."""
         optimizers = set(self.optimizers().values())
         found = {} if model is None else self._variables(model, optimizers)
@@ -174,7 +174,6 @@ class ObjectGraph:
             optimizer=state,
             keys=sorted(key for key in self._shapes if key != GRAPH_KEY),
             read=self.read,
-            architecture=architecture,
         )
 
     def _optimizer(self, node, index, variables):

@@ -31,9 +31,9 @@ class Plan:
     # They set hyperparameters.
     settings: list[Callable[[], object]] = dataclasses.field(default_factory=list)
 
-    def apply(self, progress=iter):
+    def apply(self):
         """Read all values before writing any, so that a damaged file changes nothing."""
-        values = [self._value(*step) for step in progress(self.steps)]
+        values = [self._value(*step) for step in self.steps]
         for (_, target), value in zip(self.steps, values):
             target.variable.assign(value)
         for setting in self.settings:

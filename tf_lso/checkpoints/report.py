@@ -12,6 +12,14 @@ _ROWS = {
     "unused": "{}",
 }
 
+# Layouts that today's Keras reads by itself.
+_OF_TODAY = ("keras", "keras3")
+
+_SAVE = """\
+To keep this as a file of today's Keras, with the restored optimizer:
+  model.compile(optimizer)
+  model.save("new.keras")"""
+
 
 @dataclasses.dataclass
 class Report:
@@ -51,6 +59,8 @@ class Report:
             rows = [[row] if isinstance(row, str) else row for row in vars(self)[field]]
             if rows:
                 lines += [f"{field}:", *(f"  {form.format(*row)}" for row in rows)]
+        if self.complete and self.layout not in _OF_TODAY:
+            lines.append(_SAVE)
         return "\n".join(lines)
 
     def summary(self) -> str:

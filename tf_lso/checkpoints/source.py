@@ -67,6 +67,3 @@ class Source:
     optimizer: OptimizerState | None  # None if the file has none
     keys: list[str]  # of all tensors
     read: Callable[[Entry], Any]  # returns the value, a NumPy array
-    # Returns the config of the model and its compile config, each a dict, or None if the
-    # file does not have it.
-    architecture: Callable[[], tuple[Any, Any]] = lambda: (None, None)

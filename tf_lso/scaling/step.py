@@ -64,7 +64,9 @@ def apply_step(
     def unscaled():
         result = gradients
         if divisor is not None:
-            result = gradients_lib.unscale_scaled(result, variables, divisor, is_unscaled)
+            result = gradients_lib.unscale_scaled(
+                result, variables, divisor, is_unscaled
+            )
         return result
 
     ready, again = unscaled(), unscaled if fast.in_xla() else None
