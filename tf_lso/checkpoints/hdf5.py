@@ -16,6 +16,9 @@ WEIGHT = "#"
 # Step of a path to a layer, as in checkpoints: its number among layers with weights follows.
 LAYER = "layer_with_weights-"
 
+# The group for what `keras_patches.loading_keras2` adds.
+OWN_GROUP = "tf_lso_loss_scale"
+
 # The group for weights that the model itself has (since TensorFlow 2.6).
 _OF_THE_MODEL = "top_level_model_weights"
 
@@ -120,7 +123,9 @@ def _source(reader):
     state = None
     if "optimizer_weights" in reader.file:
         group = reader.group(reader.file, "optimizer_weights")
-        state = _optimizer(reader, group, variables, class_name(_training(reader)))
+        state = _optimizer(reader, group, variables, *class_of(_training(reader)))
+        if OWN_GROUP in reader.file:
+            _read_own_group(reader, state)
     return Source(
         path=reader.path,
         layout="h5",
@@ -160,39 +165,60 @@ def _weights(reader, group):
     ]
 
 
-def _optimizer(reader, group, variables, class_name):
-    state = OptimizerState(class_name=class_name)
+def _optimizer(reader, group, variables, class_name, config):
+    state = OptimizerState(layouts.family_of_config(config), class_name, config)
     for number, (key, name) in enumerate(_weights(reader, group)):
         entry = reader.entry(key, name)
-        slot = names.slot_of(name, class_name)
-        owner = None if slot is None else names.owner(name, variables, slot)
         last = name.split("/")[-1]
-        if number == 0:
+        # A wrapper of Keras 3 has a counter and a rate that mean nothing, before its own.
+        if number == 0 or last == "iteration":
             state.iterations = entry
-        elif last in layouts.SCALARS:
-            state.scalars[layouts.SCALARS[last]] = entry
-        elif slot is not None:
-            slots = state.slots.setdefault(slot, [])
-            slots.append(Slot(entry, owner, len(slots)))
+        elif last == "learning_rate" and not entry.shape:
+            state.hyperparameters[last] = entry
+        elif last in ("step_counter", "dynamic_scale") and not entry.shape:
+            setattr(state, "count" if last == "step_counter" else "scale", entry)
         else:
-            state.listed.append(entry)
+            _add(state, entry, last, variables)
+    if state.hyperparameters:  # Keras 2 does not save it
+        state.family = "keras3"
     return state
 
 
-def class_name(config):
-    """Return the class name of the optimizer in a compile config, or None.
+def _add(state, entry, last, variables):
+    slot = names.slot_of(entry.name, state.class_name)
+    state.listed.append(entry)
+    if last in layouts.SCALARS:
+        state.scalars[layouts.SCALARS[last]] = entry
+    elif slot is not None:
+        slots = state.slots.setdefault(slot, [])
+        owner = names.owner(entry.name, variables, slot)
+        slots.append(Slot(entry, owner, len(slots)))
 
-    For a LossScaleOptimizer it is the class of the inner optimizer.
+
+def _read_own_group(reader, state):
+    """Read what tf_lso adds to files of Keras 2: of Nadam one more, the scale, the count."""
+    group = reader.group(reader.file, OWN_GROUP)
+    entries = [reader.entry(f"{OWN_GROUP}/{n}", "") for n in range(len(group))]
+    if entries and entries[-1].dtype.startswith("int"):
+        *entries, state.scale, state.count = entries
+    for entry in entries:
+        state.scalars["momentum_cache"] = entry
+
+
+def class_of(config):
+    """Return the class name and config of the optimizer in a compile config, or None, {}.
+
+    For a LossScaleOptimizer they are those of the inner optimizer.
     """
-    name, config = None, config or {}
+    name, inside, config = None, {}, config or {}
     below = config.get("optimizer_config", config.get("optimizer"))
     while isinstance(below, dict):
         inside = below.get("config")
         if not isinstance(inside, dict):
-            return None
+            return None, {}
         name = below.get("class_name")
         below = inside.get("inner_optimizer", inside.get("optimizer"))
-    return name.split(">")[-1] if isinstance(name, str) else None
+    return (name.split(">")[-1], inside) if isinstance(name, str) else (None, {})
 
 
 def _training(reader):

@@ -126,8 +126,9 @@ def _refusal(report):
     ]
     shown = "".join(f"\n  {row}" for row in rows[:20])
     more = f"\n  and {len(rows) - 20} more" if len(rows) > 20 else ""
+    remedy = f"\n{report.remedy} Or pass" if report.remedy else "\nPass"
     return (
         f"{report.path} does not fit, and nothing was changed. {report.summary()}.{shown}"
-        f"{more}\nPass partial=True to restore what fits, or mapping={{name in the file: "
+        f"{more}{remedy} partial=True to restore what fits, or mapping={{name in the file: "
         "name in the model} if layers are named or ordered differently."
     )
