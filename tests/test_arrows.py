@@ -99,7 +99,7 @@ ROOMS = {
 # or in its own.
 LEVELS = [
     {"table", "variables", "families.keras3_schedules", "families.keras3_views"},
-    {"validation", "slots", "state", "families.keras3_private"},
+    {"validation", "slots", "state", "families.keras3_private", "restored_slots"},
     {"hyperparameters"},
     {"families.family"},
     {"families.keras2", "families.keras2_legacy", "families.keras3"},

@@ -1,5 +1,7 @@
 """The state of an optimizer of any class is restored whole, or refused."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -171,3 +173,37 @@ def test_another_order_of_building(tmp_path):
         assert checkpoints.restore(path, model=new, optimizer=opt).complete
         for one, other in zip(old._momentums, reversed(opt._momentums), strict=True):
             assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize("target", FAMILIES)
+@pytest.mark.parametrize("source", FAMILIES)
+@pytest.mark.parametrize(("name", "arguments", "remedy"), MAKERS)
+def test_tensorflows_own_restore_refuses_too(
+    name, arguments, remedy, source, target, built, installed, tmp_path
+):
+    if "use_ema" in arguments and "legacy" in (source, target):
+        pytest.skip("OptimizerV2 has no averages")
+    if target == "new" and (name, "momentum" in arguments) == ("SGD", True):
+        pytest.skip("the newer SGD of Keras 2 always has the slot")
+    if source != target and not installed:
+        pytest.skip("TensorFlow alone restores nothing across families")
+    old_keras = KERASES["keras3" if source == "keras3" else "keras2"]
+    new_keras = KERASES["keras3" if target == "keras3" else "keras2"]
+    old = tf_lso.LossScaleOptimizer(getattr(FAMILIES[source], name)(0.5, **arguments))
+    path = saved(trained(old_keras, old), old, "checkpoint", tmp_path)
+    model = model_of(new_keras, "a", "b")
+    new = tf_lso.LossScaleOptimizer(getattr(FAMILIES[target], name)(0.1))
+    if built:
+        new.build(model.trainable_variables)
+    before = [*model.get_weights(), *(everything(new) if built else [])]
+    with tf_lso.install() if installed else contextlib.nullcontext():
+        checkpoint = tf.train.Checkpoint(model=model, optimizer=new)
+        with pytest.raises(ValueError) as raised:
+            checkpoint.restore(path)
+            assert not built
+            new.build(model.trainable_variables)
+    assert (remedy if installed else remedy.split(", ")[1]) in str(raised.value)
+    after = [*model.get_weights(), *(everything(new) if built else [])]
+    assert not built or all(map(np.array_equal, before, after))

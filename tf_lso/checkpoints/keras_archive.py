@@ -107,7 +107,9 @@ def _read_wrapper(state, outer, inner):
         return
     more = outer[len(inner) :]
     tail = _scale_at_the_end(state, more)
-    state.family = state.family or ("new" if tail else None)
+    # Keras 3 saves a counter and a rate with each wrapper, which Keras 2 has not.
+    of_keras2 = [e.shape for e in outer[: len(inner)]] in ([], [e.shape for e in inner])
+    state.family = state.family or ("new" if of_keras2 else None)
     for entry in more[: len(more) - len(tail)]:
         state.scalars["momentum_cache"] = entry
 

@@ -61,13 +61,5 @@ COMPUTED = "_current_learning_rate"
 # Attributes of optimizers with a list that is not one of slots.
 NO_SLOTS = ("_variables", "_trainable_variables")
 
-# Slot -> the argument that an optimizer needs to have it, and an example of its value.
-MADE_BY = {
-    "momentum": ("momentum", 0.9),
-    "mg": ("centered", True),
-    "vhat": ("amsgrad", True),
-    "average": ("use_ema", True),
-}
-
 # The slot of gradients that are accumulated over steps, which only Keras 3 has.
 ACCUMULATED = "_accumulated_gradients"

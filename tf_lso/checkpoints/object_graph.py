@@ -212,6 +212,22 @@ class ObjectGraph:
         state.class_name = names.optimizer_class(state, of_keras3=layout == "keras3")
         return layout, state
 
+    def state(self, node):
+        """Return the `OptimizerState` of a node, without slots of an OptimizerV2."""
+        return self._optimizer(node, {}, [])[1]
+
+    def slot_names(self, node):
+        """Return the names of the slots of an optimizer, or of their lists; a set."""
+        owners = (node, self.inner(node))
+        slots = {
+            s.slot_name for owner in owners for s in self._nodes[owner].slot_variables
+        }
+        return slots | self.state(node).slots.keys()
+
+    def number(self, entry):
+        """Return the number in an `Entry`, a float."""
+        return float(self.read(entry))
+
     def _list(self, node):
         """Return the nodes of the elements of a list, empty if it is none."""
         children = [] if node is None else self.children(node)

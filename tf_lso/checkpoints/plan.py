@@ -16,7 +16,7 @@ from tf_lso.checkpoints import names as names_lib
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import Entry, Slot, Source
-from tf_lso.optimizers import table
+from tf_lso.optimizers import restored_slots, table
 
 # Hyperparameters that today's optimizers lack -> the value that has no effect.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}
@@ -178,10 +178,12 @@ def _plan_state(plan, state, model, optimizer, matched, own):
         plan.report.wrong.append((entry.key, "optimizer", what))
     slot_of = {e.entry.key: name for name, es in state.slots.items() for e in es}
     names = _slot_names(optimizer)
-    more = [slot_of.get(entry.key, "") for entry in left]
-    plan.report.remedy = _remedy(
-        plan, state, optimizer, {names.get(n, n) for n in more}, set(lacking), own
-    )
+    more = {names.get(n, n) for n in (slot_of.get(e.key) for e in left)}
+    told = any(state.config.get(name) for name, _ in restored_slots.MADE_BY.values())
+    differs = (more | set(lacking)) & restored_slots.MADE_BY.keys()
+    if differs or ((left or lacking) and told):
+        slots = {one.name for one in own} - set(lacking) | more
+        plan.report.remedy = remedy(state, optimizer, slots, plan.scalar)
 
 
 def _kept(one, optimizer):
@@ -244,20 +246,46 @@ def _by_slot(state, optimizer, own, count, alone):
     named = {slot.entry.key for slots in state.slots.values() for slot in slots}
     named |= {entry.key for entry in state.scalars.values()}
     rest = [e for e in state.listed if e.key not in named and e is not alone]
-    present, names, listed = {one.name for one in own}, [], {}
+    present, listed = {one.name for one in own}, {}
     facts = table.of(optimizer.class_names)
-    groups = [tuple(table.AVERAGE), *facts.order]
-    if (
-        state.family == "legacy" and "linear" not in facts.slots
-    ):  # Ftrl makes both at once
-        groups = [(slot,) for slot in facts.slots]
-    for group in groups:
-        names += [slot for slot in group if slot in present] * count
+    newer = [tuple(table.AVERAGE), *facts.order]
+    legacy = [(slot,) for slot in facts.slots]
+    if "linear" in facts.slots:  # Ftrl makes both at once
+        legacy = newer
+    names, others = (
+        [
+            slot
+            for group in groups
+            for slot in [s for s in group if s in present] * count
+        ]
+        for groups in ((legacy, newer) if state.family == "legacy" else (newer, legacy))
+    )
+    _refuse_to_guess(state, rest, names, others)
     if len(names) == len(rest):
         for name, entry in zip(names, rest):
             slots = listed.setdefault(name, [])
             slots.append(Slot(entry, None, len(slots)))
     return found | listed
+
+
+def _refuse_to_guess(state, rest, names, others):
+    """Raise if a file without names may be of either family of Keras 2.
+
+    Legacy optimizers list slot by slot, newer ones variable by variable.
+    """
+    if state.family is not None or len(names) != len(rest) or names == others:
+        return
+    for order in (names, others):
+        shapes = {}
+        for name, entry in zip(order, rest):
+            shapes.setdefault(name, []).append(entry.shape)
+        if len(set(map(tuple, shapes.values()))) > 1:
+            return
+    raise CheckpointError(
+        f"{rest[0].key} and the following do not say of which slots they are: the file may "
+        "be of a legacy optimizer of Keras 2 or of a newer one, whose orders differ. Save "
+        "the whole model, or a tf.train.Checkpoint, and restore that."
+    )
 
 
 def _by_position(plan, state, model, optimizer, matched, own):
@@ -292,31 +320,21 @@ def _of_another(source, entry, one, matched):
     return target is not None and target is not one.of
 
 
-def _remedy(plan, state, optimizer, more, fewer, own):
-    """Return how to make the optimizer as it was, or "".
+def remedy(state, optimizer, slots, scalar):
+    """Return how to make the optimizer as it was.
 
     Args:
-      plan: the `Plan`.
       state: the `OptimizerState` of the file.
       optimizer: the `OptimizerTargets`.
-      more: set of the names of slots that only the file has.
-      fewer: set of the names of slots that only the optimizer has.
-      own: list of what the optimizer has.
+      slots: set of the names of slots that the file has.
+      scalar: function, entry -> its number.
     """
-    names = [name for name, _ in layouts.MADE_BY.values()]
-    told = {name: state.config[name] for name in names if state.config.get(name)}
-    if not (more | fewer) & layouts.MADE_BY.keys() and not told:
-        return ""
-    arguments = told
+    made_by = restored_slots.MADE_BY
+    arguments = {n: state.config[n] for n, _ in made_by.values() if state.config.get(n)}
     if not state.config:
-        has = {one.name for one in own}
-        arguments = dict(
-            v for k, v in layouts.MADE_BY.items() if k in (has | more) - fewer
-        )
-    values = {
-        name: optimizer.hyperparameter(name) for name in ("learning_rate", "momentum")
-    }
-    values |= {n: plan.scalar(e) for n, e in state.hyperparameters.items()}
+        arguments = dict(pair for slot, pair in made_by.items() if slot in slots)
+    values = {n: optimizer.hyperparameter(n) for n in ("learning_rate", "momentum")}
+    values |= {name: scalar(entry) for name, entry in state.hyperparameters.items()}
     if "momentum" in arguments:
         arguments["momentum"] = values["momentum"] or arguments["momentum"]
     rate = state.config.get("learning_rate", values["learning_rate"])
@@ -353,7 +371,7 @@ def _plan_hyperparameters(plan, state, optimizer, own):
         elif name == "momentum" and now == 0 != value and name not in slots:
             what = f"{value:g}, but this optimizer was made without: it has no slots"
             plan.report.wrong.append((entry.key, target, what))
-            plan.report.remedy = _remedy(plan, state, optimizer, {name}, set(), own)
+            plan.report.remedy = remedy(state, optimizer, slots | {name}, plan.scalar)
         elif np.float32(now) == np.float32(value):
             plan.report.restored.append((entry.key, target))
         else:
