@@ -49,6 +49,8 @@ def trained(of, opt, *names):
 def saved(model, opt, format_, folder):
     if format_ == "checkpoint":
         return tf.train.Checkpoint(model=model, optimizer=opt).save(str(folder / "c"))
+    if tf.__version__.startswith("2.12.") and format_ != "h5":
+        pytest.skip("Keras 2.12 writes another format under this name")
     path = str(folder / f"saved.{format_}")
     model.compile(opt, "mse")
     if format_ == "weights.h5":
