@@ -7,7 +7,7 @@ from tests.generation import HAS_KERAS3
 HERE = pathlib.Path(__file__).parent
 
 ONLY_KERAS3 = (
-    "tests/checkpoints/test_convert.py",
+    "tests/checkpoints/test_four_lines.py",
     "tests/migrate/test_needs.py",
     "tests/optimizers/test_float8.py",
     "tests/optimizers/test_h5.py",
@@ -17,8 +17,6 @@ ONLY_KERAS3 = (
     "tests/test_documentation.py",
     "tests/test_keras3_private.py",
     "tests/tools/test_benchmark.py",
-    "tf_lso/checkpoints/blueprint.py",
-    "tf_lso/checkpoints/converting.py",
     "tf_lso/installation/attributes_keras3.py",
     "tf_lso/installation/callbacks.py",
     "tf_lso/installation/namespaces.py",

@@ -59,7 +59,7 @@ if "tensorflow" not in sys.modules:
 CORE = {
     "check": "",
     # What Keras itself saves and loads changes most from version to version.
-    "checkpoints/test_convert.py": r"^test_to_keras\[TF2\.4\.4",
+    "checkpoints/test_four_lines.py": r"^test_to_keras\[TF2\.4\.4",
     "checkpoints/test_models.py": r"TF2\.15\.1-(bilstm|conv|subclassed)\]$",
     "contract/test_contract.py": "(?!)",  # marks its own: cases by pairs
     "golden/test_trajectories.py": (

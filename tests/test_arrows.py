@@ -58,18 +58,13 @@ ROOMS = {
         "scaling",
         "tf_private",
     },
-    # The last two for `tf-lso convert`, which loads and saves whole models.
     "checkpoints": {
         "environment",
         "kerases",
         "optimizers",
         "pages",
-        "progress",
         "scaling",
-        "tf_private",
         "wrapping",
-        "installation",
-        "keras_patches.loading_models",
     },
     "keras_patches": {
         "checkpoints",
@@ -106,7 +101,7 @@ ROOMS = {
 # or in its own.
 LEVELS = [
     {"table", "variables", "families.keras3_schedules", "families.keras3_views"},
-    {"validation", "slots", "state", "families.keras3_private"},
+    {"validation", "slots", "state", "families.keras3_private", "restored_slots"},
     {"hyperparameters"},
     {"families.family"},
     {"families.keras2", "families.keras2_legacy", "families.keras3"},

@@ -11,7 +11,7 @@ import pytest
 
 from tests import preloaded
 from tests.generation import needs_tf_keras
-from tests.processes import HANGS_AFTER, LEAN, ROOT
+from tests.processes import HANGS_AFTER, ROOT
 from tests.programs_in_processes import hiding, start
 from tf_lso import cli
 
@@ -233,11 +233,6 @@ INTERRUPTED = {
         ["migrate", __file__],
         "; no file is half written",
     ),
-    "convert": (
-        "tf_lso.checkpoints.convert",
-        ["convert", "a.h5", "b.keras", "--format", "keras"],
-        "; no file is half written",
-    ),
 }
 
 
@@ -274,34 +269,16 @@ def test_an_interrupt_from_the_terminal_ends_the_check_with_one_line(tmp_path):
         process.kill()
 
 
-@pytest.mark.keras3
-def test_convert_answers_in_one_line_without_tensorflows_log(tmp_path):
-    arguments = ["convert", tmp_path / "a.h5", tmp_path / "b.keras"]
-    environment = {**os.environ, "PYTHONPATH": LEAN}
-    for name in ("TF_CPP_MIN_LOG_LEVEL", "CUDA_VISIBLE_DEVICES"):
-        environment.pop(name, None)
-    done = subprocess.run(
-        [sys.executable, "-m", "tf_lso", *arguments, "--format", "keras"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("tf-lso convert: ") and "a.h5" in line
-
-
-@pytest.mark.parametrize(
-    ("ends", "shown"), [(KeyboardInterrupt, ""), (ImportError, "a line of a log\n")]
-)
-def test_the_held_log_is_shown_with_an_error_and_not_with_an_interrupt(
-    capfd, ends, shown
-):
-    with pytest.raises(ends), cli._without_log():
-        os.write(2, b"a line of a log\n")
-        raise ends
-    assert capfd.readouterr() == ("", shown)
+@pytest.mark.parametrize("more", [[], ["--help"], ["a.h5", "b.keras", "--quiet"]])
+def test_the_old_convert_names_the_four_lines(capsys, more):
+    assert cli.main(["convert", *more]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    first, _, *lines = printed.err.splitlines()
+    assert first.startswith("tf-lso convert: there is no such command")
+    calls = ("build_model(", "model.compile(", "checkpoints.restore(", "model.save(")
+    assert len(lines) == len(calls)
+    assert all(call in line for call, line in zip(calls, lines))
 
 
 class TestTheHelp:
@@ -323,7 +300,7 @@ class TestTheHelp:
         text = capsys.readouterr().out
         assert [word for word in words if word not in text] == []
 
-    @pytest.mark.parametrize("command", ["run", "check", "migrate", "convert"])
+    @pytest.mark.parametrize("command", ["run", "check", "migrate"])
     @pytest.mark.parametrize("columns", [60, 120])
     def test_is_as_wide_as_the_terminal(self, capsys, monkeypatch, command, columns):
         monkeypatch.setenv("COLUMNS", str(columns))
@@ -352,7 +329,6 @@ class TestTheHelp:
 WITHOUT_TENSORFLOW = {
     "run": ["run", "{program}"],
     "run tf_lso": ["run", "{ours}"],
-    "convert": ["convert", "{program}", "new.keras", "--format", "keras"],
 }
 
 

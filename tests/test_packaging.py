@@ -250,7 +250,7 @@ class TestWhatIsPublished:
         run(*pip, "install", "--no-deps", "--disable-pip-version-check", file)
         bare = {name: value for name, value in os.environ.items() if name == "PATH"}
         tool = tmp_path / "env" / "bin" / "tf-lso"
-        assert "convert" in run(tool, "--help", env=bare, cwd=tmp_path)
+        assert "migrate" in run(tool, "--help", env=bare, cwd=tmp_path)
         assert tf_lso.__version__ in run(tool, "--version", env=bare, cwd=tmp_path)
         (tmp_path / "old.py").write_text("import tensorflow\n")
         assert "1 file read" in run(tool, "check", "old.py", env=bare, cwd=tmp_path)

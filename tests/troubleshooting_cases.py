@@ -692,6 +692,7 @@ assert isinstance(opt, tf_lso.LossScaleOptimizer)
     "`File format not supported: …`": Case(
         """
 old_model().save("model")
+model = new_model()
 #! trouble
 keras.models.load_model("model")
 #! after
@@ -770,20 +771,6 @@ names = None
 #! after
 tf_lso.checkpoints.restore(path, model=new_model(), names=names)
 """
-    ),
-    "`holds values, and does not say what the model is`": Case(
-        """
-from tf_lso import cli
-old_checkpoint("ckpt")
-with open("model.json", "w") as file:
-    file.write(old_model().to_json())
-#! trouble
-cli.main(["convert", "ckpt-1", "model.keras", "--format", "keras"])
-#! after
-if os.path.exists("model.keras"):
-    keras.models.load_model("model.keras")
-""",
-        keras3=True,
     ),
     "`'model' … has no variables yet`": Case("""
 path = old_checkpoint("ckpt")

@@ -1,15 +1,12 @@
 """The command `tf-lso`: parsing only."""
 
 import argparse
-import contextlib
-import importlib.util
 import os
 import shutil
 import signal
 import sys
-import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 _DESCRIPTION = """\
 Run, check and move programs that use the mixed-precision API of TensorFlow 2.0-2.15 on
@@ -31,8 +28,16 @@ examples:
 
 The exit code is the program's.
 """
-_WRITES = ("convert", "migrate")
-_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+
+# What the command `convert` was for.
+_CONVERT = """\
+tf-lso convert: there is no such command any more. Four lines of Python read the file:
+
+    model = build_model()  # of your program, with an Input or called once
+    model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.Adam()))
+    tf_lso.checkpoints.restore(path, model=model, optimizer=model.optimizer)
+    model.save("new.keras")
+"""
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -81,41 +86,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run, parser=parser)
 
 
-def _convert(args: argparse.Namespace) -> int:
-    from tf_lso.checkpoints import command
-
-    if _LOG_LEVEL not in os.environ and importlib.util.find_spec("tensorflow"):
-        os.environ[_LOG_LEVEL] = "3"
-        with contextlib.suppress(ImportError), _without_log():
-            importlib.import_module("tensorflow")
-    run: Callable[[argparse.Namespace], int] = command.run
-    return run(args)
-
-
-@contextlib.contextmanager
-def _without_log() -> Iterator[None]:
-    """Hold back what is written to the process's stderr, unless the block fails.
-
-    TensorFlow's C++ logs there while it is imported, whatever the level is.
-    """
-    stderr = 2
-    shown = os.dup(stderr)
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), stderr)
-        try:
-            yield
-        except Exception:
-            held.seek(0)
-            os.write(shown, held.read())
-            raise
-        finally:
-            os.dup2(shown, stderr)
-            os.close(shown)
-
-
 def _parser() -> argparse.ArgumentParser:
     from tf_lso import check, migrate
-    from tf_lso.checkpoints import command as convert
 
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=_version())
@@ -128,7 +100,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     for name, module, function in (
         ("check", check, check.run),
-        ("convert", convert, _convert),
         ("migrate", migrate, migrate.run),
     ):
         added = commands.add_parser(name, help=module.SUMMARY)
@@ -164,7 +135,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
       arguments: list of str, by default those of the process.
     """
-    args = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] == "convert":
+        sys.stderr.write(_CONVERT)
+        return 2
+    args = _parser().parse_args(given)
     try:
         code: int = args.run(args)
         return code
@@ -172,6 +147,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
-        safe = "; no file is half written" if args.command in _WRITES else ""
+        safe = "; no file is half written" if args.command == "migrate" else ""
         print(f"tf-lso {args.command}: interrupted{safe}", file=sys.stderr)
         return 128 + signal.SIGINT

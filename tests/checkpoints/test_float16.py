@@ -102,20 +102,6 @@ def test_state_that_is_not_in_the_file_is_told_of(module, written, caplog):
     assert "state" in caplog.text
 
 
-@pytest.mark.parametrize("family", ["keras3", "new"])
-@needs_keras3
-def test_convert_wraps(family, written, tmp_path):
-    path, iterations, scale, _ = written[family]
-    dest = tmp_path / "new.keras"
-    assert checkpoints.convert(path, dest, "keras").complete
-    with tf_lso.install():
-        optimizer = keras.models.load_model(dest).optimizer
-    assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
-    assert int(numpy(optimizer.iterations)) == iterations
-    if family == "keras3":
-        assert float(optimizer.loss_scale) == scale
-
-
 @pytest.mark.parametrize("wrap", [True, False])
 @needs_keras3
 def test_restore_tells_of_an_optimizer_that_scales_nothing(

@@ -15,7 +15,7 @@ from tests.families import (
     numpy,
     takes_optimizers,
 )
-from tf_lso import checkpoints, cli, kerases
+from tf_lso import checkpoints
 
 VERSION, CASE = "TF2.4.4", "stable-v2-Adam-dynamic"
 
@@ -297,17 +297,3 @@ def test_a_scale_that_is_no_number(tmp_path, role, value, match):
     named_variables[key].assign(value)
     path = tf.train.Checkpoint(model=model, optimizer=opt).save(str(tmp_path / "ckpt"))
     refused(path, named(), wrapped(), match)
-
-
-def test_convert_needs_keras3_and_says_what_there_is(
-    path, tmp_path, capsys, monkeypatch
-):
-    """As before TensorFlow 2.16."""
-    monkeypatch.setattr(kerases, "has_keras3", lambda: False)
-    dest = tmp_path / "new.keras"
-    assert cli.main(["convert", str(path), str(dest), "--format", "keras"]) == 2
-    said = capsys.readouterr().err
-    assert f"TensorFlow {tf.__version__} has Keras" in said
-    assert "Convert the file where TensorFlow is 2.16 or later" in said
-    assert "tf_lso.checkpoints.restore" in said
-    assert not dest.exists()

@@ -14,7 +14,6 @@ import tf_lso
 from tests.checkpoints import artifacts, writers
 from tests.families import GENERATIONS, KERASES, needs_keras3, numpy
 from tf_lso import checkpoints
-from tf_lso.checkpoints import hdf5
 
 PAGE = pathlib.Path(__file__).parents[2] / "compat_docs" / "reference" / "files.md"
 
@@ -130,16 +129,11 @@ def lost(version, case, kind):
     )
 
 
-# In a process for each file: once for both Kerases.
-_probe = functools.cache(hdf5.probe)
-
-
 @pytest.mark.parametrize(
     "half, target, kind", itertools.product((0, 1), GENERATIONS, FILES)
 )
-def test_other_files_go_on(half, target, kind, monkeypatch):
+def test_other_files_go_on(half, target, kind):
     """Whole models and weights; what a version left out is named as missing."""
-    monkeypatch.setattr(hdf5, "probe", _probe)
     files = _files(kind)[half::2]
     seen, traced = 0, False
     for version, case in files:

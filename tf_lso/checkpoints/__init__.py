@@ -1,26 +1,22 @@
-"""Reads what legacy programs saved, and converts it.
+"""Reads what legacy programs saved.
 
 `opening` finds out what a path is and makes a `source.Source` from it. `plan` compares the
 source with the variables of a model and an optimizer. `restoring` writes the values, or
-refuses. `converting` builds the model that a file describes (`blueprint`), restores the
-file into it, and lets Keras save it. `layouts` has what is known of the layouts of files.
+refuses. `layouts` has what is known of the layouts of files.
 """
 
 import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:  # type checkers do not see `__getattr__`'s names
-    from tf_lso.checkpoints.converting import convert as convert
     from tf_lso.checkpoints.errors import CheckpointError as CheckpointError
     from tf_lso.checkpoints.report import Report as Report
     from tf_lso.checkpoints.restoring import restore as restore
 
-# Public name -> the module that has it. Loaded when first used: the command line asks
-# for the module `command` alone, which needs no TensorFlow.
+# Public name -> the module that has it. Loaded when first used: TensorFlow is slow.
 _NAMES = {
     "CheckpointError": "errors",
     "Report": "report",
-    "convert": "converting",
     "restore": "restoring",
 }
 

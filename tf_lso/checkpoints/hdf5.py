@@ -2,20 +2,13 @@
 
 import contextlib
 import json
-import os
-import subprocess
-import sys
 
 import h5py
 import numpy as np
 
 from tf_lso.checkpoints import layouts, names
-from tf_lso.checkpoints import probe as probe_lib
 from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
-
-# Time limit to read the names in a file, and the addition for each GB.
-SECONDS, SECONDS_A_GB = 20, 20
 
 # Step of a path to a weight of a layer: its number in the order of Keras follows.
 WEIGHT = "#"
@@ -23,36 +16,11 @@ WEIGHT = "#"
 # Step of a path to a layer, as in checkpoints: its number among layers with weights follows.
 LAYER = "layer_with_weights-"
 
+# The group for what `keras_patches.loading_keras2` adds.
+OWN_GROUP = "tf_lso_loss_scale"
+
 # The group for weights that the model itself has (since TensorFlow 2.6).
 _OF_THE_MODEL = "top_level_model_weights"
-
-
-def probe(path):
-    """Raise CheckpointError if the HDF5 library hangs or crashes on a file.
-
-    With a damaged file it may loop forever or end the process, so another process tries.
-    """
-    if not sys.executable:
-        return
-    gigabytes = os.path.getsize(path) / 2**30
-    command = [sys.executable, "-I", probe_lib.__file__, str(path)]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS + SECONDS_A_GB * gigabytes,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        ending = "it reads forever"
-    else:
-        if done.returncode >= 0:
-            return  # a Python error will be raised here again
-        ending = f"it ended with signal {-done.returncode}"
-    raise CheckpointError(
-        f"{path}: the HDF5 library cannot read this file ({ending}). It is damaged."
-    )
 
 
 def opened(path, file=None):
@@ -153,10 +121,11 @@ def _source(reader):
     root = reader.group(reader.file, "model_weights") if whole else reader.file
     variables = _variables(reader, root)
     state = None
-    config = config_of(reader, "training_config")
     if "optimizer_weights" in reader.file:
         group = reader.group(reader.file, "optimizer_weights")
-        state = _optimizer(reader, group, variables, class_name(config))
+        state = _optimizer(reader, group, variables, *class_of(_training(reader)))
+        if OWN_GROUP in reader.file:
+            _read_own_group(reader, state)
     return Source(
         path=reader.path,
         layout="h5",
@@ -164,7 +133,6 @@ def _source(reader):
         optimizer=state,
         keys=reader.keys(),
         read=reader.read,
-        architecture=lambda: (config_of(reader, "model_config"), config),
     )
 
 
@@ -197,47 +165,68 @@ def _weights(reader, group):
     ]
 
 
-def _optimizer(reader, group, variables, class_name):
-    state = OptimizerState(class_name=class_name)
+def _optimizer(reader, group, variables, class_name, config):
+    state = OptimizerState(layouts.family_of_config(config), class_name, config)
     for number, (key, name) in enumerate(_weights(reader, group)):
         entry = reader.entry(key, name)
-        slot = names.slot_of(name, class_name)
-        owner = None if slot is None else names.owner(name, variables, slot)
         last = name.split("/")[-1]
-        if number == 0:
+        # A wrapper of Keras 3 has a counter and a rate that mean nothing, before its own.
+        if number == 0 or last == "iteration":
             state.iterations = entry
-        elif last in layouts.SCALARS:
-            state.scalars[layouts.SCALARS[last]] = entry
-        elif slot is not None:
-            slots = state.slots.setdefault(slot, [])
-            slots.append(Slot(entry, owner, len(slots)))
+        elif last == "learning_rate" and not entry.shape:
+            state.hyperparameters[last] = entry
+        elif last in ("step_counter", "dynamic_scale") and not entry.shape:
+            setattr(state, "count" if last == "step_counter" else "scale", entry)
         else:
-            state.listed.append(entry)
+            _add(state, entry, last, variables)
+    if state.hyperparameters:  # Keras 2 does not save it
+        state.family = "keras3"
     return state
 
 
-def class_name(config):
-    """Return the class name of the optimizer in a compile config, or None.
+def _add(state, entry, last, variables):
+    slot = names.slot_of(entry.name, state.class_name)
+    state.listed.append(entry)
+    if last in layouts.SCALARS:
+        state.scalars[layouts.SCALARS[last]] = entry
+    elif slot is not None:
+        slots = state.slots.setdefault(slot, [])
+        owner = names.owner(entry.name, variables, slot)
+        slots.append(Slot(entry, owner, len(slots)))
 
-    For a LossScaleOptimizer it is the class of the inner optimizer.
+
+def _read_own_group(reader, state):
+    """Read what tf_lso adds to files of Keras 2: of Nadam one more, the scale, the count."""
+    group = reader.group(reader.file, OWN_GROUP)
+    entries = [reader.entry(f"{OWN_GROUP}/{n}", "") for n in range(len(group))]
+    if entries and entries[-1].dtype.startswith("int"):
+        *entries, state.scale, state.count = entries
+    for entry in entries:
+        state.scalars["momentum_cache"] = entry
+
+
+def class_of(config):
+    """Return the class name and config of the optimizer in a compile config, or None, {}.
+
+    For a LossScaleOptimizer they are those of the inner optimizer.
     """
-    name, config = None, config or {}
+    name, inside, config = None, {}, config or {}
     below = config.get("optimizer_config", config.get("optimizer"))
     while isinstance(below, dict):
         inside = below.get("config")
         if not isinstance(inside, dict):
-            return None
+            return None, {}
         name = below.get("class_name")
         below = inside.get("inner_optimizer", inside.get("optimizer"))
-    return name.split(">")[-1] if isinstance(name, str) else None
+    return (name.split(">")[-1], inside) if isinstance(name, str) else (None, {})
 
 
-def config_of(reader, name):
-    """Return a JSON attribute of the file as a dict, None if there is none."""
-    text = reader.attribute(reader.file, name)
+def _training(reader):
+    """Return the compile config of a file as a dict, None if it has none."""
+    text = reader.attribute(reader.file, "training_config")
     if text is None:
         return None
-    with refusing(f"{reader.path}: the attribute {name} is damaged"):
+    with refusing(f"{reader.path}: the attribute training_config is damaged"):
         return dict(json.loads(_text(text)))
 
 

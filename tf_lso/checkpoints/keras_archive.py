@@ -4,7 +4,7 @@ import contextlib
 import json
 import zipfile
 
-from tf_lso.checkpoints import hdf5
+from tf_lso.checkpoints import hdf5, layouts
 from tf_lso.checkpoints.errors import refusing
 from tf_lso.checkpoints.source import ModelVariable, OptimizerState, Source
 
@@ -62,7 +62,6 @@ def _source(reader, config):
         optimizer=state,
         keys=reader.keys(),
         read=reader.read,
-        architecture=lambda: (config or None, config.get("compile_config")),
     )
 
 
@@ -71,15 +70,59 @@ def _optimizer(groups, config):
     inner = [entry for _, entry in sorted(groups.get(_INNER, {}).items())]
     if not (outer or inner):
         return None
-    state = OptimizerState(class_name=hdf5.class_name(config.get("compile_config")))
-    # Keras 3 saves the count and the scale with the wrapper. Old versions save only these
-    # two. Newer ones save two meaningless scalars before them, and the variables of the
-    # inner optimizer a second time after them. Keras 2 saves only the inner variables.
-    own = outer[:4] if len(outer) == len(inner) + 4 else outer
-    if inner and [entry.shape for entry in own[-2:]] == [(), ()] and len(own) in (2, 4):
-        state.count, state.scale = own[-2:]
-    state.iterations, *rest = inner or outer
-    if rest and rest[0].shape == ():  # Keras 2 does not save it
+    name, of_class = hdf5.class_of(config.get("compile_config"))
+    state = OptimizerState(
+        class_name=name, config=of_class, family=layouts.family_of_config(of_class)
+    )
+    if inner:
+        _read_wrapper(state, outer, inner)
+    else:
+        tail = _scale_at_the_end(state, outer)
+        inner = outer[: len(outer) - len(tail)]
+        # Of those without a group of the inner optimizer only legacy ones have a scale.
+        state.family = "legacy" if tail else state.family
+    state.iterations, *rest = inner
+    scalar_first = bool(rest) and rest[0].shape == () and rest[0].dtype != "int64"
+    if scalar_first and state.family in ("keras3", None):  # Keras 2 does not save it
         state.hyperparameters["learning_rate"] = rest.pop(0)
+        state.family = "keras3"
     state.listed = rest
     return state
+
+
+def _read_wrapper(state, outer, inner):
+    """Read the variables of a wrapper beside those of the inner optimizer.
+
+    Keras 3 saves the count and the scale with the wrapper. Old versions save only these
+    two. Newer ones save two meaningless scalars before them, and the variables of the
+    inner optimizer a second time after them. Keras 2 saves only the inner variables;
+    under tf_lso it saves them with the wrapper too, and after them a variable that only
+    Nadam has, the scale and the count.
+    """
+    own = outer[:4] if len(outer) == len(inner) + 4 else outer
+    scalars = [entry.shape for entry in own[-2:]] == [(), ()]
+    if scalars and len(own) in (2, 4) and _is_count(own[-2]):
+        state.count, state.scale = own[-2:]
+        state.family = "keras3"
+        return
+    more = outer[len(inner) :]
+    tail = _scale_at_the_end(state, more)
+    # Keras 3 saves a counter and a rate with each wrapper, which Keras 2 has not.
+    of_keras2 = [e.shape for e in outer[: len(inner)]] in ([], [e.shape for e in inner])
+    state.family = state.family or ("new" if of_keras2 else None)
+    for entry in more[: len(more) - len(tail)]:
+        state.scalars["momentum_cache"] = entry
+
+
+def _scale_at_the_end(state, entries):
+    """Read the scale and the count that tf_lso puts last in files of Keras 2."""
+    tail = entries[-2:]
+    shapes = [entry.shape for entry in tail]
+    if shapes != [(), ()] or _is_count(tail[0]) or not _is_count(tail[1]):
+        return []
+    state.scale, state.count = tail
+    return tail
+
+
+def _is_count(entry):
+    return entry.dtype.startswith(("int", "uint"))

@@ -11,6 +11,22 @@ LAYOUTS = {
     "model": "tf.train.Checkpoint without an optimizer",
 }
 
+# Layout of a checkpoint -> the family that wrote it.
+FAMILIES = {"2.0-2.2": "legacy", "v2": "legacy", "new": "new", "keras3": "keras3"}
+
+# Keys of configs that only one family has, those of the others included.
+_KEYS = {
+    "keras3": {"loss_scale_factor", "gradient_accumulation_steps"},
+    "new": {"is_legacy_optimizer"},
+    "legacy": {"decay"},
+}
+
+
+def family_of_config(config):
+    """Return the family whose optimizer has this config, None if it does not tell."""
+    return next((f for f, keys in _KEYS.items() if keys & config.keys()), None)
+
+
 # Where the optimizer itself stands below its wrapper: in TensorFlow 2.0-2.2; in Keras 3.
 INNER = ("base_optimizer", "inner_optimizer")
 
@@ -32,8 +48,18 @@ HYPERPARAMETERS = {
     **{n: n for facts in table.OPTIMIZERS.values() for n in facts.hyperparameters},
 }
 
-# Name in a file of variables that are neither slots nor hyperparameters -> what they are.
+# Names that families give to one variable, in a file or as an attribute -> what it is.
 SCALARS = {
     "momentum_cache": "momentum_cache",
+    "_m_cache": "momentum_cache",
     "_u_product": "momentum_cache",
 }
+
+# A variable of tf_keras that each step computes from the schedule of the learning rate.
+COMPUTED = "_current_learning_rate"
+
+# Attributes of optimizers with a list that is not one of slots.
+NO_SLOTS = ("_variables", "_trainable_variables")
+
+# The slot of gradients that are accumulated over steps, which only Keras 3 has.
+ACCUMULATED = "_accumulated_gradients"

@@ -10,6 +10,7 @@
 
 import re
 
+from tf_lso import kerases
 from tf_lso.optimizers import table
 
 
@@ -66,9 +67,25 @@ def optimizer_class(state, of_keras3):
     If the user named the optimizer, they do not tell it. Nor do the names of the newer
     optimizers of TensorFlow 2.11-2.15.
     """
-    entries = [slot.entry for slots in state.slots.values() for slot in slots]
-    parts = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
+    parts = {
+        part for entry in state.entries() for part in plain(entry.name).split("/")[:-1]
+    }
     if of_keras3:  # which calls an RMSprop "rm_sprop", and the next one "rm_sprop_1"
         parts = {re.sub(r"_(\d+$)?", "", part).lower() for part in parts}
-    known = [n for n in table.OPTIMIZERS if (n.lower() if of_keras3 else n) in parts]
+    classes = dict.fromkeys([*table.OPTIMIZERS, *_of_keras3()])
+    known = [n for n in classes if (n.lower() if of_keras3 else n) in parts]
     return known[0] if len(known) == 1 else None
+
+
+def _of_keras3():
+    """Return the names of Keras 3's optimizers, also of those that no table knows."""
+    if not kerases.has_keras3():
+        return []
+    optimizers = kerases.public("keras").optimizers
+    return [
+        name
+        for name, value in vars(optimizers).items()
+        if isinstance(value, type)
+        and issubclass(value, optimizers.Optimizer)
+        and not name.endswith("Optimizer")  # of wrappers and the base class
+    ]

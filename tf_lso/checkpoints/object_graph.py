@@ -27,13 +27,6 @@ _MOST_PATHS = 6
 # Children of Keras models, which other objects that hold models do not have.
 _OF_A_MODEL = ("layer-", "layer_with_weights-", "_functional", "_operations")
 
-_SLOT_LISTS = {
-    attribute
-    for slots in (*(f.slots for f in table.OPTIMIZERS.values()), table.AVERAGE)
-    for attributes in slots.values()
-    for attribute in attributes.split("|")
-}
-
 
 class ObjectGraph:
     """The objects of one checkpoint, and its tensors. `prefix` is without `.index`."""
@@ -156,7 +149,7 @@ class ObjectGraph:
         }
 
     @contextlib.contextmanager
-    def source(self, model, optimizer, architecture=lambda: (None, None)):
+    def source(self, model, optimizer):
         """Return a context with the `Source` of two nodes or None: model and optimizer."""
         optimizers = set(self.optimizers().values())
         found = {} if model is None else self._variables(model, optimizers)
@@ -174,24 +167,27 @@ class ObjectGraph:
             optimizer=state,
             keys=sorted(key for key in self._shapes if key != GRAPH_KEY),
             read=self.read,
-            architecture=architecture,
         )
 
     def _optimizer(self, node, index, variables):
         inner = self.inner(node)
         below = dict(self.children(inner))
         layout = self.layout(node)
-        state = OptimizerState(iterations=self.entry(_iterations(below)))
+        state = OptimizerState(layouts.FAMILIES[layout])
+        state.iterations = self.entry(_iterations(below))
+        built = self._list(below.get("_trainable_variables"))
+        state.order = [index.get(variable) for variable in built]
         for name, child in below.items():
-            if name in layouts.HYPERPARAMETERS and (entry := self.entry(child)):
+            entry = self.entry(child)
+            if name in layouts.ITERATIONS or name == layouts.COMPUTED:
+                continue
+            if entry is None:
+                if name not in layouts.NO_SLOTS:
+                    self._add_slots(state, name, self._entries(child), variables)
+            elif name in layouts.HYPERPARAMETERS:
                 state.hyperparameters[layouts.HYPERPARAMETERS[name]] = entry
-            elif name in layouts.SCALARS and (entry := self.entry(child)):
-                state.scalars[layouts.SCALARS[name]] = entry
-            elif name in _SLOT_LISTS:
-                entries = [self.entry(slot) for slot in self._list(child)]
-                self._add_slots(state, name, entries, variables)
-        if layout == "keras3":
-            self._read_keras_3_1(state, below, variables)
+            else:
+                state.scalars[layouts.SCALARS.get(name, name)] = entry
         for owner in dict.fromkeys((inner, node)):
             for slot in self._nodes[owner].slot_variables:
                 variable = index.get(slot.original_variable_node_id)
@@ -203,28 +199,59 @@ class ObjectGraph:
             child = self._follow(node, path)
             if child is not None and (entry := self.entry(child)):
                 setattr(state, role, entry)
+                state.scalars.pop(path[0], None)
+        heads = {state.iterations, *state.hyperparameters.values()}
+        listed = self._entries(below.get("_variables"))
+        state.listed = [entry for entry in listed if entry not in heads]
+        if layout == "keras3":
+            self._read_keras_3_1(state, below, variables)
+        known = {*heads, state.scale, state.count, *state.entries()}
+        model = {*index, *built, below.get(layouts.COMPUTED)}
+        found = self._variables(inner, model).values()
+        state.others = [entry for entry, _ in found if entry not in known]
         state.class_name = names.optimizer_class(state, of_keras3=layout == "keras3")
         return layout, state
 
+    def state(self, node):
+        """Return the `OptimizerState` of a node, without slots of an OptimizerV2."""
+        return self._optimizer(node, {}, [])[1]
+
+    def slot_names(self, node):
+        """Return the names of the slots of an optimizer, or of their lists; a set."""
+        owners = (node, self.inner(node))
+        slots = {
+            s.slot_name for owner in owners for s in self._nodes[owner].slot_variables
+        }
+        return slots | self.state(node).slots.keys()
+
+    def number(self, entry):
+        """Return the number in an `Entry`, a float."""
+        return float(self.read(entry))
+
     def _list(self, node):
-        """Return the nodes of the elements of a list."""
-        children = [(int(n), c) for n, c in self.children(node) if n.isdigit()]
-        return [child for _, child in sorted(children)]
+        """Return the nodes of the elements of a list, empty if it is none."""
+        children = [] if node is None else self.children(node)
+        numbered = [(int(name), child) for name, child in children if name.isdigit()]
+        return [child for _, child in sorted(numbered)]
+
+    def _entries(self, node):
+        """Return the variables in a list; empty if anything else is in it."""
+        entries = [self.entry(child) for child in self._list(node)]
+        return [] if None in entries else entries
 
     def _add_slots(self, state, name, entries, variables):
-        if entries and all(entry is not None for entry in entries):
+        if entries:
             state.slots[name] = [
-                Slot(entry, names.owner(entry.name, variables), position)
+                Slot(entry, _owner(entry, position, state.order, variables), position)
                 for position, entry in enumerate(entries)
             ]
 
     def _read_keras_3_1(self, state, below, variables):
         """Read the slots of Keras 3.1-3.9, whose lists are empty: `_variables` has all."""
-        empty = _SLOT_LISTS & below.keys() - state.slots.keys()
+        empty = table.ENDS.keys() & below.keys() - state.slots.keys()
         found = collections.defaultdict(list)
-        for node in self._list(below["_variables"]) if "_variables" in below else ():
-            entry = self.entry(node)
-            name = entry and names.list_of(entry.name, empty)
+        for entry in state.listed:
+            name = names.list_of(entry.name, empty)
             if name:
                 found[name].append(entry)
         for name, entries in found.items():
@@ -248,6 +275,13 @@ class ObjectGraph:
 
 
 SAVE_COUNTER = "save_counter"
+
+
+def _owner(entry, position, order, variables):
+    """Return the index of the model variable of a slot, None if the file does not say."""
+    if position < len(order):
+        return order[position]
+    return names.owner(entry.name, variables)
 
 
 def _iterations(below):

@@ -7,7 +7,7 @@ import zipfile
 
 import tensorflow as tf
 
-from tf_lso.checkpoints import hdf5, keras_archive, object_graph, saved_model
+from tf_lso.checkpoints import hdf5, keras_archive, object_graph
 from tf_lso.checkpoints.errors import CheckpointError
 
 _H5 = (".h5", ".hdf5", ".hdf")
@@ -22,7 +22,6 @@ def sources(path, names=None):
     path = os.fspath(path)
     is_zip = zipfile.is_zipfile(path)
     if is_zip or (os.path.isfile(path) and path.endswith(_H5)):
-        hdf5.probe(path)
         as_keras_3 = is_zip or keras_archive.is_weights_file(path)
         reader = keras_archive if as_keras_3 else hdf5
         return [functools.partial(reader.source, path)]
@@ -31,8 +30,7 @@ def sources(path, names=None):
             f"{path}: no .keras file that can be read: no zip archive."
         )
     if os.path.isfile(os.path.join(path, "saved_model.pb")):
-        prefix = os.path.join(path, "variables", "variables")
-        return _pairs(prefix, names, functools.partial(saved_model.architecture, path))
+        return _pairs(os.path.join(path, "variables", "variables"), names)
     return _pairs(_prefix(path), names)
 
 
@@ -56,7 +54,7 @@ def _prefix(path):
     return prefix
 
 
-def _pairs(prefix, names, architecture=lambda: (None, None)):
+def _pairs(prefix, names):
     graph = object_graph.ObjectGraph(prefix)
     optimizers = graph.optimizers()
     models = graph.models(set(optimizers.values()))
@@ -69,7 +67,7 @@ def _pairs(prefix, names, architecture=lambda: (None, None)):
             "'optimizer'."
         )
     return [
-        functools.partial(graph.source, model, optimizer, architecture)
+        functools.partial(graph.source, model, optimizer)
         for model in models.values() or [None]
         for optimizer in optimizers.values() or [None]
     ]

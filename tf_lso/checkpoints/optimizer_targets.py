@@ -1,20 +1,37 @@
 """The variables of an optimizer that a file is restored into."""
 
 import contextlib
+import dataclasses
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.checkpoints.model_targets import Target
+from tf_lso.checkpoints.model_targets import Target, is_variable
 from tf_lso.optimizers import binding, slots
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
+from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import keras3_private
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
+@dataclasses.dataclass(frozen=True)
+class Own:
+    """A variable that an optimizer made for itself: a slot, or one of its own."""
+
+    target: Target
+    name: str  # of the slot, or of the variable
+    of: Any = None  # the `Target` of the model variable that the slot belongs to
+
+
 class OptimizerTargets:
-    """The variables of a tf_lso.LossScaleOptimizer, or of one of Keras 3 or Keras 2."""
+    """The variables of a tf_lso.LossScaleOptimizer, or of one of Keras 3 or Keras 2.
+
+    They are what the optimizer has, whatever its class. Of a class in the table of
+    `optimizers`, the slots have the names of OptimizerV2, else those of its attributes.
+    """
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
@@ -26,6 +43,12 @@ class OptimizerTargets:
                 f"'optimizer' is a {type(optimizer).__module__}."
                 f"{type(optimizer).__name__}. Pass tf_lso.LossScaleOptimizer("
                 "optimizer.inner_optimizer, ...), or the inner optimizer alone."
+            )
+        if self.family == "keras3" and hasattr(self.inner, "optimizers"):
+            raise CheckpointError(
+                f"'optimizer' is a {type(self.inner).__name__}, which restore() does not "
+                "restore. tf.train.Checkpoint(...).restore and model.load_weights do, "
+                "from files of the same optimizer."
             )
         self.table = slots.table_of(self.inner)
         self.class_names = [cls.__name__ for cls in type(self.inner).__mro__]
@@ -50,47 +73,64 @@ class OptimizerTargets:
         )
         return Target("optimizer/iterations", counter)
 
-    @property
-    def order(self):
-        """The model variables in the order of the build, empty if that is unknown."""
-        # Optimizers of Keras 3, and the newer ones of Keras 2; legacy ones do not tell.
-        return getattr(self.inner, "_trainable_variables", [])
+    def order(self, model):
+        """Return the `Target`s of `model` in the order of the build; [] if it is unknown.
 
-    def slots(self, variables):
-        """Return {(slot, id of a model variable): Target} for the model's `Target`s."""
-        legacy = self.family == "legacy"
-        slots_of = self._legacy_slots if legacy else self._listed_slots
-        return {
-            (slot, id(target.variable)): Target(
-                f"optimizer/{slot}/{target.name}", variable
-            )
-            for target in variables
-            for slot, variable in slots_of(target.variable)
-        }
-
-    def _legacy_slots(self, variable):
-        for slot in self.inner.get_slot_names():
-            with contextlib.suppress(KeyError):
-                yield slot, self.inner.get_slot(variable, slot)
-
-    def _listed_slots(self, variable):
+        None stands for a variable of another model. `model` is the `ModelTargets`.
+        """
+        if self.family == "legacy":  # does not tell
+            return []
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
         else:
             known, key = getattr(self.inner, "_index_dict", {}), self.inner._var_key
-        place = known.get(key(variable))
-        for slot, listed in slots.slot_lists(self.inner).items():
-            if place is not None and place < len(listed):
-                yield slot, listed[place]
+        place = {known.get(key(t.variable)): t for t in model.targets}
+        return [place.get(number) for number in range(len(known))]
 
-    @property
-    def scalars(self):
-        """{name: Target} of variables that are neither slots nor counters."""
-        for name in ("_u_product", "_m_cache"):
-            variable = getattr(self.inner, name, None)
-            if variable is not None:
-                return {"momentum_cache": Target("optimizer/momentum_cache", variable)}
-        return {}
+    def state(self, model):
+        """Return an `Own` for each variable but the counter and hyperparameters, in order.
+
+        `model` is the `ModelTargets`.
+        """
+        attributes = {n: v for n, v in vars(self.inner).items() if is_variable(v)}
+        rate = attributes.pop("_learning_rate", None)
+        attributes.pop(layouts.COMPUTED, None)
+        made = self.inner.variables
+        made = [*(made() if callable(made) else made), *attributes.values()]
+        heads = {id(self.iterations.variable), id(self.inner.iterations), id(rate)}
+        own = {id(v): v for v in made if id(v) not in heads}
+        found = self._legacy_slots if self.family == "legacy" else self._listed_slots
+        slot_of = {id(slot): rest for slot, *rest in found(own, model)}
+        name_of = {id(v): layouts.SCALARS.get(n, n) for n, v in attributes.items()}
+        return [
+            _slot(variable, *slot_of[key])
+            if key in slot_of
+            else _alone(variable, name_of.get(key))
+            for key, variable in own.items()
+        ]
+
+    def _legacy_slots(self, own, model):
+        del own
+        for slot in self.inner.get_slot_names():
+            for target in model.targets:
+                with contextlib.suppress(KeyError):
+                    yield self.inner.get_slot(target.variable, slot), slot, target
+
+    def _listed_slots(self, own, model):
+        """Yield (slot, name, model variable) of each list with one entry per variable."""
+        order = self.order(model)
+        names = {a: s for s, listed in self.table.items() for a in listed.split("|")}
+        for attribute, held in vars(self.inner).items():
+            if attribute in layouts.NO_SLOTS or not isinstance(
+                held, (list, tuple, dict)
+            ):
+                continue
+            held = list(held.values() if isinstance(held, dict) else held)
+            if len(held) == len(order) and all(
+                slot is None or id(slot) in own for slot in held
+            ):
+                for slot, target in zip(held, order):
+                    yield slot, names.get(attribute, attribute), target
 
     @property
     def loss_scale(self):
@@ -133,3 +173,13 @@ class OptimizerTargets:
             self.inner._set_hyper(name, value)
         else:
             setattr(self.inner, name, value)
+
+
+def _slot(slot, name, of):
+    owner = variables_lib.name_of(slot) if of is None else of.name
+    return Own(Target(f"optimizer/{name}/{owner}", slot), name, of)
+
+
+def _alone(variable, name):
+    name = name or variables_lib.name_of(variable).split(":")[0]
+    return Own(Target(f"optimizer/{name}", variable), name)

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tf_lso.checkpoints import matching
+from tf_lso.checkpoints import layouts, matching
+from tf_lso.checkpoints import names as names_lib
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import Entry, Slot, Source
-from tf_lso.optimizers import table
+from tf_lso.optimizers import restored_slots, table
 
 # Hyperparameters that today's optimizers lack -> the value that has no effect.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}
@@ -31,9 +32,9 @@ class Plan:
     # They set hyperparameters.
     settings: list[Callable[[], object]] = dataclasses.field(default_factory=list)
 
-    def apply(self, progress=iter):
+    def apply(self):
         """Read all values before writing any, so that a damaged file changes nothing."""
-        values = [self._value(*step) for step in progress(self.steps)]
+        values = [self._value(*step) for step in self.steps]
         for (_, target), value in zip(self.steps, values):
             target.variable.assign(value)
         for setting in self.settings:
@@ -111,27 +112,42 @@ def make(source, model, optimizer, mapping=None):
 
 def _plan_optimizer(plan, source, model, optimizer, matched):
     state = source.optimizer
+    own = optimizer.state(model)
+    if state is not None:
+        state = _with_hyperparameters(state, optimizer, own)
     if state is None:
-        slots = [target.name for target in optimizer.slots(model.targets).values()]
-        plan.report.missing += [optimizer.iterations.name, *slots]
+        targets = [optimizer.iterations, *(one.target for one in own)]
+        plan.report.missing += [target.name for target in targets]
         return
     _check_count(plan, state.iterations)
     plan.move(state.iterations, optimizer.iterations)
     check_class(source, optimizer)
-    _plan_slots(plan, state, model, optimizer, matched)
-    for name, target in optimizer.scalars.items():
-        plan.move(state.scalars.get(name), target)
-    _plan_hyperparameters(plan, state, optimizer)
+    _plan_state(plan, state, model, optimizer, matched, own)
+    _plan_hyperparameters(plan, state, optimizer, own)
     _plan_loss_scale(plan, state, optimizer)
+
+
+def _with_hyperparameters(state, optimizer, own):
+    """Return a copy in which the hyperparameters of a user's own class are such."""
+    names = {one.name for one in own}
+    moved = {
+        name: entry
+        for name, entry in state.scalars.items()
+        if name not in names and optimizer.hyperparameter(name) is not None
+    }
+    scalars = {n: e for n, e in state.scalars.items() if n not in moved}
+    hyperparameters = {**state.hyperparameters, **moved}
+    return dataclasses.replace(state, scalars=scalars, hyperparameters=hyperparameters)
 
 
 def check_class(source, optimizer):
     """Raise if the file is from a class of optimizer whose slots mean something else."""
     state = source.optimizer
     name = None if state is None else state.class_name
-    if name not in table.OPTIMIZERS or name in optimizer.class_names:
+    if name is None or name in optimizer.class_names:
         return
-    if table.of([name]).slots | table.AVERAGE != optimizer.table:
+    slots = table.of([name]).slots
+    if not slots or slots | table.AVERAGE != optimizer.table:
         raise CheckpointError(
             f"{source.path}: the optimizer in the file is of the class {name}, but "
             f"'optimizer' is of {optimizer.class_names[0]}. Pass an optimizer of the "
@@ -139,48 +155,204 @@ def check_class(source, optimizer):
         )
 
 
-def _plan_slots(plan, state, model, optimizer, matched):
-    variables = [t for t in model.targets if t.variable.trainable]
-    order = optimizer.order or [t.variable for t in variables]
-    targets = optimizer.slots(model.targets)
-    found = {}
-    for name, slots in _by_slot(state, optimizer, targets, len(order)).items():
-        for slot in slots:
-            target = None
-            if slot.variable is not None:
-                target = matched.get(slot.variable)
-            elif slot.position < len(order):
-                target = model.of(order[slot.position])
-            if target is not None:
-                found[name, id(target.variable)] = slot.entry
-    for key, target in targets.items():
-        is_new = key not in found and key[0] == "momentum"
-        if is_new and optimizer.hyperparameter("momentum") == 0:
-            # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
-            plan.report.kept.append((target.name, "the momentum is 0"))
+def _plan_state(plan, state, model, optimizer, matched, own):
+    """Plan all variables that the optimizer made, and all that the file has of them."""
+    found = _by_name(state, model, optimizer, matched, own)
+    entries = state.entries()
+    taken = {entry.key for entry in found.values()}
+    if len(found) < len(own) or any(entry.key not in taken for entry in entries):
+        found = _by_position(plan, state, model, optimizer, matched, own) or found
+    lacking = []
+    for number, one in enumerate(own):
+        why = None if number in found else _kept(one, optimizer)
+        if why is None:
+            plan.move(found.get(number), one.target)
         else:
-            plan.move(found.get(key), target)
+            plan.report.kept.append((one.target.name, why))
+        if number not in found and why is None:
+            lacking.append(one.name)
+    taken = {entry.key for entry in found.values()}
+    left = [entry for entry in entries if entry.key not in taken]
+    for entry in left:
+        what = f"this {optimizer.class_names[0]} has no variable for it"
+        plan.report.wrong.append((entry.key, "optimizer", what))
+    slot_of = {e.entry.key: name for name, es in state.slots.items() for e in es}
+    names = _slot_names(optimizer)
+    more = {names.get(n, n) for n in (slot_of.get(e.key) for e in left)}
+    told = any(state.config.get(name) for name, _ in restored_slots.MADE_BY.values())
+    differs = (more | set(lacking)) & restored_slots.MADE_BY.keys()
+    if differs or ((left or lacking) and told):
+        slots = {one.name for one in own} - set(lacking) | more
+        plan.report.remedy = remedy(state, optimizer, slots, plan.scalar)
 
 
-def _by_slot(state, optimizer, targets, count):
+def _kept(one, optimizer):
+    """Return why a variable may keep its value if a file lacks it, or None."""
+    if one.name == "momentum" and optimizer.hyperparameter("momentum") == 0:
+        # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
+        return "the momentum is 0"
+    if one.name == layouts.ACCUMULATED:
+        return "the file has no accumulated gradients"
+    return None
+
+
+def _slot_names(optimizer):
+    """Return {attribute: slot in OptimizerV2} of the optimizer's class."""
+    return {a: s for s, names in optimizer.table.items() for a in names.split("|")}
+
+
+def _by_name(state, model, optimizer, matched, own):
+    """Return {index in `own`: entry} of what has the same name in the file."""
+    order = optimizer.order(model)
+    if not order:
+        order = [t for t in model.targets if t.variable.trainable]
+    alone = _only_scalar(state, own)
+    named = {}
+    for name, slots in _by_slot(state, optimizer, own, len(order), alone).items():
+        for slot in slots:
+            target = matched.get(slot.variable)
+            if slot.variable is None and slot.position < len(order):
+                target = order[slot.position]
+            if target is not None:
+                named[name, target] = slot.entry
+    found = {}
+    for number, one in enumerate(own):
+        if one.of is None:
+            entry = state.scalars.get(one.name, alone)
+        else:
+            entry = named.get((one.name, one.of))
+        if entry is not None:
+            found[number] = entry
+    return found
+
+
+def _only_scalar(state, own):
+    """Return the one entry without a name that is a number, as Nadam has one, or None."""
+    scalars = [entry for entry in state.listed if not (entry.name or entry.shape)]
+    wanted = [one for one in own if one.of is None]
+    missing = [one for one in wanted if one.name not in state.scalars]
+    return scalars[0] if len(scalars) == len(wanted) == len(missing) == 1 else None
+
+
+def _by_slot(state, optimizer, own, count, alone):
     """Return {name of a slot in OptimizerV2: list of `Slot`} of a file.
 
     Some files have entries without names. Only their order tells what they are, if their
-    number is that of the slots `targets`, of an optimizer of `count` variables.
+    number is that of the slots of `own`, of an optimizer of `count` variables. `alone` is
+    the one that is no slot.
     """
-    slots_of = {a: s for s, names in optimizer.table.items() for a in names.split("|")}
+    slots_of = _slot_names(optimizer)
     found = {slots_of.get(name, name): slots for name, slots in state.slots.items()}
-    present, names, listed = {slot for slot, _ in targets}, [], {}
-    for group in (tuple(table.AVERAGE), *table.of(optimizer.class_names).order):
-        names += [slot for slot in group if slot in present] * count
-    if len(names) == len(state.listed):
-        for name, entry in zip(names, state.listed):
-            own = listed.setdefault(name, [])
-            own.append(Slot(entry, None, len(own)))
+    named = {slot.entry.key for slots in state.slots.values() for slot in slots}
+    named |= {entry.key for entry in state.scalars.values()}
+    rest = [e for e in state.listed if e.key not in named and e is not alone]
+    present, listed = {one.name for one in own}, {}
+    facts = table.of(optimizer.class_names)
+    newer = [tuple(table.AVERAGE), *facts.order]
+    legacy = [(slot,) for slot in facts.slots]
+    if "linear" in facts.slots:  # Ftrl makes both at once
+        legacy = newer
+    names, others = (
+        [
+            slot
+            for group in groups
+            for slot in [s for s in group if s in present] * count
+        ]
+        for groups in ((legacy, newer) if state.family == "legacy" else (newer, legacy))
+    )
+    _refuse_to_guess(state, rest, names, others)
+    if len(names) == len(rest):
+        for name, entry in zip(names, rest):
+            slots = listed.setdefault(name, [])
+            slots.append(Slot(entry, None, len(slots)))
     return found | listed
 
 
-def _plan_hyperparameters(plan, state, optimizer):
+def _refuse_to_guess(state, rest, names, others):
+    """Raise if a file without names may be of either family of Keras 2.
+
+    Legacy optimizers list slot by slot, newer ones variable by variable.
+    """
+    if state.family is not None or len(names) != len(rest) or names == others:
+        return
+    for order in (names, others):
+        shapes = {}
+        for name, entry in zip(order, rest):
+            shapes.setdefault(name, []).append(entry.shape)
+        if len(set(map(tuple, shapes.values()))) > 1:
+            return
+    raise CheckpointError(
+        f"{rest[0].key} and the following do not say of which slots they are: the file may "
+        "be of a legacy optimizer of Keras 2 or of a newer one, whose orders differ. Save "
+        "the whole model, or a tf.train.Checkpoint, and restore that."
+    )
+
+
+def _by_position(plan, state, model, optimizer, matched, own):
+    """Return {index in `own`: entry} if the file lists the same variables in order.
+
+    This is for classes that no table knows. None if the file is of another family, was
+    built in another order, or if one shape differs.
+    """
+    if state.family not in (None, optimizer.family):
+        return None
+    built = [matched.get(index) for index in state.order]
+    if built and built != optimizer.order(model):
+        return None
+    pairs = list(zip(state.listed, own))
+    if (
+        len(pairs) < len(state.listed)
+        or any(_problem(entry, one.target) for entry, one in pairs)
+        or any(_of_another(plan.source, entry, one, matched) for entry, one in pairs)
+    ):
+        return None
+    found = {number: entry for number, (entry, _) in enumerate(pairs)}
+    for number, one in enumerate(own[len(pairs) :], len(pairs)):  # not in such a list
+        if one.of is None and one.name in state.scalars:
+            found[number] = state.scalars[one.name]
+    return found
+
+
+def _of_another(source, entry, one, matched):
+    """Whether the names say that an entry belongs to another variable than `one` does."""
+    owner = names_lib.owner(entry.name, source.variables)
+    target = matched.get(owner)
+    return target is not None and target is not one.of
+
+
+def remedy(state, optimizer, slots, scalar):
+    """Return how to make the optimizer as it was.
+
+    Args:
+      state: the `OptimizerState` of the file.
+      optimizer: the `OptimizerTargets`.
+      slots: set of the names of slots that the file has.
+      scalar: function, entry -> its number.
+    """
+    made_by = restored_slots.MADE_BY
+    arguments = {n: state.config[n] for n, _ in made_by.values() if state.config.get(n)}
+    if not state.config:
+        arguments = dict(pair for slot, pair in made_by.items() if slot in slots)
+    values = {n: optimizer.hyperparameter(n) for n in ("learning_rate", "momentum")}
+    values |= {name: scalar(entry) for name, entry in state.hyperparameters.items()}
+    if "momentum" in arguments:
+        arguments["momentum"] = values["momentum"] or arguments["momentum"]
+    rate = state.config.get("learning_rate", values["learning_rate"])
+    first = [f"{_shortest(rate)}"] if isinstance(rate, (int, float)) else []
+    shown = [*first, *(f"{name}={_shortest(v)}" for name, v in arguments.items())]
+    return (
+        "Make the optimizer as it was when it was saved: "
+        f"{state.class_name or optimizer.class_names[0]}({', '.join(shown)})."
+    )
+
+
+def _shortest(number):
+    """Return the shortest number of the same float32 value: 0.9, not 0.8999999762."""
+    return number if isinstance(number, bool) else float(str(np.float32(number)))
+
+
+def _plan_hyperparameters(plan, state, optimizer, own):
+    slots = {one.name for one in own}
     for name, entry in state.hyperparameters.items():
         value = plan.scalar(entry)
         now = optimizer.hyperparameter(name)
@@ -196,11 +368,14 @@ def _plan_hyperparameters(plan, state, optimizer):
             plan.report.kept.append((target, "today's Nadam has a schedule of its own"))
         elif now is None:
             plan.report.wrong.append((entry.key, target, _no_such(name, value)))
+        elif name == "momentum" and now == 0 != value and name not in slots:
+            what = f"{value:g}, but this optimizer was made without: it has no slots"
+            plan.report.wrong.append((entry.key, target, what))
+            plan.report.remedy = remedy(state, optimizer, slots | {name}, plan.scalar)
         elif np.float32(now) == np.float32(value):
             plan.report.restored.append((entry.key, target))
         else:
-            # The shortest number with this float32 value: 0.9 instead of 0.8999999762.
-            number = float(str(np.float32(value)))
+            number = _shortest(value)
             set_it = functools.partial(optimizer.set_hyperparameter, name, number)
             plan.settings.append(set_it)
             how = f"{now:g} becomes {number:g}"

@@ -12,6 +12,14 @@ _ROWS = {
     "unused": "{}",
 }
 
+# Layouts that today's Keras reads by itself.
+_OF_TODAY = ("keras", "keras3")
+
+_SAVE = """\
+To keep this as a file of today's Keras, with the restored optimizer:
+  model.compile(optimizer)
+  model.save("new.keras")"""
+
 
 @dataclasses.dataclass
 class Report:
@@ -29,6 +37,7 @@ class Report:
       missing: list of names of variables that the file should have but lacks.
       wrong: list of (key in the file, name of the variable, what does not fit).
       unused: list of keys in the file that were not used.
+      remedy: str, how to make an optimizer that the file fits, or "".
     """
 
     path: str
@@ -39,6 +48,7 @@ class Report:
     missing: list[str] = dataclasses.field(default_factory=list)
     wrong: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
     unused: list[str] = dataclasses.field(default_factory=list)
+    remedy: str = ""
 
     @property
     def complete(self) -> bool:
@@ -51,6 +61,10 @@ class Report:
             rows = [[row] if isinstance(row, str) else row for row in vars(self)[field]]
             if rows:
                 lines += [f"{field}:", *(f"  {form.format(*row)}" for row in rows)]
+        if self.remedy:
+            lines.append(self.remedy)
+        if self.complete and self.layout not in _OF_TODAY:
+            lines.append(_SAVE)
         return "\n".join(lines)
 
     def summary(self) -> str:

@@ -72,18 +72,14 @@ def restore(
     """
     with contextlib.ExitStack() as stack:
         sources = [stack.enter_context(s()) for s in opening.sources(path, names)]
-        report = fill(sources, model, optimizer, partial, mapping)
+        report = _fill(sources, model, optimizer, partial, mapping)
     if optimizer is not None:
         wrapping.tell_one(optimizer, model, "The optimizer given to restore()")
     return report
 
 
-def fill(sources, model, optimizer, partial=False, mapping=None, progress=iter):
-    """Restore the likeliest of the opened sources of a file; return the `Report`.
-
-    `progress` gets the list of tensors and returns an iterable of them. All else is as
-    for `restore`.
-    """
+def _fill(sources, model, optimizer, partial, mapping):
+    """Restore the likeliest of the opened sources of a file; return the `Report`."""
     targets = ModelTargets(model)
     wanted = None if optimizer is None else OptimizerTargets(optimizer)
     if wanted is not None:
@@ -93,7 +89,7 @@ def fill(sources, model, optimizer, partial=False, mapping=None, progress=iter):
     made = _likeliest(sources, targets, wanted, mapping)
     if not (made.report.complete or partial):
         raise CheckpointError(_refusal(made.report))
-    made.apply(progress)
+    made.apply()
     return made.report
 
 
@@ -130,8 +126,9 @@ def _refusal(report):
     ]
     shown = "".join(f"\n  {row}" for row in rows[:20])
     more = f"\n  and {len(rows) - 20} more" if len(rows) > 20 else ""
+    remedy = f"\n{report.remedy} Or pass" if report.remedy else "\nPass"
     return (
         f"{report.path} does not fit, and nothing was changed. {report.summary()}.{shown}"
-        f"{more}\nPass partial=True to restore what fits, or mapping={{name in the file: "
+        f"{more}{remedy} partial=True to restore what fits, or mapping={{name in the file: "
         "name in the model} if layers are named or ordered differently."
     )

@@ -44,17 +44,28 @@ class Slot:
 class OptimizerState:
     """The optimizer in a file. None stands for what the file does not say."""
 
+    family: str | None = None  # such as "keras3"; see `optimizers.families`
     class_name: str | None = None
+    config: dict[str, Any] = dataclasses.field(default_factory=dict)
     iterations: Entry | None = None  # the step counter
     hyperparameters: dict[str, Entry] = dataclasses.field(default_factory=dict)
     slots: dict[str, list[Slot]] = dataclasses.field(default_factory=dict)
     # Such as Nadam's "momentum_cache".
     scalars: dict[str, Entry] = dataclasses.field(default_factory=dict)
-    # Those without names, in the order in which the newer optimizers make their
-    # variables, without the counter.
+    # All variables in the order in which the optimizer made them, without the counter
+    # and the learning rate. Also those that are slots or scalars.
     listed: list[Entry] = dataclasses.field(default_factory=list)
+    # The indices in `Source.variables` of what the optimizer was built for, in order.
+    order: list[int | None] = dataclasses.field(default_factory=list)
+    others: list[Entry] = dataclasses.field(default_factory=list)  # all else
     scale: Entry | None = None
     count: Entry | None = None  # of finite steps
+
+    def entries(self) -> list[Entry]:
+        """Return what the optimizer needs to go on, without counters and settings."""
+        slots = [slot.entry for slots in self.slots.values() for slot in slots]
+        every = [*self.listed, *slots, *self.scalars.values(), *self.others]
+        return list({entry.key: entry for entry in every}.values())
 
 
 @dataclasses.dataclass
@@ -67,6 +78,3 @@ class Source:
     optimizer: OptimizerState | None  # None if the file has none
     keys: list[str]  # of all tensors
     read: Callable[[Entry], Any]  # returns the value, a NumPy array
-    # Returns the config of the model and its compile config, each a dict, or None if the
-    # file does not have it.
-    architecture: Callable[[], tuple[Any, Any]] = lambda: (None, None)

@@ -13,13 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import kerases
+from tf_lso.checkpoints.hdf5 import OWN_GROUP
 from tf_lso.keras_patches import loading_models
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import variables as variables_lib
-
-_GROUP = "tf_lso_loss_scale"  # in .h5 files
 
 
 def _private(keras, path):
@@ -58,7 +57,7 @@ def patch_h5(keras, ledger):
     def save_optimizer_weights_to_hdf5_group(hdf5_group, optimizer):
         save(hdf5_group, optimizer)
         if _is_ours(optimizer):
-            group = hdf5_group.create_group(_GROUP)
+            group = hdf5_group.create_group(OWN_GROUP)
             for index, variable in enumerate(optimizer._state.own_variables()):
                 group[str(index)] = variables_lib.numpy(variable)
 
@@ -82,7 +81,9 @@ def patch_h5(keras, ledger):
 
 def _load_own(file, optimizer, name):
     own = optimizer._state.own_variables()
-    arrays = [np.array(file[_GROUP][str(i)]) for i in range(len(file.get(_GROUP, ())))]
+    arrays = [
+        np.array(file[OWN_GROUP][str(i)]) for i in range(len(file.get(OWN_GROUP, ())))
+    ]
     if len(arrays) == len(own):
         variables_lib.assign_all(own, arrays)
     else:

@@ -15,7 +15,7 @@ import zipfile
 import h5py
 
 from tf_lso import kerases, log, thread_switch
-from tf_lso.checkpoints import errors, restoring
+from tf_lso.checkpoints import errors, keras_archive, restoring
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import state as state_lib
 from tf_lso.optimizers.families import keras3_private
@@ -130,6 +130,34 @@ def patch_load_model(keras, ledger):
     replace(ledger, original, load_model)
 
 
+def patch_load_weights(keras, ledger):
+    """Make `load_weights` restore the optimizer of .weights.h5 files of Keras 2."""
+    original = keras.Model.load_weights
+
+    def load_weights(self, filepath, *args, **kwargs):
+        if not _has_optimizer_of_keras2(filepath):
+            return original(self, filepath, *args, **kwargs)
+        with state_lib.state_follows.on():
+            result = original(self, filepath, *args, **kwargs)
+        _restore_optimizer(self, filepath)
+        return result
+
+    (owner,) = [c for c in keras.Model.__mro__ if "load_weights" in vars(c)][:1]
+    ledger.replace(owner, "load_weights", load_weights)
+
+
+def _has_optimizer_of_keras2(path):
+    """Whether a .weights.h5 file has the state of an optimizer that Keras 2 wrote."""
+    if not str(path).endswith(".weights.h5") or not os.path.isfile(path):
+        return False
+    try:
+        with keras_archive.source(str(path)) as source:
+            state = source.optimizer
+            return state is not None and state.family in ("legacy", "new")
+    except errors.CheckpointError:
+        return False  # Keras says what is wrong
+
+
 def _is_h5(path):
     return str(path).endswith((".h5", ".hdf5"))
 
@@ -201,4 +229,10 @@ def patch_layers(keras, ledger):
     ledger.set_attribute(owner, "from_config", classmethod(wrapped))
 
 
-PATCHES = (patch_functions, patch_policies, patch_load_model, patch_layers)
+PATCHES = (
+    patch_functions,
+    patch_policies,
+    patch_load_model,
+    patch_load_weights,
+    patch_layers,
+)

@@ -8,8 +8,15 @@ the loss scale into a Keras 3 optimizer.
 import tensorflow as tf
 
 from tf_lso import kerases, log, pages, tf_private
-from tf_lso.checkpoints import errors, layouts, object_graph, restoring
-from tf_lso.optimizers import binding
+from tf_lso.checkpoints import (
+    errors,
+    layouts,
+    object_graph,
+    optimizer_targets,
+    plan,
+    restoring,
+)
+from tf_lso.optimizers import binding, loss_scale_optimizer, restored_slots
 
 # Family of an optimizer -> the layouts that TensorFlow restores into it completely.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
@@ -24,6 +31,7 @@ def apply(ledger):
 
     def read(self, save_path, options=None):
         models, optimizers_, others = _children(self)
+        _refuse_other_slots(optimizers_, save_path)
         layout = _foreign_layout(models, optimizers_, save_path)
         if layout is None:
             return original(self, save_path, options)
@@ -55,6 +63,40 @@ def _children(checkpoint):
         elif name != _COUNTER:
             others[name] = child
     return models, optimizers_, others
+
+
+def _refuse_other_slots(optimizers_, path):
+    """Raise if an optimizer was made without the slots in the file, or the reverse.
+
+    TensorFlow would drop them, and set their hyperparameters all the same.
+    """
+    wrapped = {
+        name: optimizer
+        for name, optimizer in optimizers_.items()
+        if isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer)
+    }
+    if not wrapped or not tf.executing_eagerly():
+        return
+    try:
+        graph = object_graph.ObjectGraph(str(path))
+    except errors.CheckpointError:
+        return  # TensorFlow reports what is wrong
+    in_file = graph.optimizers()
+    for name in wrapped.keys() & in_file.keys():
+        inner, node = wrapped[name].inner_optimizer, in_file[name]
+        slots = graph.slot_names(node)
+        is_new = binding.require_family(inner).name == "new"
+        # tf_keras makes this slot always; TensorFlow 2.9 and 2.10 did not.
+        always = ["momentum"] if is_new and type(inner).__name__ == "SGD" else []
+        more, fewer = restored_slots.differ(slots, inner, always)
+        if slots and (more or fewer):
+            targets = optimizer_targets.OptimizerTargets(wrapped[name])
+            kept = restored_slots.made(inner) - fewer | more
+            remedy = plan.remedy(graph.state(node), targets, kept, graph.number)
+            raise errors.CheckpointError(
+                f"{path} does not fit the optimizer {name!r}, and nothing was changed: one "
+                f"of them has the slots {', '.join(sorted(more | fewer))}. {remedy}"
+            )
 
 
 def _foreign_layout(models, optimizers_, path):

@@ -36,9 +36,6 @@ _COLUMNS = """\
 """
 _FOOT = """\
 
-Before TensorFlow 2.16 `tf-lso convert` refuses every file: what it writes is for Keras 3,
-which is not there.
-
 To run a pair, or all of them, and to bring this page up to date:
 
 ```sh

@@ -4,12 +4,13 @@
 """
 
 import inspect
+import operator
 import sys
 
 import tensorflow as tf
 
 from tf_lso import kerases, pages, tf_private
-from tf_lso.optimizers import slots, state, validation
+from tf_lso.optimizers import restored_slots, slots, state, validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import family
 
@@ -160,6 +161,9 @@ def _refuse_legacy_slots(self, *args, **kwargs):
     )
 
 
+_own_variables = operator.attrgetter("_variables")
+
+
 class Newer(Keras2):
     """The adapter to newer optimizers of Keras 2, the default since TensorFlow 2.11."""
 
@@ -180,6 +184,7 @@ class Newer(Keras2):
     def __init__(self, inner):
         super().__init__(inner)
         self.slots = slots.ListedSlots(inner, self._known_variables, self._new_slot)
+        restored_slots.refuse_more_variables(inner, _own_variables)
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         if grad_loss is not None:
@@ -190,6 +195,7 @@ class Newer(Keras2):
 
     def _build_inner(self, variables):
         self.inner.build(variables)
+        restored_slots.check_none_wait(self.inner, _own_variables)
 
     def _check_built(self, variables):
         validation.check_known(variables, *self._known_variables())

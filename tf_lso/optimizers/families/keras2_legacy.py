@@ -9,8 +9,17 @@ import contextlib
 import tensorflow as tf
 
 from tf_lso import kerases
-from tf_lso.optimizers import slots, validation
+from tf_lso.optimizers import restored_slots, slots, validation
 from tf_lso.optimizers.families import family, keras2
+
+
+def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, variable):
+    """Restore a slot of a checkpoint, unless the inner optimizer was made without it."""
+    inner = self.inner_optimizer
+    if restored_slots.differ([slot_name], inner)[0]:
+        raise ValueError(restored_slots.too_many(inner))
+    restore = inner._create_or_restore_slot_variable
+    return restore(slot_variable_position, slot_name, variable)
 
 
 class Legacy(keras2.Keras2):
@@ -25,9 +34,7 @@ class Legacy(keras2.Keras2):
         # What OptimizerV2 would do for the wrapper alone.
         "_aggregate_gradients": family.forwarded("_aggregate_gradients"),
         "_restore_slot_variable": family.forwarded("_restore_slot_variable"),
-        "_create_or_restore_slot_variable": family.forwarded(
-            "_create_or_restore_slot_variable"
-        ),
+        "_create_or_restore_slot_variable": _create_or_restore_slot_variable,
     }
 
     def __init__(self, inner):

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from tf_lso import environment, pages, tf_private
-from tf_lso.optimizers import slots, state, validation
+from tf_lso.optimizers import restored_slots, slots, state, validation
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import family, keras3_schedules, keras3_views
 from tf_lso.optimizers.families import keras3_private as private
@@ -116,6 +116,7 @@ class Keras3(family.Family):
         self.inner.loss_scale_factor = None
         self._loss_scale = loss_scale
         self._take_over_parts()
+        restored_slots.refuse_more_variables(self.inner, private.own_variables)
         with tf.init_scope(), keras.name_scope(wrapper.name):
             self.views = keras3_views.views(loss_scale)
         if self.inner.built:
@@ -177,6 +178,7 @@ class Keras3(family.Family):
                     self._take_over_parts(strategy)
                     _build_as_bare(self.inner, variables)
                     self._take_over_parts(strategy)  # those made just now
+                restored_slots.check_none_wait(self.inner, private.own_variables)
             private.set_built_variables(wrapper, self.built_variables())
             wrapper.built = True
 

@@ -1,0 +1,89 @@
+"""Optimizers of a user's own class, with slots that no table of tf_lso knows."""
+
+import tensorflow as tf
+
+from tests.families import FAMILIES, KERASES
+from tests.generation import HAS_KERAS3
+
+
+def of_keras3():
+    """Of Keras 3: a list of slots, a dict of slots and a variable of its own."""
+    return _OfKeras3(0.01)
+
+
+def of_new():
+    """Of Keras 2, newer: the same."""
+    return _OfNew()
+
+
+def of_legacy():
+    """Of Keras 2, legacy: two slots."""
+    return _OfLegacy()
+
+
+if HAS_KERAS3:
+
+    class _OfKeras3(KERASES["keras3"].optimizers.Optimizer):
+        def build(self, variables):
+            if self.built:
+                return
+            super().build(variables)
+            self.pace = [self.add_variable_from_reference(v, "pace") for v in variables]
+            self.by_name = {
+                v.path: self.add_variable_from_reference(v, "trace") for v in variables
+            }
+            self.one = self.add_variable((), "zeros", name="one")
+
+        def update_step(self, gradient, variable, learning_rate):
+            place = self._get_variable_index(variable)
+            self.pace[place].assign_add(gradient)
+            list(self.by_name.values())[place].assign_add(2 * gradient)
+            self.one.assign_add(1.0)
+            variable.assign_sub(learning_rate * self.pace[place])
+
+
+_KERAS2 = KERASES["keras2"]
+
+
+class _OfNew(_KERAS2.optimizers.experimental.Optimizer):
+    def __init__(self, name="of_new", **kwargs):
+        super().__init__(name, **kwargs)
+        self._learning_rate = self._build_learning_rate(0.01)
+
+    def build(self, variables):
+        super().build(variables)
+        if getattr(self, "_built", False):
+            return
+        self.pace = [self.add_variable_from_reference(v, "speed") for v in variables]
+        self.trace = [self.add_variable_from_reference(v, "trace") for v in variables]
+        self.one = self.add_variable((), tf.float32, "zeros", "one")
+        self._built = True
+
+    def update_step(self, gradient, variable):
+        place = self._index_dict[self._var_key(variable)]
+        self.pace[place].assign_add(gradient)
+        self.trace[place].assign_add(2 * gradient)
+        self.one.assign_add(1.0)
+        variable.assign_sub(0.01 * self.pace[place])
+
+    def get_config(self):
+        return {"name": self.name}
+
+
+class _OfLegacy(FAMILIES["legacy"].Optimizer):
+    def __init__(self, name="of_legacy", **kwargs):
+        super().__init__(name, **kwargs)
+        self._set_hyper("rate", 0.01)
+
+    def _create_slots(self, variables):
+        for slot in ("pace", "trace"):
+            for variable in variables:
+                self.add_slot(variable, slot)
+
+    def _resource_apply_dense(self, gradient, variable, apply_state=None):
+        pace = self.get_slot(variable, "pace").assign_add(gradient)
+        self.get_slot(variable, "trace").assign_add(2 * gradient)
+        return variable.assign_sub(self._get_hyper("rate") * pace)
+
+    def get_config(self):
+        return {"name": self._name}

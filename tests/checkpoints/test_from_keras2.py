@@ -1,0 +1,100 @@
+"""What tf_lso wrote on Keras 2, with TF_USE_LEGACY_KERAS=1, goes on in Keras 3."""
+
+import numpy as np
+import pytest
+
+import tf_lso
+from tests.checkpoints import artifacts
+from tests.families import FAMILIES, keras, keras2, needs_keras3, numpy
+from tf_lso import checkpoints
+
+pytestmark = needs_keras3
+
+ENDINGS = ("h5", "keras", "weights.h5")
+CLASSES = {
+    "Adam": {},
+    "Nadam": {},
+    "SGD": {"momentum": 0.9},
+    "Adam-amsgrad": {"amsgrad": True},
+}
+
+
+def model_of(of):
+    """Of layers of equal shapes: an order that is mixed up changes no shape."""
+    dense = of.layers.Dense
+    layers = [dense(3, use_bias=False, name=name) for name in ("a", "b")]
+    return of.Sequential([of.layers.InputLayer((3,)), *layers])
+
+
+def made(family, name, **kwargs):
+    inner = getattr(FAMILIES[family], name.split("-")[0])(0.01, **CLASSES[name])
+    return tf_lso.LossScaleOptimizer(inner, initial_scale=8, **kwargs)
+
+
+def written(family, name, ending, folder, **kwargs):
+    if kwargs["dynamic"]:
+        kwargs["dynamic_growth_steps"] = 3  # so that the scale and the count change
+    model, opt = model_of(keras2), made(family, name, **kwargs)
+    model.compile(opt, "mse")
+    data = artifacts.inputs()
+    for x in data["X_clean"][:4]:
+        x = x[:, :3]
+        model.train_on_batch(x, np.ones((len(x), 3), "float32"))
+    path = str(folder / f"saved.{ending}")
+    with tf_lso.install():
+        (model.save_weights if ending == "weights.h5" else model.save)(path)
+    return model, opt, path
+
+
+def slots_of(opt, model):
+    """{(slot, number of the model variable): array}."""
+    return {
+        (slot, number): np.array(numpy(opt.get_slot(variable, slot)))
+        for slot in opt.get_slot_names()
+        for number, variable in enumerate(model.trainable_variables)
+    }
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("reader", ["restore", "load_model", "load_weights"])
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("family", ["legacy", "new"])
+@pytest.mark.parametrize("name", CLASSES)
+def test_it_goes_on(name, family, ending, reader, dynamic, tmp_path, caplog):
+    if (reader == "load_model") == (ending == "weights.h5"):
+        if reader != "restore":
+            pytest.skip("a whole model, or weights alone")
+    if (reader, ending) == ("load_weights", "h5"):
+        pytest.skip("weights in .h5 files have no optimizer")
+    old_model, old, path = written(family, name, ending, tmp_path, dynamic=dynamic)
+    if (family, ending, dynamic) == ("legacy", "weights.h5", False):
+        # Nothing in such a file tells legacy from newer optimizers.
+        model, opt = model_of(keras), made("keras3", name, dynamic=dynamic)
+        if name != "SGD":
+            with pytest.raises(checkpoints.CheckpointError):
+                checkpoints.restore(path, model=model, optimizer=opt)
+        return
+    if reader == "load_model":
+        with tf_lso.install():
+            model = keras.models.load_model(path)
+        opt = model.optimizer
+    else:
+        model, opt = model_of(keras), made("keras3", name, dynamic=dynamic)
+        model.compile(opt, "mse")
+        if reader == "restore":
+            report = checkpoints.restore(path, model=model, optimizer=opt)
+            assert report.complete
+        else:
+            opt.build(model.trainable_variables)
+            with tf_lso.install():
+                model.load_weights(path)
+    assert all(map(np.array_equal, old_model.get_weights(), model.get_weights()))
+    assert int(numpy(opt.iterations)) == int(numpy(old.iterations)) == 4
+    assert float(opt.loss_scale) == float(old.loss_scale)
+    assert artifacts.scale_of(opt) == artifacts.scale_of(old)
+    before, after = slots_of(old, old_model), slots_of(opt, model)
+    assert before.keys() == after.keys()
+    for key, value in before.items():
+        np.testing.assert_array_equal(after[key], value, err_msg=str(key))
+    assert "no loss scale" not in caplog.text
+    assert "without its saved state" not in caplog.text

@@ -1,0 +1,93 @@
+"""Slots that an argument of an optimizer makes, and files that have others.
+
+A checkpoint of SGD(momentum=0.9) does not fit an SGD that was made without: TensorFlow
+would set the momentum and drop its slots, or the other way round.
+"""
+
+from tf_lso import tf_private
+from tf_lso.optimizers import slots, table
+from tf_lso.optimizers import variables as variables_lib
+
+# Slot -> the argument that an optimizer needs to have it, and an example of its value.
+MADE_BY = {
+    "momentum": ("momentum", 0.9),
+    "mg": ("centered", True),
+    "vhat": ("amsgrad", True),
+    "average": ("use_ema", True),
+}
+
+
+def made(optimizer):
+    """Return the names of the slots that the arguments of an inner optimizer make."""
+    known = slots.table_of(optimizer)
+    found = set()
+    for slot, (argument, _) in MADE_BY.items():
+        # An OptimizerV2 has a variable of the name, and a flag that says if it is used.
+        value = getattr(optimizer, f"_{argument}", None) or (
+            "_hyper" not in vars(optimizer) and getattr(optimizer, argument, None)
+        )
+        value = value or (argument != "momentum" and getattr(optimizer, argument, None))
+        if slot in known and value is not None and value is not False and value != 0:
+            found.add(slot)
+    return found
+
+
+def differ(in_file, optimizer, always=()):
+    """Return the slots of `MADE_BY` that only a file has, and those that only it lacks.
+
+    `always` has those that the optimizer's class makes also without the argument.
+    """
+    names = {
+        a: s for s, held in slots.table_of(optimizer).items() for a in held.split("|")
+    }
+    in_file = {names.get(name, name) for name in in_file} & MADE_BY.keys()
+    own = made(optimizer)
+    return in_file - own - set(always), own - in_file
+
+
+def refuse_more_variables(optimizer, own_variables):
+    """Make the list of an optimizer's variables refuse a checkpoint that has more.
+
+    `own_variables` returns the list that TensorFlow restores, element by element. It
+    would drop the others in silence.
+    """
+    listed = own_variables(optimizer)
+    lookup = getattr(listed, "_lookup_dependency", None)
+    if lookup is None:  # Keras 3.0, whose optimizers no checkpoint takes
+        return
+
+    def refusing(name, *cached):
+        found = lookup(name, *cached)
+        is_built = getattr(optimizer, "built", getattr(optimizer, "_built", False))
+        # Adding a variable looks up the next number. A restore also gives the variables
+        # that are there; TensorFlow 2.12 does not.
+        more = name.isdigit() and (cached or int(name) > len(listed))
+        if found is None and is_built and more:
+            raise ValueError(too_many(optimizer))
+        return found
+
+    variables_lib.set_untracked(listed, "_lookup_dependency", refusing)
+
+
+def check_none_wait(optimizer, own_variables):
+    """Raise if a checkpoint that was restored before the build has more variables."""
+    listed = own_variables(optimizer)
+    if isinstance(listed, tf_private.trackable()) and any(
+        name.isdigit() for name in tf_private.deferred(listed)
+    ):
+        raise ValueError(too_many(optimizer))
+
+
+def too_many(optimizer):
+    """Return the message for a checkpoint with more state than an optimizer takes."""
+    name = type(optimizer).__name__
+    known = table.of([name]).slots | table.AVERAGE
+    lacking = [s for s in MADE_BY if s in known and s not in made(optimizer)]
+    arguments = [f"{a}={v}" for a, v in (MADE_BY[slot] for slot in lacking)]
+    examples = " or ".join(f"{name}(..., {argument})" for argument in arguments)
+    advice = f", such as {examples}" if examples else ""
+    return (
+        f"The checkpoint has more variables of the optimizer than this {name} takes. Make "
+        f"it with the arguments of the one that was saved{advice}, for the same model "
+        "variables."
+    )
