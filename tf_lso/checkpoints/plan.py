@@ -173,6 +173,8 @@ def _plan_state(plan, state, model, optimizer, matched, own):
             lacking.append(one.name)
     taken = {entry.key for entry in found.values()}
     left = [entry for entry in entries if entry.key not in taken]
+    if "SGD" in optimizer.class_names:
+        left = [entry for entry in left if not is_idle(state, plan.source.read, entry)]
     for entry in left:
         what = f"this {optimizer.class_names[0]} has no variable for it"
         plan.report.wrong.append((entry.key, "optimizer", what))
@@ -184,6 +186,15 @@ def _plan_state(plan, state, model, optimizer, matched, own):
     if differs or ((left or lacking) and told):
         slots = {one.name for one in own} - set(lacking) | more
         plan.report.remedy = remedy(state, optimizer, slots, plan.scalar)
+
+
+def is_idle(state, read, entry):
+    """Whether an entry of an SGD holds a momentum that no step has written.
+
+    The newer SGD of Keras 2 always has the slot, and with a momentum of 0 it stays 0.
+    `read` is a function, entry -> its value.
+    """
+    return state.family in ("new", None) and not np.any(read(entry))
 
 
 def _kept(one, optimizer):
