@@ -177,23 +177,25 @@ def test_another_order_of_building(tmp_path):
             assert np.array_equal(one, other)
 
 
-@pytest.mark.parametrize("format_", ["checkpoint", "keras", "h5", "read"])
+@pytest.mark.parametrize("format_", ["checkpoint", "keras", "h5"])
 @pytest.mark.parametrize("target", FAMILIES)
-def test_the_momentum_of_0_that_the_newer_sgd_of_keras_2_has_is_no_state(
+def test_the_slots_of_a_newer_sgd_without_momentum_are_no_state(
     target, format_, tmp_path
 ):
     new_keras = KERASES["keras3" if target == "keras3" else "keras2"]
     old = tf_lso.LossScaleOptimizer(FAMILIES["new"].SGD(0.5))
     model = trained(KERASES["keras2"], old)
-    path = saved(model, old, "checkpoint" if format_ == "read" else format_, tmp_path)
+    path = saved(model, old, format_, tmp_path)
     restored = model_of(new_keras, "a", "b")
     new = tf_lso.LossScaleOptimizer(FAMILIES[target].SGD(0.5))
     new.build(restored.trainable_variables)
-    if format_ == "read":
-        with tf_lso.install():
-            tf.train.Checkpoint(model=restored, optimizer=new).restore(path)
+    objects = {"model": restored, "optimizer": new}
+    if (target != "new", format_) == (True, "checkpoint"):  # which does not say it
+        remedy = "If it had none, leave them: tf_lso.checkpoints.restore"
+        refused(path, restored, new, remedy)
+        checkpoints.restore(path, **objects, partial=True)
     else:
-        checkpoints.restore(path, model=restored, optimizer=new)
+        checkpoints.restore(path, **objects)
     assert int(numpy(new.iterations)) == int(numpy(old.iterations)) > 0
     assert all(map(np.array_equal, model.get_weights(), restored.get_weights()))
 

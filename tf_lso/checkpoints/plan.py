@@ -21,6 +21,12 @@ from tf_lso.optimizers import restored_slots, table
 # Hyperparameters that today's optimizers lack -> the value that has no effect.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}
 
+_IDLE = (
+    " The newer SGD of Keras 2 has slots without momentum too, and this file does not say "
+    "which it was. If it had none, leave them: tf_lso.checkpoints.restore(path, model="
+    "model, optimizer=optimizer, partial=True)."
+)
+
 
 @dataclasses.dataclass
 class Plan:
@@ -173,8 +179,8 @@ def _plan_state(plan, state, model, optimizer, matched, own):
             lacking.append(one.name)
     taken = {entry.key for entry in found.values()}
     left = [entry for entry in entries if entry.key not in taken]
-    if "SGD" in optimizer.class_names:
-        left = [entry for entry in left if not is_idle(state, plan.source.read, entry)]
+    if "SGD" in optimizer.class_names and state.config.get("momentum") == 0:
+        left = []  # tf_keras makes and writes its slots nevertheless; they mean nothing
     for entry in left:
         what = f"this {optimizer.class_names[0]} has no variable for it"
         plan.report.wrong.append((entry.key, "optimizer", what))
@@ -186,15 +192,6 @@ def _plan_state(plan, state, model, optimizer, matched, own):
     if differs or ((left or lacking) and told):
         slots = {one.name for one in own} - set(lacking) | more
         plan.report.remedy = remedy(state, optimizer, slots, plan.scalar)
-
-
-def is_idle(state, read, entry):
-    """Whether an entry of an SGD holds a momentum that no step has written.
-
-    The newer SGD of Keras 2 always has the slot, and with a momentum of 0 it stays 0.
-    `read` is a function, entry -> its value.
-    """
-    return state.family in ("new", None) and not np.any(read(entry))
 
 
 def _kept(one, optimizer):
@@ -351,10 +348,11 @@ def remedy(state, optimizer, slots, scalar):
     rate = state.config.get("learning_rate", values["learning_rate"])
     first = [f"{_shortest(rate)}"] if isinstance(rate, (int, float)) else []
     shown = [*first, *(f"{name}={_shortest(v)}" for name, v in arguments.items())]
+    name = state.class_name or optimizer.class_names[0]
+    may_be_idle = (name, state.family) == ("SGD", "new") and not state.config
     return (
-        "Make the optimizer as it was when it was saved: "
-        f"{state.class_name or optimizer.class_names[0]}({', '.join(shown)})."
-    )
+        f"Make the optimizer as it was when it was saved: {name}({', '.join(shown)})."
+    ) + (_IDLE if may_be_idle and "momentum" in arguments else "")
 
 
 def _shortest(number):

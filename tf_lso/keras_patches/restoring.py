@@ -89,11 +89,6 @@ def _refuse_other_slots(optimizers_, path):
         # tf_keras makes this slot always; TensorFlow 2.9 and 2.10 did not.
         always = ["momentum"] if is_new and type(inner).__name__ == "SGD" else []
         more, fewer = restored_slots.differ(slots, inner, always)
-        if "momentum" in more and type(inner).__name__ == "SGD":
-            state = graph.state(node)
-            held = [slot.entry for slots in state.slots.values() for slot in slots]
-            idle = held and all(plan.is_idle(state, graph.read, one) for one in held)
-            more -= {"momentum"} if idle else set()
         if slots and (more or fewer):
             targets = optimizer_targets.OptimizerTargets(wrapped[name])
             kept = restored_slots.made(inner) - fewer | more
