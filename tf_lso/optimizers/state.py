@@ -24,6 +24,12 @@ DEFERRED = "slots_that_wait"
 state_follows = thread_switch.ThreadSwitch()
 
 
+_OF_KERAS2 = (
+    "Keras 2 wrote it, and it does not say in which order the slots are. Restore it by "
+    "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer)."
+)
+
+
 class Layout(NamedTuple):
     """An order in which a list of arrays may hold state: variables in three parts."""
 
@@ -180,7 +186,10 @@ class State(tf.train.experimental.PythonState):
         if deferred is None:
             return
         with tf.init_scope():  # now, and not in each run of the step being traced
+            files, _ = self.layouts()
             try:
+                if deferred.undo and deferred.order not in [one.order for one in files]:
+                    raise ValueError(_OF_KERAS2)
                 self._set_slots(deferred.order, deferred.slots)
             except ValueError as error:
                 if deferred.undo is None:
@@ -216,7 +225,7 @@ class State(tf.train.experimental.PythonState):
             has_scale = bool(self._loss_scale.named_variables())
             if has_scale and len(arrays) == len(self._family.weights()):
                 self.tell_no_scale("The file")
-        layouts, _ = self.layouts()
+        layouts, weights = self.layouts()
         if not self._family.built_variables():
             if not self.defer(arrays, layouts, is_file=True):
                 self._tell_skipped(f"It has {len(arrays)} variables.")
@@ -228,6 +237,8 @@ class State(tf.train.experimental.PythonState):
             return
         if any(_fits(arrays, variables) for variables in untrained):
             reason = "It was saved before the optimizer was built."
+        elif any(_fits(arrays, one.variables) for one in weights):
+            reason = _OF_KERAS2
         elif len(arrays) != len(whole[0]):
             reason = f"It has {len(arrays)} variables instead of {len(whole[0])}."
         else:

@@ -261,8 +261,8 @@ class Keras3(family.Family):
             all_state,
             # Keras 3's own wrapper writes this before it is built, or with a fixed scale.
             state.Layout("variables", [*own, *heads], slots),
-            # With a fixed scale nothing distinguishes this from the others.
-            *([by_slot] if scale_variables else []),
+            # With a fixed scale nothing distinguishes these from the others.
+            *(_of_keras2(all_state, by_slot) if scale_variables else []),
             state.Layout("variables", heads, slots),
         ]
         return files, [all_state, by_slot, by_slot._replace(tail=())]
@@ -288,6 +288,18 @@ class Keras3(family.Family):
             return variables_lib.raw(self.views[name])
         # Without such a child, the inner optimizer has a schedule.
         return children.get(name, self._own_names.get(name))
+
+
+def _of_keras2(by_variable, by_slot):
+    """Return the layouts of Keras 2's files: of its newer, and of its legacy optimizers.
+
+    A file does not say which it is. Where the shapes do not tell either, as with layers of
+    one shape, there are none: the slots would go to other variables in silence.
+    """
+    newer = by_slot._replace(order="variables", slots=by_variable.slots)
+    shapes = [[tuple(v.shape) for v in one.slots] for one in (newer, by_slot)]
+    are_same = list(map(id, newer.slots)) == list(map(id, by_slot.slots))
+    return [by_slot, newer] if are_same or shapes[0] != shapes[1] else []
 
 
 class _SecondName(tf_private.trackable()):  # type: ignore[misc]
