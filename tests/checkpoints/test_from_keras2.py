@@ -74,7 +74,7 @@ def test_it_goes_on(name, family, ending, reader, dynamic, tmp_path, caplog):
         opt.build(model.trainable_variables)
         if reader == "restore":
             with pytest.raises(
-                checkpoints.CheckpointError, match="do not say|momentum_cache"
+                checkpoints.CheckpointError, match=r"do not say|momentum_cache"
             ):
                 checkpoints.restore(path, model=model, optimizer=opt)
         else:
