@@ -39,7 +39,27 @@ def patch_keras_files(keras, ledger):
     def is_keras_trackable(obj):
         return _is_ours(obj) or original(obj)
 
+    save = saving_lib._save_state
+
+    def save_state(trackable, *args, **kwargs):
+        order_slots(trackable)
+        save(trackable, *args, **kwargs)
+
     loading_models.replace(ledger, original, is_keras_trackable)
+    loading_models.replace(ledger, save, save_state)
+
+
+def order_slots(model):
+    """Order the slots as a load makes them, whatever steps have made them before.
+
+    The optimizer that `compile` got has slots of all trainable variables after a load.
+    """
+    variables = getattr(model, "trainable_variables", ())
+    for name, value in list(getattr(model, "__dict__", {}).items()):
+        if _is_ours(value):
+            known = {id(v) for v in value._family.built_variables()}
+            listed = [v for v in variables if name == "optimizer" or id(v) in known]
+            value._family.order_slots(value, listed)
 
 
 def build_optimizer(model):
@@ -61,6 +81,12 @@ def patch_h5(keras, ledger):
             for index, variable in enumerate(optimizer._state.own_variables()):
                 group[str(index)] = variables_lib.numpy(variable)
 
+    save_model = hdf5_format.save_model_to_hdf5
+
+    def save_model_to_hdf5(model, *args, **kwargs):
+        order_slots(model)
+        save_model(model, *args, **kwargs)
+
     load = hdf5_format.load_model_from_hdf5
 
     def load_model_from_hdf5(filepath, *args, **kwargs):
@@ -76,6 +102,7 @@ def patch_h5(keras, ledger):
         return model
 
     loading_models.replace(ledger, save, save_optimizer_weights_to_hdf5_group)
+    loading_models.replace(ledger, save_model, save_model_to_hdf5)
     loading_models.replace(ledger, load, load_model_from_hdf5)
 
 

@@ -91,5 +91,5 @@ def unpickled(cls, state):
     )
     order, arrays = state["arrays"]
     layouts = optimizer._state.layouts_in(order)
-    optimizer._state.defer(arrays, layouts)
+    optimizer._state.defer(arrays, layouts, names=state.get("names"))
     return optimizer

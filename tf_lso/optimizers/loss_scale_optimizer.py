@@ -1003,9 +1003,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def __deepcopy__(self, memo):
         """Return an independent optimizer with equal state, slots included."""
         make, described = self.__reduce_ex__(2)
-        copied = memo[id(self)] = make(*described)
-        if self._family.built_variables():
-            copied.build(self._family.built_variables())
+        built = self._family.built_variables()
+        # The step counter and the loss scale are made before the model is known.
+        strategy = variables_lib.strategy_of([*built, self._family.counter()])
+        with variables_lib.scope_of(strategy):
+            copied = memo[id(self)] = make(*described)
+            if built:
+                copied.build(built)
         return copied
 
     def __reduce_ex__(self, protocol):
@@ -1017,5 +1021,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
             "scale": (type(scale), scale.get_config()),
             "name": self._own_name,
             "arrays": self._state.saved(),
+            "names": self._state.names(),
         }
         return binding.unpickled, (configs.unbound(type(self)), state)
