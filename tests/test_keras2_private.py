@@ -163,6 +163,7 @@ def functions_that_save(legacy, new, x):
         "optimizer",
     ]
     assert _arguments(saving_lib._save_state)[0] == "trackable"
+    assert _arguments(saving_lib._load_state)[0] == "trackable"
     assert _arguments(hdf5_format.save_model_to_hdf5)[0] == "model"
     assert _arguments(hdf5_format.load_model_from_hdf5)[0] == "filepath"
     assert _arguments(saving_utils.model_metadata)[0] == "model"
@@ -242,6 +243,7 @@ NAMES = {
     "_set_optimizer": (_COMPILING, methods_that_compile_calls),
     "_is_keras_trackable": (_LOADING, functions_that_save),
     "_save_state": (_LOADING, functions_that_save),
+    "_load_state": (_LOADING, functions_that_save),
     "saving.saving_lib": (_LOADING, functions_that_save),
     "saving.legacy.hdf5_format": (_LOADING, functions_that_save),
     "saving.legacy.saving_utils": (_LOADING, functions_that_save),

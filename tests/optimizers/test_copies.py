@@ -100,10 +100,10 @@ def test_a_pickle_of_other_variables_is_an_error_when_it_is_built(family):
 _IN_STEPS = {"two lists": [[0], [1]], "unfrozen": [[1], [0, 1]]}
 
 
-def _trained_in_steps(steps):
+def _trained_in_steps(steps, names=("base", "head")):
     """An optimizer with slots made in several steps, and its variables, of one shape."""
     optimizer = wrapped("legacy", "Adam")
-    variables = [tf.Variable([1.0], name=name) for name in ("base", "head")]
+    variables = [tf.Variable([1.0], name=name) for name in names]
     for number, step in enumerate(steps, 1):
         used = [variables[i] for i in step]
         legacy_step(optimizer, lambda n=number, u=used: n * sum(v**2 for v in u), used)
@@ -155,6 +155,20 @@ def test_a_pickle_of_slots_made_in_several_steps_is_built_by_names(tmp_path):
     for one in (again, restored):
         one.build([base, head])
         assert _slots(one, [base, head]) == _slots(optimizer, [base, head])
+
+
+def test_variables_of_one_name_are_built_at_once_before_a_pickle():
+    optimizer, variables = _trained_in_steps(_IN_STEPS["two lists"], names=[None] * 2)
+    copied = copy.deepcopy(optimizer)
+    assert _state(copied) == _state(optimizer)
+    for one in (optimizer, copied):
+        with pytest.raises(ValueError, match=r"some have the same name.*build"):
+            pickle.dumps(one)
+    optimizer.build(variables)
+    again = _pickled(optimizer)
+    again.build(variables)
+    for variable in variables:
+        assert _slots(again, [variable]) == _slots(optimizer, [variable])
 
 
 def test_a_copy_made_outside_the_scope_is_of_the_strategy(family, mirrored2):

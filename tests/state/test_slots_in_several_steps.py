@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.families import keras2, wrapped
 from tests.generation import ZIPPED
@@ -87,3 +88,56 @@ def test_a_base_that_is_unfrozen_and_not_trained_yet(name, tmp_path):
     (slot,) = loaded.optimizer.get_slot(loaded.layers[0].kernel, "m").numpy()[:1]
     assert not slot.any()
     _check(model, loaded)
+
+
+def _optimizer_alone(copied):
+    """As a format: a copy of the optimizer, in a model of the same names."""
+
+    def of(model, folder):
+        del folder
+        loaded = _model(3)
+        loaded.set_weights(model.get_weights())
+        loaded.compile(copied(model.optimizer), "mse")
+        loaded.optimizer.build(loaded.trainable_variables)
+        return loaded
+
+    return of
+
+
+_ALONE = {
+    "deepcopy, alone": copy.deepcopy,
+    "pickle, alone": lambda optimizer: pickle.loads(pickle.dumps(optimizer)),
+}
+
+
+@pytest.mark.parametrize("name", [n for n in (*FORMATS, *_ALONE) if n != "SavedModel"])
+def test_slots_that_only_a_checkpoint_has_made(name, tmp_path):
+    model = _model(3)
+    _fit(model, wrapped("legacy", "Adam"))
+    path = tf.train.Checkpoint(model=model).save(tmp_path / "c")
+    restored = _model(3)
+    restored.compile(wrapped("legacy", "Adam"), "mse")
+    tf.train.Checkpoint(model=restored).restore(path)
+    if name == "deepcopy, alone":
+        copied, variables = copy.deepcopy(restored.optimizer), restored.weights
+        one, other = (state(restored, o) for o in (restored.optimizer, copied))
+        assert_equal(one, other)
+        assert one["v 1"].any() and len(variables) == 2
+    else:
+        copied = FORMATS.get(name) or _optimizer_alone(_ALONE[name])
+        _check(model, copied(restored, tmp_path))
+
+
+def test_weights_are_loaded_into_slots_made_in_parts(tmp_path):
+    model = _model(3)
+    _fit(model, wrapped("legacy", "Adam"))
+    model.save_weights(tmp_path / "m.weights.h5")
+    other, optimizer = _model(3), wrapped("legacy", "Adam")
+    _fit(other, optimizer, base=False)
+    _fit(other, optimizer, base=True, head=False)
+    other.get_layer("head").trainable = True
+    other.compile(optimizer, "mse")
+    with pytest.raises(ValueError, match="must be given"):
+        optimizer.apply([tf.zeros((3, 3))] * 2)
+    other.load_weights(tmp_path / "m.weights.h5")
+    _check(model, other)

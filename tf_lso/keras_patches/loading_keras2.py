@@ -39,18 +39,18 @@ def patch_keras_files(keras, ledger):
     def is_keras_trackable(obj):
         return _is_ours(obj) or original(obj)
 
-    save = saving_lib._save_state
-
-    def save_state(trackable, *args, **kwargs):
-        order_slots(trackable)
-        save(trackable, *args, **kwargs)
-
     loading_models.replace(ledger, original, is_keras_trackable)
-    loading_models.replace(ledger, save, save_state)
+    for function in (saving_lib._save_state, saving_lib._load_state):
+
+        def with_ordered_slots(trackable, *args, function=function, **kwargs):
+            order_slots(trackable)
+            function(trackable, *args, **kwargs)
+
+        loading_models.replace(ledger, function, with_ordered_slots)
 
 
 def order_slots(model):
-    """Order the slots as a load makes them, whatever steps have made them before.
+    """Order the slots as files of a model have them, whatever steps have made them.
 
     The optimizer that `compile` got has slots of all trainable variables after a load.
     """
@@ -65,7 +65,9 @@ def order_slots(model):
 def build_optimizer(model):
     """Build the optimizer of a loaded model; Keras 2 does not build legacy ones."""
     optimizer = getattr(model, "optimizer", None)
-    if _is_ours(optimizer) and model.built and not optimizer._family.built_variables():
+    if not _is_ours(optimizer) or not model.built:
+        return
+    if not optimizer._family.built_variables() or optimizer._family.is_built_in_parts:
         optimizer.build(model.trainable_variables)
 
 

@@ -97,6 +97,16 @@ class State(tf.train.experimental.PythonState):
             return self.deferred.names
         return self._built_names() if self._family.is_built_in_parts else None
 
+    def check_names(self):
+        """Raise if `names` do not tell whose slots a pickle has."""
+        names = self.names() or []
+        if len(set(names)) < len(names):
+            raise ValueError(
+                f"The slots were made in several steps, and of the variables {names} some "
+                "have the same name. Call build() once with all of them, and later in the "
+                "same order, or give each a name."
+            )
+
     def _built_names(self):
         return [variables_lib.name_of(v) for v in self._family.built_variables()]
 

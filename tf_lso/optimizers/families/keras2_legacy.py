@@ -17,6 +17,7 @@ def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, va
     inner = self.inner_optimizer
     if restored_slots.differ([slot_name], inner)[0]:
         raise ValueError(restored_slots.too_many(inner))
+    self._family.restored[id(variable)] = variable
     restore = inner._create_or_restore_slot_variable
     return restore(slot_variable_position, slot_name, variable)
 
@@ -39,6 +40,7 @@ class Legacy(keras2.Keras2):
     def __init__(self, inner):
         super().__init__(inner)
         self.slots = inner
+        self.restored = {}  # id -> variable with slots of a checkpoint, not yet built for
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         return self.inner._compute_gradients(loss, var_list, grad_loss, tape=tape)
@@ -55,6 +57,19 @@ class Legacy(keras2.Keras2):
                 return
             super().build(wrapper, [*others, *variables])
             self.is_built_in_parts = bool(others)
+
+    def built_variables(self):
+        # Asked for also before all else that depends on the order of the slots.
+        restored, self.restored = self.restored, {}
+        if restored:
+            known = {id(v) for v in super().built_variables()}
+            self.build(None, list(restored.values()))
+            self.is_built_in_parts |= not known >= restored.keys()
+        return super().built_variables()
+
+    def weights(self):
+        self.built_variables()
+        return super().weights()
 
     def order_slots(self, wrapper, variables):
         if self.built_variables():
