@@ -162,6 +162,9 @@ def functions_that_save(legacy, new, x):
         "hdf5_group",
         "optimizer",
     ]
+    assert _arguments(saving_lib._save_state)[0] == "trackable"
+    assert _arguments(saving_lib._load_state)[0] == "trackable"
+    assert _arguments(hdf5_format.save_model_to_hdf5)[0] == "model"
     assert _arguments(hdf5_format.load_model_from_hdf5)[0] == "filepath"
     assert _arguments(saving_utils.model_metadata)[0] == "model"
     assert _arguments(load.load)[0] == "path"
@@ -239,6 +242,8 @@ NAMES = {
     "_get_optimizer": (_COMPILING, methods_that_compile_calls),
     "_set_optimizer": (_COMPILING, methods_that_compile_calls),
     "_is_keras_trackable": (_LOADING, functions_that_save),
+    "_save_state": (_LOADING, functions_that_save),
+    "_load_state": (_LOADING, functions_that_save),
     "saving.saving_lib": (_LOADING, functions_that_save),
     "saving.legacy.hdf5_format": (_LOADING, functions_that_save),
     "saving.legacy.saving_utils": (_LOADING, functions_that_save),

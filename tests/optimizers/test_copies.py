@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, here, legacy_step, wrapped
+from tests.families import FAMILIES, copies, here, legacy_step, wrapped
 from tf_lso.keras.mixed_precision import experimental
 
 
@@ -94,6 +94,107 @@ def test_a_pickle_of_other_variables_is_an_error_when_it_is_built(family):
     again = pickle.loads(pickle.dumps(optimizer))
     with pytest.raises(ValueError, match="shape"):
         again.build([tf.Variable([1.0, 2.0])])
+
+
+# The variables of each step: one optimizer for two networks, and a base unfrozen later.
+_IN_STEPS = {"two lists": [[0], [1]], "unfrozen": [[1], [0, 1]]}
+
+
+def _trained_in_steps(steps, names=("base", "head")):
+    """An optimizer with slots made in several steps, and its variables, of one shape."""
+    optimizer = wrapped("legacy", "Adam")
+    variables = [tf.Variable([1.0], name=name) for name in names]
+    for number, step in enumerate(steps, 1):
+        used = [variables[i] for i in step]
+        legacy_step(optimizer, lambda n=number, u=used: n * sum(v**2 for v in u), used)
+    return optimizer, variables
+
+
+def _slots(optimizer, variables):
+    return {
+        (variable.name, name): optimizer.get_slot(variable, name).numpy().tolist()
+        for variable in variables
+        for name in ("m", "v")
+    }
+
+
+def _pickled(optimizer):
+    return pickle.loads(pickle.dumps(optimizer))
+
+
+@pytest.mark.parametrize("steps", _IN_STEPS.values(), ids=_IN_STEPS)
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, _pickled], ids=["deepcopy", "pickle"]
+)
+def test_slots_made_in_several_steps_are_copied(copied, steps):
+    optimizer, variables = _trained_in_steps(steps)
+    slots = _slots(optimizer, variables)
+    assert len({str(value) for value in slots.values()}) == 4
+    again = copied(copied(optimizer))
+    again.build(variables)
+    assert _slots(again, variables) == slots
+    assert _state(again) == _state(optimizer)
+    assert _slots(copy.deepcopy(again), variables) == slots
+
+
+def test_a_pickle_of_slots_made_in_several_steps_is_built_by_names(tmp_path):
+    optimizer, (base, head) = _trained_in_steps(_IN_STEPS["two lists"])
+    again = _pickled(optimizer)
+    start = [v.numpy().tolist() for v in (base, head)]
+    for wrong in ([base], [head, base]):  # the second also where it is built already
+        with pytest.raises(ValueError, match=r"\['base:0', 'head:0'\].*in this order"):
+            again.build(wrong)
+        with pytest.raises(ValueError, match="in this order"):
+            legacy_step(again, lambda wrong=wrong: wrong[0] * 2.0, wrong)
+    assert [v.numpy().tolist() for v in (base, head)] == start
+    path = tf.train.Checkpoint(optimizer=_pickled(optimizer)).save(tmp_path / "c")
+    restored = wrapped("legacy", "Adam")
+    tf.train.Checkpoint(optimizer=restored).restore(path)
+    with pytest.raises(ValueError, match="in this order"):
+        restored.build([head, base])
+    for one in (again, restored):
+        one.build([base, head])
+        assert _slots(one, [base, head]) == _slots(optimizer, [base, head])
+
+
+def test_variables_of_one_name_are_built_at_once_before_a_pickle():
+    optimizer, variables = _trained_in_steps(_IN_STEPS["two lists"], names=[None] * 2)
+    copied = copy.deepcopy(optimizer)
+    assert _state(copied) == _state(optimizer)
+    for one in (optimizer, copied):
+        with pytest.raises(ValueError, match=r"some have the same name.*build"):
+            pickle.dumps(one)
+    optimizer.build(variables)
+    again = _pickled(optimizer)
+    again.build(variables)
+    for variable in variables:
+        assert _slots(again, [variable]) == _slots(optimizer, [variable])
+
+
+def test_a_copy_made_outside_the_scope_is_of_the_strategy(family, mirrored2):
+    with mirrored2.scope():
+        x, optimizer = tf.Variable([1.0]), wrapped(family, "Adam")
+    unbuilt = copy.deepcopy(optimizer)
+
+    def step(optimizer):
+        def on_replica():
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            factor = tf.cast(replica, tf.float32) * 4.0 - 1.0
+            legacy_step(optimizer, lambda: factor * x, [x])
+
+        mirrored2.run(tf.function(on_replica))
+
+    def after_a_step(optimizer):
+        x.assign([1.0])
+        step(optimizer)
+        state = [copies(v) for v in (*optimizer.weights, x, optimizer.dynamic_counter)]
+        assert [len(values) for values in state] == [2] * 5
+        assert all(first == second for first, second in state)
+        return state
+
+    assert after_a_step(unbuilt) == after_a_step(optimizer)
+    copied = copy.deepcopy(optimizer)
+    assert after_a_step(copied) == after_a_step(optimizer)
 
 
 def test_aggregate_gradients_sums_over_replicas(mirrored2):

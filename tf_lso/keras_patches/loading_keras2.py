@@ -40,12 +40,34 @@ def patch_keras_files(keras, ledger):
         return _is_ours(obj) or original(obj)
 
     loading_models.replace(ledger, original, is_keras_trackable)
+    for function in (saving_lib._save_state, saving_lib._load_state):
+
+        def with_ordered_slots(trackable, *args, function=function, **kwargs):
+            order_slots(trackable)
+            function(trackable, *args, **kwargs)
+
+        loading_models.replace(ledger, function, with_ordered_slots)
+
+
+def order_slots(model):
+    """Order the slots as files of a model have them, whatever steps have made them.
+
+    The optimizer that `compile` got has slots of all trainable variables after a load.
+    """
+    variables = getattr(model, "trainable_variables", ())
+    for name, value in list(getattr(model, "__dict__", {}).items()):
+        if _is_ours(value):
+            known = {id(v) for v in value._family.built_variables()}
+            listed = [v for v in variables if name == "optimizer" or id(v) in known]
+            value._family.order_slots(value, listed)
 
 
 def build_optimizer(model):
     """Build the optimizer of a loaded model; Keras 2 does not build legacy ones."""
     optimizer = getattr(model, "optimizer", None)
-    if _is_ours(optimizer) and model.built and not optimizer._family.built_variables():
+    if not _is_ours(optimizer) or not model.built:
+        return
+    if not optimizer._family.built_variables() or optimizer._family.is_built_in_parts:
         optimizer.build(model.trainable_variables)
 
 
@@ -60,6 +82,12 @@ def patch_h5(keras, ledger):
             group = hdf5_group.create_group(OWN_GROUP)
             for index, variable in enumerate(optimizer._state.own_variables()):
                 group[str(index)] = variables_lib.numpy(variable)
+
+    save_model = hdf5_format.save_model_to_hdf5
+
+    def save_model_to_hdf5(model, *args, **kwargs):
+        order_slots(model)
+        save_model(model, *args, **kwargs)
 
     load = hdf5_format.load_model_from_hdf5
 
@@ -76,6 +104,7 @@ def patch_h5(keras, ledger):
         return model
 
     loading_models.replace(ledger, save, save_optimizer_weights_to_hdf5_group)
+    loading_models.replace(ledger, save_model, save_model_to_hdf5)
     loading_models.replace(ledger, load, load_model_from_hdf5)
 
 

@@ -81,7 +81,7 @@ def shown_as_in_legacy(cls):
 
 
 def unpickled(cls, state):
-    """Return the optimizer that `LossScaleOptimizer.__reduce_ex__` described."""
+    """Return the optimizer that `LossScaleOptimizer._described` tells of."""
     inner_class, inner_config = state["inner"]
     scale_class, scale_config = state["scale"]
     inner = inner_class.from_config(inner_config)
@@ -91,5 +91,5 @@ def unpickled(cls, state):
     )
     order, arrays = state["arrays"]
     layouts = optimizer._state.layouts_in(order)
-    optimizer._state.defer(arrays, layouts)
+    optimizer._state.defer(arrays, layouts, names=state.get("names"))
     return optimizer

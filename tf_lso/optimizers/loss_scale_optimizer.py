@@ -454,7 +454,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         gradients = validation.as_list("grads", grads)
         if trainable_variables is None:
             trainable_variables = self._family.built_variables()
-            if gradients and not trainable_variables:
+            unknown = not trainable_variables or self._family.is_built_in_parts
+            if gradients and unknown:
                 raise ValueError(
                     "'trainable_variables' must be given until the optimizer is built: "
                     "pass them, or call build(trainable_variables) before."
@@ -1002,20 +1003,29 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def __deepcopy__(self, memo):
         """Return an independent optimizer with equal state, slots included."""
-        make, described = self.__reduce_ex__(2)
-        copied = memo[id(self)] = make(*described)
-        if self._family.built_variables():
-            copied.build(self._family.built_variables())
+        built = self._family.built_variables()
+        # The step counter and the loss scale are made before the model is known.
+        strategy = variables_lib.strategy_of([*built, self._family.counter()])
+        with variables_lib.scope_of(strategy):
+            copied = memo[id(self)] = binding.unpickled(*self._described())
+            if built:
+                copied.build(built)
+            copied._family.is_built_in_parts = self._family.is_built_in_parts
         return copied
 
     def __reduce_ex__(self, protocol):
         """Return what `pickle` needs; slots wait until the new optimizer is built."""
         del protocol
+        self._state.check_names()
+        return binding.unpickled, self._described()
+
+    def _described(self):
         inner, scale = self.inner_optimizer, self.loss_scale_state
         state = {
             "inner": (type(inner), inner.get_config()),
             "scale": (type(scale), scale.get_config()),
             "name": self._own_name,
             "arrays": self._state.saved(),
+            "names": self._state.names(),
         }
-        return binding.unpickled, (configs.unbound(type(self)), state)
+        return configs.unbound(type(self)), state

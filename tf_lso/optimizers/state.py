@@ -57,6 +57,8 @@ class DeferredSlots(NamedTuple):
     # (Variable, value before, value loaded) of what to undo if slots do not fit, which is
     # then a warning, as Keras does for files. None if it is an error.
     undo: list[Any] | None = None
+    # Of the model variables, if the order of the slots is only that of several builds.
+    names: list[str] | None = None
 
 
 def _fits(arrays, variables):
@@ -95,6 +97,25 @@ class State(tf.train.experimental.PythonState):
         files, weights = self.layouts()
         return [one for one in [*files, *weights] if one.order == order]
 
+    def names(self):
+        """Return what `DeferredSlots.names` is for the slots that `saved` returns."""
+        if self.deferred:
+            return self.deferred.names
+        return self._built_names() if self._family.is_built_in_parts else None
+
+    def check_names(self):
+        """Raise if `names` do not tell whose slots a pickle has."""
+        names = self.names() or []
+        if len(set(names)) < len(names):
+            raise ValueError(
+                f"The slots were made in several steps, and of the variables {names} some "
+                "have the same name. Call build() once with all of them, and later in the "
+                "same order, or give each a name."
+            )
+
+    def _built_names(self):
+        return [variables_lib.name_of(v) for v in self._family.built_variables()]
+
     def saved(self, order=None):
         """Return an order of slots, and all state in it, a list of arrays.
 
@@ -111,7 +132,8 @@ class State(tf.train.experimental.PythonState):
     def saved_in_file(self):
         """Return the arrays for a file; raise if it has no place for deferred slots."""
         order, arrays = self.saved()
-        if order not in [one.order for one in self.layouts()[0]]:
+        needs_names = self.deferred is not None and self.deferred.names is not None
+        if needs_names or order not in [one.order for one in self.layouts()[0]]:
             raise ValueError(
                 "Files have no place for what set_weights() set before the build. Build "
                 "it before saving: optimizer.build(model.trainable_variables)."
@@ -120,7 +142,7 @@ class State(tf.train.experimental.PythonState):
 
     # --- Before the build.
 
-    def defer(self, arrays, layouts, *, is_file=False):
+    def defer(self, arrays, layouts, *, is_file=False, names=None):
         """Set the variables that exist, and keep the slots until the build.
 
         The arrays may be in any of `layouts`; return whether one fits. Slots that do not
@@ -137,7 +159,7 @@ class State(tf.train.experimental.PythonState):
                 undo = [(v, variables_lib.numpy(v), a) for v, a in zip(known, values)]
                 variables_lib.assign_all(known, values)
                 self.deferred = DeferredSlots(
-                    layout.order, arrays[start:end], undo if is_file else None
+                    layout.order, arrays[start:end], undo if is_file else None, names
                 )
                 return True
         return False
@@ -165,18 +187,20 @@ class State(tf.train.experimental.PythonState):
         # NumPy's format has no bfloat16.
         slots = [s.astype("float32") if s.dtype.kind == "V" else s for s in slots]
         file = io.BytesIO()
-        np.savez(file, np.array(self.deferred.order), *slots)
+        np.savez(file, np.array([self.deferred.order, *(self.names() or ())]), *slots)
         return file.getvalue()
 
     def deserialize(self, string_value):
         """Set the slots of a checkpoint, now or when the optimizer is built."""
         with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
-            order, *slots = file.values()
+            text, *slots = file.values()
+        order, *names = map(str, np.atleast_1d(text))
+        deferred = DeferredSlots(order, slots, names=names or None)
         if self._family.built_variables():
-            self._set_slots(str(order), slots)
+            self._set_slots(deferred)
         else:
             self._family.counter()  # an OptimizerV2 makes it now, so it is restored
-            self.deferred = DeferredSlots(str(order), slots)
+            self.deferred = deferred
 
     # --- At the build and after it.
 
@@ -190,17 +214,25 @@ class State(tf.train.experimental.PythonState):
             try:
                 if deferred.undo and deferred.order not in [one.order for one in files]:
                     raise ValueError(_OF_KERAS2)
-                self._set_slots(deferred.order, deferred.slots)
+                self._set_slots(deferred)
             except ValueError as error:
                 if deferred.undo is None:
+                    self.deferred = deferred  # for a next build, of the right variables
                     raise
                 for variable, before, loaded in deferred.undo:
                     if np.array_equal(variables_lib.numpy(variable), loaded):
                         variables_lib.assign_all([variable], [before])
                 self._tell_skipped(error)
 
-    def _set_slots(self, order, arrays):
-        built = [one.slots for one in self.layouts_in(order)]
+    def _set_slots(self, deferred):
+        arrays, names = deferred.slots, self._built_names()
+        if deferred.names is not None and deferred.names != names:
+            raise ValueError(
+                f"The state that was loaded has slots of {deferred.names}, made in several "
+                f"steps, but the optimizer was built for {names}. Call build() once, with "
+                "all these variables in this order, before the first step."
+            )
+        built = [one.slots for one in self.layouts_in(deferred.order)]
         slots = next((one for one in built if len(one) == len(arrays)), None)
         if slots is None:
             raise ValueError(

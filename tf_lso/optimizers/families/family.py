@@ -56,6 +56,8 @@ class Family(abc.ABC):
     members: dict[str, Any]  # what Keras or TensorFlow looks for on an optimizer
     slots: Any  # has the slot methods of an OptimizerV2, see `slots.ListedSlots`
     returns_operations = False  # whether the inner optimizer's updates are operations
+    # Whether the order of the slots is that of several builds, none for all variables.
+    is_built_in_parts = False
 
     def __init__(self, inner):
         self.inner = inner
@@ -164,6 +166,9 @@ class Family(abc.ABC):
         """
 
     # --- Files and checkpoints.
+
+    def order_slots(self, wrapper, variables):  # noqa: B027
+        """Order the slots as a model lists its variables, since it is to be saved."""
 
     def serialize(self):
         """Return the config of the inner optimizer, with the name of its class."""

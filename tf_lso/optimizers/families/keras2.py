@@ -69,7 +69,8 @@ class Keras2(family.Family):
 
     def build(self, wrapper, variables):
         del wrapper
-        with variables_lib.building, tf.init_scope():
+        strategy = variables_lib.strategy_of(variables)
+        with variables_lib.building, tf.init_scope(), variables_lib.scope_of(strategy):
             self._build_inner(variables)
             self._initialize_in_sessions()
         self._built = variables

@@ -4,12 +4,11 @@ Most of what an OptimizerV2 does for its subclasses has private names, and the w
 a subclass. tests/test_keras2_private.py fails when Keras 2 moves a name.
 """
 
-import contextlib
-
 import tensorflow as tf
 
 from tf_lso import kerases
-from tf_lso.optimizers import restored_slots, slots, validation
+from tf_lso.optimizers import restored_slots, validation
+from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import family, keras2
 
 
@@ -18,6 +17,7 @@ def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, va
     inner = self.inner_optimizer
     if restored_slots.differ([slot_name], inner)[0]:
         raise ValueError(restored_slots.too_many(inner))
+    self._family.restored[id(variable)] = variable
     restore = inner._create_or_restore_slot_variable
     return restore(slot_variable_position, slot_name, variable)
 
@@ -40,6 +40,7 @@ class Legacy(keras2.Keras2):
     def __init__(self, inner):
         super().__init__(inner)
         self.slots = inner
+        self.restored = {}  # id -> variable with slots of a checkpoint, not yet built for
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         return self.inner._compute_gradients(loss, var_list, grad_loss, tape=tape)
@@ -48,30 +49,55 @@ class Legacy(keras2.Keras2):
         # As TensorFlow's class did, which made no slots without a gradient.
         super().prepare(wrapper, used, used)
 
-    def _build_inner(self, variables):
-        # The optimizer's own apply_gradients uses this name scope for its variables.
-        with tf.name_scope(self.inner._name):
-            self.inner._create_all_weights(variables)
-        self._order_weights(variables)
+    def build(self, wrapper, variables):
+        with variables_lib.building:
+            given, before = {id(v) for v in variables}, self.built_variables()
+            others = [v for v in before if id(v) not in given]
+            if others and given <= {id(v) for v in before}:
+                return
+            super().build(wrapper, [*others, *variables])
+            self.is_built_in_parts = bool(others)
 
-    def _order_weights(self, variables):
-        # If a checkpoint is restored first, the slots are made before the step counter,
-        # variable by variable. Lists of weights need the order of a first step.
-        inner = self.inner
-        if not inner._weights or inner._weights[0] is inner.iterations:
-            return
-        names, table = inner.get_slot_names(), list(slots.table_of(inner))
-        names.sort(key=lambda n: table.index(n) if n in table else len(table))
-        pairs = [(name, variable) for name in names for variable in variables]
-        if any(c.__name__ == "Ftrl" for c in type(inner).__mro__):  # makes both at once
-            pairs = [(name, variable) for variable in variables for name in names]
-        place = {}
-        for name, variable in pairs:
-            with contextlib.suppress(KeyError):  # a slot that only others have
-                place[id(inner.get_slot(variable, name))] = 1 + len(place)
-        inner._weights.sort(
-            key=lambda w: (w is not inner.iterations, place.get(id(w), 0))
-        )
+    def built_variables(self):
+        # Asked for also before all else that depends on the order of the slots.
+        restored, self.restored = self.restored, {}
+        if restored:
+            known = {id(v) for v in super().built_variables()}
+            self.build(None, list(restored.values()))
+            self.is_built_in_parts |= not known >= restored.keys()
+        return super().built_variables()
+
+    def weights(self):
+        self.built_variables()
+        return super().weights()
+
+    def order_slots(self, wrapper, variables):
+        if self.built_variables():
+            wrapper.build(variables)
+
+    def _build_inner(self, variables):
+        # Slots that were made before are returned again. So this is their order if one
+        # first step makes all of them, which lists of weights need: a checkpoint that is
+        # restored first makes them before the step counter, and later steps make more.
+        inner, place = self.inner, {}
+
+        def add_slot(*args, **kwargs):
+            slot = type(inner).add_slot(inner, *args, **kwargs)
+            place.setdefault(id(slot), len(place) + 1)
+            return slot
+
+        variables_lib.set_untracked(inner, "add_slot", add_slot)
+        try:
+            # The optimizer's own apply_gradients uses this name scope for its variables.
+            with tf.name_scope(inner._name):
+                inner._create_all_weights(variables)
+        finally:
+            del inner.add_slot
+        places = [place[id(w)] for w in inner._weights if id(w) in place]
+        if inner._weights[0] is not inner.iterations or places != sorted(places):
+            inner._weights.sort(
+                key=lambda w: (w is not inner.iterations, place.get(id(w), 0))
+            )
 
     def aggregate(self, gradients, variables):
         pairs = list(zip(gradients, variables))
