@@ -49,17 +49,19 @@ class Legacy(keras2.Keras2):
         super().prepare(wrapper, used, used)
 
     def _build_inner(self, variables):
+        count = len(self.inner._weights)
         # The optimizer's own apply_gradients uses this name scope for its variables.
         with tf.name_scope(self.inner._name):
             self.inner._create_all_weights(variables)
-        self._order_weights(variables)
+        first, *others = self.inner._weights
+        if first is not self.inner.iterations or len(others) >= count:
+            self._order_weights(variables)
 
     def _order_weights(self, variables):
         # If a checkpoint is restored first, the slots are made before the step counter,
-        # variable by variable. Lists of weights need the order of a first step.
+        # variable by variable, and a later step may make more of them. Lists of weights
+        # need the order of one first step.
         inner = self.inner
-        if not inner._weights or inner._weights[0] is inner.iterations:
-            return
         names, table = inner.get_slot_names(), list(slots.table_of(inner))
         names.sort(key=lambda n: table.index(n) if n in table else len(table))
         pairs = [(name, variable) for name in names for variable in variables]
