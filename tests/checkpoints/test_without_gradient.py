@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests.checkpoints import optimizers_of_users as users
 from tests.families import FAMILIES, KERASES, keras, keras2, needs_keras3, numpy
 from tests.generation import ZIPPED
 from tf_lso import checkpoints
@@ -265,6 +266,11 @@ def test_a_slot_that_is_missing_of_all_variables_is_refused(family, tmp_path):
     *_, path = saved(tmp_path, inner=FAMILIES["legacy"].SGD(0.01))
     inner = FAMILIES[family].SGD(0.01, momentum=0.9)
     refused(path, family, inner, "momentum/unused/kernel")
+
+
+def test_a_class_whose_first_values_are_unknown_is_refused(tmp_path):
+    *_, path = saved(tmp_path, inner=users.of_legacy())
+    refused(path, "legacy", users.of_legacy(), "unused/kernel")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
