@@ -138,8 +138,7 @@ class OptimizerTargets:
             return None
         if slot != "accumulator":
             return 0.0
-        prefix = "_" if self.family == "legacy" else ""
-        return getattr(self.inner, f"{prefix}initial_accumulator_value")
+        return self.inner.get_config().get("initial_accumulator_value")
 
     @property
     def loss_scale(self):

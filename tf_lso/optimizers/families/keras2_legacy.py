@@ -53,8 +53,8 @@ class Legacy(keras2.Keras2):
         # The optimizer's own apply_gradients uses this name scope for its variables.
         with tf.name_scope(self.inner._name):
             self.inner._create_all_weights(variables)
-        first, *others = self.inner._weights
-        if first is not self.inner.iterations or len(others) >= count:
+        weights = self.inner._weights
+        if len(weights) > count or weights[0] is not self.inner.iterations:
             self._order_weights(variables)
 
     def _order_weights(self, variables):
