@@ -166,6 +166,10 @@ def functions_that_save(legacy, new, x):
     assert _arguments(saving_lib._load_state)[0] == "trackable"
     assert _arguments(hdf5_format.save_model_to_hdf5)[0] == "model"
     assert _arguments(hdf5_format.load_model_from_hdf5)[0] == "filepath"
+    of_models = ("save_model", "save_weights_only", "load_weights_only")
+    for patched in map(vars(saving_lib).get, of_models):
+        assert _arguments(patched)[:2] == ["model", "filepath"]
+    assert _arguments(hdf5_format.save_model_to_hdf5)[0] == "model"
     assert _arguments(saving_utils.model_metadata)[0] == "model"
     assert _arguments(load.load)[0] == "path"
     assert callable(keras2.__internal__.optimizers.convert_to_legacy_optimizer)

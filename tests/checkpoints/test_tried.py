@@ -114,11 +114,34 @@ def frozen(folder):
 
 
 def unfrozen(folder):
-    old, model = old_adam(), model_of(keras2, "a", "b")
-    model.layers[0].trainable = False
-    old.build(model.trainable_variables)
-    path = tf.train.Checkpoint(m=model, o=old).save(str(folder / "c"))
-    refused(path, model_of(keras, "a", "b"), new_adam())
+    old, old_model = old_adam(), model_of(keras2, "a", "b")
+    old_model.layers[0].trainable = False
+    ones = [tf.ones(v.shape) for v in old_model.trainable_variables]
+    old.apply_gradients(zip(ones, old_model.trainable_variables))
+    path = tf.train.Checkpoint(m=old_model, o=old).save(str(folder / "c"))
+    model, opt = model_of(keras, "a", "b"), new_adam()
+    opt.build(model.trainable_variables)
+    ones = [tf.ones(v.shape) for v in model.trainable_variables]
+    opt.apply_gradients(zip(ones, model.trainable_variables))
+    assert checkpoints.restore(path, model=model, optimizer=opt).complete
+    assert all(map(np.array_equal, old_model.get_weights(), model.get_weights()))
+    assert int(opt.iterations) == 1
+    for slot in ("m", "v"):
+        for variable in model.layers[0].trainable_variables:
+            assert not np.any(opt.get_slot(variable, slot))
+        for one, other in zip(old_model.trainable_variables, model.layers[1].weights):
+            assert np.array_equal(old.get_slot(one, slot), opt.get_slot(other, slot))
+
+
+def without_gradient(folder):
+    old_model, old = model_of(keras2, "a", "b"), old_adam()
+    ones = [tf.ones(v.shape) for v in old_model.layers[0].weights]
+    old.apply_gradients(zip(ones, old_model.layers[0].weights))
+    path = tf.train.Checkpoint(m=old_model, o=old).save(str(folder / "c"))
+    model, opt = model_of(keras, "a", "b"), new_adam()
+    report = checkpoints.restore(path, model=model, optimizer=opt)
+    old.build(old_model.trainable_variables)  # as a next step would
+    whole(old_model, old, model, opt, report)
 
 
 def multi_optimizer(folder):
@@ -133,7 +156,11 @@ ROWS = {
     "a layer that is called twice": (shared_layer, "whole"),
     "two models and two optimizers in one checkpoint": (two_optimizers, "whole"),
     "a layer that is frozen now": (frozen, "refused"),
-    "a layer that was frozen then": (unfrozen, "refused"),
+    "a layer that was frozen then": (unfrozen, "whole"),
+    "a weight that had no gradient (BERT's pooler, an unused head)": (
+        without_gradient,
+        "whole",
+    ),
     "a `MultiOptimizer`": (multi_optimizer, "refused"),
 }
 

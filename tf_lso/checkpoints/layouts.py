@@ -42,6 +42,14 @@ LOSS_SCALE = {
     ("step_counter",): "count",
 }
 
+# Attributes that lead to variables that traced steps of tf_lso use. Only SavedModels have
+# them; the last only with a dynamic scale. They are no state: nothing is restored into them.
+OF_TRACED_STEPS = (
+    ("skipped_steps",),
+    ("overflowed",),
+    ("loss_scale", "skipped_in_a_row"),
+)
+
 # Name in a checkpoint of a hyperparameter that is a variable -> the hyperparameter.
 HYPERPARAMETERS = {
     "_learning_rate": "learning_rate",

@@ -172,6 +172,7 @@ class ObjectGraph:
     def _optimizer(self, node, index, variables):
         inner = self.inner(node)
         below = dict(self.children(inner))
+        traced = self._of_traced_steps(node)
         layout = self.layout(node)
         state = OptimizerState(layouts.FAMILIES[layout])
         state.iterations = self.entry(_iterations(below))
@@ -179,7 +180,11 @@ class ObjectGraph:
         state.order = [index.get(variable) for variable in built]
         for name, child in below.items():
             entry = self.entry(child)
-            if name in layouts.ITERATIONS or name == layouts.COMPUTED:
+            if (
+                name in layouts.ITERATIONS
+                or name == layouts.COMPUTED
+                or child in traced
+            ):
                 continue
             if entry is None:
                 if name not in layouts.NO_SLOTS:
@@ -206,11 +211,17 @@ class ObjectGraph:
         if layout == "keras3":
             self._read_keras_3_1(state, below, variables)
         known = {*heads, state.scale, state.count, *state.entries()}
-        model = {*index, *built, below.get(layouts.COMPUTED)}
+        model = {*index, *built, *traced, below.get(layouts.COMPUTED)}
         found = self._variables(inner, model).values()
         state.others = [entry for entry, _ in found if entry not in known]
         state.class_name = names.optimizer_class(state, of_keras3=layout == "keras3")
         return layout, state
+
+    def _of_traced_steps(self, node):
+        """Return the nodes of what only traced steps of tf_lso use, in SavedModels."""
+        found = [self._follow(node, path) for path in layouts.OF_TRACED_STEPS]
+        # A variable of a user's own class may have one of the names.
+        return set() if None in found[:2] else {child for child in found if child}
 
     def state(self, node):
         """Return the `OptimizerState` of a node, without slots of an OptimizerV2."""

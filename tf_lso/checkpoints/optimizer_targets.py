@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import Target, is_variable
-from tf_lso.optimizers import binding, slots
+from tf_lso.optimizers import binding, slots, table
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import keras3_private
@@ -131,6 +131,14 @@ class OptimizerTargets:
             ):
                 for slot, target in zip(held, order):
                     yield slot, names.get(attribute, attribute), target
+
+    def first_value(self, slot):
+        """Return the number that a slot holds when it is made, None if it is unknown."""
+        if slot not in self.table or slot in table.AVERAGE:
+            return None
+        if slot != "accumulator":
+            return 0.0
+        return self.inner.get_config().get("initial_accumulator_value")
 
     @property
     def loss_scale(self):

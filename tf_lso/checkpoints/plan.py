@@ -21,6 +21,10 @@ from tf_lso.optimizers import restored_slots, table
 # Hyperparameters that today's optimizers lack -> the value that has no effect.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}
 
+_NO_GRADIENT = (
+    "made anew: the file has no slots of this variable, as without a gradient"
+)
+
 _IDLE = (
     " The newer SGD of Keras 2 has slots without momentum too, and this file does not say "
     "which it was. If it had none, leave them: tf_lso.checkpoints.restore(path, model="
@@ -164,18 +168,24 @@ def check_class(source, optimizer):
 def _plan_state(plan, state, model, optimizer, matched, own):
     """Plan all variables that the optimizer made, and all that the file has of them."""
     found = _by_name(state, model, optimizer, matched, own)
+    anew = _made_anew(state, optimizer, matched, own, found)
     entries = state.entries()
     taken = {entry.key for entry in found.values()}
-    if len(found) < len(own) or any(entry.key not in taken for entry in entries):
-        found = _by_position(plan, state, model, optimizer, matched, own) or found
+    explained = len(found) + len(anew) == len(own)
+    if not explained or any(entry.key not in taken for entry in entries):
+        by_position = _by_position(plan, state, model, optimizer, matched, own)
+        found, anew = (by_position, {}) if by_position else (found, anew)
     lacking = []
     for number, one in enumerate(own):
         why = None if number in found else _kept(one, optimizer)
-        if why is None:
+        if number in anew:
+            plan.settings.append(functools.partial(_fill, one.target, anew[number]))
+            plan.report.kept.append((one.target.name, _NO_GRADIENT))
+        elif why is None:
             plan.move(found.get(number), one.target)
         else:
             plan.report.kept.append((one.target.name, why))
-        if number not in found and why is None:
+        if number not in found and number not in anew and why is None:
             lacking.append(one.name)
     taken = {entry.key for entry in found.values()}
     left = [entry for entry in entries if entry.key not in taken]
@@ -192,6 +202,30 @@ def _plan_state(plan, state, model, optimizer, matched, own):
     if differs or ((left or lacking) and told):
         slots = {one.name for one in own} - set(lacking) | more
         plan.report.remedy = remedy(state, optimizer, slots, plan.scalar)
+
+
+def _made_anew(state, optimizer, matched, own, found):
+    """Return {index in `own`: first value} of slots that an OptimizerV2 never made.
+
+    It made slots at the first gradient of a variable, so a variable that is in the file
+    without any had none: an unused head, or a layer that was frozen. A slot that the file
+    has of no variable, or one of several, is not meant.
+    """
+    if state.family != "legacy":
+        return {}
+    in_file = set(matched.values())
+    names = {own[number].name for number in found}
+    with_slots = {own[number].of for number in found}
+    values = {
+        number: optimizer.first_value(one.name)
+        for number, one in enumerate(own)
+        if one.of in in_file - with_slots and one.name in names
+    }
+    return {number: value for number, value in values.items() if value is not None}
+
+
+def _fill(target, value):
+    target.variable.assign(np.full(target.shape, value, target.dtype))
 
 
 def _kept(one, optimizer):

@@ -33,7 +33,7 @@ class Report:
       restored: list of (key in the file, name of the variable).
       converted: list of (key in the file, name of the variable, how).
       kept: list of (name of the variable, why) of variables that such a file does not
-        store, so that they keep their values.
+        store, so that they keep their values; also of slots that are made anew.
       missing: list of names of variables that the file should have but lacks.
       wrong: list of (key in the file, name of the variable, what does not fit).
       unused: list of keys in the file that were not used.

@@ -5,6 +5,7 @@ some state. Each patch takes (keras, ledger) and handles one format. Files that 
 wrote without them load as before.
 """
 
+import functools
 import importlib
 import os
 
@@ -27,6 +28,10 @@ def _private(keras, path):
 
 def _is_ours(optimizer):
     return isinstance(optimizer, optimizers.LossScaleOptimizer)
+
+
+def _is_legacy(optimizer):
+    return _is_ours(optimizer) and optimizer._family.name == "legacy"
 
 
 def patch_keras_files(keras, ledger):
@@ -60,6 +65,41 @@ def order_slots(model):
             known = {id(v) for v in value._family.built_variables()}
             listed = [v for v in variables if name == "optimizer" or id(v) in known]
             value._family.order_slots(value, listed)
+
+
+def patch_slots(keras, ledger):
+    """Make slots of all weights before a model is saved, and before weights are loaded.
+
+    Legacy optimizers make none of weights without a gradient. Files are lists that do not
+    say whose slots they hold, and are loaded into an optimizer with slots of all.
+    """
+    saving_lib = _private(keras, "saving.saving_lib")
+    h5_saver = _private(keras, "saving.legacy.hdf5_format").save_model_to_hdf5
+
+    def after(make_slots, original):
+        @functools.wraps(original)
+        def patched(model, *args, **kwargs):
+            make_slots(model)
+            return original(model, *args, **kwargs)
+
+        loading_models.replace(ledger, original, patched)
+
+    for saver in (saving_lib.save_model, saving_lib.save_weights_only, h5_saver):
+        after(_add_slots, saver)
+    after(_make_slots, saving_lib.load_weights_only)
+
+
+def _add_slots(model):
+    """Make the slots that a legacy optimizer lacks, if it has made any."""
+    optimizer = getattr(model, "optimizer", None)
+    if _is_ours(optimizer) and optimizer.get_slot_names():
+        _make_slots(model)
+
+
+def _make_slots(model):
+    optimizer = getattr(model, "optimizer", None)
+    if _is_legacy(optimizer) and model.built:
+        optimizer.build(model.trainable_variables)
 
 
 def build_optimizer(model):
@@ -148,8 +188,10 @@ def patch_saved_model(keras, ledger):
             variables = os.path.join(path, "variables", "variables")
             # With the model, since TensorFlow finds slots by their variables.
             status = tf.train.Checkpoint(model).read(variables)
-            if int(variables_lib.numpy(model.optimizer._family.counter())):
-                # A model that was saved before its first step has no slots.
+            # A model that was saved before its first step has no slots, and one with a
+            # legacy optimizer none of weights without a gradient. They stay as made.
+            counter = variables_lib.numpy(model.optimizer._family.counter())
+            if int(counter) and not _is_legacy(model.optimizer):
                 status.assert_existing_objects_matched()
             status.expect_partial()
         return model
@@ -194,6 +236,7 @@ def patch_conversion(keras, ledger):
 
 PATCHES = (
     patch_keras_files,
+    patch_slots,
     patch_h5,
     patch_metadata,
     patch_saved_model,

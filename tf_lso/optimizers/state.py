@@ -255,7 +255,7 @@ class State(tf.train.experimental.PythonState):
                 )
                 return
             has_scale = bool(self._loss_scale.named_variables())
-            if has_scale and len(arrays) == len(self._family.weights()):
+            if has_scale and _fits(arrays, self._family.weights()):
                 self.tell_no_scale("The file")
         layouts, weights = self.layouts()
         if not self._family.built_variables():
