@@ -17,12 +17,12 @@ ROOMS = {
     "programs": {"names", "unknown"},
     "check": {"names", "programs", "progress"},
     # Of `check`, the rules that know which guards train wrong.
-    "migrate": {"names", "programs", "progress", "optimizers.table", "check.rules"},
+    "migrate": {"names", "programs", "progress", "check.rules"},
     "debugging": {
+        "variables",
         "environment",
         "kerases",
         "optimizers.validation",
-        "optimizers.variables",
         "scaling.gradients",
         "tf_private",
         "wrapping",
@@ -39,6 +39,8 @@ ROOMS = {
         "thread_switch",
     },
     "optimizers": {
+        "variables",
+        "names",
         "as_tensor",
         "environment",
         "graphs",
@@ -59,6 +61,8 @@ ROOMS = {
         "tf_private",
     },
     "checkpoints": {
+        "variables",
+        "names",
         "environment",
         "kerases",
         "optimizers",
@@ -67,6 +71,7 @@ ROOMS = {
         "wrapping",
     },
     "keras_patches": {
+        "variables",
         "checkpoints",
         "kerases",
         "ledger",
@@ -80,6 +85,7 @@ ROOMS = {
     },
     # The mirrors too: old names lead to them.
     "installation": {
+        "variables",
         "as_tensor",
         "compat",
         "environment",
@@ -100,7 +106,7 @@ ROOMS = {
 # Within `optimizers`, from the bottom up: a module may import what is in an earlier row,
 # or in its own.
 LEVELS = [
-    {"table", "variables", "families.keras3_schedules", "families.keras3_views"},
+    {"families.keras3_schedules", "families.keras3_views"},
     {"validation", "slots", "state", "families.keras3_private", "restored_slots"},
     {"hyperparameters"},
     {"families.family"},

@@ -9,12 +9,12 @@ import tensorflow as tf
 from tests import private_names
 from tests.families import KERAS2_PACKAGE, keras2
 from tf_lso import kerases
-from tf_lso.optimizers import table
+from tf_lso.names import optimizers as table
 
 _LEGACY = "tf_lso/optimizers/families/keras2_legacy.py"
 _NEW = _SHARED = "tf_lso/optimizers/families/keras2.py"
 _HYPER = "tf_lso/optimizers/hyperparameters.py"
-_TABLE = "tf_lso/optimizers/table.py"
+_TABLE = "tf_lso/names/optimizers.py"
 _GIVEN_TO_ALL = "tf_lso/installation/attributes.py"
 _INSTALLED = "tf_lso/installation/attributes_keras2.py"
 _LOADING = "tf_lso/keras_patches/loading_keras2.py"

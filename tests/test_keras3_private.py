@@ -11,7 +11,7 @@ from tests import preloaded, private_names
 from tests.families import OLD_KERAS3, numpy, raw
 from tests.programs_in_processes import run
 from tf_lso import kerases
-from tf_lso.optimizers import table
+from tf_lso.names import optimizers as table
 from tf_lso.optimizers.families import keras3_private, keras3_views
 from tf_lso.scaling import loss_scale
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")
 _PRIVATE = "tf_lso/optimizers/families/keras3_private.py"
 _VIEWS = "tf_lso/optimizers/families/keras3_views.py"
 _INSTALLED = "tf_lso/installation/attributes_keras3.py"
-_TABLE = "tf_lso/optimizers/table.py"
+_TABLE = "tf_lso/names/optimizers.py"
 _WRAPPING = "tf_lso/wrapping.py"
 _MODELS = "tf_lso/checkpoints/model_targets.py"
 _RESTORED = "tf_lso/checkpoints/optimizer_targets.py"

@@ -20,6 +20,11 @@ def in_tensorflow_1():
         return not tf.executing_eagerly()
 
 
+def in_graph_of_tensorflow_1():
+    """Whether a graph of TensorFlow 1 is being built, rather than a function."""
+    return not (tf.executing_eagerly() or tf.inside_function())
+
+
 def local_variable(initial_value, name, dtype, shape=None):
     """Make a variable that is the same on every replica and is never aggregated."""
     # The value is a constant, which no function being traced must hold back. With

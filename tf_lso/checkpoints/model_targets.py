@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso import kerases
+from tf_lso import variables as variables_lib
 from tf_lso.checkpoints import hdf5, keras_archive
 from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.optimizers import variables as variables_lib
 
 # The attribute with the layers in .keras files of TensorFlow 2.12.
 _ALIASES = {"_layer_checkpoint_dependencies": "layers"}

@@ -16,7 +16,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tf_lso.checkpoints import layouts, names
 from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
-from tf_lso.optimizers import table
+from tf_lso.names import optimizers as table
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 

@@ -16,7 +16,8 @@ from tf_lso.checkpoints import names as names_lib
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import Entry, Slot, Source
-from tf_lso.optimizers import restored_slots, table
+from tf_lso.names import optimizers as table
+from tf_lso.optimizers import restored_slots
 
 # Hyperparameters that today's optimizers lack -> the value that has no effect.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}

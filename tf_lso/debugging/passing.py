@@ -5,9 +5,9 @@ import dataclasses
 
 import tensorflow as tf
 
+from tf_lso import variables as variables_lib
 from tf_lso.debugging import backward, capture, given, losses, operations, statistics
 from tf_lso.debugging import unchanged as unchanged_lib
-from tf_lso.optimizers import variables as variables_lib
 
 
 @dataclasses.dataclass

@@ -8,8 +8,7 @@ import random
 
 import numpy as np
 
-from tf_lso import kerases, tf_private
-from tf_lso.optimizers import variables
+from tf_lso import kerases, tf_private, variables
 
 # Names of the seeds of passes, so that each pass has kernels of its own.
 _seeds = itertools.count(0x5CA1E)

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tf_lso.optimizers import variables as variables_lib
+from tf_lso import variables as variables_lib
 
 
 def give(ledger, owner, added, replaced):

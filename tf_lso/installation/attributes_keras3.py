@@ -11,9 +11,9 @@ import tensorflow as tf
 from keras.src.legacy import backend as legacy_backend
 
 from tf_lso import as_tensor, kerases
+from tf_lso import variables as variables_lib
 from tf_lso.installation import attributes
 from tf_lso.optimizers import validation
-from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import keras3_private
 from tf_lso.optimizers.families import keras3_schedules as scheduled
 

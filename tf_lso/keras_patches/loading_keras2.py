@@ -14,12 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import kerases
+from tf_lso import variables as variables_lib
 from tf_lso.checkpoints.hdf5 import OWN_GROUP
 from tf_lso.keras_patches import loading_models
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers import variables as variables_lib
 
 
 def _private(keras, path):

@@ -18,10 +18,11 @@ environment.require_tensorflow()  # before a Keras that does not fit fails
 # ruff: noqa: E402
 import tensorflow as tf
 
+from tf_lso import graphs
+from tf_lso import variables as variables_lib
 from tf_lso.optimizers import binding, hyperparameters, validation
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import state as state_lib
-from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families.family import forwarded
 from tf_lso.scaling import calls as calls_lib
 from tf_lso.scaling import finite as finite_lib
@@ -518,7 +519,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             update=lambda *pairs: self._family.apply(*pairs, *args, **kwargs),
             aggregate=aggregate,
         )
-        in_graph = variables_lib.in_graph_of_tensorflow_1()
+        in_graph = graphs.in_graph_of_tensorflow_1()
         if in_graph and not self._family.returns_operations:
             # A function runs all operations with effects; such a graph only the result.
             return tf.function(lambda: step.run(grads), autograph=False)().op

@@ -5,8 +5,9 @@ would set the momentum and drop its slots, or the other way round.
 """
 
 from tf_lso import tf_private
-from tf_lso.optimizers import slots, table
-from tf_lso.optimizers import variables as variables_lib
+from tf_lso import variables as variables_lib
+from tf_lso.names import optimizers as table
+from tf_lso.optimizers import slots
 
 # Slot -> the argument that an optimizer needs to have it, and an example of its value.
 MADE_BY = {

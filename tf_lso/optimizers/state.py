@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import kerases, log, thread_switch
-from tf_lso.optimizers import variables as variables_lib
+from tf_lso import variables as variables_lib
 
 # The child of a checkpoint that holds deferred slots, if there are any.
 DEFERRED = "slots_that_wait"

@@ -5,7 +5,7 @@ import inspect
 import tensorflow as tf
 
 from tf_lso import kerases, pages
-from tf_lso.optimizers import variables as variables_lib
+from tf_lso import variables as variables_lib
 
 _SUPPORTED = (
     tf.distribute.OneDeviceStrategy,

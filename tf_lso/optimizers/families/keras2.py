@@ -10,8 +10,8 @@ import sys
 import tensorflow as tf
 
 from tf_lso import kerases, pages, tf_private
+from tf_lso import variables as variables_lib
 from tf_lso.optimizers import restored_slots, slots, state, validation
-from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import family
 
 

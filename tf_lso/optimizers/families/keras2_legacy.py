@@ -7,8 +7,8 @@ a subclass. tests/test_keras2_private.py fails when Keras 2 moves a name.
 import tensorflow as tf
 
 from tf_lso import kerases
+from tf_lso import variables as variables_lib
 from tf_lso.optimizers import restored_slots, validation
-from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import family, keras2
 
 

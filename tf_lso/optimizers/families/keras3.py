@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from tf_lso import environment, pages, tf_private
+from tf_lso import variables as variables_lib
 from tf_lso.optimizers import restored_slots, slots, state, validation
-from tf_lso.optimizers import variables as variables_lib
 from tf_lso.optimizers.families import family, keras3_schedules, keras3_views
 from tf_lso.optimizers.families import keras3_private as private
 

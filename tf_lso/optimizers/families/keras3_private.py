@@ -9,7 +9,7 @@ import operator
 import tensorflow as tf
 
 from tf_lso import kerases, replica, thread_switch
-from tf_lso.optimizers import variables as variables_lib
+from tf_lso import variables as variables_lib
 
 # Variables that each optimizer of Keras 3 has. A wrapper has them too, but they are never
 # used. Checkpoints have the same names.

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import kerases
+from tf_lso import graphs, kerases
 
 # Held while optimizer variables are made: two threads may run the first step at once.
 building = threading.RLock()
@@ -18,11 +18,6 @@ class CallableList(list):
     def __call__(self):
         """Return the list itself."""
         return self
-
-
-def in_graph_of_tensorflow_1():
-    """Whether a graph of TensorFlow 1 is being built, rather than a function."""
-    return not (tf.executing_eagerly() or tf.inside_function())
 
 
 def raw(variable):
@@ -49,7 +44,7 @@ def with_gradients(loss, var_list, grad_loss, tape):
 def numpy(variable):
     """Return the value of any variable on the first local replica, an array."""
     copy = copies(variable)[0]
-    in_graph = in_graph_of_tensorflow_1()
+    in_graph = graphs.in_graph_of_tensorflow_1()
     return _session_of_keras().get_value(copy) if in_graph else copy.numpy()
 
 
@@ -85,7 +80,7 @@ def assign_all(variables, arrays):
     arrays = [array_for(v, array) for v, array in zip(variables, arrays)]
     # One by one: this also works in the thread of a replica.
     pairs = [(c, array) for v, array in zip(variables, arrays) for c in copies(v)]
-    if in_graph_of_tensorflow_1():
+    if graphs.in_graph_of_tensorflow_1():
         _session_of_keras().batch_set_value(pairs)
         return
     for copy, array in pairs:
