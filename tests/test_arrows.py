@@ -17,7 +17,7 @@ ROOMS = {
     "programs": {"names", "unknown"},
     "check": {"names", "programs", "progress"},
     # Of `check`, the rules that know which guards train wrong.
-    "migrate": {"names", "programs", "progress", "check.rules"},
+    "migrate": {"names", "optimizer_table", "programs", "progress", "check.rules"},
     "debugging": {
         "variables",
         "environment",
@@ -39,8 +39,8 @@ ROOMS = {
         "thread_switch",
     },
     "optimizers": {
+        "optimizer_table",
         "variables",
-        "names",
         "as_tensor",
         "environment",
         "graphs",
@@ -61,8 +61,8 @@ ROOMS = {
         "tf_private",
     },
     "checkpoints": {
+        "optimizer_table",
         "variables",
-        "names",
         "environment",
         "kerases",
         "optimizers",
@@ -85,6 +85,7 @@ ROOMS = {
     },
     # The mirrors too: old names lead to them.
     "installation": {
+        "optimizer_table",
         "variables",
         "as_tensor",
         "compat",

@@ -9,12 +9,13 @@ import tensorflow as tf
 from tests import private_names
 from tests.families import KERAS2_PACKAGE, keras2
 from tf_lso import kerases
-from tf_lso.names import optimizers as table
+from tf_lso import optimizer_table as table
 
 _LEGACY = "tf_lso/optimizers/families/keras2_legacy.py"
 _NEW = _SHARED = "tf_lso/optimizers/families/keras2.py"
 _HYPER = "tf_lso/optimizers/hyperparameters.py"
-_TABLE = "tf_lso/names/optimizers.py"
+_TABLE = "tf_lso/optimizer_table.py"
+_FILES = "tf_lso/checkpoints/layouts.py"
 _GIVEN_TO_ALL = "tf_lso/installation/attributes.py"
 _INSTALLED = "tf_lso/installation/attributes_keras2.py"
 _LOADING = "tf_lso/keras_patches/loading_keras2.py"
@@ -235,7 +236,7 @@ NAMES = {
     "_var_key": (_NEW, keys_of_variables),
     "_learning_rate": (_NEW, learning_rate),
     "_u_product": (_NEW, hidden_variables),
-    "_m_cache": (_RESTORED, hidden_variables),
+    "_m_cache": (_FILES, hidden_variables),
     "_process_kwargs": (_INSTALLED, replaced_methods),
     "_build_learning_rate": (_INSTALLED, replaced_methods),
     "_compute_current_learning_rate": (_INSTALLED, replaced_methods),
@@ -285,10 +286,7 @@ SHARED = {
         [_RESTORED, "tf_lso/checkpoints/layouts.py"],
         f"{_CHECKPOINTS} A name in checkpoints.",
     ),
-    "_u_product": (
-        [_RESTORED, "tf_lso/checkpoints/layouts.py"],
-        f"{_CHECKPOINTS} A name in checkpoints.",
-    ),
+    "_u_product": ([_FILES], "A name in checkpoints."),
     "_create_all_weights": ([_RESTORED, _GIVEN_TO_ALL], f"{_CHECKPOINTS} {_GIVEN}"),
     "_decayed_lr": ([_INSTALLED], _GIVEN),
     "_aggregate_gradients": (
@@ -300,8 +298,8 @@ SHARED = {
         "TensorFlow calls it on each object below which a checkpoint has slots.",
     ),
     "_variables": (
-        ["tf_lso/checkpoints/object_graph.py", _LEGACY],
-        "A name in checkpoints.",
+        [_FILES, "tf_lso/checkpoints/object_graph.py", _LEGACY, _NEW],
+        "A name in checkpoints, of the list that TensorFlow restores.",
     ),
     "_set_optimizer": (
         [_LOADING],

@@ -11,7 +11,7 @@ from tests import preloaded, private_names
 from tests.families import OLD_KERAS3, numpy, raw
 from tests.programs_in_processes import run
 from tf_lso import kerases
-from tf_lso.names import optimizers as table
+from tf_lso import optimizer_table as table
 from tf_lso.optimizers.families import keras3_private, keras3_views
 from tf_lso.scaling import loss_scale
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")
 _PRIVATE = "tf_lso/optimizers/families/keras3_private.py"
 _VIEWS = "tf_lso/optimizers/families/keras3_views.py"
 _INSTALLED = "tf_lso/installation/attributes_keras3.py"
-_TABLE = "tf_lso/names/optimizers.py"
+_TABLE = "tf_lso/optimizer_table.py"
 _WRAPPING = "tf_lso/wrapping.py"
 _MODELS = "tf_lso/checkpoints/model_targets.py"
 _RESTORED = "tf_lso/checkpoints/optimizer_targets.py"
@@ -190,7 +190,7 @@ NAMES = {
     "_backend_update_step": (_INSTALLED, update_step),
     "_get_current_learning_rate": (_INSTALLED, current_learning_rate),
     "keras.src.legacy.backend": (_INSTALLED, values_of_backend),
-    "_u_product": (_RESTORED, product_of_nadam),
+    "_u_product": ("tf_lso/checkpoints/layouts.py", product_of_nadam),
     "_flatten_layers": (_WRAPPING, layers_within_layers),
     "_non_trainable_variables": (_MODELS, variables_that_a_layer_made),
     "_functional": (_GRAPH, functional_within_a_sequential),
@@ -226,14 +226,16 @@ SHARED = {
     ),
     "_trainable_variables": (
         [
+            "tf_lso/checkpoints/layouts.py",
             "tf_lso/checkpoints/model_targets.py",
             "tf_lso/checkpoints/object_graph.py",
-            "tf_lso/checkpoints/optimizer_targets.py",
         ],
-        f"{_FILES_WORDS} {_CHECKPOINTS} Layers have a list of that name too.",
+        f"{_FILES_WORDS} Layers have a list of that name too.",
     ),
-    "_u_product": (["tf_lso/checkpoints/layouts.py"], _FILES_WORDS),
-    "_variables": (["tf_lso/checkpoints/object_graph.py"], _FILES_WORDS),
+    "_variables": (
+        ["tf_lso/checkpoints/layouts.py", "tf_lso/checkpoints/object_graph.py"],
+        _FILES_WORDS,
+    ),
     "_var_key": (
         ["tf_lso/checkpoints/optimizer_targets.py"],
         "For optimizers of tf_keras, which have that name too.",

@@ -202,6 +202,15 @@ def child(owner, name, known=None):
     return owner._lookup_dependency(name, *([] if known is None else [known]))
 
 
+def replace_lookup(owner, function):
+    """Let `function` find the children that a restore asks `owner` for.
+
+    It gets what found them before, the name, and since TensorFlow 2.13 those known.
+    """
+    lookup = functools.partial(function, owner._lookup_dependency)
+    object.__setattr__(owner, "_lookup_dependency", lookup)
+
+
 def deferred(owner):
     """Return the values that wait for dependencies an object will have, a dict."""
     return owner._deferred_dependencies

@@ -4,10 +4,10 @@ import keras
 import pytest
 
 from tests.migrate.programs import migrated, outcome_of
+from tf_lso import optimizer_table as table
 from tf_lso.installation import attributes_keras3 as attributes
 from tf_lso.installation import namespaces
 from tf_lso.names import beyond
-from tf_lso.names import optimizers as table
 
 HEAD = "import tensorflow as tf\nfrom tensorflow.keras import mixed_precision as mp\n"
 # line -> what it needs

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, KERASES, copies, needs_keras3
 from tests.generation import HAS_KERAS3
-from tf_lso.names import optimizers as table
+from tf_lso import optimizer_table as table
 
 STEPS = 3
 INPUTS = np.random.RandomState(0).randn(STEPS * 8, 5).astype("float32")

@@ -1,6 +1,6 @@
 """The layouts in which optimizers with loss scales were saved, as tables."""
 
-from tf_lso.names import optimizers as table
+from tf_lso import optimizer_table as table
 
 # Layout of a checkpoint -> what wrote it.
 LAYOUTS = {

@@ -11,7 +11,7 @@
 import re
 
 from tf_lso import kerases
-from tf_lso.names import optimizers as table
+from tf_lso import optimizer_table as table
 
 
 def plain(name):

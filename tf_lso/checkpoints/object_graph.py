@@ -13,10 +13,10 @@ import tensorflow as tf
 from google.protobuf import message
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
+from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import layouts, names
 from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.checkpoints.source import Entry, ModelVariable, OptimizerState, Slot, Source
-from tf_lso.names import optimizers as table
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 

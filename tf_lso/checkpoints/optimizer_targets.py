@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import Target, is_variable
-from tf_lso.names import optimizers as table
 from tf_lso.optimizers import binding, slots
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers.families import keras3_private

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import layouts, matching
 from tf_lso.checkpoints import names as names_lib
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import Entry, Slot, Source
-from tf_lso.names import optimizers as table
 from tf_lso.optimizers import restored_slots
 
 # Hyperparameters that today's optimizers lack -> the value that has no effect.

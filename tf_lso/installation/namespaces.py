@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from tf_lso import kerases
-from tf_lso.names import optimizers as table
+from tf_lso import optimizer_table as table
 
 # Names in each. Those that this Keras 3 lacks are left out.
 NAMESPACES = {

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 
 from tf_lso import names
+from tf_lso import optimizer_table as table
 from tf_lso.check import rules
 from tf_lso.migrate.paths import New, decide
 from tf_lso.migrate.plan import Plan
 from tf_lso.names import beyond
-from tf_lso.names import optimizers as table
 from tf_lso.programs import lookup
 from tf_lso.programs.guards import Branch, Guard, types_asked_for
 from tf_lso.programs.scopes import Scope, Site

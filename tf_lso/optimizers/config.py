@@ -18,8 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import kerases
+from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
-from tf_lso.names import optimizers as table
 from tf_lso.optimizers import families, validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import options

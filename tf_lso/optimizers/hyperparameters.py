@@ -8,7 +8,7 @@ import inspect
 import numbers
 
 from tf_lso import kerases
-from tf_lso.names import optimizers as table
+from tf_lso import optimizer_table as table
 from tf_lso.optimizers import validation
 
 # The documentation of TensorFlow 2.4-2.15 shows `epsilon` as the example of what is not

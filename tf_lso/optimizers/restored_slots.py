@@ -4,9 +4,8 @@ A checkpoint of SGD(momentum=0.9) does not fit an SGD that was made without: Ten
 would set the momentum and drop its slots, or the other way round.
 """
 
+from tf_lso import optimizer_table as table
 from tf_lso import tf_private
-from tf_lso import variables as variables_lib
-from tf_lso.names import optimizers as table
 from tf_lso.optimizers import slots
 
 # Slot -> the argument that an optimizer needs to have it, and an example of its value.
@@ -24,11 +23,9 @@ def made(optimizer):
     found = set()
     for slot, (argument, _) in MADE_BY.items():
         # An OptimizerV2 has a variable of the name, and a flag that says if it is used.
-        value = getattr(optimizer, f"_{argument}", None) or (
-            "_hyper" not in vars(optimizer) and getattr(optimizer, argument, None)
-        )
-        value = value or (argument != "momentum" and getattr(optimizer, argument, None))
-        if slot in known and value is not None and value is not False and value != 0:
+        values = [getattr(optimizer, n, None) for n in (f"_{argument}", argument)]
+        is_used = any(isinstance(v, (bool, int, float)) and v for v in values)
+        if slot in known and is_used:
             found.add(slot)
     return found
 
@@ -46,28 +43,26 @@ def differ(in_file, optimizer, always=()):
     return in_file - own - set(always), own - in_file
 
 
-def refuse_more_variables(optimizer, own_variables):
+def refuse_more_variables(optimizer, own_variables, is_built):
     """Make the list of an optimizer's variables refuse a checkpoint that has more.
 
     `own_variables` returns the list that TensorFlow restores, element by element. It
-    would drop the others in silence.
+    would drop the others in silence. `is_built` says whether the optimizer is.
     """
     listed = own_variables(optimizer)
-    lookup = getattr(listed, "_lookup_dependency", None)
-    if lookup is None:  # Keras 3.0, whose optimizers no checkpoint takes
-        return
+    if not isinstance(listed, tf_private.trackable()):
+        return  # Keras 3.0, whose optimizers no checkpoint takes
 
-    def refusing(name, *cached):
+    def refusing(lookup, name, *cached):
         found = lookup(name, *cached)
-        is_built = getattr(optimizer, "built", getattr(optimizer, "_built", False))
         # Adding a variable looks up the next number. A restore also gives the variables
         # that are there; TensorFlow 2.12 does not.
         more = name.isdigit() and (cached or int(name) > len(listed))
-        if found is None and is_built and more:
+        if found is None and is_built() and more:
             raise ValueError(too_many(optimizer))
         return found
 
-    variables_lib.set_untracked(listed, "_lookup_dependency", refusing)
+    tf_private.replace_lookup(listed, refusing)
 
 
 def check_none_wait(optimizer, own_variables):

@@ -6,7 +6,7 @@ lists with one entry per model variable.
 
 import tensorflow as tf
 
-from tf_lso.names import optimizers as table
+from tf_lso import optimizer_table as table
 
 # TensorFlow takes an object that lists this method for an OptimizerV2 and saves slots in
 # a way of its own; optimizers that keep lists save their lists.

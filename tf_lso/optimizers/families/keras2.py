@@ -23,7 +23,8 @@ class Keras2(family.Family):
     """
 
     newer_names: tuple[str, ...]  # in checkpoints, of newer families alone
-    without_aggregation: tuple[str, bool]  # keyword of apply_gradients, and its value
+    # Keywords of apply_gradients and their values; one is enough, the first is usual.
+    without_aggregation: tuple[tuple[str, bool], ...]
 
     def __init__(self, inner):
         super().__init__(inner)
@@ -35,9 +36,10 @@ class Keras2(family.Family):
         parameters = inspect.signature(self.inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         named = {"name": name} if takes_any or "name" in parameters else {}
-        keyword, value = self.without_aggregation
-        if takes_any or keyword in parameters:
-            return {keyword: value, **named}
+        for keyword, value in self.without_aggregation:
+            if takes_any or keyword in parameters:
+                return {keyword: value, **named}
+        (keyword, _), *_ = self.without_aggregation
         raise TypeError(
             f"apply_gradients() of {type(self.inner).__name__} does not take '{keyword}', "
             "which LossScaleOptimizer needs since it sums gradients over replicas itself. "
@@ -170,7 +172,10 @@ class Newer(Keras2):
 
     name = "new"
     newer_names = ("_trainable_variables",)
-    without_aggregation = ("skip_gradients_aggregation", True)
+    without_aggregation = (
+        ("skip_gradients_aggregation", True),
+        ("experimental_aggregate_gradients", False),  # of a class written before
+    )
     members = {  # noqa: RUF012
         "aggregate_gradients": family.forwarded("aggregate_gradients"),
         "jit_compile": property(
@@ -185,7 +190,9 @@ class Newer(Keras2):
     def __init__(self, inner):
         super().__init__(inner)
         self.slots = slots.ListedSlots(inner, self._known_variables, self._new_slot)
-        restored_slots.refuse_more_variables(inner, _own_variables)
+        restored_slots.refuse_more_variables(
+            inner, _own_variables, lambda: bool(self._built)
+        )
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         if grad_loss is not None:

@@ -28,7 +28,7 @@ class Legacy(keras2.Keras2):
     name = "legacy"
     returns_operations = True
     newer_names = ("_variables", "_trainable_variables")
-    without_aggregation = ("experimental_aggregate_gradients", False)
+    without_aggregation = (("experimental_aggregate_gradients", False),)
     members = {  # noqa: RUF012
         "_HAS_AGGREGATE_GRAD": True,
         # What OptimizerV2 would do for the wrapper alone.

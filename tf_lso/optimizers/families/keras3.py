@@ -116,7 +116,9 @@ class Keras3(family.Family):
         self.inner.loss_scale_factor = None
         self._loss_scale = loss_scale
         self._take_over_parts()
-        restored_slots.refuse_more_variables(self.inner, private.own_variables)
+        restored_slots.refuse_more_variables(
+            self.inner, private.own_variables, lambda: self.inner.built
+        )
         with tf.init_scope(), keras.name_scope(wrapper.name):
             self.views = keras3_views.views(loss_scale)
         if self.inner.built:
