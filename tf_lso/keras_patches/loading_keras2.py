@@ -5,7 +5,6 @@ some state. Each patch takes (keras, ledger) and handles one format. Files that 
 wrote without them load as before.
 """
 
-import functools
 import importlib
 import os
 
@@ -45,13 +44,14 @@ def patch_keras_files(keras, ledger):
         return _is_ours(obj) or original(obj)
 
     loading_models.replace(ledger, original, is_keras_trackable)
-    for function in (saving_lib._save_state, saving_lib._load_state):
+    befores = {saving_lib._save_state: order_slots, saving_lib._load_state: _make_slots}
+    for function, before in befores.items():
 
-        def with_ordered_slots(trackable, *args, function=function, **kwargs):
-            order_slots(trackable)
+        def with_slots(trackable, *args, function=function, before=before, **kwargs):
+            before(trackable)
             function(trackable, *args, **kwargs)
 
-        loading_models.replace(ledger, function, with_ordered_slots)
+        loading_models.replace(ledger, function, with_slots)
 
 
 def order_slots(model):
@@ -67,36 +67,12 @@ def order_slots(model):
             value._family.order_slots(value, listed)
 
 
-def patch_slots(keras, ledger):
-    """Make slots of all weights before a model is saved, and before weights are loaded.
-
-    Legacy optimizers make none of weights without a gradient. Files are lists that do not
-    say whose slots they hold, and are loaded into an optimizer with slots of all.
-    """
-    saving_lib = _private(keras, "saving.saving_lib")
-    h5_saver = _private(keras, "saving.legacy.hdf5_format").save_model_to_hdf5
-
-    def after(make_slots, original):
-        @functools.wraps(original)
-        def patched(model, *args, **kwargs):
-            make_slots(model)
-            return original(model, *args, **kwargs)
-
-        loading_models.replace(ledger, original, patched)
-
-    for saver in (saving_lib.save_model, saving_lib.save_weights_only, h5_saver):
-        after(_add_slots, saver)
-    after(_make_slots, saving_lib.load_weights_only)
-
-
-def _add_slots(model):
-    """Make the slots that a legacy optimizer lacks, if it has made any."""
-    optimizer = getattr(model, "optimizer", None)
-    if _is_ours(optimizer) and optimizer.get_slot_names():
-        _make_slots(model)
-
-
 def _make_slots(model):
+    """Make slots of all weights, also of those without a gradient, before a file is loaded.
+
+    Legacy optimizers make none of these. Files are lists that do not say whose slots they
+    hold, and have those of all.
+    """
     optimizer = getattr(model, "optimizer", None)
     if _is_legacy(optimizer) and model.built:
         optimizer.build(model.trainable_variables)
@@ -236,7 +212,6 @@ def patch_conversion(keras, ledger):
 
 PATCHES = (
     patch_keras_files,
-    patch_slots,
     patch_h5,
     patch_metadata,
     patch_saved_model,
