@@ -178,6 +178,16 @@ def test_another_order_of_building(tmp_path):
 
 
 @pytest.mark.parametrize("format_", ["checkpoint", "keras", "h5"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_as_many_slots_of_another_argument_are_refused(family, format_, tmp_path):
+    of = KERASES["keras3" if family == "keras3" else "keras2"]
+    old = tf_lso.LossScaleOptimizer(FAMILIES[family].RMSprop(0.5, centered=True))
+    path = saved(trained(of, old), old, format_, tmp_path)
+    new = tf_lso.LossScaleOptimizer(FAMILIES[family].RMSprop(0.5, momentum=0.9))
+    refused(path, model_of(of, "a", "b"), new, "centered=True")
+
+
+@pytest.mark.parametrize("format_", ["checkpoint", "keras", "h5"])
 @pytest.mark.parametrize("target", FAMILIES)
 def test_the_slots_of_a_newer_sgd_without_momentum_are_no_state(
     target, format_, tmp_path

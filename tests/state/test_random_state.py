@@ -61,8 +61,10 @@ def cases(draw):
         source if how in COPIES else draw(st.sampled_from(sorted(FAMILIES))),
         name,
         arguments,
-        # A list of arrays has no names that tell one slot from another.
-        arguments if how in ("deepcopy", "weights") or draw(st.booleans()) else other,
+        # Arrays without names and config do not tell one slot from another.
+        arguments
+        if how in ("deepcopy", "weights", "weights.h5") or draw(st.booleans())
+        else other,
         how,
         draw(st.integers(1, 4)),
         in_parts,

@@ -200,7 +200,11 @@ def _plan_state(plan, state, model, optimizer, matched, own):
     more = {names.get(n, n) for n in (slot_of.get(e.key) for e in left)}
     told = any(state.config.get(name) for name, _ in restored_slots.MADE_BY.values())
     differs = (more | set(lacking)) & restored_slots.MADE_BY.keys()
-    if differs or ((left or lacking) and told):
+    others = _other_arguments(state, optimizer, own)
+    for argument, value in others.items():
+        what = f"{argument}={value} in the file, and this optimizer was made otherwise"
+        plan.report.wrong.append(("config", "optimizer", what))
+    if differs or others or ((left or lacking) and told):
         slots = {one.name for one in own} - set(lacking) | more
         plan.report.remedy = remedy(state, optimizer, slots, plan.scalar)
 
@@ -227,6 +231,24 @@ def _made_anew(state, optimizer, matched, own, found):
 
 def _fill(target, value):
     target.variable.assign(np.full(target.shape, value, target.dtype))
+
+
+def _other_arguments(state, optimizer, own):
+    """Return {argument: value} of what a file says of slots that this optimizer has not.
+
+    Other arguments may make as many slots, as centered and momentum do.
+    """
+    if (
+        "SGD" in optimizer.class_names
+    ):  # that of tf_keras has its slots without momentum
+        return {}
+    names = {one.name for one in own}
+    return {
+        argument: state.config[argument]
+        for slot, (argument, _) in restored_slots.MADE_BY.items()
+        if slot in optimizer.table and argument in state.config
+        if bool(state.config[argument]) != (slot in names)
+    }
 
 
 def _kept(one, optimizer):
@@ -339,6 +361,10 @@ def _by_position(plan, state, model, optimizer, matched, own):
     """
     if state.family not in (None, optimizer.family):
         return None
+    names = _slot_names(optimizer)
+    slots = {names.get(name, name) for name in state.slots}
+    if (slots ^ {one.name for one in own}) & restored_slots.MADE_BY.keys():
+        return None  # as many slots of another argument, such as centered for momentum
     built = [matched.get(index) for index in state.order]
     if built and built != optimizer.order(model):
         return None
