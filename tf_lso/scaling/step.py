@@ -60,7 +60,7 @@ class Step(NamedTuple):
         If the `scaled` gradients are given, the branches make `ready` of them once more.
         XLA would store what a branch reads, and fuses what the branch makes into its
         update. A step of ResNet-50 around a newer optimizer of tf_keras added 1.24 of
-        what the framework's own wrapper adds without this, and 0.73 with it.
+        what the framework's own wrapper adds without this, and 0.76 with it.
         """
         if self.loss_scale.takes_verdicts:
             finite = finite_lib.agreed(ready, self._are_equal())
