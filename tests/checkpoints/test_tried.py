@@ -48,25 +48,15 @@ def another_order(folder):
     old_model, old, path = written(folder)
     model, opt = model_of(keras, "a", "b"), new_adam()
     opt.build(model.trainable_variables[::-1])
-    whole(
-        old_model,
-        old,
-        model,
-        opt,
-        checkpoints.restore(path, model=model, optimizer=opt),
-    )
+    report = checkpoints.restore(path, model=model, optimizer=opt)
+    whole(old_model, old, model, opt, report)
 
 
 def renamed(folder):
     old_model, old, path = written(folder)
     model, opt = model_of(keras, "x", "y"), new_adam()
-    whole(
-        old_model,
-        old,
-        model,
-        opt,
-        checkpoints.restore(path, model=model, optimizer=opt),
-    )
+    report = checkpoints.restore(path, model=model, optimizer=opt)
+    whole(old_model, old, model, opt, report)
 
 
 def shared_layer(folder):
@@ -74,13 +64,8 @@ def shared_layer(folder):
     old.build(old_model.trainable_variables)
     path = tf.train.Checkpoint(m=old_model, o=old).save(str(folder / "c"))
     model, opt = shared(keras), new_adam()
-    whole(
-        old_model,
-        old,
-        model,
-        opt,
-        checkpoints.restore(path, model=model, optimizer=opt),
-    )
+    report = checkpoints.restore(path, model=model, optimizer=opt)
+    whole(old_model, old, model, opt, report)
 
 
 def two_optimizers(folder):

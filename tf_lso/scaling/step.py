@@ -46,8 +46,8 @@ class Step(NamedTuple):
         ready = gradients_lib.with_summed_rows(summed)
         step = self._replace(variables=variables)
         if tf_private.needs_no_merge_call():
-            is_same = all(map(operator.is_, summed, unscaled))
-            return step._finish(ready, gradients if is_same and in_xla() else None)
+            is_again = in_xla() and all(map(operator.is_, summed, unscaled))
+            return step._finish(ready, gradients if is_again else None)
         # The update of an optimizer merges the replicas, and a conditional with such a
         # branch must run in cross-replica context. There gradients are per-replica values.
         return tf.distribute.get_replica_context().merge_call(
