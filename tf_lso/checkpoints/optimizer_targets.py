@@ -120,7 +120,7 @@ class OptimizerTargets:
     def _listed_slots(self, own, model):
         """Yield (slot, name, model variable) of each list with one entry per variable."""
         order = self.order(model)
-        names = {a: s for s, listed in self.table.items() for a in listed.split("|")}
+        names = slots.slot_of_attributes(self.inner)
         for attribute, held in vars(self.inner).items():
             if attribute in layouts.NO_SLOTS or not isinstance(
                 held, (list, tuple, dict)

@@ -18,6 +18,7 @@ from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import Entry, Slot, Source
 from tf_lso.optimizers import restored_slots
+from tf_lso.optimizers import slots as slots_lib
 
 # Hyperparameters that today's optimizers lack -> the value that has no effect.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}
@@ -196,7 +197,7 @@ def _plan_state(plan, state, model, optimizer, matched, own):
         what = f"this {optimizer.class_names[0]} has no variable for it"
         plan.report.wrong.append((entry.key, "optimizer", what))
     slot_of = {e.entry.key: name for name, es in state.slots.items() for e in es}
-    names = _slot_names(optimizer)
+    names = slots_lib.slot_of_attributes(optimizer.inner)
     more = {names.get(n, n) for n in (slot_of.get(e.key) for e in left)}
     told = any(state.config.get(name) for name, _ in restored_slots.MADE_BY.values())
     differs = (more | set(lacking)) & restored_slots.MADE_BY.keys()
@@ -261,11 +262,6 @@ def _kept(one, optimizer):
     return None
 
 
-def _slot_names(optimizer):
-    """Return {attribute: slot in OptimizerV2} of the optimizer's class."""
-    return {a: s for s, names in optimizer.table.items() for a in names.split("|")}
-
-
 def _by_name(state, model, optimizer, matched, own):
     """Return {index in `own`: entry} of what has the same name in the file."""
     order = optimizer.order(model)
@@ -306,7 +302,7 @@ def _by_slot(state, optimizer, own, count, alone):
     number is that of the slots of `own`, of an optimizer of `count` variables. `alone` is
     the one that is no slot.
     """
-    slots_of = _slot_names(optimizer)
+    slots_of = slots_lib.slot_of_attributes(optimizer.inner)
     found = {slots_of.get(name, name): slots for name, slots in state.slots.items()}
     named = {slot.entry.key for slots in state.slots.values() for slot in slots}
     named |= {entry.key for entry in state.scalars.values()}
@@ -361,7 +357,7 @@ def _by_position(plan, state, model, optimizer, matched, own):
     """
     if state.family not in (None, optimizer.family):
         return None
-    names = _slot_names(optimizer)
+    names = slots_lib.slot_of_attributes(optimizer.inner)
     slots = {names.get(name, name) for name in state.slots}
     if (slots ^ {one.name for one in own}) & restored_slots.MADE_BY.keys():
         return None  # as many slots of another argument, such as centered for momentum

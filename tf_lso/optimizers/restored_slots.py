@@ -35,9 +35,7 @@ def differ(in_file, optimizer, always=()):
 
     `always` has those that the optimizer's class makes also without the argument.
     """
-    names = {
-        a: s for s, held in slots.table_of(optimizer).items() for a in held.split("|")
-    }
+    names = slots.slot_of_attributes(optimizer)
     in_file = {names.get(name, name) for name in in_file} & MADE_BY.keys()
     own = made(optimizer)
     return in_file - own - set(always), own - in_file

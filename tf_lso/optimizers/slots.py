@@ -19,6 +19,12 @@ def table_of(optimizer):
     return table.of(names).slots | table.AVERAGE
 
 
+def slot_of_attributes(optimizer):
+    """Return {attribute: slot name} of the class of `optimizer`, see `table_of`."""
+    slots = table_of(optimizer).items()
+    return {name: slot for slot, names in slots for name in names.split("|")}
+
+
 def slot_lists(optimizer):
     """Return {slot name: list of variables} of what `optimizer` has built."""
     lists = {}
