@@ -44,6 +44,12 @@ def merging_is_needed():
     return not (across or tf_private.needs_no_merge_call())
 
 
+def of_first_replica(gradients):
+    """Return a list of the first local copy of each gradient, as one replica has them."""
+    local = tf.distribute.get_strategy().experimental_local_results
+    return [local(gradient)[0] for gradient in gradients]
+
+
 def agreed(gradients, are_equal=False):
     """Return whether the gradients of all replicas are finite, the same on each.
 
@@ -54,8 +60,7 @@ def agreed(gradients, are_equal=False):
     strategy, add = tf.distribute.get_strategy(), tf.distribute.ReduceOp.SUM
     across = tf.distribute.in_cross_replica_context()
     if are_equal:
-        local = strategy.experimental_local_results
-        return _are_finite([local(gradient)[0] for gradient in gradients])
+        return _are_finite(of_first_replica(gradients))
     if across:
         run = strategy.extended.call_for_each_replica
         flag = strategy.reduce(add, run(_nonfinite_flag, args=(gradients,)), axis=None)

@@ -1,6 +1,5 @@
 """What an optimizer knows of the steps that it skipped; only such a step writes it."""
 
-import functools
 import weakref
 from typing import Any, NamedTuple
 
@@ -32,23 +31,31 @@ class Overflow(NamedTuple):
 _users: Any = weakref.WeakKeyDictionary()
 
 
-def _nonfinite_kinds(values):
-    """Return what `values` hold, a list of an int64 scalar: a sum of `_INF` and `_NAN`."""
+def _bits_of(values):
+    """Return whether `values` hold infinity, and whether NaN, a list of two bools."""
     if values.dtype.is_complex:
         values = tf.stack([tf.math.real(values), tf.math.imag(values)])
     if not values.dtype.is_floating:
-        return [tf.constant(0, tf.int64)]
-    has_inf = tf.cast(tf.reduce_any(tf.math.is_inf(values)), tf.int64)
-    has_nan = tf.cast(tf.reduce_any(tf.math.is_nan(values)), tf.int64)
-    return [has_inf * _INF + has_nan * _NAN]
+        return [False, False]
+    return [
+        tf.reduce_any(tf.math.is_inf(values)),
+        tf.reduce_any(tf.math.is_nan(values)),
+    ]
 
 
-def _kind(gradient):
-    """Return what a gradient, or a per-replica value of it, holds, see `_nonfinite_kinds`."""
-    copies = tf.distribute.get_strategy().experimental_local_results(gradient)
-    values = gradients_lib.values_of(copies)
-    kinds = [fast.call(_nonfinite_kinds, [tensor])[0] for tensor in values]
-    return functools.reduce(tf.bitwise.bitwise_or, kinds)
+@fast.packed
+def _bits(tensors):
+    bits = zip(*map(_bits_of, tensors), strict=True)
+    return [tf.stack([tf.stack(of_all) for of_all in bits], axis=1)]
+
+
+def _kinds(gradients):
+    """Return what each gradient holds on any replica, an int64 vector of `_KINDS`."""
+    copies = map(tf.distribute.get_strategy().experimental_local_results, gradients)
+    values = gradients_lib.values_of([copy for one in copies for copy in one])
+    bits = tf.reshape(tf.concat(_bits(values), axis=0), [len(gradients), -1, 2])
+    bits = tf.cast(tf.reduce_any(bits, axis=1), tf.int64)
+    return tf.linalg.matvec(bits, tf.constant([_INF, _NAN], tf.int64))
 
 
 def _path(variable):
@@ -70,8 +77,7 @@ class Skipped:
         # The skipped steps, how many of them were the last in a row, and 1 + the
         # optimizer's `iterations` after the last of them.
         self._numbers = graphs.unsaved_variable([0, 0, 0], "skipped_steps")
-        # What the gradient of each variable held in the last skipped step, as numbers of
-        # `_nonfinite_kinds`. Legacy optimizers may get further variables; then it grows.
+        # What the gradient of each variable held in the last skipped step, of `_KINDS`. Legacy optimizers may get further variables; then it grows.
         self._overflowed = graphs.unsaved_variable([], "overflowed", [None])
         self._variables = []  # kept, so that no other variable gets the id of one
         self._places = {}  # id of a variable -> its place in `_overflowed`
@@ -110,7 +116,7 @@ class Skipped:
             counted = count()
         with tf.control_dependencies(graphs.known_operations(counted)):
             after = tf.cast(tf.convert_to_tensor(counter), tf.int64)
-        kinds = tf.stack([_kind(gradient) for gradient in gradients])
+        kinds = _kinds(gradients)
         if graphs.in_xla():
             self._untold = True  # XLA cannot print; `tell` does it later
         else:

@@ -107,7 +107,10 @@ class Step(NamedTuple):
 
         def skip():
             counter, count = self.family.counter(), self.family.count_skipped
-            noted = self.skipped.note(ready_here(), self.variables, counter, count)
+            gradients = ready_here()
+            if self._are_equal():
+                gradients = finite_lib.of_first_replica(gradients)
+            noted = self.skipped.note(gradients, self.variables, counter, count)
             return after(noted, False)
 
         if tf.executing_eagerly():
