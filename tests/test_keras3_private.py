@@ -10,14 +10,14 @@ import tf_lso
 from tests import preloaded, private_names
 from tests.families import OLD_KERAS3, numpy, raw
 from tests.programs_in_processes import run
-from tf_lso import kerases
+from tf_lso import keras3_private, kerases
 from tf_lso import optimizer_table as table
-from tf_lso.optimizers.families import keras3_private, keras3_views
+from tf_lso.optimizers.families import keras3_views
 from tf_lso.scaling import loss_scale
 
 pytestmark = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")
 
-_PRIVATE = "tf_lso/optimizers/families/keras3_private.py"
+_PRIVATE = "tf_lso/keras3_private.py"
 _VIEWS = "tf_lso/optimizers/families/keras3_views.py"
 _INSTALLED = "tf_lso/installation/attributes_keras3.py"
 _TABLE = "tf_lso/optimizer_table.py"

@@ -5,6 +5,8 @@ builds each.
 """
 
 import dataclasses
+from collections.abc import Iterable
+from typing import Any
 
 # Other names of hyperparameters in TensorFlow 2.0-2.15.
 ALIASES = {"lr": "learning_rate"}
@@ -105,6 +107,14 @@ ENDS = {
 # The classes that programs of TensorFlow 2.0-2.15 could use.
 OLD = tuple(name for name, facts in OPTIMIZERS.items() if facts.namespaces)
 
+# Slot -> the argument that an optimizer needs to have it, and an example of its value.
+MADE_BY: dict[str, tuple[str, object]] = {
+    "momentum": ("momentum", 0.9),
+    "mg": ("centered", True),
+    "vhat": ("amsgrad", True),
+    "average": ("use_ema", True),
+}
+
 
 def of(classes: list[str]) -> Facts:
     """Return the row of the first of the classes that has one, else an empty one."""
@@ -114,3 +124,66 @@ def of(classes: list[str]) -> Facts:
 def in_namespace(namespace: str) -> tuple[str, ...]:
     """Return the classes in a namespace of TensorFlow 2.9-2.15."""
     return tuple(n for n, facts in OPTIMIZERS.items() if namespace in facts.namespaces)
+
+
+# --- The slots of one optimizer, by the row of its class.
+
+
+def attributes_of_slots(optimizer: Any) -> dict[str, str]:
+    """Return {slot name: attribute} of the class of `optimizer`, nearest to it."""
+    names = [cls.__name__ for cls in type(optimizer).__mro__]
+    return of(names).slots | AVERAGE
+
+
+def slot_of_attributes(optimizer: Any) -> dict[str, str]:
+    """Return {attribute: slot name} of the class of `optimizer`, see `attributes_of_slots`."""
+    slots = attributes_of_slots(optimizer).items()
+    return {name: slot for slot, names in slots for name in names.split("|")}
+
+
+def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
+    """Return {slot name: list of variables} of what `optimizer` has built."""
+    lists = {}
+    for slot, names in attributes_of_slots(optimizer).items():
+        for name in names.split("|"):
+            variables = getattr(optimizer, name, None)
+            if variables:
+                lists[slot] = variables
+    return lists
+
+
+def by_slot(optimizer: Any, variables: list[Any]) -> list[Any]:
+    """Return `variables` with the slots of `optimizer` last, and slot by slot.
+
+    That is the order of OptimizerV2's weights, which for Adam were m of all variables
+    and then v of all; the lists hold m and v of one variable side by side.
+    """
+    in_order = [v for listed in slot_lists(optimizer).values() for v in listed]
+    position = {id(variable): number for number, variable in enumerate(in_order, 1)}
+    return sorted(variables, key=lambda variable: position.get(id(variable), 0))
+
+
+def slots_made(optimizer: Any) -> set[str]:
+    """Return the names of the slots that the arguments of an inner optimizer make."""
+    known = attributes_of_slots(optimizer)
+    found = set()
+    for slot, (argument, _) in MADE_BY.items():
+        # An OptimizerV2 has a variable of the name, and a flag that says if it is used.
+        values = [getattr(optimizer, n, None) for n in (f"_{argument}", argument)]
+        is_used = any(isinstance(v, (bool, int, float)) and v for v in values)
+        if slot in known and is_used:
+            found.add(slot)
+    return found
+
+
+def differing_slots(
+    in_file: Iterable[str], optimizer: Any, always: Iterable[str] = ()
+) -> tuple[set[str], set[str]]:
+    """Return the slots of `MADE_BY` that only a file has, and those that only it lacks.
+
+    `always` has those that the optimizer's class makes also without the argument.
+    """
+    names = slot_of_attributes(optimizer)
+    in_file = {names.get(name, name) for name in in_file} & MADE_BY.keys()
+    own = slots_made(optimizer)
+    return in_file - own - set(always), own - in_file

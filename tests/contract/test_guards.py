@@ -41,7 +41,7 @@ GUARDS = {
         "keras3",
     ),
     "summing once": (
-        "tf_lso.optimizers.families.keras3_private",
+        "tf_lso.keras3_private",
         "already_summed",
         contextlib.nullcontext,
         "finite_steps_apply_and_count",
@@ -90,7 +90,7 @@ GUARDS = {
         "legacy",
     ),
     "counting each step once": (
-        "tf_lso.optimizers.families.keras3_private",
+        "tf_lso.keras3_private",
         "count_steps_once",
         lambda optimizer: None,
         "optimizer_made_outside_the_scope",

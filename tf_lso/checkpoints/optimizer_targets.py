@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tf_lso import keras3_private
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import Target, is_variable
-from tf_lso.optimizers import binding, slots
+from tf_lso.optimizers import binding
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
-from tf_lso.optimizers.families import keras3_private
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
@@ -51,7 +51,7 @@ class OptimizerTargets:
                 "restore. tf.train.Checkpoint(...).restore and model.load_weights do, "
                 "from files of the same optimizer."
             )
-        self.table = slots.table_of(self.inner)
+        self.table = table.attributes_of_slots(self.inner)
         self.class_names = [cls.__name__ for cls in type(self.inner).__mro__]
 
     def build(self, variables):
@@ -120,7 +120,7 @@ class OptimizerTargets:
     def _listed_slots(self, own, model):
         """Yield (slot, name, model variable) of each list with one entry per variable."""
         order = self.order(model)
-        names = slots.slot_of_attributes(self.inner)
+        names = table.slot_of_attributes(self.inner)
         for attribute, held in vars(self.inner).items():
             if attribute in layouts.NO_SLOTS or not isinstance(
                 held, (list, tuple, dict)

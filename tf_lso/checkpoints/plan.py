@@ -17,8 +17,6 @@ from tf_lso.checkpoints import names as names_lib
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import Entry, Slot, Source
-from tf_lso.optimizers import restored_slots
-from tf_lso.optimizers import slots as slots_lib
 
 # Hyperparameters that today's optimizers lack -> the value that has no effect.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}
@@ -197,10 +195,10 @@ def _plan_state(plan, state, model, optimizer, matched, own):
         what = f"this {optimizer.class_names[0]} has no variable for it"
         plan.report.wrong.append((entry.key, "optimizer", what))
     slot_of = {e.entry.key: name for name, es in state.slots.items() for e in es}
-    names = slots_lib.slot_of_attributes(optimizer.inner)
+    names = table.slot_of_attributes(optimizer.inner)
     more = {names.get(n, n) for n in (slot_of.get(e.key) for e in left)}
-    told = any(state.config.get(name) for name, _ in restored_slots.MADE_BY.values())
-    differs = (more | set(lacking)) & restored_slots.MADE_BY.keys()
+    told = any(state.config.get(name) for name, _ in table.MADE_BY.values())
+    differs = (more | set(lacking)) & table.MADE_BY.keys()
     others = _other_arguments(state, optimizer, own)
     for argument, value in others.items():
         what = f"{argument}={value} in the file, and this optimizer was made otherwise"
@@ -246,7 +244,7 @@ def _other_arguments(state, optimizer, own):
     names = {one.name for one in own}
     return {
         argument: state.config[argument]
-        for slot, (argument, _) in restored_slots.MADE_BY.items()
+        for slot, (argument, _) in table.MADE_BY.items()
         if slot in optimizer.table and argument in state.config
         if bool(state.config[argument]) != (slot in names)
     }
@@ -302,7 +300,7 @@ def _by_slot(state, optimizer, own, count, alone):
     number is that of the slots of `own`, of an optimizer of `count` variables. `alone` is
     the one that is no slot.
     """
-    slots_of = slots_lib.slot_of_attributes(optimizer.inner)
+    slots_of = table.slot_of_attributes(optimizer.inner)
     found = {slots_of.get(name, name): slots for name, slots in state.slots.items()}
     named = {slot.entry.key for slots in state.slots.values() for slot in slots}
     named |= {entry.key for entry in state.scalars.values()}
@@ -357,9 +355,9 @@ def _by_position(plan, state, model, optimizer, matched, own):
     """
     if state.family not in (None, optimizer.family):
         return None
-    names = slots_lib.slot_of_attributes(optimizer.inner)
+    names = table.slot_of_attributes(optimizer.inner)
     slots = {names.get(name, name) for name in state.slots}
-    if (slots ^ {one.name for one in own}) & restored_slots.MADE_BY.keys():
+    if (slots ^ {one.name for one in own}) & table.MADE_BY.keys():
         return None  # as many slots of another argument, such as centered for momentum
     built = [matched.get(index) for index in state.order]
     if built and built != optimizer.order(model):
@@ -394,7 +392,7 @@ def remedy(state, optimizer, slots, scalar):
       slots: set of the names of slots that the file has.
       scalar: function, entry -> its number.
     """
-    made_by = restored_slots.MADE_BY
+    made_by = table.MADE_BY
     arguments = {n: state.config[n] for n, _ in made_by.values() if state.config.get(n)}
     if not state.config:
         arguments = dict(pair for slot, pair in made_by.items() if slot in slots)

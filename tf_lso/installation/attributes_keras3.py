@@ -10,12 +10,10 @@ import tensorflow as tf
 # Private: `import tensorflow.keras.backend` copies the public module from this one.
 from keras.src.legacy import backend as legacy_backend
 
-from tf_lso import as_tensor, kerases
+from tf_lso import as_tensor, keras3_private, kerases, scheduled_rate
 from tf_lso import variables as variables_lib
 from tf_lso.installation import attributes
 from tf_lso.optimizers import validation
-from tf_lso.optimizers.families import keras3_private
-from tf_lso.optimizers.families import keras3_schedules as scheduled
 
 _OWNER = keras.optimizers.Optimizer
 
@@ -78,7 +76,7 @@ def _as_schedule(keras_learning_rate):
 
     def learning_rate(self):
         rate = keras_learning_rate.fget(self)
-        return scheduled.rate_of(keras3_private.learning_rate(self), rate)
+        return scheduled_rate.rate_of(keras3_private.learning_rate(self), rate)
 
     return property(
         learning_rate, keras_learning_rate.fset, doc=keras_learning_rate.__doc__
@@ -160,7 +158,7 @@ def _update_step(keras_update_step):
             self,
             grads,
             trainable_variables,
-            attributes.decayed(self, scheduled.plain(learning_rate)),
+            attributes.decayed(self, scheduled_rate.plain(learning_rate)),
         )
 
     return _backend_update_step

@@ -14,11 +14,10 @@ import zipfile
 
 import h5py
 
-from tf_lso import kerases, log, thread_switch
+from tf_lso import keras3_private, kerases, log, thread_switch
 from tf_lso.checkpoints import errors, keras_archive, restoring
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import state as state_lib
-from tf_lso.optimizers.families import keras3_private
 
 # Class names of dtype policies in models of TensorFlow 2.1-2.15. The second is that of the
 # experimental policy in 2.4-2.8.

@@ -8,6 +8,7 @@ the loss scale into a Keras 3 optimizer.
 import tensorflow as tf
 
 from tf_lso import kerases, log, pages, tf_private
+from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import (
     errors,
     layouts,
@@ -16,7 +17,7 @@ from tf_lso.checkpoints import (
     plan,
     restoring,
 )
-from tf_lso.optimizers import binding, loss_scale_optimizer, restored_slots
+from tf_lso.optimizers import binding, loss_scale_optimizer
 
 # Family of an optimizer -> the layouts that TensorFlow restores into it completely.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
@@ -88,10 +89,10 @@ def _refuse_other_slots(optimizers_, path):
         is_new = binding.require_family(inner).name == "new"
         # tf_keras makes this slot always; TensorFlow 2.9 and 2.10 did not.
         always = ["momentum"] if is_new and type(inner).__name__ == "SGD" else []
-        more, fewer = restored_slots.differ(slots, inner, always)
+        more, fewer = table.differing_slots(slots, inner, always)
         if slots and (more or fewer):
             targets = optimizer_targets.OptimizerTargets(wrapped[name])
-            kept = restored_slots.made(inner) - fewer | more
+            kept = table.slots_made(inner) - fewer | more
             remedy = plan.remedy(graph.state(node), targets, kept, graph.number)
             raise errors.CheckpointError(
                 f"{path} does not fit the optimizer {name!r}, and nothing was changed: one "

@@ -6,39 +6,6 @@ would set the momentum and drop its slots, or the other way round.
 
 from tf_lso import optimizer_table as table
 from tf_lso import tf_private
-from tf_lso.optimizers import slots
-
-# Slot -> the argument that an optimizer needs to have it, and an example of its value.
-MADE_BY = {
-    "momentum": ("momentum", 0.9),
-    "mg": ("centered", True),
-    "vhat": ("amsgrad", True),
-    "average": ("use_ema", True),
-}
-
-
-def made(optimizer):
-    """Return the names of the slots that the arguments of an inner optimizer make."""
-    known = slots.table_of(optimizer)
-    found = set()
-    for slot, (argument, _) in MADE_BY.items():
-        # An OptimizerV2 has a variable of the name, and a flag that says if it is used.
-        values = [getattr(optimizer, n, None) for n in (f"_{argument}", argument)]
-        is_used = any(isinstance(v, (bool, int, float)) and v for v in values)
-        if slot in known and is_used:
-            found.add(slot)
-    return found
-
-
-def differ(in_file, optimizer, always=()):
-    """Return the slots of `MADE_BY` that only a file has, and those that only it lacks.
-
-    `always` has those that the optimizer's class makes also without the argument.
-    """
-    names = slots.slot_of_attributes(optimizer)
-    in_file = {names.get(name, name) for name in in_file} & MADE_BY.keys()
-    own = made(optimizer)
-    return in_file - own - set(always), own - in_file
 
 
 def refuse_more_variables(optimizer, own_variables, is_built):
@@ -76,8 +43,10 @@ def too_many(optimizer):
     """Return the message for a checkpoint with more state than an optimizer takes."""
     name = type(optimizer).__name__
     known = table.of([name]).slots | table.AVERAGE
-    lacking = [s for s in MADE_BY if s in known and s not in made(optimizer)]
-    arguments = [f"{a}={v}" for a, v in (MADE_BY[slot] for slot in lacking)]
+    lacking = [
+        s for s in table.MADE_BY if s in known and s not in table.slots_made(optimizer)
+    ]
+    arguments = [f"{a}={v}" for a, v in (table.MADE_BY[slot] for slot in lacking)]
     examples = " or ".join(f"{name}(..., {argument})" for argument in arguments)
     advice = f", such as {examples}" if examples else ""
     return (

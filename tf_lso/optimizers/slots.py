@@ -13,40 +13,6 @@ from tf_lso import optimizer_table as table
 HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
 
 
-def table_of(optimizer):
-    """Return {slot name: attribute} of the class of `optimizer`, nearest to it."""
-    names = [cls.__name__ for cls in type(optimizer).__mro__]
-    return table.of(names).slots | table.AVERAGE
-
-
-def slot_of_attributes(optimizer):
-    """Return {attribute: slot name} of the class of `optimizer`, see `table_of`."""
-    slots = table_of(optimizer).items()
-    return {name: slot for slot, names in slots for name in names.split("|")}
-
-
-def slot_lists(optimizer):
-    """Return {slot name: list of variables} of what `optimizer` has built."""
-    lists = {}
-    for slot, names in table_of(optimizer).items():
-        for name in names.split("|"):
-            variables = getattr(optimizer, name, None)
-            if variables:
-                lists[slot] = variables
-    return lists
-
-
-def by_slot(optimizer, variables):
-    """Return `variables` with the slots of `optimizer` last, and slot by slot.
-
-    That is the order of OptimizerV2's weights, which for Adam were m of all variables
-    and then v of all; the lists hold m and v of one variable side by side.
-    """
-    in_order = [v for listed in slot_lists(optimizer).values() for v in listed]
-    position = {id(variable): number for number, variable in enumerate(in_order, 1)}
-    return sorted(variables, key=lambda variable: position.get(id(variable), 0))
-
-
 class ListedSlots:
     """The slot methods of OptimizerV2 for an optimizer that keeps lists.
 
@@ -64,7 +30,7 @@ class ListedSlots:
         self._added = {}  # slot name -> {place of a model variable: its added slot}
 
     def _slots(self):
-        return {**slot_lists(self._inner), **self._added}
+        return {**table.slot_lists(self._inner), **self._added}
 
     def _place_of(self, var):
         known, key = self._known()

@@ -8,11 +8,12 @@ import traceback
 import keras
 import tensorflow as tf
 
-from tf_lso import environment, pages, tf_private
+from tf_lso import environment, pages, scheduled_rate, tf_private
+from tf_lso import keras3_private as private
+from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import restored_slots, slots, state, validation
-from tf_lso.optimizers.families import family, keras3_schedules, keras3_views
-from tf_lso.optimizers.families import keras3_private as private
+from tf_lso.optimizers.families import family, keras3_views
 
 # Methods that TensorFlow 2.4-2.15 called in `fit`, and Keras 3 does not call so.
 _LEGACY_METHODS = (
@@ -224,7 +225,7 @@ class Keras3(family.Family):
     def learning_rate(self):
         # The rate of the next step, which also serves as its schedule.
         rate = private.learning_rate(self.inner)
-        return keras3_schedules.rate_of(rate, self.inner.learning_rate)
+        return scheduled_rate.rate_of(rate, self.inner.learning_rate)
 
     def decayed_lr(self, var_dtype):
         return tf.cast(self.inner.learning_rate, var_dtype)
@@ -249,7 +250,7 @@ class Keras3(family.Family):
         # The step counter, then slot by slot; the learning rate is not there.
         rates = {id(private.learning_rate(part)) for part in self._parts}
         listed = [v for v in self.inner.variables if id(v) not in rates]
-        return slots.by_slot(self.inner, listed)
+        return table.by_slot(self.inner, listed)
 
     def layouts(self, scale_variables):
         own, views, inner = self._own, self.views.values(), self.inner.variables
