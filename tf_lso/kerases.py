@@ -10,6 +10,7 @@ A package is named by a str, and this is the one place that knows its generation
 `environment` has the versions.
 """
 
+import functools
 import importlib
 import sys
 import types
@@ -106,6 +107,18 @@ def private(package: str, path: str) -> types.ModuleType:
     """
     below = f"{package}.src" if is_at_least(package, 2, 13) else package
     return importlib.import_module(f"{below}.{path}")
+
+
+@functools.cache  # `install(like=...)` puts other classes under the public names
+def optimizer_bases(package: str) -> dict[str, type]:
+    """Return {kind: base class} of a package's optimizers, legacy first.
+
+    The kinds are "keras3", or of Keras 2 "legacy" and "new".
+    """
+    optimizers = public(package).optimizers
+    if not is_keras2(package):
+        return {"keras3": optimizers.Optimizer}
+    return {"legacy": optimizers.legacy.Optimizer, "new": optimizers.Optimizer}
 
 
 def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:

@@ -107,6 +107,19 @@ ENDS = {
 # The classes that programs of TensorFlow 2.0-2.15 could use.
 OLD = tuple(name for name, facts in OPTIMIZERS.items() if facts.namespaces)
 
+# Arguments of Keras 3's base class that its configs carry, with their defaults.
+KERAS3_DEFAULTS: dict[str, object] = {
+    "weight_decay": None,
+    "clipnorm": None,
+    "clipvalue": None,
+    "global_clipnorm": None,
+    "use_ema": False,
+    "ema_momentum": 0.99,
+    "ema_overwrite_frequency": None,
+    "loss_scale_factor": None,
+    "gradient_accumulation_steps": None,
+}
+
 # Slot -> the argument that an optimizer needs to have it, and an example of its value.
 MADE_BY: dict[str, tuple[str, object]] = {
     "momentum": ("momentum", 0.9),

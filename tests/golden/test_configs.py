@@ -10,7 +10,7 @@ import pytest
 
 from tests.families import here
 from tests.golden import collecting, harness, replay_configs, replays
-from tf_lso.optimizers import config as configs
+from tf_lso import keras_configs
 
 FAMILIES = {"v2": here("legacy", "keras3"), "new": here("new", "keras3")}
 OLD_LAYOUT = ("2.4.4", "2.8.4")
@@ -138,7 +138,7 @@ def _equal(actual, recorded, exact):
     ours = (given.get("inner_optimizer") or given["optimizer"])["config"]
     lacking = names - set(ours)
     # What a family lacks said nothing.
-    assert all(configs.is_neutral(k, inner["config"][k]) for k in lacking)
+    assert all(keras_configs.is_neutral(k, inner["config"][k]) for k in lacking)
     if exact:
         assert given == wanted
     if place is not None:

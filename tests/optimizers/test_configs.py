@@ -25,6 +25,7 @@ from tests.families import (
 )
 from tests.generation import AS_NUMBER
 from tests.processes import HANGS_AFTER, LEAN, QUIET
+from tf_lso import keras_configs
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import experimental
 
@@ -94,7 +95,7 @@ def assert_holds(optimizer, serialized):
         elif key in config:
             assert config[key] == value, key
         else:
-            assert configs.is_neutral(key, value), key
+            assert keras_configs.is_neutral(key, value), key
 
 
 # --- What real versions wrote.

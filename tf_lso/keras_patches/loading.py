@@ -5,7 +5,7 @@
 would turn into its own LossScaleOptimizer. All other configs go to Keras as before.
 """
 
-from tf_lso import kerases
+from tf_lso import keras_configs, kerases
 from tf_lso.keras_patches import loading_keras2, loading_models
 from tf_lso.optimizers import config as configs
 
@@ -18,11 +18,11 @@ def is_foreign(config, generation):
         return True
     if not config.get("config") or not isinstance(config["config"], dict):
         return False
-    by_keras3 = configs.written_by_keras3(config)
+    by_keras3 = keras_configs.written_by_keras3(config)
     if generation == 3:
         return not by_keras3
     # Keras 2 itself finds a user's class whose config has no keys of Keras 3.
-    has_its_keys = configs.KEYS_OF_KERAS3 & config["config"].keys()
+    has_its_keys = keras_configs.KEYS_OF_KERAS3 & config["config"].keys()
     return by_keras3 and bool(
         has_its_keys or config.get("module") == "keras.optimizers"
     )
@@ -42,7 +42,7 @@ def _patch_deserialize(keras, ledger):
         # The name may have been copied while this was enabled.
         if ledger.is_open and is_foreign(config, generation):
             return configs.deserialize(config, custom_objects, package)
-        config = configs.plain(config)  # a copy, since Keras changes it
+        config = keras_configs.plain(config)  # a copy, since Keras changes it
         return original(config, custom_objects, *args, **kwargs)
 
     loading_models.replace(ledger, original, deserialize)

@@ -9,11 +9,10 @@ import numbers
 
 from tf_lso import kerases
 from tf_lso import optimizer_table as table
-from tf_lso.optimizers import validation
 
 # The documentation of TensorFlow 2.4-2.15 shows `epsilon` as the example of what is not
 # delegated. The others are properties of the wrapper.
-_NOT_DELEGATED = {"epsilon", "name", "jit_compile", *validation.KERAS3_DEFAULTS}
+_NOT_DELEGATED = {"epsilon", "name", "jit_compile", *table.KERAS3_DEFAULTS}
 
 
 def dead_overrides(optimizer):

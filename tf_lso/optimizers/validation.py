@@ -5,6 +5,7 @@ import inspect
 import tensorflow as tf
 
 from tf_lso import kerases, pages
+from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 
 _SUPPORTED = (
@@ -15,19 +16,6 @@ _SUPPORTED = (
     tf.compat.v1.distribute.MirroredStrategy,
     tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy,
 )
-
-# Arguments of Keras 3's base class that its configs carry, with their defaults.
-KERAS3_DEFAULTS = {
-    "weight_decay": None,
-    "clipnorm": None,
-    "clipvalue": None,
-    "global_clipnorm": None,
-    "use_ema": False,
-    "ema_momentum": 0.99,
-    "ema_overwrite_frequency": None,
-    "loss_scale_factor": None,
-    "gradient_accumulation_steps": None,
-}
 
 # Marks an optimizer that a wrapper holds. tf_keras's own wrapper sets it too.
 MARK = "_is_wrapped_by_loss_scale_optimizer"
@@ -52,11 +40,11 @@ def check_keras3_arguments(arguments):
                 f"LossScaleOptimizer takes no 'loss_scale', but got {value!r}. For a "
                 "fixed scale write dynamic=False, initial_scale=..."
             )
-        if name not in KERAS3_DEFAULTS:
+        if name not in table.KERAS3_DEFAULTS:
             raise TypeError(
                 f"LossScaleOptimizer got an unexpected keyword argument {name!r}."
             )
-        if value != KERAS3_DEFAULTS[name]:
+        if value != table.KERAS3_DEFAULTS[name]:
             raise ValueError(
                 f"LossScaleOptimizer does not support {name!r}, but got {value!r}. Set it "
                 "on the inner optimizer, where it works."

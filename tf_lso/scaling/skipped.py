@@ -77,7 +77,8 @@ class Skipped:
         # The skipped steps, how many of them were the last in a row, and 1 + the
         # optimizer's `iterations` after the last of them.
         self._numbers = graphs.unsaved_variable([0, 0, 0], "skipped_steps")
-        # What the gradient of each variable held in the last skipped step, of `_KINDS`. Legacy optimizers may get further variables; then it grows.
+        # What each variable's gradient held in the last skipped step, of `_KINDS`. Legacy
+        # optimizers may get further variables; then it grows.
         self._overflowed = graphs.unsaved_variable([], "overflowed", [None])
         self._variables = []  # kept, so that no other variable gets the id of one
         self._places = {}  # id of a variable -> its place in `_overflowed`

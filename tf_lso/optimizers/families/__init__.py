@@ -26,9 +26,10 @@ def families_of_package(package: str) -> tuple[Any, ...]:
         members = {"package": package, "base": base, "bases": bases}
         return type(cls.__name__, (cls,), {"__doc__": cls.__doc__, **members})
 
+    bases = kerases.optimizer_bases(package)
     return (
-        adapter_of(keras2_legacy.Legacy, public.optimizers.legacy.Optimizer),
-        adapter_of(keras2.Newer, public.optimizers.Optimizer),
+        adapter_of(keras2_legacy.Legacy, bases["legacy"]),
+        adapter_of(keras2.Newer, bases["new"]),
     )
 
 

@@ -1,0 +1,260 @@
+"""Make Keras's own optimizers, and the user's, from configs of any generation.
+
+A config is {"class_name": ..., "config": {...}}, since TensorFlow 2.12 also with "module"
+and "registered_name". The caller says of which package the optimizer must be; only where
+no caller does, `package_of` asks the config.
+"""
+
+import inspect
+
+import numpy as np
+import tensorflow as tf
+
+from tf_lso import kerases
+from tf_lso import optimizer_table as table
+from tf_lso import variables as variables_lib
+
+KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
+_KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
+_KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *KEYS_OF_KERAS3}
+
+# Keys that an optimizer class may lack if the value is None, False or 0, which means what
+# the class does anyway.
+_OFF = {*table.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
+
+# Keys that it may lack whatever the value. They say how steps are compiled, which of two
+# classes of one name it was, and what matters only if `use_ema` is True.
+_ANY = {"jit_compile", "is_legacy_optimizer", "ema_momentum", "ema_overwrite_frequency"}
+
+# Arguments that legacy classes take by name, although no signature has them.
+_LEGACY_KEYWORDS = ("decay", "clipnorm", "clipvalue", "global_clipnorm")
+
+
+def plain(value):
+    """Return a copy of a config with Python numbers instead of arrays and tensors."""
+    if isinstance(value, dict):
+        if value.get("class_name") in ("__numpy__", "__tensor__"):  # TensorFlow 2.12+
+            return plain(value["config"]["value"])
+        return {key: plain(element) for key, element in value.items()}
+    if isinstance(value, (list, tuple)):
+        return (tuple if isinstance(value, tuple) else list)(map(plain, value))
+    if tf.is_tensor(variables_lib.raw(value)):
+        value = np.asarray(variables_lib.raw(value))
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
+def plain_dict(config, what):
+    """Return a `plain` copy of a dict; raise if it is none."""
+    if not isinstance(config, dict):
+        raise TypeError(
+            f"{what} must be a dict, but got {config!r} of type {type(config).__name__}."
+        )
+    return plain(config)
+
+
+def checked(config, what="The config of an optimizer"):
+    """Return a `plain` copy of a config; raise if it is incomplete."""
+    config = plain_dict(config, what)
+    if not {"class_name", "config"} <= config.keys():
+        raise ValueError(
+            f"{what} must have the keys 'class_name' and 'config', but it has "
+            f"{sorted(map(str, config))}."
+        )
+    name, arguments = config["class_name"], config["config"] or {}
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        raise TypeError(
+            f"{what} must have a str as 'class_name' and a dict as 'config', but got "
+            f"{name!r} and {arguments!r}."
+        )
+    return {**config, "config": arguments}
+
+
+def short_name(config):
+    """Return the class name without a package and in lower case."""
+    return config["class_name"].split(">")[-1].lower()
+
+
+def written_by_keras3(config):
+    """Whether Keras 3 wrote the config of an optimizer."""
+    keys = config["config"].keys()
+    by_its_absence = "registered_name" in config and not _KEYS_OF_KERAS2 & keys
+    return by_its_absence or bool(KEYS_OF_KERAS3 & keys)
+
+
+def _package_of(config):
+    """Return the package whose optimizer to make if only the config decides."""
+    if written_by_keras3(config) and kerases.has_keras3():
+        return "keras"
+    # TensorFlow 2.12-2.15 and tf_keras wrote the same configs: they are of tf_keras where
+    # a program has it beside Keras 3. Others, and older configs, get today's `tf.keras`.
+    if "registered_name" in config and kerases.imported_keras2() == ["tf_keras"]:
+        return "tf_keras"
+    return kerases.of_tensorflow()
+
+
+# --- The class of a config.
+
+
+def custom_class(config, custom_objects, packages, *names):
+    """Return the class that the user gave for a config, or None.
+
+    It may be in `custom_objects`, registered with a Keras of `packages`, or in a
+    `custom_object_scope`, under the config's own names or one of `names`.
+    """
+    own = [config.get("registered_name") or "", config["class_name"]]
+    names = [*own, *(name.split(">")[-1] for name in own), *names]
+    found = [(custom_objects or {}).get(name) for name in names]
+    for name in names:
+        for package in packages:
+            registered = kerases.public(package).saving.get_registered_object(name)
+            # Keras 2 registers some classes of its own, under names of all families.
+            if inspect.isclass(registered) and not kerases.is_of_one(registered):
+                found.append(registered)
+    return next(filter(inspect.isclass, found), None)
+
+
+def _kind_of(cls, name):
+    """Return the package and the kind of the class of an optimizer; see `kerases`."""
+    for package in kerases.imported():
+        for kind, base in kerases.optimizer_bases(package).items():
+            if issubclass(cls, base):
+                return package, kind
+    raise TypeError(
+        f"{name!r} of `custom_objects` must be the class of an optimizer of Keras 3 or "
+        f"Keras 2, but got {cls!r}."
+    )
+
+
+def _class_of_keras(config, package, base):
+    """Return the class of Keras's own that a config names."""
+    package = package or _package_of(config)
+    bases = [base] if base else list(kerases.optimizer_bases(package).values())
+    keys = config["config"]
+    # Keras 2's own rule. TensorFlow 2.9 and Keras 3 do not write the key.
+    default = bool(keys) and not _KEYS_OF_NEW & keys.keys()
+    is_legacy = keys.get("is_legacy_optimizer", default)
+    # Some classes of TensorFlow 2.9 had that prefix.
+    name = short_name(config).removeprefix("experimental")
+    # `install(like="2.4")` has the legacy classes in the first.
+    spaces = [vars(kerases.public(package).optimizers)]
+    spaces += [vars(spaces[0][n]) for n in ("legacy", "experimental") if n in spaces[0]]
+    members = [v for space in spaces for v in space.values() if inspect.isclass(v)]
+    for one in bases if is_legacy else bases[::-1]:  # legacy first, if there
+        classes = [c for c in members if issubclass(c, one) and c is not one]
+        for cls in classes:
+            if cls.__name__.lower() == name:
+                return cls
+    names = sorted(cls.__name__ for cls in classes)
+    raise ValueError(
+        f"Unknown optimizer {config['class_name']!r}. {package} has {names}; give a "
+        "class of your own in `custom_objects`."
+    )
+
+
+def make(config, cls=None, custom_objects=None, package=None, base=None):
+    """Return the new optimizer that a `checked` config describes, which is no wrapper.
+
+    `cls` is the user's class, or None for one of Keras's own: of `package`, or if that is
+    None of the one that the config decides. `base` is the only base class that it may
+    have, or None.
+    """
+    cls = cls or _class_of_keras(config, package, base)
+    package, kind = _kind_of(cls, config["class_name"])
+    with kerases.public(package).saving.custom_object_scope(custom_objects or {}):
+        return cls.from_config(_arguments(cls, package, kind, config["config"]))
+
+
+# --- The arguments of an optimizer.
+
+
+def is_neutral(key, value):
+    """Whether an argument that a class lacks means what the class does anyway."""
+    return key in _ANY or (key in _OFF and not value)
+
+
+def _arguments(cls, package, kind, config):
+    """Return the arguments for `cls.from_config`; raise if `cls` cannot do what one says."""
+    takes = dict.fromkeys(_LEGACY_KEYWORDS if kind == "legacy" else ())
+    for base in cls.__mro__:
+        parameters = inspect.signature(base.__init__).parameters.values()
+        for one in parameters:
+            takes.setdefault(one.name, one.default)
+        if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+            break  # nothing gets to the classes below
+    given = {}
+    for key, value in config.items():
+        if given.setdefault(table.ALIASES.get(key, key), value) != value:
+            raise ValueError(
+                f"The config of {cls.__name__} must not have two values of {key!r}, under "
+                f"either name, but got {config!r}."
+            )
+    if isinstance(given.get("learning_rate"), dict):
+        given["learning_rate"] = _schedule(given["learning_rate"], package)
+    _convert_decay(cls, package, takes, given)
+    arguments = {}
+    for key, value in given.items():
+        is_default = value is None and key in ("epsilon", "name")  # in Keras 2
+        if is_default or (key not in takes and is_neutral(key, value)):
+            continue
+        if key not in takes and kerases.is_of_one(cls):
+            raise ValueError(
+                f"{cls.__name__} of {package} does not have {key!r}, so the "
+                f"config's {key!r}: {value!r} cannot be kept. Take it out of the config, "
+                "or give a class of your own in `custom_objects`."
+            )
+        # Else the user's class may take it from its **kwargs.
+        arguments[key] = _as_default(cls, key, value, takes.get(key))
+    return arguments
+
+
+def _as_default(cls, key, value, default):
+    """Return the value in the type of the argument's default, or raise TypeError."""
+    is_of_a_callable = callable(value) or isinstance(value, dict)
+    if not isinstance(default, float) or value is None or is_of_a_callable:
+        return value
+    if type(value) not in (int, float):
+        raise TypeError(
+            f"The config of {cls.__name__} has {key!r}: {value!r}, which is no number."
+        )
+    return float(value)  # Keras 3 refuses `momentum=0` and `learning_rate=1`
+
+
+def _convert_decay(cls, package, takes, config):
+    """Make a schedule that computes what `decay` did, where the class does not take it."""
+    # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, and
+    # ignored what it read. Later Nadams have another constant.
+    is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
+    if is_nadam and config.get("decay") == 0.004:
+        del config["decay"]
+    if is_nadam or "decay" in takes or not config.get("decay"):
+        return
+    decay = config.pop("decay")
+    rate = config.get("learning_rate", takes.get("learning_rate"))
+    if not isinstance(rate, (int, float)):
+        raise ValueError(
+            f"The config of {cls.__name__} has 'decay': {decay!r} beside 'learning_rate': "
+            f"{rate!r}, and no schedule of {package} does both. Write a "
+            "LearningRateSchedule that combines them."
+        )
+    schedules = kerases.public(package).optimizers.schedules
+    config["learning_rate"] = schedules.InverseTimeDecay(float(rate), 1, float(decay))
+
+
+def _schedule(config, package):
+    """Return the learning rate schedule that a config describes."""
+    if config.get("class_name") in ("function", "__lambda__"):
+        return config  # which Keras 3 made of a callable, and reads itself
+    config = checked(config, "The config of a 'learning_rate'")
+    schedules = kerases.public(package).optimizers.schedules
+    name, arguments = config["class_name"], config["config"]
+    cls = custom_class(config, None, [package])
+    cls = cls or getattr(schedules, name.split(">")[-1], None)
+    if cls is None or not issubclass(cls, schedules.LearningRateSchedule):
+        raise (ValueError if cls is None else TypeError)(
+            f"{name!r} of the 'learning_rate' must be a LearningRateSchedule of "
+            f"{package}, but got {cls!r}. Give a class of your own as "
+            f"custom_objects={{{name!r}: ...}}."
+        )
+    if arguments.get("name", "") is None:  # the default, in Keras 2
+        del arguments["name"]
+    return cls.from_config(arguments)
