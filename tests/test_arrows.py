@@ -117,7 +117,7 @@ ROOMS = {
 # or in its own.
 LEVELS = [
     {"families.keras3_views"},
-    {"validation", "slots", "state", "restored_slots"},
+    {"validation", "slots", "state"},
     {"hyperparameters"},
     {"families.family"},
     {"families.keras2", "families.keras2_legacy", "families.keras3"},

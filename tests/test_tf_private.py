@@ -15,7 +15,7 @@ from tf_lso import tf_private
 
 _PACKAGE = Path(__file__).parents[1] / "tf_lso"
 _OURS = "tf_private.py"
-_KERAS3 = "optimizers/families/keras3.py"
+_VARIABLES = "variables.py"
 _REWRITE = "policies/graph_rewrite.py"
 
 # Private name -> (the one file that uses it, what shows that it still does what we need).
@@ -40,8 +40,8 @@ NAMES = {
     "_trackable_children": (_OURS, "tracking"),
     "_lookup_dependency": (_OURS, "dependencies"),
     "_deferred_dependencies": (_OURS, "dependencies"),
-    "_serialize_to_tensors": (_KERAS3, "saved_as"),
-    "_restore_from_tensors": (_KERAS3, "saved_as"),
+    "_serialize_to_tensors": (_VARIABLES, "saved_as"),
+    "_restore_from_tensors": (_VARIABLES, "saved_as"),
     "_use_locking": (_REWRITE, "wrapper_of_tensorflow_1"),
     "_doing_dynamic_loss_scaling": (_REWRITE, "wrapper_of_tensorflow_1"),
     "_unscale_grads": (_REWRITE, "wrapper_of_tensorflow_1"),

@@ -121,4 +121,18 @@ def count_steps_once(optimizer):
     variables_lib.set_untracked(variable, "assign", assign)
 
 
+def tolerate_no_gradients(part):
+    """Make a part of a MultiOptimizer ignore gradients that are all None.
+
+    Keras 3 raises an error, after other parts have already updated their variables.
+    """
+    keras_apply = part.apply
+
+    def apply(grads, trainable_variables=None):
+        if any(gradient is not None for gradient in grads):
+            keras_apply(grads, trainable_variables)
+
+    variables_lib.set_untracked(part, "apply", apply)
+
+
 check_class()  # when the family is imported: a missing name would pass in silence

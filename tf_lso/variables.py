@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import graphs, kerases
+from tf_lso import graphs, kerases, tf_private
 
 # Held while optimizer variables are made: two threads may run the first step at once.
 building = threading.RLock()
@@ -85,6 +85,20 @@ def assign_all(variables, arrays):
         return
     for copy, array in pairs:
         copy.assign(tf.cast(array, copy.dtype))
+
+
+class SecondName(tf_private.trackable()):  # type: ignore[misc]
+    """A second name for a variable, with its own entry in the checkpoint."""
+
+    def __init__(self, variable):
+        self._variable = variable
+
+    def _serialize_to_tensors(self):
+        return {"VARIABLE_VALUE": copies(self._variable)[0].read_value()}
+
+    def _restore_from_tensors(self, restored_tensors):
+        value = restored_tensors["VARIABLE_VALUE"]
+        return [copy.assign(value) for copy in copies(self._variable)]
 
 
 def strategy_of(variables):

@@ -7,10 +7,28 @@ lists with one entry per model variable.
 import tensorflow as tf
 
 from tf_lso import optimizer_table as table
+from tf_lso import tf_private
 
 # TensorFlow takes an object that lists this method for an OptimizerV2 and saves slots in
 # a way of its own; optimizers that keep lists save their lists.
 HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
+
+
+def too_many(optimizer):
+    """Return the message for a checkpoint with more state than an optimizer takes."""
+    name = type(optimizer).__name__
+    known = table.of([name]).slots | table.AVERAGE
+    lacking = [
+        s for s in table.MADE_BY if s in known and s not in table.slots_made(optimizer)
+    ]
+    arguments = [f"{a}={v}" for a, v in (table.MADE_BY[slot] for slot in lacking)]
+    examples = " or ".join(f"{name}(..., {argument})" for argument in arguments)
+    advice = f", such as {examples}" if examples else ""
+    return (
+        f"The checkpoint has more variables of the optimizer than this {name} takes. Make "
+        f"it with the arguments of the one that was saved{advice}, for the same model "
+        "variables."
+    )
 
 
 class ListedSlots:
@@ -19,21 +37,47 @@ class ListedSlots:
     Programs call them on the wrapper, whose docstrings say what they do.
 
     Args:
-      inner: the optimizer.
-      known_variables: callable that returns {key: place in the lists} and a function,
-        model variable -> key.
-      new_slot: callable, (model variable, slot name, initializer) -> new variable.
+      family: the adapter of the optimizer. `known_variables()` of it returns {key: place in
+        the lists} and a function, model variable -> key; `new_slot(model variable, slot
+        name, initializer)` returns a new variable.
+      own_variables: list of all variables of the optimizer, which checkpoints hold element
+        by element. Those that have more are refused.
     """
 
-    def __init__(self, inner, known_variables, new_slot):
-        self._inner, self._known, self._new_slot = inner, known_variables, new_slot
+    def __init__(self, family, own_variables):
+        self._family, self._inner = family, family.inner
         self._added = {}  # slot name -> {place of a model variable: its added slot}
+        self._listed = own_variables
+        # Keras 3.0 has a list that no checkpoint takes.
+        self._is_saved = isinstance(own_variables, tf_private.trackable())
+        if self._is_saved:
+            self._refuse_more()
+
+    def _refuse_more(self):
+        # TensorFlow would drop what a checkpoint has beyond the list, in silence.
+
+        def refusing(lookup, name, *cached):
+            found = lookup(name, *cached)
+            # Adding a variable looks up the next number. A restore also gives the
+            # variables that are there; TensorFlow 2.12 does not.
+            more = name.isdigit() and (cached or int(name) > len(self._listed))
+            if found is None and more and self._family.built_variables():
+                raise ValueError(too_many(self._inner))
+            return found
+
+        tf_private.replace_lookup(self._listed, refusing)
+
+    def check_none_wait(self):
+        """Raise if a checkpoint that was restored before the build has more variables."""
+        waiting = tf_private.deferred(self._listed) if self._is_saved else ()
+        if any(name.isdigit() for name in waiting):
+            raise ValueError(too_many(self._inner))
 
     def _slots(self):
         return {**table.slot_lists(self._inner), **self._added}
 
     def _place_of(self, var):
-        known, key = self._known()
+        known, key = self._family.known_variables()
         return known[key(var)]
 
     def get_slot_names(self):
@@ -50,7 +94,7 @@ class ListedSlots:
         try:
             return self.get_slot(var, slot_name)
         except KeyError:
-            made = self._new_slot(var, slot_name, initializer)
+            made = self._family.new_slot(var, slot_name, initializer)
             self._added.setdefault(slot_name, {})[self._place_of(var)] = made
             return made
 

@@ -20,13 +20,11 @@ def _verdicts(tensors):
     return [tf.reduce_all(tf.stack([_is_finite(values) for values in tensors]))]
 
 
-def _are_finite(gradients):
-    # The rows are summed.
+def _are_finite(gradients):  # whose rows are summed
     tensors = gradients_lib.values_of([g for g in gradients if g is not None])
     if not tensors:
         return tf.constant(True)
-    verdicts = _verdicts(tensors)
-    return tf.reduce_all(tf.stack(verdicts)) if len(verdicts) > 1 else verdicts[0]
+    return tf.reduce_all(_verdicts(tensors))
 
 
 def all_finite(gradients):

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_lso import graphs, log, pages
-from tf_lso.scaling import fast
 from tf_lso.scaling import gradients as gradients_lib
 
 _INF, _NAN = 1, 2
@@ -43,17 +42,11 @@ def _bits_of(values):
     ]
 
 
-@fast.packed
-def _bits(tensors):
-    bits = zip(*map(_bits_of, tensors), strict=True)
-    return [tf.stack([tf.stack(of_all) for of_all in bits], axis=1)]
-
-
 def _kinds(gradients):
     """Return what each gradient holds on any replica, an int64 vector of `_KINDS`."""
     copies = map(tf.distribute.get_strategy().experimental_local_results, gradients)
     values = gradients_lib.values_of([copy for one in copies for copy in one])
-    bits = tf.reshape(tf.concat(_bits(values), axis=0), [len(gradients), -1, 2])
+    bits = tf.reshape([_bits_of(one) for one in values], [len(gradients), -1, 2])
     bits = tf.cast(tf.reduce_any(bits, axis=1), tf.int64)
     return tf.linalg.matvec(bits, tf.constant([_INF, _NAN], tf.int64))
 

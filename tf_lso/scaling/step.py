@@ -25,9 +25,7 @@ class Step(NamedTuple):
     variables: list[Any]  # the variable of each gradient
     unscale: Any  # callable: gradients -> a list of them, unscaled
     update: Any  # callable: (gradients, variables) -> what the inner optimizer returns
-    aggregate: (
-        bool  # whether to aggregate over the replicas, which the caller has not done
-    )
+    aggregate: bool  # whether to sum over the replicas, which the caller has not done
 
     def run(self, gradients):
         """Unscale, aggregate and judge gradients; apply or skip; move the scale.

@@ -4,14 +4,13 @@
 """
 
 import inspect
-import operator
 import sys
 
 import tensorflow as tf
 
 from tf_lso import kerases, pages, tf_private
 from tf_lso import variables as variables_lib
-from tf_lso.optimizers import restored_slots, slots, state, validation
+from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family
 
 
@@ -164,9 +163,6 @@ def _refuse_legacy_slots(self, *args, **kwargs):
     )
 
 
-_own_variables = operator.attrgetter("_variables")
-
-
 class Newer(Keras2):
     """The adapter to newer optimizers of Keras 2, the default since TensorFlow 2.11."""
 
@@ -189,10 +185,7 @@ class Newer(Keras2):
 
     def __init__(self, inner):
         super().__init__(inner)
-        self.slots = slots.ListedSlots(inner, self._known_variables, self._new_slot)
-        restored_slots.refuse_more_variables(
-            inner, _own_variables, lambda: bool(self._built)
-        )
+        self.slots = slots.ListedSlots(self, inner._variables)
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         if grad_loss is not None:
@@ -203,10 +196,10 @@ class Newer(Keras2):
 
     def _build_inner(self, variables):
         self.inner.build(variables)
-        restored_slots.check_none_wait(self.inner, _own_variables)
+        self.slots.check_none_wait()
 
     def _check_built(self, variables):
-        validation.check_known(variables, *self._known_variables())
+        validation.check_known(variables, *self.known_variables())
 
     def decayed_lr(self, var_dtype):
         rate = self.inner._learning_rate
@@ -214,11 +207,11 @@ class Newer(Keras2):
             rate = rate(self.counter())
         return tf.cast(rate, var_dtype)
 
-    def _known_variables(self):
+    def known_variables(self):
         # No public name tells which variables an optimizer was built for.
         return self.inner._index_dict, self.inner._var_key
 
-    def _new_slot(self, var, slot_name, initializer):
+    def new_slot(self, var, slot_name, initializer):
         initializer = kerases.public(self.package).initializers.get(initializer)
         return self.inner.add_variable_from_reference(
             var, slot_name, initial_value=initializer(var.shape, var.dtype)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tf_lso import kerases
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
-from tf_lso.optimizers import restored_slots, validation
+from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
 
 
@@ -17,7 +17,7 @@ def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, va
     """Restore a slot of a checkpoint, unless the inner optimizer was made without it."""
     inner = self.inner_optimizer
     if table.differing_slots([slot_name], inner)[0]:
-        raise ValueError(restored_slots.too_many(inner))
+        raise ValueError(slots.too_many(inner))
     self._family.restored[id(variable)] = variable
     restore = inner._create_or_restore_slot_variable
     return restore(slot_variable_position, slot_name, variable)

@@ -12,7 +12,7 @@ from tf_lso import environment, pages, scheduled_rate, tf_private
 from tf_lso import keras3_private as private
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
-from tf_lso.optimizers import restored_slots, slots, state, validation
+from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family, keras3_views
 
 # Methods that TensorFlow 2.4-2.15 called in `fit`, and Keras 3 does not call so.
@@ -25,20 +25,6 @@ _LEGACY_METHODS = (
 )
 
 _DEPTH = 12  # frames between Keras's `train_step` and `refuse_in_fit`, at most
-
-
-def _tolerate_no_gradients(part):
-    """Make a part of a MultiOptimizer ignore gradients that are all None.
-
-    Keras 3 raises an error, after other parts have already updated their variables.
-    """
-    keras_apply = part.apply
-
-    def apply(grads, trainable_variables=None):
-        if any(gradient is not None for gradient in grads):
-            keras_apply(grads, trainable_variables)
-
-    variables_lib.set_untracked(part, "apply", apply)
 
 
 def _build_as_bare(optimizer, variables):
@@ -97,8 +83,8 @@ class Keras3(family.Family):
     def __init__(self, inner):
         super().__init__(inner)
         environment.require_tensorflow_backend()
-        self.slots = slots.ListedSlots(inner, self._known_variables, self._new_slot)
-        self._second_names = {}  # name in checkpoints -> `_SecondName`
+        self.slots = slots.ListedSlots(self, private.own_variables(inner))
+        self._second_names = {}  # name in checkpoints -> `variables_lib.SecondName`
 
     @property
     def _parts(self):
@@ -117,9 +103,6 @@ class Keras3(family.Family):
         self.inner.loss_scale_factor = None
         self._loss_scale = loss_scale
         self._take_over_parts()
-        restored_slots.refuse_more_variables(
-            self.inner, private.own_variables, lambda: self.inner.built
-        )
         with tf.init_scope(), keras.name_scope(wrapper.name):
             self.views = keras3_views.views(loss_scale)
         if self.inner.built:
@@ -139,7 +122,7 @@ class Keras3(family.Family):
                 private.sum_gradients_only_once(part)
                 private.count_steps_once(part)
                 if part is not self.inner:
-                    _tolerate_no_gradients(part)
+                    private.tolerate_no_gradients(part)
 
     # --- A step.
 
@@ -181,13 +164,13 @@ class Keras3(family.Family):
                     self._take_over_parts(strategy)
                     _build_as_bare(self.inner, variables)
                     self._take_over_parts(strategy)  # those made just now
-                restored_slots.check_none_wait(self.inner, private.own_variables)
+                self.slots.check_none_wait()
             private.set_built_variables(wrapper, self.built_variables())
             wrapper.built = True
 
     def _check_built(self, variables):
         self._refuse_on_replicas()  # also for parts that were made just now
-        validation.check_known(variables, *self._known_variables())
+        validation.check_known(variables, *self.known_variables())
         # A counter and a learning rate may be made anywhere.
         functions = (private.iteration_variable, private.learning_rate)
         heads = {id(function(part)) for function in functions for part in self._parts}
@@ -199,7 +182,7 @@ class Keras3(family.Family):
         pairs = list(zip(gradients, variables))
         if len(self._parts) > 1:
             # A MultiOptimizer needs (None, variable) for all other variables.
-            _, key = self._known_variables()
+            _, key = self.known_variables()
             given = {key(variable) for variable in variables}
             pairs += [(None, v) for v in self.built_variables() if key(v) not in given]
         with private.already_summed():
@@ -235,10 +218,10 @@ class Keras3(family.Family):
     def built_variables(self):
         return private.built_variables(self.inner)
 
-    def _known_variables(self):
+    def known_variables(self):
         return private.known_variables(self.inner)
 
-    def _new_slot(self, var, slot_name, initializer):
+    def new_slot(self, var, slot_name, initializer):
         return self.inner.add_variable_from_reference(
             var, name=slot_name, initializer=initializer
         )
@@ -282,7 +265,9 @@ class Keras3(family.Family):
         # restored in alphabetic order, so the right values of "inner_optimizer" come
         # later. But they come only if this is not one object with two names.
         for name in names.keys() & private.OF_EACH_OPTIMIZER:
-            names[name] = self._second_names.setdefault(name, _SecondName(names[name]))
+            names[name] = self._second_names.setdefault(
+                name, variables_lib.SecondName(names[name])
+            )
         return {**names, **own}
 
     def dependency(self, name, children):
@@ -303,17 +288,3 @@ def _of_keras2(by_variable, by_slot):
     shapes = [[tuple(v.shape) for v in one.slots] for one in (newer, by_slot)]
     are_same = list(map(id, newer.slots)) == list(map(id, by_slot.slots))
     return [by_slot, newer] if are_same or shapes[0] != shapes[1] else []
-
-
-class _SecondName(tf_private.trackable()):  # type: ignore[misc]
-    """A second name for a variable, with its own entry in the checkpoint."""
-
-    def __init__(self, variable):
-        self._variable = variable
-
-    def _serialize_to_tensors(self):
-        return {"VARIABLE_VALUE": variables_lib.copies(self._variable)[0].read_value()}
-
-    def _restore_from_tensors(self, restored_tensors):
-        value = restored_tensors["VARIABLE_VALUE"]
-        return [copy.assign(value) for copy in variables_lib.copies(self._variable)]
