@@ -37,9 +37,7 @@ class ListedSlots:
     Programs call them on the wrapper, whose docstrings say what they do.
 
     Args:
-      family: the adapter of the optimizer. `known_variables()` of it returns {key: place in
-        the lists} and a function, model variable -> key; `new_slot(model variable, slot
-        name, initializer)` returns a new variable.
+      family: the adapter of the optimizer.
       own_variables: list of all variables of the optimizer, which checkpoints hold element
         by element. Those that have more are refused.
     """

@@ -23,7 +23,6 @@ DEFERRED = "slots_that_wait"
 # the wrong places, so `loading_models` restores it afterwards.
 state_follows = thread_switch.ThreadSwitch()
 
-
 _OF_KERAS2 = (
     "Keras 2 wrote it, and it does not say in which order the slots are. Restore it by "
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer)."

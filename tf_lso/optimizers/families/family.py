@@ -149,6 +149,12 @@ class Family(abc.ABC):
     def built_variables(self):
         """Return the model variables that the optimizer was built for."""
 
+    def known_variables(self):  # noqa: B027
+        """Return {key: place in the lists of slots}, and a function, variable -> key."""
+
+    def new_slot(self, var, slot_name, initializer):  # noqa: B027
+        """Return a new slot of a variable. This and the last are for `ListedSlots`."""
+
     @abc.abstractmethod
     def weights(self):
         """Return the variables that an OptimizerV2 has in `weights`, in its order."""
