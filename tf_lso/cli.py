@@ -88,6 +88,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     from tf_lso import check, migrate
+    from tf_lso.commands import help
 
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=_version())
@@ -101,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, module, function in (
         ("check", check, check.run),
         ("migrate", migrate, migrate.run),
+        ("help", help, help.run),
     ):
         added = commands.add_parser(name, help=module.SUMMARY)
         module.add_arguments(added)
