@@ -37,6 +37,7 @@ from tf_lso import pages
 ROOT = Path(__file__).parents[1]
 PAGES = [
     "README.md",
+    "CHANGELOG.md",
     *(str(p.relative_to(ROOT)) for p in ROOT.glob("compat_docs/**/*.md")),
 ]
 PAGES.sort()
@@ -439,9 +440,7 @@ def test_the_readme_names_the_pythons():
 
 
 def test_the_changelog_has_the_version():
-    changelog = (ROOT / "compat_docs/reference/changelog.md").read_text(
-        encoding="utf-8"
-    )
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{tf_lso.__version__}]" in changelog
 
 

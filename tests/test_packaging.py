@@ -128,6 +128,26 @@ def test_licence():
     text = (_ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Apache License" in text and "Version 2.0, January 2004" in text
     assert "END OF TERMS AND CONDITIONS" in text
+    assert "Copyright 2026 tf_lso contributors" in text and "[yyyy]" not in text
+
+
+def test_actions_are_pinned_by_the_hash_of_a_commit():
+    text = (_ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    used = re.findall(r"uses: (.*)", text)
+    assert used
+    assert [u for u in used if not re.fullmatch(r"\S+@[0-9a-f]{40} # v[\d.]+", u)] == []
+
+
+_PLAIN_EXTRA = re.compile(r"pip install (?!['\"])\S*\[")  # zsh takes [ for a pattern
+
+
+def test_pip_install_with_an_extra_is_quoted():
+    assert _PLAIN_EXTRA.search("pip install tf-lso[plot]")
+    files = [*(_ROOT / "tf_lso").rglob("*.py"), *(_ROOT / "compat_docs").rglob("*.md")]
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    assert [
+        _PLAIN_EXTRA.search(text) for text in texts if _PLAIN_EXTRA.search(text)
+    ] == []
 
 
 @pytest.mark.parametrize("tool", _TOOLS)
