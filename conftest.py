@@ -16,6 +16,7 @@ ONLY_KERAS3 = (
     "tests/optimizers/test_state_tree.py",
     "tests/test_documentation.py",
     "tests/test_keras3_private.py",
+    "tests/test_why.py",
     "tests/tools/test_benchmark.py",
     "tf_lso/installation/attributes_keras3.py",
     "tf_lso/installation/callbacks.py",

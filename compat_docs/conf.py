@@ -9,9 +9,8 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent / "_site")]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-import addresses  # noqa: E402  found by the line above
-
-import tf_lso  # noqa: E402  the checkout's own
+import tf_lso  # noqa: E402  the checkout's own, found by the line above
+from tf_lso import pages  # noqa: E402
 
 project = "tf_lso"
 author = "tf_lso contributors"
@@ -49,11 +48,6 @@ html_title = f"tf_lso {release}"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
-html_baseurl = addresses.SITE
+html_baseurl = pages.SITE
 html_copy_source = False
 html_show_copyright = False
-html_theme_options = {
-    "source_repository": addresses.REPOSITORY,
-    "source_branch": addresses.BRANCH,
-    "source_directory": "compat_docs/",
-}

@@ -226,6 +226,41 @@ def test_a_reader_that_has_enough_ends_the_check_in_peace(script):
     assert done.stderr == ""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a file of Linux")
+@pytest.mark.parametrize("command", ["check", "migrate", "help"])
+def test_a_full_disk_ends_a_command_with_one_line(script, command):
+    path = script("import tensorflow as tf\ntf.train.experimental.LossScale\n" * 99)
+    given = [] if command == "help" else [str(path)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tf_lso", command, *given],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+    assert done.stderr == f"tf-lso {command}: No space left on device\n"
+    assert done.returncode == 2
+
+
+def test_a_patch_applies_that_was_written_under_an_ascii_locale(script, tmp_path):
+    path = script("# Größe\nimport tensorflow as tf\ntf.train.experimental.LossScale\n")
+    ascii_ = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    with open(tmp_path / "a.patch", "w") as patch:
+        subprocess.run(
+            [sys.executable, "-m", "tf_lso", "migrate", path.name],
+            cwd=tmp_path,
+            stdout=patch,
+            check=True,
+            env={**os.environ, **ascii_, "PYTHONPATH": str(ROOT)},
+        )
+    command = ["git", "apply", "a.patch"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    changed = path.read_text(encoding="utf-8")
+    assert "# Größe\n" in changed and "\ntf_lso.train.experimental" in changed
+
+
 INTERRUPTED = {
     "check": ("tf_lso.check.one_file.check", ["check", __file__], ""),
     "migrate": (
@@ -344,7 +379,7 @@ def test_without_tensorflow_it_says_in_one_line_what_to_install(script, argument
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"tf-lso {arguments[0]}: ")
     assert "TensorFlow, which is not installed" in line
-    assert "pip install tf-lso[tensorflow]" in line
+    assert "pip install 'tf-lso[tensorflow]'" in line
 
 
 def test_without_tensorflow_a_program_that_does_without_runs(script):

@@ -37,6 +37,7 @@ from tf_lso import pages
 ROOT = Path(__file__).parents[1]
 PAGES = [
     "README.md",
+    "CHANGELOG.md",
     *(str(p.relative_to(ROOT)) for p in ROOT.glob("compat_docs/**/*.md")),
 ]
 PAGES.sort()
@@ -239,18 +240,37 @@ def test_wrong_commands_and_wrong_output_are_found(tmp_path):
 
 # --- Links.
 
-SITE = pages.SITE
+# Of the project itself: a site, a repository, a package of an index.
+_OUR_ADDRESS = re.compile(r"https?://[^\s)\"'`>]*tf[-_]lso[^\s)\"'`>]*")
 
 
-def test_setup_cfg_names_the_site():
-    assert SITE in _config()["metadata"]["project_urls"]
+def addresses_of_ours(files):
+    """The addresses in files that are under no site that exists, a list."""
+    found = []
+    for file in files:
+        text = file.read_text(encoding="utf-8", errors="ignore")
+        found += [a for a in _OUR_ADDRESS.findall(text) if not _on_the_site(a)]
+    return found
 
 
-def test_the_readme_links_to_addresses_only():
-    """An index shows the README without the files beside it."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    links = re.findall(r"\]\(([^)\s]+)\)", _without_code(text))
-    assert [link for link in links if not link.startswith(("#", "https://"))] == []
+def _on_the_site(address):
+    return bool(pages.SITE) and address.startswith(pages.SITE)
+
+
+def test_nothing_leads_to_an_address_that_does_not_exist():
+    folders = ("tf_lso", "compat_docs", "tools", ".github", ".ci")
+    files = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.is_file()]
+    files += [path for path in ROOT.iterdir() if path.is_file()]
+    assert len(files) > 200
+    assert addresses_of_ours(files) == []
+
+
+def test_an_address_that_does_not_exist_is_found(tmp_path, monkeypatch):
+    file = tmp_path / "page.md"
+    file.write_text("[a](https://tf-lso.x.org/a.html) https://tensorflow.org")
+    assert addresses_of_ours([file]) == ["https://tf-lso.x.org/a.html"]
+    monkeypatch.setattr(pages, "SITE", "https://tf-lso.x.org/")
+    assert addresses_of_ours([file]) == []
 
 
 def _slug(heading):
@@ -260,15 +280,12 @@ def _slug(heading):
 
 
 def broken_links(page, text):
-    """The links of a page into the repository or the site that lead nowhere."""
+    """The links of a page into the repository that lead nowhere."""
     broken = []
     for link in re.findall(r"\]\(([^)\s]+)\)", _without_code(text)):
         path, _, anchor = link.partition("#")
         target = (page.parent / path) if path else page
-        if path.startswith(SITE):
-            name = path.removeprefix(SITE).removesuffix(".html") or "index"
-            target = ROOT / "compat_docs" / f"{name}.md"
-        elif re.match(r"[a-z]+:", path):
+        if re.match(r"[a-z]+:", path):
             continue
         if not target.exists() or (anchor and not _has(target, anchor)):
             broken.append(link)
@@ -298,9 +315,7 @@ def test_broken_links_are_found():
     page = ROOT / "compat_docs" / "start.md"
     here = "../tests/test_documentation.py"
     good = ["#install", "../LICENSE", "https://x.org/#d", f"{here}#Block"]
-    good += [SITE, f"{SITE}start.html#install"]
     bad = ["gone.md", "#c", f"{here}#gone", f"{here}#Block.gone"]
-    bad += [f"{SITE}gone.html", f"{SITE}start.html#gone"]
     text = " ".join(f"[x]({link})" for link in [*good, *bad])
     assert broken_links(page, text) == bad
 
@@ -389,7 +404,7 @@ def test_an_incomplete_difference_is_found():
     assert incomplete_rows(table) == bad
 
 
-# --- What the README says of the package.
+# --- What the README and Start say of the package.
 
 
 def _config():
@@ -405,9 +420,14 @@ def unnamed_extras(text, extras):
     return named ^ set(extras)
 
 
-def test_the_readme_names_the_extras():
+def test_start_names_the_extras():
+    start = (ROOT / "compat_docs" / "start.md").read_text(encoding="utf-8")
+    assert unnamed_extras(start, _config()["options.extras_require"]) == set()
+
+
+def test_the_readme_is_read_in_minutes():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert unnamed_extras(readme, _config()["options.extras_require"]) == set()
+    assert len(readme.split()) <= 700
 
 
 def test_unnamed_extras_are_found():
@@ -425,9 +445,7 @@ def test_the_readme_names_the_pythons():
 
 
 def test_the_changelog_has_the_version():
-    changelog = (ROOT / "compat_docs/reference/changelog.md").read_text(
-        encoding="utf-8"
-    )
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{tf_lso.__version__}]" in changelog
 
 

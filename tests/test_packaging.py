@@ -15,6 +15,7 @@ import pytest
 
 import tf_lso
 from tests.processes import HANGS_AFTER
+from tf_lso import pages
 from tools.matrices.pairs import PAIRS
 
 _ROOT = Path(__file__).parents[1]
@@ -64,13 +65,10 @@ def test_the_citation_has_the_version():
     assert f"\nversion: {tf_lso.__version__}\n" in citation
 
 
-def test_the_addresses_of_the_documentation_are_pages(config):
-    site = "https://tf-lso.readthedocs.io/en/latest/"
-    urls = re.findall(rf"{site}(\S*)", config["metadata"]["project_urls"])
-    assert len(urls) == 2
-    for path in urls:
-        page = _ROOT / "compat_docs" / path.replace(".html", ".md")
-        assert not path or page.exists(), page
+def test_the_metadata_names_the_site_alone(config):
+    """And no site as long as there is none."""
+    addresses = re.findall(r"https?://\S+", str(dict(config["metadata"])))
+    assert addresses == ([pages.SITE] if pages.SITE else [])
 
 
 def test_neither_tensorflow_nor_its_keras_is_required(config):
@@ -130,6 +128,26 @@ def test_licence():
     text = (_ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Apache License" in text and "Version 2.0, January 2004" in text
     assert "END OF TERMS AND CONDITIONS" in text
+    assert "Copyright 2026 tf_lso contributors" in text and "[yyyy]" not in text
+
+
+def test_actions_are_pinned_by_the_hash_of_a_commit():
+    text = (_ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    used = re.findall(r"uses: (.*)", text)
+    assert used
+    assert [u for u in used if not re.fullmatch(r"\S+@[0-9a-f]{40} # v[\d.]+", u)] == []
+
+
+_PLAIN_EXTRA = re.compile(r"pip install (?!['\"])\S*\[")  # zsh takes [ for a pattern
+
+
+def test_pip_install_with_an_extra_is_quoted():
+    assert _PLAIN_EXTRA.search("pip install tf-lso[plot]")
+    files = [*(_ROOT / "tf_lso").rglob("*.py"), *(_ROOT / "compat_docs").rglob("*.md")]
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    assert [
+        _PLAIN_EXTRA.search(text) for text in texts if _PLAIN_EXTRA.search(text)
+    ] == []
 
 
 @pytest.mark.parametrize("tool", _TOOLS)
@@ -223,8 +241,7 @@ class TestWhatIsPublished:
             metadata = email.message_from_bytes(archive.read(name))
         assert metadata["Version"] == tf_lso.__version__
         assert metadata["Author"] == "tf_lso contributors"
-        labels = {url.split(",")[0] for url in metadata.get_all("Project-URL")}
-        assert labels == {"Documentation", "Repository", "Changelog", "Issues"}
+        assert metadata["License-Expression"] == "Apache-2.0"
 
     def test_the_sdist_has_the_docs_and_the_tests(self, published):
         (sdist,) = published.glob("*.tar.gz")
@@ -251,6 +268,7 @@ class TestWhatIsPublished:
         bare = {name: value for name, value in os.environ.items() if name == "PATH"}
         tool = tmp_path / "env" / "bin" / "tf-lso"
         assert "migrate" in run(tool, "--help", env=bare, cwd=tmp_path)
+        assert "stuck" in run(tool, "help", "nan", env=bare, cwd=tmp_path)
         assert tf_lso.__version__ in run(tool, "--version", env=bare, cwd=tmp_path)
         (tmp_path / "old.py").write_text("import tensorflow\n")
         assert "1 file read" in run(tool, "check", "old.py", env=bare, cwd=tmp_path)

@@ -14,6 +14,7 @@ from tests.generation import HAS_KERAS3
 from tests.processes import HANGS_AFTER, QUIET, run_workers
 from tests.troubleshooting_cases import CASES, PRELUDE
 from tf_lso import pages
+from tf_lso.commands import help
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "compat_docs" / "troubleshooting.md"
@@ -163,24 +164,32 @@ def test_of_several_workers(heading):
     assert_is_fixed(heading, *texts)
 
 
-# --- The address in messages.
+# --- What messages end with.
 
 
-def anchors_in_messages():
-    """The anchors that messages of tf_lso end with."""
+def names_in_messages():
+    """The names of entries that messages of tf_lso end with."""
     called = re.compile(r"""pages\.troubleshooting\(\s*["']([\w-]+)["']\s*\)""")
     return {
-        anchor
+        name
         for path in (ROOT / "tf_lso").rglob("*.py")
-        for anchor in called.findall(path.read_text(encoding="utf-8"))
+        for name in called.findall(path.read_text(encoding="utf-8"))
     }
 
 
-def test_the_anchors_in_messages_are_those_of_the_page():
-    text = PAGE.read_text(encoding="utf-8")
-    assert anchors_in_messages() == set(re.findall(r'^<a id="(.*)"></a>$', text, re.M))
+def test_the_names_in_messages_are_those_of_entries():
+    names = {entry.name for entry in help.entries()}
+    assert len(names_in_messages()) > 9
+    assert names_in_messages() <= names
 
 
-def test_the_address_is_that_of_the_page():
-    relative = PAGE.relative_to(ROOT / "compat_docs").with_suffix(".html")
-    assert pages.troubleshooting("stuck") == f"{pages.SITE}{relative}#stuck"
+def test_each_entry_has_a_name_of_its_own():
+    names = [entry.name for entry in help.entries()]
+    assert len(names) == len(set(names)) == len(ENTRIES)
+
+
+def test_a_message_ends_with_the_command(monkeypatch):
+    assert pages.troubleshooting("stuck") == "`tf-lso help stuck`"
+    monkeypatch.setattr(pages, "SITE", "https://x.org/")
+    address = "https://x.org/troubleshooting.html#stuck"
+    assert pages.troubleshooting("stuck") == f"`tf-lso help stuck` or {address}"

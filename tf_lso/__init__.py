@@ -13,7 +13,7 @@ it is imported, finds tf_lso's optimizers in files.
 import importlib as _importlib
 import typing as _typing
 
-if _typing.TYPE_CHECKING:  # type checkers do not see `__getattr__`'s names
+if _typing.TYPE_CHECKING:  # the names that `__getattr__` loads
     from tf_lso import callbacks as callbacks
     from tf_lso import checkpoints as checkpoints
     from tf_lso import compat as compat
@@ -23,6 +23,7 @@ if _typing.TYPE_CHECKING:  # type checkers do not see `__getattr__`'s names
     from tf_lso import summary as summary
     from tf_lso import train as train
     from tf_lso.installation import install as install
+    from tf_lso.installation import uninstall as uninstall
     from tf_lso.optimizers.loss_scale_optimizer import (
         LossScaleOptimizer as LossScaleOptimizer,
     )
@@ -57,14 +58,16 @@ def _load(module: str) -> _typing.Any:
     return _importlib.import_module(f"tf_lso.{module}")
 
 
-def __getattr__(name: str) -> _typing.Any:
-    if name not in __all__:
-        raise _load("unknown").attribute_error(__name__, name, __all__)
-    if name in _PACKAGES:
-        return _load(name)
-    value = getattr(_load(_NAMES[name]), name)
-    globals()[name] = value
-    return value
+if not _typing.TYPE_CHECKING:  # else every name would be an attribute
+
+    def __getattr__(name: str) -> _typing.Any:
+        if name not in __all__:
+            raise _load("unknown").attribute_error(__name__, name, __all__)
+        if name in _PACKAGES:
+            return _load(name)
+        value = getattr(_load(_NAMES[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -13,8 +13,11 @@ import tensorflow as tf
 
 from tf_lso import log, stuck, summary
 
+# A type checker lets `fit` of any Keras take it: TensorFlow does not tell it which.
+_KerasCallback: Any = keras.callbacks.Callback
 
-class _Callback(keras.callbacks.Callback):
+
+class _Callback(_KerasCallback):
     """A callback for `fit` of Keras 3 and of tf_keras, for a `LossScaleOptimizer`."""
 
     _optimizer = None

@@ -1,6 +1,8 @@
 """The command `tf-lso`: parsing only."""
 
 import argparse
+import errno
+import io
 import os
 import shutil
 import signal
@@ -88,6 +90,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     from tf_lso import check, migrate
+    from tf_lso.commands import help
 
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=_version())
@@ -101,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, module, function in (
         ("check", check, check.run),
         ("migrate", migrate, migrate.run),
+        ("help", help, help.run),
     ):
         added = commands.add_parser(name, help=module.SUMMARY)
         module.add_arguments(added)
@@ -140,13 +144,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(_CONVERT)
         return 2
     args = _parser().parse_args(given)
+    if args.command == "migrate":
+        _write_as_utf8()
     try:
         code: int = args.run(args)
+        if args.command != "run" and sys.stdout is not None:
+            sys.stdout.flush()  # at Python's exit a full disk would be a traceback
         return code
     except BrokenPipeError:  # the reader, such as `head`, has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _discard_output()
+        print(f"tf-lso {args.command}: {error.strerror}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         safe = "; no file is half written" if args.command == "migrate" else ""
         print(f"tf-lso {args.command}: interrupted{safe}", file=sys.stderr)
         return 128 + signal.SIGINT
+
+
+def _write_as_utf8() -> None:
+    """Let a patch have the characters of the files, whatever the locale."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
+        sys.stdout.reconfigure(encoding="utf-8")
+
+
+def _discard_output() -> None:
+    """Drop what is left in the buffer: Python would try to write it at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

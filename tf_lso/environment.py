@@ -30,8 +30,8 @@ OVERRIDE = "TF_LSO_ANY_VERSION"
 
 _INSTALL = (
     "Install one of the distributions that provide it, for instance "
-    "`pip install tf-lso[tensorflow]` (GPU and CPU) or "
-    "`pip install tf-lso[tensorflow-cpu]`."
+    "`pip install 'tf-lso[tensorflow]'` (GPU and CPU) or "
+    "`pip install 'tf-lso[tensorflow-cpu]'`."
 )
 MISSING = f"tf_lso needs TensorFlow, which is not installed. {_INSTALL}"
 

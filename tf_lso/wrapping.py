@@ -4,6 +4,8 @@ Keras 3 and Keras 2 wrap the optimizer of a model whose own policy is mixed_floa
 Neither looks at the layers' policies, nor knows the loss scale of an experimental one.
 """
 
+from typing import Any
+
 from tf_lso import log, pages
 from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, validation
 
@@ -12,7 +14,7 @@ _once = log.Once()
 DEFAULT = "default"  # a loss scale that no policy names
 
 
-def wrap(optimizer, model):
+def wrap(optimizer: Any, model: Any) -> Any:
     """Wrap an optimizer where a model needs a loss scale.
 
     `compile` does it for the one optimizer it is given. This is for programs that keep

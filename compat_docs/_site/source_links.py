@@ -1,8 +1,8 @@
-"""Links from pages to files of the repository lead to the repository's site.
+"""Links from pages to files of the repository lead to pages that show these files.
 
 A page writes `[test](../../tests/test_core.py#TestIt.test_this)`: a link that a reader
-of the files can follow. On the site it leads to the file in the repository, and to the
-line of the function.
+of the files can follow. The site gets a page with the text of each such file, and the
+link leads to the line of the function. So the site is whole without a network.
 """
 
 import ast
@@ -10,10 +10,15 @@ import os
 import re
 from pathlib import Path
 
-import addresses
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import TextLexer, guess_lexer_for_filename
+from pygments.util import ClassNotFound
 
 ROOT = Path(__file__).parents[2]
-_LINK = re.compile(r"\]\(((?:\.\./)+)([^)\s#]+)(?:#([\w.]+))?\)")
+DOCS = ROOT / "compat_docs"
+FOLDER = "_files"  # of the site, with these pages
+_LINK = re.compile(r"\[([^][]*)\]\(((?:\.\./)+[^)\s#]+)(?:#([\w.]+))?\)")
 
 
 def line_of(path, name):
@@ -24,26 +29,57 @@ def line_of(path, name):
     return scope.lineno
 
 
-def to_repository(folder, text):
-    """Return the text of a page in `folder` with its links out of compat_docs."""
+def to_files(folder, text, shown):
+    """Return the text of a page in `folder`, its links out of compat_docs replaced.
+
+    Args:
+      folder: Path of the page's folder.
+      text: str, Markdown.
+      shown: set, to which the files are added that need a page.
+    """
 
     def replace(match):
-        target = Path(os.path.normpath(folder / match[1] / match[2]))
-        if (ROOT / "compat_docs") in target.parents or not target.exists():
+        label, path, name = match.groups()
+        target = Path(os.path.normpath(folder / path))
+        if DOCS in target.parents or not target.is_file():
             return match[0]
-        kind = "tree" if target.is_dir() else "blob"
-        place = target.relative_to(ROOT).as_posix()
-        anchor = f"#L{line_of(target, match[3])}" if match[3] else ""
-        return f"]({addresses.REPOSITORY}/{kind}/{addresses.BRANCH}/{place}{anchor})"
+        shown.add(target)
+        up = "../" * len(folder.relative_to(DOCS).parts)
+        anchor = f"#L-{line_of(target, name)}" if name else ""
+        # As HTML, since for Sphinx no page of its own stands there.
+        place = f"{up}{FOLDER}/{target.relative_to(ROOT).as_posix()}.html{anchor}"
+        return f'<a href="{place}">{label}</a>'
 
     return _LINK.sub(replace, text)
 
 
-def _on_read(app, name, source):
-    source[0] = to_repository((Path(app.srcdir) / name).parent, source[0])
+def write(file, out):
+    """Write the page that shows a file, into the site `out`."""
+    name = file.relative_to(ROOT).as_posix()
+    text = file.read_text(encoding="utf-8")
+    try:
+        lexer = guess_lexer_for_filename(file.name, text)
+    except ClassNotFound:
+        lexer = TextLexer()
+    formatter = HtmlFormatter(full=True, title=name, linenos="inline", lineanchors="L")
+    page = out / FOLDER / f"{name}.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(highlight(text, lexer, formatter), encoding="utf-8")
 
 
 def setup(app):
     """Connect to Sphinx."""
-    app.connect("source-read", _on_read)
-    return {"parallel_read_safe": True}
+    shown = set()
+
+    def on_read(app, name, source):
+        page = Path(app.env.doc2path(name))
+        source[0] = to_files(page.parent, source[0], shown)
+
+    def on_end(app, error):
+        for file in shown:
+            write(file, Path(app.outdir))
+
+    app.connect("source-read", on_read)
+    app.connect("build-finished", on_end)
+    # `shown` is of this process.
+    return {"parallel_read_safe": False}

@@ -96,8 +96,7 @@ class TestTheReport:
         assert report.text(FACTS, results[:1]).endswith("whole: passed")
 
     def test_goes_into_the_form_that_exists(self):
-        name = report.ISSUE.rpartition("=")[2]
-        assert (ROOT / ".github" / "ISSUE_TEMPLATE" / name).exists()
+        assert (ROOT / report.FORM).exists()
 
 
 class TestTheCommand:

@@ -58,13 +58,18 @@ def source_links(monkeypatch):
     return importlib.import_module("source_links")
 
 
-def test_links_to_files_become_addresses_with_lines(source_links):
+def test_links_to_files_become_links_to_their_pages(source_links, tmp_path):
     here = ROOT / "compat_docs" / "reference"
     line = source_links.line_of(Path(__file__), "public_names")
     text = "[t](../../tests/tools/test_website.py#public_names) [p](../start.md)"
-    expected = f"/blob/main/tests/tools/test_website.py#L{line}) [p](../start.md)"
-    assert source_links.to_repository(here, text).endswith(expected)
-    assert "github.com" in source_links.to_repository(here, text)
+    shown = set()
+    page = "../_files/tests/tools/test_website.py.html"
+    expected = f'<a href="{page}#L-{line}">t</a> [p](../start.md)'
+    assert source_links.to_files(here, text, shown) == expected
+    assert shown == {Path(__file__)}
+    source_links.write(Path(__file__), tmp_path)
+    shown_text = (tmp_path / page.removeprefix("../")).read_text(encoding="utf-8")
+    assert f'id="L-{line}"' in shown_text and "public_names" in shown_text
 
 
 def build(folder):
@@ -91,7 +96,10 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     page = (tmp_path / "site/reference/command-line.html").read_text(encoding="utf-8")
     assert "usage: tf-lso run" in page
     page = (tmp_path / "site/reference/differences.html").read_text(encoding="utf-8")
-    assert re.search(r"github\.com/.*/blob/main/tests/[\w/]+\.py#L\d+", page)
+    links = re.findall(r'href="\.\./(_files/tests/[\w/]+\.py\.html)#(L-\d+)"', page)
+    assert len(links) > 100
+    for path, line in links:
+        assert f'id="{line}"' in (tmp_path / "site" / path).read_text(encoding="utf-8")
 
 
 def test_the_site_is_served(tmp_path):

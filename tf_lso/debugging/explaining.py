@@ -1,9 +1,19 @@
 """The public function `explain`: a pass of a model."""
 
+from typing import Any
+
 from tf_lso.debugging import advice, diagnosis, explanation, given, passing
 
 
-def explain(model, x, y=None, *, loss=None, optimizer=None, loss_scale=None):
+def explain(
+    model: Any,
+    x: Any,
+    y: Any = None,
+    *,
+    loss: Any = None,
+    optimizer: Any = None,
+    loss_scale: Any = None,
+) -> explanation.Report:
     """Explain what the loss scale does to one batch, and where a value overflows.
 
     Runs one forward pass, as in training, and its backward pass, eagerly and with the

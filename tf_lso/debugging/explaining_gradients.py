@@ -1,13 +1,19 @@
 """The public function `explain_gradients`: gradients of a loop of one's own."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tf_lso.debugging import advice, diagnosis, explanation, given, statistics
 from tf_lso.scaling import gradients as gradients_lib
 
 
-def explain_gradients(named_tensors, *, loss_scale=None, scaled=True):
+def explain_gradients(
+    named_tensors: Mapping[str, Any] | Iterable[tuple[str, Any]],
+    *,
+    loss_scale: Any = None,
+    scaled: bool = True,
+) -> explanation.Report:
     """Explain gradients that a training loop of one's own computed.
 
     Args:

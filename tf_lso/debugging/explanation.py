@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import os
+from typing import Any
 
 from tf_lso.debugging import statistics, table
 
@@ -89,17 +90,17 @@ class Report:
     layers: list[LayerCall]
     variables: list[VariableGradient]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return table.text(self)
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Return all of it as dicts, lists, numbers and strings, for JSON.
 
         Numbers that JSON lacks, inf and NaN, are None.
         """
         return _plain(self)
 
-    def plot(self, path: str | os.PathLike):
+    def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw how large the gradients are, against the range of float16.
 
         For each layer the distribution of log2 of the magnitudes of its gradients, of

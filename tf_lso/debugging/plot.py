@@ -25,7 +25,7 @@ def plot(report, path):
     except ImportError as error:
         raise ImportError(
             "A plot needs the package matplotlib, which is not installed: "
-            "`pip install matplotlib`, or `pip install tf-lso[plot]`.",
+            "`pip install matplotlib`, or `pip install 'tf-lso[plot]'`.",
             name="matplotlib",
         ) from error
     rows = _rows(report)

@@ -7,7 +7,7 @@ gradients is in `scaling.calls`.
 
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 import numpy as np
 
@@ -196,23 +196,37 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
             keras_patches.enable(keras_patches.LOADING, family.package)
 
-    def __setattr__(self, name, value):
-        if name in _OWN:
-            variables_lib.set_untracked(self, name, value)
-        elif name in self._delegated and not hasattr(type(self), name):
-            changed = hyperparameters.write(self.inner_optimizer, name, value)
-            if changed and not self._family.returns_operations:  # there a variable
-                self._warn_if_traced(name)
-        else:
-            super().__setattr__(name, value)
+    if TYPE_CHECKING:
+        # The hyperparameters that an inner optimizer may have. With the two methods below
+        # a type checker would take every name for an attribute, also a misspelt one.
+        beta: Any
+        beta_1: Any
+        beta_2: Any
+        decay: Any
+        l1_regularization_strength: Any
+        l2_regularization_strength: Any
+        learning_rate_power: Any
+        momentum: Any
+        rho: Any
+    else:
 
-    def __getattr__(self, name: str) -> Any:
-        # Called only after ordinary lookup has failed.
-        if name in self._delegated:
-            return hyperparameters.read(self.inner_optimizer, name)
-        raise AttributeError(
-            f"{type(self).__name__!r} object has no attribute {name!r}"
-        )
+        def __setattr__(self, name, value):
+            if name in _OWN:
+                variables_lib.set_untracked(self, name, value)
+            elif name in self._delegated and not hasattr(type(self), name):
+                changed = hyperparameters.write(self.inner_optimizer, name, value)
+                if changed and not self._family.returns_operations:  # there a variable
+                    self._warn_if_traced(name)
+            else:
+                super().__setattr__(name, value)
+
+        def __getattr__(self, name: str) -> Any:
+            # Called only after ordinary lookup has failed.
+            if name in self._delegated:
+                return hyperparameters.read(self.inner_optimizer, name)
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}"
+            )
 
     def __dir__(self):
         return sorted({*super().__dir__(), *self._delegated} - self._hidden_from_dir)
@@ -238,6 +252,14 @@ class LossScaleOptimizer(tf_private.Dependencies):
             )
 
     # --- Scaling and unscaling.
+
+    @overload
+    def get_scaled_loss(
+        self, loss: Callable[[], tf.Tensor]
+    ) -> Callable[[], tf.Tensor]: ...
+
+    @overload
+    def get_scaled_loss(self, loss: tf.Tensor) -> tf.Tensor: ...
 
     @_not_converted
     def get_scaled_loss(

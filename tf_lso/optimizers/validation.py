@@ -178,8 +178,8 @@ def check_replicas(optimizer):
     """Raise ValueError for what Keras 3 itself cannot do with several replicas."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     remedies = {
-        "gradient_accumulation_steps": "Accumulate in the training loop, as in "
-        f"{pages.SITE}how-to/accumulate.html#on-several-replicas",
+        "gradient_accumulation_steps": "Accumulate in the training loop. "
+        f"See {pages.troubleshooting('accumulation')}",
         "ema_overwrite_frequency": "Set it to None, and call finalize_variable_values() in "
         "strategy.scope() when the averages are wanted.",
     }

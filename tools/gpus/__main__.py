@@ -57,7 +57,11 @@ def main(arguments=None):
         results.append(parts.run(part, environment))
         word = "passed" if results[-1].passed else "FAILED"
         print(f"{part.name} {word}", file=sys.stderr, flush=True)
-    print(f"Please paste what follows into {report.ISSUE}", file=sys.stderr)
+    print(
+        "Please paste what follows into an issue «A report from GPUs» (its form is "
+        f"{report.FORM})",
+        file=sys.stderr,
+    )
     print(report.text(facts, results))
     return 0 if all(result.passed for result in results) else 1
 

@@ -2,7 +2,7 @@
 
 import collections
 
-ISSUE = "https://github.com/tf-lso/tf-lso/issues/new?template=gpu.yml"
+FORM = ".github/ISSUE_TEMPLATE/gpu.yml"  # of the issue to paste it into
 _LAST = 15  # lines of the output of a part that failed
 
 

@@ -1,0 +1,128 @@
+"""What a type checker says of a user's program: nothing of a right one, and each mistake.
+
+mypy runs with --strict. pyright runs where it is installed: in the environment, by the
+extra tf-lso[test], or on the PATH.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import HANGS_AFTER, ROOT
+
+RIGHT = """\
+import tensorflow as tf
+
+import tf_lso
+from tf_lso.keras.mixed_precision import experimental
+
+
+def train(model: tf.keras.Model, x: tf.Tensor, y: tf.Tensor) -> float:
+    handle = tf_lso.install(like="2.4")
+    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.Adam(0.1), initial_scale=1024)
+    opt.beta_1 = 0.5
+    opt.learning_rate = 0.01
+    old = experimental.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), "dynamic")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(x) - y) ** 2)
+        scaled = opt.get_scaled_loss(loss)
+    grads = opt.get_unscaled_gradients(tape.gradient(scaled, model.trainable_variables))
+    opt.apply_gradients(zip(grads, model.trainable_variables))
+    later = opt.get_scaled_loss(lambda: tf.reduce_mean(model(x)))
+    later()
+    old.minimize(later, model.trainable_variables)
+    wrapped = tf_lso.wrap(tf.keras.optimizers.SGD(0.1), model)
+    report = tf_lso.debugging.explain(model, x, y, optimizer=wrapped)
+    print(report.first.kind, tf_lso.debugging.explain_gradients({"g": grads[0]}))
+    tf_lso.raise_if_stuck(opt, patience=100)
+    tf_lso.summary.loss_scale(opt)
+    tf_lso.checkpoints.restore("ckpt", model=model, optimizer=opt)
+    model.fit(x, y, callbacks=[tf_lso.callbacks.LossScaleMonitor()])
+    handle.uninstall()
+    tf_lso.uninstall()
+    return float(opt.loss_scale) + float(opt.beta_1) + int(opt.skipped_steps)
+"""
+
+# Each line has a mistake.
+WRONG = """\
+import tensorflow as tf
+import tf_lso
+
+def later() -> float:
+    return 1.0
+
+opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+tf_lso.LossScaleOptimiser(tf.keras.optimizers.SGD(0.1))  # mistake
+opt.get_scaled_los(tf.constant(1.0))  # mistake
+opt.lose_scale = 2.0  # mistake
+opt.get_scaled_loss(later) + 1.0  # mistake
+opt.get_scaled_loss(lambda: tf.constant(1.0)) + 1.0  # mistake, where tensors have types
+tf_lso.uninstall("2.4")  # mistake
+tf_lso.wrap(opt)  # mistake
+"""
+
+
+def _mypy(file):
+    config = file.with_name("mypy.ini")
+    config.write_text(
+        "[mypy]\nstrict = true\nignore_missing_imports = true\n"
+        # TensorFlow has no types; its source would take minutes.
+        "[mypy-tensorflow.*,keras.*,tf_keras.*]\nfollow_imports = skip\n"
+        # The package's own lines are what tools/test checks.
+        "[mypy-tf_lso.*]\nfollow_imports = silent\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--config-file", str(config)]
+    return [*command, "--python-executable", sys.executable, str(file)]
+
+
+def _pyright(file):
+    folder = Path(sys.executable).parent
+    found = shutil.which("pyright", path=f"{folder}{os.pathsep}{os.environ['PATH']}")
+    # What pip installs gets the rest from npm at its first call.
+    if found is None or subprocess.run([found, "--version"], check=False).returncode:
+        pytest.skip("pyright is not installed, or not whole")
+    return [found, "--pythonpath", sys.executable, str(file)]
+
+
+def lines_with_errors(command, file):
+    """The numbers of the lines of a file that a type checker complains of, and its text."""
+    done = subprocess.run(
+        command(file),
+        cwd=file.parent,
+        env={**os.environ, "MYPYPATH": str(ROOT), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER,
+        check=False,
+    )
+    found = re.findall(rf"{file.name}:(\d+):.*error", done.stdout)
+    return sorted({int(line) for line in found}), done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", [_mypy, _pyright])
+class TestAProgramOfAUser:
+    def test_that_is_right_has_no_error(self, checker, tmp_path):
+        file = tmp_path / "right.py"
+        file.write_text(RIGHT)
+        lines, text = lines_with_errors(checker, file)
+        assert lines == [], text
+        assert "Success: no issues" in text or "0 errors" in text, text
+
+    def test_that_is_wrong_has_an_error_at_each_mistake(self, checker, tmp_path):
+        file = tmp_path / "wrong.py"
+        file.write_text(WRONG)
+        lines, text = lines_with_errors(checker, file)
+        # To mypy a tensor is Any, so it cannot tell which of two signatures is meant.
+        mark = r"# mistake$" if checker is _mypy else r"# mistake"
+        mistakes = [
+            number
+            for number, line in enumerate(WRONG.splitlines(), 1)
+            if re.search(mark, line)
+        ]
+        assert lines == mistakes, text

@@ -1,0 +1,216 @@
+"""Why not Keras 3, why not tf_keras alone: the five programs of the README's table.
+
+Each is run with Keras 3, with tf_keras (`TF_USE_LEGACY_KERAS=1`) and by `tf-lso run`. The
+README has a row for each, and in it what is written here.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.checkpoints import artifacts
+from tests.processes import HANGS_AFTER, QUIET, ROOT, run_workers
+
+# A loop of TensorFlow 2.4.
+_LOOP = """
+import tensorflow as tf
+x = tf.Variable(3.0)
+opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
+with tf.GradientTape() as tape:
+    scaled_loss = opt.get_scaled_loss(x**2)
+grads = opt.get_unscaled_gradients(tape.gradient(scaled_loss, [x]))
+opt.apply_gradients(zip(grads, [x]))
+print(float(x), float(opt.loss_scale))
+"""
+
+_RESTORE = """
+import sys
+import numpy as np
+import tensorflow as tf
+layers = tf.keras.layers
+model = tf.keras.Sequential([
+    layers.Dense(2, activation="tanh", name="dense_a", input_shape=(3,)),
+    layers.Dense(1, name="dense_b")])
+opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.Adam(0.01))
+opt.build(model.trainable_variables)
+tf.train.Checkpoint(model=model, optimizer=opt).restore(sys.argv[1])
+reader = tf.train.load_checkpoint(sys.argv[1])
+saved = [reader.get_tensor(f"model/layer_with_weights-{i}/{name}/.ATTRIBUTES/VARIABLE_VALUE")
+         for i in range(2) for name in ("kernel", "bias")]
+same = sum(np.array_equal(a, b) for a, b in zip(model.get_weights(), saved))
+print("restored", same, "of 4 weights, iterations", int(opt.iterations))
+print("scale", float(getattr(opt, "loss_scale", opt.__dict__.get("dynamic_scale", 0))))
+"""
+
+# What each API calls the same steps.
+_STEP = """
+def step(factor):
+    with tf.GradientTape() as tape:
+        loss = v * factor
+        if hasattr(opt, "get_scaled_loss"):
+            loss = opt.get_scaled_loss(loss)
+        else:
+            loss = opt.scale_loss(loss)
+    grads = tape.gradient(loss, [v])
+    if hasattr(opt, "get_unscaled_gradients"):
+        grads = opt.get_unscaled_gradients(grads)
+    opt.apply_gradients(zip(grads, [v]))
+
+def bad_step():
+    replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+    step(tf.where(replica == 1, float("nan"), 1.0))
+"""
+
+_MAKE = """
+with strategy.scope():
+    v = tf.Variable(1.0)
+    opt = tf.keras.mixed_precision.LossScaleOptimizer(
+        tf.keras.optimizers.SGD(0.5), initial_scale=8.0)
+    opt.build([v])
+"""
+
+_REPLICAS = f"""
+import tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(
+    cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+{_MAKE}
+{_STEP}
+tf.function(lambda: strategy.run(bad_step))()
+print("weight", float(v.numpy()))
+"""
+
+# A step that takes 30 s has hung: without a NaN it takes less than one.
+_WORKERS = f"""
+import os, threading
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+{_MAKE}
+{_STEP}
+tf.function(lambda: strategy.run(step, args=(0.0,)))()
+
+def ended():
+    print("hangs", flush=True)
+    os._exit(7)
+
+timer = threading.Timer(30.0, ended)
+timer.start()
+tf.function(lambda: strategy.run(bad_step))()
+timer.cancel()
+print("weight", float(v.numpy()))
+"""
+
+
+def _experimental():
+    page = (ROOT / "compat_docs" / "start.md").read_text(encoding="utf-8")
+    return re.search(
+        r"<!-- file: train.py -->\n```python\n(.*?)^```$", page, re.M | re.S
+    )[1]
+
+
+class Row(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+      label: its first cell.
+      program: text.
+      cells: for Keras 3, tf_keras and tf_lso: what the table has, and a regular
+        expression for what the program writes.
+      workers: how many processes run it.
+    """
+
+    label: str
+    program: str
+    cells: tuple[tuple[str, str], ...]
+    workers: int = 1
+
+
+_LEGACY_ALONE = "an instance of `tf.keras.optimizers.legacy.Optimizer`"
+ROWS = {
+    "loop": Row(
+        "loop of TensorFlow 2.4",
+        _LOOP,
+        (
+            ("`AttributeError`", "AttributeError: .* no attribute 'get_scaled_loss'"),
+            ("`1.5 32768.0`", r"^1\.5 32768\.0$"),
+            ("`1.5 32768.0`", r"^1\.5 32768\.0$"),
+        ),
+    ),
+    "experimental": Row(
+        "experimental API of 2.1",
+        _experimental(),
+        (
+            ("`ImportError`", "ImportError: cannot import name 'experimental'"),
+            ("`ImportError`", "ImportError: cannot import name 'experimental'"),
+            ("loss 30.00 → 0.08", r"step 1  loss 30\.00(.|\n)*step 7  loss  0\.08"),
+        ),
+    ),
+    "checkpoint": Row(
+        "checkpoint of 2.8",
+        _RESTORE,
+        (
+            ("restores 0 of 4 weights, and warns", "^restored 0 of 4 weights"),
+            (
+                "`ValueError`, but for legacy optimizers",
+                f"ValueError: .*{_LEGACY_ALONE}",
+            ),
+            (
+                "restores weights, slots, scale",
+                r"^restored 4 of 4 weights, iterations 5\nscale 4\.0$",
+            ),
+        ),
+    ),
+    "replicas": Row(
+        "NaN on one of two replicas",
+        _REPLICAS,
+        (
+            ("weight `nan`", "^weight nan$"),
+            ("weight `1.0`", r"^weight 1\.0$"),
+            ("weight `1.0`", r"^weight 1\.0$"),
+        ),
+    ),
+    "workers": Row(
+        "NaN on one of two workers",
+        _WORKERS,
+        (
+            ("hangs", "^hangs$"),
+            ("weight `1.0`", r"^weight 1\.0$"),
+            ("weight `1.0`", r"^weight 1\.0$"),
+        ),
+        workers=2,
+    ),
+}
+WAYS = ("Keras 3", "tf_keras", "tf_lso")
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_readme_has_the_row(name):
+    row = ROWS[name]
+    cells = [row.label, *(cell for cell, _ in row.cells)]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"\n| {' | '.join(cells)} |\n" in readme
+
+
+@pytest.mark.slow
+@pytest.mark.multiworker
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ROWS)
+def test_the_program_writes_what_the_table_says(name, way, tmp_path):
+    row = ROWS[name]
+    path = Path(tmp_path / "program.py")
+    path.write_text(row.program, encoding="utf-8")
+    command = [sys.executable, *(["-m", "tf_lso", "run"] if way == "tf_lso" else [])]
+    command.append(str(path))
+    if name == "checkpoint":
+        command.append(
+            str(artifacts.folder("TF2.8.4") / "stable-v2-Adam-dynamic/ckpt-1")
+        )
+    variables = {**QUIET, "TF_USE_LEGACY_KERAS": "01"[way == "tf_keras"]}
+    results = run_workers(command, row.workers, HANGS_AFTER, variables, cwd=ROOT)
+    written = "\n".join(result.output for result in results)
+    expected = row.cells[WAYS.index(way)][1]
+    assert re.search(expected, written, re.MULTILINE), written
