@@ -67,6 +67,7 @@ CORE = {
         r"(v2-RMSprop-eager-(legacy|keras3)|new-RMSprop-eager-new)\]$"
     ),
     "mirrors/test_api_table.py": "",
+    "optimizers/test_apply_arguments.py": r"\beager-",
     "optimizers/test_attributes.py": r"inner_loss_scale_factor",
     "optimizers/test_families.py": "",
     "optimizers/test_refusals.py": "",
