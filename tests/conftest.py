@@ -68,7 +68,7 @@ CORE = {
     ),
     "mirrors/test_api_table.py": "",
     "optimizers/test_apply_arguments.py": r"\beager-",
-    "optimizers/test_attributes.py": r"inner_loss_scale_factor",
+    "optimizers/test_attributes.py": r"inner_loss_scale_factor|^test_apply_with",
     "optimizers/test_families.py": "",
     "optimizers/test_refusals.py": "",
     "programs": "",
