@@ -298,7 +298,7 @@ SHARED = {
         "TensorFlow calls it on each object below which a checkpoint has slots.",
     ),
     "_variables": (
-        [_FILES, "tf_lso/checkpoints/object_graph.py", _LEGACY, _NEW],
+        [_FILES, "tf_lso/checkpoints/checkpoint.py", _LEGACY, _NEW],
         "A name in checkpoints, of the list that TensorFlow restores.",
     ),
     "_set_optimizer": (

@@ -24,7 +24,7 @@ _TABLE = "tf_lso/optimizer_table.py"
 _WRAPPING = "tf_lso/wrapping.py"
 _MODELS = "tf_lso/checkpoints/model_targets.py"
 _RESTORED = "tf_lso/checkpoints/optimizer_targets.py"
-_GRAPH = "tf_lso/checkpoints/object_graph.py"
+_GRAPH = "tf_lso/checkpoints/checkpoint.py"
 
 
 @pytest.fixture
@@ -228,12 +228,12 @@ SHARED = {
         [
             "tf_lso/checkpoints/layouts.py",
             "tf_lso/checkpoints/model_targets.py",
-            "tf_lso/checkpoints/object_graph.py",
+            "tf_lso/checkpoints/checkpoint.py",
         ],
         f"{_FILES_WORDS} Layers have a list of that name too.",
     ),
     "_variables": (
-        ["tf_lso/checkpoints/layouts.py", "tf_lso/checkpoints/object_graph.py"],
+        ["tf_lso/checkpoints/layouts.py", "tf_lso/checkpoints/checkpoint.py"],
         _FILES_WORDS,
     ),
     "_var_key": (

@@ -172,3 +172,53 @@ def test_restore_reads_by_the_method_that_is_replaced(installed):
     """Private of TensorFlow; this would notice if it moved."""
     assert hasattr(tf.train.Checkpoint.read, "__wrapped__")
     assert "read" in tf.train.Checkpoint.restore.__code__.co_names
+
+
+def compiled(family, inner):
+    """A compiled model, which alone holds its optimizer, trained for a step."""
+    model = artifacts.network(KERASES[family])
+    model.compile(tf_lso.LossScaleOptimizer(inner, initial_scale=8), "mse")
+    data = artifacts.inputs()
+    model.train_on_batch(data["X_clean"][0], data["Y"][0])
+    return model
+
+
+@pytest.mark.parametrize("target", FAMILIES)
+@pytest.mark.parametrize("source", FAMILIES)
+def test_the_optimizer_of_a_compiled_model_is_checked(
+    source, target, installed, tmp_path
+):
+    """Only the model is a child of the checkpoint; TensorFlow gives the rest no hook."""
+    old = compiled(source, FAMILIES[source].Adam(0.01))
+    path = tf.train.Checkpoint(net=old).save(str(tmp_path / "c"))
+    model = compiled(target, FAMILIES[target].Adam(0.01, amsgrad=True))
+    before = [np.array(numpy(v)) for v in (*model.weights, *model.optimizer.weights)]
+    with pytest.raises(ValueError, match=r"'net.optimizer', and nothing was changed"):
+        tf.train.Checkpoint(net=model).restore(path)
+    after = [np.array(numpy(v)) for v in (*model.weights, *model.optimizer.weights)]
+    assert all(map(np.array_equal, before, after))
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("target", FAMILIES)
+@pytest.mark.parametrize("source", FAMILIES)
+def test_the_optimizer_of_a_compiled_model_is_restored(
+    source, target, beside, installed, tmp_path
+):
+    """Also if the file has it beside the model too, where it has the shorter name."""
+    old = compiled(source, FAMILIES[source].Adam(0.01))
+    more = {"opt": old.optimizer} if beside else {}
+    path = tf.train.Checkpoint(net=old, **more).save(str(tmp_path / "c"))
+    model = compiled(target, FAMILIES[target].Adam(0.01))
+    model.optimizer.iterations.assign(7)
+    tf.train.Checkpoint(net=model).restore(path)
+    assert int(numpy(model.optimizer.iterations)) == 1
+    assert model.optimizer.dynamic_counter == 1
+    for one, two in zip(old.trainable_variables, model.trainable_variables):
+        np.testing.assert_array_equal(numpy(one), numpy(two))
+        for slot in ("m", "v"):
+            pair = (
+                old.optimizer.get_slot(one, slot),
+                model.optimizer.get_slot(two, slot),
+            )
+            np.testing.assert_array_equal(*map(numpy, pair))

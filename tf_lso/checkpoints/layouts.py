@@ -66,8 +66,12 @@ SCALARS = {
 # A variable of tf_keras that each step computes from the schedule of the learning rate.
 COMPUTED = "_current_learning_rate"
 
-# Attributes of optimizers with a list that is not one of slots.
-NO_SLOTS = ("_variables", "_trainable_variables")
+# Attributes of optimizers that lead to no slot and no scalar: the counter, and lists of
+# other variables.
+NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
+
+# The group of .h5 files of Keras 2 for what `keras_patches.loading_keras2` adds.
+OWN_GROUP = "tf_lso_loss_scale"
 
 # The slot of gradients that are accumulated over steps, which only Keras 3 has.
 ACCUMULATED = "_accumulated_gradients"

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tf_lso import kerases
 from tf_lso import variables as variables_lib
-from tf_lso.checkpoints import hdf5, keras_archive
 from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.source import LAYER_STEP, VARS_STEP, WEIGHT_STEP
 
 # The attribute with the layers in .keras files of TensorFlow 2.12.
 _ALIASES = {"_layer_checkpoint_dependencies": "layers"}
@@ -41,6 +41,16 @@ class Target:
     def dtype(self):
         """The name of its dtype, a str."""
         return tf.as_dtype(self.variable.dtype).name
+
+
+def problem(entry, target):
+    """Return why an `Entry` does not fit a `Target`, None if it does."""
+    if entry.shape != target.shape:
+        return f"shape {entry.shape}, not {target.shape}"
+    dtypes = {entry.dtype, target.dtype}
+    if len(dtypes) > 1 and dtypes != {"int32", "int64"}:
+        return f"dtype {entry.dtype}, not {target.dtype}"
+    return None
 
 
 def is_variable(value):
@@ -94,8 +104,8 @@ def _name(variable):
 
 def _child(parent, step):
     """Return the object that a step of a path leads to, or None."""
-    if step.startswith(hdf5.LAYER):
-        number = step.removeprefix(hdf5.LAYER)
+    if step.startswith(LAYER_STEP):
+        number = step.removeprefix(LAYER_STEP)
         layers = [layer for layer in _layers(parent) if layer.weights]
         known = number.isdigit() and int(number) < len(layers)
         return layers[int(number)] if known else None
@@ -140,11 +150,11 @@ def _attribute(parent, name):
 
 def _own_variable(owner, step):
     """Return the variable that a step names in a layer, a list or a dict, or None."""
-    if step.startswith(hdf5.WEIGHT):
+    if step.startswith(WEIGHT_STEP):
         weights = weights_of(owner)
-        number = int(step.removeprefix(hdf5.WEIGHT))
+        number = int(step.removeprefix(WEIGHT_STEP))
         return weights[number] if number < len(weights) else None
-    if step.startswith(f"{keras_archive.VARS}:"):
+    if step.startswith(f"{VARS_STEP}:"):
         own, number = _made_by(owner), int(step.split(":")[1])
         return own[number] if number < len(own) else None
     if not isinstance(owner, (dict, list, tuple)):

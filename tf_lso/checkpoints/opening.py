@@ -1,20 +1,22 @@
 """Find out what a path is, and open it."""
 
-import functools
+import contextlib
 import os
 import pathlib
 import zipfile
 
 import tensorflow as tf
 
-from tf_lso.checkpoints import hdf5, keras_archive, object_graph
-from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints import checkpoint, h5_model, hdf5, keras_archive
+from tf_lso.checkpoints.errors import CheckpointError, refusing
+from tf_lso.checkpoints.object_graph import ObjectGraph
 
 _H5 = (".h5", ".hdf5", ".hdf")
 
 
-def sources(path, names=None):
-    """Return functions that open the possible `Source`s of a path, likeliest first.
+@contextlib.contextmanager
+def opened(path, names=None):
+    """Return a context with the possible `Source`s of a path, likeliest first.
 
     A checkpoint of several models or optimizers has one for each pair of them. `path`
     and `names` are as for `restoring.restore`.
@@ -22,16 +24,19 @@ def sources(path, names=None):
     path = os.fspath(path)
     is_zip = zipfile.is_zipfile(path)
     if is_zip or (os.path.isfile(path) and path.endswith(_H5)):
-        as_keras_3 = is_zip or keras_archive.is_weights_file(path)
-        reader = keras_archive if as_keras_3 else hdf5
-        return [functools.partial(reader.source, path)]
-    if path.endswith(".keras") and os.path.isfile(path):
+        with hdf5.opened(path) as reader:
+            with refusing(f"{path}: the file is damaged"):
+                is_model = not is_zip and h5_model.is_one(reader.file)
+                source = (h5_model if is_model else keras_archive).source(reader)
+            yield [source]
+    elif path.endswith(".keras") and os.path.isfile(path):
         raise CheckpointError(
             f"{path}: no .keras file that can be read: no zip archive."
         )
-    if os.path.isfile(os.path.join(path, "saved_model.pb")):
-        return _pairs(os.path.join(path, "variables", "variables"), names)
-    return _pairs(_prefix(path), names)
+    elif os.path.isfile(os.path.join(path, "saved_model.pb")):
+        yield _pairs(os.path.join(path, "variables", "variables"), names)
+    else:
+        yield _pairs(_prefix(path), names)
 
 
 def _prefix(path):
@@ -55,29 +60,24 @@ def _prefix(path):
 
 
 def _pairs(prefix, names):
-    graph = object_graph.ObjectGraph(prefix)
-    optimizers = graph.optimizers()
-    models = graph.models(set(optimizers.values()))
-    names = dict(names or {})
-    models = _chosen(prefix, "model", models, names.pop("model", None))
-    optimizers = _chosen(prefix, "optimizer", optimizers, names.pop("optimizer", None))
-    if names:
-        raise CheckpointError(
-            f"'names' has the key {next(iter(names))!r}; it takes 'model' and "
-            "'optimizer'."
-        )
+    graph = ObjectGraph(prefix)
+    optimizers = checkpoint.optimizers(graph)
+    found = {
+        "model": checkpoint.models(graph, optimizers.values()),
+        "optimizer": optimizers,
+    }
+    for kind, name in (names or {}).items():
+        if kind not in found:
+            raise CheckpointError(
+                f"'names' has the key {kind!r}; it takes 'model' and 'optimizer'."
+            )
+        if name not in found[kind]:
+            raise CheckpointError(
+                f"{prefix}: has no {kind} called {name!r}, but {sorted(found[kind])}."
+            )
+        found[kind] = {name: found[kind][name]}
     return [
-        functools.partial(graph.source, model, optimizer)
-        for model in models.values() or [None]
-        for optimizer in optimizers.values() or [None]
+        checkpoint.source(graph, model, optimizer)
+        for model in found["model"].values()
+        for optimizer in found["optimizer"].values() or [None]
     ]
-
-
-def _chosen(prefix, kind, found, name):
-    if name is None:
-        return found
-    if name not in found:
-        raise CheckpointError(
-            f"{prefix}: has no {kind} called {name!r}, but {sorted(found)}."
-        )
-    return {name: found[name]}

@@ -122,7 +122,7 @@ class OptimizerTargets:
         order = self.order(model)
         names = table.slot_of_attributes(self.inner)
         for attribute, held in vars(self.inner).items():
-            if attribute in layouts.NO_SLOTS or not isinstance(
+            if attribute in layouts.NO_STATE or not isinstance(
                 held, (list, tuple, dict)
             ):
                 continue

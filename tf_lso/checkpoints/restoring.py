@@ -1,11 +1,10 @@
 """`restore`: read what legacy programs saved into today's model and optimizer."""
 
-import contextlib
 import os
 from typing import Any
 
 from tf_lso import wrapping
-from tf_lso.checkpoints import opening, plan
+from tf_lso.checkpoints import opening, optimizer_matching, plan
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
@@ -70,8 +69,7 @@ def restore(
     Source: in TensorFlow 2.0-2.15 `tf.train.Checkpoint.restore` did this for checkpoints
     of the same version.
     """
-    with contextlib.ExitStack() as stack:
-        sources = [stack.enter_context(s()) for s in opening.sources(path, names)]
+    with opening.opened(path, names) as sources:
         report = _fill(sources, model, optimizer, partial, mapping)
     if optimizer is not None:
         wrapping.tell_one(optimizer, model, "The optimizer given to restore()")
@@ -84,7 +82,7 @@ def _fill(sources, model, optimizer, partial, mapping):
     wanted = None if optimizer is None else OptimizerTargets(optimizer)
     if wanted is not None:
         for source in sources:
-            plan.check_class(source, wanted)
+            optimizer_matching.check_class(source, wanted)
         wanted.build([t.variable for t in targets.targets if t.variable.trainable])
     made = _likeliest(sources, targets, wanted, mapping)
     if not (made.report.complete or partial):

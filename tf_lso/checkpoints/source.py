@@ -1,12 +1,22 @@
 """What a file holds, in the same form for every layout.
 
-Each reader has a context that makes a `Source` from a file, and `plan` uses only that.
+Each reader makes a `Source` from a file, and `plan` uses only that.
 Tensors are read when `Source.read` is called with their entries, and not before.
 """
 
 import dataclasses
 from collections.abc import Callable
 from typing import Any
+
+from tf_lso.checkpoints.errors import CheckpointError
+
+# Steps of a path to a variable that are no attribute. A number follows: of a layer among
+# those with weights, as in checkpoints; of a weight of a layer in the order of Keras; of
+# a variable among those that an object made itself.
+LAYER_STEP, WEIGHT_STEP, VARS_STEP = "layer_with_weights-", "#", "vars"
+
+# The index of a model variable that is not among `Source.variables`.
+ELSEWHERE = -1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +34,8 @@ class ModelVariable:
     """A variable of the model in a file."""
 
     entry: Entry
-    # Each a tuple of the steps that lead to it from the model: attributes, `hdf5.LAYER`,
-    # `hdf5.WEIGHT` and `keras_archive.VARS` with a number.
+    # Each a tuple of the steps that lead to it from the model: attributes, and the steps
+    # above.
     paths: tuple[tuple[str, ...], ...]
 
 
@@ -34,8 +44,8 @@ class Slot:
     """A slot variable of the optimizer in a file."""
 
     entry: Entry
-    # The index in `Source.variables` of the variable that it belongs to, or None if the
-    # file does not say it.
+    # The index in `Source.variables` of the variable that it belongs to, `ELSEWHERE`, or
+    # None if the file does not say it.
     variable: int | None
     position: int  # among the slots of the same name
 
@@ -78,3 +88,13 @@ class Source:
     optimizer: OptimizerState | None  # None if the file has none
     keys: list[str]  # of all tensors
     read: Callable[[Entry], Any]  # returns the value, a NumPy array
+
+    def number(self, entry: Entry) -> float:
+        """Return the value of an entry that is one number."""
+        value = self.read(entry)
+        if value.shape != () or value.dtype.kind not in "fiu":
+            raise CheckpointError(
+                f"{self.path}: the key {entry.key} should be one number, but is of the "
+                f"shape {value.shape}."
+            )
+        return float(value)

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tf_lso import kerases
 from tf_lso import variables as variables_lib
-from tf_lso.checkpoints.hdf5 import OWN_GROUP
+from tf_lso.checkpoints.layouts import OWN_GROUP
 from tf_lso.keras_patches import loading_models
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import experimental

@@ -15,7 +15,7 @@ import zipfile
 import h5py
 
 from tf_lso import keras3_private, kerases, log, thread_switch
-from tf_lso.checkpoints import errors, keras_archive, restoring
+from tf_lso.checkpoints import errors, opening, restoring
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import state as state_lib
 
@@ -150,7 +150,7 @@ def _has_optimizer_of_keras2(path):
     if not str(path).endswith(".weights.h5") or not os.path.isfile(path):
         return False
     try:
-        with keras_archive.source(str(path)) as source:
+        with opening.opened(str(path)) as (source,):
             state = source.optimizer
             return state is not None and state.family in ("legacy", "new")
     except errors.CheckpointError:

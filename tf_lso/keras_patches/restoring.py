@@ -5,24 +5,25 @@ families. From a checkpoint of TensorFlow 2.0-2.15 it would silently restore not
 the loss scale into a Keras 3 optimizer.
 """
 
+import collections
+
 import tensorflow as tf
 
 from tf_lso import kerases, log, pages, tf_private
 from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import (
+    checkpoint,
     errors,
     layouts,
     object_graph,
     optimizer_targets,
-    plan,
+    remedy,
     restoring,
 )
 from tf_lso.optimizers import binding, loss_scale_optimizer
 
 # Family of an optimizer -> the layouts that TensorFlow restores into it completely.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
-
-_COUNTER = object_graph.SAVE_COUNTER
 
 
 def apply(ledger):
@@ -31,13 +32,19 @@ def apply(ledger):
     original = owner.read
 
     def read(self, save_path, options=None):
-        models, optimizers_, others = _children(self)
-        _refuse_other_slots(optimizers_, save_path)
-        layout = _foreign_layout(models, optimizers_, save_path)
+        models, optimizers_ = _models(self), _optimizers(self)
+        graph = _graph(save_path) if models or optimizers_ else None
+        if graph is None:
+            return original(self, save_path, options)
+        in_file = _in_file(graph, optimizers_)
+        _refuse_other_slots(graph, optimizers_, in_file)
+        layout = _foreign_layout(graph, models, optimizers_, in_file)
         if layout is None:
             return original(self, save_path, options)
+        # An optimizer that the program names has to be in the file; another only may.
+        wanted = {p: o for p, o in optimizers_.items() if p in in_file or len(p) == 1}
         try:
-            report = _restore(save_path, models, optimizers_)
+            report = _restore(graph, models, wanted, in_file)
         except (TypeError, ValueError) as error:
             log.logger().warning(
                 _refusal(save_path, layout, models, optimizers_, error)
@@ -45,99 +52,130 @@ def apply(ledger):
             return original(self, save_path, options)
         log.logger().info("tf_lso restored %s: %s", save_path, report.summary())
         # TensorFlow restores the rest. It would give the optimizer wrong values.
+        done = {*map(id, models.values()), *map(id, wanted.values())}
+        children = tf_private.children(self).items()
+        others = {n: c for n, c in children if id(c) not in done}
+        others.pop(checkpoint.SAVE_COUNTER, None)
         rest = tf.train.Checkpoint(**others)
-        tf_private.track(rest, self.save_counter, _COUNTER)
+        tf_private.track(rest, self.save_counter, checkpoint.SAVE_COUNTER)
         return original(rest, save_path, options).expect_partial()
 
     ledger.replace(owner, "read", read)
 
 
-def _children(checkpoint):
-    """Return the models, the optimizers and the other objects of it by their names."""
+def _models(checkpoint_):
+    """Return the models that a `tf.train.Checkpoint` names, by their names."""
     classes = tuple(kerases.public(package).Model for package in kerases.imported())
-    models, optimizers_, others = {}, {}, {}
-    for name, child in tf_private.children(checkpoint).items():
-        if isinstance(child, classes):
-            models[name] = child
-        elif binding.is_optimizer(child):
-            optimizers_[name] = child
-        elif name != _COUNTER:
-            others[name] = child
-    return models, optimizers_, others
+    children = tf_private.children(checkpoint_).items()
+    return {name: child for name, child in children if isinstance(child, classes)}
 
 
-def _refuse_other_slots(optimizers_, path):
+def _optimizers(checkpoint_):
+    """Return {path: optimizer} of all that a `tf.train.Checkpoint` reaches, nearest first.
+
+    A compiled model has one. A path is a tuple of names, as in the graph of a checkpoint.
+    """
+    found, seen = {}, {id(checkpoint_)}
+    queue = collections.deque([((), checkpoint_)])
+    while queue:
+        path, parent = queue.popleft()
+        for name, child in tf.train.TrackableView.children(parent).items():
+            if id(child) in seen:
+                continue
+            seen.add(id(child))
+            below = (*path, name)
+            if binding.is_optimizer(child):
+                found[below] = child
+            else:
+                queue.append((below, child))
+    return found
+
+
+def _graph(path):
+    """Return the `ObjectGraph` of a path, None if TensorFlow is to say what is wrong."""
+    try:
+        return object_graph.ObjectGraph(str(path)) if tf.executing_eagerly() else None
+    except errors.CheckpointError:
+        return None
+
+
+def _in_file(graph, optimizers_):
+    """Return {path: node} of the optimizers that the file has too."""
+    nodes = {path: graph.follow(0, path) for path in optimizers_}
+    return {
+        path: node
+        for path, node in nodes.items()
+        if node is not None and checkpoint.inner(graph, node) is not None
+    }
+
+
+def _refuse_other_slots(graph, optimizers_, in_file):
     """Raise if an optimizer was made without the slots in the file, or the reverse.
 
     TensorFlow would drop them, and set their hyperparameters all the same.
     """
-    wrapped = {
-        name: optimizer
-        for name, optimizer in optimizers_.items()
-        if isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer)
-    }
-    if not wrapped or not tf.executing_eagerly():
-        return
-    try:
-        graph = object_graph.ObjectGraph(str(path))
-    except errors.CheckpointError:
-        return  # TensorFlow reports what is wrong
-    in_file = graph.optimizers()
-    for name in wrapped.keys() & in_file.keys():
-        inner, node = wrapped[name].inner_optimizer, in_file[name]
-        slots = graph.slot_names(node)
+    for path, node in in_file.items():
+        optimizer = optimizers_[path]
+        if not isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer):
+            continue
+        inner = optimizer.inner_optimizer
+        source = checkpoint.source(graph, None, node)
+        slots = source.optimizer.slots.keys()
         is_new = binding.require_family(inner).name == "new"
         # tf_keras makes this slot always; TensorFlow 2.9 and 2.10 did not.
         always = ["momentum"] if is_new and type(inner).__name__ == "SGD" else []
         more, fewer = table.differing_slots(slots, inner, always)
         if slots and (more or fewer):
-            targets = optimizer_targets.OptimizerTargets(wrapped[name])
+            targets = optimizer_targets.OptimizerTargets(optimizer)
             kept = table.slots_made(inner) - fewer | more
-            remedy = plan.remedy(graph.state(node), targets, kept, graph.number)
+            advice = remedy.how_to_make(source, targets, kept)
             raise errors.CheckpointError(
-                f"{path} does not fit the optimizer {name!r}, and nothing was changed: one "
-                f"of them has the slots {', '.join(sorted(more | fewer))}. {remedy}"
+                f"{graph.prefix} does not fit the optimizer {'.'.join(path)!r}, and "
+                "nothing was changed: one of them has the slots "
+                f"{', '.join(sorted(more | fewer))}. {advice}"
             )
 
 
-def _foreign_layout(models, optimizers_, path):
+def _foreign_layout(graph, models, optimizers_, in_file):
     """Return the layout of a file that TensorFlow restores only in part, or None."""
-    if not (models or optimizers_) or not tf.executing_eagerly():
-        return None
-    try:
-        graph = object_graph.ObjectGraph(str(path))
-    except errors.CheckpointError:
-        return None  # TensorFlow reports what is wrong
-    in_file = graph.optimizers()
-    for name, optimizer in optimizers_.items():
-        if name in in_file:
-            layout = graph.layout(in_file[name])
-            if layout not in _OWN[binding.require_family(optimizer).name]:
-                return layout
+    for path, node in in_file.items():
+        layout = checkpoint.layout(graph, node)
+        if layout not in _OWN[binding.require_family(optimizers_[path]).name]:
+            return layout
     # Without an optimizer, the attributes of the model tell the layout.
-    below = dict(graph.children(0)) if kerases.has_keras3() else {}
+    below = graph.children(0) if kerases.has_keras3() else {}
     for name, model in models.items():
         if name in below and isinstance(model, kerases.public("keras").Model):
-            steps = [step for step, _ in graph.children(below[name])]
-            if any(s.startswith(("layer-", "layer_with_weights-")) for s in steps):
+            if any(
+                step.startswith(("layer-", "layer_with_weights-"))
+                for step in graph.children(below[name])
+            ):
                 return "model"
     return None
 
 
-def _restore(path, models, optimizers_):
+def _restore(graph, models, optimizers_, in_file):
     if len(models) != 1 or len(optimizers_) > 1:
         raise ValueError(
             "which optimizer is which model's is known to the program only"
         )
-    pair = {"model": models, "optimizer": optimizers_}
-    names = {role: name for role, found in pair.items() for name in found}
-    objects = {role: one for role, found in pair.items() for one in found.values()}
-    return restoring.restore(path, **objects, names=names)
+    (name, model) = next(iter(models.items()))
+    names = {"model": name}
+    if not optimizers_:
+        return restoring.restore(graph.prefix, model=model, names=names)
+    (path, optimizer) = next(iter(optimizers_.items()))
+    # The file may have its optimizer under several names, and lists the shortest.
+    listed = {node: name for name, node in checkpoint.optimizers(graph).items()}
+    names["optimizer"] = listed.get(in_file.get(path), "/".join(path))
+    return restoring.restore(
+        graph.prefix, model=model, optimizer=optimizer, names=names
+    )
 
 
 def _refusal(path, layout, models, optimizers_, error):
-    named = ", ".join([*models, *optimizers_])
-    roles = {"model": list(models)[:1], "optimizer": list(optimizers_)[:1]}
+    paths = [".".join(path) for path in optimizers_]
+    named = ", ".join([*models, *paths])
+    roles = {"model": list(models)[:1], "optimizer": paths[:1]}
     calls = ", ".join(f"{role}={n}" for role, names in roles.items() for n in names)
     return (
         f"{path}: was written by {layouts.LAYOUTS[layout]}. tf.train.Checkpoint restores "
