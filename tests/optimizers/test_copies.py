@@ -197,6 +197,52 @@ def test_a_copy_made_outside_the_scope_is_of_the_strategy(family, mirrored2):
     assert after_a_step(copied) == after_a_step(optimizer)
 
 
+@pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.parametrize("built", [True, False])
+def test_a_pickle_opened_outside_the_scope_goes_on_as_inside(
+    family, built, traced, mirrored2
+):
+    """It does not know the model: its counter and scale are one variable for all replicas.
+
+    They are updated once for all, so only the slots have to be of the strategy.
+    """
+    with mirrored2.scope():
+        x = tf.Variable([1.0])
+        optimizer = wrapped(family, "Adam", scale=8.0, growth=2)
+    if built:
+        with mirrored2.scope():
+            optimizer.build([x])
+    text = pickle.dumps(optimizer)
+    outside = pickle.loads(text)
+    with mirrored2.scope():
+        inside = pickle.loads(text)
+
+    def after_steps(optimizer):
+        x.assign([1.0])
+
+        def on_replica(factor):
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            factor *= tf.cast(replica, tf.float32) * 4.0 - 1.0
+            legacy_step(optimizer, lambda: factor * x, [x])
+
+        def step(factor):
+            mirrored2.run(on_replica, (factor,))
+
+        step, states = tf.function(step) if traced else step, []
+        for factor in (2.0, 1.0, float("inf"), 1.0):
+            step(tf.constant(factor))
+            every = (*optimizer.weights, x, optimizer.dynamic_counter)
+            state = [copies(v) for v in every]
+            assert all(len(set(map(str, values))) == 1 for values in state)
+            states.append([values[0] for values in state])
+            states[-1].append(float(optimizer.loss_scale))
+        return states
+
+    expected = after_steps(inside)
+    assert [state[-1] for state in expected] == [8, 16, 8, 8]
+    assert after_steps(outside) == expected
+
+
 def test_aggregate_gradients_sums_over_replicas(mirrored2):
     for family in here("keras3", "new"):
         with mirrored2.scope():
