@@ -154,6 +154,7 @@ BY_OPTIMIZER = {
     "load_model_from_hdf5",
     "model_metadata",
     "load",
+    "save",
     "convert_to_legacy_optimizer",
     "_set_optimizer",
 }

@@ -306,3 +306,45 @@ def test_a_model_that_is_compiled_and_not_trained(case, saved):
     other[0].set_weights(programs.make_model(program.family, 1).get_weights())
     program.train(*other, 0, END)
     assert_equal(end, state(*other))
+
+
+@pytest.fixture(scope="module")
+def checkpointed(installed, tmp_path_factory):
+    """A program of a family, its checkpoint on its way, and its state at the end."""
+
+    @functools.cache
+    def run(family):
+        program = Program(family)
+        made = program.make(seed=1)
+        program.train(*made, 0, SAVED_AT)
+        path = str(tmp_path_factory.mktemp("checkpoint") / "c")
+        path = tf.train.Checkpoint(model=made[0], optimizer=made[1]).save(path)
+        program.train(*made, SAVED_AT, END)
+        return program, path, state(*made)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in _CASES if c[2] == "amsgrad"], ids=", ".join
+)
+def test_a_checkpoint_that_was_restored_is_saved_before_the_next_step(
+    case, checkpointed, tmp_path
+):
+    """Its slots wait in TensorFlow until the optimizer is built; legacy ones do not."""
+    name, family, _ = case
+    program, path, end = checkpointed(family)
+    save = functools.partial(formats.FORMATS[name], program)
+    by_model = name.startswith((".", "built, then .", "SavedModel"))
+    if family == "new":
+        by_model |= name in ("deepcopy of the model", "pickle of the model")
+    with tf_lso.install():
+        model, optimizer = program.make()
+        tf.train.Checkpoint(model=model, optimizer=optimizer).restore(path)
+        if family != "legacy" and not by_model:
+            with pytest.raises(ValueError, match=r"Build it before saving or copying"):
+                save(tmp_path, model, optimizer)
+            optimizer.build(model.trainable_variables)
+        other = save(tmp_path, model, optimizer)()
+        program.train(*other, SAVED_AT, END)
+    assert_equal(end, state(*other))

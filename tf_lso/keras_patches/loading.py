@@ -68,7 +68,7 @@ def _patch_compile_from_config(keras, ledger):
             config = {k: v for k, v in config.items() if (k, v) not in _KERAS_2}
         original(self, config)
         if generation == 2:
-            loading_keras2.build_optimizer(self)
+            loading_keras2.build_optimizers(self)
 
     ledger.replace(owner, "compile_from_config", compile_from_config)
 

@@ -44,7 +44,10 @@ def patch_keras_files(keras, ledger):
         return _is_ours(obj) or original(obj)
 
     loading_models.replace(ledger, original, is_keras_trackable)
-    befores = {saving_lib._save_state: order_slots, saving_lib._load_state: _make_slots}
+    befores = {
+        saving_lib._save_state: _order_slots,
+        saving_lib._load_state: _make_slots,
+    }
     for function, before in befores.items():
 
         def with_slots(trackable, *args, function=function, before=before, **kwargs):
@@ -54,17 +57,37 @@ def patch_keras_files(keras, ledger):
         loading_models.replace(ledger, function, with_slots)
 
 
-def order_slots(model):
-    """Order the slots as files of a model have them, whatever steps have made them.
+def _optimizers_of(model):
+    """Return (optimizer, its variables) of the wrapped ones of a model that is built.
 
-    The optimizer that `compile` got has slots of all trainable variables after a load.
+    The one that `compile` got has slots of all trainable variables, another has those of
+    the variables that it was built for.
     """
-    variables = getattr(model, "trainable_variables", ())
-    for name, value in list(getattr(model, "__dict__", {}).items()):
-        if _is_ours(value):
-            known = {id(v) for v in value._family.built_variables()}
-            listed = [v for v in variables if name == "optimizer" or id(v) in known]
-            value._family.order_slots(value, listed)
+    if not getattr(model, "built", False):
+        return []
+    found = {n: o for n, o in getattr(model, "__dict__", {}).items() if _is_ours(o)}
+    pairs = []
+    for name, optimizer in found.items():
+        variables = model.trainable_variables
+        if name != "optimizer":
+            known = {id(v) for v in optimizer._family.built_variables()}
+            variables = [v for v in variables if id(v) in known]
+        pairs.append((optimizer, variables))
+    return pairs
+
+
+def _make_waiting_slots(model):
+    """Make the slots of a checkpoint that was restored before the build."""
+    for optimizer, variables in _optimizers_of(model):
+        if optimizer._family.slots_wait():
+            optimizer.build(variables)
+
+
+def _order_slots(model):
+    """Order the slots as files of a model have them, whatever steps have made them."""
+    _make_waiting_slots(model)
+    for optimizer, variables in _optimizers_of(model):
+        optimizer._family.order_slots(optimizer, variables)
 
 
 def _make_slots(model):
@@ -73,18 +96,17 @@ def _make_slots(model):
     Legacy optimizers make none of these. Files are lists that do not say whose slots they
     hold, and have those of all.
     """
-    optimizer = getattr(model, "optimizer", None)
-    if _is_legacy(optimizer) and model.built:
-        optimizer.build(model.trainable_variables)
+    for optimizer, variables in _optimizers_of(model):
+        if variables and optimizer._family.name == "legacy":
+            optimizer.build(variables)
 
 
-def build_optimizer(model):
+def build_optimizers(model):
     """Build the optimizer of a loaded model; Keras 2 does not build legacy ones."""
-    optimizer = getattr(model, "optimizer", None)
-    if not _is_ours(optimizer) or not model.built:
-        return
-    if not optimizer._family.built_variables() or optimizer._family.is_built_in_parts:
-        optimizer.build(model.trainable_variables)
+    for optimizer, variables in _optimizers_of(model):
+        family = optimizer._family
+        if variables and (not family.built_variables() or family.is_built_in_parts):
+            optimizer.build(variables)
 
 
 def patch_h5(keras, ledger):
@@ -102,7 +124,7 @@ def patch_h5(keras, ledger):
     save_model = hdf5_format.save_model_to_hdf5
 
     def save_model_to_hdf5(model, *args, **kwargs):
-        order_slots(model)
+        _order_slots(model)
         save_model(model, *args, **kwargs)
 
     load = hdf5_format.load_model_from_hdf5
@@ -160,7 +182,7 @@ def patch_saved_model(keras, ledger):
     def load(path, *args, **kwargs):
         model = original(path, *args, **kwargs)
         if _is_ours(getattr(model, "optimizer", None)):
-            build_optimizer(model)
+            build_optimizers(model)
             variables = os.path.join(path, "variables", "variables")
             # With the model, since TensorFlow finds slots by their variables.
             status = tf.train.Checkpoint(model).read(variables)
@@ -172,8 +194,16 @@ def patch_saved_model(keras, ledger):
             status.expect_partial()
         return model
 
-    # Only in this module: others have different functions named `load`.
+    saver = _private(keras, "saving.legacy.saved_model.save")
+    save_model = saver.save
+
+    def save(model, *args, **kwargs):
+        _make_waiting_slots(model)
+        save_model(model, *args, **kwargs)
+
+    # Only in these modules: others have different functions of these names.
     ledger.replace(loader, "load", load)
+    ledger.replace(saver, "save", save)
 
 
 def patch_compile_in_graphs(keras, ledger):

@@ -145,6 +145,23 @@ def patch_load_weights(keras, ledger):
     ledger.replace(owner, "load_weights", load_weights)
 
 
+def patch_saving(keras, ledger):
+    """Make models save the slots of a checkpoint that was restored before the build."""
+    for name in ("save", "save_weights"):
+        (owner,) = [c for c in keras.Model.__mro__ if name in vars(c)][:1]
+        original = vars(owner)[name]
+
+        @functools.wraps(original)
+        def save(self, *args, original=original, **kwargs):
+            optimizer = getattr(self, "optimizer", None)
+            if isinstance(optimizer, optimizers.LossScaleOptimizer) and self.built:
+                if optimizer._family.slots_wait():
+                    optimizer.build(self.trainable_variables)
+            return original(self, *args, **kwargs)
+
+        ledger.replace(owner, name, save)
+
+
 def _has_optimizer_of_keras2(path):
     """Whether a .weights.h5 file has the state of an optimizer that Keras 2 wrote."""
     if not str(path).endswith(".weights.h5") or not os.path.isfile(path):
@@ -233,5 +250,6 @@ PATCHES = (
     patch_policies,
     patch_load_model,
     patch_load_weights,
+    patch_saving,
     patch_layers,
 )

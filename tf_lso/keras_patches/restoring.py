@@ -6,6 +6,8 @@ the loss scale into a Keras 3 optimizer.
 """
 
 import collections
+import functools
+import weakref
 
 import tensorflow as tf
 
@@ -20,7 +22,7 @@ from tf_lso.checkpoints import (
     remedy,
     restoring,
 )
-from tf_lso.optimizers import binding, loss_scale_optimizer
+from tf_lso.optimizers import binding, loss_scale_optimizer, state
 
 # Family of an optimizer -> the layouts that TensorFlow restores into it completely.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
@@ -38,7 +40,9 @@ def apply(ledger):
             return original(self, save_path, options)
         in_file = _in_file(graph, optimizers_)
         _refuse_other_slots(graph, optimizers_, in_file)
-        layout = _foreign_layout(graph, models, optimizers_, in_file)
+        layout = None
+        if _root(self) is self:
+            layout = _foreign_layout(graph, models, optimizers_, in_file)
         if layout is None:
             return original(self, save_path, options)
         # An optimizer that the program names has to be in the file; another only may.
@@ -61,6 +65,38 @@ def apply(ledger):
         return original(rest, save_path, options).expect_partial()
 
     ledger.replace(owner, "read", read)
+    for cls, name in (
+        (owner, "save"),
+        (owner, "write"),
+        (tf.train.CheckpointManager, "save"),
+    ):
+        ledger.replace(cls, name, _refusing_to_lose_slots(getattr(cls, name)))
+
+
+def _refusing_to_lose_slots(original):
+    """Return a method that saves a checkpoint, or refuses if slots wait for a build."""
+
+    @functools.wraps(original)
+    def save(self, *args, **kwargs):
+        is_manager = isinstance(self, tf.train.CheckpointManager)
+        saved = self.checkpoint if is_manager else self
+        for optimizer in _optimizers(saved).values():
+            if _is_ours(optimizer) and optimizer._family.slots_wait():
+                raise ValueError(state.BUILD_FIRST)
+        return original(self, *args, **kwargs)
+
+    return save
+
+
+def _is_ours(optimizer):
+    return isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer)
+
+
+def _root(checkpoint_):
+    """Return the object that a `tf.train.Checkpoint` was given as its root, or itself."""
+    root = getattr(checkpoint_, "root", None)
+    root = root() if isinstance(root, weakref.ref) else root  # Keras 2 gives one
+    return checkpoint_ if root is None else root
 
 
 def _models(checkpoint_):
@@ -75,8 +111,9 @@ def _optimizers(checkpoint_):
 
     A compiled model has one. A path is a tuple of names, as in the graph of a checkpoint.
     """
-    found, seen = {}, {id(checkpoint_)}
-    queue = collections.deque([((), checkpoint_)])
+    root = _root(checkpoint_)
+    found, seen = {}, {id(root)}
+    queue = collections.deque([((), root)])
     while queue:
         path, parent = queue.popleft()
         for name, child in tf.train.TrackableView.children(parent).items():
@@ -116,7 +153,7 @@ def _refuse_other_slots(graph, optimizers_, in_file):
     """
     for path, node in in_file.items():
         optimizer = optimizers_[path]
-        if not isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer):
+        if not _is_ours(optimizer):
             continue
         inner = optimizer.inner_optimizer
         source = checkpoint.source(graph, None, node)

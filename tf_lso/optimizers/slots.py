@@ -67,9 +67,13 @@ class ListedSlots:
 
     def check_none_wait(self):
         """Raise if a checkpoint that was restored before the build has more variables."""
-        waiting = tf_private.deferred(self._listed) if self._is_saved else ()
-        if any(name.isdigit() for name in waiting):
+        if self.wait():
             raise ValueError(too_many(self._inner))
+
+    def wait(self):
+        """Whether values of a checkpoint wait in TensorFlow for variables not made yet."""
+        waiting = tf_private.deferred(self._listed) if self._is_saved else ()
+        return any(name.isdigit() for name in waiting)
 
     def _slots(self):
         return {**table.slot_lists(self._inner), **self._added}

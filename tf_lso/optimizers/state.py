@@ -29,6 +29,13 @@ _OF_KERAS2 = (
 )
 
 
+BUILD_FIRST = (
+    "A checkpoint was restored before the optimizer was built, and its slots wait in "
+    "TensorFlow, from where nothing else gets them. Build it before saving or copying: "
+    "optimizer.build(model.trainable_variables)."
+)
+
+
 class Layout(NamedTuple):
     """An order in which a list of arrays may hold state: variables in three parts."""
 
@@ -121,6 +128,8 @@ class State(tf.train.experimental.PythonState):
         The order is that of deferred slots, which are in the list; if there are none, the
         given one, by default that of files.
         """
+        if self._family.slots_wait():
+            raise ValueError(BUILD_FIRST)
         (usual, *_), _ = self.layouts()
         deferred = self.deferred
         order = deferred.order if deferred else order or usual.order

@@ -173,6 +173,13 @@ class Family(abc.ABC):
 
     # --- Files and checkpoints.
 
+    def slots_wait(self):
+        """Whether slots of a checkpoint wait in TensorFlow for the build, a bool.
+
+        Nothing else can read them, so nothing that is saved before the build has them.
+        """
+        return False
+
     def order_slots(self, wrapper, variables):  # noqa: B027
         """Order the slots as a model lists its variables, since it is to be saved."""
 

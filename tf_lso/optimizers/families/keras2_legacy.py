@@ -6,7 +6,7 @@ a subclass. tests/test_keras2_private.py fails when Keras 2 moves a name.
 
 import tensorflow as tf
 
-from tf_lso import kerases
+from tf_lso import kerases, tf_private
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import slots, validation
@@ -71,6 +71,15 @@ class Legacy(keras2.Keras2):
     def weights(self):
         self.built_variables()
         return super().weights()
+
+    def dependencies(self, children, save_type, **kwargs):
+        if not tf_private.deferred(self.inner):
+            return children
+        # A checkpoint was restored before the first step. What it has but the slots is
+        # restored when it is made, and would not be in what is saved now.
+        self.counter()
+        _ = self.inner.learning_rate  # makes all hyperparameters
+        return tf_private.children(self.inner, save_type, **kwargs)
 
     def order_slots(self, wrapper, variables):
         if self.built_variables():
