@@ -84,10 +84,10 @@ def two_optimizers(folder):
         whole(*pair, model, opt, report)
 
 
-def refused(path, model, opt):
+def refused(path, model, opt, **kwargs):
     before = model.get_weights()
     with pytest.raises(checkpoints.CheckpointError):
-        checkpoints.restore(path, model=model, optimizer=opt)
+        checkpoints.restore(path, model=model, optimizer=opt, **kwargs)
     assert all(map(np.array_equal, before, model.get_weights()))
 
 
@@ -129,6 +129,13 @@ def without_gradient(folder):
     whole(old_model, old, model, opt, report)
 
 
+def one_of_two_models(folder):
+    old, models = old_adam(), [model_of(keras2, "a", "b"), model_of(keras2, "c", "d")]
+    old.build([v for model in models for v in model.trainable_variables])
+    path = tf.train.Checkpoint(m=models[0], n=models[1], o=old).save(str(folder / "c"))
+    refused(path, model_of(keras, "a", "b"), new_adam(), names={"model": "m"})
+
+
 def multi_optimizer(folder):
     _, _, path = written(folder)
     opt = keras.optimizers.MultiOptimizer({"a": keras.optimizers.Adam(0.01)})
@@ -146,6 +153,7 @@ ROWS = {
         without_gradient,
         "whole",
     ),
+    "one of two models that one optimizer trained": (one_of_two_models, "refused"),
     "a `MultiOptimizer`": (multi_optimizer, "refused"),
 }
 
