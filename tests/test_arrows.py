@@ -44,6 +44,7 @@ ROOMS = {
         "as_tensor",
         "environment",
         "graphs",
+        "hyperparameters",
         "keras3_private",
         "keras_configs",
         "kerases",
@@ -118,7 +119,6 @@ ROOMS = {
 LEVELS = [
     {"families.keras3_views"},
     {"validation", "slots", "state"},
-    {"hyperparameters"},
     {"families.family"},
     {"families.keras2", "families.keras2_legacy", "families.keras3"},
     {"families"},

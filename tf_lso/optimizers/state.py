@@ -28,7 +28,6 @@ _OF_KERAS2 = (
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer)."
 )
 
-
 BUILD_FIRST = (
     "A checkpoint was restored before the optimizer was built, and its slots wait in "
     "TensorFlow, from where nothing else gets them. Build it before saving or copying: "

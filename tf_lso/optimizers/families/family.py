@@ -178,7 +178,8 @@ class Family(abc.ABC):
 
         Nothing else can read them, so nothing that is saved before the build has them.
         """
-        return False
+        wait = getattr(self.slots, "wait", None)  # an OptimizerV2 makes slots at once
+        return bool(wait) and not self.built_variables() and wait()
 
     def order_slots(self, wrapper, variables):  # noqa: B027
         """Order the slots as a model lists its variables, since it is to be saved."""

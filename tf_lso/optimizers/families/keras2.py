@@ -201,9 +201,6 @@ class Newer(Keras2):
     def _check_built(self, variables):
         validation.check_known(variables, *self.known_variables())
 
-    def slots_wait(self):
-        return not self._built and self.slots.wait()
-
     def decayed_lr(self, var_dtype):
         rate = self.inner._learning_rate
         if callable(rate) and not isinstance(rate, tf.Variable):

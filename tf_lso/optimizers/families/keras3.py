@@ -255,9 +255,6 @@ class Keras3(family.Family):
 
     # --- Files and checkpoints.
 
-    def slots_wait(self):
-        return not self.inner.built and self.slots.wait()
-
     def dependencies(self, children, save_type, **kwargs):
         # Keras did not see these two attributes being set, so it does not list them.
         own = {"inner_optimizer": self.inner, "loss_scale": self._loss_scale}
