@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from tests.check.programs import notebook, run
-from tf_lso import check
-from tf_lso.check import report
+from tf_lso.commands import check
+from tf_lso.commands import check_report as report
 
 PROGRAM = """\
 from tensorflow.keras.mixed_precision import experimental as mp
@@ -193,7 +193,7 @@ def test_lines_are_as_wide_as_the_terminal(program, monkeypatch):
 
 def test_imports_nothing_heavy():
     command = (
-        "import sys; from tf_lso import check, migrate;"
+        "import sys; from tf_lso.commands import check, migrate;"
         "check.check([]); migrate.migrate([]);"
         "print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
     )

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.check.programs import outcome_of, rows, run
-from tf_lso.check import command
+from tf_lso.commands import check as command
 from tf_lso.names.targets import NEWEST, TARGETS, TODAY
 
 STABLE = "tf.keras.mixed_precision"

@@ -5,8 +5,8 @@ import pathlib
 import re
 import textwrap
 
-from tf_lso.migrate.paths import Options
-from tf_lso.migrate.rewrite import rewrite
+from tf_lso.source.renaming import Options
+from tf_lso.source.rewrite import rewrite
 
 _TEXT = (pathlib.Path(__file__).parent / "cases.txt").read_text(encoding="utf-8")
 

@@ -279,7 +279,7 @@ class TestFolders:
         assert path.read_text() == NEW
 
     def test_many_files_in_several_processes(self, migrate, monkeypatch):
-        monkeypatch.setattr("tf_lso.migrate.parallel._processors", lambda: 2)
+        monkeypatch.setattr("tf_lso.commands.parallel._processors", lambda: 2)
         for number in range(90):
             write(f"p{number % 7}/f{number}.py", OLD if number % 2 else "x = 1\n")
         write("p0/bad.py", b"mixed_precision (\n")

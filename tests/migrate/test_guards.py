@@ -3,7 +3,7 @@
 import pytest
 
 from tests.migrate.programs import migrated, outcome_of
-from tf_lso import migrate
+from tf_lso.commands import migrate
 
 TF = "import tensorflow as tf\n"
 GUARD = (

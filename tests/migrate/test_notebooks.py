@@ -6,8 +6,8 @@ import pathlib
 import pytest
 
 from tf_lso import cli
-from tf_lso.migrate import notebooks
-from tf_lso.programs import notebooks as cells
+from tf_lso.source import notebook_texts as notebooks
+from tf_lso.source import notebooks as cells
 
 # As Jupyter writes them, as Colab does, and as a small one may look.
 NOTEBOOK = r"""{

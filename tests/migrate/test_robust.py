@@ -15,7 +15,9 @@ import pytest
 from tests.migrate.files import NEW, OLD, git, write
 from tests.processes import HANGS_AFTER, ROOT
 from tf_lso import cli
-from tf_lso.migrate import notebooks, one_file, parallel
+from tf_lso.commands import migrate_file as one_file
+from tf_lso.commands import parallel
+from tf_lso.source import notebook_texts as notebooks
 
 _CHILDREN = pathlib.Path("/proc/thread-self/children")
 

@@ -1,0 +1,157 @@
+"""The command `tf-lso migrate`: its arguments, and running it."""
+
+import argparse
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable
+
+from tf_lso.commands import find, parallel
+from tf_lso.commands import migrate_report as report
+from tf_lso.commands.migrate_report import Outcome
+from tf_lso.source import reading as sources
+from tf_lso.source.reading import Unreadable
+from tf_lso.source.renaming import KERAS, TF_LSO, Options
+
+SUMMARY = "rewrite programs from the old loss-scaling names to those of tf_lso"
+DESCRIPTION = """\
+Rewrites Python files and notebooks from the loss-scaling API of tf.keras 2.0-2.15 to the
+same names in tf_lso ("write tf_lso for tf"). Prints a unified diff and a summary, and
+changes nothing without --write. Needs no TensorFlow.
+
+    from tensorflow.keras import mixed_precision as mp   # before
+    from tf_lso.keras import mixed_precision as mp       # after
+
+    tf.train.experimental.DynamicLossScale()             # before
+    tf_lso.train.experimental.DynamicLossScale()         # after
+
+It changes only what is certain. It lists the rest: where, why, what to do.
+If a program relies on more than names, such as `optimizer.lr`, it adds
+`tf_lso.install()` at the top.
+"""
+EPILOG = """\
+exit codes:
+  0  done; with --check: nothing would change
+  1  with --check: something would change
+  2  a file could not be read, parsed or written; the others were migrated all the same
+
+examples:
+  tf-lso migrate src                      show what would change
+  tf-lso migrate src > migrate.patch      the same, for `git apply`
+  tf-lso migrate --write src notebooks    change the files
+  tf-lso migrate --check $(git ls-files '*.py')
+  tf-lso migrate --prefer keras --write train.py
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the help text of `tf-lso migrate` to its parser."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a file, or a folder to look for .py, .pyw and .ipynb files in; hidden "
+        "folders, virtual environments, installed packages and what git ignores "
+        "are left out",
+    )
+    does = parser.add_mutually_exclusive_group()
+    does.add_argument(
+        "--write", action="store_true", help="write the files, each in one step"
+    )
+    does.add_argument(
+        "--check",
+        action="store_true",
+        help="change nothing, and exit with 1 if something would change",
+    )
+    parser.add_argument(
+        "--prefer",
+        choices=(TF_LSO, KERAS),
+        default=TF_LSO,
+        help="where policies go that today's Keras has too (Policy, global_policy, "
+        "set_global_policy): to tf_lso (the default), or to Keras; `compile` then wraps "
+        "optimizers by Keras's own LossScaleOptimizer",
+    )
+    parser.add_argument(
+        "--tf-keras",
+        action="store_true",
+        help="move the LossScaleOptimizer of tf_keras too, which still works as it is",
+    )
+    parser.add_argument(
+        "--no-install",
+        action="store_true",
+        help="never add tf_lso.install(); list what it would be needed for",
+    )
+    parser.add_argument(
+        "--format",
+        choices=tuple(report.FORMATS),
+        default="text",
+        help="text for people and `git apply` (the default), or one JSON object",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the migration, write its report to stdout and return the exit code."""
+    if importlib.util.find_spec("libcst") is None:
+        print(
+            "tf-lso migrate: LibCST is missing. It comes with an extra: "
+            "pip install 'tf-lso[migrate]'",
+            file=sys.stderr,
+        )
+        return 2
+    options = Options(args.prefer, args.tf_keras, not args.no_install)
+    try:
+        outcome = migrate(args.paths, options, write=args.write)
+    except parallel.Died:
+        print(
+            "tf-lso migrate: one of its processes was ended from outside, perhaps "
+            "because memory ran out. No file is half written. Run it again, with fewer "
+            "paths if it happens again",
+            file=sys.stderr,
+        )
+        return 2
+    if sys.stdout is not None:  # closed by whoever started us
+        report.FORMATS[args.format](outcome, sys.stdout)
+    return outcome.exit_code(args.check)
+
+
+def migrate(
+    paths: Iterable[str], options: Options | None = None, write: bool = False
+) -> Outcome:
+    """Migrate files and folders, in the order given.
+
+    Args:
+      paths: iterable of str.
+      options: `Options`, by default those of the command line.
+      write: whether to change the files.
+
+    Returns:
+      An `Outcome`.
+
+    Example:
+    >>> from tf_lso.commands import migrate
+    >>> migrate.migrate(["no/such/file.py"]).exit_code(check=False)
+    2
+    """
+    outcome = Outcome(written=write)
+    # Absolute path -> path as given, and whether it was named.
+    listed: dict[str, tuple[str, bool]] = {}
+
+    def failed(path: str, error: Exception) -> None:
+        why = sources.reason(error)
+        outcome.unreadable.append(Unreadable(path, None, None, why))
+
+    for path in paths:
+        found = find.find(path, failed)
+        for file in found:
+            listed.setdefault(os.path.abspath(file), (file, found == [path]))
+    # Links come first. Once the target is written, the link would have no change.
+    for are_links in (True, False):
+        some = [one for one in listed.values() if os.path.islink(one[0]) == are_links]
+        for done in parallel.each(some, options or Options(), write):
+            outcome.files.append(done)
+            if done.unreadable:
+                outcome.unreadable.append(done.unreadable)
+    return outcome
