@@ -79,14 +79,16 @@ def migrate(tmp_path, monkeypatch, capsys):
 
 
 def test_cells_move_and_all_other_bytes_stay(migrate):
-    new, code, printed = migrate(NOTEBOOK)
+    new, code, printed = migrate(NOTEBOOK, "--prefer", "tf_lso")
     expected = NOTEBOOK
     for before, after in CHANGED.items():
         assert expected.count(before) == 1
         expected = expected.replace(before, after)
     assert new == expected
     assert code == 0
-    assert "a.ipynb:cell 4:1:1: left" in printed  # the cell, the line and the column
+    assert (
+        "a.ipynb:cell 4:1:1: LSO108 left" in printed
+    )  # the cell, the line and the column
     assert "only IPython understands" in printed
     assert migrate(new)[0] == new
 

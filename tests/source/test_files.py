@@ -102,7 +102,8 @@ UNREADABLE = {
 @pytest.mark.parametrize("case", UNREADABLE.values(), ids=UNREADABLE)
 def test_an_unreadable_file_is_named_with_its_reason(case):
     source, line, words = case
-    outcome = outcome_of(source)
+    assert outcome_of(source).unreadable == []  # without an old name it is not parsed
+    outcome = outcome_of(source + b"\n# mixed_precision\n")
     (item,) = outcome.unreadable
     assert item.file.endswith("program.py") and words in item.reason
     assert line is None or item.line == line
@@ -132,7 +133,7 @@ def test_odd_files_are_read(source):
 
 
 def test_the_rest_is_checked_all_the_same(tree):
-    folder = tree({"a.py": "def f(:\n", "b.py": BREAKS})
+    folder = tree({"a.py": "def f(: # loss_scale\n", "b.py": BREAKS})
     outcome = check([str(folder / "missing"), str(folder)])
     assert [item.file for item in outcome.unreadable] == [
         str(folder / "missing"),
@@ -182,8 +183,10 @@ def test_a_link_to_nothing_that_is_named(tree):
         ({"a.py": "from keras.mixed_precision import *\n"}, 0),
         ({"a.py": BREAKS}, 1),
         ({"a.ipynb": notebook(BREAKS).decode()}, 1),
-        ({"a.py": BREAKS, "b.py": "def f(:\n"}, 2),
-        ({"b.py": "def f(:\n"}, 2),
+        ({"a.py": BREAKS, "b.py": "def f(:\n"}, 1),
+        ({"a.py": BREAKS, "b.py": "def loss_scale(:\n"}, 2),
+        ({"b.py": "def f(:\n"}, 0),
+        ({"b.py": "def loss_scale(:\n"}, 2),
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json"])

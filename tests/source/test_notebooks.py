@@ -70,9 +70,21 @@ def test_cells_of_other_languages_are_skipped(magic):
 
 
 def test_a_cell_that_does_not_parse_stops_no_other():
-    data = notebook("import tensorflow as tf", "x = 1\ndef f(:\n", USE)
+    data = notebook("import tensorflow as tf", "x = 1\ndef loss_scale(:\n", USE)
     assert places(data) == ([(3, 1, POLICY)], [(2, 2)])
     assert outcome_of(data, "program.ipynb").exit_code == 2
+
+
+def test_a_cell_without_an_old_name_may_be_anything():
+    data = notebook("import tensorflow as tf", "your code here ...", USE)
+    assert places(data) == ([(3, 1, POLICY)], [])
+    assert outcome_of(data, "program.ipynb").exit_code == 1
+
+
+def test_a_cell_that_is_indented_as_a_whole():
+    """IPython takes the indent off, as when code is pasted out of a function."""
+    data = notebook("import tensorflow as tf", f"    x = 1\n    y = {USE}\n    z = 1")
+    assert places(data) == ([(2, 2, POLICY)], [])
 
 
 def test_a_broken_cell_may_have_held_the_import():
@@ -98,14 +110,14 @@ def test_the_format_of_ipython_3():
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
-        b"{",
-        b"[]",
-        b"{}",
-        b'{"cells": 1}',
-        b'{"cells": [1]}',
-        b"\xff\xfe{}",
-        b"null",
+        b"loss_scale",
+        b'{"loss_scale"',
+        b'["loss_scale"]',
+        b'{"loss_scale": 1}',
+        b'{"cells": "loss_scale"}',
+        b'{"cells": ["loss_scale"]}',
+        b"\xff\xfe{loss_scale}",
+        b'"loss_scale"',
     ],
 )
 def test_what_is_no_notebook_is_unreadable(data):

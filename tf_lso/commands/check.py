@@ -1,4 +1,4 @@
-"""The command `tf-lso check`: its arguments, and running it."""
+"""The command `tf-lso check`: prints what is found in programs."""
 
 import argparse
 import contextlib
@@ -8,16 +8,17 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from tf_lso import progress
-from tf_lso.commands import check_file as one_file
 from tf_lso.commands import check_report as report
+from tf_lso.commands import one_file
+from tf_lso.commands.check_report import Outcome
+from tf_lso.names import targets
 from tf_lso.names.targets import NEWEST, TARGETS, TODAY, Target
-from tf_lso.source import files
-from tf_lso.source import reading as sources
-from tf_lso.source.findings import Outcome
+from tf_lso.source import files, reading, rules
 from tf_lso.source.reading import Unreadable
+from tf_lso.source.renaming import Options
 
 SUMMARY = "list the uses of the legacy loss-scaling API, and which of them break"
 DESCRIPTION = """\
@@ -35,6 +36,9 @@ Each use is one of
   unsure   only a run can tell
 A use is guarded if the program takes care of it: by an except clause, by hasattr, by
 a test of the version, or by tf_lso.install() before it.
+
+Each use has the id of a rule, such as LSO101. A comment `# tf-lso: ignore[LSO101]` on
+its line silences it.
 """
 EPILOG = """\
 exit codes:
@@ -46,6 +50,9 @@ examples:
   tf-lso check train.py notebooks/
   tf-lso check --target 2.15 src             before the upgrade to 2.16 and later
   tf-lso check --target 2.21 src             and after it
+  tf-lso check --like 2.4 src                what `tf-lso run --like 2.4` would do
+  tf-lso check --fix src                     the same as tf-lso migrate --write src
+  tf-lso check --explain LSO106
   tf-lso check --format json src > uses.json
   tf-lso check --format github .             in a workflow: shown in the pull request
 """
@@ -58,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "paths",
-        nargs="+",
+        nargs="*",
         metavar="PATH",
         help="a file, or a folder to look for .py, .pyw and .ipynb files in; hidden "
         "folders, virtual environments and installed packages are left out",
@@ -70,18 +77,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the TensorFlow to check for, one of {', '.join(TARGETS)}; default: the "
         "installed one, which is not imported, or the newest if it is none of these",
     )
+    add_choices(parser)
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="write the files with their fixes, as tf-lso migrate --write does",
+    )
+    parser.add_argument(
+        "--explain",
+        metavar="RULE",
+        choices=tuple(rules.RULES),
+        help="print what a rule is about, and an example: one of "
+        f"{next(iter(rules.RULES))} to {list(rules.RULES)[-1]}",
+    )
     parser.add_argument(
         "--format",
         choices=tuple(report.FORMATS),
         default="text",
-        help="text for people (the default), one JSON object, annotations of a GitHub "
-        "workflow, or a SARIF log",
+        help="text for people (the default), one JSON object, or annotations of a GitHub "
+        "workflow",
     )
+    parser.set_defaults(parser=parser)
+
+
+def add_choices(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say which rules count, and for which Keras."""
+    parser.add_argument(
+        "--like",
+        type=_like,
+        metavar="VERSION",
+        help="judge for programs that run by `tf-lso run --like VERSION`, with the Keras "
+        "of that TensorFlow",
+    )
+    for name, words in (("select", "only these count"), ("ignore", "these do not")):
+        parser.add_argument(
+            f"--{name}",
+            type=_rules,
+            default=(),
+            metavar="RULES",
+            help=f"rules, or beginnings of them, with commas between them: {words}",
+        )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the check, write its report to stdout and return the exit code."""
-    outcome = check(args.paths, args.target or installed() or NEWEST)
+    if args.explain:
+        print(rules.explained(args.explain), end="")
+        return 0
+    if not args.paths:
+        args.parser.error("the following arguments are required: PATH")
+    options = Options(select=args.select, ignore=args.ignore, like=args.like)
+    target = args.target or installed() or NEWEST
+    if args.fix:
+        from tf_lso.commands import migrate
+
+        return migrate.fix(args.paths, options, target, write=True)
+    outcome = check(args.paths, target, options)
     report.FORMATS[args.format](outcome, sys.stdout)
     return outcome.exit_code
 
@@ -94,6 +145,27 @@ def _target(version: str) -> Target:
             f"tf_lso does not know TensorFlow {version!r}; use one of {', '.join(TARGETS)}"
         )
     return target
+
+
+def _like(version: str) -> str:
+    known = targets.minor(version)
+    newest = targets.minor(list(TARGETS)[-1]) or (2, 0)
+    if known is None or not (2, 0) <= known <= newest:
+        raise argparse.ArgumentTypeError(
+            f"must be a version of TensorFlow from 2.0 to {NEWEST.version}, such as 2.4, "
+            f"but got: {version!r}"
+        )
+    return f"{known[0]}.{known[1]}"
+
+
+def _rules(text: str) -> tuple[str, ...]:
+    chosen = tuple(part.strip() for part in text.split(",") if part.strip())
+    for part in chosen:
+        if not any(rule.startswith(part) for rule in rules.RULES):
+            raise argparse.ArgumentTypeError(
+                f"there is no rule {part!r}; the rules are {', '.join(rules.RULES)}"
+            )
+    return chosen
 
 
 def installed() -> Target | None:
@@ -115,41 +187,56 @@ def _known(version: str) -> Target | None:
     return TARGETS.get(".".join(version.split(".")[:2]))
 
 
-def check(paths: Iterable[str], target: Target = TODAY) -> Outcome:
+def check(
+    paths: Iterable[str], target: Target = TODAY, options: Options | None = None
+) -> Outcome:
     """Return what is found in the files and folders, in the order given.
 
     Args:
       paths: files and folders.
       target: the TensorFlow that they are to run on, by default what those with Keras 3
         have in common.
+      options: the `Options`.
 
     Example:
     >>> from tf_lso.commands import check
     >>> check.check(["no/such/file.py"]).exit_code
     2
     """
+    options = options or Options()
+    if options.like:
+        target = targets.like(options.like, target)
     outcome = Outcome(target)
 
     def failed(path: str, error: Exception) -> None:
-        why = sources.reason(error)
+        why = reading.reason(error)
         outcome.unreadable.append(Unreadable(path, None, None, why))
 
     listed = _listed(paths, failed)
-    # The trees have no cycles. Without the garbage collector, parsing is a fifth faster.
+    with quickly():
+        for path in progress.bar(listed, "tf-lso check", "file"):
+            found = one_file.examine(path, options, target)
+            outcome.files += 1
+            outcome.findings += [one for one in found.diagnostics if one.seen]
+            outcome.unreadable += found.unreadable
+    return outcome
+
+
+@contextlib.contextmanager
+def quickly() -> Iterator[None]:
+    """Parse without the garbage collector, and without warnings about the programs.
+
+    The trees have no cycles. Without the collector, parsing is a fifth faster.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what the compiler says about the programs
-            for path in progress.bar(listed, "tf-lso check", "file"):
-                findings, unreadable = one_file.check(path, target)
-                outcome.files += 1
-                outcome.findings += findings
-                outcome.unreadable += unreadable
+            warnings.simplefilter("ignore")
+            yield
     finally:
         if collects:
             gc.enable()
-    return outcome
 
 
 def _listed(

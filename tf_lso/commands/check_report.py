@@ -1,11 +1,32 @@
-"""The outcome of a check as text for people and as JSON for programs."""
+"""The outcome of a check as text for people, as JSON, and for pull requests."""
 
 import dataclasses
+import os
 from typing import Any, TextIO
 
-from tf_lso.commands import annotations, printing
-from tf_lso.source.findings import Finding, Outcome
+from tf_lso.commands import printing
+from tf_lso.names.targets import Target
+from tf_lso.source.diagnostics import Diagnostic
+from tf_lso.source.reading import Unreadable
 from tf_lso.source.verdict import BREAKS, LABELS, UNSURE, WORKS, WRONG
+
+
+@dataclasses.dataclass
+class Outcome:
+    """All that one run of the check has found on a TensorFlow."""
+
+    target: Target
+    files: int = 0
+    findings: list[Diagnostic] = dataclasses.field(default_factory=list)
+    unreadable: list[Unreadable] = dataclasses.field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """2 when something could not be read, else 1 when something breaks, else 0."""
+        if self.unreadable:
+            return 2
+        return int(any(finding.fails for finding in self.findings))
+
 
 _COLORS = {WRONG: "31", BREAKS: "31", WORKS: "32", UNSURE: "33"}
 _GUARDED = "guarded"
@@ -16,14 +37,14 @@ _ADVICE = (
 
 
 def _shown(
-    finding: Finding, first: int | None, on: str, printer: printing.Printer
+    finding: Diagnostic, first: int | None, on: str, printer: printing.Printer
 ) -> str:
     """Return a finding as text; `first` is the line that said the same before."""
     verdict = finding.verdict
     status = printer.paint(LABELS[verdict.status], _COLORS[verdict.status])
     status += f" ({_GUARDED})" if finding.guarded else ""
     where = printing.place(finding.file, finding.cell, finding.line, finding.column)
-    text = f"{where}: {status}  {verdict.name}\n"
+    text = f"{where}: {finding.rule} {status}  {verdict.name}\n"
     if finding.code:
         text += f"    {finding.code}\n"
     if first:
@@ -81,13 +102,14 @@ def text(outcome: Outcome, stream: TextIO) -> None:
         write(f"{printer.wrap(_ADVICE)}\n")
 
 
-def _as_json(finding: Finding) -> dict[str, Any]:
+def _as_json(finding: Diagnostic) -> dict[str, Any]:
     verdict = finding.verdict
     return {
         "file": finding.file,
         "cell": finding.cell,
         "line": finding.line,
         "column": finding.column,
+        "rule": finding.rule,
         "kind": finding.kind,
         "name": verdict.name,
         "code": finding.code,
@@ -97,6 +119,8 @@ def _as_json(finding: Finding) -> dict[str, Any]:
         "tf_lso": verdict.tf_lso,
         "current": verdict.current,
         "replacement": verdict.replacement,
+        "fix": finding.fix.does if finding.fix else None,
+        "why_not": finding.why or None,
     }
 
 
@@ -112,9 +136,52 @@ def as_json(outcome: Outcome, stream: TextIO) -> None:
     printing.write_json(document, stream)
 
 
-FORMATS = {
-    "text": text,
-    "json": as_json,
-    "github": annotations.github,
-    "sarif": annotations.sarif,
-}
+def github(outcome: Outcome, stream: TextIO) -> None:
+    """Write one workflow command per finding, and per file that cannot be read.
+
+    https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+    """
+    printer = printing.Printer(stream)
+    for item in outcome.unreadable:
+        at = {"line": item.line} if not item.cell else {}
+        reason = f"{_cell(item)}{item.reason}"
+        printer.write(_command("error", item.file, at, "unreadable", reason))
+    for finding in outcome.findings:
+        verdict = finding.verdict
+        on = f" on TensorFlow {outcome.target.version}"
+        title = f"{finding.rule} {LABELS[verdict.status]}{on}: {verdict.name}"
+        where: dict[str, int | None] = {"line": finding.line, "col": finding.column}
+        where = {} if finding.cell else where
+        new = f"{verdict.replacement}: " if verdict.replacement else ""
+        said = f"{_cell(finding)}{verdict.today} tf_lso: {new}{verdict.tf_lso}"
+        printer.write(_command(_level(finding), finding.file, where, title, said))
+
+
+def _command(
+    level: str, file: str, where: dict[str, int | None], title: str, message: str
+) -> str:
+    properties = {"file": os.path.normpath(file), **where, "title": title}
+    listed = (
+        f"{name}={_escaped(str(value)).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in properties.items()
+        if value is not None
+    )
+    return f"::{level} {','.join(listed)}::{_escaped(message)}\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _level(finding: Diagnostic) -> str:
+    if finding.fails:
+        return "error"
+    return "warning" if finding.verdict.status == UNSURE else "notice"
+
+
+def _cell(item: Diagnostic | Unreadable) -> str:
+    """Say where in a notebook it is. The file's own lines are those of its JSON."""
+    return f"cell {item.cell}, line {item.line}: " if item.cell else ""
+
+
+FORMATS = {"text": text, "json": as_json, "github": github}

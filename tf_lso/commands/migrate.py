@@ -6,12 +6,16 @@ import os
 import sys
 from collections.abc import Iterable
 
-from tf_lso.commands import find, parallel
+from tf_lso import progress
+from tf_lso.commands import find, one_file
 from tf_lso.commands import migrate_report as report
+from tf_lso.commands.check import add_choices, quickly
 from tf_lso.commands.migrate_report import Outcome
-from tf_lso.source import reading as sources
+from tf_lso.names import targets
+from tf_lso.names.targets import TODAY, Target
+from tf_lso.source import reading
 from tf_lso.source.reading import Unreadable
-from tf_lso.source.renaming import KERAS, TF_LSO, Options
+from tf_lso.source.renaming import KERAS, LEAST, TF_LSO, Options
 
 SUMMARY = "rewrite programs from the old loss-scaling names to those of tf_lso"
 DESCRIPTION = """\
@@ -68,12 +72,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--prefer",
-        choices=(TF_LSO, KERAS),
-        default=TF_LSO,
-        help="where policies go that today's Keras has too (Policy, global_policy, "
-        "set_global_policy): to tf_lso (the default), or to Keras; `compile` then wraps "
-        "optimizers by Keras's own LossScaleOptimizer",
+        choices=(LEAST, TF_LSO, KERAS),
+        default=LEAST,
+        help="where policies go that today's Keras has too: least (the default) leaves "
+        "Policy and global_policy, which work as they did, and moves set_global_policy; "
+        "tf_lso moves all of them; keras leaves set_global_policy too, by which `compile` "
+        "wraps optimizers with Keras's own LossScaleOptimizer",
     )
+    add_choices(parser)
     parser.add_argument(
         "--tf-keras",
         action="store_true",
@@ -94,6 +100,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the migration, write its report to stdout and return the exit code."""
+    options = Options(
+        args.prefer,
+        args.tf_keras,
+        not args.no_install,
+        args.like,
+        args.select,
+        args.ignore,
+    )
+    return fix(args.paths, options, TODAY, args.write, args.check, args.format)
+
+
+def fix(
+    paths: Iterable[str],
+    options: Options,
+    target: Target,
+    write: bool,
+    check: bool = False,
+    form: str = "text",
+) -> int:
+    """Apply the fixes, write the report to stdout and return the exit code."""
     if importlib.util.find_spec("libcst") is None:
         print(
             "tf-lso migrate: LibCST is missing. It comes with an extra: "
@@ -101,24 +127,17 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
-    options = Options(args.prefer, args.tf_keras, not args.no_install)
-    try:
-        outcome = migrate(args.paths, options, write=args.write)
-    except parallel.Died:
-        print(
-            "tf-lso migrate: one of its processes was ended from outside, perhaps "
-            "because memory ran out. No file is half written. Run it again, with fewer "
-            "paths if it happens again",
-            file=sys.stderr,
-        )
-        return 2
+    outcome = migrate(paths, options, write, target)
     if sys.stdout is not None:  # closed by whoever started us
-        report.FORMATS[args.format](outcome, sys.stdout)
-    return outcome.exit_code(args.check)
+        report.FORMATS[form](outcome, sys.stdout)
+    return outcome.exit_code(check)
 
 
 def migrate(
-    paths: Iterable[str], options: Options | None = None, write: bool = False
+    paths: Iterable[str],
+    options: Options | None = None,
+    write: bool = False,
+    target: Target = TODAY,
 ) -> Outcome:
     """Migrate files and folders, in the order given.
 
@@ -126,6 +145,7 @@ def migrate(
       paths: iterable of str.
       options: `Options`, by default those of the command line.
       write: whether to change the files.
+      target: the TensorFlow to judge for. It does not change what is written.
 
     Returns:
       An `Outcome`.
@@ -135,23 +155,28 @@ def migrate(
     >>> migrate.migrate(["no/such/file.py"]).exit_code(check=False)
     2
     """
+    options = options or Options()
+    if options.like:
+        target = targets.like(options.like, target)
     outcome = Outcome(written=write)
-    # Absolute path -> path as given, and whether it was named.
-    listed: dict[str, tuple[str, bool]] = {}
+    listed: dict[str, str] = {}  # absolute path -> path as given
 
     def failed(path: str, error: Exception) -> None:
-        why = sources.reason(error)
+        why = reading.reason(error)
         outcome.unreadable.append(Unreadable(path, None, None, why))
 
     for path in paths:
-        found = find.find(path, failed)
-        for file in found:
-            listed.setdefault(os.path.abspath(file), (file, found == [path]))
+        for file in find.find(path, failed):
+            listed.setdefault(os.path.abspath(file), file)
     # Links come first. Once the target is written, the link would have no change.
-    for are_links in (True, False):
-        some = [one for one in listed.values() if os.path.islink(one[0]) == are_links]
-        for done in parallel.each(some, options or Options(), write):
+    ordered = sorted(listed.values(), key=lambda path: not os.path.islink(path))
+    with quickly():
+        for path in progress.bar(ordered, "tf-lso migrate", "file"):
+            try:
+                done = one_file.fix(path, options, target, write)
+            except Exception as error:  # a defect of ours must not stop the others
+                said = f"tf-lso fails on it: {type(error).__name__}: {error}"
+                done = one_file.alone(path, said)
             outcome.files.append(done)
-            if done.unreadable:
-                outcome.unreadable.append(done.unreadable)
+            outcome.unreadable += done.unreadable
     return outcome

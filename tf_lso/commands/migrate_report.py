@@ -4,9 +4,9 @@ import dataclasses
 from typing import Any, TextIO
 
 from tf_lso.commands import printing
-from tf_lso.commands.migrate_file import Migrated
+from tf_lso.commands.one_file import Examined
+from tf_lso.source.diagnostics import Diagnostic
 from tf_lso.source.reading import Unreadable
-from tf_lso.source.reasons import Left
 
 
 @dataclasses.dataclass
@@ -20,11 +20,11 @@ class Outcome:
     """
 
     written: bool = False
-    files: list[Migrated] = dataclasses.field(default_factory=list)
+    files: list[Examined] = dataclasses.field(default_factory=list)
     unreadable: list[Unreadable] = dataclasses.field(default_factory=list)
 
     @property
-    def changed(self) -> list[Migrated]:
+    def changed(self) -> list[Examined]:
         """The files that change."""
         return [file for file in self.files if file.diff]
 
@@ -69,10 +69,13 @@ def _painted(line: str, printer: printing.Printer) -> str:
     return line
 
 
-def _shown(path: str, item: Left, first: int | None, printer: printing.Printer) -> str:
+def _shown(
+    path: str, item: Diagnostic, first: int | None, printer: printing.Printer
+) -> str:
     """Return a place that is left; `first` is the line that said the same before."""
     where = printing.place(path, item.cell, item.line, item.column)
-    shown = f"{where}: {printer.paint('left', '33')}  {item.name}\n    {item.code}\n"
+    label = f"{item.rule} {printer.paint('left', '33')}"
+    shown = f"{where}: {label}  {item.name}\n    {item.code}\n"
     if first is not None:
         return shown + f"    as in line {first}\n"
     return shown + printer.paragraph("why", item.why) + printer.paragraph("do", item.do)
@@ -125,7 +128,7 @@ def as_json(outcome: Outcome, stream: TextIO) -> None:
             for file in outcome.changed
         ],
         "left": [
-            {"file": file.path, **dataclasses.asdict(item)}
+            {key: getattr(item, key) for key in _LEFT}
             for file in outcome.files
             for item in file.left
         ],
@@ -135,4 +138,6 @@ def as_json(outcome: Outcome, stream: TextIO) -> None:
     printing.write_json(document, stream)
 
 
+# What JSON tells of a place that is left.
+_LEFT = ("file", "rule", "cell", "line", "column", "code", "name", "why", "do")
 FORMATS = {"text": text, "json": as_json}

@@ -67,9 +67,10 @@ class Binding:
             if alias.name == "*":
                 self.program.stars.append(module or "")
                 continue
-            value = Imported(f"{module}.{alias.name}", node=node) if module else None
+            path, sure = f"{module}.{alias.name}" if module else "", True
             if alias.name in _HANDED_ON and module != "tensorflow":
-                value = Imported(_HANDED_ON[alias.name], sure=False, node=node)
+                path, sure = _HANDED_ON[alias.name], False
+            value = Imported(path, sure, alias.name, node)
             self.program.bind(at.scope, alias.asname or alias.name, value, at.guards)
         if module:
             self.program.packages.add(module.partition(".")[0])

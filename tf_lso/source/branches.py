@@ -14,7 +14,7 @@ from tf_lso.source.scopes import Scope
 from tf_lso.source.syntax import last_name
 
 if TYPE_CHECKING:
-    from tf_lso.source.values import Values
+    from tf_lso.source.inference import Inference
 
 # Modules whose `__version__` is TensorFlow's, and Keras's.
 _TENSORFLOW = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
@@ -41,7 +41,7 @@ class _Unknown(Exception):
     """The value cannot be computed here."""
 
 
-def outcome(test: ast.expr, scope: Scope, values: "Values") -> bool | str:
+def outcome(test: ast.expr, scope: Scope, values: "Inference") -> bool | str:
     """Return True or False if the target's versions decide the test, else a word."""
     found: set[bool | str] = set()
     for index in range(max(len(values.target.tensorflow), len(values.target.keras))):
@@ -60,7 +60,7 @@ def outcome(test: ast.expr, scope: Scope, values: "Values") -> bool | str:
 class _Test:
     """Computes an expression for the versions at `index` of their lists."""
 
-    def __init__(self, values: "Values", scope: Scope, index: int) -> None:
+    def __init__(self, values: "Inference", scope: Scope, index: int) -> None:
         self.values = values
         self.scope = scope
         self.index = index
@@ -143,7 +143,7 @@ class _Test:
         if node.attr == "VERSION" and isinstance(base, ast.Attribute):
             version, base = base.attr == "version", base.value
         if version:
-            for value in self.values.of(base, self.scope):
+            for value in self.values.values(base, self.scope):
                 if value.path in (*_TENSORFLOW, *_KERAS):
                     self.asked = self.versions = True
                     target = self.values.target
@@ -183,7 +183,7 @@ class _Test:
     def _hasattr(self, owner: ast.expr, attribute: ast.expr) -> bool:
         if not isinstance(attribute, ast.Constant):
             raise _Unknown
-        for value in self.values.of(owner, self.scope):
+        for value in self.values.values(owner, self.scope):
             path = f"{value.path}.{attribute.value!s}"
             if not value.instance and lookup.is_known(path):
                 self.asked = True

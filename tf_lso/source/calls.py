@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING
 
 from tf_lso.source import constructors, lookup
 from tf_lso.source import reasons as left
-from tf_lso.source.certain import Certain, Found, Ref
-from tf_lso.source.renaming import New, Stays, decide
+from tf_lso.source.inference import Found, Inference, Value
+from tf_lso.source.renaming import New, Stays
 from tf_lso.source.scopes import Site
-from tf_lso.source.syntax import GETATTR, HASATTR, IMPORTS, imported
-from tf_lso.source.values import Value
+from tf_lso.source.syntax import GETATTR, HASATTR, IMPORTS, imported, literal
 
 if TYPE_CHECKING:
-    from tf_lso.source.plan import Plan
+    from tf_lso.source.fixes import Plan
 
 # Prefixes with many attributes: a computed name is nearly always another one.
 _ROOTS = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
@@ -33,13 +32,14 @@ def plan(plan: "Plan", site: Site) -> None:
 def _asked(plan: "Plan", site: Site, function: str) -> None:
     owner, name = site.node.args[:2]
     found = plan.resolver.of(owner, site.scope)
-    if isinstance(name, ast.Constant) and isinstance(name.value, str):
-        _literal(plan, site, function, found, name.value)
+    text = literal(name)
+    if text is not None:
+        _literal(plan, site, function, found, text)
         return
-    for ref in found.refs:
+    for ref in found.certain:
         inside = lookup.MODULES.get(f"{ref.path}.mixed_precision")
         above = inside and ref.path not in _ROOTS
-        if above or (ref.path in lookup.MODULES and not ref.moved):
+        if above or (ref.path in lookup.MODULES and not plan.moved(ref)):
             new = f"tf_lso.{lookup.MODULES.get(ref.path, inside)}"
             plan.leave(site, site.node, f"{ref.path}.*", left.DYNAMIC, new)
             return
@@ -47,16 +47,17 @@ def _asked(plan: "Plan", site: Site, function: str) -> None:
 
 def _literal(plan: "Plan", site: Site, function: str, found: Found, name: str) -> None:
     """Plan `getattr(tf.keras, "mixed_precision")`: another owner, the same name."""
-    if all(ref.moved for ref in found.refs):
+    if all(map(plan.moved, found.certain)):
         return
     owner = site.node.args[0]
-    stays = isinstance(decide(f"{found.refs[0].path}.{name}", plan.settings), Stays)
+    first = found.certain[0]
+    stays = isinstance(plan.renaming.decide(f"{first.path}.{name}"), Stays)
     if stays and function == HASATTR:
         return
     new = plan.decided(site, site.node, found, [name])  # or says why it stays
     if new is None or stays:
         return
-    ref = next(r for r in found.refs if not r.moved)
+    ref = next(r for r in found.certain if not plan.moved(r))
     parts = ref.path.count(".") + 1
     module = new.owner(parts)
     if not module or new.parts < parts or "#" in plan.texts[site.cell].of(owner):
@@ -64,13 +65,14 @@ def _literal(plan: "Plan", site: Site, function: str, found: Found, name: str) -
     text = plan.texts[site.cell]
     plan.read.add(id(owner))
     plan.edit(site.cell, text.start(owner), text.end(owner), plan.rooted(module))
-    plan.need(site.scope, found.refs)
+    plan.fix(site, site.node, f"{module}.{name}")
+    plan.need(site.scope, found.certain)
 
 
 def _import(plan: "Plan", site: Site, function: str) -> None:
     node = site.node
     path = imported(node, function, whole=True)
-    way = decide(path, plan.settings) if path else None
+    way = plan.renaming.at(node, path) if path else None
     if not isinstance(way, New):
         return
     literal = node.args[0]
@@ -83,20 +85,21 @@ def _import(plan: "Plan", site: Site, function: str) -> None:
         return
     start = text.start(literal) + spelled.index(path)
     plan.edit(site.cell, start, start + len(path), way.module)
+    plan.fix(site, node, way.module)
 
 
 def _constructor(plan: "Plan", site: Site) -> None:
     """List a call that no version took, and that tf_lso refuses."""
     found = plan.resolver.of(site.node.func, site.scope)
-    for ref in found.refs:
+    for ref in found.certain:
         form = form_of(plan.resolver, ref, site)
         if form and (form[1].startswith("Refuses") or "error everywhere" in form[0]):
-            if isinstance(decide(ref.path, plan.settings), New):
+            if isinstance(plan.renaming.decide(ref.path), New):
                 do = form[1].removeprefix("Refuses it, too. ")
                 plan.leave(site, site.node, ref.path, left.REFUSED, do)
 
 
-def form_of(resolver: Certain, ref: Ref, site: Site) -> tuple[str, str] | None:
+def form_of(resolver: Inference, ref: Value, site: Site) -> tuple[str, str] | None:
     """Return what a constructor's form does today and in tf_lso, or None."""
     verdict = lookup.of_path(ref.path)
     if verdict is None or not lookup.is_name(ref.path):
@@ -105,7 +108,7 @@ def form_of(resolver: Certain, ref: Ref, site: Site) -> tuple[str, str] | None:
     def values(expression: ast.expr) -> set[Value]:
         found: Found = resolver.of(getattr(expression, "func", expression), site.scope)
         called = isinstance(expression, ast.Call)
-        return {Value(r.path, instance=called) for r in found.refs}
+        return {Value(r.path, instance=called) for r in found.certain}
 
     form = constructors.of_call(verdict, ref.path, site.node, values)
     return (form.today, form.tf_lso) if form else None

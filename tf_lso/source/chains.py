@@ -4,7 +4,7 @@ import ast
 import re
 
 from tf_lso.source import lookup
-from tf_lso.source.certain import Ref
+from tf_lso.source.inference import Value
 from tf_lso.source.renaming import New
 from tf_lso.source.scopes import Imported, Program
 from tf_lso.source.texts import Edit, Text
@@ -25,7 +25,9 @@ def free_name(program: Program) -> str:
 _SPACE = re.compile(r"\\?\s")
 
 
-def replaced(text: Text, chain: list[ast.Attribute], new: New, ref: Ref) -> Edit | None:
+def replaced(
+    text: Text, chain: list[ast.Attribute], new: New, ref: Value
+) -> Edit | None:
     """Return the edit of the shortest beginning of a chain that makes it the new one.
 
     None where the name does not stand there as plain text.

@@ -4,10 +4,10 @@ import ast
 import dataclasses
 
 from tf_lso.source import branches
-from tf_lso.source.findings import FAILURES
+from tf_lso.source.diagnostics import FAILURES
 from tf_lso.source.guards import Branch, Caught, Guard, asked_for
+from tf_lso.source.inference import Inference, Value
 from tf_lso.source.scopes import FUNCTION, Program, Site
-from tf_lso.source.values import Value, Values
 from tf_lso.source.verdict import UNSURE, Verdict
 
 _INSTALL = "tf_lso.install"
@@ -16,7 +16,7 @@ _INSTALL = "tf_lso.install"
 class Care:
     """Says what takes care of the uses of one program."""
 
-    def __init__(self, program: Program, values: Values) -> None:
+    def __init__(self, program: Program, values: Inference) -> None:
         self._values = values
         self._installed = min(
             (
@@ -26,7 +26,7 @@ class Care:
                 and not site.scope.enclosing(FUNCTION)
                 and any(
                     value.path == _INSTALL and not value.instance
-                    for value in values.of(site.node.func, site.scope)
+                    for value in values.values(site.node.func, site.scope)
                 )
             ),
             default=None,

@@ -4,7 +4,7 @@ import ast
 import bisect
 import re
 
-from tf_lso.source.plan import Moves, Plan
+from tf_lso.source.fixes import Moves, Plan
 from tf_lso.source.scopes import CLASS, Imported, Scope
 from tf_lso.source.texts import Text
 
@@ -26,7 +26,9 @@ class Inserts:
         self.first: dict[ast.stmt, str] = {}  # what takes its place, "" for nothing
         self.before: list[tuple[ast.stmt, list[str]]] = []
 
-    def add(self, install_at: ast.stmt | None, keeps_imports: bool) -> None:
+    def add(
+        self, install_at: ast.stmt | None, keeps_imports: bool, like: str | None = None
+    ) -> None:
         """Add all that the plan needs to the plan's own edits.
 
         `install()` is to be called before `install_at`, if that is given.
@@ -36,7 +38,8 @@ class Inserts:
         name = self.plan.root
         line = "import tf_lso" if name == "tf_lso" else f"import tf_lso as {name}"
         if install_at is not None:
-            self.before.append((install_at, [line, "", f"{name}.install()", ""]))
+            call = f'{name}.install(like="{like}")' if like else f"{name}.install()"
+            self.before.append((install_at, [line, "", call, ""]))
         self._bind(line, install_at)
         if not keeps_imports and list(self.trees) == [None]:
             self._remove_unused()
@@ -66,9 +69,9 @@ class Inserts:
         at_top = False
         for need in self.plan.needs:
             origins = {
-                ref.origin: sees(need.scope, ref.scope)
+                statement: sees(need.scope, ref.stops[0].scope)
                 for ref in need.refs
-                if ref.origin is not None and not ref.moved
+                if (statement := ref.origin) is not None and not self.plan.moved(ref)
             }
             if origins and all(origins.values()):
                 places.update(dict.fromkeys(origins))

@@ -24,17 +24,26 @@ _NAMES = {**names.NAMESPACES, **names.PRIVATE}
 # Paths on the way to a module, as `tensorflow` and `tensorflow.keras`.
 PREFIXES = frozenset().union(*map(prefixes, MODULES)) - MODULES.keys()
 
-# Each old name contains one of these. A file without them has no finding.
+# Each old name contains one of these. A file without them is not parsed.
 TOKENS = (
     b"mixed_precision",
     b"LossScale",
     b"train.experimental",
+    b"loss_scale",
+    b"_resource_apply_",
+    b"_create_slots",
     *(
         name.encode()
         for name, method in names.METHODS.items()
         if method.seen in (names.ANYWHERE, names.CALLED)
     ),
 )
+
+
+def may_have_old_names(text: str | bytes) -> bool:
+    """Whether a text has a part of an old name."""
+    data = text.encode(errors="replace") if isinstance(text, str) else text
+    return any(token in data for token in TOKENS)
 
 
 def parent(path: str) -> str:

@@ -2,13 +2,14 @@
 
 import ast
 import dataclasses
+from collections.abc import Iterable
 
 from tf_lso import names
 from tf_lso.names.targets import Target
 from tf_lso.source import lookup
+from tf_lso.source.inference import Value, optimizer_of
 from tf_lso.source.scopes import CLASS, FUNCTION, Program, Scope
 from tf_lso.source.syntax import last_name
-from tf_lso.source.values import Value, optimizer_of
 from tf_lso.source.verdict import BREAKS, UNSURE, WORKS, Verdict
 
 _TENSORFLOW = lookup.FRAMEWORKS | {"tf_lso", "tensorflow_addons"}
@@ -65,7 +66,7 @@ def _unsure(verdict: Verdict, why: str) -> Verdict:
 
 def of_access(
     node: ast.Attribute,
-    receivers: frozenset[Value],
+    receivers: Iterable[Value],
     scope: Scope,
     program: Program,
     legacy: bool,

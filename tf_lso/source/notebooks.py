@@ -59,12 +59,29 @@ def parse(source: str) -> ast.Module | None:
     if lines[first].lstrip().startswith("%%"):
         name = lines[first].lstrip()[2:].split() or [""]
         foreign = name[0] not in _RUN_PYTHON
+    indented = lines[first][:1] in (" ", "\t")
     while True:
         try:
-            return None if foreign else ast.parse("\n".join(lines))
+            return None if foreign else _tree(lines, indented)
         except SyntaxError as error:
             if not _take_out(lines, error.lineno):
                 raise
+
+
+def _tree(lines: list[str], indented: bool) -> ast.Module:
+    """Return the tree of these lines. IPython takes the indent of a whole cell off."""
+    if not indented:
+        return ast.parse("\n".join(lines))
+    try:
+        tree = ast.parse("\n".join(["if 1:", *lines]))
+    except SyntaxError as error:
+        error.lineno = (error.lineno or 1) - 1
+        raise
+    ast.increment_lineno(tree, -1)
+    first, *others = tree.body
+    if others or not isinstance(first, ast.If):
+        raise SyntaxError("unindent does not match the cell's indent")
+    return ast.Module(first.body, [])
 
 
 def _take_out(lines: list[str], number: int | None) -> bool:

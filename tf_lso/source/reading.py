@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tf_lso.source import notebooks
+from tf_lso.source import lookup, notebooks
 from tf_lso.source.scopes import Program
 from tf_lso.source.texts import Text, readable
 from tf_lso.source.walk import walk
@@ -84,7 +84,8 @@ def parsed(path: str, cells: Iterable[tuple[int | None, str | bytes]]) -> Source
             else:
                 tree = notebooks.parse(readable(source))
         except ERRORS as error:
-            done.failed.append(unreadable(path, error, source, cell))
+            if cell is None or lookup.may_have_old_names(source):
+                done.failed.append(unreadable(path, error, source, cell))
             continue
         if tree is None:
             done.foreign[cell] = source

@@ -98,6 +98,29 @@ NEEDS = Reason(
     "It works by more than a name: {}.",
     "Keep tf_lso.install() at the top of the program, or change it by hand.",
 )
+MADE_ELSEWHERE = Reason(
+    "Which optimizer it asks is decided elsewhere: nothing in this file makes one.",
+    "Migrate what wraps the optimizer, compiles it or sets the policy, or call "
+    "tf_lso.install() at the top of the main program.",
+)
+ARGUMENTS = Reason(
+    "No new name changes what the arguments mean.",
+    "Look at what is said of them, and change them by hand.",
+)
+PROTOCOL = Reason(
+    "The methods of an optimizer class have no new names: its base class has changed.",
+    "Run the program by `tf-lso run --like 2.4`, or derive the class from the legacy "
+    "optimizers of tf_keras, or write `update_step` for Keras 3.",
+)
+STATE = Reason(
+    "It reaches into one version of the optimizer.",
+    "Derive the class from tf_lso.LossScale, with __call__, update and get_config, and "
+    "give an instance to the experimental LossScaleOptimizer of tf_lso.",
+)
+VERSIONS = Reason(
+    "Only a run tells whether this works.",
+    "Try it; or write {} by hand.",
+)
 GUARD = Reason(
     "Trains wrong, silently, where the optimizer is Keras 3's: the guard leaves it "
     "out, so the loss is not scaled, and the gradients are divided all the same. "
@@ -110,16 +133,3 @@ KEPT_POLICY = Reason(
     "Keras's own LossScaleOptimizer.",
     "Wrap them with tf_lso before compile(), or migrate without --prefer keras.",
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Left:
-    """One place that is left as it is."""
-
-    cell: int | None  # number of the notebook cell, from 1
-    line: int  # in the file or cell, from 1
-    column: int  # from 1
-    code: str  # the source line, stripped
-    name: str  # dotted old name, or what else it is about
-    why: str  # why it is left
-    do: str  # what to do about it

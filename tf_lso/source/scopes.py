@@ -16,10 +16,14 @@ FUNCTION, CLASS, MODULE, COMPREHENSION = "function", "class", "module", "compreh
 
 @dataclasses.dataclass(frozen=True)
 class Imported:
-    """What an import binds a name to. `sure` is False for `from elsewhere import tf`."""
+    """What an import binds a name to. `sure` is False for `from elsewhere import tf`.
+
+    `name` is what a `from … import` imports.
+    """
 
     path: str
     sure: bool = True
+    name: str = ""
     node: ast.Import | ast.ImportFrom | None = dataclasses.field(
         default=None, compare=False
     )

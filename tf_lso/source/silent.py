@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from tf_lso import names
 from tf_lso.source import lookup
 from tf_lso.source.guards import Branch, Caught, Guard, types_asked_for
+from tf_lso.source.inference import Inference, Value
 from tf_lso.source.scopes import CLASS, FUNCTION, Program, Scope, Site
-from tf_lso.source.values import Value, Values
 from tf_lso.source.verdict import WRONG, Verdict
 
 _LOSS, _GRADIENTS = names.SCALING
@@ -37,7 +37,7 @@ def verdict_of(verdict: Verdict) -> Verdict:
 class Silent:
     """Answers which guards of a program pass over today's optimizer in silence."""
 
-    def __init__(self, program: Program, values: Values) -> None:
+    def __init__(self, program: Program, values: Inference) -> None:
         self._program = program
         self._values = values
         self._target = values.target
@@ -69,7 +69,7 @@ class Silent:
         if not isinstance(guard, Branch):
             return False
         kinds = types_asked_for(guard)
-        values = [v for kind in kinds for v in self._values.of(kind, guard.scope)]
+        values = [v for kind in kinds for v in self._values.values(kind, guard.scope)]
         return bool(values) and not any(map(self._is_served, values))
 
     def _is_served(self, value: Value) -> bool:

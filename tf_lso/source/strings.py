@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tf_lso.source import reasons as left
-from tf_lso.source.renaming import New, decide
+from tf_lso.source.renaming import New
 from tf_lso.source.scopes import Site
 from tf_lso.source.syntax import last_name
 from tf_lso.source.texts import Text, applied
 
 if TYPE_CHECKING:
-    from tf_lso.source.plan import Plan
+    from tf_lso.source.fixes import Plan
 
 # A string that imports, calls or reaches an old name looks like code.
 _CODE = re.compile(
@@ -62,7 +62,7 @@ def _types(plan: "Plan", node: ast.AST) -> Iterator[ast.AST]:
     """Yield the types within a node: annotations, and what `typing` reads as types."""
 
     def name(node: ast.AST) -> str:
-        paths = [ref.path for ref in plan.resolver.of(node, plan.program.module).refs]
+        paths = plan.resolver.paths(node, plan.program.module)
         package, _, last = (paths[0] if len(paths) == 1 else "").rpartition(".")
         return last if package in _TYPING else ""
 
@@ -102,13 +102,14 @@ def _annotation(plan: "Plan", site: Site) -> None:
         start = plan.texts[site.cell].start(site.node) + spelled.index(value)
         new = applied(value, edits)
         plan.edit(site.cell, start, start + len(value), new)
+        plan.fix(site, site.node, new)
 
 
 def _tell(plan: "Plan", site: Site) -> None:
     value = site.node.value
     if _DOTTED.fullmatch(value):
         first, _, rest = value.partition(".")
-        way = decide(f"{_USUAL.get(first, first)}.{rest}", plan.settings)
+        way = plan.renaming.decide(f"{_USUAL.get(first, first)}.{rest}")
         if not isinstance(way, New):
             return
         tail = value.split(".")[way.parts :]

@@ -45,6 +45,12 @@ def last_name(node: ast.AST) -> str:
     return name
 
 
+def literal(node: ast.AST) -> str | None:
+    """Return the text that an expression is, or None."""
+    value = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, str) else None
+
+
 def imported_paths(node: ast.Import | ast.ImportFrom) -> list[str]:
     """Return the dotted path of each name of an import statement."""
     above = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""

@@ -4,7 +4,7 @@ import bisect
 import io
 import re
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -48,8 +48,13 @@ class Text:
 
     def line(self, number: int) -> str:
         """Return a line without the white space around it."""
-        ends = [*self.starts[1:], len(self.text)]
-        return self.text[self.starts[number - 1] : ends[number - 1]].strip()
+        end = self.starts[number] if number < len(self.starts) else None
+        return self.text[self.starts[number - 1] : end].strip()
+
+    def numbered(self) -> Iterator[tuple[int, str]]:
+        """Yield (number, line) of each line, without the white space around it."""
+        for number in range(1, len(self.starts) + 1):
+            yield number, self.line(number)
 
     def before(self, offset: int) -> str:
         """Return what stands before an offset in its line."""

@@ -25,6 +25,7 @@ def walk(program: Program, tree: ast.Module) -> None:
 
 # Parts of the dotted names of the old modules.
 _SPELLING = ("mixed_precision", "train.experimental", "training.experimental")
+_LOGGED = ("lr",)  # the learning rate in a history
 
 
 class _Notes(Binding):
@@ -80,6 +81,10 @@ class _Notes(Binding):
             self.program.stored.add(node.attr)
         return [(chain_of(node)[0].value, at)]
 
+    def _classdef(self, node: ast.ClassDef, at: At) -> Steps:
+        self.program.note(node, *at)
+        return super()._classdef(node, at)
+
     def _call(self, node: ast.Call, at: At) -> Steps:
         self.program.note(node, *at)
         self.program.calls[id(node.func)] = node
@@ -103,7 +108,10 @@ class _Notes(Binding):
         return each(children(node), at)
 
     def _constant(self, node: ast.Constant, at: At) -> Steps:
-        if isinstance(node.value, str) and any(s in node.value for s in _SPELLING):
+        text = node.value
+        if isinstance(text, str) and (
+            text in _LOGGED or any(part in text for part in _SPELLING)
+        ):
             self.program.texts.append(Site(node, *at, self.program.cell))
         return []
 

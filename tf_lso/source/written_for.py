@@ -9,7 +9,7 @@ from tf_lso import names
 from tf_lso.names.today import KERAS_3_METHODS, KERAS_3_ONLY
 from tf_lso.source import lookup
 from tf_lso.source.calls import form_of
-from tf_lso.source.certain import Certain
+from tf_lso.source.inference import Inference
 from tf_lso.source.scopes import Program, Site
 from tf_lso.source.syntax import chain_of
 
@@ -21,12 +21,12 @@ _KERAS_3 = tuple(
 _CLASS = "LossScaleOptimizer"
 
 
-def is_for_keras_3(program: Program, resolver: Certain) -> bool:
+def is_for_keras_3(program: Program, resolver: Inference) -> bool:
     """Whether a program uses what only Keras 3 has, and nothing of the old API."""
     keras3 = False
     for site in program.sites:
         is_call = isinstance(site.node, ast.Call)
-        for path in () if is_call else resolver.paths(site):
+        for path in () if is_call else resolver.paths(site.node, site.scope):
             if _is_gone(path):
                 return False
             keras3 |= f"{path}.".startswith(_KERAS_3)
@@ -59,10 +59,10 @@ def _is_old_method(node: ast.Attribute, program: Program) -> bool:
     return method.seen == names.ANYWHERE or (method.seen == names.CALLED and called)
 
 
-def _form(site: Site, resolver: Certain) -> bool | None:
+def _form(site: Site, resolver: Inference) -> bool | None:
     """Return True for a call in Keras 3's form, False in an old one, else None."""
     found = resolver.of(site.node.func, site.scope)
-    if not any(lookup.symbol(ref.path) == _CLASS for ref in found.refs):
+    if not any(lookup.symbol(ref.path) == _CLASS for ref in found.certain):
         return None
     keywords = {keyword.arg for keyword in site.node.keywords}
     if keywords & {"dynamic", "loss_scale", "optimizer"} or len(site.node.args) > 3:
@@ -73,7 +73,7 @@ def _form(site: Site, resolver: Certain) -> bool | None:
     if isinstance(second, ast.Constant) and isinstance(second.value, bool):
         return False
     form = second is not None and any(
-        form_of(resolver, ref, site) for ref in found.refs
+        form_of(resolver, ref, site) for ref in found.certain
     )
     number = isinstance(getattr(second, "value", None), (int, float))
     return True if form and number else None

@@ -1,4 +1,4 @@
-"""Plans the edits of a program, and lists what is left."""
+"""Plans the edits of a program, and says why others are not made."""
 
 import ast
 import dataclasses
@@ -6,10 +6,11 @@ from typing import Any
 
 from tf_lso.source import calls, lookup, strings
 from tf_lso.source import reasons as left
-from tf_lso.source.certain import Certain, Found, Ref
 from tf_lso.source.chains import free_name, guess, is_telling, replaced
-from tf_lso.source.reasons import Left, Reason
-from tf_lso.source.renaming import New, Settings, Stays, decide
+from tf_lso.source.diagnostics import Fix, Place, WhyNot
+from tf_lso.source.inference import Found, Value
+from tf_lso.source.reasons import Reason
+from tf_lso.source.renaming import New, Renaming, Stays
 from tf_lso.source.scopes import Program, Scope, Site
 from tf_lso.source.syntax import chain_of, imported_paths
 from tf_lso.source.texts import Edit, Text
@@ -22,7 +23,7 @@ class Need:
     """`scope` has to see the name `tf_lso`. TensorFlow comes from `refs`."""
 
     scope: Scope
-    refs: tuple[Ref, ...]
+    refs: tuple[Value, ...]
 
 
 class Plan:
@@ -33,7 +34,8 @@ class Plan:
       edits: cell -> its edits.
       imports: import statements whose names move: id -> (site, alias -> `New`).
       needs: what has to see the name `tf_lso`.
-      left: what is left as it is.
+      fixes: place -> what is done there.
+      left: place -> (name, why nothing is done there).
     """
 
     def __init__(
@@ -41,19 +43,20 @@ class Plan:
         program: Program,
         trees: dict[int | None, ast.Module],
         texts: dict[int | None, Text],
-        settings: Settings,
+        renaming: Renaming,
     ) -> None:
         self.program = program
         self.trees = trees
         self.texts = texts
-        self.settings = settings
-        self.resolver = Certain(program, settings)
+        self.renaming = renaming
+        self.moved = renaming.moved
+        self.resolver = renaming.inference
         self.root = free_name(program)
         self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
         self.imports: dict[int, tuple[Site, Moves]] = {}
         self.needs: list[Need] = []
-        self.left: list[Left] = []
-        self._places: set[tuple[int | None, int, int]] = set()
+        self.fixes: dict[Place, Fix] = {}
+        self.left: dict[Place, tuple[str, WhyNot]] = {}
         self.read: set[int] = set()  # ids of strings and chains that calls have planned
         for site in program.sites:  # calls first: they also plan their arguments
             if isinstance(site.node, ast.Call):
@@ -71,23 +74,19 @@ class Plan:
         """Note an edit."""
         self.edits.setdefault(cell, {})[Edit(start, end, new)] = None
 
-    def need(self, scope: Scope, refs: tuple[Ref, ...]) -> None:
+    def need(self, scope: Scope, refs: tuple[Value, ...]) -> None:
         """Note that `tf_lso` has to be bound for an edit in that scope."""
         self.needs.append(Need(scope, refs))
+
+    def fix(self, site: Site, node: Any, does: str) -> None:
+        """Note that a place is fixed."""
+        self.fixes[_place(site, node)] = Fix(does)
 
     def leave(
         self, site: Site, node: Any, name: str, reason: Reason, instead: str = ""
     ) -> None:
         """Note that something at a node stays as it is. Each place is noted once."""
-        text = self.texts[site.cell]
-        place = site.cell, node.lineno, node.col_offset
-        if place in self._places:
-            return
-        self._places.add(place)
-        column = text.start(node) - text.starts[node.lineno - 1] + 1
-        why, do = reason.words(instead)
-        code = text.line(node.lineno)
-        self.left.append(Left(site.cell, node.lineno, column, code, name, why, do))
+        self.left.setdefault(_place(site, node), (name, WhyNot(reason, instead)))
 
     # --- Imports.
 
@@ -99,9 +98,10 @@ class Plan:
                 if verdict := lookup.star(site.node.module):
                     self.leave(site, alias, path, left.STAR, verdict.replacement or "")
                 continue
-            way = decide(path, self.settings, imported=is_from)
+            way = self.renaming.at(site.node, path, imported=is_from)
             if isinstance(way, New):
                 moves[alias] = way
+                self.fix(site, alias, way.module)
             elif isinstance(way, Stays):
                 self.leave(site, alias, way.name, way.reason, way.instead)
         if moves:
@@ -124,7 +124,7 @@ class Plan:
         base = chain[0].value
         steps = [node.attr for node in chain]
         found = self.resolver.of(base, site.scope)
-        if not found.refs:
+        if not found.certain:
             if found.doubt and is_telling(steps, base, self.program):
                 path = ".".join([getattr(base, "id", "…"), *steps])
                 self.leave(site, at, path, found.doubt, guess(steps))
@@ -132,7 +132,7 @@ class Plan:
         new = self.decided(site, at, found, steps)
         if new is None:
             return None
-        ref = next(r for r in found.refs if not r.moved)
+        ref = next(v for v in found.certain if not self.moved(v))
         edit, reason = None, left.LAYOUT
         if self._is_stored(chain, new.parts - ref.path.count(".")):
             reason = left.STORED
@@ -146,7 +146,8 @@ class Plan:
         edit = edit._replace(new=self.rooted(edit.new))
         if text is None:
             self.edit(site.cell, *edit)
-        self.need(site.scope, found.refs)
+            self.fix(site, at, edit.new)
+        self.need(site.scope, found.certain)
         return edit
 
     def decided(
@@ -157,12 +158,15 @@ class Plan:
         Otherwise note why the chain stays, and return None.
         """
         ways, last = {}, ".".join(steps)
-        for ref in found.refs:
-            way = decide(f"{ref.path}.{last}", self.settings)
+        call = self.program.calls.get(id(site.node))
+        for ref in found.certain:
+            way = self.renaming.at(site.node, f"{ref.path}.{last}", call=call)
             if isinstance(way, New):
                 here = way.parts > ref.path.count(".")  # else the import moves
-                way = way if here and not ref.moved else None
-            elif way is not None and ref.moved and way.reason != left.STRANGER:
+                if self.moved(ref) or not here:
+                    self.fix(site, node, way.module)
+                    way = None
+            elif way is not None and self.moved(ref) and way.reason != left.STRANGER:
                 way = None
             ways[ref] = way
         stays = [way for way in ways.values() if isinstance(way, Stays)]
@@ -193,3 +197,7 @@ class Plan:
     def _is_stored(self, chain: list[ast.Attribute], length: int) -> bool:
         """Whether the chain assigns to the old name itself, or to a module on its way."""
         return not isinstance(chain[-1].ctx, ast.Load) and len(chain) <= length
+
+
+def _place(site: Site, node: Any) -> Place:
+    return site.cell or 0, node.lineno, node.col_offset
