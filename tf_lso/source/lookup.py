@@ -188,6 +188,8 @@ def _known(
     old, new = (f"{space}.{name}" for space in _canonical(path, namespace))
     about = names.SYMBOLS[use.symbol]
     current = _current(about.current, target)
+    # What `tf.keras` has now is Keras 3's, and nothing for a program of tf_keras.
+    current = "" if in_tf_keras(path) else current
     facts = {"tf_lso": about.does, "current": current, "replacement": new}
     if not _can_be_had(path, how, target):
         error, today = _failure(path, how, target)

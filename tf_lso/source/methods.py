@@ -31,6 +31,8 @@ _OTHERS = {
     "chainer",
 }
 _OPTIMIZER_NAMES = {"optimizer", "opt"}
+# A use on an object with one of these names, if nothing is known of it.
+_OF_OPTIMIZERS = ("loss_scale", "_optimizer")
 
 
 def of_name(name: str, called: bool, target: Target) -> Verdict:
@@ -95,13 +97,15 @@ def of_access(
         today = "Works: tf_keras still has it."
         verdict = Verdict(verdict.name, WORKS, today, verdict.tf_lso)
         return verdict if seen in (names.ANYWHERE, names.CALLED) else None
+    if name in _OF_CLASSES and _is_self(node.value):
+        return None  # of an optimizer class of the program's own
     if program.packages & _OTHERS and not program.packages & _TENSORFLOW:
         return None
     if not names.METHODS[name].breaks and name in program.stored:
         return None  # probably the program's own object; if not, it works
     if seen == names.ANYWHERE or (seen == names.CALLED and called):
         return _of_stranger(verdict, name, seen, program, legacy)
-    if name == "loss_scale" and last_name(node.value) in _OPTIMIZER_NAMES:
+    if name in _OF_OPTIMIZERS and last_name(node.value) in _OPTIMIZER_NAMES:
         if program.packages & _TENSORFLOW and name not in program.stored:
             return _unsure(verdict, "What this object is cannot be seen.")
     return None
@@ -124,6 +128,14 @@ def _is_defined(name: str, program: Program) -> bool:
     return any(scope.kind == CLASS and name in scope.names for scope in program.scopes)
 
 
+# Methods that optimizer classes of a program's own inherit, too.
+_OF_CLASSES = ("_decayed_lr",)
+
+
+def _is_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
 def _is_own(node: ast.Attribute, scope: Scope) -> bool:
     """Whether the object is `self`, and its class has the method itself."""
     classes = (
@@ -132,5 +144,4 @@ def _is_own(node: ast.Attribute, scope: Scope) -> bool:
         if inner.kind == FUNCTION and inner.parent and inner.parent.kind == CLASS
     )
     owner = next(classes, None)
-    is_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-    return is_self and owner is not None and node.attr in owner.names
+    return _is_self(node.value) and owner is not None and node.attr in owner.names

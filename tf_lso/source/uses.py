@@ -44,7 +44,9 @@ def uses(
     beside any. All uses of that kind are returned a second time, by themselves.
     """
     found = _Rules(program, values).all()
-    counts = any(strict or use.verdict.status != WORKS for use in found)
+    counts = any(
+        strict or not (use.guarded or use.verdict.status == WORKS) for use in found
+    )
     more = wider.uses(values, Care(program, values), counts)
     best: dict[Place, Use] = {}
     for use in sorted([*found, *more], key=lambda use: (use.place, use.rank())):
@@ -70,8 +72,12 @@ class _Rules:
         found = self._at(self._import, ast.Import, ast.ImportFrom)
         found += self._at(self._call, ast.Call)
         found += self._at(self._attribute, ast.Attribute)
+        # The rewrite of compat.v1 is for any Keras, and tells nothing of it.
         self.legacy = any(
-            use.verdict.status == BREAKS and not use.guarded for use in found
+            use.verdict.status == BREAKS
+            and not use.guarded
+            and ".v1." not in use.verdict.name
+            for use in found
         )
         found += self._at(self._member, ast.Compare)
         return found + self._at(self._methods, ast.Attribute)

@@ -17,7 +17,7 @@ from tf_lso.source.diagnostics import OTHER, Use
 from tf_lso.source.handled import Care
 from tf_lso.source.inference import Inference, optimizer_of
 from tf_lso.source.scopes import Derived, Program, Scope, Site
-from tf_lso.source.syntax import chain_of, last_name
+from tf_lso.source.syntax import chain_of, last_name, literal
 from tf_lso.source.verdict import BREAKS, UNSURE, Verdict
 
 # (rule, node, what is used)
@@ -47,7 +47,7 @@ _TF_LSO = {
     rules.STATE: "tf_lso.LossScale is the base class for loss scales of your own.",
 }
 # Private classes of the state of a loss scale, which programs derived from.
-_STATES = ("_DynamicLossScaleState", "_LossScaleState")
+_STATES = {"_DynamicLossScaleState"}
 
 
 def uses(values: Inference, care: Care, has_old_names: bool) -> list[Use]:
@@ -137,7 +137,7 @@ def _call(values: Inference, site: Site) -> Iterator[_Wider]:
         owner = None
     else:
         owner = call.func.value
-    if name == "apply_gradients" and owner is not None:
+    if name == "apply_gradients" and owner is not None and _looks_like_optimizer(owner):
         if not _is_scaled(values, owner, site.scope):
             for argument in sorted(given.intersection(beyond.APPLY_ARGUMENTS)):
                 what = f"the argument `{argument}` of apply_gradients"
@@ -145,14 +145,22 @@ def _call(values: Inference, site: Site) -> Iterator[_Wider]:
     if name in beyond.SCHEDULED and owner is not None and _looks_like_optimizer(owner):
         yield rules.OPTIMIZER, call, f"`{name}` of an optimizer, called"
     paths = values.paths(call.func, site.scope)
+    text = literal(call.args[0]) if call.args else None
     for known in (*beyond.LOADING, *beyond.BACKEND):
         if any(p.startswith(_KERAS) and p.endswith(f".{known}") for p in paths):
-            rule = rules.FILES if known in beyond.LOADING else rules.OPTIMIZER
-            yield rule, call, f"`{known.rpartition('.')[2]}`"
-    if name in beyond.RESTORING and owner is not None:
+            what = f"`{known.rpartition('.')[2]}`"
+            if known in beyond.BACKEND:
+                yield rules.OPTIMIZER, call, f"{what} of the backend"
+            elif (
+                known != "optimizers.get" or text is None
+            ):  # `get("adam")` is no config
+                yield rules.FILES, call, f"{what} of what an older version wrote"
+    if name in beyond.RESTORING and owner is not None and not paths:
         makers = beyond.RESTORING[name]
-        if not makers or _is_made_by(values, owner, site.scope, makers):
-            yield rules.FILES, call, f"`{name}`"
+        of_model = text is not None and text.endswith((".h5", ".hdf5"))
+        if makers or not of_model or (text or "").endswith(".weights.h5"):
+            if not makers or _is_made_by(values, owner, site.scope, makers):
+                yield rules.FILES, call, f"`{name}` of what an older version wrote"
 
 
 def _is_made_by(
@@ -213,10 +221,11 @@ def _class(values: Inference, site: Site, has_old_names: bool) -> Iterator[_Wide
         base = node.bases[bases.index(beyond.SCHEDULE)]
         yield rules.OPTIMIZER, base, "a learning rate schedule of its own"
     for base in node.bases:
-        if last_name(base) in _STATES:
-            yield rules.STATE, base, f"a class derived from `{last_name(base)}`"
-    methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
-    old = [method for method in methods if method.name in beyond.PROTOCOL]
+        paths = [*values.paths(base, site.scope), last_name(base)]
+        for name in {path.rpartition(".")[2] for path in paths} & _STATES:
+            yield rules.STATE, base, f"a class derived from `{name}`"
+    methods = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
+    old = [methods[name] for name in beyond.PROTOCOL if name in methods]
     if old and _derives_from_keras(values, node.bases, site.scope):
         yield rules.PROTOCOL, old[0], f"`{old[0].name}` of an optimizer class"
 
@@ -226,7 +235,10 @@ def _derives_from_keras(
 ) -> bool:
     """Whether a class is derived from today's optimizers, as far as can be seen."""
     for base in bases if depth else ():
-        if any(_BASE.fullmatch(path) for path in values.paths(base, scope)):
+        paths = values.paths(base, scope)
+        if any(".legacy." in path or "tf_keras" in path for path in paths):
+            return False  # it is for the legacy class where there is one
+        if any(_BASE.fullmatch(path) for path in paths):
             return True
         name = last_name(base) if isinstance(base, ast.Name) else ""
         owner = scope.find(name)
