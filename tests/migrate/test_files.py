@@ -302,12 +302,17 @@ def test_the_hook_runs_the_check():
     entries = [
         line.split(": ", 1)[1] for line in text.splitlines() if "entry: " in line
     ]
-    assert entries == ["tf-lso migrate --check", "tf-lso migrate --write"]
+    assert entries == [
+        "tf-lso check",
+        "tf-lso check --fix",
+        "tf-lso migrate --check",
+        "tf-lso migrate --write",
+    ]
     for entry in entries:
-        name, command, flag = entry.split()
+        name, *arguments = entry.split()
         assert name == "tf-lso"
         with pytest.raises(SystemExit) as end:
-            cli.main([command, flag, "--help"])
+            cli.main([*arguments, "--help"])
         assert end.value.code == 0
     assert text.count("types_or: [python, jupyter]") == len(entries)
 

@@ -89,14 +89,14 @@ class TestMeanwhile:
     ):
         write("a.py")
         good = write("b.py")
-        whole = one_file.fix
+        whole = one_file.regular
 
         def failing(path, *arguments):
             if path.endswith("a.py"):
                 raise KeyError("x")
             return whole(path, *arguments)
 
-        monkeypatch.setattr(one_file, "fix", failing)
+        monkeypatch.setattr(one_file, "regular", failing)
         code, printed = migrate("--write", ".")
         assert (code, good.read_text()) == (2, NEW)
         assert "./a.py: left alone  tf-lso fails on it: KeyError: 'x'" in printed

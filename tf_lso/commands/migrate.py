@@ -11,9 +11,11 @@ from tf_lso.commands import find, one_file
 from tf_lso.commands import migrate_report as report
 from tf_lso.commands.check import add_choices, quickly
 from tf_lso.commands.migrate_report import Outcome
+from tf_lso.commands.one_file import Examined
 from tf_lso.names import targets
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import reading
+from tf_lso.source.placement import Placement, placed
 from tf_lso.source.reading import Unreadable
 from tf_lso.source.renaming import KERAS, LEAST, TF_LSO, Options
 
@@ -171,12 +173,32 @@ def migrate(
     # Links come first. Once the target is written, the link would have no change.
     ordered = sorted(listed.values(), key=lambda path: not os.path.islink(path))
     with quickly():
-        for path in progress.bar(ordered, "tf-lso migrate", "file"):
+        shown = progress.bar(ordered, "tf-lso migrate", "file")
+        examined = {path: _examined(path, options, target) for path in shown}
+        if any(one.wraps for one in examined.values()):
+            wraps = Placement(wraps=True)
+            for path, one in examined.items():
+                if not one.wraps and one.diagnostics:
+                    examined[path] = _examined(path, options, target, wraps)
+        needing = {path: one.installs for path, one in examined.items() if one.installs}
+        for path, placement in placed(ordered, needing).items():
+            examined[path] = _examined(path, options, target, placement)
+        for one in examined.values():
             try:
-                done = one_file.fix(path, options, target, write)
-            except Exception as error:  # a defect of ours must not stop the others
-                said = f"tf-lso fails on it: {type(error).__name__}: {error}"
-                done = one_file.alone(path, said)
+                done = one_file.fix(one, write)
+            except OSError as error:  # it is gone meanwhile
+                said = f"cannot be written: {reading.reason(error)}"
+                done = one_file.alone(one.path, said)
             outcome.files.append(done)
             outcome.unreadable += done.unreadable
     return outcome
+
+
+def _examined(
+    path: str, options: Options, target: Target, *placement: Placement
+) -> Examined:
+    try:
+        return one_file.regular(path, options, target, *placement)
+    except Exception as error:  # a defect of ours must not stop the other files
+        said = f"tf-lso fails on it: {type(error).__name__}: {error}"
+        return one_file.alone(path, said)

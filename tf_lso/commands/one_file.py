@@ -6,14 +6,17 @@ import difflib
 import os
 import re
 import shutil
+import signal
 import stat
 import tempfile
+from collections.abc import Iterator
 
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import lookup, notebook_texts, notebooks, reading
 from tf_lso.source.diagnose import diagnose, reparsed
 from tf_lso.source.diagnostics import Diagnosis, Diagnostic
 from tf_lso.source.packages import Package
+from tf_lso.source.placement import Placement
 from tf_lso.source.reading import Unreadable
 from tf_lso.source.renaming import Options
 from tf_lso.source.texts import decoded
@@ -30,6 +33,7 @@ class Examined:
       diff: the unified diff, or "" where nothing changes.
       changes: number of places that change.
       installs: why `tf_lso.install()` was added.
+      wraps: whether it then wraps optimizers by tf_lso.
       old: the bytes of the file.
       new: the bytes after the fixes.
     """
@@ -40,6 +44,7 @@ class Examined:
     diff: str = ""
     changes: int = 0
     installs: list[str] = dataclasses.field(default_factory=list)
+    wraps: bool = False
     old: bytes = b""
     new: bytes = b""
 
@@ -54,24 +59,31 @@ def alone(path: str, reason: str) -> Examined:
     return Examined(path, unreadable=[Unreadable(path, None, None, reason)])
 
 
-def examine(path: str, options: Options, target: Target = TODAY) -> Examined:
+def examine(
+    path: str,
+    options: Options,
+    target: Target = TODAY,
+    placement: Placement | None = None,
+) -> Examined:
     """Return what is found in a file. One without a part of an old name is not parsed."""
+    placement = placement or Placement()
     try:
         with open(path, "rb") as file:
             data = file.read()
     except (OSError, ValueError) as error:
         return alone(path, f"cannot be opened: {reading.reason(error)}")
-    if not lookup.may_have_old_names(data):
+    if not (placement.reasons or lookup.may_have_old_names(data)):
         return Examined(path, old=data, new=data)
     try:
-        found = _diagnosis(path, data, options, target)
+        found = _diagnosis(path, data, options, target, placement)
     except reading.ERRORS as error:
         return Examined(path, unreadable=[reading.unreadable(path, error, data)])
-    done = Examined(path, found.diagnostics, found.unreadable, old=data, new=data)
+    done = Examined(path, found.diagnostics, found.unreadable, wraps=found.wraps)
+    done.old = done.new = data
     if found.texts:
         try:
             done.new = _written(path, data, found)
-            reparsed(found, options, target)
+            reparsed(found, options, target, placement)
         except reading.ERRORS as error:
             done.new = data
             done.unreadable.append(reading.unreadable(path, error, data))
@@ -80,12 +92,14 @@ def examine(path: str, options: Options, target: Target = TODAY) -> Examined:
     return done
 
 
-def _diagnosis(path: str, data: bytes, options: Options, target: Target) -> Diagnosis:
+def _diagnosis(
+    path: str, data: bytes, options: Options, target: Target, placement: Placement
+) -> Diagnosis:
     is_notebook = path.lower().endswith(".ipynb")
     cells = notebooks.cells(data) if is_notebook else [(None, data)]
     keeps = is_notebook or os.path.basename(path) == "__init__.py"
     elsewhere = Package(path).bound
-    return diagnose(cells, path, target, options, keeps, elsewhere)
+    return diagnose(cells, path, target, options, keeps, elsewhere, placement)
 
 
 def _written(path: str, data: bytes, found: Diagnosis) -> bytes:
@@ -102,28 +116,48 @@ def _written(path: str, data: bytes, found: Diagnosis) -> bytes:
     return new
 
 
-def fix(path: str, options: Options, target: Target, write: bool) -> Examined:
-    """Examine a file, and write it with its fixes if asked to."""
+def regular(path: str, options: Options, target: Target, *args: Placement) -> Examined:
+    """Examine a file, but no pipe, which would wait for its writer."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
         return alone(path, f"cannot be opened: {reading.reason(error)}")
-    if not stat.S_ISREG(mode):  # a pipe would wait for its writer
+    if not stat.S_ISREG(mode):
         return alone(path, "is no regular file")
-    done = examine(path, options, target)
+    return examine(path, options, target, *args)
+
+
+def fix(done: Examined, write: bool) -> Examined:
+    """Return what becomes of a file, and write it with its fixes if asked to."""
+    path = done.path
     if done.new == done.old:
         return done
+    mode = os.stat(path).st_mode
     if os.path.islink(path):
         return alone(path, "is a link: migrate the file that it leads to")
     if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
         return alone(path, "is read-only; make it writable, and migrate again")
     if write:
         try:
-            replace(path, done.old, done.new)
+            with _without_interrupts():
+                replace(path, done.old, done.new)
         except OSError as error:
             return alone(path, f"cannot be written: {reading.reason(error)}")
     done.diff = diff(path, done.old, done.new)
     return done
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Let an interrupt wait, so that no temporary file stays."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def replace(path: str, old: bytes, new: bytes) -> None:

@@ -22,6 +22,7 @@ from tf_lso.source.fixes import Plan
 from tf_lso.source.guards import Branch, Guard, types_asked_for
 from tf_lso.source.inference import Elsewhere, Inference
 from tf_lso.source.inserts import Inserts
+from tf_lso.source.placement import Placement
 from tf_lso.source.reading import Sources, parsed
 from tf_lso.source.renaming import New, Options, Renaming, Settings
 from tf_lso.source.scopes import Program, Site
@@ -52,6 +53,7 @@ def diagnose(
     options: Options | None = None,
     keeps_imports: bool = False,
     elsewhere: Elsewhere | None = None,
+    placement: Placement | None = None,
 ) -> Diagnosis:
     """Return what is found in a program, and its texts after the fixes.
 
@@ -62,12 +64,13 @@ def diagnose(
       options: the `Options`.
       keeps_imports: whether imports that nothing uses any more stay.
       elsewhere: tells what other files of the program bind.
+      placement: what it has to do with `install()` for other files.
     """
     read = parsed(path, cells)
     options = options or Options()
     with read.program() as program:
         one = _One(read, program, path, target, options, elsewhere)
-        done = one.diagnosis(keeps_imports)
+        done = one.diagnosis(keeps_imports, placement or Placement())
     done.unreadable = read.failed
     if read.failed:  # half a notebook is not changed
         done.texts, done.changes, done.installs = {}, 0, []
@@ -127,11 +130,13 @@ class _One:
 
     # --- What becomes of the program.
 
-    def diagnosis(self, keeps_imports: bool) -> Diagnosis:
+    def diagnosis(self, keeps_imports: bool, placement: Placement) -> Diagnosis:
         """Return all that is found, and the texts after the fixes."""
         plan, done = self.plan, Diagnosis()
-        installed = self._is_installed()
-        guards = [] if installed else self._guards()
+        installed = placement.met or self._is_installed()
+        done.wraps = self._wraps_somewhere()
+        wraps = done.wraps or placement.wraps
+        guards = [] if installed or wraps else self._guards()
         wanted = [
             use
             for use in self.wider
@@ -140,7 +145,9 @@ class _One:
         ]
         moves = bool(plan.edits or plan.imports)
         at = _install_at(plan.trees) if self.options.install else None
-        reasons_ = [use.verdict.name for use in wanted]
+        reasons_ = [*placement.reasons, *(use.verdict.name for use in wanted)]
+        if placement.reasons:
+            at = at or _first_import(plan.trees)
         reasons_ += [f"a guard that asks for `{name}`" for *_, name in guards]
         if self.options.like and self.uses and not installed:
             reasons_.append(f"the Keras of TensorFlow {self.options.like}")
@@ -153,8 +160,9 @@ class _One:
         if not at:
             for site, node, name in guards:
                 plan.leave(site, node, name, reasons.GUARD)
-        settled = moves or installed or bool(done.installs) or self._wraps_somewhere()
-        done.diagnostics = self._joined(plan.fixes, plan.left, settled, done.installs)
+        settled = moves or installed or wraps or bool(done.installs)
+        by_install = placement.met or bool(done.installs)
+        done.diagnostics = self._joined(plan.fixes, plan.left, settled, by_install)
         done.diagnostics += self._magics()
         done.diagnostics.sort(key=lambda d: (d.cell or 0, d.line, d.column))
         done.changes = sum(map(len, plan.edits.values())) + sum(
@@ -175,7 +183,7 @@ class _One:
         fixes: dict[Place, Fix],
         left: dict[Place, tuple[str, WhyNot]],
         settled: bool,
-        installs: Iterable[str] = (),
+        installs: bool = False,
     ) -> list[Diagnostic]:
         """Return the uses with their fixes, and what else is left."""
         found, places = [], set(self.silenced)
@@ -184,7 +192,7 @@ class _One:
             if use.place in left:
                 why_not = left[use.place][1]
             elif fix is None and not use.guarded and self._is_open(use):
-                fix, why_not = _otherwise(use, settled, bool(installs))
+                fix, why_not = _otherwise(use, settled, installs)
             places.add(use.place)
             found.append(self._diagnostic(use, fix, why_not))
         for place, (name, why_not) in left.items():
@@ -256,12 +264,10 @@ class _One:
     def _guards(self) -> list[tuple[Site, Any, str]]:
         """Return (site, node, method) of each guard that passes over today's optimizer.
 
-        Empty if the migrated program itself wraps optimizers by tf_lso.
+        They matter where the program wraps no optimizers by tf_lso itself.
         """
         texts = self.texts.values()
         if not any(name in text.text for text in texts for name in names.SCALING):
-            return []
-        if self._wraps_somewhere():
             return []
         found: list[tuple[Site, Any, str]] = []
         for use in self.uses:
@@ -354,6 +360,16 @@ def _install_at(trees: dict[int | None, ast.Module]) -> ast.stmt | None:
     return None
 
 
+def _first_import(trees: dict[int | None, ast.Module]) -> ast.stmt | None:
+    """Return the first import at the top level that others may precede, or None."""
+    for tree in trees.values():
+        for statement in tree.body:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                if getattr(statement, "module", "") != "__future__":
+                    return statement
+    return None
+
+
 def _imports_framework(node: ast.AST) -> bool:
     if isinstance(node, ast.ImportFrom) and node.level:
         return False
@@ -362,10 +378,14 @@ def _imports_framework(node: ast.AST) -> bool:
     )
 
 
-def reparsed(done: Diagnosis, options: Options, target: Target = TODAY) -> None:
+def reparsed(
+    done: Diagnosis, options: Options, target: Target, placement: Placement
+) -> None:
     """Raise ValueError if the new texts do not parse, or would change again."""
     options = dataclasses.replace(options, like=None)
-    again = diagnose(done.texts.items(), "", target, options, keeps_imports=True)
+    placement = dataclasses.replace(placement, reasons=[])
+    cells = done.texts.items()
+    again = diagnose(cells, "", target, options, True, None, placement)
     if again.unreadable:
         raise ValueError(f"its migration {again.unreadable[0].reason}")
     if again.texts:

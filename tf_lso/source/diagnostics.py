@@ -136,6 +136,7 @@ class Diagnosis:
       texts: cell -> its new text, of the cells that the fixes change.
       changes: number of places that change.
       installs: why `tf_lso.install()` is added, or empty.
+      wraps: whether the migrated program itself wraps optimizers by tf_lso.
     """
 
     diagnostics: list[Diagnostic] = dataclasses.field(default_factory=list)
@@ -143,6 +144,7 @@ class Diagnosis:
     texts: dict[int | None, str] = dataclasses.field(default_factory=dict)
     changes: int = 0
     installs: list[str] = dataclasses.field(default_factory=list)
+    wraps: bool = False
 
     @property
     def findings(self) -> list[Diagnostic]:

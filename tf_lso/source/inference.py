@@ -79,7 +79,10 @@ _DEEPEST = 8  # parts of a path: `x = x.y` in a loop has no end
 
 def optimizer_of(value: Value) -> bool:
     """Whether the value is an instance of one of the old LossScaleOptimizers."""
-    return value.instance and lookup.symbol(value.path) in names.OPTIMIZERS
+    symbol = lookup.symbol(value.path)
+    if value.path.startswith("tf_lso."):
+        symbol = value.path.rpartition(".")[2]
+    return value.instance and symbol in names.OPTIMIZERS
 
 
 def union(parts: Iterable[Found]) -> Found:

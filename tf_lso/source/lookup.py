@@ -30,6 +30,8 @@ TOKENS = (
     b"LossScale",
     b"train.experimental",
     b"loss_scale",
+    b"optimizer._optimizer",
+    b"opt._optimizer",
     b"_resource_apply_",
     b"_create_slots",
     *(

@@ -85,7 +85,7 @@ def of_access(
     instances = {v for v in receivers if v.instance}
     ours = {v for v in instances if v.path.startswith("tf_lso.")}
     tf_keras = {v for v in instances if lookup.in_tf_keras(v.path)}
-    known = {v for v in instances if optimizer_of(v)} - tf_keras
+    known = {v for v in instances if optimizer_of(v)} - tf_keras - ours
     verdict = of_name(name, called, target)
     overridden = _is_own(node, scope)
     others = instances - known - tf_keras  # policies and loss scales

@@ -57,7 +57,7 @@ def _bound(path: str, name: str, depth: int) -> Found | None:
     try:
         with open(path, "rb") as file:
             data = file.read()
-        if not any(package.encode() in data for package in lookup.FRAMEWORKS):
+        if name.encode() not in data:
             return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

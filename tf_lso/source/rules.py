@@ -91,7 +91,7 @@ RULES = {
         "a name that cannot be seen",
         "A star import, a name that is computed, a text, a magic, or a name that is also "
         "bound to something else: only a run tells what it is. It is listed.",
-        _TF + "module = getattr(tf.keras, name)\n",
+        "from tensorflow.keras.mixed_precision import *\n",
     ),
     OPTIMIZER: Rule(
         "an old argument, attribute or namespace of plain optimizers",
