@@ -2,18 +2,17 @@
 
 import argparse
 import contextlib
-import gc
 import importlib.metadata
 import importlib.util
 import os
 import sys
-import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from tf_lso import progress
 from tf_lso.commands import check_report as report
-from tf_lso.commands import one_file
+from tf_lso.commands import migrate, one_file
 from tf_lso.commands.check_report import Outcome
+from tf_lso.commands.choices import add_choices, quickly
 from tf_lso.names import targets
 from tf_lso.names.targets import NEWEST, TARGETS, TODAY, Target
 from tf_lso.source import files, reading, rules
@@ -100,25 +99,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parser=parser)
 
 
-def add_choices(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say which rules count, and for which Keras."""
-    parser.add_argument(
-        "--like",
-        type=_like,
-        metavar="VERSION",
-        help="judge for programs that run by `tf-lso run --like VERSION`, with the Keras "
-        "of that TensorFlow",
-    )
-    for name, words in (("select", "only these count"), ("ignore", "these do not")):
-        parser.add_argument(
-            f"--{name}",
-            type=_rules,
-            default=(),
-            metavar="RULES",
-            help=f"rules, or beginnings of them, with commas between them: {words}",
-        )
-
-
 def run(args: argparse.Namespace) -> int:
     """Run the check, write its report to stdout and return the exit code."""
     if args.explain:
@@ -129,8 +109,6 @@ def run(args: argparse.Namespace) -> int:
     options = Options(select=args.select, ignore=args.ignore, like=args.like)
     target = args.target or installed() or NEWEST
     if args.fix:
-        from tf_lso.commands import migrate
-
         return migrate.fix(args.paths, options, target, write=True)
     outcome = check(args.paths, target, options)
     report.FORMATS[args.format](outcome, sys.stdout)
@@ -145,27 +123,6 @@ def _target(version: str) -> Target:
             f"tf_lso does not know TensorFlow {version!r}; use one of {', '.join(TARGETS)}"
         )
     return target
-
-
-def _like(version: str) -> str:
-    known = targets.minor(version)
-    newest = targets.minor(list(TARGETS)[-1]) or (2, 0)
-    if known is None or not (2, 0) <= known <= newest:
-        raise argparse.ArgumentTypeError(
-            f"must be a version of TensorFlow from 2.0 to {NEWEST.version}, such as 2.4, "
-            f"but got: {version!r}"
-        )
-    return f"{known[0]}.{known[1]}"
-
-
-def _rules(text: str) -> tuple[str, ...]:
-    chosen = tuple(part.strip() for part in text.split(",") if part.strip())
-    for part in chosen:
-        if not any(rule.startswith(part) for rule in rules.RULES):
-            raise argparse.ArgumentTypeError(
-                f"there is no rule {part!r}; the rules are {', '.join(rules.RULES)}"
-            )
-    return chosen
 
 
 def installed() -> Target | None:
@@ -220,23 +177,6 @@ def check(
             outcome.findings += [one for one in found.diagnostics if one.seen]
             outcome.unreadable += found.unreadable
     return outcome
-
-
-@contextlib.contextmanager
-def quickly() -> Iterator[None]:
-    """Parse without the garbage collector, and without warnings about the programs.
-
-    The trees have no cycles. Without the collector, parsing is a fifth faster.
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _listed(

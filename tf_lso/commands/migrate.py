@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from tf_lso import progress
 from tf_lso.commands import find, one_file
 from tf_lso.commands import migrate_report as report
-from tf_lso.commands.check import add_choices, quickly
+from tf_lso.commands.choices import add_choices, quickly
 from tf_lso.commands.migrate_report import Outcome
 from tf_lso.commands.one_file import Examined
 from tf_lso.names import targets
