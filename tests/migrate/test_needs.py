@@ -26,7 +26,18 @@ NEEDS = {
     "opt = tf.keras.optimizers.legacy.Adam()": "`optimizers.legacy`",
     "from tensorflow.keras.optimizers.experimental import SGD": "experimental",
     "from tensorflow.keras import backend as K\nK.set_value(x, 1)": "`set_value`",
+    "from tensorflow.keras import backend as K\nK.get_value(x)": "`get_value`",
     "tf.keras.models.load_model('a.h5')": "`load_model`",
+    "tf.train.Checkpoint(opt=opt).restore(p)": "`restore`",
+    "c = tf.train.Checkpoint(opt=opt)\nc.read(p)": "`read`",
+    "m = tf.train.CheckpointManager(c, p, 3)\nm.restore_or_initialize()": (
+        "`restore_or_initialize`"
+    ),
+    "self.checkpoint.restore(p)": "`restore`",
+    "model.load_weights(p)": "`load_weights`",
+    "model.load_weights('a.weights.h5')": "`load_weights`",
+    "tf.keras.optimizers.get(config)": "`get`",
+    "rate = optimizer.learning_rate(step)": "`learning_rate` of an optimizer, called",
     "tf.keras.optimizers.deserialize(config)": "`deserialize`",
     "class S(tf.keras.optimizers.schedules.LearningRateSchedule):\n    pass": "schedule",
     "c = ReduceLROnPlateau()\nprint(history['lr'])": "the logged `lr`",
@@ -41,6 +52,9 @@ NONE = (
     "print({'lr': 1})",
     "opt.apply_gradients(grads)",
     "torch.load_model('a')",
+    "pool.restore(p)",
+    "model.load_weights('a.h5')",
+    "tf.keras.optimizers.get('adam')",
 )
 
 

@@ -194,6 +194,11 @@ def test_what_only_ipython_understands_is_told_of(migrate, source):
     assert "a.ipynb:cell 2:" in printed and "only IPython understands" in printed
 
 
+def test_a_flag_of_a_command_is_no_old_name(migrate):
+    text = code("!python train.py --hparams='mixed_precision=true'\nx = 1")
+    assert migrate(text)[0::2] == (text, "1 file read: nothing to change.\n")
+
+
 @pytest.mark.parametrize("magic", ["%%bash", "%%html", "%%sql"])
 def test_a_cell_of_another_language_is_not_spoken_of(migrate, magic):
     text = code(f"{magic}\npip install mixed_precision")
