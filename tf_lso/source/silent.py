@@ -70,7 +70,13 @@ class Silent:
             return False
         kinds = types_asked_for(guard)
         values = [v for kind in kinds for v in self._values.values(kind, guard.scope)]
-        return bool(values) and not any(map(self._is_served, values))
+        fails = any(
+            not (value.guarded or value.path.startswith("tf_lso."))
+            and not lookup.is_there(value.path, self._target)
+            for value in values
+        )
+        # A class that is gone ends the program before the guard decides anything.
+        return bool(values) and not fails and not any(map(self._is_served, values))
 
     def _is_served(self, value: Value) -> bool:
         """Whether the class has today's optimizers, or is none of the old wrappers."""
