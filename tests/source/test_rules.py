@@ -324,6 +324,8 @@ class TestLeast:
         "from keras import mixed_precision as mp\nmp.Policy('x')\nmp.experimental\n",
         "from keras import mixed_precision\n",  # for whoever imports it from here
         "from tensorflow.compat.v2.keras.mixed_precision import Policy\n",
+        # Its methods may use it, by `self.mp`.
+        f"{TF}class A:\n    mp = tf.keras.mixed_precision\n    p = mp.Policy('x')\n",
     )
 
     @pytest.mark.parametrize("program", STAYS)

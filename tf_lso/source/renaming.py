@@ -12,7 +12,7 @@ from tf_lso.names.today import BY_ATTRIBUTE_TODAY, SHARED
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
 from tf_lso.source.inference import Inference, Stop, Value
-from tf_lso.source.scopes import Site
+from tf_lso.source.scopes import CLASS, Site
 from tf_lso.source.syntax import chain_of, imported_paths, literal
 from tf_lso.source.verdict import WORKS
 
@@ -276,7 +276,7 @@ class Renaming:
             if self._silenced(site, site.node):
                 self._kept.add(key)
             elif path in lookup.MODULES and self._lasts(path):
-                if users and not any(users):
+                if _all_stay(users, site):
                     self._kept.add(key)
 
     def _import(self, site: Site) -> None:
@@ -290,7 +290,7 @@ class Renaming:
             users = self._users.get((id(node), path), [])
             lasts = self._lasts(path) and works_everywhere(path, how)
             if path in lookup.MODULES:
-                lasts = lasts and bool(users) and not any(users)
+                lasts = lasts and _all_stay(users, site)
             if self._silenced(site, alias):
                 self._kept.add((id(node), path))
             elif lasts:
@@ -300,3 +300,8 @@ class Renaming:
         for path, way in keys:
             if way.module not in moving:
                 self._kept.add((id(node), path))
+
+
+def _all_stay(users: list[bool], site: Site) -> bool:
+    """Whether a module is used, and by names that stay only. `self.mp` is not seen."""
+    return bool(users) and not any(users) and site.scope.kind != CLASS
