@@ -15,7 +15,7 @@ _PACKAGE = Path(__file__).parents[1] / "tf_lso"
 ROOMS = {
     "names": {"environment"},
     "source": {"names", "optimizer_table", "unknown"},
-    "commands": {"names", "progress", "source"},
+    "commands": {"names", "pages", "progress", "source"},
     "debugging": {
         "variables",
         "environment",

@@ -189,6 +189,12 @@ class TestLike:
         found, _ = self.found("2.12", tmp_path)
         assert ("LSO109", 2, "unsure") in found and ("LSO105", 3, "works") in found
 
+    def test_plain_keras_is_the_package_that_is_installed(self, tmp_path):
+        path = tmp_path / "a.py"
+        path.write_text("import keras\nkeras.mixed_precision.LossScaleOptimizer(o)\n")
+        printed = run("--format", "json", "--like", "2.4", path)[1]
+        assert json.loads(printed)["findings"][0]["status"] == "breaks"
+
     def test_keras_3(self, tmp_path):
         assert self.found("2.16", tmp_path)[0] == self.found(None, tmp_path)[0]
 

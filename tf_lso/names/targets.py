@@ -26,6 +26,7 @@ class Target:
       by_attribute: what can be reached as an attribute, but not be imported.
       keras_2: whether `tf.keras` is Keras 2.
       like: the earlier TensorFlow whose Keras the program is given, or None.
+      keras_3: whether the package `keras` is Keras 3, where `tf.keras` is not.
     """
 
     version: str
@@ -36,6 +37,11 @@ class Target:
     by_attribute: tuple[str, ...] = ()
     keras_2: bool = False
     like: str | None = None
+    keras_3: bool = False
+
+    def has_keras_2(self, path: str) -> bool:
+        """Whether the Keras that a path leads through is Keras 2."""
+        return self.keras_2 and not (self.keras_3 and path.startswith("keras."))
 
     @property
     def legacy_optimizers(self) -> bool:
@@ -127,7 +133,10 @@ def like(version: str, target: Target) -> Target:
     if not target.keras_2:
         of_2 = {m: n for m, n in TARGETS["2.15"].modules.items() if m.startswith(_TF)}
         of_3 = {m: n for m, n in target.modules.items() if not m.startswith(_TF)}
-        target = dataclasses.replace(target, modules={**of_3, **of_2}, keras_2=True)
+        modules = {**of_3, **of_2}
+        target = dataclasses.replace(
+            target, modules=modules, keras_2=True, keras_3=True
+        )
     name = f"{target.version}, like {version}"
     return dataclasses.replace(target, version=name, like=version, by_attribute=())
 

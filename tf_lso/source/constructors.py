@@ -29,16 +29,16 @@ class _Form:
     status: str | None = None  # if the form works
     keras_2: str = ""  # what Keras 2 raises, "" where it takes the form
 
-    def verdict(self, verdict: Verdict, target: Target) -> Verdict | None:
+    def verdict(self, verdict: Verdict, keras_2: bool) -> Verdict | None:
         """Return what becomes of a verdict, or None if this adds nothing."""
-        if target.keras_2 and not self.keras_2:
+        if keras_2 and not self.keras_2:
             return None
         return dataclasses.replace(
             verdict,
             status=self.status or BREAKS,
-            today=self.keras_2 if target.keras_2 else self.today,
+            today=self.keras_2 if keras_2 else self.today,
             tf_lso=self.tf_lso,
-            error=self.keras_2.partition(":")[0] if target.keras_2 else self.error,
+            error=self.keras_2.partition(":")[0] if keras_2 else self.error,
         )
 
 
@@ -171,4 +171,4 @@ def of_call(
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     recognise = _FORMS.get(lookup.symbol(path))
     form = recognise and recognise(call, keywords, of)
-    return form.verdict(verdict, target) if form else None
+    return form.verdict(verdict, target.has_keras_2(path)) if form else None

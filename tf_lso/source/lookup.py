@@ -195,7 +195,7 @@ def _known(
     facts = {"tf_lso": about.does, "current": current, "replacement": new}
     if not _can_be_had(path, how, target):
         error, today = _failure(path, how, target)
-        if target.keras_2 and use.versions.startswith("2.16"):
+        if target.has_keras_2(path) and use.versions.startswith("2.16"):
             return _too_new(old, today, error, name)
         if not in_tf_keras(path):
             today += f" TensorFlow {use.versions} had it."
@@ -207,7 +207,7 @@ def _known(
         return Verdict(old, WORKS, today, **facts)
     if module.startswith(KERAS_COPY):
         return Verdict(old, BREAKS, KERAS_COPY_BREAKS, **facts)
-    breaks = about.keras_2 if target.keras_2 else about.breaks
+    breaks = about.keras_2 if target.has_keras_2(path) else about.breaks
     if breaks and use.today == names.CHANGED:
         return Verdict(old, BREAKS, breaks, **facts)
     return Verdict(old, WORKS, "Works as it did.", **facts)

@@ -124,7 +124,7 @@ class _Rules:
             return
         call = self.program.calls.get(id(node))
         rule = ""
-        keras = 2 if self.target.keras_2 else 3
+        keras = 2 if self.target.has_keras_2(value.path) else 3
         if call is not None:
             form = self._form(site, verdict, value, call)
             rule = rules.ARGUMENTS if form and form.status == BREAKS else ""
