@@ -8,6 +8,7 @@ import pathlib
 
 import pytest
 
+from tests.generation import HAS_KERAS3
 from tests.migrate.files import write
 from tests.migrate.programs import outcome_of
 from tests.migrate.test_cases import printed_by
@@ -79,6 +80,7 @@ def printed(tmp_path_factory):
     return old, printed_by(new, folder)
 
 
+@pytest.mark.skipif(not HAS_KERAS3, reason="run_cases.py speaks to Keras 3")
 @pytest.mark.parametrize("rule", PROGRAMS)
 def test_the_fixed_program_prints_what_the_old_one_printed(rule, printed):
     done = outcome_of(PROGRAMS[rule], prefer="least")
