@@ -172,7 +172,7 @@ def check(
     listed = _listed(paths, failed)
     with quickly():
         for path in progress.bar(listed, "tf-lso check", "file"):
-            found = one_file.examine(path, options, target)
+            found = one_file.examine(path, options, target, writes=False)
             outcome.files += 1
             outcome.findings += [one for one in found.diagnostics if one.seen]
             outcome.unreadable += found.unreadable

@@ -195,10 +195,10 @@ def migrate(
 
 
 def _examined(
-    path: str, options: Options, target: Target, *placement: Placement
+    path: str, options: Options, target: Target, placement: Placement | None = None
 ) -> Examined:
     try:
-        return one_file.regular(path, options, target, *placement)
+        return one_file.regular(path, options, target, placement)
     except Exception as error:  # a defect of ours must not stop the other files
         said = f"tf-lso fails on it: {type(error).__name__}: {error}"
         return one_file.alone(path, said)

@@ -64,8 +64,12 @@ def examine(
     options: Options,
     target: Target = TODAY,
     placement: Placement | None = None,
+    writes: bool = True,
 ) -> Examined:
-    """Return what is found in a file. One without a part of an old name is not parsed."""
+    """Return what is found in a file. One without a part of an old name is not parsed.
+
+    With `writes` its bytes after the fixes are worked out too, which needs LibCST.
+    """
     placement = placement or Placement()
     try:
         with open(path, "rb") as file:
@@ -75,7 +79,7 @@ def examine(
     if not (placement.reasons or lookup.may_have_old_names(data)):
         return Examined(path, old=data, new=data)
     try:
-        found = _diagnosis(path, data, options, target, placement)
+        found = _diagnosis(path, data, options, target, placement, writes)
     except reading.ERRORS as error:
         return Examined(path, unreadable=[reading.unreadable(path, error, data)])
     done = Examined(path, found.diagnostics, found.unreadable, wraps=found.wraps)
@@ -93,13 +97,18 @@ def examine(
 
 
 def _diagnosis(
-    path: str, data: bytes, options: Options, target: Target, placement: Placement
+    path: str,
+    data: bytes,
+    options: Options,
+    target: Target,
+    placement: Placement,
+    writes: bool,
 ) -> Diagnosis:
     is_notebook = path.lower().endswith(".ipynb")
     cells = notebooks.cells(data) if is_notebook else [(None, data)]
     keeps = is_notebook or os.path.basename(path) == "__init__.py"
     elsewhere = Package(path).bound
-    return diagnose(cells, path, target, options, keeps, elsewhere, placement)
+    return diagnose(cells, path, target, options, keeps, elsewhere, placement, writes)
 
 
 def _written(path: str, data: bytes, found: Diagnosis) -> bytes:
@@ -116,7 +125,9 @@ def _written(path: str, data: bytes, found: Diagnosis) -> bytes:
     return new
 
 
-def regular(path: str, options: Options, target: Target, *args: Placement) -> Examined:
+def regular(
+    path: str, options: Options, target: Target, placement: Placement | None = None
+) -> Examined:
     """Examine a file, but no pipe, which would wait for its writer."""
     try:
         mode = os.stat(path).st_mode
@@ -124,7 +135,7 @@ def regular(path: str, options: Options, target: Target, *args: Placement) -> Ex
         return alone(path, f"cannot be opened: {reading.reason(error)}")
     if not stat.S_ISREG(mode):
         return alone(path, "is no regular file")
-    return examine(path, options, target, *args)
+    return examine(path, options, target, placement)
 
 
 def fix(done: Examined, write: bool) -> Examined:

@@ -54,6 +54,7 @@ def diagnose(
     keeps_imports: bool = False,
     elsewhere: Elsewhere | None = None,
     placement: Placement | None = None,
+    writes: bool = True,
 ) -> Diagnosis:
     """Return what is found in a program, and its texts after the fixes.
 
@@ -65,12 +66,15 @@ def diagnose(
       keeps_imports: whether imports that nothing uses any more stay.
       elsewhere: tells what other files of the program bind.
       placement: what it has to do with `install()` for other files.
+      writes: whether to apply the fixes, for which LibCST is needed.
     """
     read = parsed(path, cells)
     options = options or Options()
     with read.program() as program:
         one = _One(read, program, path, target, options, elsewhere)
-        done = one.diagnosis(keeps_imports, placement or Placement())
+        done = one.diagnosis(placement or Placement())
+        if writes:
+            one.write(done, keeps_imports)
     done.unreadable = read.failed
     if read.failed:  # half a notebook is not changed
         done.texts, done.changes, done.installs = {}, 0, []
@@ -102,6 +106,7 @@ class _One:
         self.silenced = {use.place for use in found} - {use.place for use in self.uses}
         renaming = Renaming(inference, self._settings(inference), self._is_silenced)
         self.plan = Plan(program, read.trees, self.texts, renaming)
+        self.install_at: ast.stmt | None = None
         self.resolver = inference
         # An import that moves whole needs none of the packages that are gone.
         moved = {
@@ -130,8 +135,8 @@ class _One:
 
     # --- What becomes of the program.
 
-    def diagnosis(self, keeps_imports: bool, placement: Placement) -> Diagnosis:
-        """Return all that is found, and the texts after the fixes."""
+    def diagnosis(self, placement: Placement) -> Diagnosis:
+        """Return all that is found."""
         plan, done = self.plan, Diagnosis()
         installed = placement.met or self._is_installed()
         done.wraps = self._wraps_somewhere()
@@ -169,14 +174,19 @@ class _One:
             len(moves) for _, moves in plan.imports.values()
         )
         if changed:
-            at = at if done.installs else None
-            Inserts(plan).add(at, keeps_imports, self.options.like)
+            self.install_at = at if done.installs else None
             done.changes = max(done.changes, 1)  # also if only install() is added
+        return done
+
+    def write(self, done: Diagnosis, keeps_imports: bool) -> None:
+        """Add the texts after the fixes, of a program of which something changes."""
+        if not done.changes:
+            return
+        Inserts(self.plan).add(self.install_at, keeps_imports, self.options.like)
         done.texts = {
             cell: applied(self.texts[cell].text, edits)
-            for cell, edits in plan.edits.items()
+            for cell, edits in self.plan.edits.items()
         }
-        return done
 
     def _joined(
         self,
