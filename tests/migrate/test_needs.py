@@ -24,6 +24,8 @@ NEEDS = {
     "rate = optimizer._decayed_lr(tf.float32)": "`_decayed_lr` of an optimizer",
     "o = mp.LossScaleOptimizer(i) if fp16 else tf.keras.optimizers.SGD()\no.lr": "`lr`",
     "opt.apply_gradients(g, experimental_aggregate_gradients=False)": "apply_gradients",
+    "class A(tf.keras.optimizers.SGD):\n    def apply_gradients(self, g, name=None):\n"
+    "        return super().apply_gradients(g, name=name)": "apply_gradients",
     "opt = tf.keras.optimizers.legacy.Adam()": "`optimizers.legacy`",
     "from tensorflow.keras.optimizers.experimental import SGD": "experimental",
     "from tensorflow.keras import backend as K\nK.set_value(x, 1)": "`set_value`",

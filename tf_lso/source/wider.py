@@ -123,6 +123,10 @@ def _looks_like_optimizer(node: ast.AST) -> bool:
     return bool(_OPTIMIZER.search(last_name(node)))
 
 
+def _is_super(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == "super"
+
+
 # --- Calls.
 
 
@@ -133,12 +137,10 @@ def _call(values: Inference, site: Site) -> Iterator[_Wider]:
     if name in table.OLD:
         for argument in sorted(given.intersection(beyond.ARGUMENTS)):
             yield rules.OPTIMIZER, call, f"the argument `{argument}` of an optimizer"
-    if not isinstance(call.func, ast.Attribute):
-        owner = None
-    else:
-        owner = call.func.value
-    if name == "apply_gradients" and owner is not None and _looks_like_optimizer(owner):
-        if not _is_scaled(values, owner, site.scope):
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if name == "apply_gradients" and owner is not None:
+        is_one = _looks_like_optimizer(owner) or _is_super(owner)
+        if is_one and not _is_scaled(values, owner, site.scope):
             for argument in sorted(given.intersection(beyond.APPLY_ARGUMENTS)):
                 what = f"the argument `{argument}` of apply_gradients"
                 yield rules.OPTIMIZER, call, what
