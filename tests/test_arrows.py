@@ -14,10 +14,8 @@ _PACKAGE = Path(__file__).parents[1] / "tf_lso"
 # Room -> the rooms of tf_lso that its modules may import, beside itself.
 ROOMS = {
     "names": {"environment"},
-    "programs": {"names", "unknown"},
-    "check": {"names", "programs", "progress"},
-    # Of `check`, the rules that know which guards train wrong.
-    "migrate": {"names", "optimizer_table", "programs", "progress", "check.rules"},
+    "source": {"names", "optimizer_table", "unknown"},
+    "commands": {"names", "pages", "progress", "source"},
     "debugging": {
         "variables",
         "environment",

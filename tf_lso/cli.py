@@ -89,8 +89,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from tf_lso import check, migrate
-    from tf_lso.commands import help
+    from tf_lso.commands import check, help, migrate
 
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=_version())

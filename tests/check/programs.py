@@ -7,7 +7,8 @@ import pathlib
 import tempfile
 import textwrap
 
-from tf_lso import check, cli
+from tf_lso import cli
+from tf_lso.commands import check
 from tf_lso.names import targets
 
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from tests.check.programs import notebook, run
-from tf_lso import check
-from tf_lso.check import report
+from tf_lso.commands import check
+from tf_lso.commands import check_report as report
 
 PROGRAM = """\
 from tensorflow.keras.mixed_precision import experimental as mp
@@ -30,6 +30,9 @@ KEYS = {
     "tf_lso",
     "current",
     "replacement",
+    "rule",
+    "fix",
+    "why_not",
 }
 
 
@@ -45,13 +48,13 @@ def test_text(program):
     assert code == 1
     lines = text.splitlines()
     name = "tf.keras.mixed_precision.experimental"
-    assert lines[0] == f"{program}:1:46: breaks  {name}"
+    assert lines[0] == f"{program}:1:46: LSO101 breaks  {name}"
     assert lines[1] == f"    {PROGRAM.splitlines()[0]}"
     assert lines[2].startswith("    today:  ImportError: ")
-    assert f"{program}:2:1: breaks  {name}.set_policy" in lines
+    assert f"{program}:2:1: LSO101 breaks  {name}.set_policy" in lines
     assert f"    tf_lso: tf_lso.{name.removeprefix('tf.')}.set_policy:" in text
     assert "    now:    tf.keras.config.set_dtype_policy" in lines
-    again = lines.index(f"{program}:3:1: breaks  {name}.set_policy")
+    again = lines.index(f"{program}:3:1: LSO101 breaks  {name}.set_policy")
     assert lines[again + 2] == "    as in line 2"
     assert "1 file read, for TensorFlow 2.21: 3 legacy uses, 3 would break." in lines
     assert "tf-lso run SCRIPT" in lines[-1] and "tf_lso.install()" in lines[-1]
@@ -69,7 +72,7 @@ def test_text_where_nothing_is_found(tmp_path):
 
 
 def test_text_of_the_unreadable(tmp_path):
-    (tmp_path / "a.py").write_text("x\nprint 1\n")
+    (tmp_path / "a.py").write_text("x\nprint loss_scale\n")
     _, text = run(tmp_path, tmp_path / "missing")
     assert f"{tmp_path}/a.py:2: unreadable  does not parse" in text
     assert f"{tmp_path}/missing: unreadable  No such file or directory" in text
@@ -79,7 +82,7 @@ def test_text_of_the_unreadable(tmp_path):
 def test_text_names_the_cell(tmp_path):
     path = tmp_path / "a.ipynb"
     path.write_bytes(notebook("x", PROGRAM))
-    assert f"{path}:cell 2:1:46: breaks" in run(path)[1]
+    assert f"{path}:cell 2:1:46: LSO101 breaks" in run(path)[1]
 
 
 def test_json(program):
@@ -111,7 +114,7 @@ def test_json(program):
 
 def test_json_of_the_unreadable(tmp_path):
     path = tmp_path / "a.ipynb"
-    path.write_bytes(notebook("x", "def f(:"))
+    path.write_bytes(notebook("x", "def loss_scale(:"))
     (item,) = json.loads(run("--format", "json", path)[1])["unreadable"]
     assert (item["file"], item["cell"], item["line"]) == (str(path), 2, 1)
     assert item["reason"].startswith("does not parse")
@@ -191,9 +194,20 @@ def test_lines_are_as_wide_as_the_terminal(program, monkeypatch):
     assert len(elsewhere) == 1
 
 
+def test_needs_no_libcst(program):
+    command = (
+        "import sys; sys.modules['libcst'] = None;"
+        "from tf_lso import cli; sys.exit(cli.main(['check', sys.argv[1]]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", command, program], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 def test_imports_nothing_heavy():
     command = (
-        "import sys; from tf_lso import check, migrate;"
+        "import sys; from tf_lso.commands import check, migrate;"
         "check.check([]); migrate.migrate([]);"
         "print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
     )

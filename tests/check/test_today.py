@@ -7,10 +7,10 @@ import tensorflow as tf
 
 from tests.generation import HAS_TF_KERAS
 from tf_lso import names
-from tf_lso.check.command import installed
-from tf_lso.check.findings import BREAKS
+from tf_lso.commands.check import installed
 from tf_lso.names.targets import TODAY
-from tf_lso.programs import lookup
+from tf_lso.source import lookup
+from tf_lso.source.verdict import BREAKS
 
 TARGET = installed() or TODAY
 MODULES = [m for m in lookup.MODULES if HAS_TF_KERAS or not lookup.in_tf_keras(m)]

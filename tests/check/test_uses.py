@@ -95,8 +95,8 @@ def test_a_subclass_has_arguments_of_its_own():
 @pytest.mark.parametrize(
     "policy, status",
     {
-        "'mixed_float16'": "breaks",
-        "policy": "breaks",
+        "'mixed_float16'": "unsure",
+        "policy": "unsure",
         "'float32'": "works",
         "'mixed_bfloat16'": "works",
     }.items(),

@@ -14,7 +14,7 @@ import tf_lso
 from tests import preloaded
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 from tests.test_callbacks import scalars
-from tf_lso.check import check
+from tf_lso.commands.check import check
 from tf_lso.examples.history import History, plot, power_of_two
 
 _ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ import pathlib
 import re
 import textwrap
 
-from tf_lso.migrate.paths import Options
-from tf_lso.migrate.rewrite import rewrite
+from tf_lso.source.diagnose import diagnose
+from tf_lso.source.renaming import Options
 
 _TEXT = (pathlib.Path(__file__).parent / "cases.txt").read_text(encoding="utf-8")
 
@@ -22,15 +22,16 @@ def cases():
 
 
 def outcome_of(source, **options):
-    """Returns the `Rewritten` of a program."""
-    return rewrite({None: textwrap.dedent(source)}, Options(**options))
+    """Returns the `Diagnosis` of a program: all old names move, unless told otherwise."""
+    options = Options(**{"prefer": "tf_lso", **options})
+    return diagnose([(None, textwrap.dedent(source))], options=options)
 
 
 def migrated(source, **options):
     """Returns the new text of a program, held to be the same when migrated again."""
     source = textwrap.dedent(source)
-    new = rewrite({None: source}, Options(**options)).texts.get(None, source)
-    again = rewrite({None: new}, Options(**options)).texts
+    new = outcome_of(source, **options).texts.get(None, source)
+    again = outcome_of(new, **options).texts
     assert again == {}, again
     compile(new, "migrated", "exec", dont_inherit=True)
     return new

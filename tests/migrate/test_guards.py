@@ -3,7 +3,7 @@
 import pytest
 
 from tests.migrate.programs import migrated, outcome_of
-from tf_lso import migrate
+from tf_lso.commands import migrate
 
 TF = "import tensorflow as tf\n"
 GUARD = (
@@ -61,7 +61,8 @@ def test_a_policy_that_stays_with_keras_wraps_by_keras():
 def test_where_it_cannot_be_installed_the_place_is_told_of(program):
     outcome = outcome_of(program, install=program == GUARD)
     (item,) = outcome.left
-    assert (item.line, item.name) == (2 + program.startswith(TF), "get_scaled_loss")
+    assert item.line == 2 + program.startswith(TF)
+    assert item.name.endswith("get_scaled_loss")
     assert "Trains wrong, silently" in item.why
     assert "migrate what sets the policy" in item.do
     assert (outcome.installs, outcome.texts) == ([], {})

@@ -4,6 +4,7 @@ import keras
 import pytest
 
 from tests.migrate.programs import migrated, outcome_of
+from tests.processes import ROOT
 from tf_lso import optimizer_table as table
 from tf_lso.installation import attributes_keras3 as attributes
 from tf_lso.installation import namespaces
@@ -23,10 +24,23 @@ NEEDS = {
     "rate = optimizer._decayed_lr(tf.float32)": "`_decayed_lr` of an optimizer",
     "o = mp.LossScaleOptimizer(i) if fp16 else tf.keras.optimizers.SGD()\no.lr": "`lr`",
     "opt.apply_gradients(g, experimental_aggregate_gradients=False)": "apply_gradients",
+    "class A(tf.keras.optimizers.SGD):\n    def apply_gradients(self, g, name=None):\n"
+    "        return super().apply_gradients(g, name=name)": "apply_gradients",
     "opt = tf.keras.optimizers.legacy.Adam()": "`optimizers.legacy`",
     "from tensorflow.keras.optimizers.experimental import SGD": "experimental",
     "from tensorflow.keras import backend as K\nK.set_value(x, 1)": "`set_value`",
+    "from tensorflow.keras import backend as K\nK.get_value(x)": "`get_value`",
     "tf.keras.models.load_model('a.h5')": "`load_model`",
+    "tf.train.Checkpoint(opt=opt).restore(p)": "`restore`",
+    "c = tf.train.Checkpoint(opt=opt)\nc.read(p)": "`read`",
+    "m = tf.train.CheckpointManager(c, p, 3)\nm.restore_or_initialize()": (
+        "`restore_or_initialize`"
+    ),
+    "self.checkpoint.restore(p)": "`restore`",
+    "model.load_weights(p)": "`load_weights`",
+    "model.load_weights('a.weights.h5')": "`load_weights`",
+    "tf.keras.optimizers.get(config)": "`get`",
+    "rate = optimizer.learning_rate(step)": "`learning_rate` of an optimizer, called",
     "tf.keras.optimizers.deserialize(config)": "`deserialize`",
     "class S(tf.keras.optimizers.schedules.LearningRateSchedule):\n    pass": "schedule",
     "c = ReduceLROnPlateau()\nprint(history['lr'])": "the logged `lr`",
@@ -41,6 +55,9 @@ NONE = (
     "print({'lr': 1})",
     "opt.apply_gradients(grads)",
     "torch.load_model('a')",
+    "pool.restore(p)",
+    "model.load_weights('a.h5')",
+    "tf.keras.optimizers.get('adam')",
 )
 
 
@@ -101,3 +118,50 @@ class TestTheTableIsWhatInstallDoes:
             else pytest.raises(ValueError)
         ):
             keras.optimizers.SGD(**{argument: 0.5})
+
+
+MP = "tf.keras.mixed_precision"
+# Row of the page on what install() changes -> a line that relies on it, and what migrate
+# does about it: it adds install(), or writes another name.
+CHANGES = {
+    "the old names": (f"{MP}.experimental.set_policy('x')", "tf_lso"),
+    "`compile` of Keras 3 and tf_keras": (
+        f"{MP}.set_global_policy('mixed_float16')",
+        "tf_lso",
+    ),
+    "`tf.train.Checkpoint`": ("tf.train.Checkpoint(o=opt).restore(p)", "install"),
+    "loading of configs and models": ("tf.keras.models.load_model(p)", "install"),
+    "`lr`, `_decayed_lr`, `weights`, `get_weights`, `minimize` of optimizers": (
+        "print(optimizer.weights)",
+        "install",
+    ),
+    "the arguments `lr` and `decay` of optimizers, and those of `apply_gradients`": (
+        "opt.apply_gradients(g, name='x')",
+        "install",
+    ),
+    "`tf.keras.optimizers.legacy`, `tf.keras.optimizers.experimental`": (
+        "tf.keras.optimizers.legacy.SGD()",
+        "install",
+    ),
+    "learning rate schedules on Keras 3": (
+        "class S(tf.keras.optimizers.schedules.LearningRateSchedule): pass",
+        "install",
+    ),
+    "`LearningRateScheduler`, `ReduceLROnPlateau`": (
+        "c = ReduceLROnPlateau(); print(logs['lr'])",
+        "install",
+    ),
+    "`tf.keras.backend.set_value`": ("tf.keras.backend.set_value(x, 1)", "install"),
+}
+
+
+def test_each_change_of_install_is_added_or_written():
+    page = (ROOT / "compat_docs/explanation/changes.md").read_text(encoding="utf-8")
+    table = page.partition("|---|---|\n")[2].partition("\n\n")[0]
+    rows = [line.split(" | ")[0].strip("| ") for line in table.splitlines()]
+    assert rows == list(CHANGES)
+    for row, (line, does) in CHANGES.items():
+        done = outcome_of(f"{HEAD}mp.LossScaleOptimizer\n{line}\n", prefer="least")
+        assert bool(done.installs) == (does == "install"), row
+        changed = line not in done.texts[None]
+        assert changed == (does == "tf_lso"), row

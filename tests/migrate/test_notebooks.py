@@ -6,8 +6,8 @@ import pathlib
 import pytest
 
 from tf_lso import cli
-from tf_lso.migrate import notebooks
-from tf_lso.programs import notebooks as cells
+from tf_lso.source import notebook_texts as notebooks
+from tf_lso.source import notebooks as cells
 
 # As Jupyter writes them, as Colab does, and as a small one may look.
 NOTEBOOK = r"""{
@@ -79,14 +79,16 @@ def migrate(tmp_path, monkeypatch, capsys):
 
 
 def test_cells_move_and_all_other_bytes_stay(migrate):
-    new, code, printed = migrate(NOTEBOOK)
+    new, code, printed = migrate(NOTEBOOK, "--prefer", "tf_lso")
     expected = NOTEBOOK
     for before, after in CHANGED.items():
         assert expected.count(before) == 1
         expected = expected.replace(before, after)
     assert new == expected
     assert code == 0
-    assert "a.ipynb:cell 4:1:1: left" in printed  # the cell, the line and the column
+    assert (
+        "a.ipynb:cell 4:1:1: LSO108 left" in printed
+    )  # the cell, the line and the column
     assert "only IPython understands" in printed
     assert migrate(new)[0] == new
 
@@ -190,6 +192,11 @@ def test_what_only_ipython_understands_is_told_of(migrate, source):
     new, exit_code, printed = migrate(text)
     assert (new, exit_code) == (text, 0)
     assert "a.ipynb:cell 2:" in printed and "only IPython understands" in printed
+
+
+def test_a_flag_of_a_command_is_no_old_name(migrate):
+    text = code("!python train.py --hparams='mixed_precision=true'\nx = 1")
+    assert migrate(text)[0::2] == (text, "1 file read: nothing to change.\n")
 
 
 @pytest.mark.parametrize("magic", ["%%bash", "%%html", "%%sql"])

@@ -1,8 +1,6 @@
 """What a file system, a terminal or a user may do meanwhile; the others go on."""
 
-import contextlib
 import json
-import multiprocessing
 import os
 import pathlib
 import signal
@@ -14,10 +12,8 @@ import pytest
 
 from tests.migrate.files import NEW, OLD, git, write
 from tests.processes import HANGS_AFTER, ROOT
-from tf_lso import cli
-from tf_lso.migrate import notebooks, one_file, parallel
-
-_CHILDREN = pathlib.Path("/proc/thread-self/children")
+from tf_lso.commands import one_file
+from tf_lso.source import notebook_texts as notebooks
 
 
 def process(*arguments, **options):
@@ -29,19 +25,6 @@ def process(*arguments, **options):
         text=True,
         **options,
     )
-
-
-def _a_child_imports(running):
-    """Whether a child of a process has begun to import what `migrate` needs."""
-    children = pathlib.Path(f"/proc/{running.pid}/task/{running.pid}/children")
-    with contextlib.suppress(OSError):  # it has ended meanwhile
-        for child in children.read_text().split():
-            folder = pathlib.Path("/proc", child)
-            # Until it runs its own program, a child has the memory of its parent.
-            is_started = b"spawn_main" in (folder / "cmdline").read_bytes()
-            if is_started and "lib-dynload" in (folder / "maps").read_text():
-                return True
-    return False
 
 
 class TestWhatIsNoFile:
@@ -88,13 +71,13 @@ class TestWhatIsNoFile:
 class TestMeanwhile:
     def test_a_file_that_goes_away(self, migrate, monkeypatch):
         path = write("a.py")
-        rewrite = one_file.rewrite
+        diagnose = one_file.diagnose
 
-        def rewritten(*arguments, **options):
+        def diagnosed(*arguments, **options):
             path.unlink(missing_ok=True)
-            return rewrite(*arguments, **options)
+            return diagnose(*arguments, **options)
 
-        monkeypatch.setattr(one_file, "rewrite", rewritten)
+        monkeypatch.setattr(one_file, "diagnose", diagnosed)
         code, printed = migrate("--write", "a.py")
         assert code == 2 and "a.py: left alone  cannot be written" in printed
         assert os.listdir() == []
@@ -106,14 +89,14 @@ class TestMeanwhile:
     ):
         write("a.py")
         good = write("b.py")
-        whole = parallel.migrate
+        whole = one_file.regular
 
         def failing(path, *arguments):
             if path.endswith("a.py"):
                 raise KeyError("x")
             return whole(path, *arguments)
 
-        monkeypatch.setattr(parallel, "migrate", failing)
+        monkeypatch.setattr(one_file, "regular", failing)
         code, printed = migrate("--write", ".")
         assert (code, good.read_text()) == (2, NEW)
         assert "./a.py: left alone  tf-lso fails on it: KeyError: 'x'" in printed
@@ -138,50 +121,13 @@ class TestMeanwhile:
         first = pathlib.Path("f0.py")
         while first.read_text().startswith(OLD) and time.monotonic() < deadline:
             time.sleep(0.01)
-        os.killpg(running.pid, signal.SIGINT)  # as a terminal does: workers too
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
         _, errors = running.communicate(timeout=HANGS_AFTER)
         assert running.returncode in (0, 130)  # 0: it was faster
         assert "Traceback" not in errors
         assert {path.suffix for path in pathlib.Path().iterdir()} == {".py"}
         for path in pathlib.Path().iterdir():
             assert path.read_text().startswith((OLD, NEW))
-
-    @pytest.mark.skipif(not _CHILDREN.exists(), reason="the kernel does not list them")
-    @pytest.mark.skipif(parallel._processors() == 1, reason="one process does it all")
-    def test_an_interrupt_while_the_processes_start_is_one_line(self, folder):
-        for number in range(400):
-            write(f"f{number}.py", OLD + "x = [1, 2, 3]\n" * 400)
-        running = process(
-            "--write", ".", stdout=subprocess.PIPE, start_new_session=True
-        )
-        while running.poll() is None and not _a_child_imports(running):
-            time.sleep(0.001)
-        os.killpg(running.pid, signal.SIGINT)
-        _, errors = running.communicate(timeout=HANGS_AFTER)
-        told = "tf-lso migrate: interrupted; no file is half written\n"
-        assert (running.returncode, errors) in [
-            (130, told),
-            (0, ""),
-        ]  # 0: it was faster
-
-    def test_a_process_that_dies_ends_it(self, folder, monkeypatch, capsys):
-        monkeypatch.setattr(parallel, "_processors", lambda: 2)
-        for number in range(400):
-            write(f"f{number}.py", OLD)
-        each = parallel.each
-
-        def each_until_they_die(files, options, write):
-            outcomes = each(files, options, write)
-            for outcome in outcomes:
-                yield outcome
-                for child in multiprocessing.active_children():
-                    child.kill()
-
-        monkeypatch.setattr(parallel, "each", each_until_they_die)
-        assert cli.main(["migrate", "--write", "."]) == 2
-        assert "ended from outside" in capsys.readouterr().err
-        for path in pathlib.Path().glob("*.py"):
-            assert path.read_text() in (OLD, NEW)
 
 
 class TestStreams:

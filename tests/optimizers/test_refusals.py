@@ -885,3 +885,15 @@ def test_the_snapshots_see_a_change(family):
     numbers = state_of(optimizer, x)
     raw(optimizer.loss_scale_state._num_good_steps).assign(7)
     assert state_of(optimizer, x) != numbers
+
+
+def test_a_state_of_a_loss_scale_of_the_program_s_own():
+    """NeurST and others of 2020 derived it from a private class of TensorFlow."""
+
+    class Revised:
+        def update(self, gradients):
+            return None, True
+
+    optimizer = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
+    with pytest.raises(TypeError, match=r"must be a tf_lso\.LossScale"):
+        optimizer._loss_scale = Revised()

@@ -37,8 +37,27 @@ LOADING = (
     "optimizers.deserialize",
     "optimizers.get",
 )
+# Methods that read checkpoints and weights of older versions -> the functions that make
+# their objects, or () for a method that only models have.
+_OF_CHECKPOINTS = ("Checkpoint", "CheckpointManager")
+RESTORING: dict[str, tuple[str, ...]] = {
+    "restore": _OF_CHECKPOINTS,
+    "read": _OF_CHECKPOINTS,
+    "restore_or_initialize": _OF_CHECKPOINTS,
+    "load_weights": (),
+}
 # Functions of the backend that now refuse what they used to take.
-BACKEND = ("backend.set_value",)
+BACKEND = ("backend.set_value", "backend.get_value")
+# An attribute of an optimizer that a program called where it was a schedule.
+SCHEDULED = ("learning_rate",)
+# Methods of an optimizer class that TensorFlow called up to 2.10.
+PROTOCOL = (
+    "_resource_apply_dense",
+    "_resource_apply_sparse",
+    "_resource_apply_sparse_duplicate_indices",
+    "_create_slots",
+    "_prepare_local",
+)
 # A base class. Today optimizers call its instances with an integer step.
 SCHEDULE = "LearningRateSchedule"
 # Callbacks that used to log the learning rate under the name LOGGED.

@@ -25,6 +25,8 @@ class Target:
       packages: packages that exist without an old module in them.
       by_attribute: what can be reached as an attribute, but not be imported.
       keras_2: whether `tf.keras` is Keras 2.
+      like: the earlier TensorFlow whose Keras the program is given, or None.
+      keras_3: whether the package `keras` is Keras 3, where `tf.keras` is not.
     """
 
     version: str
@@ -34,6 +36,17 @@ class Target:
     packages: tuple[str, ...] = ()
     by_attribute: tuple[str, ...] = ()
     keras_2: bool = False
+    like: str | None = None
+    keras_3: bool = False
+
+    def has_keras_2(self, path: str) -> bool:
+        """Whether the Keras that a path leads through is Keras 2."""
+        return self.keras_2 and not (self.keras_3 and path.startswith("keras."))
+
+    @property
+    def legacy_optimizers(self) -> bool:
+        """Whether `tf.keras.optimizers` has the classes of TensorFlow 2.0-2.10."""
+        return self.like is not None and (minor(self.like) or (2, 0)) < (2, 11)
 
     @functools.cached_property
     def prefixes(self) -> frozenset[str]:
@@ -46,6 +59,14 @@ class Target:
         if self.keras_2:
             return f"TensorFlow {self.version} has"
         return f"TensorFlow {TODAY.version} have"
+
+
+def minor(version: str) -> tuple[int, int] | None:
+    """Return the major and minor version of `2.4` or `2.4.1`, or None."""
+    parts = version.split(".")[:2]
+    if len(parts) < 2 or not all(part.isdigit() for part in parts):
+        return None
+    return int(parts[0]), int(parts[1])
 
 
 def prefixes(path: str) -> set[str]:
@@ -103,6 +124,29 @@ def _target(version: str, keras_2: bool) -> Target:
 # Minor version -> what TensorFlow of that version has.
 TARGETS = {v: _target(v, keras_2) for v, keras_2 in _HAS_KERAS_2.items()}
 NEWEST = TARGETS[list(TARGETS)[-1]]
+
+
+def like(version: str, target: Target) -> Target:
+    """Return a target where `tf.keras` is the Keras that an earlier TensorFlow had."""
+    if (minor(version) or (2, 0)) >= (2, 16):
+        return dataclasses.replace(target, like=version)
+    if not target.keras_2:
+        of_2 = {m: n for m, n in TARGETS["2.15"].modules.items() if m.startswith(_TF)}
+        of_3 = {m: n for m, n in target.modules.items() if not m.startswith(_TF)}
+        modules = {**of_3, **of_2}
+        target = dataclasses.replace(
+            target, modules=modules, keras_2=True, keras_3=True
+        )
+    name = f"{target.version}, like {version}"
+    return dataclasses.replace(target, version=name, like=version, by_attribute=())
+
+
+# The Keras of TensorFlow, by all its names.
+_TF = (
+    "tensorflow.keras.",
+    "tensorflow.compat.v1.keras.",
+    "tensorflow.compat.v2.keras.",
+)
 
 # Names of Keras 3 -> the old names, which have the same in all versions.
 OLDER = {

@@ -70,6 +70,16 @@ _OWN = frozenset(
 )
 
 
+def _check_loss_scale(value):
+    """Raise TypeError for what programs of 2020 put in the place of the loss scale."""
+    if not isinstance(value, loss_scale_lib.LossScale):
+        raise TypeError(
+            "The loss scale of an optimizer must be a tf_lso.LossScale. Derive your class "
+            "from it, with __call__, update and get_config, and give an instance to the "
+            f"experimental LossScaleOptimizer. Got: {value!r}."
+        )
+
+
 @binding.shown_as_in_legacy
 @kerases.registered("tf_lso")  # `load_model` finds it by this
 class LossScaleOptimizer(tf_private.Dependencies):
@@ -212,6 +222,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         def __setattr__(self, name, value):
             if name in _OWN:
+                if name == "_loss_scale":
+                    _check_loss_scale(value)
                 variables_lib.set_untracked(self, name, value)
             elif name in self._delegated and not hasattr(type(self), name):
                 changed = hyperparameters.write(self.inner_optimizer, name, value)

@@ -1,0 +1,30 @@
+"""tools/corpus counts what both commands find in other people's code."""
+
+import subprocess
+import sys
+
+from tests.processes import ROOT
+
+
+def test_it_prints_a_row_for_each_folder(tmp_path):
+    folder = tmp_path / "site-packages" / "lib"  # installed packages too
+    folder.mkdir(parents=True)
+    use = "from tensorflow.keras.mixed_precision import experimental\n"
+    (folder / "a.py").write_text(use)
+    (folder / "b.py").write_text("def mixed_precision(:\n")
+    (folder / "c.py").write_text("def f(:\n")
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools/corpus", "--show", "LSO101", folder],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    head, _, *shown, row = done.stdout.splitlines()
+    columns = [cell.strip() for cell in head.split("|")]
+    cells = dict(zip(columns, (cell.strip() for cell in row.split("|"))))
+    assert (cells["files"], cells["101"], cells["102"]) == ("3", "1", "0")
+    assert (cells["fixed"], cells["lost"], cells["changed"]) == ("1", "0", "1")
+    assert (cells["unreadable"], cells["bad"]) == ("1", "0")
+    assert "b.py: does not parse" in done.stderr
+    assert use.strip() in shown[1]
+    assert (folder / "a.py").read_text() == use

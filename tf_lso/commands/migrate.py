@@ -1,0 +1,204 @@
+"""The command `tf-lso migrate`: its arguments, and running it."""
+
+import argparse
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable
+
+from tf_lso import progress
+from tf_lso.commands import find, one_file
+from tf_lso.commands import migrate_report as report
+from tf_lso.commands.choices import add_choices, quickly
+from tf_lso.commands.migrate_report import Outcome
+from tf_lso.commands.one_file import Examined
+from tf_lso.names import targets
+from tf_lso.names.targets import TODAY, Target
+from tf_lso.source import reading
+from tf_lso.source.placement import Placement, placed
+from tf_lso.source.reading import Unreadable
+from tf_lso.source.renaming import KERAS, LEAST, TF_LSO, Options
+
+SUMMARY = "rewrite programs from the old loss-scaling names to those of tf_lso"
+DESCRIPTION = """\
+Rewrites Python files and notebooks from the loss-scaling API of tf.keras 2.0-2.15 to the
+same names in tf_lso ("write tf_lso for tf"). Prints a unified diff and a summary, and
+changes nothing without --write. Needs no TensorFlow.
+
+    from tensorflow.keras import mixed_precision as mp   # before
+    from tf_lso.keras import mixed_precision as mp       # after
+
+    tf.train.experimental.DynamicLossScale()             # before
+    tf_lso.train.experimental.DynamicLossScale()         # after
+
+It changes only what is certain. It lists the rest: where, why, what to do.
+If a program relies on more than names, such as `optimizer.lr`, it adds
+`tf_lso.install()` at the top.
+"""
+EPILOG = """\
+exit codes:
+  0  done; with --check: nothing would change
+  1  with --check: something would change
+  2  a file could not be read, parsed or written; the others were migrated all the same
+
+examples:
+  tf-lso migrate src                      show what would change
+  tf-lso migrate src > migrate.patch      the same, for `git apply`
+  tf-lso migrate --write src notebooks    change the files
+  tf-lso migrate --check $(git ls-files '*.py')
+  tf-lso migrate --prefer keras --write train.py
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments and the help text of `tf-lso migrate` to its parser."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a file, or a folder to look for .py, .pyw and .ipynb files in; hidden "
+        "folders, virtual environments, installed packages and what git ignores "
+        "are left out",
+    )
+    does = parser.add_mutually_exclusive_group()
+    does.add_argument(
+        "--write", action="store_true", help="write the files, each in one step"
+    )
+    does.add_argument(
+        "--check",
+        action="store_true",
+        help="change nothing, and exit with 1 if something would change",
+    )
+    parser.add_argument(
+        "--prefer",
+        choices=(LEAST, TF_LSO, KERAS),
+        default=LEAST,
+        help="where policies go that today's Keras has too: least (the default) leaves "
+        "Policy and global_policy, which work as they did, and moves set_global_policy; "
+        "tf_lso moves all of them; keras leaves set_global_policy too, by which `compile` "
+        "wraps optimizers with Keras's own LossScaleOptimizer",
+    )
+    add_choices(parser)
+    parser.add_argument(
+        "--tf-keras",
+        action="store_true",
+        help="move the LossScaleOptimizer of tf_keras too, which still works as it is",
+    )
+    parser.add_argument(
+        "--no-install",
+        action="store_true",
+        help="never add tf_lso.install(); list what it would be needed for",
+    )
+    parser.add_argument(
+        "--format",
+        choices=tuple(report.FORMATS),
+        default="text",
+        help="text for people and `git apply` (the default), or one JSON object",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the migration, write its report to stdout and return the exit code."""
+    options = Options(
+        args.prefer,
+        args.tf_keras,
+        not args.no_install,
+        args.like,
+        args.select,
+        args.ignore,
+    )
+    return fix(args.paths, options, TODAY, args.write, args.check, args.format)
+
+
+def fix(
+    paths: Iterable[str],
+    options: Options,
+    target: Target,
+    write: bool,
+    check: bool = False,
+    form: str = "text",
+) -> int:
+    """Apply the fixes, write the report to stdout and return the exit code."""
+    if importlib.util.find_spec("libcst") is None:
+        print(
+            "tf-lso migrate: LibCST is missing. It comes with an extra: "
+            "pip install 'tf-lso[migrate]'",
+            file=sys.stderr,
+        )
+        return 2
+    outcome = migrate(paths, options, write, target)
+    if sys.stdout is not None:  # closed by whoever started us
+        report.FORMATS[form](outcome, sys.stdout)
+    return outcome.exit_code(check)
+
+
+def migrate(
+    paths: Iterable[str],
+    options: Options | None = None,
+    write: bool = False,
+    target: Target = TODAY,
+) -> Outcome:
+    """Migrate files and folders, in the order given.
+
+    Args:
+      paths: iterable of str.
+      options: `Options`, by default those of the command line.
+      write: whether to change the files.
+      target: the TensorFlow to judge for. It does not change what is written.
+
+    Returns:
+      An `Outcome`.
+
+    Example:
+    >>> from tf_lso.commands import migrate
+    >>> migrate.migrate(["no/such/file.py"]).exit_code(check=False)
+    2
+    """
+    options = options or Options()
+    if options.like:
+        target = targets.like(options.like, target)
+    outcome = Outcome(written=write)
+    listed: dict[str, str] = {}  # absolute path -> path as given
+
+    def failed(path: str, error: Exception) -> None:
+        why = reading.reason(error)
+        outcome.unreadable.append(Unreadable(path, None, None, why))
+
+    for path in paths:
+        for file in find.find(path, failed):
+            listed.setdefault(os.path.abspath(file), file)
+    # Links come first. Once the target is written, the link would have no change.
+    ordered = sorted(listed.values(), key=lambda path: not os.path.islink(path))
+    with quickly():
+        shown = progress.bar(ordered, "tf-lso migrate", "file")
+        examined = {path: _examined(path, options, target) for path in shown}
+        if any(one.wraps for one in examined.values()):
+            wraps = Placement(wraps=True)
+            for path, one in examined.items():
+                if not one.wraps and one.diagnostics:
+                    examined[path] = _examined(path, options, target, wraps)
+        needing = {path: one.installs for path, one in examined.items() if one.installs}
+        for path, placement in placed(ordered, needing).items():
+            examined[path] = _examined(path, options, target, placement)
+        for one in examined.values():
+            try:
+                done = one_file.fix(one, write)
+            except OSError as error:  # it is gone meanwhile
+                said = f"cannot be written: {reading.reason(error)}"
+                done = one_file.alone(one.path, said)
+            outcome.files.append(done)
+            outcome.unreadable += done.unreadable
+    return outcome
+
+
+def _examined(
+    path: str, options: Options, target: Target, placement: Placement | None = None
+) -> Examined:
+    try:
+        return one_file.regular(path, options, target, placement)
+    except Exception as error:  # a defect of ours must not stop the other files
+        said = f"tf-lso fails on it: {type(error).__name__}: {error}"
+        return one_file.alone(path, said)

@@ -1,0 +1,157 @@
+"""What is found in a program: one diagnostic for each place, which may carry a fix."""
+
+import dataclasses
+from typing import NamedTuple
+
+from tf_lso.source.reading import Unreadable
+from tf_lso.source.reasons import Reason
+from tf_lso.source.verdict import BREAKS, LABELS, WRONG, Verdict
+
+FAILURES = (WRONG, BREAKS)
+IMPORT, ATTRIBUTE, METHOD, NOTE = "import", "attribute", "method", "note"
+CONSTRUCTOR, OTHER = "constructor", "other"
+
+Place = tuple[int, int, int]  # cell or 0, line, bytes of the line before it
+
+
+class Use(NamedTuple):
+    """A use, before its file is known. `offset` counts bytes of the line."""
+
+    rule: str
+    cell: int | None
+    line: int
+    offset: int
+    kind: str
+    guarded: bool
+    verdict: Verdict
+
+    @property
+    def place(self) -> Place:
+        """The position, for sorting."""
+        return self.cell or 0, self.line, self.offset
+
+    def rank(self) -> tuple[object, ...]:
+        """Return the rank. Of several at one position, the first one counts.
+
+        A name stands for all that it is ever bound to. So a path without a replacement is
+        often wrong, and comes last. The longer name wins: `getattr(a, "b").c` is about c.
+        """
+        verdict = self.verdict
+        return (
+            self.kind == OTHER,
+            self.guarded,
+            verdict.replacement is None,
+            list(LABELS).index(verdict.status),
+            -len(verdict.name),
+            verdict.name,
+            verdict.today,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Fix:
+    """What `migrate` does about a place. Several places may have the same fix."""
+
+    does: str  # in words, such as the new name
+
+
+@dataclasses.dataclass(frozen=True)
+class WhyNot:
+    """Why there is no fix, and what a person is to do."""
+
+    reason: Reason
+    instead: str = ""
+
+    @property
+    def why(self) -> str:
+        """Why the place is left as it is."""
+        return self.reason.words(self.instead)[0]
+
+    @property
+    def do(self) -> str:
+        """What to do about it."""
+        return self.reason.words(self.instead)[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnostic:
+    """One place of a program that has to do with the old API.
+
+    Attributes:
+      rule: the id, one of `rules.RULES`.
+      file: path as it was reached from the command line.
+      cell: number of the notebook cell, from 1, or None.
+      line: in the file or cell, from 1.
+      column: from 1.
+      kind: one of the words above.
+      code: the source line, stripped.
+      guarded: whether the program takes care that it does not fail.
+      verdict: the old name, and what happens.
+      fix: what `migrate` does about it, if it does anything.
+      why_not: why it is left, if something is to be done that `migrate` does not do.
+      seen: whether `check` tells of it; else only `migrate` says that it is left.
+    """
+
+    rule: str
+    file: str
+    cell: int | None
+    line: int
+    column: int
+    kind: str
+    code: str
+    guarded: bool
+    verdict: Verdict
+    fix: Fix | None = None
+    why_not: WhyNot | None = None
+    seen: bool = True
+
+    @property
+    def name(self) -> str:
+        """The dotted old name, or what else it is about."""
+        return self.verdict.name
+
+    @property
+    def why(self) -> str:
+        """Why it is left as it is, or ""."""
+        return self.why_not.why if self.why_not else ""
+
+    @property
+    def do(self) -> str:
+        """What a person is to do, or ""."""
+        return self.why_not.do if self.why_not else ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether this alone makes the check exit with 1."""
+        return self.verdict.status in FAILURES and not self.guarded
+
+
+@dataclasses.dataclass
+class Diagnosis:
+    """All that is found in one file, and what becomes of it.
+
+    Attributes:
+      diagnostics: in the order of their places.
+      unreadable: what of it cannot be read.
+      texts: cell -> its new text, of the cells that the fixes change.
+      changes: number of places that change.
+      installs: why `tf_lso.install()` is added, or empty.
+      wraps: whether the migrated program itself wraps optimizers by tf_lso.
+    """
+
+    diagnostics: list[Diagnostic] = dataclasses.field(default_factory=list)
+    unreadable: list[Unreadable] = dataclasses.field(default_factory=list)
+    texts: dict[int | None, str] = dataclasses.field(default_factory=dict)
+    changes: int = 0
+    installs: list[str] = dataclasses.field(default_factory=list)
+    wraps: bool = False
+
+    @property
+    def findings(self) -> list[Diagnostic]:
+        """What `check` tells of."""
+        return [found for found in self.diagnostics if found.seen]
+
+    @property
+    def left(self) -> list[Diagnostic]:
+        """What `migrate` leaves to a person."""
+        return [found for found in self.diagnostics if found.why_not]

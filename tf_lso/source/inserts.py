@@ -1,0 +1,207 @@
+"""Adds, removes and replaces statements in a text."""
+
+import ast
+import bisect
+import re
+
+from tf_lso.source.fixes import Moves, Plan
+from tf_lso.source.scopes import CLASS, Imported, Scope
+from tf_lso.source.texts import Text
+
+Place = tuple[int, int, int]  # cell, line, column
+
+
+class Inserts:
+    """The statements of a plan that change, and the lines that follow them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.trees = plan.trees
+        self.top = {s: cell for cell, tree in plan.trees.items() for s in tree.body}
+        self.cells: dict[ast.stmt, int | None] = dict(self.top)
+        for site in plan.program.sites:
+            if isinstance(site.node, (ast.Import, ast.ImportFrom)):
+                self.cells[site.node] = site.cell
+        self.after: dict[ast.stmt, list[str]] = {}  # statement -> lines behind it
+        self.first: dict[ast.stmt, str] = {}  # what takes its place, "" for nothing
+        self.before: list[tuple[ast.stmt, list[str]]] = []
+
+    def add(
+        self, install_at: ast.stmt | None, keeps_imports: bool, like: str | None = None
+    ) -> None:
+        """Add all that the plan needs to the plan's own edits.
+
+        `install()` is to be called before `install_at`, if that is given.
+        """
+        for site, moves in self.plan.imports.values():
+            self._rewrite(site.node, moves, site.cell)
+        name = self.plan.root
+        line = "import tf_lso" if name == "tf_lso" else f"import tf_lso as {name}"
+        if install_at is not None:
+            call = f'{name}.install(like="{like}")' if like else f"{name}.install()"
+            self.before.append((install_at, [line, "", call, ""]))
+        self._bind(line, install_at)
+        if not keeps_imports and list(self.trees) == [None]:
+            self._remove_unused()
+        self._write()
+
+    def _rewrite(
+        self, node: ast.Import | ast.ImportFrom, moves: Moves, cell: int | None
+    ) -> None:
+        # Only here is LibCST needed.
+        from tf_lso.source import statements
+
+        text = self.plan.texts[cell]
+        newline = text.newline(text.start(node))
+        first, *more = statements.rewritten(text.of(node), node, moves, newline)
+        self._note(node, more)
+        self.first[node] = first
+
+    def _note(self, node: ast.stmt, lines: list[str]) -> None:
+        known = self.after.setdefault(node, [])
+        known.extend(line for line in lines if line not in known)
+
+    # --- `import tf_lso`.
+
+    def _bind(self, line: str, install_at: ast.stmt | None) -> None:
+        """Put the import behind the imports of the rewritten names."""
+        places: dict[ast.stmt, None] = {}  # as an ordered set
+        at_top = False
+        for need in self.plan.needs:
+            origins = {
+                statement: sees(need.scope, ref.stops[0].scope)
+                for ref in need.refs
+                if (statement := ref.origin) is not None and not self.plan.moved(ref)
+            }
+            if origins and all(origins.values()):
+                places.update(dict.fromkeys(origins))
+            else:
+                at_top = True
+        known = self._first_import(install_at)
+        if at_top and known is None:
+            self._at_top(line)
+            return
+        starts = [self._place(node) for node in places if node in self.top]
+        starts += [known] if known else []
+        first = min(starts, default=None)
+        for node in places:
+            place = self._place(node)
+            if known is not None and place > known:
+                continue
+            if first is None or place <= first:
+                self._note(node, [line])
+
+    def _place(self, node: ast.stmt) -> Place:
+        return self.cells[node] or 0, node.lineno, node.col_offset
+
+    def _first_import(self, install_at: ast.stmt | None) -> Place | None:
+        """Return the place after which `tf_lso` is bound already, or None."""
+        found = []
+        if install_at is not None:
+            found.append((self.top[install_at] or 0, install_at.lineno, -1))
+        for binding in self.plan.program.module.names.get(self.plan.root, ()):
+            value = binding.value
+            if isinstance(value, Imported) and value.path == "tf_lso":
+                if value.node in self.top:
+                    found.append(self._place(value.node))
+        return min(found, default=None)
+
+    def _at_top(self, line: str) -> None:
+        body = next(tree.body for tree in self.trees.values() if tree.body)
+        index = 0
+        while index < len(body) - 1 and _is_prologue(body[index], index):
+            index += 1
+        self.before.append((body[index], [line]))
+
+    # --- Imports that nothing needs any more.
+
+    def _remove_unused(self) -> None:
+        text = self.plan.texts[None]
+        refs = [ref for need in self.plan.needs for ref in need.refs]
+        replaced = sorted((e.start, e.end) for e in self.plan.edits.get(None, ()))
+        for node in dict.fromkeys(ref.origin for ref in refs):
+            if node is None or node not in self.top or len(node.names) != 1:
+                continue
+            name = node.names[0].asname or node.names[0].name.split(".")[0]
+            if self.after.get(node) and _is_unused(text, name, node, replaced):
+                self.first[node] = ""
+
+    # --- Edits.
+
+    def _write(self) -> None:
+        for node, lines in self.after.items():
+            self._replace(node, self.first.get(node), lines)
+        for node, lines in self.before:
+            self._precede(node, lines)
+
+    def _replace(self, node: ast.stmt, first: str | None, after: list[str]) -> None:
+        cell = self.cells[node]
+        text = self.plan.texts[cell]
+        start, end = text.start(node), text.end(node)
+        if first == "":
+            first, *after = after
+        if first is not None:
+            self.plan.edit(cell, start, end, first)
+        after = [line for line in after if line]
+        if not after:
+            return
+        indent, rest, newline = text.before(start), text.after(end), text.newline(end)
+        if indent.strip() or not re.fullmatch(r"\s*(#.*)?", rest):
+            joined = "".join(f"; {_on_one_line(line, newline)}" for line in after)
+            self.plan.edit(cell, end, end, joined)
+            return
+        place = end + len(rest)
+        lines = "".join(f"{newline}{indent}{line}" for line in after)
+        self.plan.edit(cell, place, place, lines)
+
+    def _precede(self, node: ast.stmt, lines: list[str]) -> None:
+        cell = self.top[node]
+        text = self.plan.texts[cell]
+        decorators = getattr(node, "decorator_list", ())
+        first = min(part.lineno for part in (node, *decorators))
+        start = text.start(node) if first == node.lineno else text.starts[first - 1]
+        newline = text.newline(start)
+        if text.before(start).strip():
+            joined = "".join(f"{line}; " for line in lines if line)
+        else:
+            joined = "".join(f"{line}{newline}" for line in lines)
+        self.plan.edit(cell, start, start, joined)
+
+
+def _is_unused(
+    text: Text, name: str, node: ast.stmt, replaced: list[tuple[int, int]]
+) -> bool:
+    """Whether the name stands only in the import itself and where it is replaced."""
+    if "#" in text.after(text.end(node)):
+        return False  # a comment may say that it is wanted
+    own = text.start(node), text.end(node)
+    for found in re.finditer(rf"\b{re.escape(name)}\b", text.text):
+        place = found.start()
+        before = bisect.bisect_right(replaced, (place, len(text.text)))
+        spans = [own, *replaced[max(before - 1, 0) : before]]
+        if not any(start <= place < end for start, end in spans):
+            return False
+    return True
+
+
+def _on_one_line(statement: str, newline: str) -> str:
+    """Return a statement that others may follow. A comment goes into parentheses."""
+    plain, mark, comment = statement.partition("  #")
+    if not mark:
+        return plain
+    start, names = plain.split(" import ")
+    return f"{start} import ({names}{mark}{comment}{newline})"
+
+
+def _is_prologue(statement: ast.stmt, index: int) -> bool:
+    """Whether nothing may stand before a statement: docstrings, `__future__`."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return index == 0
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+
+
+def sees(scope: Scope, outer: Scope | None) -> bool:
+    """Whether code in a scope sees the names that `outer` binds."""
+    if outer is None or outer not in scope.outwards():
+        return False
+    return outer is scope or outer.kind != CLASS

@@ -1,0 +1,267 @@
+"""Looks up what `tf_lso.names` knows of a dotted path, as a program spells it."""
+
+from tf_lso import names, unknown
+from tf_lso.names.spellings import CONTRIB
+from tf_lso.names.targets import OLDER, TODAY, Target, prefixes
+from tf_lso.names.today import KERAS_COPY, KERAS_COPY_BREAKS, SHARED
+from tf_lso.source.verdict import BREAKS, UNSURE, WORKS, Verdict
+
+_CONTRIB = "tensorflow.contrib.mixed_precision"
+MODULES = {
+    **names.MODULES,
+    **names.TF_KERAS_MODULES,
+    _CONTRIB: "contrib.mixed_precision",
+}
+# Packages that have or had the API.
+FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
+# How a program reaches a path.
+ACCESS = "access"  # as an attribute
+IMPORT = "import"  # import path
+FROM = "from"  # from … import name
+_NAMES = {**names.NAMESPACES, **names.PRIVATE}
+
+
+# Paths on the way to a module, as `tensorflow` and `tensorflow.keras`.
+PREFIXES = frozenset().union(*map(prefixes, MODULES)) - MODULES.keys()
+
+# Each old name contains one of these. A file without them is not parsed.
+TOKENS = (
+    b"mixed_precision",
+    b"LossScale",
+    b"train.experimental",
+    b"loss_scale",
+    b"optimizer._optimizer",
+    b"opt._optimizer",
+    b"_resource_apply_",
+    b"_create_slots",
+    *(
+        name.encode()
+        for name, method in names.METHODS.items()
+        if method.seen in (names.ANYWHERE, names.CALLED)
+    ),
+)
+
+
+def may_have_old_names(text: str | bytes) -> bool:
+    """Whether a text has a part of an old name."""
+    data = text.encode(errors="replace") if isinstance(text, str) else text
+    return any(token in data for token in TOKENS)
+
+
+def parent(path: str) -> str:
+    """Return the path without its last part."""
+    return path.rpartition(".")[0]
+
+
+def is_name(path: str) -> bool:
+    """Whether the path is a name directly in one of the modules, known or not."""
+    return path not in MODULES and parent(path) in MODULES
+
+
+def is_known(path: str) -> bool:
+    """Whether the path is one of the modules, above one, or directly in one."""
+    return path in PREFIXES or path in MODULES or parent(path) in MODULES
+
+
+def in_tf_keras(path: str) -> bool:
+    """Whether the path leads through tf_keras, which still has the API."""
+    return path.partition(".")[0] == "tf_keras"
+
+
+def is_own(path: str, target: Target = TODAY) -> bool:
+    """Whether the path is a name of the Keras that `tf.keras` is."""
+    kept = path.startswith(KERAS_COPY) or in_tf_keras(path)
+    return not kept and is_name(path) and is_there(path, target)
+
+
+def symbol(path: str) -> str:
+    """Return the key in `names.SYMBOLS` of a path, or ""."""
+    module, _, name = path.rpartition(".")
+    use = _NAMES.get(MODULES.get(module, ""), {}).get(name)
+    return use.symbol if use else ""
+
+
+def is_there(path: str, target: Target = TODAY) -> bool:
+    """Whether TensorFlow, its Keras or tf_keras has the path."""
+    module, _, name = path.rpartition(".")
+    if path in MODULES:
+        return path in target.modules
+    if path in PREFIXES:
+        return path in target.prefixes
+    has = target.modules.get(module)
+    if has is None or name in has or symbol(path):
+        return has is not None and name in has
+    return _has_more(module)
+
+
+def _importable(module: str, target: Target) -> bool:
+    by_attribute = f"{module}.".startswith(
+        tuple(f"{keras}." for keras in target.by_attribute)
+    )
+    return is_there(module, target) and not by_attribute
+
+
+def _has_more(module: str) -> bool:
+    """Whether a module that is there has other names than the old ones."""
+    namespace = MODULES[module].removeprefix("compat.v2.")
+    return namespace in SHARED or _is_private(module)
+
+
+def _is_private(module: str) -> bool:
+    return MODULES[module] in names.PRIVATE or ".python." in module or ".src." in module
+
+
+def _canonical(path: str, namespace: str) -> tuple[str, str]:
+    """Return the public old name, and the name in tf_lso."""
+    root = "tf_keras" if in_tf_keras(path) else "tf"
+    if root == "tf_keras":
+        # The two generations of tf_keras's API have the same names.
+        return f"tf_keras.{namespace.partition('keras.')[2]}", f"tf_lso.{namespace}"
+    return f"tf.{namespace}", f"tf_lso.{namespace}"
+
+
+def _failure(path: str, how: str, target: Target) -> tuple[str, str]:
+    """Return the exception's name and a sentence for a path that is gone."""
+    library = "tf_keras has" if in_tf_keras(path) else target.library
+    error, gone = "AttributeError", path
+    if how == FROM and _importable(parent(path), target):
+        error = "ImportError"
+    elif how != ACCESS:
+        error, gone = "ModuleNotFoundError", path if how == IMPORT else parent(path)
+    if is_there(path, target):
+        return error, f"{error}: {gone} can be reached as an attribute only."
+    return error, f"{error}: {library} no {gone}."
+
+
+def _contrib(path: str) -> Verdict:
+    use = CONTRIB.get(path, "")
+    instead = f"Write {use} and check again." if use else "Rewrite it by hand."
+    return Verdict(
+        path.replace("tensorflow", "tf", 1),
+        BREAKS,
+        "tf.contrib is gone since TensorFlow 2.0.",
+        f"Nothing: it has no stand-in for tf.contrib. {instead}",
+        "ModuleNotFoundError",
+        use,
+    )
+
+
+def _can_be_had(path: str, how: str, target: Target) -> bool:
+    if how == ACCESS:
+        return is_there(path, target)
+    module = path if how == IMPORT else parent(path)
+    return is_there(path, target) and _importable(module, target)
+
+
+def _module(path: str, how: str, target: Target) -> Verdict | None:
+    namespace = MODULES[path]
+    old, new = _canonical(path, namespace)
+    if _can_be_had(path, how, target):
+        if namespace.removeprefix("compat.v2.") in SHARED:
+            return None
+        return Verdict(
+            old, WORKS, "The module is there.", "Mirrors it.", replacement=new
+        )
+    error, today = _failure(path, how, target)
+    does = "Has what the module had."
+    return Verdict(old, BREAKS, today, does, error, "", new)
+
+
+def _stranger(
+    path: str, module: str, name: str, how: str, target: Target
+) -> Verdict | None:
+    """Return the verdict on a name that the module never had in public."""
+    namespace = MODULES[module]
+    if name.startswith("__") or (module in target.modules and _has_more(module)):
+        return None
+    error, today = _failure(path, how, target)
+    old, new = _canonical(path, namespace)
+    if not _is_private(module):
+        today += " No such name is public in any version."
+    known = _NAMES.get(namespace, {})
+    does = f"Nothing: {unknown.attribute_error(new, name, known)}"
+    return Verdict(f"{old}.{name}", BREAKS, today, does, error)
+
+
+def _known(
+    path: str, module: str, name: str, use: names.Use, how: str, target: Target
+) -> Verdict | None:
+    namespace = MODULES[module]
+    old, new = (f"{space}.{name}" for space in _canonical(path, namespace))
+    about = names.SYMBOLS[use.symbol]
+    current = _current(about.current, target)
+    # What `tf.keras` has now is Keras 3's, and nothing for a program of tf_keras.
+    current = "" if in_tf_keras(path) else current
+    facts = {"tf_lso": about.does, "current": current, "replacement": new}
+    if not _can_be_had(path, how, target):
+        error, today = _failure(path, how, target)
+        if target.has_keras_2(path) and use.versions.startswith("2.16"):
+            return _too_new(old, today, error, name)
+        if not in_tf_keras(path):
+            today += f" TensorFlow {use.versions} had it."
+        return Verdict(old, BREAKS, today, error=error, **facts)
+    if use.versions.startswith("2.16"):
+        return None  # a name of Keras 3's API only
+    if in_tf_keras(path):
+        today = "Works: tf_keras still has it, for its own optimizers."
+        return Verdict(old, WORKS, today, **facts)
+    if module.startswith(KERAS_COPY):
+        return Verdict(old, BREAKS, KERAS_COPY_BREAKS, **facts)
+    breaks = about.keras_2 if target.has_keras_2(path) else about.breaks
+    if breaks and use.today == names.CHANGED:
+        return Verdict(old, BREAKS, breaks, **facts)
+    return Verdict(old, WORKS, "Works as it did.", **facts)
+
+
+def _current(current: str, target: Target) -> str:
+    """Return what TensorFlow's own API has instead, if the target has it."""
+    path = current.partition("(")[0].replace("tf.", "tensorflow.", 1)
+    return current if not target.keras_2 or is_there(path, target) else ""
+
+
+def _too_new(old: str, today: str, error: str, name: str) -> Verdict:
+    """Return the verdict on a name that came with Keras 3."""
+    everywhere = f"tf_lso.keras.mixed_precision.{OLDER.get(name, name)}"
+    return Verdict(
+        old,
+        BREAKS,
+        f"{today} {TODAY.library} it.",
+        f"Nothing: it is a name of Keras 3. {everywhere} works in all versions.",
+        error,
+    )
+
+
+def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | None:
+    """Return the verdict on a path, aliases resolved, or None if it is no old name.
+
+    Whether it is by ACCESS, IMPORT or FROM counts: they raise different exceptions, and
+    a few modules can be reached as attributes only.
+    """
+    module, _, name = path.rpartition(".")
+    if path == _CONTRIB or module == _CONTRIB:
+        return _contrib(path)
+    if path in MODULES:
+        return _module(path, how, target)
+    if module not in MODULES:
+        return None
+    use = _NAMES.get(MODULES[module], {}).get(name)
+    if use is None:
+        return _stranger(path, module, name, how, target)
+    return _known(path, module, name, use, how, target)
+
+
+def star(module: str, target: Target = TODAY) -> Verdict | None:
+    """Return the verdict on `from module import *`."""
+    if module not in MODULES:
+        return None
+    if module == _CONTRIB or not _importable(module, target):
+        return of_path(module, IMPORT, target)
+    old, new = _canonical(module, MODULES[module])
+    return Verdict(
+        f"{old}.*",
+        UNSURE,
+        "Which old names this brings cannot be seen: those that are gone will be "
+        "missing where they are used.",
+        f"{new} has all of them. Import them by name, and check again.",
+        replacement=new,
+    )

@@ -1,0 +1,161 @@
+"""The names that a program binds, scope by scope, and its places of interest.
+
+The order of statements does not count. A name stands for everything that its scope ever
+binds it to. This finds what a loop, a branch or a later cell binds.
+"""
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tf_lso.source.guards import Guards
+
+FUNCTION, CLASS, MODULE, COMPREHENSION = "function", "class", "module", "comprehension"
+
+
+@dataclasses.dataclass(frozen=True)
+class Imported:
+    """What an import binds a name to. `sure` is False for `from elsewhere import tf`.
+
+    `name` is what a `from … import` imports.
+    """
+
+    path: str
+    sure: bool = True
+    name: str = ""
+    node: ast.Import | ast.ImportFrom | None = dataclasses.field(
+        default=None, compare=False
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Derived:
+    """A class with these bases or, with `instance`, the `self` of its methods."""
+
+    bases: tuple[ast.expr, ...]
+    instance: bool = False
+
+
+class Binding(NamedTuple):
+    """One thing that a name is bound to. The value None stands for the unknown."""
+
+    value: Any
+    scope: "Scope"  # where an expression is to be resolved
+    guards: Guards = ()
+
+
+@dataclasses.dataclass(eq=False)
+class Scope:
+    """A module, class, function or comprehension, and the names that it binds."""
+
+    kind: str
+    parent: "Scope | None" = None
+    node: Any = None
+    names: dict[str, list[Binding]] = dataclasses.field(default_factory=dict)
+    elsewhere: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def outwards(self) -> "Iterator[Scope]":
+        """Yield this scope and those around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def find(self, name: str) -> "Scope | None":
+        """Return the scope whose binding of the name is meant here, or None."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names and (scope.kind != CLASS or scope is self):
+                return scope
+            scope = scope.parent
+        return None
+
+    def enclosing(self, *kinds: str) -> "Scope | None":
+        """Return the nearest scope of one of the kinds, from this one outwards."""
+        return next((scope for scope in self.outwards() if scope.kind in kinds), None)
+
+
+class Site(NamedTuple):
+    """A node that may be a use, with the scope and the guards that it stands in."""
+
+    node: Any
+    scope: Scope
+    guards: Guards
+    cell: int | None = None
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """The position, for sorting."""
+        return self.cell or 0, self.node.lineno, self.node.col_offset
+
+
+class Program:
+    """The scopes and sites of the trees of one file or notebook.
+
+    Attributes:
+      module: the outermost scope, which all cells of a notebook share.
+      scopes: every scope.
+      sites: imports, outermost attribute chains and calls.
+      stars: modules of `from … import *`.
+      calls: id of a called expression -> the call.
+      type_tests: ids of the classes of isinstance and issubclass.
+      evidence: (scope, name, class) of isinstance(name, class).
+      packages: first parts of all that is imported.
+      stored: names of attributes that are assigned to, of whatever object.
+      texts: strings that may spell an old name.
+      loud: ids of tests such as `hasattr(…)` after whose no the program raises.
+      paired: ids of assigned names that are bound with their expressions.
+      cell: number of the notebook cell that is being walked, or None.
+    """
+
+    def __init__(self) -> None:
+        self.module = Scope(MODULE)
+        self.scopes = [self.module]
+        self.sites: list[Site] = []
+        self.stars: list[str] = []
+        self.calls: dict[int, ast.Call] = {}
+        self.type_tests: set[int] = set()
+        self.evidence: list[tuple[Scope, str, ast.expr]] = []
+        self.packages: set[str] = set()
+        self.stored: set[str] = set()
+        self.texts: list[Site] = []
+        self.loud: set[int] = set()
+        self.paired: set[int] = set()
+        self.cell: int | None = None
+
+    def note(self, node: ast.AST, scope: Scope, guards: Guards) -> None:
+        """Note a place of interest in the current cell."""
+        self.sites.append(Site(node, scope, guards, self.cell))
+
+    def finish(self) -> None:
+        """Move the names that functions declare global or nonlocal to where they live."""
+        for scope in self.scopes:
+            for name, kind in scope.elsewhere.items():
+                bound = scope.names.pop(name, [])
+                owner = scope.parent.find(name) if scope.parent else None
+                if kind == "global" or owner is None:
+                    owner = self.module
+                owner.names.setdefault(name, []).extend(bound)
+
+    def release(self) -> None:
+        """Break the circle of scopes and bindings, so that the trees are freed."""
+        for scope in self.scopes:
+            scope.names.clear()
+
+    def bind(
+        self,
+        scope: "Scope",
+        name: str,
+        value: Any = None,
+        guards: Guards = (),
+        where: "Scope | None" = None,
+    ) -> None:
+        """Note that `scope` binds `name`; `where` is the scope of the expression."""
+        binding = Binding(value, where or scope, guards)
+        scope.names.setdefault(name, []).append(binding)
+
+    def inner(self, kind: str, scope: "Scope", node: ast.AST) -> Scope:
+        """Return a new scope within `scope`."""
+        self.scopes.append(Scope(kind, scope, node))
+        return self.scopes[-1]
