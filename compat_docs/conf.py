@@ -25,6 +25,7 @@ extensions = [
     # Ours, in the folder _site.
     "command_help",
     "docstrings",
+    "members",
     "source_links",
 ]
 exclude_patterns = ["_site"]

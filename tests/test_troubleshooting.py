@@ -164,6 +164,48 @@ def test_of_several_workers(heading):
     assert_is_fixed(heading, *texts)
 
 
+# --- What `--like` cures.
+
+
+def section_of(heading):
+    """The heading of the section of the page that an entry stands in."""
+    before = PAGE.read_text(encoding="utf-8").partition(f"\n### {heading}\n")[0]
+    return re.findall(r"^## (.*)$", before, re.MULTILINE)[-1]
+
+
+@pytest.mark.skipif(not HAS_KERAS3, reason="they are about Keras 3")
+def test_like_cures_what_stands_below_its_heading(tmp_path):
+    """The programs with the trouble run to their ends, all in one process."""
+    headings = [h for h in ENTRIES if section_of(h) == "Old programs and Keras 3"]
+    assert len(headings) > 15
+    lines = [
+        "import os, traceback",
+        "import tf_lso",
+        "tf_lso.install(like='2.4')",
+        "import numpy as np",
+        "import tensorflow as tf",
+        f"os.chdir({str(tmp_path)!r})",
+        "def new_model():",
+        "    layers = [tf.keras.layers.Dense(2, name=name) for name in ('one', 'two')]",
+        "    return tf.keras.Sequential([tf.keras.Input((2,)), *layers])",
+        f"for program in {[programs_of_trouble(h) for h in headings]!r}:",
+        "    try:",
+        "        exec(program)",
+        "    except Exception:",
+        "        print(program, traceback.format_exc())",
+        "print('END')",
+    ]
+    path = tmp_path / "all.py"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    done = programs_in_processes.start([str(path)])
+    assert done.stdout == "END\n", done.stdout + done.stderr
+
+
+def programs_of_trouble(heading):
+    """The program of a heading with the trouble, without what all begin with."""
+    return _MARKS.sub(r"\2", CASES[heading].program)
+
+
 # --- What messages end with.
 
 

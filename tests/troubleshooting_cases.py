@@ -275,6 +275,188 @@ opt.get_weights(), opt._decayed_lr(tf.float32), opt.minimize
     "The loss does not move after the upgrade": Case(
         _UNSEEN_GUARD, shows="not moved", keras3=True
     ),
+    # --- Old programs and Keras 3.
+    "`object has no attribute 'reset_states'`": Case(
+        """
+metric = tf.keras.metrics.Mean()
+#! trouble
+metric.reset_states()
+#! after
+""",
+        keras3=True,
+    ),
+    "``the filepath provided must end in `.weights.h5` ``": Case(
+        """
+#! trouble
+checkpoint = tf.keras.callbacks.ModelCheckpoint("w.h5", save_weights_only=True)
+#! after
+model = new_model()
+model.compile("sgd", "mse")
+model.fit(tf.ones((4, 2)), tf.ones((4, 2)), verbose=0, callbacks=[checkpoint])
+""",
+        keras3=True,
+    ),
+    "``The filename must end in `.weights.h5` ``": Case(
+        """
+model = new_model()
+#! trouble
+model.save_weights("model.h5")
+#! after
+""",
+        keras3=True,
+    ),
+    "`Invalid filepath extension for saving`": Case(
+        """
+model = new_model()
+#! trouble
+model.save("model")
+#! after
+""",
+        keras3=True,
+    ),
+    "`Layer.__init__() takes 1 positional argument but 2 were given`": Case(
+        """
+class Own(tf.keras.Model):
+    def __init__(self):
+        #! trouble
+        super().__init__(self)
+        #! after
+        self.layer = tf.keras.layers.Dense(1)
+
+    def call(self, x):
+        return self.layer(x)
+
+Own()(tf.ones((1, 2)))
+""",
+        keras3=True,
+    ),
+    "``Argument `decay` is no longer supported and will be ignored``": Case(
+        """
+#! trouble
+opt = tf.keras.optimizers.SGD(0.1, decay=0.01)
+#! after
+""",
+        keras3=True,
+    ),
+    "`KeyError: 'lr'`": Case(
+        """
+model = new_model()
+model.compile("sgd", "mse")
+plateau = tf.keras.callbacks.ReduceLROnPlateau(monitor="loss")
+x = tf.ones((4, 2))
+history = model.fit(x, x, verbose=0, callbacks=[plateau]).history
+#! trouble
+rates = history["lr"]
+#! after
+""",
+        keras3=True,
+    ),
+    "`TensorBoard.__init__() got an unexpected keyword argument 'write_grads'`": Case(
+        """
+#! trouble
+tensorboard = tf.keras.callbacks.TensorBoard("logs", write_grads=True)
+#! after
+""",
+        keras3=True,
+    ),
+    "`object has no attribute 'fit_generator'`": Case(
+        """
+model = new_model()
+model.compile("sgd", "mse")
+batches = (2 * (np.ones((4, 2), "float32"),) for _ in range(2))
+#! trouble
+model.fit_generator(batches, steps_per_epoch=2, verbose=0)
+#! after
+""",
+        keras3=True,
+    ),
+    "`fit() got an unexpected keyword argument 'workers'`": Case(
+        """
+model = new_model()
+model.compile("sgd", "mse")
+x = tf.ones((4, 2))
+#! trouble
+model.fit(x, x, verbose=0, workers=2)
+#! after
+""",
+        keras3=True,
+    ),
+    "`A KerasTensor cannot be used as input to a TensorFlow function`": Case(
+        """
+inputs = tf.keras.Input((2,))
+#! trouble
+output = tf.reduce_mean(inputs)
+#! after
+""",
+        keras3=True,
+    ),
+    "``add_weight: `name` must be passed as a keyword argument``": Case(
+        """
+class Own(tf.keras.layers.Layer):
+    def build(self, shape):
+        #! trouble
+        self.w = self.add_weight("w", shape=(2, 1))
+        #! after
+
+    def call(self, x):
+        return x @ self.w
+
+Own()(tf.ones((1, 2)))
+""",
+        shows="`name` must be passed as a keyword|multiple values for argument 'shape'",
+        keras3=True,
+    ),
+    "`Unrecognized keyword arguments passed to …: {'batch_input_shape': …}`": Case(
+        """
+#! trouble
+layer = tf.keras.layers.Dense(1, batch_input_shape=(4, 2))
+#! after
+""",
+        keras3=True,
+    ),
+    "`keras.layers' has no attribute 'experimental'`": Case(
+        """
+#! trouble
+layer = tf.keras.layers.experimental.preprocessing.Normalization()
+#! after
+""",
+        keras3=True,
+    ),
+    "`keras.backend' has no attribute 'function'`": Case(
+        """
+model = new_model()
+x = tf.ones((4, 2))
+#! trouble
+output = tf.keras.backend.function(model.inputs, model.outputs)([x])
+#! after
+""",
+        keras3=True,
+    ),
+    "``Argument `name` must be a string and cannot contain character `/` ``": Case(
+        """
+#! trouble
+layer = tf.keras.layers.Dense(1, name="block/dense")
+#! after
+""",
+        keras3=True,
+    ),
+    "`object has no attribute 'output_shape'`": Case(
+        """
+model = new_model()
+#! trouble
+shape = model.layers[0].output_shape
+#! after
+""",
+        keras3=True,
+    ),
+    "``Invalid value for argument `reduction` ``": Case(
+        """
+#! trouble
+loss = tf.keras.losses.MeanSquaredError(reduction="auto")
+#! after
+""",
+        keras3=True,
+    ),
     # --- Installing and importing.
     "`tf_lso needs TensorFlow, which is not installed`": Case(
         """

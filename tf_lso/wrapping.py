@@ -23,14 +23,14 @@ def wrap(optimizer: Any, model: Any) -> Any:
 
     Args:
       optimizer: an optimizer of Keras 3 or Keras 2, also a LossScaleOptimizer.
-      model: the model or layer whose variables the optimizer updates. The dtype in
-        which it and its layers compute decides, and the loss scale of their
-        experimental policies.
+      model: the model or layer whose variables the optimizer updates. If the model
+        itself or any layer in it computes in float16, the optimizer is wrapped.
 
     Returns:
-      A `LossScaleOptimizer` around `optimizer` where any layer computes in float16;
-      with the policy's loss scale where the policy has one. `optimizer` itself where no
-      layer does, where the policy's loss scale is None, and where it is wrapped already.
+      A `LossScaleOptimizer` around `optimizer`, if any layer computes in float16. It has
+      the loss scale of the layer's policy, if that names one. The result is `optimizer`
+      itself if no layer computes in float16, if the policy's loss scale is None, or if
+      `optimizer` is wrapped already.
 
     Raises:
       TypeError: if `optimizer` is no optimizer, or `model` no model or layer.

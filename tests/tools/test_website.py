@@ -13,7 +13,7 @@ import tf_lso
 from tests.processes import HANGS_AFTER
 
 ROOT = Path(__file__).parents[2]
-REFERENCE = ROOT / "compat_docs" / "reference" / "tf_lso.md"
+REFERENCE = ROOT / "compat_docs" / "reference"
 MIRRORS = {"compat", "keras", "mixed_precision", "train"}
 
 
@@ -40,10 +40,43 @@ def unlisted(names, text):
     return sorted(set(names) - set(shown))
 
 
-def test_the_reference_shows_every_public_name():
+@pytest.fixture
+def site(monkeypatch):
+    """Imports a module of the site."""
+    monkeypatch.syspath_prepend(str(ROOT / "compat_docs" / "_site"))
+    return importlib.import_module
+
+
+def test_the_reference_shows_every_public_name(site):
     names = public_names()
     assert "tf_lso.callbacks.LossScaleMonitor" in names
-    assert unlisted(names, REFERENCE.read_text(encoding="utf-8")) == []
+    pages = [path.read_text(encoding="utf-8") for path in REFERENCE.glob("api/*.md")]
+    text = site("members").expand("\n".join(pages))
+    assert unlisted(names, text) == []
+
+
+CLASSES = ["LossScaleOptimizer", "LossScale", "DynamicLossScale", "FixedLossScale"]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_page_of_a_class_has_each_member_once(site, name):
+    hyphenated = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+    page = (REFERENCE / "api" / f"{hyphenated}.md").read_text(encoding="utf-8")
+    (groups,) = re.findall(r"^```\{members\} \S+\n(.*?)^```$", page, re.M | re.S)
+    listed = [
+        one for each in site("members").groups_of(groups).values() for one in each
+    ]
+    public = [one for one in dir(getattr(tf_lso, name)) if not one.startswith("_")]
+    assert sorted(listed) == public
+
+
+def test_a_block_of_members_becomes_a_table_and_directives(site):
+    block = "```{members} tf_lso.FixedLossScale\nUse: update\nNumber: dtype\n```\n"
+    text = site("members").expand(f"before\n{block}after")
+    assert text.startswith("before\n| | What it is |\n")
+    assert "| **Use** | |\n| <a href" in text
+    assert ".. automethod:: tf_lso.FixedLossScale.update\n" in text
+    assert ".. autoproperty:: tf_lso.FixedLossScale.dtype\n" in text
 
 
 def test_a_name_that_is_not_shown_is_found():
@@ -52,10 +85,9 @@ def test_a_name_that_is_not_shown_is_found():
 
 
 @pytest.fixture
-def source_links(monkeypatch):
-    """The module of the site that turns links to files into addresses."""
-    monkeypatch.syspath_prepend(str(ROOT / "compat_docs" / "_site"))
-    return importlib.import_module("source_links")
+def source_links(site):
+    """The module of the site that turns links to files into links to pages."""
+    return site("source_links")
 
 
 def test_links_to_files_become_links_to_their_pages(source_links, tmp_path):
@@ -90,7 +122,8 @@ def test_the_site_is_built_without_a_warning(tmp_path):
         pytest.importorskip(module, reason="the extra tf-lso[docs] is not installed")
     done = build(tmp_path / "site")
     assert done.returncode == 0, done.stdout + done.stderr
-    page = (tmp_path / "site/reference/tf_lso.html").read_text(encoding="utf-8")
+    api = sorted((tmp_path / "site/reference/api").glob("*.html"))
+    page = "".join(path.read_text(encoding="utf-8") for path in api)
     for name in ("tf_lso.LossScaleOptimizer.get_scaled_loss", *public_names()):
         assert f'id="{name}"' in page
     page = (tmp_path / "site/reference/command-line.html").read_text(encoding="utf-8")

@@ -27,7 +27,8 @@ Each row is an environment of its own, with the tests that ran in it. *Core* is 
 what it printed under the TensorFlow that it was written for; *a part* is without those
 that take long. A *limit* is a test that fails because of what that Keras itself cannot do,
 as a program without `tf_lso` shows. *Installs* is what
-`pip install tf-lso` installs beside itself. A pair that was not run says so.
+the installation of `tf_lso` installs beside itself. The row of a pair that nobody has run
+says *not run*.
 
 """
 _COLUMNS = """\

@@ -1,8 +1,10 @@
 // What the theme lacks: tables that fit a phone, a choice of a version above the tables of
-// differences, and pictures that open in full size.
+// differences, a filter above the entries of troubleshooting, and pictures that open in
+// full size.
 "use strict";
 
 const LONG = 40; // characters: a table with a longer cell is stacked on a phone
+const WIDE = 4; // columns: a table with more is stacked too
 const SHORT = 25; // characters: code up to this length is not broken, as `--target` at a hyphen
 
 const ALL = "all versions";
@@ -26,6 +28,7 @@ function label(table) {
       cell.dataset.head = heads[i] ?? "";
       if (cell.textContent.length > LONG) table.classList.add("stacked");
     });
+  if (heads.length > WIDE) table.classList.add("stacked", "wide");
   return heads.indexOf("Versions");
 }
 
@@ -56,6 +59,36 @@ function addChoice(tables) {
   show();
 }
 
+// Shows the entries that have all words of the box; the words may be a part of a message.
+function addFilter(entries) {
+  const box = document.createElement("p");
+  box.className = "versions";
+  const input = document.createElement("input");
+  input.type = "search";
+  input.placeholder = "words of your message";
+  input.setAttribute("aria-label", "words of the message to look for");
+  const count = document.createElement("span");
+  const show = () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const entry of entries) {
+      const text = entry.textContent.toLowerCase();
+      entry.hidden = !words.every((word) => text.includes(word));
+      shown += entry.hidden ? 0 : 1;
+    }
+    for (const part of document.querySelectorAll("article section section"))
+      if (part.querySelector(":scope > section"))
+        part.hidden = !part.querySelector(":scope > section:not([hidden])");
+    count.textContent = ` ${shown} entries`;
+  };
+  input.addEventListener("input", show);
+  const asked = new URLSearchParams(location.search).get("words"); // ?words=nan
+  if (asked) input.value = asked;
+  box.append(input, count);
+  document.querySelector("article section section").before(box);
+  show();
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   for (const code of document.querySelectorAll("td code"))
     code.innerHTML = code.innerHTML.replace(/[._](?=\w)/g, "$&<wbr>");
@@ -70,4 +103,6 @@ document.addEventListener("DOMContentLoaded", () => {
   const tables = [...document.querySelectorAll("article table")].map((t) => [t, label(t)]);
   const filtered = tables.filter(([, column]) => column >= 0);
   if (filtered.length && document.title.startsWith("Differences")) addChoice(filtered);
+  if (document.title.startsWith("Troubleshooting"))
+    addFilter([...document.querySelectorAll("article section section section")]);
 });
