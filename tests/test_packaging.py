@@ -241,7 +241,8 @@ class TestWhatIsPublished:
             metadata = email.message_from_bytes(archive.read(name))
         assert metadata["Version"] == tf_lso.__version__
         assert metadata["Author"] == "tf_lso contributors"
-        assert metadata["License-Expression"] == "Apache-2.0"
+        addresses = [metadata[field] for field in ("Project-URL", "Home-page")]
+        assert [a for a in addresses if a] == ([pages.SITE] if pages.SITE else [])
 
     def test_the_sdist_has_the_docs_and_the_tests(self, published):
         (sdist,) = published.glob("*.tar.gz")
