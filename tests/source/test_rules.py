@@ -309,9 +309,13 @@ class TestFindings:
             "        loss = self.optimizer.get_scaled_loss(self.loss(data))\n"
             "        return self.optimizer.get_unscaled_gradients(grads(loss))\n"
         )
-        done = diagnosed(program)
-        assert [one.line for one in done.left] == [4, 5]
-        assert all("wraps the optimizer" in one.do for one in done.left)
+        for more in (
+            "",
+            "x = tf.keras.mixed_precision.experimental.Policy('float32')\n",
+        ):
+            done = diagnosed(program + more)
+            assert [one.line for one in done.left] == [4, 5]
+            assert all("wraps the optimizer" in one.do for one in done.left)
 
 
 class TestLeast:

@@ -107,6 +107,7 @@ class _One:
         renaming = Renaming(inference, self._settings(inference), self._is_silenced)
         self.plan = Plan(program, read.trees, self.texts, renaming)
         self.install_at: ast.stmt | None = None
+        self.makes = False  # whether the optimizers are tf_lso's in the end
         self.resolver = inference
         # An import that moves whole needs none of the packages that are gone.
         moved = {
@@ -165,7 +166,14 @@ class _One:
         if not at:
             for site, node, name in guards:
                 plan.leave(site, node, name, reasons.GUARD)
-        settled = moves or installed or wraps or bool(done.installs)
+        moved = {
+            use.verdict.name.rpartition(".")[2]
+            for use in self.uses
+            if use.place in plan.fixes
+        }
+        self.makes = wraps or installed or bool(done.installs)
+        self.makes |= not moved.isdisjoint(_WRAPPING)
+        settled = self.makes or moves
         by_install = placement.met or bool(done.installs)
         done.diagnostics = self._joined(plan.fixes, plan.left, settled, by_install)
         done.diagnostics += self._magics()
@@ -202,7 +210,10 @@ class _One:
             if use.place in left:
                 why_not = left[use.place][1]
             elif fix is None and not use.guarded and self._is_open(use):
-                fix, why_not = _otherwise(use, settled, installs)
+                # Only an optimizer has these; other methods may be a policy's, too.
+                scales = use.verdict.name.endswith(names.SCALING)
+                enough = self.makes if scales else settled
+                fix, why_not = _otherwise(use, enough, installs)
             places.add(use.place)
             found.append(self._diagnostic(use, fix, why_not))
         for place, (name, why_not) in left.items():
