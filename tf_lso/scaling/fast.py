@@ -45,44 +45,25 @@ def seldom(branch):
 
 
 @functools.lru_cache(maxsize=1024)
-def _graph(function, settings, dtypes):
+def _graph(function, count, dtypes):
+    """Return the graph of a call of `function`, and the dtypes of what it returns."""
     specs = [tf.TensorSpec(None, dtype) for dtype in dtypes]
     # The graph must serve every device, even if a replica's thread makes it.
     with tf.init_scope(), tf.device(None):
         graph = tf.function(
-            lambda *tensors: function(*settings, *tensors), autograph=False
+            lambda *tensors: function(list(tensors[:count]), *tensors[count:]),
+            autograph=False,
         ).get_concrete_function(*specs)
-    shapes = [output.shape for output in graph.outputs]
-    return graph, [output.dtype for output in graph.outputs], shapes
-
-
-def call(function, tensors, *settings):
-    """Return `function(*settings, *tensors)`, by a graph that is made once.
-
-    A step that is traced anew, for another optimizer or in another function, calls it,
-    with tensors of any shapes. The function is one of a module, without effects or
-    variables, and returns a list of tensors. The settings are hashable.
-    """
-    dtypes = tuple([tensor.dtype for tensor in tensors])
-    graph, result_dtypes, result_shapes = _graph(function, settings, dtypes)
-    # Calling the graph itself would take ten microseconds for each argument.
-    results = tf.raw_ops.PartitionedCall(args=tensors, Tout=result_dtypes, f=graph)
-    if not tf.executing_eagerly():
-        for result, shape in zip(results, result_shapes):
-            result.set_shape(shape)
-    return results
-
-
-def _of_list(function, count, *arguments):
-    return tf.nest.flatten(function(list(arguments[:count]), *arguments[count:]))
+    return graph, [output.dtype for output in graph.outputs]
 
 
 def packed(function):
     """Return `function` such that in eager mode one call runs it on `MOST` tensors.
 
     An eager operation costs about ten microseconds, however little it computes. The
-    function takes a list of tensors, then tensors, and returns a list; see `call`. Long
-    lists are cut into parts of `MOST` tensors, an even number, so that pairs stay together.
+    function is one of a module, without effects or variables. It takes a list of tensors,
+    then tensors, and returns a list. Long lists are cut into parts of `MOST` tensors, an
+    even number, so that pairs stay together.
     """
 
     @functools.wraps(function)
@@ -92,7 +73,13 @@ def packed(function):
             return function(tensors, *others)
         results = []
         for part in [tensors[i : i + MOST] for i in range(0, len(tensors), MOST)]:
-            results += call(_of_list, [*part, *others], function, len(part))
+            arguments = [*part, *others]
+            dtypes = tuple([tensor.dtype for tensor in arguments])
+            graph, returned = _graph(function, len(part), dtypes)
+            # Calling the graph itself would take ten microseconds for each argument.
+            results += tf.raw_ops.PartitionedCall(
+                args=arguments, Tout=returned, f=graph
+            )
         return results
 
     return run

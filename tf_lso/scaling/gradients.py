@@ -45,10 +45,18 @@ def _with_values(gradient, values):
     return tf.IndexedSlices(values, gradient.indices, dense_shape=gradient.dense_shape)
 
 
+def attribute_of(variable, name, default=None):
+    """Return an attribute of a variable, of its first copy if there are several.
+
+    Across replicas TensorFlow reads the value of each copy to look for a name.
+    """
+    return getattr(getattr(variable, "values", [variable])[0], name, default)
+
+
 def overwrites(variable):
     """Whether the "gradient" of `variable` is in fact its next value, never scaled."""
     # Keras 3's float8 layers have such variables, and Keras marks them.
-    return getattr(variable, "overwrite_with_gradient", False)
+    return attribute_of(variable, "overwrite_with_gradient", False)
 
 
 def unscale_rest(gradients, variables, unscaled, divisor):

@@ -52,7 +52,8 @@ def _kinds(gradients):
 
 
 def _path(variable):
-    return getattr(variable, "path", None) or variable.name.removesuffix(":0")
+    path = gradients_lib.attribute_of(variable, "path")
+    return path or variable.name.removesuffix(":0")
 
 
 class Skipped:
