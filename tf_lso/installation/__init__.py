@@ -135,12 +135,19 @@ def _apply(ledger, like):
 
 
 def _apply_to_keras3(ledger):
-    from tf_lso.installation import attributes_keras3, callbacks, namespaces, sessions
+    from tf_lso.installation import (
+        attributes_keras3,
+        callbacks,
+        namespaces,
+        sessions,
+        shells,
+    )
 
     attributes_keras3.apply(ledger)
     callbacks.apply(ledger)
     namespaces.apply(ledger)
     sessions.apply(ledger)
+    shells.apply(ledger)
     _help(ledger, "keras")
 
 
