@@ -1,11 +1,13 @@
 """The line that names `--like`, after an uncaught error that Keras 3 makes."""
 
 import pathlib
+import sys
 
 import pytest
 
 from tests import preloaded
 from tests.programs_in_processes import hiding, run, start
+from tf_lso.installation import hints
 
 ERRORS = pathlib.Path(__file__).with_name("keras3_errors.py")
 HINT = "tf_lso: This is a change of Keras 3, and not of loss scaling."
@@ -111,6 +113,16 @@ def test_in_a_notebook_it_stands_below_the_traceback():
     assert lines[1].endswith(
         'tf_lso.install(like="2.4"), in a new kernel before TensorFlow is imported'
     )
+
+
+def test_where_the_import_of_tensorflow_failed_there_is_none(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)  # as far as it came
+
+    def missing():
+        raise ImportError("tf_keras is not installed")
+
+    monkeypatch.setattr(hints.kerases, "of_tensorflow", missing)
+    assert hints.hint(AttributeError("'Mean' object has no attribute 'ref'")) is None
 
 
 SILENT = """

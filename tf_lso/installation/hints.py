@@ -156,8 +156,11 @@ def hint(error: BaseException, command: str | None = None) -> str | None:
     chosen = os.environ.get(like_lib.VARIABLE)
     if chosen is not None or "tensorflow" not in sys.modules:
         return None
-    if kerases.of_tensorflow() != "keras" or not kerases.has_keras3():
-        return None
+    try:
+        if kerases.of_tensorflow() != "keras" or not kerases.has_keras3():
+            return None
+    except ImportError:
+        return None  # the import of TensorFlow has failed, which the error says
     program = vars(sys.modules["__main__"]).values()
     if any(value is sys.modules["keras"] for value in program):
         return (
