@@ -9,6 +9,7 @@
 | 2.0-2.3, tf_lso's experimental | optimizer, loss_scale |
 """
 
+import inspect
 import re
 
 from tf_lso import keras_configs, kerases
