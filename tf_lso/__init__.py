@@ -50,7 +50,11 @@ _NAMES = {
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")
 _PACKAGES = ("callbacks", "checkpoints", "debugging", "summary", *_MIRRORS)
 
-__all__ = sorted(("__version__", *_PACKAGES, *_NAMES))
+_PUBLIC = sorted(("__version__", *_PACKAGES, *_NAMES))
+
+# What `from tf_lso import *` brings. No modules: they have the names of those that a
+# program takes from `tensorflow`.
+__all__ = sorted(("__version__", *_NAMES))
 
 
 def _load(module: str) -> _typing.Any:
@@ -61,8 +65,8 @@ def _load(module: str) -> _typing.Any:
 if not _typing.TYPE_CHECKING:  # else every name would be an attribute
 
     def __getattr__(name: str) -> _typing.Any:
-        if name not in __all__:
-            raise _load("unknown").attribute_error(__name__, name, __all__)
+        if name not in _PUBLIC:
+            raise _load("unknown").attribute_error(__name__, name, _PUBLIC)
         if name in _PACKAGES:
             return _load(name)
         value = getattr(_load(_NAMES[name]), name)
@@ -71,7 +75,7 @@ if not _typing.TYPE_CHECKING:  # else every name would be an attribute
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({name for name in globals() if name.startswith("__")} | {*_PUBLIC})
 
 
 _load("registration").register()

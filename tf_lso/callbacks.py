@@ -69,6 +69,7 @@ class LossScaleMonitor(_Callback):
         for the device.
 
     Raises:
+      ImportError: if `log_dir` is given and TensorBoard is not installed.
       TypeError: when training begins, if the model's optimizer is no
         `tf_lso.LossScaleOptimizer`.
 
@@ -91,6 +92,8 @@ class LossScaleMonitor(_Callback):
         self, log_dir: str | os.PathLike[str] | None = None, per_batch: bool = False
     ) -> None:
         super().__init__()
+        if log_dir is not None:
+            environment.require_tensorboard("LossScaleMonitor(log_dir=...)")
         self.log_dir = log_dir
         self.per_batch = per_batch
         self._writer = None

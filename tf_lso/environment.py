@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import os
+import sys
 
 from tf_lso import log
 
@@ -147,6 +148,20 @@ def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
         f"{reason.partition('=')[0]} out.",
         name="tf_keras",
     )
+
+
+def require_tensorboard(what: str) -> None:
+    """Raise ImportError if TensorBoard is missing, which TensorFlow 2.21 no longer brings.
+
+    Args:
+      what: what needs it, as the user wrote it.
+    """
+    if "tensorboard" not in sys.modules and not importlib.util.find_spec("tensorboard"):
+        raise ImportError(
+            f"{what} writes by the package tensorboard, which is not installed: "
+            "`pip install tensorboard`.",
+            name="tensorboard",
+        )
 
 
 def require_legacy_keras() -> None:

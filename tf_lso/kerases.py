@@ -139,6 +139,15 @@ def variable_of_keras3() -> type:
     return of_keras[-1]
 
 
+def state_of_keras3() -> types.ModuleType:
+    """Return the module in which Keras 3 keeps its state: policy, names, generators.
+
+    Private: the public functions give no access to all of it at once.
+    tests/installation/test_clear_session.py fails when it moves.
+    """
+    return importlib.import_module("keras.src.backend.common.global_state")
+
+
 def is_own_private(name: str) -> bool:
     """Whether a module, by its name, is one of Keras 2 that Keras 2 itself uses."""
     package = name.split(".")[0]

@@ -93,6 +93,11 @@ def add(ledger: Ledger, change: Callable[[Ledger], object]) -> None:
             change(ledger)
 
 
+def is_made(key: Hashable) -> bool:
+    """Whether the changes of a key are made."""
+    return key in _made
+
+
 def undo(key: Hashable) -> None:
     """Undo the changes of a key, if they are made."""
     with _lock:

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import replica, stuck
+from tf_lso import environment, replica, stuck
 
 
 def loss_scale(optimizer: Any, step: Any = None) -> None:
@@ -21,6 +21,7 @@ def loss_scale(optimizer: Any, step: Any = None) -> None:
 
     Raises:
       TypeError: if `optimizer` is no `tf_lso.LossScaleOptimizer`.
+      ImportError: if TensorBoard is not installed.
 
     Example:
     >>> import tempfile
@@ -33,6 +34,7 @@ def loss_scale(optimizer: Any, step: Any = None) -> None:
 
     Source: an addition.
     """
+    environment.require_tensorboard("tf_lso.summary.loss_scale()")
     stuck.require_own(optimizer, "tf_lso.summary.loss_scale()")
     if not replica.is_first_here():
         return

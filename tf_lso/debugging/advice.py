@@ -145,7 +145,10 @@ def of_lost_gradient(name, gradient, scale):
 
 def of_nothing(scale, fitting):
     """What is said where nothing was found."""
-    said = f"All values are finite, and few gradients become 0 at {number(scale)}."
+    said = (
+        "All values are finite, and few gradients that are not 0 become 0 in float16 at "
+        f"{number(scale)}."
+    )
     if fitting is not None and fitting > scale:
         said += f" The loss scale could grow to {number(fitting)} with this batch."
     return said

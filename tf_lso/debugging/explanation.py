@@ -66,9 +66,9 @@ class VariableGradient:
     gradient: statistics.Gradient | None
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Report:
-    """What `explain` found. Print it.
+    """What `explain` found. Print it, or let a notebook show it.
 
     Attributes:
       first: `First`, the first place of trouble.
@@ -93,6 +93,18 @@ class Report:
     def __str__(self) -> str:
         return table.text(self)
 
+    def __repr__(self) -> str:
+        where = f" in layer {self.first.layer!r}" if self.first.layer else ""
+        return (
+            f"<Report: {self.first.kind or 'nothing is wrong'}{where}, "
+            f"loss scale {self.loss_scale:g}, {len(self.layers)} layer calls, "
+            f"{len(self.variables)} variables>"
+        )
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return table.html(self)
+
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as dicts, lists, numbers and strings, for JSON.
 
@@ -100,7 +112,7 @@ class Report:
         """
         return _plain(self)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw how large the gradients are, against the range of float16.
 
         For each layer the distribution of log2 of the magnitudes of its gradients, of
@@ -110,13 +122,16 @@ class Report:
         Args:
           path: str or path, a file whose suffix matplotlib knows, such as ".png".
 
+        Returns:
+          Without a path the figure of matplotlib, which a notebook shows. Else None.
+
         Raises:
           ImportError: if matplotlib is not installed.
           ValueError: if the report has no gradients.
         """
         from tf_lso.debugging import plot
 
-        plot.plot(self, path)
+        return plot.plot(self, path)
 
 
 def _plain(value):

@@ -1,6 +1,7 @@
 """The picture of a report: gradient magnitudes against the range of float16."""
 
 import collections
+import io
 import math
 
 from tf_lso.debugging import advice, statistics, table
@@ -17,8 +18,8 @@ _RANGES = (  # end in powers of two, name, color of the ground
 )
 
 
-def plot(report, path):
-    """Draw a report into a file, see `Report.plot`."""
+def plot(report, path=None):
+    """Draw a report into a file or a figure, see `Report.plot`."""
     try:
         # Not by pyplot, which has state and may want a window.
         from matplotlib import figure
@@ -33,7 +34,16 @@ def plot(report, path):
         raise ValueError("The report has no gradients, so there is nothing to plot.")
     shift = math.log2(report.loss_scale)
     low, high = _limits(rows, shift)
-    canvas = figure.Figure(figsize=(9, 1.6 + 0.55 * len(rows)), layout="constrained")
+
+    class Picture(figure.Figure):
+        """A figure that a notebook shows without pyplot."""
+
+        def _repr_png_(self):
+            file = io.BytesIO()
+            self.savefig(file, format="png", dpi=self.dpi)
+            return file.getvalue()
+
+    canvas = Picture(figsize=(9, 1.6 + 0.55 * len(rows)), layout="constrained")
     axes = canvas.add_subplot()
     _draw_ranges(axes, low, high)
     for position, (_, exponents) in enumerate(reversed(rows)):
@@ -56,8 +66,13 @@ def plot(report, path):
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles))
     # Outside, where it hides nothing.
-    canvas.legend(unique.values(), unique.keys(), loc="outside lower right", ncols=2)
+    if unique:
+        place = "outside lower right"
+        canvas.legend(unique.values(), unique.keys(), loc=place, ncols=2)
+    if path is None:
+        return canvas
     canvas.savefig(path, dpi=120)
+    return None
 
 
 def _rows(report):

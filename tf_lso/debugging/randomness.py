@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib
 import itertools
 import random
 
@@ -66,7 +65,7 @@ def _keras_generator():
     if not kerases.has_keras3():
         return contextlib.nullcontext()  # Keras 2 draws from TensorFlow's generators
     # Private: Keras has no public way to the generator behind `keras.random`.
-    module = importlib.import_module("keras.src.backend.common.global_state")
+    module = kerases.state_of_keras3()
     name = "global_seed_generator"
     return _generator(
         module.get_global_attribute(name),

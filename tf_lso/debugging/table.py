@@ -2,6 +2,7 @@
 
 import shutil
 import textwrap
+from html import escape
 
 from tf_lso.debugging import advice
 
@@ -12,6 +13,38 @@ def text(report):
     """Return a report as lines no longer than the terminal is wide."""
     # The last column stays free: some terminals wrap a line that fills it.
     width = max(36, shutil.get_terminal_size().columns - 1)
+    blocks = ["\n".join(textwrap.fill(part, width) for part in _head(report))]
+    if report.layers:
+        rows = [_layer(row) for row in report.layers]
+        blocks.append(_table(_LAYERS, _LAYER_COLUMNS, rows, width))
+    if report.variables:
+        rows = _without_common_part([_variable(row) for row in report.variables])
+        blocks.append(_table(_VARIABLES, _VARIABLE_COLUMNS, rows, width))
+        blocks.append(textwrap.fill(_KEY, width))
+    return "\n\n".join(blocks)
+
+
+def html(report):
+    """Return a report as HTML, for notebooks."""
+    blocks = [f"<p>{escape(part)}</p>" for part in _head(report)]
+    if report.layers:
+        rows = [_layer(row) for row in report.layers]
+        blocks.append(_html_table(_LAYERS, _LAYER_COLUMNS, rows))
+    if report.variables:
+        rows = _without_common_part([_variable(row) for row in report.variables])
+        blocks.append(_html_table(_VARIABLES, _VARIABLE_COLUMNS, rows))
+        blocks.append(f"<p>{escape(_KEY)}</p>")
+    return "\n".join(blocks)
+
+
+def _html_table(title, columns, rows):
+    lines = ["".join(f"<th>{escape(one)}</th>" for one in (title, *columns))]
+    lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def _head(report):
+    """Return the paragraphs above the tables."""
     first = report.first
     where = f" in layer '{first.layer}'" if first.layer else ""
     head = f"{first.kind}{where}" if first.kind else "nothing is wrong"
@@ -20,22 +53,16 @@ def text(report):
         scale += f" Up to {advice.number(report.fitting_scale)} fits this batch."
     if report.loss is not None:
         scale = f"Loss {report.loss:.4g}. {scale}"
-    parts = [f"First: {head}.", first.message, scale]
-    blocks = ["\n".join(textwrap.fill(part, width) for part in parts)]
-    if report.layers:
-        rows = [_layer(row) for row in report.layers]
-        blocks.append(_table("Output of layer", _LAYER_COLUMNS, rows, width))
-    if report.variables:
-        rows = _without_common_part([_variable(row) for row in report.variables])
-        blocks.append(_table("Gradient of variable", _VARIABLE_COLUMNS, rows, width))
-        key = (
-            'Gradients are unscaled but for the column "scaled". "0 without" and '
-            '"0 with": the share that is 0 in float16 without and with the loss scale. '
-            '"room": the power of two by which it could still be scaled.'
-        )
-        blocks.append(textwrap.fill(key, width))
-    return "\n\n".join(blocks)
+    return [f"First: {head}.", first.message, scale]
 
+
+_LAYERS, _VARIABLES = "Output of layer", "Gradient of variable"
+_KEY = (
+    'Gradients are unscaled but for the column "scaled". "0 without" and "0 with": the '
+    "share that is 0 in float16 without and with the loss scale, with those that are 0 "
+    "already, as behind a ReLU that is off, which no scale changes. "
+    '"room": the power of two by which it could still be scaled.'
+)
 
 # Heading -> the order in which a narrow terminal leaves columns out, 0 is never.
 _LAYER_COLUMNS = {"dtype": 1, "largest": 0, "nonfinite": 0}

@@ -22,6 +22,20 @@ class Handle:
     def __init__(self, ledger: ledger_lib.Ledger | None) -> None:
         self._ledger = ledger  # None if tf_lso was installed before
 
+    def __repr__(self) -> str:
+        """Return what a notebook shows where `install()` is the last line of a cell."""
+        if not ledger_lib.is_made(_INSTALLED):
+            return "<tf_lso is not installed any more>"
+        if self._ledger is None:
+            return "<tf_lso was installed before, and nothing has changed>"
+        package = kerases.of_tensorflow()
+        tensorflow = sys.modules["tensorflow"].__version__
+        return (
+            "<tf_lso is installed: the old names lead to tf_lso, on TensorFlow "
+            f"{tensorflow} with Keras "
+            f"{kerases.version(package)} ({package}). Undo it: tf_lso.uninstall()>"
+        )
+
     def uninstall(self) -> None:
         """Restore TensorFlow and Keras as before `install`. A second call does nothing."""
         ledger_lib.undo(_INSTALLED)
@@ -135,11 +149,19 @@ def _apply(ledger, like):
 
 
 def _apply_to_keras3(ledger):
-    from tf_lso.installation import attributes_keras3, callbacks, namespaces
+    from tf_lso.installation import (
+        attributes_keras3,
+        callbacks,
+        namespaces,
+        sessions,
+        shells,
+    )
 
     attributes_keras3.apply(ledger)
     callbacks.apply(ledger)
     namespaces.apply(ledger)
+    sessions.apply(ledger)
+    shells.apply(ledger)
     _help(ledger, "keras")
 
 

@@ -14,6 +14,7 @@ from tf_lso import as_tensor, keras3_private, kerases, scheduled_rate
 from tf_lso import variables as variables_lib
 from tf_lso.installation import attributes
 from tf_lso.optimizers import validation
+from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
 _OWNER = keras.optimizers.Optimizer
 
@@ -103,6 +104,40 @@ def _get_value(keras_get_value):
 # tests/installation/test_attributes.py fails when they move.
 
 
+# Methods that Keras 2 called in each step, and that Keras 3 does not know. The first two
+# are the update, which `update_step` is in Keras 3.
+_UPDATES = ("_resource_apply_dense", "_resource_apply_sparse")
+_PASSED_OVER = (
+    *_UPDATES,
+    "_aggregate_gradients",
+    "_compute_gradients",
+    "_transform_gradients",
+    "_transform_unaggregated_gradients",
+    "get_gradients",
+)
+
+
+def _refuse_what_keras3_passes_over(cls):
+    """Raise TypeError if a user's class has work in methods that are never called."""
+    for base in cls.__mro__:
+        if kerases.is_of_one(base) or issubclass(base, LossScaleOptimizer):
+            return
+        own = vars(base)
+        passed_over = [name for name in _PASSED_OVER if name in own]
+        if "update_step" in own:  # written for both
+            passed_over = [name for name in passed_over if name not in _UPDATES]
+        if passed_over:
+            raise TypeError(
+                f"{base.__name__} overrides {', '.join(passed_over)}. Keras 3 does not "
+                "call what optimizers of TensorFlow 2.0-2.15 had under these names, so it "
+                "would train without it, in silence. Run the program with the Keras of "
+                'its time, by `tf-lso run --like 2.4` or tf_lso.install(like="2.4"). '
+                "For Keras 3, override update_step(gradient, variable, learning_rate)."
+            )
+        if "update_step" in own:
+            return
+
+
 # Arguments of TensorFlow 2.9-2.15 that do not change the updates.
 _WITHOUT_EFFECT = ("jit_compile", "is_legacy_optimizer")
 
@@ -111,6 +146,8 @@ def _init(keras_init):
     """Return an `__init__` that takes `lr` and `decay`, as in TensorFlow 2.0-2.10."""
 
     def __init__(self, *args, **kwargs):
+        validation.check_reduces(self)
+        _refuse_what_keras3_passes_over(type(self))
         decay = kwargs.pop("decay", None)
         for name in _WITHOUT_EFFECT:
             kwargs.pop(name, None)

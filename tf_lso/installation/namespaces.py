@@ -5,13 +5,13 @@ Keras 3 has only one kind of optimizers, which takes the place of both.
 """
 
 import sys
-import types
 
 import keras
 import tensorflow as tf
 
 from tf_lso import kerases
 from tf_lso import optimizer_table as table
+from tf_lso.installation import added_modules
 
 # Names in each. Those that this Keras 3 lacks are left out.
 NAMESPACES = {
@@ -23,16 +23,17 @@ NAMESPACES = {
 def apply(ledger):
     """Add the namespaces to Keras 3's optimizers, as attributes and for imports."""
     for namespace, names in NAMESPACES.items():
-        module = types.ModuleType(f"keras.optimizers.{namespace}", __doc__)
-        for name in names:
-            if hasattr(keras.optimizers, name):
-                setattr(module, name, getattr(keras.optimizers, name))
+        name = f"keras.optimizers.{namespace}"
+        module = added_modules.new(name, __doc__, __file__, path=[])
+        for cls in names:
+            if hasattr(keras.optimizers, cls):
+                setattr(module, cls, getattr(keras.optimizers, cls))
         owners = {"keras": keras.optimizers}
         if kerases.of_tensorflow() == "keras":
             owners["tensorflow.keras"] = tf.keras.optimizers
         for root, owner in owners.items():
             ledger.set_attribute(owner, namespace, module)
-            ledger.set_module(f"{root}.optimizers.{namespace}", module)
+            added_modules.let_import(ledger, f"{root}.optimizers.{namespace}", module)
             copied = sys.modules.get(f"{root}.optimizers", owner)
             if copied is not owner:
                 ledger.set_attribute(copied, namespace, module)

@@ -8,9 +8,9 @@ import contextlib
 import functools
 import importlib
 import sys
-import types
 
 from tf_lso import kerases, names
+from tf_lso.installation import added_modules
 
 # Spelling of a module -> its namespace.
 _SPELLED = {**names.MODULES, **names.TF_KERAS_MODULES}
@@ -92,11 +92,11 @@ def _apply_one(ledger, spelled, namespace):
         owner = _reach(spelled)
         _set_all(ledger, owner, contents)
         if loaded is None:
-            ledger.set_module(spelled, owner)
+            added_modules.let_import(ledger, spelled, owner)
         elif loaded is not owner:  # importing it made a copy
             _set_all(ledger, loaded, contents)
     elif loaded is None:
-        ledger.set_module(spelled, module_for(namespace, spelled))
+        added_modules.let_import(ledger, spelled, module_for(namespace, spelled))
     elif spelled.startswith(_OVERLAID):
         _apply_overlay(ledger, spelled, contents)
     else:
@@ -114,13 +114,17 @@ def _apply_packages(ledger):
 
     for name in _COPIED:
         if name not in sys.modules:
-            ledger.set_module(name, _reach(name))
+            added_modules.let_import(ledger, name, _reach(name))
     keras = {"keras": sys.modules["keras"], "tensorflow": tf.keras}
     for name, stands_for in _PACKAGES.items():
         if name in sys.modules:
             continue
-        package = keras[stands_for] if stands_for else types.ModuleType(name)
-        ledger.set_module(name, package)
+        package = (
+            keras[stands_for]
+            if stands_for
+            else added_modules.new(name, None, __file__, path=[])
+        )
+        added_modules.let_import(ledger, name, package)
         parent, _, last = name.rpartition(".")
         if parent.startswith("keras"):
             ledger.set_attribute(sys.modules[parent], last, package)
@@ -128,9 +132,9 @@ def _apply_packages(ledger):
 
 def _apply_overlay(ledger, spelled, contents):
     original = sys.modules[spelled]
-    overlay = types.ModuleType(spelled, original.__doc__)
-    vars(overlay).update({**vars(original), **contents})
-    ledger.set_module(spelled, overlay)
+    overlay = added_modules.copied(original)
+    vars(overlay).update(contents)
+    added_modules.let_import(ledger, spelled, overlay)
     parent, _, last = spelled.rpartition(".")
     if vars(sys.modules[parent]).get(last) is original:
         ledger.set_attribute(sys.modules[parent], last, overlay)
@@ -208,8 +212,6 @@ def module_for(namespace, spelled):
 
 @functools.cache
 def _other_mirror(namespace, root):
-    mirror = _mirror(namespace)
-    module = types.ModuleType(mirror.__name__, mirror.__doc__)
-    vars(module).update(vars(mirror))
+    module = added_modules.copied(_mirror(namespace))
     vars(module).update(_contents(root, namespace))
     return module

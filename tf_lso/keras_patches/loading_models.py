@@ -9,12 +9,13 @@ import functools
 import inspect
 import json
 import os
+import re
 import sys
 import zipfile
 
 import h5py
 
-from tf_lso import keras3_private, kerases, log, thread_switch
+from tf_lso import keras3_private, log, thread_switch
 from tf_lso.checkpoints import errors, opening, restoring
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import state as state_lib
@@ -22,6 +23,9 @@ from tf_lso.optimizers import state as state_lib
 # Class names of dtype policies in models of TensorFlow 2.1-2.15. The second is that of the
 # experimental policy in 2.4-2.8.
 POLICIES = ("Policy", "PolicyV1")
+
+# The modules of a Keras. The last are copies that `import tensorflow.keras.models` makes.
+_MODULE = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
 
 
 def replace(ledger, original, patched):
@@ -32,9 +36,7 @@ def replace(ledger, original, patched):
     test_loading.py fails when this moves.
     """
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in kerases.PACKAGES and (
-            vars(module).get(original.__name__) is original
-        ):
+        if _MODULE.match(name) and vars(module).get(original.__name__) is original:
             ledger.replace(module, original.__name__, patched)
 
 

@@ -9,6 +9,7 @@
 | 2.0-2.3, tf_lso's experimental | optimizer, loss_scale |
 """
 
+import inspect
 import re
 
 from tf_lso import keras_configs, kerases
@@ -73,6 +74,14 @@ def deserialize(config, custom_objects=None, package=None, base=None):
     return cls.from_config(config["config"], custom_objects=custom_objects)
 
 
+# The kinds of parameters that take an argument without a name.
+_BY_POSITION = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+)
+
+
 def from_config(cls, config, custom_objects=None, package=None):
     """Make a LossScaleOptimizer from the arguments in a config of any layout.
 
@@ -98,7 +107,7 @@ def from_config(cls, config, custom_objects=None, package=None):
     elif issubclass(cls, experimental):
         loss_scale = _pop_loss_scale(config)
     else:
-        return cls(inner, **config)
+        return _made(cls, inner, config)
     if issubclass(cls, experimental):
         return cls(inner, loss_scale, **config)
     is_usual = type(loss_scale) in loss_scale_lib.CLASSES.values()
@@ -110,6 +119,15 @@ def from_config(cls, config, custom_objects=None, package=None):
         f"'loss_scale' of the config is {loss_scale!r}, which {cls.__name__} cannot have: "
         "it takes a fixed scale, or a dynamic one with the multiplier 2."
     )
+
+
+def _made(cls, inner, arguments):
+    """Return an instance of `cls`, whose constructor may take keywords alone."""
+    _, *takes = inspect.signature(cls.__init__).parameters.values()
+    if any(one.kind in _BY_POSITION for one in takes):
+        return cls(inner, **arguments)
+    # As the class that Horovod makes. The metaclass of Keras 2 would pass it by position.
+    return type.__call__(cls, inner_optimizer=inner, **arguments)
 
 
 def _pop_loss_scale(config):

@@ -180,6 +180,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Wrap `inner`. The loss scale is made last, after all checks have passed."""
         validation.check_strategy()
         validation.check_free(inner)
+        if not kerases.is_keras2(self._family_class.package):
+            validation.check_reduces(self, inner)
         family = self._family_class(inner)
         loss_scale = self._loss_scale = make_loss_scale()
         family.take_over(self, loss_scale, name)

@@ -56,6 +56,19 @@ def scales_the_loss(optimizer):
     return any("LossScaleOptimizer" in cls.__name__ for cls in type(optimizer).__mro__)
 
 
+def check_reduces(*optimizers):
+    """Raise TypeError if an optimizer of Keras 3 is of a class that Horovod makes."""
+    for optimizer in optimizers:
+        if hasattr(type(optimizer), "_HAS_AGGREGATE_GRAD"):  # its mark, for Keras 2
+            raise TypeError(
+                f"The optimizer {type(optimizer).__name__} is made by Horovod's "
+                "DistributedOptimizer, which is for Keras 2. Keras 3 does not call the "
+                "methods that sum the gradients: each process would train for itself, "
+                "in silence. Run the program by `tf-lso run --like 2.4`, or write a loop "
+                "with hvd.DistributedGradientTape."
+            )
+
+
 def check_free(inner):
     """Raise if an optimizer scales the loss itself, or is wrapped already."""
     if scales_the_loss(inner):

@@ -1,5 +1,6 @@
 """The policy functions of TensorFlow 2.0-2.15, for one Keras."""
 
+import types
 from typing import Any
 
 import tensorflow as tf
@@ -96,9 +97,13 @@ class PolicyApi:
         self.global_policy = global_policy
         self.set_global_policy = set_global_policy
         self.experimental_global_policy = experimental_global_policy
-        experimental_global_policy.__name__ = "global_policy"
         self.set_policy = set_policy
         self.get_layer_policy = get_layer_policy
+        for name, function in vars(self).items():
+            if isinstance(function, types.FunctionType):
+                # By these pickle finds those of `tf.keras`.
+                function.__module__, function.__qualname__ = "tf_lso.policies", name
+        experimental_global_policy.__name__ = "global_policy"
 
     def _with_loss_scale(self, policy):
         """Return the policy itself if it has a loss scale, else one like it that has."""

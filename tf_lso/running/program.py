@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import shlex
 import signal
 import sys
 import traceback
@@ -42,7 +43,8 @@ def run(
     hooks.after_import_of_frameworks(lambda: installation.install(like=like))
     _reach_child_processes()
     sys.argv[:] = arguments
-    return _exit_code_of(_run_module if module else _run_script)
+    command = shlex.join(["-m", *arguments] if module else arguments)
+    return _exit_code_of(_run_module if module else _run_script, command)
 
 
 def _reach_child_processes() -> None:
@@ -52,7 +54,7 @@ def _reach_child_processes() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
-def _exit_code_of(run_main: Callable[[str], None]) -> int:
+def _exit_code_of(run_main: Callable[[str], None], command: str) -> int:
     try:
         run_main(sys.argv[0])
     except SystemExit as end:
@@ -65,9 +67,11 @@ def _exit_code_of(run_main: Callable[[str], None]) -> int:
             print(f"tf-lso run: {environment.MISSING}", file=sys.stderr)
             return 2
         _show(error)
+        _show_hint(error, command)
         return 1
     except BaseException as error:
         _show(error)
+        _show_hint(error, command)
         return 1
     return 0
 
@@ -113,6 +117,14 @@ def _show(error: BaseException) -> None:
         traceback.print_exception(type(error), error, trace)
     else:
         sys.excepthook(type(error), error, trace)
+
+
+def _show_hint(error: BaseException, command: str) -> None:
+    from tf_lso.installation import hints
+
+    line = hints.hint(error, command)
+    if line is not None:
+        print(line, file=sys.stderr)
 
 
 def _is_ours(frame: types.FrameType) -> bool:

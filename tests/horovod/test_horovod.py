@@ -1,0 +1,90 @@
+"""Loss scaling with Horovod: the orders of wrapping, in one process and in two.
+
+`stand_in` has Horovod's interface. `expected.json` is what `program.py` printed with it
+under TensorFlow 2.4.4, in which all orders give the same.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.generation import HAS_KERAS3
+from tests.old_programs.test_programs import differences
+from tests.processes import HANGS_AFTER, LEAN, QUIET, free_ports
+
+HERE = pathlib.Path(__file__).parent
+EXPECTED = json.loads((HERE / "expected.json").read_text())
+ORDERS = ("inside", "outside", "tape")
+
+
+def workers(order, size, *options):
+    """Run `program.py` in `size` processes; return each one's RESULT and errors."""
+    command = [sys.executable, "-m", "tf_lso", "run", *options]
+    (port,) = free_ports(1)
+    variables = {
+        **os.environ,
+        **QUIET,
+        "PYTHONPATH": os.pathsep.join([str(HERE / "stand_in"), LEAN]),
+        "HOROVOD_SIZE": str(size),
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+    }
+    started = [
+        subprocess.Popen(
+            [*command, str(HERE / "program.py"), order],
+            env={**variables, "HOROVOD_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    found = []
+    try:
+        for process in started:
+            printed, errors = process.communicate(timeout=HANGS_AFTER)
+            lines = [one for one in printed.splitlines() if one.startswith("RESULT ")]
+            result = json.loads(lines[-1].removeprefix("RESULT ")) if lines else None
+            found.append((result, errors))
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    return found
+
+
+def check(found, size):
+    for result, errors in found:
+        assert result is not None, errors[-3000:]
+        assert not differences(EXPECTED[str(size)], result), result
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_order_gives_what_tensorflow_2_4_gave(order, size):
+    check(workers(order, size, "--like", "2.4"), size)
+
+
+@pytest.mark.keras3
+def test_the_tape_works_on_keras_3():
+    check(workers("tape", 2), 2)
+
+
+@pytest.mark.keras3
+@pytest.mark.parametrize("order", ["inside", "outside"])
+def test_the_optimizer_is_refused_on_keras_3(order):
+    ((result, errors),) = workers(order, 1)
+    assert result is None
+    assert "made by Horovod's DistributedOptimizer" in errors
+    assert "tf-lso run --like 2.4" in errors
+
+
+@pytest.mark.skipif(
+    HAS_KERAS3, reason="its optimizers are legacy ones only with --like"
+)
+@pytest.mark.parametrize("order", ["inside", "outside"])
+def test_the_newer_optimizers_of_keras_2(order):
+    check(workers(order, 1, "--like", "2.12"), 1)

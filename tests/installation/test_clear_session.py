@@ -1,0 +1,85 @@
+"""`clear_session` under `install()` keeps what TensorFlow 2.0-2.15 kept."""
+
+import pytest
+
+from tests import preloaded
+from tests.generation import HAS_KERAS3, needs_tf_keras
+from tests.programs_in_processes import run
+
+# keras-tuner calls it before each trial. `B0` is how a program that was imported before
+# `install()` reaches it.
+PROGRAM = """
+    import json
+    import threading
+    import tensorflow as tf
+    import tensorflow.keras.backend as B0
+    import tf_lso
+
+    K = tf.keras.backend
+
+    def names():
+        return [tf.keras.layers.Dense(1).name for _ in range(2)]
+
+    def kept(clear):
+        tf.keras.mixed_precision.set_global_policy("mixed_float16")
+        K.set_floatx("float64")
+        K.set_epsilon(1e-3)
+        with tf.keras.utils.custom_object_scope({"own": abs}):
+            clear()
+            first = names()
+            clear()
+            own = tf.keras.utils.get_registered_object("own") is abs
+        policy = tf.keras.mixed_precision.global_policy().name
+        numbers = [K.floatx(), K.epsilon()]
+        K.set_floatx("float32")
+        return [policy, own, *numbers, first == names()]
+
+    with tf_lso.install():
+        tf.keras.utils.disable_interactive_logging()
+        from tensorflow.keras.backend import clear_session
+        for clear in (
+            K.clear_session,
+            B0.clear_session,
+            clear_session,
+            tf.compat.v1.keras.backend.clear_session,
+        ):
+            print(json.dumps(kept(clear)))
+        thread = threading.Thread(target=K.clear_session)
+        thread.start(), thread.join()
+        print(tf.keras.mixed_precision.global_policy().name)
+        print(tf.keras.utils.is_interactive_logging_enabled())
+        head = tf.keras.layers.Activation("linear", dtype="float32")
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1), head])
+        model.compile("sgd", "mse")
+        print(isinstance(model.optimizer, tf_lso.LossScaleOptimizer))
+"""
+
+
+@pytest.mark.parametrize("legacy", ["0", pytest.param("1", marks=needs_tf_keras)])
+def test_it_keeps_the_policy_and_clears_the_names(legacy):
+    lines = run(PROGRAM, preloaded.run, TF_USE_LEGACY_KERAS=legacy)
+    each = '["mixed_float16", true, "float64", 0.001, true]'
+    assert lines == [*[each] * 4, "mixed_float16", "False", "True"]
+
+
+OF_KERAS_3 = """
+    import tensorflow as tf
+    import keras
+    import tf_lso
+
+    layer = keras.layers.Lambda(lambda x: x)
+    with tf_lso.install():
+        keras.config.enable_unsafe_deserialization()
+        keras.config.disable_traceback_filtering()
+        keras.utils.clear_session()
+        loaded = keras.layers.Lambda.from_config(layer.get_config())
+        print(type(loaded).__name__, keras.config.is_traceback_filtering_enabled())
+    keras.config.set_dtype_policy("mixed_float16")
+    keras.utils.clear_session()
+    print(keras.config.dtype_policy().name)
+"""
+
+
+@pytest.mark.skipif(not HAS_KERAS3, reason="this TensorFlow has Keras 2 alone")
+def test_switches_stay_and_without_install_it_is_keras_own():
+    assert run(OF_KERAS_3, preloaded.run) == ["Lambda False", "float32"]

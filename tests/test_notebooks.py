@@ -1,0 +1,135 @@
+"""What a notebook shows of tf_lso: values at the end of a cell, names, missing packages."""
+
+import importlib
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import HAS_KERAS3, keras
+from tests.programs_in_processes import hiding, run
+from tf_lso import debugging
+
+MODULES = {
+    *("callbacks", "checkpoints", "compat", "debugging", "keras"),
+    *("mixed_precision", "summary", "train"),
+}
+
+
+@pytest.fixture(scope="module")
+def report():
+    model = keras.Sequential(
+        [
+            keras.layers.Dense(
+                4, activation="relu", dtype="mixed_float16", name="one>"
+            ),
+            keras.layers.Dense(1, dtype="float32", name="two"),
+        ]
+    )
+    x = np.linspace(-1, 1, 8, dtype="float32").reshape(4, 2)
+    model.build((None, 2))
+    model.compile("sgd", "mse")
+    return debugging.explain(model, x, np.ones((4, 1), "float32"))
+
+
+class TestReport:
+    def test_the_repr_is_one_line(self, report):
+        shown = repr(report)
+        assert shown == (
+            f"<Report: nothing is wrong, loss scale {report.loss_scale:g}, "
+            "2 layer calls, 4 variables>"
+        )
+
+    def test_the_html_has_the_text_and_both_tables(self, report):
+        html = report._repr_html_()
+        assert html.count("<table") == html.count("</table>") == 2
+        assert "one&gt;" in html and "one>" not in html
+        assert "First: nothing is wrong." in html
+        for heading in ("dtype", "nonfinite", "0 without", "0 with", "room"):
+            assert f"<th>{heading}</th>" in html
+
+    def test_the_verdict_says_which_zeros_are_meant(self, report):
+        text = " ".join(str(report).split())
+        assert "few gradients that are not 0 become 0 in float16 at" in text
+        assert "those that are 0 already, as behind a ReLU that is off" in text
+
+    def test_plot_without_a_path_returns_a_figure_that_shows_inline(self, report):
+        pytest.importorskip("matplotlib")
+        figure = report.plot()
+        assert figure._repr_png_().startswith(b"\x89PNG")
+        assert figure.legends
+
+    def test_a_plot_with_a_path_returns_nothing(self, report, tmp_path):
+        pytest.importorskip("matplotlib")
+        assert report.plot(tmp_path / "plot.png") is None
+        assert (tmp_path / "plot.png").stat().st_size > 1000
+
+    def test_gradients_that_are_all_0_have_no_empty_legend(self):
+        pytest.importorskip("matplotlib")
+        gradients = debugging.explain_gradients({"x": tf.zeros(3)}, loss_scale=1.0)
+        assert not gradients.plot().legends
+
+
+class TestNames:
+    def test_dir_shows_the_public_names_only(self):
+        importlib.import_module("tf_lso.scaling.rule")
+        shown = {name for name in dir(tf_lso) if not name.startswith("__")}
+        assert shown == {
+            *("DynamicLossScale", "FixedLossScale", "LossScale", "LossScaleOptimizer"),
+            *("install", "raise_if_stuck", "uninstall", "wrap"),
+            *MODULES,
+        }
+
+    def test_a_star_import_replaces_no_module_of_the_notebook(self):
+        namespace = {}
+        exec("from tf_lso import *", namespace)
+        assert "LossScaleOptimizer" in namespace and "install" in namespace
+        assert not MODULES & namespace.keys()
+        assert all(hasattr(tf_lso, name) for name in MODULES)
+
+
+def test_install_shows_what_it_did():
+    with tf_lso.install() as handle:
+        shown = repr(handle)
+        again = repr(tf_lso.install())
+    generation = "Keras 3" if HAS_KERAS3 else "Keras 2"
+    assert shown.startswith("<tf_lso is installed: the old names lead to tf_lso, on ")
+    assert f"TensorFlow {tf.__version__} with {generation}." in shown
+    assert shown.endswith("Undo it: tf_lso.uninstall()>")
+    assert again.startswith("<tf_lso was installed before")
+    assert repr(handle) == "<tf_lso is not installed any more>"
+
+
+WITHOUT_TENSORBOARD = """
+import tensorflow as tf
+import tf_lso
+
+tf_lso.callbacks.LossScaleMonitor()
+optimizer = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+for make in (
+    lambda: tf_lso.callbacks.LossScaleMonitor(log_dir="logs"),
+    lambda: tf_lso.summary.loss_scale(optimizer),
+):
+    try:
+        make()
+    except ImportError as error:
+        print(error.name, error)
+"""
+
+
+@pytest.mark.keras3  # TensorFlow before 2.16 cannot be imported without TensorBoard
+def test_without_tensorboard_the_error_has_the_line_that_installs_it():
+    lines = run(hiding("tensorboard") + WITHOUT_TENSORBOARD)
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith("tensorboard ")
+        assert "pip install tensorboard" in line
+    assert "LossScaleMonitor(log_dir=...)" in lines[0]
+    assert "tf_lso.summary.loss_scale()" in lines[1]
+
+
+def test_with_tensorboard_there_is_no_error(tmp_path):
+    assert "tf_lso" in sys.modules
+    tf_lso.callbacks.LossScaleMonitor(log_dir=tmp_path)
