@@ -74,14 +74,6 @@ def deserialize(config, custom_objects=None, package=None, base=None):
     return cls.from_config(config["config"], custom_objects=custom_objects)
 
 
-# The kinds of parameters that take an argument without a name.
-_BY_POSITION = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.VAR_POSITIONAL,
-)
-
-
 def from_config(cls, config, custom_objects=None, package=None):
     """Make a LossScaleOptimizer from the arguments in a config of any layout.
 
@@ -124,7 +116,7 @@ def from_config(cls, config, custom_objects=None, package=None):
 def _made(cls, inner, arguments):
     """Return an instance of `cls`, whose constructor may take keywords alone."""
     _, *takes = inspect.signature(cls.__init__).parameters.values()
-    if any(one.kind in _BY_POSITION for one in takes):
+    if any(one.kind not in (one.KEYWORD_ONLY, one.VAR_KEYWORD) for one in takes):
         return cls(inner, **arguments)
     # As the class that Horovod makes. The metaclass of Keras 2 would pass it by position.
     return type.__call__(cls, inner_optimizer=inner, **arguments)

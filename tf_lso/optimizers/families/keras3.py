@@ -27,28 +27,6 @@ _LEGACY_METHODS = (
 _DEPTH = 12  # frames between Keras's `train_step` and `refuse_in_fit`, at most
 
 
-def _build_as_bare(optimizer, variables):
-    """Build an optimizer; in a function, as the bare one would be built there.
-
-    TensorFlow traces a function that has made variables once more, and drops the first
-    trace. So the variables that a build makes remain, and nothing that it computes; the
-    model variables that it reads may have no value yet. A function of its own does the
-    same, also where the one around it may make no variables.
-    """
-    if not tf.executing_eagerly():
-        before = len(optimizer.variables)
-        build = tf.function(lambda: optimizer.build(variables), autograph=False)
-        try:
-            build.get_concrete_function()
-            return
-        except Exception:
-            if optimizer.built or len(optimizer.variables) != before:
-                raise
-    # A build that asks for numbers, as parts of a MultiOptimizer do that are copies.
-    with tf.init_scope():
-        optimizer.build(variables)
-
-
 def _aggregate_gradients(self, grads_and_vars):
     """Return the pairs with aggregated gradients; None stays None."""
     pairs = list(zip(*validation.unzip(grads_and_vars)))
@@ -162,7 +140,7 @@ class Keras3(family.Family):
                 names = keras.name_scope(wrapper.name)  # as in Keras's own wrapper
                 with outside, variables_lib.scope_of(strategy), names:
                     self._take_over_parts(strategy)
-                    _build_as_bare(self.inner, variables)
+                    private.build_as_bare(self.inner, variables)
                     self._take_over_parts(strategy)  # those made just now
                 self.slots.check_none_wait()
             private.set_built_variables(wrapper, self.built_variables())
