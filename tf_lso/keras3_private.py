@@ -1,7 +1,7 @@
 """The private names of Keras 3's optimizers and variables, for what has no public one.
 
-Each function works on one instance, and knows no wrapper. tests/test_keras3_private.py fails when Keras
-moves a name, and `check_class` and `check_instance` raise.
+Each function works on one instance, and knows no wrapper. tests/test_keras3_private.py
+fails when Keras moves a name, and `check_class` and `check_instance` raise.
 """
 
 import operator
