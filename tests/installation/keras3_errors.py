@@ -8,15 +8,10 @@ import json
 import os
 import tempfile
 
-import tf_lso
-
-tf_lso.install()
-
-# ruff: noqa: E402
-
 import numpy as np
 import tensorflow as tf
 
+import tf_lso
 from tf_lso.installation import hints
 
 K = tf.keras
@@ -435,7 +430,8 @@ def error_of(function):
     raise AssertionError(f"{function.__name__} raises nothing")
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # not where pytest imports it
+    tf_lso.install()
     os.chdir(tempfile.mkdtemp())
     for functions, wanted in ((OLD, True), (OWN, False)):
         wrong = {}
