@@ -71,7 +71,7 @@ CORE = {
     "optimizers/test_attributes.py": r"inner_loss_scale_factor|^test_apply_with",
     "optimizers/test_families.py": "",
     "optimizers/test_refusals.py": "",
-    "programs": "",
+    "source": "",
     "scaling/test_calls.py": "",
     "scaling/test_finite.py": "",
     "scaling/test_gradients.py": "",

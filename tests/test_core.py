@@ -20,9 +20,9 @@ NEEDS_NO_TENSORFLOW = (
     "check/test_report.py",
     "check/test_silent.py",
     "check/test_uses.py",
-    "programs/test_files.py",
-    "programs/test_guards.py",
-    "programs/test_notebooks.py",
+    "source/test_files.py",
+    "source/test_guards.py",
+    "source/test_notebooks.py",
 )
 
 

@@ -279,6 +279,10 @@ _GIVEN = "Keras 3's and the newer optimizers are given a method of that name."
 
 # Name -> the further files that touch it, and why.
 SHARED = {
+    "_HAS_AGGREGATE_GRAD": (
+        ["tf_lso/optimizers/validation.py"],
+        "The mark of Horovod's classes, which Keras 3 does not know.",
+    ),
     "_hyper": ([_RESTORED], _CHECKPOINTS),
     "_index_dict": ([_RESTORED], _CHECKPOINTS),
     "_var_key": ([_RESTORED], _CHECKPOINTS),
@@ -311,6 +315,7 @@ SHARED = {
 def _is_about_keras2(path):
     others = (
         "tf_lso/names/",  # the words of programs, whatever Keras 2 has today
+        "tf_lso/source/",  # which reads programs for them
         "tf_lso/installation/attributes_keras3.py",
         "tf_lso/policies/graph_rewrite.py",  # TensorFlow's own optimizers
     )

@@ -61,6 +61,7 @@ OTHERS = {
     "_restore_slot_variable",
     "_resource_apply_dense",
     "_resource_apply_sparse",
+    "_resource_apply_sparse_duplicate_indices",
     "_name",
     "_attributes",
     "_get",

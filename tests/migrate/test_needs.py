@@ -152,6 +152,10 @@ CHANGES = {
         "install",
     ),
     "`tf.keras.backend.set_value`": ("tf.keras.backend.set_value(x, 1)", "install"),
+    "`tf.keras.backend.clear_session`": (
+        "tf.keras.backend.clear_session()",
+        "install",
+    ),
 }
 
 

@@ -20,7 +20,7 @@ MIRRORS = {"compat", "keras", "mixed_precision", "train"}
 def public_names():
     """Every public name that is no old name, a list."""
     names = []
-    for name in set(tf_lso.__all__) - MIRRORS - {"__version__"}:
+    for name in {n for n in dir(tf_lso) if not n.startswith("_")} - MIRRORS:
         value = getattr(tf_lso, name)
         if not isinstance(value, type(tf_lso)):
             names.append(f"tf_lso.{name}")

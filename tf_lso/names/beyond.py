@@ -46,8 +46,8 @@ RESTORING: dict[str, tuple[str, ...]] = {
     "restore_or_initialize": _OF_CHECKPOINTS,
     "load_weights": (),
 }
-# Functions of the backend that now refuse what they used to take.
-BACKEND = ("backend.set_value", "backend.get_value")
+# Functions of the backend that now refuse what they used to take, or do more.
+BACKEND = ("backend.set_value", "backend.get_value", "backend.clear_session")
 # An attribute of an optimizer that a program called where it was a schedule.
 SCHEDULED = ("learning_rate",)
 # Methods of an optimizer class that TensorFlow called up to 2.10.
