@@ -294,8 +294,8 @@ SHARED = {
     "_create_all_weights": ([_RESTORED, _GIVEN_TO_ALL], f"{_CHECKPOINTS} {_GIVEN}"),
     "_decayed_lr": ([_INSTALLED], _GIVEN),
     "_aggregate_gradients": (
-        ["tf_lso/optimizers/families/family.py"],
-        "A user's optimizer may override it.",
+        ["tf_lso/optimizers/families/family.py", "tf_lso/optimizers/validation.py"],
+        "A user's optimizer may override it, and Horovod's classes have it.",
     ),
     "_create_or_restore_slot_variable": (
         [_SHARED],

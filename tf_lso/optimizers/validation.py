@@ -59,13 +59,13 @@ def scales_the_loss(optimizer):
 def check_reduces(*optimizers):
     """Raise TypeError if an optimizer of Keras 3 is of a class that Horovod makes."""
     for optimizer in optimizers:
-        if hasattr(type(optimizer), "_HAS_AGGREGATE_GRAD"):  # its mark, for Keras 2
+        names = ("_HAS_AGGREGATE_GRAD", "_aggregate_gradients")  # mark, and method
+        if all(hasattr(type(optimizer), name) for name in names):
             raise TypeError(
                 f"The optimizer {type(optimizer).__name__} is made by Horovod's "
-                "DistributedOptimizer, which is for Keras 2. Keras 3 does not call the "
-                "methods that sum the gradients: each process would train for itself, "
-                "in silence. Run the program by `tf-lso run --like 2.4`, or write a loop "
-                "with hvd.DistributedGradientTape."
+                "DistributedOptimizer, which is for Keras 2. Under Keras 3 each process "
+                "would train for itself, in silence. Run the program by `tf-lso run "
+                "--like 2.4`, or write a loop with hvd.DistributedGradientTape."
             )
 
 
