@@ -2,7 +2,7 @@
 
 A config is {"class_name": ..., "config": {...}}, since TensorFlow 2.12 also with "module"
 and "registered_name". The caller says of which package the optimizer must be; only where
-no caller does, `package_of` asks the config.
+no caller does, the config decides: what Keras 3 wrote is for Keras 3.
 """
 
 import inspect
