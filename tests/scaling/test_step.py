@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests import counting
 from tests.families import FAMILIES, wrapped
 from tf_lso.keras.mixed_precision import experimental
 
@@ -198,3 +199,23 @@ def test_a_loss_scale_of_ones_own_may_answer_in_python(family, mode, verdict):
         0.0 if verdict else 1.0,
         2,
     )
+
+
+@pytest.mark.parametrize("family", ["legacy"])
+def test_a_step_on_replicas_reads_no_value_to_find_a_name(family, mirrored2):
+    # TensorFlow reads the value of a mirrored variable where a name is looked for on it.
+    # The update of a legacy SGD reads none, so the reads do not grow with the variables.
+    def reads(count):
+        with mirrored2.scope():
+            variables = [tf.Variable([1.0, 2.0]) for _ in range(count)]
+            optimizer = wrapped(family, "SGD", 0.5)
+
+        def apply():
+            gradients = [tf.constant([1.0, 2.0]) for _ in range(count)]
+            optimizer.apply_gradients(zip(gradients, variables))
+
+        step = tf.function(lambda: mirrored2.run(apply), autograph=False)
+        graph = step.get_concrete_function().graph
+        return counting.operations(graph)["ReadVariableOp"]
+
+    assert reads(2) == reads(6) > 0

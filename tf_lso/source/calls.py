@@ -20,7 +20,7 @@ _ROOTS = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
 def plan(plan: "Plan", site: Site) -> None:
     """Plan a call: `getattr`, `hasattr`, `import_module`, or a constructor."""
     node = site.node
-    function = plan.resolver.function(node, site.scope)
+    function = plan.inference.function(node, site.scope)
     if function in (GETATTR, HASATTR) and len(node.args) > 1:
         _asked(plan, site, function)
     elif function in IMPORTS:
@@ -31,7 +31,7 @@ def plan(plan: "Plan", site: Site) -> None:
 
 def _asked(plan: "Plan", site: Site, function: str) -> None:
     owner, name = site.node.args[:2]
-    found = plan.resolver.of(owner, site.scope)
+    found = plan.inference.of(owner, site.scope)
     text = literal(name)
     if text is not None:
         _literal(plan, site, function, found, text)
@@ -90,9 +90,9 @@ def _import(plan: "Plan", site: Site, function: str) -> None:
 
 def _constructor(plan: "Plan", site: Site) -> None:
     """List a call that no version took, and that tf_lso refuses."""
-    found = plan.resolver.of(site.node.func, site.scope)
+    found = plan.inference.of(site.node.func, site.scope)
     for ref in found.certain:
-        form = form_of(plan.resolver, ref, site)
+        form = form_of(plan.inference, ref, site)
         if form and (form[1].startswith("Refuses") or "error everywhere" in form[0]):
             if isinstance(plan.renaming.decide(ref.path), New):
                 do = form[1].removeprefix("Refuses it, too. ")

@@ -108,7 +108,7 @@ class _One:
         self.plan = Plan(program, read.trees, self.texts, renaming)
         self.install_at: ast.stmt | None = None
         self.makes = False  # whether the optimizers are tf_lso's in the end
-        self.resolver = inference
+        self.inference = inference
         # An import that moves whole needs none of the packages that are gone.
         moved = {
             (site.cell or 0, site.node.lineno, site.node.col_offset)
@@ -279,7 +279,7 @@ class _One:
             value.path == "tf_lso.install"
             for site in self.program.sites
             if isinstance(site.node, ast.Call)
-            for value in self.resolver.of(site.node.func, site.scope).certain
+            for value in self.inference.of(site.node.func, site.scope).certain
         )
 
     def _guards(self) -> list[tuple[Site, Any, str]]:
@@ -310,7 +310,7 @@ class _One:
         return isinstance(site.node, ast.Call) and any(
             lookup.symbol(value.path) in _WRAPPING
             or value.path.split(".")[-1] in _WRAPPING
-            for value in self.resolver.of(site.node.func, site.scope).certain
+            for value in self.inference.of(site.node.func, site.scope).certain
             if self._becomes_ours(value.path)
         )
 
@@ -323,7 +323,7 @@ class _One:
         return isinstance(guard, Branch) and any(
             self._becomes_ours(value.path)
             for kind in types_asked_for(guard)
-            for value in self.resolver.of(kind, guard.scope).certain
+            for value in self.inference.of(kind, guard.scope).certain
         )
 
 

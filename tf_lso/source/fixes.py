@@ -50,7 +50,7 @@ class Plan:
         self.texts = texts
         self.renaming = renaming
         self.moved = renaming.moved
-        self.resolver = renaming.inference
+        self.inference = renaming.inference
         self.root = free_name(program)
         self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
         self.imports: dict[int, tuple[Site, Moves]] = {}
@@ -123,7 +123,7 @@ class Plan:
         chain = chain_of(site.node)
         base = chain[0].value
         steps = [node.attr for node in chain]
-        found = self.resolver.of(base, site.scope)
+        found = self.inference.of(base, site.scope)
         if not found.certain:
             if found.doubt and is_telling(steps, base, self.program):
                 path = ".".join([getattr(base, "id", "…"), *steps])

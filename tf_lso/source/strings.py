@@ -62,7 +62,7 @@ def _types(plan: "Plan", node: ast.AST) -> Iterator[ast.AST]:
     """Yield the types within a node: annotations, and what `typing` reads as types."""
 
     def name(node: ast.AST) -> str:
-        paths = plan.resolver.paths(node, plan.program.module)
+        paths = plan.inference.paths(node, plan.program.module)
         package, _, last = (paths[0] if len(paths) == 1 else "").rpartition(".")
         return last if package in _TYPING else ""
 
