@@ -6,7 +6,10 @@ their place it runs to its end without it.
 """
 
 import functools
+from pathlib import Path
 from typing import NamedTuple
+
+_HOROVOD = Path(__file__).parent / "horovod" / "stand_in"
 
 
 class Case(NamedTuple):
@@ -449,6 +452,23 @@ shape = model.layers[0].output_shape
 """,
         keras3=True,
     ),
+    "`overrides … Keras 3 does not call what optimizers of TensorFlow 2.0-2.15 had`": Case(
+        """
+import tensorflow as tf
+import tf_lso
+tf_lso.install()
+#! trouble
+class Own(tf.keras.optimizers.SGD):
+    def _resource_apply_dense(self, grad, var, apply_state=None):
+        return var.assign_sub(0.5 * grad)
+#! after
+x = tf.Variable(2.0)
+Own(0.5).apply_gradients([(tf.constant(1.0), x)])
+assert float(x) == 1.5
+""",
+        alone=True,
+        keras3=True,
+    ),
     "``Invalid value for argument `reduction` ``": Case(
         """
 #! trouble
@@ -834,6 +854,29 @@ tf.function(lambda: strategy.run(lambda: legacy_step(opt, x)))()
 with strategy.scope():
     opt.finalize_variable_values([x])
 """,
+        keras3=True,
+    ),
+    "`is made by Horovod's DistributedOptimizer, which is for Keras 2`": Case(
+        f"""
+open("train.py", "w").write('''
+import sys
+sys.path.insert(0, {str(_HOROVOD)!r})
+import horovod.tensorflow.keras as hvd
+import tensorflow as tf
+import tf_lso
+hvd.init()
+opt = tf_lso.LossScaleOptimizer(hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.5)))
+x = tf.Variable(2.0)
+opt.minimize(lambda: x ** 2, [x])
+assert float(x) == 0
+''')
+from tf_lso import cli
+#! trouble
+assert cli.main(["run", "train.py"]) == 0
+#! after
+""",
+        alone=True,
+        no_tensorflow=True,
         keras3=True,
     ),
     "Several workers hang": Case(

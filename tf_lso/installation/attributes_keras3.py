@@ -10,7 +10,7 @@ import tensorflow as tf
 # Private: `import tensorflow.keras.backend` copies the public module from this one.
 from keras.src.legacy import backend as legacy_backend
 
-from tf_lso import as_tensor, keras3_private, kerases, scheduled_rate
+from tf_lso import as_tensor, keras3_private, kerases, pages, scheduled_rate
 from tf_lso import variables as variables_lib
 from tf_lso.installation import attributes
 from tf_lso.optimizers import validation
@@ -132,7 +132,8 @@ def _refuse_what_keras3_passes_over(cls):
                 "call what optimizers of TensorFlow 2.0-2.15 had under these names, so it "
                 "would train without it, in silence. Run the program with the Keras of "
                 'its time, by `tf-lso run --like 2.4` or tf_lso.install(like="2.4"). '
-                "For Keras 3, override update_step(gradient, variable, learning_rate)."
+                "For Keras 3, override update_step(gradient, variable, learning_rate). See "
+                f"{pages.troubleshooting('optimizer-methods')}"
             )
         if "update_step" in own:
             return

@@ -65,7 +65,8 @@ def check_reduces(*optimizers):
                 f"The optimizer {type(optimizer).__name__} is made by Horovod's "
                 "DistributedOptimizer, which is for Keras 2. Under Keras 3 each process "
                 "would train for itself, in silence. Run the program by `tf-lso run "
-                "--like 2.4`, or write a loop with hvd.DistributedGradientTape."
+                "--like 2.4`, or write a loop with hvd.DistributedGradientTape. See "
+                f"{pages.troubleshooting('horovod')}"
             )
 
 
