@@ -57,6 +57,22 @@ def test_is_part_of_the_function_that_is_traced(counted):
     assert "PartitionedCall" not in {op.type for op in graph.get_operations()}
 
 
+def test_is_called_by_the_function_that_is_traced_where_graphs_may():
+    calls = []
+
+    @fast.packed(in_graphs=True)
+    def function(tensors, factor):
+        calls.append(len(tensors))
+        return sums(tensors, factor)
+
+    for _ in range(2):
+        step = tf.function(lambda factor: function(TENSORS, factor))
+        assert [result.numpy() for result in step(tf.constant(2.0))] == EXPECTED
+        operations = step.get_concrete_function(tf.constant(2.0)).graph.get_operations()
+        assert "PartitionedCall" in {operation.type for operation in operations}
+    assert calls == [3]
+
+
 def test_no_tensors_need_no_call(counted):
     function, calls = counted
     assert function([], tf.constant(2.0)) == []

@@ -7,17 +7,12 @@ from tf_lso.scaling import fast
 from tf_lso.scaling import gradients as gradients_lib
 
 
-def _is_finite(values):
-    if values.dtype.is_integer:
-        return tf.constant(True)
-    if values.dtype.is_complex:
-        return _is_finite(tf.math.real(values)) & _is_finite(tf.math.imag(values))
-    return tf.reduce_all(tf.math.is_finite(values))
-
-
-@fast.packed
+@fast.packed(in_graphs=True)
 def _verdicts(tensors):
-    return [tf.reduce_all(tf.stack([_is_finite(values) for values in tensors]))]
+    axis = tf.constant(0)
+    vectors = [v for vectors in gradients_lib.real_vectors(tensors) for v in vectors]
+    verdicts = [tf.reduce_all(tf.math.is_finite(vector), axis) for vector in vectors]
+    return [tf.reduce_all(tf.stack(verdicts), axis) if verdicts else tf.constant(True)]
 
 
 def _are_finite(gradients):  # whose rows are summed

@@ -87,6 +87,23 @@ def values_of(gradients):
     return [v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v) for v in values]
 
 
+def real_vectors(tensors):
+    """Return for each tensor a list of the vectors of its real numbers.
+
+    A complex tensor has two, and one of integers has none.
+    """
+    # One for all: each reduction of a tensor of unknown rank would make its own axes, of
+    # five operations.
+    shape = tf.constant([-1])
+    vectors = []
+    for values in tensors:
+        parts = [values] if values.dtype.is_floating else []
+        if values.dtype.is_complex:
+            parts = [tf.math.real(values), tf.math.imag(values)]
+        vectors.append([tf.reshape(part, shape) for part in parts])
+    return vectors
+
+
 def _in_tensors(slices):
     """Return `slices` with tensors inside; callers may pass lists, tuples or arrays."""
 

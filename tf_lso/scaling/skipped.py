@@ -1,11 +1,14 @@
 """What an optimizer knows of the steps that it skipped; only such a step writes it."""
 
+import functools
+import operator
 import weakref
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_lso import graphs, log, pages
+from tf_lso.scaling import fast
 from tf_lso.scaling import gradients as gradients_lib
 
 _INF, _NAN = 1, 2
@@ -30,23 +33,22 @@ class Overflow(NamedTuple):
 _users: Any = weakref.WeakKeyDictionary()
 
 
-def _bits_of(values):
-    """Return whether `values` hold infinity, and whether NaN, a list of two bools."""
-    if values.dtype.is_complex:
-        values = tf.stack([tf.math.real(values), tf.math.imag(values)])
-    if not values.dtype.is_floating:
-        return [False, False]
-    return [
-        tf.reduce_any(tf.math.is_inf(values)),
-        tf.reduce_any(tf.math.is_nan(values)),
-    ]
+@fast.packed(in_graphs=True)
+def _bits(tensors):
+    """Whether each tensor holds infinity, and NaN: a list of bools [tensors, 2]."""
+    axis, bits = tf.constant(0), []
+    for vectors in gradients_lib.real_vectors(tensors):
+        for test in (tf.math.is_inf, tf.math.is_nan):
+            found = [tf.reduce_any(test(vector), axis) for vector in vectors]
+            bits.append(functools.reduce(operator.or_, found or [tf.constant(False)]))
+    return [tf.reshape(tf.stack(bits), [-1, 2])]
 
 
 def _kinds(gradients):
     """Return what each gradient holds on any replica, an int64 vector of `_KINDS`."""
     copies = map(tf.distribute.get_strategy().experimental_local_results, gradients)
     values = gradients_lib.values_of([copy for one in copies for copy in one])
-    bits = tf.reshape([_bits_of(one) for one in values], [len(gradients), -1, 2])
+    bits = tf.reshape(tf.concat(_bits(values), axis=0), [len(gradients), -1, 2])
     bits = tf.cast(tf.reduce_any(bits, axis=1), tf.int64)
     return tf.linalg.matvec(bits, tf.constant([_INF, _NAN], tf.int64))
 
