@@ -21,11 +21,11 @@ ROOMS = {
         "environment",
         "kerases",
         "optimizers.validation",
+        "optimizers.wrapping",
         "scaling.gradients",
         "tf_private",
-        "wrapping",
     },
-    "running": {"environment", "installation"},
+    "running": {"environment", "patches"},
     "scaling": {
         "as_tensor",
         "environment",
@@ -71,42 +71,28 @@ ROOMS = {
         "optimizers",
         "pages",
         "scaling",
-        "wrapping",
-    },
-    "keras_patches": {
-        "optimizer_table",
-        "variables",
-        "checkpoints",
-        "keras3_private",
-        "keras_configs",
-        "kerases",
-        "ledger",
-        "log",
-        "optimizers",
-        "pages",
-        "policies",
-        "tf_private",
-        "thread_switch",
-        "wrapping",
     },
     # The mirrors too: old names lead to them.
-    "installation": {
+    "patches": {
         "optimizer_table",
         "variables",
         "as_tensor",
+        "checkpoints",
         "compat",
         "environment",
         "keras",
-        "keras_patches",
         "keras3_private",
+        "keras_configs",
         "kerases",
-        "ledger",
+        "log",
         "mixed_precision",
         "names",
         "optimizers",
+        "pages",
         "policies",
         "scaling",
         "scheduled_rate",
+        "tf_private",
         "thread_switch",
         "train",
     },
@@ -123,15 +109,16 @@ LEVELS = [
     {"binding", "config"},
     {"loss_scale_optimizer"},
     {"experimental"},
+    {"wrapping"},
 ]
 
 # (Module, what it imports) -> why. Each is an import in a function that goes up: below it
 # is only needed when a program does something, and then what is above is asked.
 LATE = {
-    ("optimizers.loss_scale_optimizer", "keras_patches"): (
+    ("optimizers.loss_scale_optimizer", "patches.table"): (
         "The first optimizer of a Keras 2 that is wrapped changes how that Keras saves."
     ),
-    ("policies.api", "keras_patches"): (
+    ("policies.api", "patches.table"): (
         "A policy that is set changes what `compile` of that Keras wraps."
     ),
     ("optimizers.config", "optimizers.loss_scale_optimizer"): (
@@ -276,6 +263,6 @@ def test_late_imports_are_arrows(tmp_path):
     file.write_text(
         "if typing.TYPE_CHECKING:\n    from tf_lso import cli\n"
         "def late():\n    from tf_lso.optimizers import table\n    import tf_lso.log\n"
-        "    importlib.import_module('tf_lso.ledger')\n"
+        "    importlib.import_module('tf_lso.patches.ledger')\n"
     )
-    assert list(imported_by(file)) == ["optimizers.table", "log", "ledger"]
+    assert list(imported_by(file)) == ["optimizers.table", "log", "patches.ledger"]

@@ -16,11 +16,11 @@ _NEW = _SHARED = "tf_lso/optimizers/families/keras2.py"
 _HYPER = "tf_lso/hyperparameters.py"
 _TABLE = "tf_lso/optimizer_table.py"
 _FILES = "tf_lso/checkpoints/layouts.py"
-_GIVEN_TO_ALL = "tf_lso/installation/attributes.py"
-_INSTALLED = "tf_lso/installation/attributes_keras2.py"
-_LOADING = "tf_lso/keras_patches/loading_keras2.py"
-_COMPILING = "tf_lso/keras_patches/compiling.py"
-_WRAPPING = "tf_lso/wrapping.py"
+_GIVEN_TO_ALL = "tf_lso/patches/attributes.py"
+_INSTALLED = "tf_lso/patches/attributes_keras2.py"
+_LOADING = "tf_lso/patches/loading_keras2.py"
+_COMPILING = "tf_lso/patches/compiling.py"
+_WRAPPING = "tf_lso/optimizers/wrapping.py"
 _MODELS = "tf_lso/checkpoints/model_targets.py"
 _RESTORED = "tf_lso/checkpoints/optimizer_targets.py"
 
@@ -316,7 +316,7 @@ def _is_about_keras2(path):
     others = (
         "tf_lso/names/",  # the words of programs, whatever Keras 2 has today
         "tf_lso/source/",  # which reads programs for them
-        "tf_lso/installation/attributes_keras3.py",
+        "tf_lso/patches/attributes_keras3.py",
         "tf_lso/policies/graph_rewrite.py",  # TensorFlow's own optimizers
     )
     return "keras3" not in path and not path.startswith(others)

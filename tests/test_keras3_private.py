@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")
 
 _PRIVATE = "tf_lso/keras3_private.py"
 _VIEWS = "tf_lso/optimizers/families/keras3_views.py"
-_INSTALLED = "tf_lso/installation/attributes_keras3.py"
+_INSTALLED = "tf_lso/patches/attributes_keras3.py"
 _TABLE = "tf_lso/optimizer_table.py"
-_WRAPPING = "tf_lso/wrapping.py"
+_WRAPPING = "tf_lso/optimizers/wrapping.py"
 _MODELS = "tf_lso/checkpoints/model_targets.py"
 _RESTORED = "tf_lso/checkpoints/optimizer_targets.py"
 _GRAPH = "tf_lso/checkpoints/checkpoint.py"

@@ -265,7 +265,7 @@ def test_counters_are_numbers():
 @needs_keras3
 def test_what_is_replaced_is_there():
     """Fails clearly where Keras or tf_keras has moved a method that is replaced."""
-    from tf_lso.installation import attributes_keras2, attributes_keras3
+    from tf_lso.patches import attributes_keras2, attributes_keras3
 
     minor = int(keras.__version__.split(".")[1])
     for name in attributes_keras3._REPLACED:

@@ -24,7 +24,7 @@ RESOLVE = """
     import tensorflow as tf
     import keras
     from tf_lso import kerases, names
-    from tf_lso.installation import spellings
+    from tf_lso.patches import spellings
 
     def same(module, mirror, namespace):
         return [
@@ -118,9 +118,7 @@ TRACES = """
 )
 def test_uninstall_leaves_no_trace(first, legacy):
     # The policies register with Keras when they are made, which no uninstall undoes.
-    touch = (
-        "from tf_lso.installation import attributes, spellings; policies.of('keras')"
-    )
+    touch = "from tf_lso.patches import attributes, spellings; policies.of('keras')"
     if first == "import tf_keras" or legacy == "1":
         touch += (
             "; policies.of('tf_keras'); from tf_lso.optimizers import families; "
@@ -188,7 +186,7 @@ class TestTheHandle:
 
 @pytest.mark.usefixtures("clean")
 def test_nothing_is_half_installed_after_an_error(monkeypatch):
-    from tf_lso.keras_patches import restoring
+    from tf_lso.patches import restoring
 
     def fail(ledger):
         raise OSError("no")

@@ -27,9 +27,10 @@ from tests.families import (
 )
 from tests.generation import ZIPPED
 from tests.installation import traces
-from tf_lso import keras_patches, kerases
-from tf_lso.keras_patches import loading, loading_models
+from tf_lso import kerases
 from tf_lso.optimizers import experimental
+from tf_lso.patches import loading, loading_models
+from tf_lso.patches import table as patches
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])
@@ -38,11 +39,11 @@ Y = np.float32([[1.0], [2.0], [3.0]])
 @contextlib.contextmanager
 def enabled(module):
     package = kerases.package_of(module)
-    keras_patches.enable(keras_patches.LOADING, package)
+    patches.enable(patches.LOADING, package)
     try:
         yield
     finally:
-        keras_patches.disable(keras_patches.LOADING, package)
+        patches.disable(patches.LOADING, package)
 
 
 @pytest.fixture
@@ -581,9 +582,9 @@ def test_all_is_restored(family):
 def test_enabling_twice_is_once():
     original = keras.optimizers.deserialize
     with enabled(keras):
-        assert keras_patches.enable(keras_patches.LOADING, "keras") is False
+        assert patches.enable(patches.LOADING, "keras") is False
     assert keras.optimizers.deserialize is original
-    keras_patches.disable(keras_patches.LOADING, "keras")
+    patches.disable(patches.LOADING, "keras")
     assert keras.optimizers.deserialize is original
 
 

@@ -19,8 +19,8 @@ START = """
     from tests.families import KERASES as of_family, PACKAGES
     import tf_lso
     from tests.installation import traces
-    from tf_lso import keras_patches, policies
-    from tf_lso.installation import spellings
+    from tf_lso import policies
+    from tf_lso.patches import spellings
     from tf_lso.optimizers import families
     from tf_lso.policies import graph_rewrite
 

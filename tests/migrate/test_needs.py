@@ -6,9 +6,9 @@ import pytest
 from tests.migrate.programs import migrated, outcome_of
 from tests.processes import ROOT
 from tf_lso import optimizer_table as table
-from tf_lso.installation import attributes_keras3 as attributes
-from tf_lso.installation import namespaces
 from tf_lso.names import beyond
+from tf_lso.patches import attributes_keras3 as attributes
+from tf_lso.patches import namespaces
 
 HEAD = "import tensorflow as tf\nfrom tensorflow.keras import mixed_precision as mp\n"
 # line -> what it needs

@@ -8,7 +8,9 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import GENERATIONS, KERASES, PACKAGES, keras, keras2, needs_keras3
-from tf_lso import keras_patches, log, policies, wrapping
+from tf_lso import log, policies
+from tf_lso.optimizers import wrapping
+from tf_lso.patches import table as patches
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
 
@@ -19,7 +21,7 @@ def keras_of(request):
     api = policies.of(package)
     yield KERASES[request.param], api
     api.set_global_policy(None)
-    keras_patches.disable(keras_patches.COMPILING, package)
+    patches.disable(patches.COMPILING, package)
 
 
 @pytest.fixture
@@ -163,7 +165,7 @@ class TestTheGlobalPolicy:
             assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
         finally:
             api.set_global_policy(None)
-            keras_patches.disable(keras_patches.COMPILING, PACKAGES["keras2"])
+            patches.disable(patches.COMPILING, PACKAGES["keras2"])
 
     @pytest.mark.parametrize(
         ("policy", "error"),
@@ -286,7 +288,7 @@ def test_keras3_may_be_told_not_to_wrap():
         assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
     finally:
         api.set_global_policy(None)
-        keras_patches.disable(keras_patches.COMPILING, "keras")
+        patches.disable(patches.COMPILING, "keras")
 
 
 def test_the_device_check_tells_once(monkeypatch, caplog):

@@ -204,9 +204,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if kerases.is_keras2(family.package):
             # Its files would leave state out without a word; those of Keras 3 do not.
             # Late: the patches wrap optimizers.
-            from tf_lso import keras_patches
+            from tf_lso.patches import table as patches
 
-            keras_patches.enable(keras_patches.LOADING, family.package)
+            patches.enable(patches.LOADING, family.package)
 
     if TYPE_CHECKING:
         # The hyperparameters that an inner optimizer may have. With the two methods below

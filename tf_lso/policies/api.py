@@ -121,9 +121,9 @@ class PolicyApi:
         _check(policy)
         family.tell_of_device(policy.name)
         # Late: the patches ask for policies.
-        from tf_lso import keras_patches
+        from tf_lso.patches import table as patches
 
-        keras_patches.enable(keras_patches.COMPILING, family.PACKAGE)
+        patches.enable(patches.COMPILING, family.PACKAGE)
         family.set_global(policy)
 
 

@@ -18,7 +18,7 @@ def _install_when_imported() -> None:
     if added:
         sys.path.append(root)
     try:
-        from tf_lso.installation import hooks, install, like
+        from tf_lso.patches import hooks, install, like
     finally:
         if added:
             sys.path.remove(root)

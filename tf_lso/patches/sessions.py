@@ -1,7 +1,7 @@
 """`clear_session` that keeps what TensorFlow 2.0-2.15 kept, on Keras 3."""
 
 from tf_lso import kerases
-from tf_lso.keras_patches import loading_models
+from tf_lso.patches import loading_models
 
 # What programs set for good, or for a block, by Keras's name: the names in a scope of
 # custom objects, the global policy, and three switches.

@@ -12,9 +12,9 @@ from keras.src.legacy import backend as legacy_backend
 
 from tf_lso import as_tensor, keras3_private, kerases, pages, scheduled_rate
 from tf_lso import variables as variables_lib
-from tf_lso.installation import attributes
 from tf_lso.optimizers import validation
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
+from tf_lso.patches import attributes
 
 _OWNER = keras.optimizers.Optimizer
 

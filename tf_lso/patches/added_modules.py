@@ -11,7 +11,7 @@ import types
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 
-from tf_lso.ledger import Ledger
+from tf_lso.patches.ledger import Ledger
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

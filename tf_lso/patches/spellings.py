@@ -10,7 +10,7 @@ import importlib
 import sys
 
 from tf_lso import kerases, names
-from tf_lso.installation import added_modules
+from tf_lso.patches import added_modules
 
 # Spelling of a module -> its namespace.
 _SPELLED = {**names.MODULES, **names.TF_KERAS_MODULES}

@@ -11,8 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import wrapping
-from tf_lso.optimizers import binding
+from tf_lso.optimizers import binding, wrapping
 
 # Optimizers that programs asked to leave as they are.
 _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()

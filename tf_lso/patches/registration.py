@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from tf_lso import kerases
-from tf_lso.installation import hooks
+from tf_lso.patches import hooks
 
 # Name in files -> module of the class. Its import registers the class itself.
 _MODULES = {
@@ -33,7 +33,7 @@ class _Later:
 
 def _register() -> None:
     if not kerases.has_keras3():
-        return  # Keras 2 finds them by `keras_patches`
+        return  # Keras 2 finds them by `loading.py`
     registered = sys.modules["keras"].saving.get_custom_objects()
     for name, module in _MODULES.items():
         registered.setdefault(name, _Later(module))

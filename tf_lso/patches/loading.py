@@ -6,8 +6,8 @@ would turn into its own LossScaleOptimizer. All other configs go to Keras as bef
 """
 
 from tf_lso import keras_configs, kerases
-from tf_lso.keras_patches import loading_keras2, loading_models
 from tf_lso.optimizers import config as configs
+from tf_lso.patches import loading_keras2, loading_models
 
 
 def is_foreign(config, generation):

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tf_lso import kerases
 from tf_lso import optimizer_table as table
-from tf_lso.installation import added_modules
+from tf_lso.patches import added_modules
 
 # Names in each. Those that this Keras 3 lacks are left out.
 NAMESPACES = {

@@ -5,9 +5,9 @@ import os
 import sys
 
 from tf_lso import environment, kerases
-from tf_lso import ledger as ledger_lib
-from tf_lso.installation import hooks
-from tf_lso.installation import like as like_lib
+from tf_lso.patches import hooks
+from tf_lso.patches import ledger as ledger_lib
+from tf_lso.patches import like as like_lib
 
 _INSTALLED = "install"  # the key of what `install` changes
 
@@ -131,8 +131,7 @@ def _apply(ledger, like):
     _take_hold("keras")
     from tf_lso import compat, mixed_precision, train  # noqa: F401
     from tf_lso import keras as keras_mirror  # noqa: F401
-    from tf_lso.installation import spellings
-    from tf_lso.keras_patches import restoring
+    from tf_lso.patches import restoring, spellings
 
     spellings.apply(ledger, ("tensorflow", "keras"))
     restoring.apply(ledger)
@@ -149,7 +148,7 @@ def _apply(ledger, like):
 
 
 def _apply_to_keras3(ledger):
-    from tf_lso.installation import (
+    from tf_lso.patches import (
         attributes_keras3,
         callbacks,
         namespaces,
@@ -166,7 +165,7 @@ def _apply_to_keras3(ledger):
 
 
 def _apply_to_tf_keras(ledger, like):
-    from tf_lso.installation import spellings
+    from tf_lso.patches import spellings
 
     _take_hold("tf_keras")
     spellings.apply(ledger, ("tf_keras",))
@@ -174,7 +173,7 @@ def _apply_to_tf_keras(ledger, like):
 
 
 def _apply_to_keras2(ledger, package, like):
-    from tf_lso.installation import attributes_keras2
+    from tf_lso.patches import attributes_keras2
 
     attributes_keras2.apply(ledger, package)
     _help(ledger, package)
@@ -193,8 +192,8 @@ def _take_hold(package):
 
 def _help(ledger, package):
     """Let `compile` of a Keras wrap by tf_lso, and its loading read old configs."""
-    from tf_lso import keras_patches
+    from tf_lso.patches import table
 
-    for what in (keras_patches.COMPILING, keras_patches.LOADING):
-        if keras_patches.enable(what, package):
-            ledger.on_undo(functools.partial(keras_patches.disable, what, package))
+    for what in (table.COMPILING, table.LOADING):
+        if table.enable(what, package):
+            ledger.on_undo(functools.partial(table.disable, what, package))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tf_lso import environment, kerases
-from tf_lso.installation import like as like_lib
+from tf_lso.patches import like as like_lib
 
 # Class of Keras 3 -> attributes that instances had in TensorFlow 2.0-2.15 and have no more.
 _LAYER = """

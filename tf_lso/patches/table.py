@@ -6,8 +6,8 @@ for its Keras.
 """
 
 from tf_lso import kerases, log
-from tf_lso import ledger as ledger_lib
-from tf_lso.keras_patches import compiling, loading
+from tf_lso.patches import compiling, loading
+from tf_lso.patches import ledger as ledger_lib
 
 COMPILING, LOADING = "compiling", "loading"
 

@@ -15,10 +15,10 @@ import tensorflow as tf
 from tf_lso import kerases
 from tf_lso import variables as variables_lib
 from tf_lso.checkpoints.layouts import OWN_GROUP
-from tf_lso.keras_patches import loading_models
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
+from tf_lso.patches import loading_models
 
 
 def _private(keras, path):

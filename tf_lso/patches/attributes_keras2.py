@@ -8,7 +8,7 @@ default.
 import tensorflow as tf
 
 from tf_lso import kerases, thread_switch
-from tf_lso.installation import attributes
+from tf_lso.patches import attributes
 
 _at_step = thread_switch.ThreadSwitch()
 

@@ -3,7 +3,7 @@
 import functools
 import sys
 
-from tf_lso.installation import hints
+from tf_lso.patches import hints
 
 
 def shell():
