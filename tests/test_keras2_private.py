@@ -287,8 +287,8 @@ SHARED = {
     "_index_dict": ([_RESTORED], _CHECKPOINTS),
     "_var_key": ([_RESTORED], _CHECKPOINTS),
     "_learning_rate": (
-        [_RESTORED, "tf_lso/checkpoints/layouts.py"],
-        f"{_CHECKPOINTS} A name in checkpoints.",
+        [_RESTORED, "tf_lso/checkpoints/layouts.py", _INSTALLED],
+        f"{_CHECKPOINTS} A name in checkpoints. What reads it is replaced.",
     ),
     "_u_product": ([_FILES], "A name in checkpoints."),
     "_create_all_weights": ([_RESTORED, _GIVEN_TO_ALL], f"{_CHECKPOINTS} {_GIVEN}"),
@@ -304,10 +304,6 @@ SHARED = {
     "_variables": (
         [_FILES, "tf_lso/checkpoints/checkpoint.py", _LEGACY, _NEW],
         "A name in checkpoints, of the list that TensorFlow restores.",
-    ),
-    "_set_optimizer": (
-        [_LOADING],
-        "In graphs of TensorFlow 1 both what compiles and what loads changes it.",
     ),
 }
 

@@ -185,13 +185,15 @@ class TestTheHandle:
 
 
 @pytest.mark.usefixtures("clean")
-def test_nothing_is_half_installed_after_an_error(monkeypatch):
-    from tf_lso.patches import restoring
+@pytest.mark.parametrize("moment", ["install", "loading"])
+def test_nothing_is_half_installed_after_an_error(monkeypatch, moment):
+    from tf_lso.patches import table
 
-    def fail(ledger):
+    def fail(keras, ledger):
         raise OSError("no")
 
-    monkeypatch.setattr(restoring, "apply", fail)
+    row = table.PATCHES[0]._replace(where=table.EACH, when=moment, function=fail)
+    monkeypatch.setattr(table, "PATCHES", [*table.PATCHES, row])
     before = dict(vars(keras.mixed_precision))
     with pytest.raises(OSError, match="no"):
         tf_lso.install()

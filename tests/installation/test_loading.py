@@ -29,7 +29,7 @@ from tests.generation import ZIPPED
 from tests.installation import traces
 from tf_lso import kerases
 from tf_lso.optimizers import experimental
-from tf_lso.patches import loading, loading_models
+from tf_lso.patches import loading, loading_keras3
 from tf_lso.patches import table as patches
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
@@ -378,11 +378,11 @@ def test_only_paths_are_looked_into(tmp_path):
     path = tmp_path / "m.h5"
     with h5py.File(path, "w") as file:
         file.attrs["keras_version"] = "2.15.0"
-        assert not loading_models._is_of_keras2(file)
+        assert not loading_keras3._is_of_keras2(file)
     with open(path, "rb") as file:
-        assert not loading_models._is_of_keras2(file)
+        assert not loading_keras3._is_of_keras2(file)
         assert file.tell() == 0
-    assert loading_models._is_of_keras2(path)
+    assert loading_keras3._is_of_keras2(path)
 
 
 @needs_keras3

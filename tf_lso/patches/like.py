@@ -92,15 +92,21 @@ def has_legacy_optimizers(like: str | None) -> bool:
     return like is not None and parsed(like) < _NEWER_OPTIMIZERS
 
 
-def apply(ledger, package):
-    """Make the optimizers of a package of Keras 2 the legacy ones, under every name."""
+def use_legacy_optimizers(keras, ledger):
+    """Make the optimizers of a Keras 2 the legacy ones, under every name."""
+    package = kerases.package_of(keras)
     modules = list(_modules(package))  # before any changes: imports copy what is there
-    legacy = kerases.public(package).optimizers.legacy
-    values = {n: c for n, c in vars(legacy).items() if inspect.isclass(c)}
+    values = {
+        n: c for n, c in vars(keras.optimizers.legacy).items() if inspect.isclass(c)
+    }
     own = kerases.private(package, "optimizers")
     for function in ("get", "deserialize"):
-        values[function] = _with_legacy_classes(getattr(own, function))
-        ledger.set_attribute(own, function, values[function])
+
+        @ledger.around(own, function)
+        def with_legacy_classes(original, *args, **kwargs):
+            return original(*args, **{"use_legacy_optimizer": True, **kwargs})
+
+        values[function] = getattr(own, function)
     for module in modules:
         for name, value in values.items():
             ledger.set_attribute(module, name, value)
@@ -113,14 +119,3 @@ def _modules(package):
         if is_of_tensorflow or not spelled.startswith("tensorflow"):
             with contextlib.suppress(ImportError):
                 yield importlib.import_module(spelled.format(package=package))
-
-
-def _with_legacy_classes(function):
-    """Return `get` or `deserialize` that makes legacy optimizers where nobody says which."""
-
-    def with_legacy_classes(*args, **kwargs):
-        return function(*args, **{"use_legacy_optimizer": True, **kwargs})
-
-    with_legacy_classes.__name__ = function.__name__
-    with_legacy_classes.__doc__ = function.__doc__
-    return with_legacy_classes

@@ -6,7 +6,6 @@ Keras 3 has only one kind of optimizers, which takes the place of both.
 
 import sys
 
-import keras
 import tensorflow as tf
 
 from tf_lso import kerases
@@ -20,7 +19,7 @@ NAMESPACES = {
 }
 
 
-def apply(ledger):
+def add_namespaces(keras, ledger):
     """Add the namespaces to Keras 3's optimizers, as attributes and for imports."""
     for namespace, names in NAMESPACES.items():
         name = f"keras.optimizers.{namespace}"

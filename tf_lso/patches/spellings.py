@@ -53,13 +53,16 @@ _PATHS = {
 }
 
 
-def apply(ledger, roots):
+def lead_to_tf_lso(keras, ledger):
     """Make every spelling of the old modules lead to tf_lso.
 
-    `roots` are the first names of the spellings: "tf_keras" only once it is imported.
+    Those below `tensorflow` and `keras` together, and those below `tf_keras` once it is
+    imported.
     """
+    is_tf_keras = kerases.package_of(keras) == "tf_keras"
+    roots = ("tf_keras",) if is_tf_keras else ("tensorflow", "keras")
     import_packages(roots)
-    if "tensorflow" in roots:
+    if not is_tf_keras:
         _apply_packages(ledger)
         for (module, attribute), namespace in _PATHS.items():
             if module.split(".")[0] in kerases.imported_keras2():

@@ -6,7 +6,6 @@ the loss scale into a Keras 3 optimizer.
 """
 
 import collections
-import functools
 import weakref
 
 import tensorflow as tf
@@ -28,12 +27,12 @@ from tf_lso.optimizers import binding, loss_scale_optimizer, state
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
 
 
-def apply(ledger):
+def read_all_generations(keras, ledger):
     """Make `tf.train.Checkpoint` restore old checkpoints completely, or warn."""
-    owner = tf.train.Checkpoint  # its `restore` and CheckpointManager call `read`
-    original = owner.read
 
-    def read(self, save_path, options=None):
+    # `restore` and CheckpointManager call `read`.
+    @ledger.around(tf.train.Checkpoint, "read")
+    def read(original, self, save_path, options=None):
         models, optimizers_ = _models(self), _optimizers(self)
         graph = _graph(save_path) if models or optimizers_ else None
         if graph is None:
@@ -64,28 +63,20 @@ def apply(ledger):
         tf_private.track(rest, self.save_counter, checkpoint.SAVE_COUNTER)
         return original(rest, save_path, options).expect_partial()
 
-    ledger.replace(owner, "read", read)
-    for cls, name in (
-        (owner, "save"),
-        (owner, "write"),
-        (tf.train.CheckpointManager, "save"),
-    ):
-        ledger.replace(cls, name, _refusing_to_lose_slots(getattr(cls, name)))
 
+def refuse_to_lose_slots(keras, ledger):
+    """Make checkpoints refuse to be saved without slots that wait for the build."""
 
-def _refusing_to_lose_slots(original):
-    """Return a method that saves a checkpoint, or refuses if slots wait for a build."""
-
-    @functools.wraps(original)
-    def save(self, *args, **kwargs):
+    @ledger.around(tf.train.CheckpointManager, "save")
+    @ledger.around(tf.train.Checkpoint, "save")
+    @ledger.around(tf.train.Checkpoint, "write")
+    def save(original, self, *args, **kwargs):
         is_manager = isinstance(self, tf.train.CheckpointManager)
         saved = self.checkpoint if is_manager else self
         for optimizer in _optimizers(saved).values():
             if _is_ours(optimizer) and optimizer._family.slots_wait():
                 raise ValueError(state.BUILD_FIRST)
         return original(self, *args, **kwargs)
-
-    return save
 
 
 def _is_ours(optimizer):
