@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests import private_names
 from tests.families import KERAS2_PACKAGE, keras2
-from tf_lso import kerases
+from tf_lso import keras_versions
 from tf_lso import optimizer_table as table
 
 _LEGACY = "tf_lso/optimizers/families/keras2_legacy.py"
@@ -27,7 +27,7 @@ _RESTORED = "tf_lso/checkpoints/optimizer_targets.py"
 _MODEL_V1 = f"{keras2.Model.__module__}_v1"
 
 
-# The modules of Keras 2 that tf_lso reaches by `kerases.private`.
+# The modules of Keras 2 that tf_lso reaches by `keras_versions.private`.
 PRIVATE_MODULES = (
     "saving.saving_lib",
     "saving.legacy.hdf5_format",
@@ -37,7 +37,7 @@ PRIVATE_MODULES = (
 
 
 def _private(path):
-    return kerases.private(KERAS2_PACKAGE, path)
+    return keras_versions.private(KERAS2_PACKAGE, path)
 
 
 @pytest.fixture
@@ -325,7 +325,7 @@ def test_keras2_has_it(name, legacy, new, x):
         check(legacy, new, x)
     except Exception as error:
         raise AssertionError(
-            f"{KERAS2_PACKAGE} {kerases.version(KERAS2_PACKAGE)} has moved {name}, "
+            f"{KERAS2_PACKAGE} {keras_versions.version(KERAS2_PACKAGE)} has moved {name}, "
             f"which {path} uses"
         ) from error
 

@@ -10,7 +10,7 @@ import tf_lso
 from tests import preloaded, private_names
 from tests.families import OLD_KERAS3, numpy, raw
 from tests.programs_in_processes import run
-from tf_lso import keras3_private, kerases
+from tf_lso import keras3_private, keras_versions
 from tf_lso import optimizer_table as table
 from tf_lso.optimizers.families import keras3_views
 from tf_lso.scaling import loss_scale
@@ -78,7 +78,7 @@ def keys_of_variables(optimizer, variable):
 
 def variables(optimizer, variable):
     own = keras.optimizers.LossScaleOptimizer(optimizer)._variables
-    assert all(isinstance(one, kerases.variable_of_keras3()) for one in own)
+    assert all(isinstance(one, keras_versions.variable_of_keras3()) for one in own)
 
 
 def distribution_strategy(optimizer, variable):

@@ -23,7 +23,7 @@ RESOLVE = """
     handle = tf_lso.install()
     import tensorflow as tf
     import keras
-    from tf_lso import kerases, names
+    from tf_lso import keras_versions, names
     from tf_lso.patches import spellings
 
     def same(module, mirror, namespace):
@@ -34,7 +34,7 @@ RESOLVE = """
 
     checked = 0
     for spelled, namespace in names.MODULES.items():
-        if kerases.is_own_private(spelled):
+        if keras_versions.is_own_private(spelled):
             continue
         if spelled.startswith("keras.src.") and not importlib.util.find_spec("keras.src"):
             continue  # of Keras 2.13 and newer

@@ -27,7 +27,7 @@ from tests.families import (
 )
 from tests.generation import ZIPPED
 from tests.installation import traces
-from tf_lso import kerases
+from tf_lso import keras_versions
 from tf_lso.optimizers import experimental
 from tf_lso.patches import loading, loading_keras3
 from tf_lso.patches import table as patches
@@ -38,7 +38,7 @@ Y = np.float32([[1.0], [2.0], [3.0]])
 
 @contextlib.contextmanager
 def enabled(module):
-    package = kerases.package_of(module)
+    package = keras_versions.package_of(module)
     patches.enable(patches.LOADING, package)
     try:
         yield
@@ -429,7 +429,7 @@ def test_keras_models_of_keras2_load_and_train(kind, wrapped, custom, family, tm
         assert_ours(loaded.optimizer, family)
         assert isinstance(loaded.optimizer, cls) == (custom is not None)
     else:
-        assert kerases.package_of(type(loaded.optimizer)) == PACKAGES[family]
+        assert keras_versions.package_of(type(loaded.optimizer)) == PACKAGES[family]
         assert number(loaded.optimizer.learning_rate) == 0.25
     assert_predict_equally(source, loaded)
     if has_state:

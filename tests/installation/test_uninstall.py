@@ -224,7 +224,7 @@ BY_ROW = """
     import tensorflow as tf
     from tests.families import PACKAGES
     import tf_lso
-    from tf_lso import kerases, policies
+    from tf_lso import keras_versions, policies
     from tf_lso.patches import ledger as ledger_lib, table
 
     tf_lso.install().uninstall()
@@ -244,7 +244,7 @@ BY_ROW = """
             if table.is_in(patch, package):
                 changed.clear()
                 ledger = Recording()
-                patch.function(kerases.public(package), ledger)
+                patch.function(keras_versions.public(package), ledger)
                 ledger.undo()
                 print(json.dumps([patch.target, changed]))
 """

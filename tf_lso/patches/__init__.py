@@ -4,7 +4,7 @@ import functools
 import os
 import sys
 
-from tf_lso import environment, kerases
+from tf_lso import environment, keras_versions
 from tf_lso.patches import hooks
 from tf_lso.patches import ledger as ledger_lib
 from tf_lso.patches import like as like_lib
@@ -28,12 +28,12 @@ class Handle:
             return "<tf_lso is not installed any more>"
         if self._ledger is None:
             return "<tf_lso was installed before, and nothing has changed>"
-        package = kerases.of_tensorflow()
+        package = keras_versions.of_tensorflow()
         tensorflow = sys.modules["tensorflow"].__version__
         return (
             "<tf_lso is installed: the old names lead to tf_lso, on TensorFlow "
             f"{tensorflow} with Keras "
-            f"{kerases.version(package)} ({package}). Undo it: tf_lso.uninstall()>"
+            f"{keras_versions.version(package)} ({package}). Undo it: tf_lso.uninstall()>"
         )
 
     def uninstall(self) -> None:

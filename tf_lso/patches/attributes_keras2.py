@@ -7,7 +7,7 @@ default.
 
 import tensorflow as tf
 
-from tf_lso import kerases, thread_switch
+from tf_lso import keras_versions, thread_switch
 from tf_lso.patches import attributes
 
 _at_step = thread_switch.ThreadSwitch()
@@ -20,8 +20,10 @@ def _scheduled(optimizer, schedule):
 
 def _is_schedule(rate):
     return any(
-        isinstance(rate, kerases.public(k).optimizers.schedules.LearningRateSchedule)
-        for k in kerases.imported_keras2()
+        isinstance(
+            rate, keras_versions.public(k).optimizers.schedules.LearningRateSchedule
+        )
+        for k in keras_versions.imported_keras2()
     )
 
 

@@ -6,7 +6,7 @@ they did not wrap (`if use_float16: opt = LossScaleOptimizer(opt)`).
 
 import tensorflow as tf
 
-from tf_lso import as_tensor, keras3_private, kerases, pages, scheduled_rate
+from tf_lso import as_tensor, keras3_private, keras_versions, pages, scheduled_rate
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import validation
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
@@ -73,7 +73,7 @@ _PASSED_OVER = (
 def _refuse_what_keras3_passes_over(cls):
     """Raise TypeError if a user's class has work in methods that are never called."""
     for base in cls.__mro__:
-        if kerases.is_of_one(base) or issubclass(base, LossScaleOptimizer):
+        if keras_versions.is_of_one(base) or issubclass(base, LossScaleOptimizer):
             return
         own = vars(base)
         passed_over = [name for name in _PASSED_OVER if name in own]
@@ -203,7 +203,7 @@ def make_variables_numbers(keras, ledger):
     """Make `int` and `float` take variables of Keras 3.0, as those of later ones."""
     numbers = {"__int__": _as_number(int), "__float__": _as_number(float)}
     if not hasattr(keras.Variable, "__int__"):
-        attributes.add_missing(ledger, kerases.variable_of_keras3(), numbers)
+        attributes.add_missing(ledger, keras_versions.variable_of_keras3(), numbers)
 
 
 def _as_number(number):

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 
-from tf_lso import environment, kerases
+from tf_lso import environment, keras_versions
 
 # In the environment of the programs that a program starts, for `running`.
 VARIABLE = "TF_LSO_LIKE"
@@ -73,11 +73,11 @@ def choose(like: str) -> None:
                 name="tensorflow",
             )
     elif "tensorflow" in sys.modules:
-        package = kerases.of_tensorflow()
-        if kerases.is_keras2(package) != of_keras2:
+        package = keras_versions.of_tensorflow()
+        if keras_versions.is_keras2(package) != of_keras2:
             raise RuntimeError(
                 f"like={like!r} means Keras {2 if of_keras2 else 3}, but TensorFlow was "
-                f"imported before, with {package} {kerases.version(package)}. Call "
+                f"imported before, with {package} {keras_versions.version(package)}. Call "
                 "install() before the first import of TensorFlow, or start the program "
                 f"by `tf-lso run --like {like}`."
             )
@@ -94,12 +94,12 @@ def has_legacy_optimizers(like: str | None) -> bool:
 
 def use_legacy_optimizers(keras, ledger):
     """Make the optimizers of a Keras 2 the legacy ones, under every name."""
-    package = kerases.package_of(keras)
+    package = keras_versions.package_of(keras)
     modules = list(_modules(package))  # before any changes: imports copy what is there
     values = {
         n: c for n, c in vars(keras.optimizers.legacy).items() if inspect.isclass(c)
     }
-    own = kerases.private(package, "optimizers")
+    own = keras_versions.private(package, "optimizers")
     for function in ("get", "deserialize"):
 
         @ledger.around(own, function)
@@ -114,7 +114,7 @@ def use_legacy_optimizers(keras, ledger):
 
 def _modules(package):
     """Yield the modules by which programs reach the optimizers of a package."""
-    is_of_tensorflow = kerases.of_tensorflow() == package
+    is_of_tensorflow = keras_versions.of_tensorflow() == package
     for spelled in _MODULES:
         if is_of_tensorflow or not spelled.startswith("tensorflow"):
             with contextlib.suppress(ImportError):

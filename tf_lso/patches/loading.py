@@ -5,7 +5,7 @@
 would turn into its own LossScaleOptimizer. All other configs go to Keras as before.
 """
 
-from tf_lso import keras_configs, kerases
+from tf_lso import keras_configs, keras_versions
 from tf_lso.optimizers import config as configs
 from tf_lso.patches import loading_keras2
 
@@ -53,7 +53,7 @@ def compile_all_generations(keras, ledger):
         optimizer = (config or {}).get("optimizer")
         if is_foreign(optimizer, generation):
             made = configs.deserialize(optimizer, package=package)
-            today = kerases.serialize_keras_object(package)(made)
+            today = keras_versions.serialize_keras_object(package)(made)
             config = {**config, "optimizer": today}
         if config and config.get("steps_per_execution", 1) is None:
             config = {k: v for k, v in config.items() if (k, v) not in _KERAS_2}
@@ -64,5 +64,5 @@ def compile_all_generations(keras, ledger):
 
 def _identity(keras):
     """Return the package of a Keras, and its generation."""
-    package = kerases.package_of(keras)
-    return package, 2 if kerases.is_keras2(package) else 3
+    package = keras_versions.package_of(keras)
+    return package, 2 if keras_versions.is_keras2(package) else 3

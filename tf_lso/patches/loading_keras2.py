@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import kerases
+from tf_lso import keras_versions
 from tf_lso import variables as variables_lib
 from tf_lso.checkpoints.layouts import OWN_GROUP
 from tf_lso.optimizers import config as configs
@@ -19,7 +19,7 @@ from tf_lso.optimizers import loss_scale_optimizer as optimizers
 
 
 def _private(keras, path):
-    return kerases.private(kerases.package_of(keras), path)
+    return keras_versions.private(keras_versions.package_of(keras), path)
 
 
 def _is_ours(optimizer):

@@ -8,7 +8,7 @@ import sys
 
 import tensorflow as tf
 
-from tf_lso import kerases
+from tf_lso import keras_versions
 from tf_lso import optimizer_table as table
 from tf_lso.patches import added_modules
 
@@ -28,7 +28,7 @@ def add_namespaces(keras, ledger):
             if hasattr(keras.optimizers, cls):
                 setattr(module, cls, getattr(keras.optimizers, cls))
         owners = {"keras": keras.optimizers}
-        if kerases.of_tensorflow() == "keras":
+        if keras_versions.of_tensorflow() == "keras":
             owners["tensorflow.keras"] = tf.keras.optimizers
         for root, owner in owners.items():
             ledger.set_attribute(owner, namespace, module)

@@ -8,7 +8,7 @@ import importlib
 import sys
 from typing import Any
 
-from tf_lso import kerases
+from tf_lso import keras_versions
 from tf_lso.patches import hooks
 
 # Name in files -> module of the class. Its import registers the class itself.
@@ -32,7 +32,7 @@ class _Later:
 
 
 def _register() -> None:
-    if not kerases.has_keras3():
+    if not keras_versions.has_keras3():
         return  # Keras 2 finds them by `loading.py`
     registered = sys.modules["keras"].saving.get_custom_objects()
     for name, module in _MODULES.items():

@@ -1,6 +1,6 @@
 """`clear_session` that keeps what TensorFlow 2.0-2.15 kept, on Keras 3."""
 
-from tf_lso import kerases
+from tf_lso import keras_versions
 
 # What programs set for good, or for a block, by Keras's name: the names in a scope of
 # custom objects, the global policy, and three switches.
@@ -19,7 +19,7 @@ def keep_policy(keras, ledger):
     Keras 3's also sets the global policy back to float32, in all threads. A program that
     sets mixed_float16 at its top would train the next model in float32, and say nothing.
     """
-    global_state = kerases.state_of_keras3()
+    global_state = keras_versions.state_of_keras3()
 
     @ledger.everywhere(global_state.clear_session)
     def clear_session(original, *args, **kwargs):

@@ -9,7 +9,7 @@ import functools
 import importlib
 import sys
 
-from tf_lso import kerases, names
+from tf_lso import keras_versions, names
 from tf_lso.patches import added_modules
 
 # Spelling of a module -> its namespace.
@@ -59,18 +59,20 @@ def lead_to_tf_lso(keras, ledger):
     Those below `tensorflow` and `keras` together, and those below `tf_keras` once it is
     imported.
     """
-    is_tf_keras = kerases.package_of(keras) == "tf_keras"
+    is_tf_keras = keras_versions.package_of(keras) == "tf_keras"
     roots = ("tf_keras",) if is_tf_keras else ("tensorflow", "keras")
     import_packages(roots)
     if not is_tf_keras:
         _apply_packages(ledger)
         for (module, attribute), namespace in _PATHS.items():
-            if module.split(".")[0] in kerases.imported_keras2():
+            if module.split(".")[0] in keras_versions.imported_keras2():
                 continue  # it has the attribute
             replacement = module_for(namespace, module)
             _set_all(ledger, sys.modules[module], {attribute: replacement})
     for spelled, namespace in _SPELLED.items():
-        if spelled.split(".")[0] in roots and not kerases.is_own_private(spelled):
+        if spelled.split(".")[0] in roots and not keras_versions.is_own_private(
+            spelled
+        ):
             _apply_one(ledger, spelled, namespace)
 
 
@@ -79,7 +81,7 @@ def import_packages(roots):
 
     An import makes a copy of each that leads to `tf.keras`, and `tf` leads to the copy.
     """
-    if kerases.has_keras3():
+    if keras_versions.has_keras3():
         return  # which has none of them, and of the others an import makes copies
     packages = {spelled.rpartition(".")[0] for spelled in _SPELLED}
     for name in sorted({*packages, *_PACKAGES}):
@@ -193,7 +195,7 @@ def _contents(spelled, namespace):
         )
     for inside in (*names.NAMESPACES, *names.PRIVATE):
         parent, _, last = inside.rpartition(".")
-        own = kerases.is_own_private(f"{spelled}.{last}")
+        own = keras_versions.is_own_private(f"{spelled}.{last}")
         if parent == namespace and not own:
             contents[last] = module_for(inside, spelled)
     return contents

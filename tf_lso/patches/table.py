@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tf_lso import kerases, log
+from tf_lso import keras_versions, log
 from tf_lso.patches import (
     attributes_keras2,
     attributes_keras3,
@@ -314,7 +314,7 @@ def enable(when: str, package: str) -> bool:
     def change(ledger: ledger_lib.Ledger) -> None:
         for patch in PATCHES:
             if patch.when == when and is_in(patch, package):
-                patch.function(kerases.public(package), ledger)
+                patch.function(keras_versions.public(package), ledger)
         log.logger().debug("tf_lso has changed %s of %s", when, package)
 
     return ledger_lib.make((when, package), change) is not None
@@ -324,7 +324,10 @@ def is_in(patch: Patch, package: str) -> bool:
     """Whether a row is about a Keras. What is TensorFlow's changes with `keras`."""
     if patch.where == TENSORFLOW:
         return package == "keras"
-    return patch.where in (EACH, KERAS_2 if kerases.is_keras2(package) else KERAS_3)
+    return patch.where in (
+        EACH,
+        KERAS_2 if keras_versions.is_keras2(package) else KERAS_3,
+    )
 
 
 def disable(when: str, package: str) -> None:

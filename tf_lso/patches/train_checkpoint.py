@@ -10,7 +10,7 @@ import weakref
 
 import tensorflow as tf
 
-from tf_lso import kerases, log, pages, tf_private
+from tf_lso import keras_versions, log, pages, tf_private
 from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import (
     checkpoint,
@@ -92,7 +92,9 @@ def _root(checkpoint_):
 
 def _models(checkpoint_):
     """Return the models that a `tf.train.Checkpoint` names, by their names."""
-    classes = tuple(kerases.public(package).Model for package in kerases.imported())
+    classes = tuple(
+        keras_versions.public(package).Model for package in keras_versions.imported()
+    )
     children = tf_private.children(checkpoint_).items()
     return {name: child for name, child in children if isinstance(child, classes)}
 
@@ -171,9 +173,9 @@ def _foreign_layout(graph, models, optimizers_, in_file):
         if layout not in _OWN[binding.require_family(optimizers_[path]).name]:
             return layout
     # Without an optimizer, the attributes of the model tell the layout.
-    below = graph.children(0) if kerases.has_keras3() else {}
+    below = graph.children(0) if keras_versions.has_keras3() else {}
     for name, model in models.items():
-        if name in below and isinstance(model, kerases.public("keras").Model):
+        if name in below and isinstance(model, keras_versions.public("keras").Model):
             if any(
                 step.startswith(("layer-", "layer_with_weights-"))
                 for step in graph.children(below[name])

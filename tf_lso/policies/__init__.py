@@ -2,7 +2,7 @@
 
 import functools
 
-from tf_lso import environment, kerases
+from tf_lso import environment, keras_versions
 
 environment.require_tensorflow()  # before Keras is asked for what it may not have
 
@@ -14,7 +14,7 @@ from tf_lso.policies.device import log_device_compatibility_check
 @functools.cache
 def of(package: str) -> PolicyApi:
     """Return the policy functions and classes of a Keras, "keras" or "tf_keras"."""
-    if kerases.is_keras2(package):
+    if keras_versions.is_keras2(package):
         from tf_lso.policies import keras2
 
         return PolicyApi(keras2.Keras2(package))
@@ -25,7 +25,7 @@ def of(package: str) -> PolicyApi:
 
 def of_tensorflow() -> PolicyApi:
     """Return `of` the Keras that `tf.keras` is, which TF_USE_LEGACY_KERAS decides."""
-    return of(kerases.of_tensorflow())
+    return of(keras_versions.of_tensorflow())
 
 
 _api = of_tensorflow()

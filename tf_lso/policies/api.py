@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import kerases, tf_private
+from tf_lso import keras_versions, tf_private
 from tf_lso.policies import experimental
 
 
@@ -20,7 +20,9 @@ class PolicyApi:
         self._family = family
         self.Policy = family.Policy
         # So that Keras loads layers and models that were saved with them.
-        register = kerases.public(family.PACKAGE).saving.register_keras_serializable
+        register = keras_versions.public(
+            family.PACKAGE
+        ).saving.register_keras_serializable
         self.ExperimentalPolicy = register("tf_lso", "Policy")(
             experimental.policy_class(family.Policy, family.tell_of_device)
         )
