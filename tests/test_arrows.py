@@ -14,7 +14,7 @@ _PACKAGE = Path(__file__).parents[1] / "tf_lso"
 # Room -> the rooms of tf_lso that its modules may import, beside itself.
 ROOMS = {
     "names": {"environment"},
-    "source": {"names", "optimizer_table", "unknown"},
+    "source": {"names", "optimizer_table", "mirror_attributes"},
     "commands": {"names", "pages", "progress", "source"},
     "debugging": {
         "variables",

@@ -66,7 +66,7 @@ if not _typing.TYPE_CHECKING:  # else every name would be an attribute
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in _PUBLIC:
-            raise _load("unknown").attribute_error(__name__, name, _PUBLIC)
+            raise _load("mirror_attributes").attribute_error(__name__, name, _PUBLIC)
         if name in _PACKAGES:
             return _load(name)
         value = getattr(_load(_NAMES[name]), name)

@@ -8,7 +8,7 @@ import pytest
 from tests.migrate.programs import migrated, outcome_of
 from tests.processes import ROOT
 from tf_lso import optimizer_table as table
-from tf_lso.names import beyond
+from tf_lso.names import old_behaviors
 from tf_lso.patches import attributes_keras3 as attributes
 from tf_lso.patches import namespaces
 
@@ -102,16 +102,16 @@ def test_where_tensorflow_is_imported_in_functions_only_it_is_told_of():
 
 class TestTheTableIsWhatInstallDoes:
     def test_attributes(self):
-        assert set(beyond.ATTRIBUTES) == set(attributes.ATTRIBUTES)
+        assert set(old_behaviors.ATTRIBUTES) == set(attributes.ATTRIBUTES)
 
     def test_namespaces(self):
         spaces = {f"optimizers.{name}" for name in namespaces.NAMESPACES}
-        assert set(beyond.OPTIMIZER_NAMESPACES) == spaces
+        assert set(old_behaviors.OPTIMIZER_NAMESPACES) == spaces
 
     def test_classes(self):
         assert all(hasattr(keras.optimizers, name) for name in table.OLD)
 
-    @pytest.mark.parametrize("argument", beyond.ARGUMENTS)
+    @pytest.mark.parametrize("argument", old_behaviors.ARGUMENTS)
     def test_arguments_are_refused_or_ignored_today(self, argument):
         # `decay` is ignored with a warning, the others are refused.
         with (

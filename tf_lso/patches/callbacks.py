@@ -1,6 +1,6 @@
 """The name under which callbacks used to log the learning rate."""
 
-from tf_lso.names import beyond
+from tf_lso.names import old_behaviors
 
 
 def log_lr(keras, ledger):
@@ -8,7 +8,7 @@ def log_lr(keras, ledger):
 
     Keras 3 logs it as "learning_rate".
     """
-    for name in beyond.CALLBACKS:
+    for name in old_behaviors.CALLBACKS:
 
         @ledger.around(getattr(keras.callbacks, name), "on_epoch_end")
         def on_epoch_end(original, self, epoch, logs=None):
