@@ -13,7 +13,7 @@ from tf_lso import optimizer_table as table
 
 _LEGACY = "tf_lso/optimizers/families/keras2_legacy.py"
 _NEW = _SHARED = "tf_lso/optimizers/families/keras2.py"
-_HYPER = "tf_lso/hyperparameters.py"
+_HYPER = "tf_lso/optimizers/hyperparameters.py"
 _TABLE = "tf_lso/optimizer_table.py"
 _FILES = "tf_lso/checkpoints/layouts.py"
 _GIVEN_TO_ALL = "tf_lso/patches/attributes.py"
