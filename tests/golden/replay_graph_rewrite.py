@@ -196,7 +196,7 @@ def _restored(api):
 def replay(family, case):
     """What the record holds for a case of `graph_rewrite`."""
     name = case["case"]
-    api = policies.of(PACKAGES[family])
+    api = policies.for_package(PACKAGES[family])
 
     def run():
         if name.startswith("MPLSO"):

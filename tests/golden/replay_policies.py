@@ -46,7 +46,7 @@ class Api:
     def __init__(self, name, family):
         self.family = family
         self.keras, self.package = KERASES[family], PACKAGES[family]
-        self.all = policies.of(self.package)
+        self.all = policies.for_package(self.package)
         stable = (
             self.all.Policy,
             self.all.global_policy,

@@ -121,7 +121,7 @@ def test_where_the_import_of_tensorflow_failed_there_is_none(monkeypatch):
     def missing():
         raise ImportError("tf_keras is not installed")
 
-    monkeypatch.setattr(hints.keras_versions, "of_tensorflow", missing)
+    monkeypatch.setattr(hints.keras_versions, "package_of_tensorflow", missing)
     assert hints.hint(AttributeError("'Mean' object has no attribute 'ref'")) is None
 
 

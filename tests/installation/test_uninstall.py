@@ -33,7 +33,7 @@ START = """
     keras2 = of_family["keras2"]
     spellings.import_packages(("tensorflow", "keras"))
     for name in KERASES:
-        policies.of(name)
+        policies.for_package(name)
     tf_lso.install().uninstall()
 
     def wrap():
@@ -41,7 +41,7 @@ START = """
 
     def set_policies(name="mixed_float16"):
         for one in KERASES:
-            policies.of(one).set_global_policy(name)
+            policies.for_package(one).set_global_policy(name)
 
     def compiled(module):
         model = module.Sequential([module.layers.Dense(1)])

@@ -43,7 +43,7 @@ def model(module, dtype="mixed_float16"):
 
 
 def policy(module, name, *loss_scale):
-    api = policies.of(keras_versions.package_of(module))
+    api = policies.for_package(keras_versions.package_of(module))
     return api.ExperimentalPolicy(name, *loss_scale)
 
 
@@ -102,7 +102,7 @@ class TestWrap:
     def test_a_float32_policy_of_the_model_decides_nothing(self, kinds):
         """It has no loss scale because it needs none."""
         module, optimizers = kinds
-        api = policies.of(keras_versions.package_of(module))
+        api = policies.for_package(keras_versions.package_of(module))
         api.set_policy("float32")
         try:
             made = model(module)

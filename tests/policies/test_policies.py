@@ -18,7 +18,7 @@ from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 def keras_of(request):
     """One Keras, as its module and policies; the global policy is put back."""
     package = PACKAGES[request.param]
-    api = policies.of(package)
+    api = policies.for_package(package)
     yield KERASES[request.param], api
     api.set_global_policy(None)
     patches.disable(patches.COMPILING, package)
@@ -150,7 +150,7 @@ class TestTheGlobalPolicy:
     )
     def test_may_be_infer_on_tf_keras(self, setter):
         """As in TensorFlow 2.3-2.15: layers compute in the dtype of their first input."""
-        api = policies.of(PACKAGES["keras2"])
+        api = policies.for_package(PACKAGES["keras2"])
         try:
             of_name = setter == "set_global_policy"
             api.set_global_policy("_infer" if of_name else api.Policy("_infer"))
@@ -281,7 +281,7 @@ class TestCompile:
 
 @needs_keras3
 def test_keras3_may_be_told_not_to_wrap():
-    api = policies.of("keras")
+    api = policies.for_package("keras")
     api.set_global_policy("mixed_float16")
     try:
         model = compiled(keras, auto_scale_loss=False)

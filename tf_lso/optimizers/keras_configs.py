@@ -89,7 +89,7 @@ def _package_of(config):
     # a program has it beside Keras 3. Others, and older configs, get today's `tf.keras`.
     if "registered_name" in config and keras_versions.imported_keras2() == ["tf_keras"]:
         return "tf_keras"
-    return keras_versions.of_tensorflow()
+    return keras_versions.package_of_tensorflow()
 
 
 # --- The class of a config.

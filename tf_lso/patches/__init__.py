@@ -28,7 +28,7 @@ class Handle:
             return "<tf_lso is not installed any more>"
         if self._ledger is None:
             return "<tf_lso was installed before, and nothing has changed>"
-        package = keras_versions.of_tensorflow()
+        package = keras_versions.package_of_tensorflow()
         tensorflow = sys.modules["tensorflow"].__version__
         return (
             "<tf_lso is installed: the old names lead to tf_lso, on TensorFlow "
@@ -141,7 +141,7 @@ def _change_one(ledger, package, like):
     from tf_lso import keras as keras_mirror  # noqa: F401
     from tf_lso.optimizers import families
 
-    policies.of(package)
+    policies.for_package(package)
     families.families_of_package(package)
 
     from tf_lso.patches import table

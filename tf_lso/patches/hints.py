@@ -158,10 +158,11 @@ def hint(error: BaseException, command: str | None = None) -> str | None:
     if chosen is not None or "tensorflow" not in sys.modules:
         return None
     try:
-        if keras_versions.of_tensorflow() != "keras" or not keras_versions.has_keras3():
-            return None
+        package = keras_versions.package_of_tensorflow()
     except ImportError:
         return None  # the import of TensorFlow has failed, which the error says
+    if keras_versions.is_keras2(package):
+        return None
     program = vars(sys.modules["__main__"]).values()
     if any(value is sys.modules["keras"] for value in program):
         return None  # it uses `import keras`, which `--like` does not change

@@ -73,7 +73,7 @@ def choose(like: str) -> None:
                 name="tensorflow",
             )
     elif "tensorflow" in sys.modules:
-        package = keras_versions.of_tensorflow()
+        package = keras_versions.package_of_tensorflow()
         if keras_versions.is_keras2(package) != of_keras2:
             raise RuntimeError(
                 f"like={like!r} means Keras {2 if of_keras2 else 3}, but TensorFlow was "
@@ -114,7 +114,7 @@ def use_legacy_optimizers(keras, ledger):
 
 def _modules(package):
     """Yield the modules by which programs reach the optimizers of a package."""
-    is_of_tensorflow = keras_versions.of_tensorflow() == package
+    is_of_tensorflow = keras_versions.package_of_tensorflow() == package
     for spelled in _MODULES:
         if is_of_tensorflow or not spelled.startswith("tensorflow"):
             with contextlib.suppress(ImportError):

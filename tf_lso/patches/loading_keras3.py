@@ -109,7 +109,7 @@ class _LegacyPolicy:
         """Return a policy of Keras 3, or one of tf_lso if it has a loss scale."""
         from tf_lso import policies
 
-        api = policies.of("keras")
+        api = policies.for_package("keras")
         if "loss_scale" in config:
             return api.ExperimentalPolicy.from_config(config)
         if config["name"] in ("infer", "_infer"):  # the default of 2.1 and 2.2

@@ -28,7 +28,7 @@ def add_namespaces(keras, ledger):
             if hasattr(keras.optimizers, cls):
                 setattr(module, cls, getattr(keras.optimizers, cls))
         owners = {"keras": keras.optimizers}
-        if keras_versions.of_tensorflow() == "keras":
+        if keras_versions.package_of_tensorflow() == "keras":
             owners["tensorflow.keras"] = tf.keras.optimizers
         for root, owner in owners.items():
             ledger.set_attribute(owner, namespace, module)

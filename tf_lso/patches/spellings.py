@@ -163,7 +163,9 @@ def _policies(spelled):
     from tf_lso import policies
 
     root = spelled.split(".")[0]
-    return policies.of_tensorflow() if root == "tensorflow" else policies.of(root)
+    if root == "tensorflow":
+        return policies.for_tensorflow()
+    return policies.for_package(root)
 
 
 # Symbol -> attribute of `PolicyApi`.
@@ -210,7 +212,7 @@ def module_for(namespace, spelled):
     from tf_lso import policies
 
     mirror = _mirror(namespace)
-    if _policies(spelled) is policies.of_tensorflow():
+    if _policies(spelled) is policies.for_tensorflow():
         return mirror
     return _other_mirror(namespace, spelled.split(".")[0])
 
