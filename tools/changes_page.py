@@ -35,7 +35,7 @@ def tables():
     """Return the text between the two lines."""
     parts = []
     for moment, (heading, text) in SECTIONS.items():
-        parts.append(f"\n## {heading}\n\n{text}\n\n| In | Name | What is new |\n")
+        parts.append(f"\n## {heading}\n\n{text}\n\n| In | Name | It is changed to |\n")
         parts.append("|---|---|---|\n")
         parts += [
             f"| {patch.where} | {patch.target} | {patch.why} |\n"

@@ -272,4 +272,5 @@ def test_each_row_of_the_table_names_what_its_function_changes():
 NOT_SET = {
     *("showtraceback", "__int__", "__float__"),
     *("backend", "LearningRateScheduler", "ReduceLROnPlateau"),
+    *("Checkpoint", "CheckpointManager"),
 }

@@ -131,16 +131,16 @@ CHANGES = {
     "the old names": (f"{MP}.experimental.set_policy('x')", "tf_lso"),
     "`tf.train.Checkpoint.read`": ("tf.train.Checkpoint(o=opt).restore(p)", "install"),
     # They refuse.
-    "`tf.train.Checkpoint.save`, `tf.train.Checkpoint.write`, "
-    "`tf.train.CheckpointManager.save`": None,
-    "of optimizers: `lr`, `weights`, `get_weights`, `minimize`, `_decayed_lr`, "
-    "`_create_all_weights`, `_create_slots`, `_create_hypers`": (
+    "`save` and `write` of `tf.train.Checkpoint`, `save` of "
+    "`tf.train.CheckpointManager`": None,
+    "`lr`, `weights`, `get_weights`, `minimize`, `_decayed_lr`, `_create_all_weights`, "
+    "`_create_slots`, `_create_hypers` of optimizers": (
         "print(optimizer.weights)",
         "install",
     ),
-    "of optimizers: `__init__`, `apply_gradients`, `get_config`, "
-    "`_backend_update_step`": ("opt.apply_gradients(g, name='x')", "install"),
-    "of optimizers: `learning_rate`, `_get_current_learning_rate`": (
+    "`__init__`, `apply_gradients`, `get_config`, `_backend_update_step` of "
+    "optimizers": ("opt.apply_gradients(g, name='x')", "install"),
+    "`learning_rate`, `_get_current_learning_rate` of optimizers": (
         "class S(tf.keras.optimizers.schedules.LearningRateSchedule): pass",
         "install",
     ),

@@ -40,7 +40,7 @@ ATTRIBUTES = {**attributes.ATTRIBUTES, "_decayed_lr": _decayed_lr}
 
 
 def add_attributes(keras, ledger):
-    """Give the newer optimizers of Keras 2 the old attributes."""
+    """Add what old programs use, where it is missing."""
     attributes.add_missing(ledger, keras.optimizers.Optimizer, ATTRIBUTES)
 
 
@@ -49,7 +49,7 @@ def add_attributes(keras, ledger):
 
 
 def take_arguments(keras, ledger):
-    """Give the newer optimizers of Keras 2 the arguments `lr` and `decay`."""
+    """Take `lr` and `decay`, and call schedules with a float32 step."""
     owner = keras.optimizers.Optimizer
     attributes.keep_decay_in_config(ledger, owner)
 

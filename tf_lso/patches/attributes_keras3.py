@@ -54,7 +54,7 @@ ATTRIBUTES = {
 
 
 def add_attributes(keras, ledger):
-    """Give Keras 3's optimizers the old attributes."""
+    """Add what old programs use, where it is missing."""
     attributes.add_missing(ledger, keras.optimizers.Optimizer, ATTRIBUTES)
 
 
@@ -102,7 +102,11 @@ _WITHOUT_EFFECT = ("jit_compile", "is_legacy_optimizer")
 
 
 def take_arguments(keras, ledger):
-    """Give Keras 3's optimizers the arguments of TensorFlow 2.0-2.15."""
+    """Take `lr`, `decay` and the arguments that `apply_gradients` had.
+
+    Keras 3 refuses or ignores them. A class that overrides what only Keras 2 called is
+    refused.
+    """
     owner = keras.optimizers.Optimizer
     attributes.keep_decay_in_config(ledger, owner)
     has_update = hasattr(owner, "_backend_update_step")  # not in the first Keras 3.0
@@ -177,7 +181,10 @@ def call_schedules(keras, ledger):
 
 
 def set_values(keras, ledger):
-    """Make `set_value` take variables of all kinds, and `get_value` also loss scales."""
+    """Take variables of all kinds, and loss scales.
+
+    Keras 3's `set_value` fails for its own variables, such as `optimizer.learning_rate`.
+    """
     # Private: `import tensorflow.keras.backend` copies the public module from this one.
     from keras.src.legacy import backend as legacy_backend
 
@@ -193,15 +200,12 @@ def set_values(keras, ledger):
 
 
 def _set_value(x, value):
-    """Set a variable of TensorFlow or Keras to an array, a number or a tensor.
-
-    Keras 3's own function fails for its variables, such as `optimizer.learning_rate`.
-    """
+    """Set a variable of TensorFlow or Keras to an array, a number or a tensor."""
     x.assign(tf.cast(tf.convert_to_tensor(value), variables_lib.raw(x).dtype))
 
 
 def make_variables_numbers(keras, ledger):
-    """Make `int` and `float` take variables of Keras 3.0, as those of later ones."""
+    """Add what variables of Keras 3.0 lack, and later ones have."""
     numbers = {"__int__": _as_number(int), "__float__": _as_number(float)}
     if not hasattr(keras.Variable, "__int__"):
         attributes.add_missing(ledger, keras_versions.variable_of_keras3(), numbers)

@@ -4,10 +4,7 @@ from tf_lso.names import old_behaviors
 
 
 def log_lr(keras, ledger):
-    """Make Keras 3's callbacks also log `lr`, which programs read from the history.
-
-    Keras 3 logs it as "learning_rate".
-    """
+    """Log `lr` beside `learning_rate`: programs read it from the history."""
     for name in old_behaviors.CALLBACKS:
 
         @ledger.around(getattr(keras.callbacks, name), "on_epoch_end")

@@ -58,7 +58,10 @@ def _optimizers_in(model):
 
 
 def wrap_in_keras3(keras, ledger):
-    """Make `compile` of Keras 3 wrap by tf_lso."""
+    """Wrap by tf_lso where a layer computes in float16.
+
+    Keras's own wrapper is wrong under distribution, and knows no loss scale of a policy.
+    """
     signature = inspect.signature(keras.Model.compile)
 
     @ledger.around(keras.Model, "compile")
@@ -74,7 +77,7 @@ def wrap_in_keras3(keras, ledger):
 
 
 def wrap_in_keras2(keras, ledger):
-    """Make `compile` of Keras 2 wrap by tf_lso."""
+    """Make `compile` wrap by tf_lso, likewise."""
 
     # Private, since `compile` wraps what it was given in this method. TestCompile of
     # tests/policies/test_policies.py fails when it moves.
@@ -95,7 +98,7 @@ def _model_without_eager_execution(keras):
 
 
 def keep_wrappers_in_graphs(keras, ledger):
-    """Make `compile` in a graph of TensorFlow 1 accept a wrapped optimizer as it is.
+    """Take a wrapped optimizer as it is, in a graph of TensorFlow 1.
 
     Keras 2 knows only its own first wrapper class there, and would wrap ours again.
     """
@@ -109,7 +112,7 @@ def keep_wrappers_in_graphs(keras, ledger):
 
 
 def look_before_training(keras, ledger):
-    """Let training begin with a look at the optimizers."""
+    """Warn of each optimizer that trains float16 layers and scales no loss."""
 
     @ledger.around(keras.Model, "make_train_function")
     def make_train_function(original, self, *args, **kwargs):

@@ -93,7 +93,7 @@ def has_legacy_optimizers(like: str | None) -> bool:
 
 
 def use_legacy_optimizers(keras, ledger):
-    """Make the optimizers of a Keras 2 the legacy ones, under every name."""
+    """Make them the legacy ones, as TensorFlow 2.0-2.10 had them."""
     package = keras_versions.package_of(keras)
     modules = list(_modules(package))  # before any changes: imports copy what is there
     values = {

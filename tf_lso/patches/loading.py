@@ -30,7 +30,7 @@ def is_foreign(config, generation):
 
 
 def deserialize_all_generations(keras, ledger):
-    """Make `deserialize` of optimizers read the configs of all generations."""
+    """Read the configs of optimizers and loss scales of all generations."""
     package, generation = _identity(keras)
 
     @ledger.everywhere(keras.optimizers.deserialize)
@@ -46,7 +46,7 @@ _KERAS_2 = [(k, None) for k in ("steps_per_execution", "run_eagerly", "jit_compi
 
 
 def compile_all_generations(keras, ledger):
-    """Make `load_model` of .keras files compile with optimizers of all generations."""
+    """Read them also in `load_model` of .keras files."""
     package, generation = _identity(keras)
 
     @ledger.around(keras.Model, "compile_from_config")

@@ -27,7 +27,7 @@ def _is_ours(optimizer):
 
 
 def save_in_keras_files(keras, ledger):
-    """Make .keras and .weights.h5 files hold wrapped legacy optimizers.
+    """Make .keras and .weights.h5 files hold all state of wrapped legacy optimizers.
 
     The same functions serve deepcopy and pickle of models. They save only objects that
     the first one knows, which does not know legacy optimizers.
@@ -102,7 +102,7 @@ def build_optimizers(model):
 
 
 def save_in_h5(keras, ledger):
-    """Make .h5 files hold the loss scale and its count."""
+    """Make .h5 files hold the slots, the loss scale and its count."""
     hdf5_format = _private(keras, "saving.legacy.hdf5_format")
 
     @ledger.everywhere(hdf5_format.save_optimizer_weights_to_hdf5_group)
@@ -144,7 +144,7 @@ def _load_own(file, optimizer, name):
 
 
 def save_kind_of_wrapper(keras, ledger):
-    """Make .h5 files and SavedModels say that an optimizer is experimental.
+    """Make .h5 files and SavedModels say that a wrapper is an experimental one.
 
     The class name does not say it. It is the name of the stable class, so that Keras 2
     without tf_lso can read the files too.
@@ -160,7 +160,7 @@ def save_kind_of_wrapper(keras, ledger):
 
 
 def restore_saved_models(keras, ledger):
-    """Make SavedModels restore the optimizer's slots, the loss scale and its count."""
+    """Make SavedModels restore the slots, the loss scale and its count."""
 
     # Only in these modules: others have different functions of these names.
     @ledger.around(_private(keras, "saving.legacy.saved_model.load"), "load")
@@ -187,7 +187,7 @@ def restore_saved_models(keras, ledger):
 
 
 def convert_wrapped(keras, ledger):
-    """Make Keras 2 convert wrapped newer optimizers to wrapped legacy ones."""
+    """Convert wrapped newer optimizers to wrapped legacy ones."""
 
     @ledger.everywhere(keras.__internal__.optimizers.convert_to_legacy_optimizer)
     def convert_to_legacy_optimizer(original, optimizer):

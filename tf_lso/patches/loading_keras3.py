@@ -27,7 +27,7 @@ _layers_of_h5 = thread_switch.ThreadSwitch()
 
 
 def load_models(keras, ledger):
-    """Make `load_model` load models of Keras 2 with the state of their optimizers."""
+    """Load models of TensorFlow 2.0-2.15 with the state of their optimizers."""
 
     @ledger.everywhere(keras.models.load_model)
     def load_model(original, filepath, custom_objects=None, *args, **kwargs):
@@ -49,7 +49,7 @@ def load_models(keras, ledger):
 
 
 def load_weights(keras, ledger):
-    """Make `load_weights` restore the optimizer of .weights.h5 files of Keras 2."""
+    """Restore the optimizer too from .weights.h5 files of Keras 2."""
 
     @ledger.around(keras.Model, "load_weights")
     def load_weights(original, self, filepath, *args, **kwargs):
@@ -62,7 +62,7 @@ def load_weights(keras, ledger):
 
 
 def save_waiting_slots(keras, ledger):
-    """Make models save the slots of a checkpoint that was restored before the build."""
+    """Save the slots of a checkpoint that was restored before the build."""
 
     @ledger.around(keras.Model, "save")
     @ledger.around(keras.Model, "save_weights")
@@ -74,7 +74,7 @@ def save_waiting_slots(keras, ledger):
 
 
 def find_functions(keras, ledger):
-    """Make Keras 3 accept losses and metrics by the names in .h5 files.
+    """Take losses and metrics by the names in .h5 files.
 
     .h5 files have names of functions. Keras 3.15 refuses the name of a loss ("mse"), and
     tries to call the name in a metric ("accuracy").
@@ -118,7 +118,7 @@ class _LegacyPolicy:
 
 
 def find_policies(keras, ledger):
-    """Make Keras 3 find the dtype policies of TensorFlow 2.1-2.15."""
+    """Load the dtype policies of TensorFlow 2.1-2.15."""
     registered = keras.saving.get_custom_objects()
     for name in POLICIES:
         if name not in registered:
@@ -135,7 +135,7 @@ def find_policies(keras, ledger):
 
 
 def take_batch_shapes(keras, ledger):
-    """Make layers accept the batch shapes that Keras 2 saved.
+    """Take the batch shapes that Keras 2 saved.
 
     The first layer of a Sequential of TensorFlow 2.0-2.15 has `batch_input_shape`. Keras 3
     refuses it in .keras files, where the InputLayer has the shape anyway. In .h5 files

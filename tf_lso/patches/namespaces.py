@@ -20,7 +20,7 @@ NAMESPACES = {
 
 
 def add_namespaces(keras, ledger):
-    """Add the namespaces to Keras 3's optimizers, as attributes and for imports."""
+    """Add both; Keras 3's optimizers stand for the older and the newer ones."""
     for namespace, names in NAMESPACES.items():
         name = f"keras.optimizers.{namespace}"
         module = added_modules.new(name, __doc__, __file__, path=[])

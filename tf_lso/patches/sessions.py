@@ -14,10 +14,12 @@ _KEPT = (
 
 
 def keep_policy(keras, ledger):
-    """Let `clear_session` forget names and graphs of this thread, and nothing else.
+    """Forget names and graphs of this thread, and nothing else.
 
     Keras 3's also sets the global policy back to float32, in all threads. A program that
     sets mixed_float16 at its top would train the next model in float32, and say nothing.
+    What stays: that policy, the names in a scope of custom objects, and the switches of
+    `keras.config`.
     """
     global_state = keras_versions.state_of_keras3()
 

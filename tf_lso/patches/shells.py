@@ -12,7 +12,7 @@ def shell():
 
 
 def show_hints(keras, ledger):
-    """Let a notebook say the hint after an error that Keras 3 makes."""
+    """Say the hint that names `--like` after an error that Keras 3 makes."""
     here = shell()
     if here is None:
         return

@@ -54,11 +54,11 @@ _PATHS = {
 
 
 def lead_to_tf_lso(keras, ledger):
-    """Make every spelling of the old modules lead to tf_lso.
+    """Make every old spelling lead to tf_lso, by import and by attribute.
 
-    Those below `tensorflow` and `keras` together, and those below `tf_keras` once it is
-    imported.
+    The modules that are added have a spec and a loader, from `sys.meta_path`, and reload.
     """
+    # TensorFlow and `keras` together, and `tf_keras` once it is imported.
     is_tf_keras = keras_versions.package_of(keras) == "tf_keras"
     roots = ("tf_keras",) if is_tf_keras else ("tensorflow", "keras")
     import_packages(roots)

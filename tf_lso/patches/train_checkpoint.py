@@ -28,9 +28,11 @@ _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
 
 
 def read_all_generations(keras, ledger):
-    """Make `tf.train.Checkpoint` restore old checkpoints completely, or warn."""
+    """Restore checkpoints of all generations whole, or warn of what is left.
 
-    # `restore` and CheckpointManager call `read`.
+    `restore` and CheckpointManager call `read`.
+    """
+
     @ledger.around(tf.train.Checkpoint, "read")
     def read(original, self, save_path, options=None):
         models, optimizers_ = _models(self), _optimizers(self)
@@ -65,7 +67,7 @@ def read_all_generations(keras, ledger):
 
 
 def refuse_to_lose_slots(keras, ledger):
-    """Make checkpoints refuse to be saved without slots that wait for the build."""
+    """Refuse to lose the slots of a checkpoint that was restored before the build."""
 
     @ledger.around(tf.train.CheckpointManager, "save")
     @ledger.around(tf.train.Checkpoint, "save")
