@@ -10,7 +10,7 @@ from tests.processes import ROOT
 from tf_lso import optimizer_table as table
 from tf_lso.names import old_behaviors
 from tf_lso.patches import attributes_keras3 as attributes
-from tf_lso.patches import namespaces
+from tf_lso.patches import optimizer_namespaces
 
 HEAD = "import tensorflow as tf\nfrom tensorflow.keras import mixed_precision as mp\n"
 # line -> what it needs
@@ -105,7 +105,7 @@ class TestTheTableIsWhatInstallDoes:
         assert set(old_behaviors.ATTRIBUTES) == set(attributes.ATTRIBUTES)
 
     def test_namespaces(self):
-        spaces = {f"optimizers.{name}" for name in namespaces.NAMESPACES}
+        spaces = {f"optimizers.{name}" for name in optimizer_namespaces.NAMESPACES}
         assert set(old_behaviors.OPTIMIZER_NAMESPACES) == spaces
 
     def test_classes(self):

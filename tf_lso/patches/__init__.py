@@ -5,7 +5,7 @@ import os
 import sys
 
 from tf_lso import environment, keras_versions
-from tf_lso.patches import hooks
+from tf_lso.patches import import_hooks
 from tf_lso.patches import ledger as ledger_lib
 from tf_lso.patches import like as like_lib
 
@@ -131,7 +131,7 @@ def _change_all(ledger, like):
     else:
         change = functools.partial(_change_one, package="tf_keras", like=like)
         later = functools.partial(ledger_lib.add, ledger, change)
-        ledger.on_undo(hooks.ImportHook("tf_keras", later).remove)
+        ledger.on_undo(import_hooks.ImportHook("tf_keras", later).remove)
 
 
 def _change_one(ledger, package, like):

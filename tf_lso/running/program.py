@@ -31,7 +31,7 @@ def run(
         `patches.like.choose`, which was called.
     """
     from tf_lso import patches
-    from tf_lso.patches import hooks
+    from tf_lso.patches import import_hooks
     from tf_lso.patches import like as like_lib
 
     if not module and not os.path.exists(arguments[0]):
@@ -40,7 +40,7 @@ def run(
 
     if like is not None:
         os.environ[like_lib.VARIABLE] = like  # for child processes
-    hooks.after_import_of_frameworks(lambda: patches.install(like=like))
+    import_hooks.after_import_of_frameworks(lambda: patches.install(like=like))
     _reach_child_processes()
     sys.argv[:] = arguments
     command = shlex.join(["-m", *arguments] if module else arguments)
