@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.generation import HAS_KERAS3
-from tf_lso import kerases
+from tf_lso import keras_versions
 from tf_lso.keras.mixed_precision import experimental
 
 # For tests of Keras 3 itself, which are left out where it is not; see conftest.py. Tests of
@@ -23,10 +23,10 @@ needs_keras3 = pytest.mark.keras3
 KERAS2_PACKAGE = "tf_keras" if HAS_KERAS3 else "keras"
 KERAS2_SPELLED = "tf_keras" if HAS_KERAS3 else "tf.keras"  # by programs
 importlib.import_module(KERAS2_PACKAGE)
-keras2 = kerases.public(KERAS2_PACKAGE)
-keras = kerases.public("keras")
+keras2 = keras_versions.public(KERAS2_PACKAGE)
+keras = keras_versions.public("keras")
 
-OLD_KERAS3 = kerases.version("keras").startswith("3.0.")
+OLD_KERAS3 = keras_versions.version("keras").startswith("3.0.")
 takes_optimizers = pytest.mark.skipif(
     OLD_KERAS3, reason="a checkpoint takes no optimizer of Keras 3.0"
 )
@@ -63,7 +63,7 @@ def raw(variable):
 
 def bare_sums(family):
     """Whether the bare optimizer sums gradients over replicas, as Keras does since 3.2."""
-    return family != "keras3" or kerases.is_at_least("keras", 3, 2)
+    return family != "keras3" or keras_versions.is_at_least("keras", 3, 2)
 
 
 def numpy(variable):

@@ -77,7 +77,7 @@ def touched(modules, objects, files):
 
     Args:
       modules: the private modules by which files may name it: below `keras.src` as they
-        are imported, or as they are given to `kerases.private`.
+        are imported, or as they are given to `keras_versions.private`.
       objects: objects of that Keras, which have the names.
       files: function, path -> whether the file is about that Keras.
     """

@@ -14,20 +14,19 @@ _PACKAGE = Path(__file__).parents[1] / "tf_lso"
 # Room -> the rooms of tf_lso that its modules may import, beside itself.
 ROOMS = {
     "names": {"environment"},
-    "source": {"names", "optimizer_table", "unknown"},
+    "source": {"names", "optimizer_table", "mirror_attributes"},
     "commands": {"names", "pages", "progress", "source"},
     "debugging": {
         "variables",
         "environment",
-        "kerases",
+        "keras_versions",
         "optimizers.validation",
+        "optimizers.wrapping",
         "scaling.gradients",
         "tf_private",
-        "wrapping",
     },
-    "running": {"environment", "installation"},
+    "running": {"environment", "patches"},
     "scaling": {
-        "as_tensor",
         "environment",
         "graphs",
         "log",
@@ -39,24 +38,20 @@ ROOMS = {
     "optimizers": {
         "optimizer_table",
         "variables",
-        "as_tensor",
         "environment",
         "graphs",
-        "hyperparameters",
         "keras3_private",
-        "keras_configs",
-        "kerases",
+        "keras_versions",
         "log",
         "pages",
         "replica",
         "scaling",
-        "scheduled_rate",
         "tf_private",
         "thread_switch",
     },
     "policies": {
         "environment",
-        "kerases",
+        "keras_versions",
         "log",
         "optimizers",
         "scaling",
@@ -67,46 +62,29 @@ ROOMS = {
         "variables",
         "environment",
         "keras3_private",
-        "kerases",
+        "keras_versions",
         "optimizers",
         "pages",
         "scaling",
-        "wrapping",
     },
-    "keras_patches": {
+    # The mirrors too: old names lead to them.
+    "patches": {
         "optimizer_table",
         "variables",
         "checkpoints",
-        "keras3_private",
-        "keras_configs",
-        "kerases",
-        "ledger",
-        "log",
-        "optimizers",
-        "pages",
-        "policies",
-        "tf_private",
-        "thread_switch",
-        "wrapping",
-    },
-    # The mirrors too: old names lead to them.
-    "installation": {
-        "optimizer_table",
-        "variables",
-        "as_tensor",
         "compat",
         "environment",
         "keras",
-        "keras_patches",
         "keras3_private",
-        "kerases",
-        "ledger",
+        "keras_versions",
+        "log",
         "mixed_precision",
         "names",
         "optimizers",
+        "pages",
         "policies",
         "scaling",
-        "scheduled_rate",
+        "tf_private",
         "thread_switch",
         "train",
     },
@@ -115,7 +93,7 @@ ROOMS = {
 # Within `optimizers`, from the bottom up: a module may import what is in an earlier row,
 # or in its own.
 LEVELS = [
-    {"families.keras3_views"},
+    {"families.keras3_views", "hyperparameters", "keras_configs", "scheduled_rate"},
     {"validation", "slots", "state"},
     {"families.family"},
     {"families.keras2", "families.keras2_legacy", "families.keras3"},
@@ -123,15 +101,16 @@ LEVELS = [
     {"binding", "config"},
     {"loss_scale_optimizer"},
     {"experimental"},
+    {"wrapping"},
 ]
 
 # (Module, what it imports) -> why. Each is an import in a function that goes up: below it
 # is only needed when a program does something, and then what is above is asked.
 LATE = {
-    ("optimizers.loss_scale_optimizer", "keras_patches"): (
+    ("optimizers.loss_scale_optimizer", "patches.table"): (
         "The first optimizer of a Keras 2 that is wrapped changes how that Keras saves."
     ),
-    ("policies.api", "keras_patches"): (
+    ("policies.api", "patches.table"): (
         "A policy that is set changes what `compile` of that Keras wraps."
     ),
     ("optimizers.config", "optimizers.loss_scale_optimizer"): (
@@ -276,6 +255,6 @@ def test_late_imports_are_arrows(tmp_path):
     file.write_text(
         "if typing.TYPE_CHECKING:\n    from tf_lso import cli\n"
         "def late():\n    from tf_lso.optimizers import table\n    import tf_lso.log\n"
-        "    importlib.import_module('tf_lso.ledger')\n"
+        "    importlib.import_module('tf_lso.patches.ledger')\n"
     )
-    assert list(imported_by(file)) == ["optimizers.table", "log", "ledger"]
+    assert list(imported_by(file)) == ["optimizers.table", "log", "patches.ledger"]

@@ -8,26 +8,26 @@ import tensorflow as tf
 
 from tests import private_names
 from tests.families import KERAS2_PACKAGE, keras2
-from tf_lso import kerases
+from tf_lso import keras_versions
 from tf_lso import optimizer_table as table
 
 _LEGACY = "tf_lso/optimizers/families/keras2_legacy.py"
 _NEW = _SHARED = "tf_lso/optimizers/families/keras2.py"
-_HYPER = "tf_lso/hyperparameters.py"
+_HYPER = "tf_lso/optimizers/hyperparameters.py"
 _TABLE = "tf_lso/optimizer_table.py"
 _FILES = "tf_lso/checkpoints/layouts.py"
-_GIVEN_TO_ALL = "tf_lso/installation/attributes.py"
-_INSTALLED = "tf_lso/installation/attributes_keras2.py"
-_LOADING = "tf_lso/keras_patches/loading_keras2.py"
-_COMPILING = "tf_lso/keras_patches/compiling.py"
-_WRAPPING = "tf_lso/wrapping.py"
+_GIVEN_TO_ALL = "tf_lso/patches/attributes.py"
+_INSTALLED = "tf_lso/patches/attributes_keras2.py"
+_LOADING = "tf_lso/patches/loading_keras2.py"
+_COMPILING = "tf_lso/patches/compiling.py"
+_WRAPPING = "tf_lso/optimizers/wrapping.py"
 _MODELS = "tf_lso/checkpoints/model_targets.py"
 _RESTORED = "tf_lso/checkpoints/optimizer_targets.py"
 
 _MODEL_V1 = f"{keras2.Model.__module__}_v1"
 
 
-# The modules of Keras 2 that tf_lso reaches by `kerases.private`.
+# The modules of Keras 2 that tf_lso reaches by `keras_versions.private`.
 PRIVATE_MODULES = (
     "saving.saving_lib",
     "saving.legacy.hdf5_format",
@@ -37,7 +37,7 @@ PRIVATE_MODULES = (
 
 
 def _private(path):
-    return kerases.private(KERAS2_PACKAGE, path)
+    return keras_versions.private(KERAS2_PACKAGE, path)
 
 
 @pytest.fixture
@@ -287,8 +287,8 @@ SHARED = {
     "_index_dict": ([_RESTORED], _CHECKPOINTS),
     "_var_key": ([_RESTORED], _CHECKPOINTS),
     "_learning_rate": (
-        [_RESTORED, "tf_lso/checkpoints/layouts.py"],
-        f"{_CHECKPOINTS} A name in checkpoints.",
+        [_RESTORED, "tf_lso/checkpoints/layouts.py", _INSTALLED],
+        f"{_CHECKPOINTS} A name in checkpoints. What reads it is replaced.",
     ),
     "_u_product": ([_FILES], "A name in checkpoints."),
     "_create_all_weights": ([_RESTORED, _GIVEN_TO_ALL], f"{_CHECKPOINTS} {_GIVEN}"),
@@ -305,10 +305,6 @@ SHARED = {
         [_FILES, "tf_lso/checkpoints/checkpoint.py", _LEGACY, _NEW],
         "A name in checkpoints, of the list that TensorFlow restores.",
     ),
-    "_set_optimizer": (
-        [_LOADING],
-        "In graphs of TensorFlow 1 both what compiles and what loads changes it.",
-    ),
 }
 
 
@@ -316,7 +312,7 @@ def _is_about_keras2(path):
     others = (
         "tf_lso/names/",  # the words of programs, whatever Keras 2 has today
         "tf_lso/source/",  # which reads programs for them
-        "tf_lso/installation/attributes_keras3.py",
+        "tf_lso/patches/attributes_keras3.py",
         "tf_lso/policies/graph_rewrite.py",  # TensorFlow's own optimizers
     )
     return "keras3" not in path and not path.startswith(others)
@@ -329,7 +325,7 @@ def test_keras2_has_it(name, legacy, new, x):
         check(legacy, new, x)
     except Exception as error:
         raise AssertionError(
-            f"{KERAS2_PACKAGE} {kerases.version(KERAS2_PACKAGE)} has moved {name}, "
+            f"{KERAS2_PACKAGE} {keras_versions.version(KERAS2_PACKAGE)} has moved {name}, "
             f"which {path} uses"
         ) from error
 

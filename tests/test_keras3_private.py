@@ -10,7 +10,7 @@ import tf_lso
 from tests import preloaded, private_names
 from tests.families import OLD_KERAS3, numpy, raw
 from tests.programs_in_processes import run
-from tf_lso import keras3_private, kerases
+from tf_lso import keras3_private, keras_versions
 from tf_lso import optimizer_table as table
 from tf_lso.optimizers.families import keras3_views
 from tf_lso.scaling import loss_scale
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")
 
 _PRIVATE = "tf_lso/keras3_private.py"
 _VIEWS = "tf_lso/optimizers/families/keras3_views.py"
-_INSTALLED = "tf_lso/installation/attributes_keras3.py"
+_INSTALLED = "tf_lso/patches/attributes_keras3.py"
 _TABLE = "tf_lso/optimizer_table.py"
-_WRAPPING = "tf_lso/wrapping.py"
+_WRAPPING = "tf_lso/optimizers/wrapping.py"
 _MODELS = "tf_lso/checkpoints/model_targets.py"
 _RESTORED = "tf_lso/checkpoints/optimizer_targets.py"
 _GRAPH = "tf_lso/checkpoints/checkpoint.py"
@@ -78,7 +78,7 @@ def keys_of_variables(optimizer, variable):
 
 def variables(optimizer, variable):
     own = keras.optimizers.LossScaleOptimizer(optimizer)._variables
-    assert all(isinstance(one, kerases.variable_of_keras3()) for one in own)
+    assert all(isinstance(one, keras_versions.variable_of_keras3()) for one in own)
 
 
 def distribution_strategy(optimizer, variable):
@@ -242,9 +242,6 @@ SHARED = {
     ),
 }
 
-# Imported when Python reads the file. `install()` is the first to read it.
-AT_MODULE_LEVEL = {"keras.src.legacy.backend": _INSTALLED}
-
 
 def _is_about_keras3(path):
     # `names` has the words of programs, whatever Keras has today.
@@ -347,4 +344,4 @@ def test_a_name_in_a_second_file_is_found():
 
 
 def test_no_import_of_tf_lso_needs_a_private_module():
-    assert private_names.at_module_level("keras") == AT_MODULE_LEVEL
+    assert private_names.at_module_level("keras") == {}

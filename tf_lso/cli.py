@@ -43,7 +43,7 @@ tf-lso convert: there is no such command any more. Four lines of Python read the
 
 
 def _run(args: argparse.Namespace) -> int:
-    from tf_lso.installation import like
+    from tf_lso.patches import like
     from tf_lso.running import program
 
     if args.like is not None:

@@ -8,7 +8,7 @@ import operator
 
 import tensorflow as tf
 
-from tf_lso import kerases, replica, thread_switch
+from tf_lso import keras_versions, replica, thread_switch
 from tf_lso import variables as variables_lib
 
 # Variables that each optimizer of Keras 3 has. A wrapper has them too, but they are never
@@ -37,17 +37,17 @@ own_variables = operator.attrgetter("_variables")
 
 
 def _is_in_this_keras(name):
-    return kerases.is_at_least("keras", *{**_OF_CLASS, **_OF_INSTANCE}[name])
+    return keras_versions.is_at_least("keras", *{**_OF_CLASS, **_OF_INSTANCE}[name])
 
 
 def _check(owner, names):
     for name in filter(_is_in_this_keras, names):
-        kerases.private_name(owner, name, "keras", __file__)
+        keras_versions.private_name(owner, name, "keras", __file__)
 
 
 def check_class():
     """Raise ImportError if the class of optimizers lacks a name that it must have."""
-    _check(kerases.public("keras").optimizers.Optimizer, _OF_CLASS)
+    _check(keras_versions.public("keras").optimizers.Optimizer, _OF_CLASS)
 
 
 def check_instance(optimizer):

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import graphs, kerases, tf_private
+from tf_lso import graphs, keras_versions, tf_private
 
 # Held while optimizer variables are made: two threads may run the first step at once.
 building = threading.RLock()
@@ -50,7 +50,7 @@ def numpy(variable):
 
 def _session_of_keras():
     """Return what reads and sets variables in sessions; only Keras 2 has them."""
-    return kerases.public(kerases.imported_keras2()[-1]).backend
+    return keras_versions.public(keras_versions.imported_keras2()[-1]).backend
 
 
 def copies(variable):

@@ -8,9 +8,9 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, KERASES, PACKAGES
 from tests.golden import harness, replays
-from tf_lso import keras_patches
 from tf_lso.keras.mixed_precision import experimental
 from tf_lso.optimizers import config as configs
+from tf_lso.patches import table as patches
 
 STABLE = tf_lso.LossScaleOptimizer
 EXPERIMENTAL = experimental.LossScaleOptimizer
@@ -77,12 +77,12 @@ def handmade(case, family):
 
 def _get(name, family):
     module, package = KERASES[family], PACKAGES[family]
-    enabled = keras_patches.enable(keras_patches.LOADING, package)
+    enabled = patches.enable(patches.LOADING, package)
     try:
         return module.optimizers.get(name)
     finally:
         if enabled:
-            keras_patches.disable(keras_patches.LOADING, package)
+            patches.disable(patches.LOADING, package)
 
 
 def _told(optimizer):

@@ -9,7 +9,8 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, PACKAGES, here
 from tests.golden import extract_behaviour, replays
-from tf_lso import keras_patches, policies
+from tf_lso import policies
+from tf_lso.patches import table as patches
 
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
@@ -189,13 +190,13 @@ def _restored(api):
             _MODULES["v1"].disable_mixed_precision_graph_rewrite()
         api.set_global_policy(None)
         for package in set(PACKAGES.values()):
-            keras_patches.disable(keras_patches.COMPILING, package)
+            patches.disable(patches.COMPILING, package)
 
 
 def replay(family, case):
     """What the record holds for a case of `graph_rewrite`."""
     name = case["case"]
-    api = policies.of(PACKAGES[family])
+    api = policies.for_package(PACKAGES[family])
 
     def run():
         if name.startswith("MPLSO"):

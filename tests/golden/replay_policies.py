@@ -9,7 +9,8 @@ import tf_lso
 from tests import families
 from tests.families import KERASES, OLD_KERAS3, PACKAGES
 from tests.golden import extract_behaviour, replays
-from tf_lso import keras_patches, policies
+from tf_lso import policies
+from tf_lso.patches import table as patches
 
 # In the record's call `Policy(name, loss_scale=<key>)`.
 _LOSS_SCALES = {
@@ -45,7 +46,7 @@ class Api:
     def __init__(self, name, family):
         self.family = family
         self.keras, self.package = KERASES[family], PACKAGES[family]
-        self.all = policies.of(self.package)
+        self.all = policies.for_package(self.package)
         stable = (
             self.all.Policy,
             self.all.global_policy,
@@ -66,7 +67,7 @@ class Api:
     def reset(self):
         """The policy and `compile` are as at first."""
         self.all.set_global_policy(None)
-        keras_patches.disable(keras_patches.COMPILING, self.package)
+        patches.disable(patches.COMPILING, self.package)
 
 
 # --- What is recorded of a policy and a layer.

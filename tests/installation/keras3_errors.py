@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_lso
-from tf_lso.installation import hints
+from tf_lso.patches import hints
 
 K = tf.keras
 OLD, OWN = {}, {}

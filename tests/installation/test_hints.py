@@ -7,7 +7,7 @@ import pytest
 
 from tests import preloaded
 from tests.programs_in_processes import hiding, run, start
-from tf_lso.installation import hints
+from tf_lso.patches import hints
 
 ERRORS = pathlib.Path(__file__).with_name("keras3_errors.py")
 HINT = "tf_lso: This is a change of Keras 3, and not of loss scaling."
@@ -63,7 +63,7 @@ WITHOUT = """
 import tf_lso
 tf_lso.install()
 import tensorflow as tf
-from tf_lso.installation import hints
+from tf_lso.patches import hints
 try:
     tf.keras.metrics.Mean().reset_states()
 except AttributeError as error:
@@ -121,7 +121,7 @@ def test_where_the_import_of_tensorflow_failed_there_is_none(monkeypatch):
     def missing():
         raise ImportError("tf_keras is not installed")
 
-    monkeypatch.setattr(hints.kerases, "of_tensorflow", missing)
+    monkeypatch.setattr(hints.keras_versions, "package_of_tensorflow", missing)
     assert hints.hint(AttributeError("'Mean' object has no attribute 'ref'")) is None
 
 

@@ -23,8 +23,8 @@ RESOLVE = """
     handle = tf_lso.install()
     import tensorflow as tf
     import keras
-    from tf_lso import kerases, names
-    from tf_lso.installation import spellings
+    from tf_lso import keras_versions, names
+    from tf_lso.patches import spellings
 
     def same(module, mirror, namespace):
         return [
@@ -34,7 +34,7 @@ RESOLVE = """
 
     checked = 0
     for spelled, namespace in names.MODULES.items():
-        if kerases.is_own_private(spelled):
+        if keras_versions.is_own_private(spelled):
             continue
         if spelled.startswith("keras.src.") and not importlib.util.find_spec("keras.src"):
             continue  # of Keras 2.13 and newer
@@ -118,12 +118,10 @@ TRACES = """
 )
 def test_uninstall_leaves_no_trace(first, legacy):
     # The policies register with Keras when they are made, which no uninstall undoes.
-    touch = (
-        "from tf_lso.installation import attributes, spellings; policies.of('keras')"
-    )
+    touch = "from tf_lso.patches import attributes, spellings; policies.for_package('keras')"
     if first == "import tf_keras" or legacy == "1":
         touch += (
-            "; policies.of('tf_keras'); from tf_lso.optimizers import families; "
+            "; policies.for_package('tf_keras'); from tf_lso.optimizers import families; "
             "families.families_of_package('tf_keras')"
         )
     program = TRACES.format(first=first, touch=touch)
@@ -187,13 +185,15 @@ class TestTheHandle:
 
 
 @pytest.mark.usefixtures("clean")
-def test_nothing_is_half_installed_after_an_error(monkeypatch):
-    from tf_lso.keras_patches import restoring
+@pytest.mark.parametrize("moment", ["install", "loading"])
+def test_nothing_is_half_installed_after_an_error(monkeypatch, moment):
+    from tf_lso.patches import table
 
-    def fail(ledger):
+    def fail(keras, ledger):
         raise OSError("no")
 
-    monkeypatch.setattr(restoring, "apply", fail)
+    row = table.PATCHES[0]._replace(where=table.EACH, when=moment, function=fail)
+    monkeypatch.setattr(table, "PATCHES", [*table.PATCHES, row])
     before = dict(vars(keras.mixed_precision))
     with pytest.raises(OSError, match="no"):
         tf_lso.install()

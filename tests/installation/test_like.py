@@ -4,7 +4,7 @@ import pytest
 
 from tests import programs_in_processes
 from tests.families import HAS_KERAS3, KERAS2_PACKAGE
-from tf_lso.installation import like as like_lib
+from tf_lso.patches import like as like_lib
 
 # What a program of TensorFlow 2.0-2.10 may do with an optimizer class and a name.
 OLD = """

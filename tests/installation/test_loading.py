@@ -27,9 +27,10 @@ from tests.families import (
 )
 from tests.generation import ZIPPED
 from tests.installation import traces
-from tf_lso import keras_patches, kerases
-from tf_lso.keras_patches import loading, loading_models
+from tf_lso import keras_versions
 from tf_lso.optimizers import experimental
+from tf_lso.patches import loading_configs, loading_keras3
+from tf_lso.patches import table as patches
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])
@@ -37,12 +38,12 @@ Y = np.float32([[1.0], [2.0], [3.0]])
 
 @contextlib.contextmanager
 def enabled(module):
-    package = kerases.package_of(module)
-    keras_patches.enable(keras_patches.LOADING, package)
+    package = keras_versions.package_of(module)
+    patches.enable(patches.LOADING, package)
     try:
         yield
     finally:
-        keras_patches.disable(keras_patches.LOADING, package)
+        patches.disable(patches.LOADING, package)
 
 
 @pytest.fixture
@@ -191,7 +192,7 @@ def test_a_kerass_own_configs_are_left_to_it_and_unchanged(family):
     config = module.optimizers.serialize(module.optimizers.Adam(0.25))
     before = copy.deepcopy(config)
     with enabled(module):
-        assert not loading.is_foreign(config, 3 if family == "keras3" else 2)
+        assert not loading_configs.is_foreign(config, 3 if family == "keras3" else 2)
         assert type(module.optimizers.deserialize(config)) is module.optimizers.Adam
         assert type(module.optimizers.get("adam")) is module.optimizers.Adam
         assert module.optimizers.get(None) is None if family == "keras3" else True
@@ -202,8 +203,8 @@ def test_a_kerass_own_configs_are_left_to_it_and_unchanged(family):
 
 @pytest.mark.parametrize("value", [None, "adam", 3, {}, {"class_name": 3}])
 def test_what_is_no_config_is_left_to_keras(value):
-    assert not loading.is_foreign(value, 3)
-    assert not loading.is_foreign(value, 2)
+    assert not loading_configs.is_foreign(value, 3)
+    assert not loading_configs.is_foreign(value, 2)
 
 
 class TestConversionToLegacy:
@@ -377,11 +378,11 @@ def test_only_paths_are_looked_into(tmp_path):
     path = tmp_path / "m.h5"
     with h5py.File(path, "w") as file:
         file.attrs["keras_version"] = "2.15.0"
-        assert not loading_models._is_of_keras2(file)
+        assert not loading_keras3._is_of_keras2(file)
     with open(path, "rb") as file:
-        assert not loading_models._is_of_keras2(file)
+        assert not loading_keras3._is_of_keras2(file)
         assert file.tell() == 0
-    assert loading_models._is_of_keras2(path)
+    assert loading_keras3._is_of_keras2(path)
 
 
 @needs_keras3
@@ -428,7 +429,7 @@ def test_keras_models_of_keras2_load_and_train(kind, wrapped, custom, family, tm
         assert_ours(loaded.optimizer, family)
         assert isinstance(loaded.optimizer, cls) == (custom is not None)
     else:
-        assert kerases.package_of(type(loaded.optimizer)) == PACKAGES[family]
+        assert keras_versions.package_of(type(loaded.optimizer)) == PACKAGES[family]
         assert number(loaded.optimizer.learning_rate) == 0.25
     assert_predict_equally(source, loaded)
     if has_state:
@@ -581,9 +582,9 @@ def test_all_is_restored(family):
 def test_enabling_twice_is_once():
     original = keras.optimizers.deserialize
     with enabled(keras):
-        assert keras_patches.enable(keras_patches.LOADING, "keras") is False
+        assert patches.enable(patches.LOADING, "keras") is False
     assert keras.optimizers.deserialize is original
-    keras_patches.disable(keras_patches.LOADING, "keras")
+    patches.disable(patches.LOADING, "keras")
     assert keras.optimizers.deserialize is original
 
 

@@ -10,6 +10,9 @@ from tests.generation import HAS_KERAS3
 from tests.processes import ROOT
 from tests.programs_in_processes import run
 from tf_lso import names
+from tools import changes_page
+
+PAGE = ROOT / "compat_docs" / "explanation" / "changes.md"
 
 # Imports what is changed, and what makes objects of its own at the first use.
 START = """
@@ -19,8 +22,8 @@ START = """
     from tests.families import KERASES as of_family, PACKAGES
     import tf_lso
     from tests.installation import traces
-    from tf_lso import keras_patches, policies
-    from tf_lso.installation import spellings
+    from tf_lso import policies
+    from tf_lso.patches import spellings
     from tf_lso.optimizers import families
     from tf_lso.policies import graph_rewrite
 
@@ -30,7 +33,7 @@ START = """
     keras2 = of_family["keras2"]
     spellings.import_packages(("tensorflow", "keras"))
     for name in KERASES:
-        policies.of(name)
+        policies.for_package(name)
     tf_lso.install().uninstall()
 
     def wrap():
@@ -38,7 +41,7 @@ START = """
 
     def set_policies(name="mixed_float16"):
         for one in KERASES:
-            policies.of(one).set_global_policy(name)
+            policies.for_package(one).set_global_policy(name)
 
     def compiled(module):
         model = module.Sequential([module.layers.Dense(1)])
@@ -190,19 +193,84 @@ def test_in_blocks_of_install():
     assert handle == []
 
 
-def test_one_page_pathswhat_is_changed():
-    """The old names themselves are in compat_docs/reference/old-names.md."""
-    text = (ROOT / "compat_docs" / "explanation" / "changes.md").read_text()
-    section = text.split("## What is changed, name by name\n")[1].split("\n## ")[0]
-    named = set(re.findall(r"[`.](\w+)`", section))
-    (installed,) = told("installed")
-    # An entry before others moves them all.
-    paths = [re.sub(r"^(sys\.meta_path)\.\d+$", r"\1", name) for name in installed]
-    changed = {name.removesuffix(" itself").split(".")[-1] for name in paths}
+def _old_names():
+    """The parts of the old names, which are in compat_docs/reference/old-names.md."""
     spellings = {**names.MODULES, **names.TF_KERAS_MODULES}
     old = {part for spelled in spellings for part in spelled.split(".")}
     for namespace in (*names.NAMESPACES, *names.PRIVATE):
         old |= {namespace.split(".")[-1], *names.mirror_names(namespace)}
+    return old
+
+
+def test_the_page_names_what_is_changed():
+    named = set(re.findall(r"[`.](\w+)`", PAGE.read_text(encoding="utf-8")))
+    (installed,) = told("installed")
+    # An entry before others moves them all.
+    paths = [re.sub(r"^(sys\.meta_path)\.\d+$", r"\1", name) for name in installed]
+    changed = {name.removesuffix(" itself").split(".")[-1] for name in paths}
     assert BY_OPTIMIZER | BY_POLICY <= changed
-    assert changed - old <= named
-    assert {"experimental", "legacy", "Policy"} <= named  # of optimizers; registered
+    assert changed - _old_names() <= named
+
+
+def test_the_page_is_written_from_the_table():
+    text = PAGE.read_text(encoding="utf-8")
+    assert changes_page.tables() in text  # else: python -m tools.changes_page
+    assert text == changes_page.page()
+
+
+# Prints the names that each row of the table changes in the Kerases that are there.
+BY_ROW = """
+    import json
+    import tensorflow as tf
+    from tests.families import PACKAGES
+    import tf_lso
+    from tf_lso import keras_versions, policies
+    from tf_lso.patches import ledger as ledger_lib, table
+
+    tf_lso.install().uninstall()
+    changed = []
+
+    class Recording(ledger_lib.Ledger):
+        def set_attribute(self, owner, name, value):
+            changed.append(name)
+            super().set_attribute(owner, name, value)
+
+        def set_item(self, owner, name, value):
+            changed.append(name)
+            super().set_item(owner, name, value)
+
+    for package in set(PACKAGES.values()):
+        for patch in table.PATCHES:
+            if table.is_in(patch, package):
+                changed.clear()
+                ledger = Recording()
+                patch.function(keras_versions.public(package), ledger)
+                ledger.undo()
+                print(json.dumps([patch.target, changed]))
+"""
+
+
+def test_each_row_of_the_table_names_what_its_function_changes():
+    """A name in a row that its function does not change, or the reverse, fails here."""
+    rows = {}
+    for line in run(BY_ROW):
+        target, changed = json.loads(line)
+        rows.setdefault(target, set()).update(bare(changed))
+    assert len(rows) > 10
+    for target, changed in rows.items():
+        named = set(re.findall(r"[`.](\w+)`", target))
+        if target == "the old names":
+            assert changed and changed <= _old_names()
+        elif target.startswith("the classes"):
+            assert {"get", "deserialize", "SGD", "Adam"} <= changed
+        else:
+            assert changed <= named, target
+            assert named - changed <= NOT_SET, target
+
+
+# In notebooks alone; added in Keras 3.0 alone; the module and the classes of others.
+NOT_SET = {
+    *("showtraceback", "__int__", "__float__"),
+    *("backend", "LearningRateScheduler", "ReduceLROnPlateau"),
+    *("Checkpoint", "CheckpointManager"),
+}

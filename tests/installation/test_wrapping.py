@@ -14,8 +14,9 @@ from tests.families import (
     needs_keras3,
     number,
 )
-from tf_lso import kerases, log, policies, wrapping
+from tf_lso import keras_versions, log, policies
 from tf_lso.keras.mixed_precision import experimental
+from tf_lso.optimizers import wrapping
 
 X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
 
@@ -42,7 +43,7 @@ def model(module, dtype="mixed_float16"):
 
 
 def policy(module, name, *loss_scale):
-    api = policies.of(kerases.package_of(module))
+    api = policies.for_package(keras_versions.package_of(module))
     return api.ExperimentalPolicy(name, *loss_scale)
 
 
@@ -101,7 +102,7 @@ class TestWrap:
     def test_a_float32_policy_of_the_model_decides_nothing(self, kinds):
         """It has no loss scale because it needs none."""
         module, optimizers = kinds
-        api = policies.of(kerases.package_of(module))
+        api = policies.for_package(keras_versions.package_of(module))
         api.set_policy("float32")
         try:
             made = model(module)
@@ -122,7 +123,7 @@ def wrapper_of(module):
     """The Keras's own LossScaleOptimizer, whose public name is tf_lso's just now."""
     if module is keras2:
         path = "mixed_precision.loss_scale_optimizer"
-        return kerases.private(KERAS2_PACKAGE, path).BaseLossScaleOptimizer
+        return keras_versions.private(KERAS2_PACKAGE, path).BaseLossScaleOptimizer
     from tf_lso.optimizers.families import keras3
 
     return keras3.Keras3.bases[0]

@@ -1,14 +1,16 @@
 """Programs that rely on more than names get `tf_lso.install()`, and others do not."""
 
+import re
+
 import keras
 import pytest
 
 from tests.migrate.programs import migrated, outcome_of
 from tests.processes import ROOT
 from tf_lso import optimizer_table as table
-from tf_lso.installation import attributes_keras3 as attributes
-from tf_lso.installation import namespaces
-from tf_lso.names import beyond
+from tf_lso.names import old_behaviors
+from tf_lso.patches import attributes_keras3 as attributes
+from tf_lso.patches import optimizer_namespaces
 
 HEAD = "import tensorflow as tf\nfrom tensorflow.keras import mixed_precision as mp\n"
 # line -> what it needs
@@ -100,16 +102,16 @@ def test_where_tensorflow_is_imported_in_functions_only_it_is_told_of():
 
 class TestTheTableIsWhatInstallDoes:
     def test_attributes(self):
-        assert set(beyond.ATTRIBUTES) == set(attributes.ATTRIBUTES)
+        assert set(old_behaviors.ATTRIBUTES) == set(attributes.ATTRIBUTES)
 
     def test_namespaces(self):
-        spaces = {f"optimizers.{name}" for name in namespaces.NAMESPACES}
-        assert set(beyond.OPTIMIZER_NAMESPACES) == spaces
+        spaces = {f"optimizers.{name}" for name in optimizer_namespaces.NAMESPACES}
+        assert set(old_behaviors.OPTIMIZER_NAMESPACES) == spaces
 
     def test_classes(self):
         assert all(hasattr(keras.optimizers, name) for name in table.OLD)
 
-    @pytest.mark.parametrize("argument", beyond.ARGUMENTS)
+    @pytest.mark.parametrize("argument", old_behaviors.ARGUMENTS)
     def test_arguments_are_refused_or_ignored_today(self, argument):
         # `decay` is ignored with a warning, the others are refused.
         with (
@@ -121,50 +123,67 @@ class TestTheTableIsWhatInstallDoes:
 
 
 MP = "tf.keras.mixed_precision"
-# Row of the page on what install() changes -> a line that relies on it, and what migrate
-# does about it: it adds install(), or writes another name.
+LOADS = ("tf.keras.models.load_model(p)", "install")
+# Name on the page of what tf_lso changes, without those of Keras 2 -> a line that relies on
+# it, and what migrate does about it: it adds install(), or writes another name. None where
+# no line does.
 CHANGES = {
     "the old names": (f"{MP}.experimental.set_policy('x')", "tf_lso"),
-    "`compile` of Keras 3 and tf_keras": (
-        f"{MP}.set_global_policy('mixed_float16')",
-        "tf_lso",
-    ),
-    "`tf.train.Checkpoint`": ("tf.train.Checkpoint(o=opt).restore(p)", "install"),
-    "loading of configs and models": ("tf.keras.models.load_model(p)", "install"),
-    "`lr`, `_decayed_lr`, `weights`, `get_weights`, `minimize` of optimizers": (
+    "`tf.train.Checkpoint.read`": ("tf.train.Checkpoint(o=opt).restore(p)", "install"),
+    # They refuse.
+    "`save` and `write` of `tf.train.Checkpoint`, `save` of "
+    "`tf.train.CheckpointManager`": None,
+    "`lr`, `weights`, `get_weights`, `minimize`, `_decayed_lr`, `_create_all_weights`, "
+    "`_create_slots`, `_create_hypers` of optimizers": (
         "print(optimizer.weights)",
         "install",
     ),
-    "the arguments `lr` and `decay` of optimizers, and those of `apply_gradients`": (
-        "opt.apply_gradients(g, name='x')",
+    "`__init__`, `apply_gradients`, `get_config`, `_backend_update_step` of "
+    "optimizers": ("opt.apply_gradients(g, name='x')", "install"),
+    "`learning_rate`, `_get_current_learning_rate` of optimizers": (
+        "class S(tf.keras.optimizers.schedules.LearningRateSchedule): pass",
+        "install",
+    ),
+    "`set_value`, `get_value` of `tf.keras.backend`": (
+        "tf.keras.backend.set_value(x, 1)",
+        "install",
+    ),
+    "`__int__`, `__float__` of variables": None,  # Keras 3.0 alone lacks them
+    "`on_epoch_end` of `LearningRateScheduler` and `ReduceLROnPlateau`": (
+        "c = ReduceLROnPlateau(); print(logs['lr'])",
         "install",
     ),
     "`tf.keras.optimizers.legacy`, `tf.keras.optimizers.experimental`": (
         "tf.keras.optimizers.legacy.SGD()",
         "install",
     ),
-    "learning rate schedules on Keras 3": (
-        "class S(tf.keras.optimizers.schedules.LearningRateSchedule): pass",
-        "install",
-    ),
-    "`LearningRateScheduler`, `ReduceLROnPlateau`": (
-        "c = ReduceLROnPlateau(); print(logs['lr'])",
-        "install",
-    ),
-    "`tf.keras.backend.set_value`": ("tf.keras.backend.set_value(x, 1)", "install"),
     "`tf.keras.backend.clear_session`": (
         "tf.keras.backend.clear_session()",
         "install",
     ),
+    "`showtraceback` of the shell, in a notebook": None,  # a hint
+    "`Model.compile`": (f"{MP}.set_global_policy('mixed_float16')", "tf_lso"),
+    "`make_train_function` of models": None,  # a warning
+    "`optimizers.deserialize`": ("tf.keras.optimizers.deserialize(c)", "install"),
+    "`Model.compile_from_config`": LOADS,
+    "`deserialize` of losses and metrics": LOADS,
+    "`Policy` and `PolicyV1` among the custom objects, `deserialize` of policies": LOADS,
+    "`load_model`": LOADS,
+    "`Model.load_weights`": ("model.load_weights(p)", "install"),
+    # What they save was restored by a checkpoint, which is listed above.
+    "`Model.save`, `Model.save_weights`": None,
+    "`from_config` of layers": LOADS,
 }
 
 
 def test_each_change_of_install_is_added_or_written():
     page = (ROOT / "compat_docs/explanation/changes.md").read_text(encoding="utf-8")
-    table = page.partition("|---|---|\n")[2].partition("\n\n")[0]
-    rows = [line.split(" | ")[0].strip("| ") for line in table.splitlines()]
+    rows = re.findall(r"^\| (?!In |Keras 2 )[^|]+ \| ([^|]+) \| ", page, re.MULTILINE)
     assert rows == list(CHANGES)
-    for row, (line, does) in CHANGES.items():
+    for row, relied in CHANGES.items():
+        if relied is None:
+            continue
+        line, does = relied
         done = outcome_of(f"{HEAD}mp.LossScaleOptimizer\n{line}\n", prefer="least")
         assert bool(done.installs) == (does == "install"), row
         changed = line not in done.texts[None]

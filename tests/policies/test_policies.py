@@ -8,7 +8,9 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import GENERATIONS, KERASES, PACKAGES, keras, keras2, needs_keras3
-from tf_lso import keras_patches, log, policies, wrapping
+from tf_lso import log, policies
+from tf_lso.optimizers import wrapping
+from tf_lso.patches import table as patches
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
 
@@ -16,10 +18,10 @@ from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 def keras_of(request):
     """One Keras, as its module and policies; the global policy is put back."""
     package = PACKAGES[request.param]
-    api = policies.of(package)
+    api = policies.for_package(package)
     yield KERASES[request.param], api
     api.set_global_policy(None)
-    keras_patches.disable(keras_patches.COMPILING, package)
+    patches.disable(patches.COMPILING, package)
 
 
 @pytest.fixture
@@ -148,7 +150,7 @@ class TestTheGlobalPolicy:
     )
     def test_may_be_infer_on_tf_keras(self, setter):
         """As in TensorFlow 2.3-2.15: layers compute in the dtype of their first input."""
-        api = policies.of(PACKAGES["keras2"])
+        api = policies.for_package(PACKAGES["keras2"])
         try:
             of_name = setter == "set_global_policy"
             api.set_global_policy("_infer" if of_name else api.Policy("_infer"))
@@ -163,7 +165,7 @@ class TestTheGlobalPolicy:
             assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
         finally:
             api.set_global_policy(None)
-            keras_patches.disable(keras_patches.COMPILING, PACKAGES["keras2"])
+            patches.disable(patches.COMPILING, PACKAGES["keras2"])
 
     @pytest.mark.parametrize(
         ("policy", "error"),
@@ -279,14 +281,14 @@ class TestCompile:
 
 @needs_keras3
 def test_keras3_may_be_told_not_to_wrap():
-    api = policies.of("keras")
+    api = policies.for_package("keras")
     api.set_global_policy("mixed_float16")
     try:
         model = compiled(keras, auto_scale_loss=False)
         assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
     finally:
         api.set_global_policy(None)
-        keras_patches.disable(keras_patches.COMPILING, "keras")
+        patches.disable(patches.COMPILING, "keras")
 
 
 def test_the_device_check_tells_once(monkeypatch, caplog):

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.families import PACKAGES
-from tf_lso import keras_patches
+from tf_lso.patches import table as patches
 
 
 @pytest.fixture(scope="module")
@@ -11,7 +11,7 @@ def installed():
     """From the first test that asks for it to the end of its file."""
     packages = sorted(set(PACKAGES.values()))
     for package in packages:
-        keras_patches.enable(keras_patches.LOADING, package)
+        patches.enable(patches.LOADING, package)
     yield
     for package in packages:
-        keras_patches.disable(keras_patches.LOADING, package)
+        patches.disable(patches.LOADING, package)

@@ -70,7 +70,7 @@ COMPUTED = "_current_learning_rate"
 # other variables.
 NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
 
-# The group of .h5 files of Keras 2 for what `keras_patches.loading_keras2` adds.
+# The group of .h5 files of Keras 2 for what `patches.loading_keras2` adds.
 OWN_GROUP = "tf_lso_loss_scale"
 
 # The slot of gradients that are accumulated over steps, which only Keras 3 has.

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import kerases
+from tf_lso import keras_versions as kerases
 from tf_lso import variables as variables_lib
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.source import LAYER_STEP, VARS_STEP, WEIGHT_STEP

@@ -10,7 +10,7 @@
 
 import re
 
-from tf_lso import kerases
+from tf_lso import keras_versions as kerases
 from tf_lso import optimizer_table as table
 
 

@@ -1,10 +1,10 @@
 """Mirror of `tf.compat.v2`, as far as it had loss scaling: of `tf` itself."""
 
 from tf_lso import keras, mixed_precision, train
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 
 __all__ = ["keras", "mixed_precision", "train"]
 
-_unknown.also_in(__name__, keras, mixed_precision, train)
+_mirror_attributes.also_in(__name__, keras, mixed_precision, train)
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

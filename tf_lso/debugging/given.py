@@ -8,9 +8,9 @@ import warnings
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import kerases, wrapping
+from tf_lso import keras_versions as kerases
 from tf_lso.debugging import statistics
-from tf_lso.optimizers import validation
+from tf_lso.optimizers import validation, wrapping
 
 
 def check_eager(caller):

@@ -7,7 +7,8 @@ import random
 
 import numpy as np
 
-from tf_lso import kerases, tf_private, variables
+from tf_lso import keras_versions as kerases
+from tf_lso import tf_private, variables
 
 # Names of the seeds of passes, so that each pass has kernels of its own.
 _seeds = itertools.count(0x5CA1E)

@@ -5,7 +5,8 @@ import threading
 
 import tensorflow as tf
 
-from tf_lso import kerases, tf_private
+from tf_lso import keras_versions as kerases
+from tf_lso import tf_private
 from tf_lso.debugging import randomness
 
 

@@ -1,8 +1,8 @@
 """Mirror of `tf.keras`, as far as it had loss scaling."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.keras import mixed_precision
 
 __all__ = ["mixed_precision"]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

@@ -1,8 +1,8 @@
 """Mirror of `tf.mixed_precision.experimental`."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale, LossScale
 
 __all__ = ["DynamicLossScale", "FixedLossScale", "LossScale"]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 
 from tf_lso.environment import PAIRS
-from tf_lso.names import today
+from tf_lso.names import keras3_names
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -85,9 +85,9 @@ TODAY = Target(
     "2.16 and later",
     tuple(f"{version}.0" for version, keras_2 in _HAS_KERAS_2.items() if not keras_2),
     tuple(f"3.{minor}.0" for minor in range(16)),
-    today.MODULES_TODAY,
-    today.PACKAGES_TODAY,
-    today.BY_ATTRIBUTE_TODAY,
+    keras3_names.MODULES_TODAY,
+    keras3_names.PACKAGES_TODAY,
+    keras3_names.BY_ATTRIBUTE_TODAY,
 )
 _KERAS_3 = ("keras.", "tensorflow.keras.", *(f"{k}." for k in TODAY.by_attribute))
 

@@ -6,7 +6,7 @@ It derives from that class, and from those of the family that `isinstance` and K
 
 from typing import Any
 
-from tf_lso import environment, kerases
+from tf_lso import environment, keras_versions
 
 environment.require_tensorflow()  # before an import of it fails
 
@@ -55,7 +55,7 @@ def bound_class(cls, optimizer):
             "_family_class": family,
         }
         bound = type(cls.__name__, (cls, *family.bases), namespace)
-        kerases.register_as(cls, bound)
+        keras_versions.register_as(cls, bound)
         _bound_classes[cls, family] = bound
     return _bound_classes[cls, family]
 

@@ -12,8 +12,8 @@
 import inspect
 import re
 
-from tf_lso import keras_configs, kerases
-from tf_lso.optimizers import validation
+from tf_lso import keras_versions
+from tf_lso.optimizers import keras_configs, validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import options
 
@@ -60,9 +60,9 @@ def deserialize(config, custom_objects=None, package=None, base=None):
     is_old = keras_configs.short_name(config).startswith("experimental")
     # Programs passed the class under its one public name.
     names = ["LossScaleOptimizer"] if is_wrapper(config) and not is_old else []
-    packages = [package] if package else kerases.imported()
+    packages = [package] if package else keras_versions.imported()
     cls = keras_configs.custom_class(config, custom_objects, packages, *names)
-    if is_wrapper(config) and (cls is None or kerases.is_of_one(cls)):
+    if is_wrapper(config) and (cls is None or keras_versions.is_of_one(cls)):
         is_old |= config.get("module") == experimental.__module__
         is_old |= IS_EXPERIMENTAL.items() <= config.items()
         cls = experimental if is_old else stable

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from tf_lso import kerases
+from tf_lso import keras_versions
 from tf_lso.optimizers import binding
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
 @binding.shown_as_in_legacy
-@kerases.registered("tf_lso", "ExperimentalLossScaleOptimizer")
+@keras_versions.registered("tf_lso", "ExperimentalLossScaleOptimizer")
 class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     """An optimizer that scales the loss by a loss scale object.
 

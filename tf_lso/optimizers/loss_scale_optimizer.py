@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 import numpy as np
 
-from tf_lso import environment, kerases, log, pages, tf_private
+from tf_lso import environment, keras_versions, log, pages, tf_private
 
 environment.require_tensorflow()  # before a Keras that does not fit fails
 
 # ruff: noqa: E402
 import tensorflow as tf
 
-from tf_lso import graphs, hyperparameters
+from tf_lso import graphs
 from tf_lso import variables as variables_lib
-from tf_lso.optimizers import binding, validation
+from tf_lso.optimizers import binding, hyperparameters, validation
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import state as state_lib
 from tf_lso.optimizers.families.family import forwarded
@@ -81,7 +81,7 @@ def _check_loss_scale(value):
 
 
 @binding.shown_as_in_legacy
-@kerases.registered("tf_lso")  # `load_model` finds it by this
+@keras_versions.registered("tf_lso")  # `load_model` finds it by this
 class LossScaleOptimizer(tf_private.Dependencies):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
 
@@ -180,7 +180,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Wrap `inner`. The loss scale is made last, after all checks have passed."""
         validation.check_strategy()
         validation.check_free(inner)
-        if not kerases.is_keras2(self._family_class.package):
+        if not keras_versions.is_keras2(self._family_class.package):
             validation.check_reduces(self, inner)
         family = self._family_class(inner)
         loss_scale = self._loss_scale = make_loss_scale()
@@ -198,15 +198,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 f"{type(inner).__name__} overrides {', '.join(dead)}, which optimizers "
                 "since TensorFlow 2.11 never call. Override update_step() instead, or "
                 "derive the class from "
-                f"{kerases.keras2_spelled(family.package)}.optimizers.legacy."
+                f"{keras_versions.keras2_spelled(family.package)}.optimizers.legacy."
             )
         variables_lib.set_untracked(inner, validation.MARK, True)
-        if kerases.is_keras2(family.package):
+        if keras_versions.is_keras2(family.package):
             # Its files would leave state out without a word; those of Keras 3 do not.
             # Late: the patches wrap optimizers.
-            from tf_lso import keras_patches
+            from tf_lso.patches import table as patches
 
-            keras_patches.enable(keras_patches.LOADING, family.package)
+            patches.enable(patches.LOADING, family.package)
 
     if TYPE_CHECKING:
         # The hyperparameters that an inner optimizer may have. With the two methods below

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import kerases, log, thread_switch
+from tf_lso import keras_versions, log, thread_switch
 from tf_lso import variables as variables_lib
 
 # The child of a checkpoint that holds deferred slots, if there are any.
@@ -253,7 +253,7 @@ class State(tf.train.experimental.PythonState):
 
         If a file's optimizer had other variables, Keras also warns and loads nothing.
         """
-        if kerases.is_keras2(self._family.package):
+        if keras_versions.is_keras2(self._family.package):
             if not arrays:
                 log.logger().warning(
                     "The file has no state of the optimizer, which starts anew. Keras 2 "

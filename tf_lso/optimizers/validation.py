@@ -4,7 +4,7 @@ import inspect
 
 import tensorflow as tf
 
-from tf_lso import kerases, pages
+from tf_lso import keras_versions, pages
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 
@@ -215,7 +215,7 @@ def check_inner_arguments(inner, args, kwargs):
     if not args and not kwargs:
         return
     try:
-        if kerases.is_of_one(inner.apply_gradients):
+        if keras_versions.is_of_one(inner.apply_gradients):
             raise TypeError("no further arguments")  # it drops some without a word
         signature = inspect.signature(inner.apply_gradients)
         if args and list(signature.parameters)[1:2] == ["name"]:

@@ -2,7 +2,7 @@
 
 import functools
 
-from tf_lso import environment, kerases
+from tf_lso import environment, keras_versions
 
 environment.require_tensorflow()  # before Keras is asked for what it may not have
 
@@ -12,9 +12,9 @@ from tf_lso.policies.device import log_device_compatibility_check
 
 
 @functools.cache
-def of(package: str) -> PolicyApi:
+def for_package(package: str) -> PolicyApi:
     """Return the policy functions and classes of a Keras, "keras" or "tf_keras"."""
-    if kerases.is_keras2(package):
+    if keras_versions.is_keras2(package):
         from tf_lso.policies import keras2
 
         return PolicyApi(keras2.Keras2(package))
@@ -23,12 +23,12 @@ def of(package: str) -> PolicyApi:
     return PolicyApi(keras3)
 
 
-def of_tensorflow() -> PolicyApi:
-    """Return `of` the Keras that `tf.keras` is, which TF_USE_LEGACY_KERAS decides."""
-    return of(kerases.of_tensorflow())
+def for_tensorflow() -> PolicyApi:
+    """Return those of the Keras that `tf.keras` is, which TF_USE_LEGACY_KERAS decides."""
+    return for_package(keras_versions.package_of_tensorflow())
 
 
-_api = of_tensorflow()
+_api = for_tensorflow()
 
 Policy = _api.Policy
 global_policy = _api.global_policy
@@ -50,11 +50,11 @@ __all__ = [
     "Policy",
     "dtype_policy",
     "experimental_global_policy",
+    "for_package",
+    "for_tensorflow",
     "get_layer_policy",
     "global_policy",
     "log_device_compatibility_check",
-    "of",
-    "of_tensorflow",
     "set_dtype_policy",
     "set_global_policy",
     "set_policy",

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import kerases, tf_private
+from tf_lso import keras_versions, tf_private
 from tf_lso.policies import experimental
 
 
@@ -20,7 +20,9 @@ class PolicyApi:
         self._family = family
         self.Policy = family.Policy
         # So that Keras loads layers and models that were saved with them.
-        register = kerases.public(family.PACKAGE).saving.register_keras_serializable
+        register = keras_versions.public(
+            family.PACKAGE
+        ).saving.register_keras_serializable
         self.ExperimentalPolicy = register("tf_lso", "Policy")(
             experimental.policy_class(family.Policy, family.tell_of_device)
         )
@@ -121,9 +123,9 @@ class PolicyApi:
         _check(policy)
         family.tell_of_device(policy.name)
         # Late: the patches ask for policies.
-        from tf_lso import keras_patches
+        from tf_lso.patches import table as patches
 
-        keras_patches.enable(keras_patches.COMPILING, family.PACKAGE)
+        patches.enable(patches.COMPILING, family.PACKAGE)
         family.set_global(policy)
 
 

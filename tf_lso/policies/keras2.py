@@ -1,6 +1,6 @@
 """What policies need from a package of Keras 2. Imported only if one is used."""
 
-from tf_lso import kerases
+from tf_lso import keras_versions
 
 
 class Keras2:
@@ -11,7 +11,7 @@ class Keras2:
     """
 
     def __init__(self, package):
-        keras = kerases.public(package)
+        keras = keras_versions.public(package)
         self.PACKAGE = package
         self.Policy = keras.mixed_precision.Policy
         self.Layer = keras.layers.Layer

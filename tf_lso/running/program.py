@@ -28,11 +28,11 @@ def run(
         after it.
       module: whether it is the name of a module, as `python -m` takes.
       like: version of the TensorFlow whose Keras the program gets, or None; see
-        `installation.like.choose`, which was called.
+        `patches.like.choose`, which was called.
     """
-    from tf_lso import installation
-    from tf_lso.installation import hooks
-    from tf_lso.installation import like as like_lib
+    from tf_lso import patches
+    from tf_lso.patches import import_hooks
+    from tf_lso.patches import like as like_lib
 
     if not module and not os.path.exists(arguments[0]):
         print(f"tf-lso: can't open {arguments[0]!r}: no such file", file=sys.stderr)
@@ -40,7 +40,7 @@ def run(
 
     if like is not None:
         os.environ[like_lib.VARIABLE] = like  # for child processes
-    hooks.after_import_of_frameworks(lambda: installation.install(like=like))
+    import_hooks.after_import_of_frameworks(lambda: patches.install(like=like))
     _reach_child_processes()
     sys.argv[:] = arguments
     command = shlex.join(["-m", *arguments] if module else arguments)
@@ -120,7 +120,7 @@ def _show(error: BaseException) -> None:
 
 
 def _show_hint(error: BaseException, command: str) -> None:
-    from tf_lso.installation import hints
+    from tf_lso.patches import hints
 
     line = hints.hint(error, command)
     if line is not None:

@@ -1,4 +1,4 @@
-"""The loss-scale rule: pure functions, used by every face, mode and test.
+"""The loss-scale rule: pure functions, used by every class, mode and test.
 
 Nothing here imports TensorFlow. The numbers are Python or NumPy scalars, or tensors; then
 `where` is `tf.where`, which takes the dtype of its first value: that one is no constant.

@@ -1,9 +1,10 @@
 """Looks up what `tf_lso.names` knows of a dotted path, as a program spells it."""
 
-from tf_lso import names, unknown
+from tf_lso import mirror_attributes as unknown
+from tf_lso import names
+from tf_lso.names.keras3_names import KERAS_COPY, KERAS_COPY_BREAKS, SHARED
 from tf_lso.names.spellings import CONTRIB
 from tf_lso.names.targets import OLDER, TODAY, Target, prefixes
-from tf_lso.names.today import KERAS_COPY, KERAS_COPY_BREAKS, SHARED
 from tf_lso.source.verdict import BREAKS, UNSURE, WORKS, Verdict
 
 _CONTRIB = "tensorflow.contrib.mixed_precision"

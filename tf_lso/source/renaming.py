@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tf_lso import names
+from tf_lso.names.keras3_names import BY_ATTRIBUTE_TODAY, SHARED
 from tf_lso.names.targets import TARGETS
-from tf_lso.names.today import BY_ATTRIBUTE_TODAY, SHARED
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
 from tf_lso.source.inference import Inference, Stop, Value

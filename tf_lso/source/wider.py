@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tf_lso import optimizer_table as table
-from tf_lso.names import beyond
+from tf_lso.names import old_behaviors as beyond
 from tf_lso.source import rules
 from tf_lso.source.diagnostics import OTHER, Use
 from tf_lso.source.handled import Care

@@ -6,7 +6,7 @@
 import ast
 
 from tf_lso import names
-from tf_lso.names.today import KERAS_3_METHODS, KERAS_3_ONLY
+from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 from tf_lso.source import lookup
 from tf_lso.source.calls import form_of
 from tf_lso.source.inference import Inference

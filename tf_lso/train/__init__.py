@@ -1,8 +1,8 @@
 """Mirror of `tf.train`, as far as it had loss scaling."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.train import experimental
 
 __all__ = ["experimental"]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

@@ -1,6 +1,6 @@
 """Mirror of `tf.compat.v1.mixed_precision`."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.mixed_precision import experimental
 from tf_lso.policies.graph_rewrite import (
     MixedPrecisionLossScaleOptimizer,
@@ -19,4 +19,4 @@ __all__ = [
     "experimental",
 ]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

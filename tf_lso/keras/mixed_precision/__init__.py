@@ -1,6 +1,6 @@
 """Mirror of `tf.keras.mixed_precision`."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.keras.mixed_precision import experimental
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.policies import (
@@ -23,4 +23,4 @@ __all__ = [
     "set_global_policy",
 ]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

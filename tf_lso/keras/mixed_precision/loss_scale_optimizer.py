@@ -1,6 +1,6 @@
 """Mirror of the private `keras.mixed_precision.loss_scale_optimizer`."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.optimizers.experimental import LossScaleOptimizer as LossScaleOptimizerV1
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
@@ -13,4 +13,4 @@ __all__ = [
     "LossScaleOptimizerV3",
 ]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

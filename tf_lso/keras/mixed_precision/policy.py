@@ -1,6 +1,6 @@
 """Mirror of the private `keras.mixed_precision.policy`."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.policies import ExperimentalPolicy as PolicyV1
 from tf_lso.policies import Policy, global_policy, set_global_policy, set_policy
 
@@ -12,4 +12,4 @@ __all__ = [
     "set_policy",
 ]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

@@ -5,20 +5,20 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import environment, kerases, tf_private
+from tf_lso import environment, keras_versions, tf_private
 
 
 @functools.cache
 def families_of_package(package: str) -> tuple[Any, ...]:
     """Return the adapters of a package, "keras" or "tf_keras", or raise ImportError."""
-    if not kerases.is_keras2(package):
+    if not keras_versions.is_keras2(package):
         from tf_lso.optimizers.families import keras3
 
         return (keras3.Keras3,)
     from tf_lso.optimizers.families import keras2, keras2_legacy
 
-    public = kerases.public(package)
-    environment.check_pair(tf.__version__, package, kerases.version(package))
+    public = keras_versions.public(package)
+    environment.check_pair(tf.__version__, package, keras_versions.version(package))
 
     def adapter_of(cls, base):
         own = public.mixed_precision.LossScaleOptimizer
@@ -26,7 +26,7 @@ def families_of_package(package: str) -> tuple[Any, ...]:
         members = {"package": package, "base": base, "bases": bases}
         return type(cls.__name__, (cls,), {"__doc__": cls.__doc__, **members})
 
-    bases = kerases.optimizer_bases(package)
+    bases = keras_versions.optimizer_bases(package)
     return (
         adapter_of(keras2_legacy.Legacy, bases["legacy"]),
         adapter_of(keras2.Newer, bases["new"]),
@@ -38,5 +38,5 @@ def family_of(value: Any) -> Any:
 
     This imports no Keras: a program that has not imported one has no optimizer of it.
     """
-    families = [f for p in kerases.imported() for f in families_of_package(p)]
+    families = [f for p in keras_versions.imported() for f in families_of_package(p)]
     return next((f for f in families if isinstance(value, f.base)), None)

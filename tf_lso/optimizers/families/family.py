@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import kerases, replica, tf_private
+from tf_lso import keras_versions, replica, tf_private
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import validation
 from tf_lso.scaling import gradients as gradients_lib
@@ -50,7 +50,7 @@ class Family(abc.ABC):
     """The adapter to one inner optimizer, `inner`; its constructor raises if it cannot be."""
 
     name: str  # what configs call the family: "keras3", "legacy" or "new"
-    package: str  # its Keras, "keras" or "tf_keras"; see `kerases`
+    package: str  # its Keras, "keras" or "tf_keras"; see `keras_versions`
     base: type  # its optimizer class, which all of the family derive from
     bases: tuple[type, ...]  # the classes that a wrapper must be an instance of
     members: dict[str, Any]  # what Keras or TensorFlow looks for on an optimizer
@@ -186,7 +186,7 @@ class Family(abc.ABC):
 
     def serialize(self):
         """Return the config of the inner optimizer, with the name of its class."""
-        return kerases.public(self.package).optimizers.serialize(self.inner)
+        return keras_versions.public(self.package).optimizers.serialize(self.inner)
 
     def dependencies(self, children, save_type, **kwargs):
         """Return what a checkpoint or a SavedModel holds of the wrapper, by names.

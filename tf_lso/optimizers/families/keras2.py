@@ -8,7 +8,7 @@ import sys
 
 import tensorflow as tf
 
-from tf_lso import kerases, pages, tf_private
+from tf_lso import keras_versions, pages, tf_private
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family
@@ -59,7 +59,7 @@ class Keras2(family.Family):
     def _initialize_in_sessions(self, others=()):
         """Make sessions of Keras 2, in graphs of TensorFlow 1, initialize all variables."""
         # There is no public way.
-        backend = kerases.public(self.package).backend
+        backend = keras_versions.public(self.package).backend
         track = sys.modules[backend.get_value.__module__].track_variable
         attributes = vars(self.inner).values()  # such as a learning rate
         for variable in (*self.weights(), *attributes, *others):
@@ -153,7 +153,7 @@ def _refuse_legacy_slots(self, *args, **kwargs):
     """Raise ValueError: TensorFlow calls this for each slot of an OptimizerV2 in a file."""
     del args, kwargs
     name = type(self.inner_optimizer).__name__
-    legacy = f"{kerases.keras2_spelled(self._family.package)}.optimizers.legacy"
+    legacy = f"{keras_versions.keras2_spelled(self._family.package)}.optimizers.legacy"
     raise ValueError(
         "The checkpoint was written by an optimizer of TensorFlow 2.0-2.10 or of "
         f"{legacy}, but is restored into one of the newer "
@@ -212,7 +212,7 @@ class Newer(Keras2):
         return self.inner._index_dict, self.inner._var_key
 
     def new_slot(self, var, slot_name, initializer):
-        initializer = kerases.public(self.package).initializers.get(initializer)
+        initializer = keras_versions.public(self.package).initializers.get(initializer)
         return self.inner.add_variable_from_reference(
             var, slot_name, initial_value=initializer(var.shape, var.dtype)
         )

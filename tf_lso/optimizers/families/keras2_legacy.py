@@ -6,7 +6,7 @@ a subclass. tests/test_keras2_private.py fails when Keras 2 moves a name.
 
 import tensorflow as tf
 
-from tf_lso import kerases, tf_private
+from tf_lso import keras_versions, tf_private
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import slots, validation
@@ -117,7 +117,7 @@ class Legacy(keras2.Keras2):
     @property
     def aggregates_in_full(self):
         aggregator = self.inner.gradient_aggregator
-        return super().aggregates_in_full and kerases.is_of_one(aggregator)
+        return super().aggregates_in_full and keras_versions.is_of_one(aggregator)
 
     def decayed_lr(self, var_dtype):
         return self.inner._decayed_lr(var_dtype)

@@ -18,12 +18,12 @@ def _install_when_imported() -> None:
     if added:
         sys.path.append(root)
     try:
-        from tf_lso.installation import hooks, install, like
+        from tf_lso.patches import import_hooks, install, like
     finally:
         if added:
             sys.path.remove(root)
     chosen = os.environ.get(like.VARIABLE)
-    hooks.after_import_of_frameworks(lambda: install(like=chosen))
+    import_hooks.after_import_of_frameworks(lambda: install(like=chosen))
 
 
 def _run_the_next() -> None:

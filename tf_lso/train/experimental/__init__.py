@@ -1,6 +1,6 @@
 """Mirror of `tf.train.experimental`, as far as it had loss scaling."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.policies.graph_rewrite import (
     disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite,
@@ -15,4 +15,4 @@ __all__ = [
     "enable_mixed_precision_graph_rewrite",
 ]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

@@ -1,6 +1,6 @@
 """Mirror of the private `tensorflow.python.training.experimental.loss_scale`."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.scaling.loss_scale import (
     DynamicLossScale,
     FixedLossScale,
@@ -10,4 +10,4 @@ from tf_lso.scaling.loss_scale import (
 
 __all__ = ["DynamicLossScale", "FixedLossScale", "LossScale", "get"]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

@@ -1,6 +1,6 @@
 """Mirror of `tf.compat.v1.train.experimental`, as far as it had loss scaling."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.compat.v1.mixed_precision import (
     DynamicLossScale,
     FixedLossScale,
@@ -19,4 +19,4 @@ __all__ = [
     "enable_mixed_precision_graph_rewrite",
 ]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

@@ -1,6 +1,6 @@
 """Mirror of `tf.keras.mixed_precision.experimental`."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.optimizers.experimental import LossScaleOptimizer
 from tf_lso.policies import ExperimentalPolicy as Policy
 from tf_lso.policies import experimental_global_policy as global_policy
@@ -14,4 +14,4 @@ __all__ = [
     "set_policy",
 ]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

@@ -1,8 +1,8 @@
 """Mirror of the private `keras.mixed_precision.experimental.device_compatibility_check`."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.policies import log_device_compatibility_check
 
 __all__ = ["log_device_compatibility_check"]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

@@ -1,8 +1,8 @@
 """Mirror of the private `keras.mixed_precision.experimental.loss_scale_optimizer`."""
 
-from tf_lso import unknown as _unknown
+from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.optimizers.experimental import LossScaleOptimizer
 
 __all__ = ["LossScaleOptimizer"]
 
-__getattr__ = _unknown.of_mirror(__name__, __all__)
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)

@@ -4,19 +4,14 @@ Programs use them through a wrapper (`opt.inner_optimizer.lr`), or on an optimiz
 they did not wrap (`if use_float16: opt = LossScaleOptimizer(opt)`).
 """
 
-import keras
 import tensorflow as tf
 
-# Private: `import tensorflow.keras.backend` copies the public module from this one.
-from keras.src.legacy import backend as legacy_backend
-
-from tf_lso import as_tensor, keras3_private, kerases, pages, scheduled_rate
+from tf_lso import keras3_private, keras_versions, pages
 from tf_lso import variables as variables_lib
-from tf_lso.installation import attributes
-from tf_lso.optimizers import validation
+from tf_lso.optimizers import scheduled_rate, validation
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
-
-_OWNER = keras.optimizers.Optimizer
+from tf_lso.patches import attributes
+from tf_lso.scaling import as_tensor
 
 
 def _learning_rate(self):
@@ -58,50 +53,9 @@ ATTRIBUTES = {
 }
 
 
-def apply(ledger):
-    """Give Keras 3's optimizers the old attributes and arguments."""
-    attributes.give(ledger, _OWNER, ATTRIBUTES, _REPLACED)
-    ledger.set_attribute(_OWNER, "learning_rate", _as_schedule(_OWNER.learning_rate))
-    for module in (tf.keras.backend, legacy_backend):
-        if hasattr(module, "set_value"):
-            ledger.set_attribute(module, "set_value", _set_value)
-            ledger.replace(module, "get_value", _get_value(module.get_value))
-    for name, number in (("__int__", int), ("__float__", float)):
-        if not hasattr(keras.Variable, name):  # in Keras 3.0
-            owner = kerases.variable_of_keras3()
-            ledger.set_attribute(owner, name, _as_number(number))
-
-
-def _as_schedule(keras_learning_rate):
-    """Return a property whose rate also serves as its schedule, if there is one."""
-
-    def learning_rate(self):
-        rate = keras_learning_rate.fget(self)
-        return scheduled_rate.rate_of(keras3_private.learning_rate(self), rate)
-
-    return property(
-        learning_rate, keras_learning_rate.fset, doc=keras_learning_rate.__doc__
-    )
-
-
-def _as_number(number):
-    return lambda self: number(self.value)
-
-
-def _get_value(keras_get_value):
-    """Return a `get_value` that also reads loss scales, which Keras would refuse."""
-
-    def get_value(x):
-        if isinstance(x, as_tensor.AsTensor):
-            return x.numpy()
-        return keras_get_value(x)
-
-    return get_value
-
-
-# --- Methods of Keras 3's optimizers that are replaced. Some are private, since Keras has
-# no public access between the learning rate and the update.
-# tests/installation/test_attributes.py fails when they move.
+def add_attributes(keras, ledger):
+    """Add what old programs use, where it is missing."""
+    attributes.add_missing(ledger, keras.optimizers.Optimizer, ATTRIBUTES)
 
 
 # Methods that Keras 2 called in each step, and that Keras 3 does not know. The first two
@@ -120,7 +74,7 @@ _PASSED_OVER = (
 def _refuse_what_keras3_passes_over(cls):
     """Raise TypeError if a user's class has work in methods that are never called."""
     for base in cls.__mro__:
-        if kerases.is_of_one(base) or issubclass(base, LossScaleOptimizer):
+        if keras_versions.is_of_one(base) or issubclass(base, LossScaleOptimizer):
             return
         own = vars(base)
         passed_over = [name for name in _PASSED_OVER if name in own]
@@ -143,10 +97,22 @@ def _refuse_what_keras3_passes_over(cls):
 _WITHOUT_EFFECT = ("jit_compile", "is_legacy_optimizer")
 
 
-def _init(keras_init):
-    """Return an `__init__` that takes `lr` and `decay`, as in TensorFlow 2.0-2.10."""
+# Some methods below are private, since Keras has no public access between the learning
+# rate and the update. tests/installation/test_attributes.py fails when they move.
 
-    def __init__(self, *args, **kwargs):
+
+def take_arguments(keras, ledger):
+    """Take `lr`, `decay` and the arguments that `apply_gradients` had.
+
+    Keras 3 refuses or ignores them. A class that overrides what only Keras 2 called is
+    refused.
+    """
+    owner = keras.optimizers.Optimizer
+    attributes.keep_decay_in_config(ledger, owner)
+    has_update = hasattr(owner, "_backend_update_step")  # not in the first Keras 3.0
+
+    @ledger.around(owner, "__init__")
+    def init(original, self, *args, **kwargs):
         validation.check_reduces(self)
         _refuse_what_keras3_passes_over(type(self))
         decay = kwargs.pop("decay", None)
@@ -154,24 +120,18 @@ def _init(keras_init):
             kwargs.pop(name, None)
         if "lr" in kwargs:
             args, kwargs["learning_rate"] = args[1:], kwargs.pop("lr")
-        if decay and not hasattr(_OWNER, "_backend_update_step"):  # Keras 3.0
+        if decay and not has_update:
             rate, args = (args or [kwargs.get("learning_rate")])[0], args[1:]
             schedules = keras.optimizers.schedules
             kwargs["learning_rate"] = schedules.InverseTimeDecay(rate, 1, decay)
-        keras_init(self, *args, **kwargs)
+        original(self, *args, **kwargs)
         if decay:
             self.decay = decay
 
-    return __init__
-
-
-def _apply_gradients(keras_apply_gradients):
-    """Return an `apply_gradients` that takes all arguments it had before Keras 3.
-
-    Users' optimizers that override the method pass them on.
-    """
-
+    # Users' optimizers that override the method pass all arguments on.
+    @ledger.around(owner, "apply_gradients")
     def apply_gradients(
+        original,
         self,
         grads_and_vars,
         name=None,
@@ -180,57 +140,76 @@ def _apply_gradients(keras_apply_gradients):
     ):
         del name
         if experimental_aggregate_gradients and not skip_gradients_aggregation:
-            return keras_apply_gradients(self, grads_and_vars)
+            return original(self, grads_and_vars)
         keras3_private.sum_gradients_only_once(self)
         with keras3_private.already_summed():
-            return keras_apply_gradients(self, grads_and_vars)
+            return original(self, grads_and_vars)
 
-    return apply_gradients
+    if has_update:
 
-
-def _update_step(keras_update_step):
-    """Return an update whose learning rate is divided by `1 + decay * iterations`."""
-
-    def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        return keras_update_step(
-            self,
-            grads,
-            trainable_variables,
-            attributes.decayed(self, scheduled_rate.plain(learning_rate)),
-        )
-
-    return _backend_update_step
+        @ledger.around(owner, "_backend_update_step")
+        def update_step(original, self, grads, trainable_variables, learning_rate):
+            """Divide the learning rate by `1 + decay * iterations`."""
+            rate = attributes.decayed(self, scheduled_rate.plain(learning_rate))
+            return original(self, grads, trainable_variables, rate)
 
 
-def _current_learning_rate(keras_current):
-    """Return a method that calls schedules with a float32 step, as in 2.0-2.10.
+def call_schedules(keras, ledger):
+    """Make `learning_rate` a schedule too, which gets a float32 step as in 2.0-2.10.
 
     Users' schedules take roots of the step, and TensorFlow's roots need floats.
     """
+    owner = keras.optimizers.Optimizer
 
-    def _get_current_learning_rate(self):
+    @ledger.around(owner, "_get_current_learning_rate")
+    def current_learning_rate(original, self):
         rate = keras3_private.learning_rate(self)
         if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
             # As in Keras 3: with gradient accumulation this counts micro-steps.
             steps = keras3_private.iteration_variable(self)
             return rate(tf.cast(variables_lib.raw(steps), tf.float32))
-        return keras_current(self)
+        return original(self)
 
-    return _get_current_learning_rate
+    rate_of_keras = owner.learning_rate
+
+    def learning_rate(self):
+        rate = rate_of_keras.fget(self)
+        return scheduled_rate.rate_of(keras3_private.learning_rate(self), rate)
+
+    replaced = property(learning_rate, rate_of_keras.fset, doc=rate_of_keras.__doc__)
+    ledger.set_attribute(owner, "learning_rate", replaced)
 
 
-_REPLACED = {
-    "__init__": _init,
-    "apply_gradients": _apply_gradients,
-    "_backend_update_step": _update_step,
-    "_get_current_learning_rate": _current_learning_rate,
-    "get_config": attributes.config_with_decay,
-}
+def set_values(keras, ledger):
+    """Take variables of all kinds, and loss scales.
+
+    Keras 3's `set_value` fails for its own variables, such as `optimizer.learning_rate`.
+    """
+    # Private: `import tensorflow.keras.backend` copies the public module from this one.
+    from keras.src.legacy import backend as legacy_backend
+
+    for module in (tf.keras.backend, legacy_backend):
+        if not hasattr(module, "set_value"):
+            continue
+        ledger.set_attribute(module, "set_value", _set_value)
+
+        @ledger.around(module, "get_value")
+        def get_value(original, x):
+            is_scale = isinstance(x, as_tensor.AsTensor)
+            return x.numpy() if is_scale else original(x)
 
 
 def _set_value(x, value):
-    """Set a variable of TensorFlow or Keras to an array, a number or a tensor.
-
-    Keras 3's own function fails for its variables, such as `optimizer.learning_rate`.
-    """
+    """Set a variable of TensorFlow or Keras to an array, a number or a tensor."""
     x.assign(tf.cast(tf.convert_to_tensor(value), variables_lib.raw(x).dtype))
+
+
+def make_variables_numbers(keras, ledger):
+    """Add what variables of Keras 3.0 lack, and later ones have."""
+    numbers = {"__int__": _as_number(int), "__float__": _as_number(float)}
+    if not hasattr(keras.Variable, "__int__"):
+        attributes.add_missing(ledger, keras_versions.variable_of_keras3(), numbers)
+
+
+def _as_number(number):
+    return lambda self: number(self.value)

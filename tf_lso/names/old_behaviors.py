@@ -1,10 +1,10 @@
 """What `install()` does beyond the names of the loss-scaling API.
 
 A program that relies on one of these needs `install()` even if it uses the new names.
-`tf_lso.installation` does these things, and its tests compare it with this table.
+`tf_lso.patches` does these things, and its tests compare it with this table.
 """
 
-from tf_lso.names.today import BY_ATTRIBUTE_TODAY
+from tf_lso.names.keras3_names import BY_ATTRIBUTE_TODAY
 
 # Arguments that the optimizers of TensorFlow 2.0-2.15 took, but today's do not.
 ARGUMENTS = ("lr", "decay", "jit_compile", "is_legacy_optimizer")

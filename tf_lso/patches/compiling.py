@@ -11,8 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import wrapping
-from tf_lso.optimizers import binding
+from tf_lso.optimizers import binding, loss_scale_optimizer, wrapping
 
 # Optimizers that programs asked to leave as they are.
 _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -58,14 +57,15 @@ def _optimizers_in(model):
                 yield name, one
 
 
-def patch_keras3(keras, ledger):
-    """Make `compile` of Keras 3 wrap by tf_lso."""
-    (owner,) = [cls for cls in keras.Model.__mro__ if "compile" in vars(cls)][-1:]
-    keras_compile = vars(owner)["compile"]
+def wrap_in_keras3(keras, ledger):
+    """Wrap by tf_lso where a layer computes in float16.
 
-    signature = inspect.signature(keras_compile)
+    Keras's own wrapper is wrong under distribution, and knows no loss scale of a policy.
+    """
+    signature = inspect.signature(keras.Model.compile)
 
-    def compile(self, *args, **kwargs):
+    @ledger.around(keras.Model, "compile")
+    def compile(keras_compile, self, *args, **kwargs):
         given = signature.bind(self, *args, **kwargs)
         given.apply_defaults()
         arguments = given.arguments
@@ -75,47 +75,47 @@ def patch_keras3(keras, ledger):
         arguments.update(optimizer=optimizer, auto_scale_loss=False)
         return keras_compile(*given.args, **given.kwargs)
 
-    ledger.replace(owner, "compile", compile)
 
-
-def patch_keras2(keras, ledger):
-    """Make `compile` of Keras 2 wrap by tf_lso."""
+def wrap_in_keras2(keras, ledger):
+    """Make `compile` wrap by tf_lso, likewise."""
 
     # Private, since `compile` wraps what it was given in this method. TestCompile of
     # tests/policies/test_policies.py fails when it moves.
-    def chosen(model, optimizer):
+    @ledger.around(keras.Model, "_get_optimizer")
+    def get_optimizer(original, self, optimizer):
         return tf.nest.map_structure(
-            lambda one: _compiled(keras.optimizers.get(one), model), optimizer
+            lambda one: _compiled(keras.optimizers.get(one), self), optimizer
         )
 
-    def get_optimizer(self, optimizer):
-        return chosen(self, optimizer)
-
-    def set_optimizer(self, optimizer):
-        self.optimizer = chosen(self, optimizer)
-
-    owner = keras.Model
-    # The class of models without eager execution. It is private too;
-    # tests/optimizers/test_tensorflow_1.py fails when it moves.
-    owner_v1 = importlib.import_module(f"{owner.__module__}_v1").Model
-    ledger.replace(owner, "_get_optimizer", get_optimizer)
-    ledger.replace(owner_v1, "_set_optimizer", set_optimizer)
+    @ledger.around(_model_without_eager_execution(keras), "_set_optimizer")
+    def set_optimizer(original, self, optimizer):
+        self.optimizer = get_optimizer(original, self, optimizer)
 
 
-def patch_training(keras, ledger):
-    """Let training begin with a look at the optimizers."""
-    (owner,) = [c for c in keras.Model.__mro__ if "make_train_function" in vars(c)][:1]
-    original = vars(owner)["make_train_function"]
+def _model_without_eager_execution(keras):
+    # Private; tests/optimizers/test_tensorflow_1.py fails when it moves.
+    return importlib.import_module(f"{keras.Model.__module__}_v1").Model
 
-    def make_train_function(self, *args, **kwargs):
+
+def keep_wrappers_in_graphs(keras, ledger):
+    """Take a wrapped optimizer as it is, in a graph of TensorFlow 1.
+
+    Keras 2 knows only its own first wrapper class there, and would wrap ours again.
+    """
+
+    @ledger.around(_model_without_eager_execution(keras), "_set_optimizer")
+    def set_optimizer(original, self, optimizer):
+        if isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer):
+            self.optimizer = optimizer
+        else:
+            original(self, optimizer)
+
+
+def look_before_training(keras, ledger):
+    """Warn of each optimizer that trains float16 layers and scales no loss."""
+
+    @ledger.around(keras.Model, "make_train_function")
+    def make_train_function(original, self, *args, **kwargs):
         if getattr(self, "train_function", None) is None:  # once after `compile`
             tell_of_unscaled(self)
         return original(self, *args, **kwargs)
-
-    ledger.replace(owner, "make_train_function", make_train_function)
-
-
-PATCHES = {
-    3: (patch_keras3, patch_training),
-    2: (patch_keras2, patch_training),
-}

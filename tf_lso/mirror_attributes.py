@@ -31,7 +31,7 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
     return AttributeError(message)
 
 
-def of_mirror(module: str, known: Collection[str]) -> Callable[[str], Any]:
+def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
     """Return the `__getattr__` of the mirror `module`, which has the names `known`.
 
     It loads the private modules in the mirror when they are first used.

@@ -5,17 +5,22 @@ and without it by the first policy or the first optimizer of tf_keras.
 """
 
 import functools
+import re
 import sys
 import threading
-import types
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, TypeVar
 
 from tf_lso import tf_private
 
 _ABSENT = object()
 _lock = threading.RLock()
 _made: "dict[Hashable, Ledger]" = {}  # in the order in which they were made
+
+# The modules of a Keras. The last are copies that `import tensorflow.keras.models` makes.
+_OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Ledger:
@@ -34,17 +39,8 @@ class Ledger:
             self._undo.append(lambda: _restore(owner, name, before))
         setattr(owner, name, value)
 
-    def replace(self, owner: Any, name: str, function: Any) -> None:
-        """Set a function of a module or class, with the original's name and docstring."""
-        wrapped = functools.wraps(getattr(owner, name))(function)
-        self.set_attribute(owner, name, wrapped)
-
-    def set_module(self, name: str, module: types.ModuleType) -> None:
-        """Let `import name` find `module`."""
-        self.set_item(sys.modules, name, module)
-
     def set_item(self, owner: dict[str, Any], name: str, value: object) -> None:
-        """Set an item of a dict."""
+        """Set an item of a dict, such as `sys.modules`."""
         before = owner.get(name, _ABSENT)
 
         def undo() -> None:
@@ -55,6 +51,60 @@ class Ledger:
 
         self._undo.append(undo)
         owner[name] = value
+
+    def around(self, owner: Any, name: str) -> Callable[[_Function], _Function]:
+        """Return a decorator: its function takes the place of `owner.name`.
+
+        The function gets the original first, and then what the original would get. A
+        method is replaced in the class that defines it, which may be a base of `owner`:
+        Keras asks whether a model's `compile` is that of the base.
+
+        Raises:
+          ImportError: if this version has none of that name.
+        """
+        scope = owner
+        if isinstance(owner, type):
+            scope = next((cls for cls in owner.__mro__ if name in vars(cls)), owner)
+        if not hasattr(scope, name):
+            raise ImportError(
+                f"{owner} has no {name}, which tf_lso replaces. Install versions of "
+                "TensorFlow and Keras that tf_lso supports."
+            )
+
+        def decorate(function: _Function) -> _Function:
+            replacement = self._calling(function, getattr(scope, name))
+            self.set_attribute(scope, name, replacement)
+            return function
+
+        return decorate
+
+    def everywhere(self, original: Any) -> Callable[[_Function], _Function]:
+        """Return a decorator like `around`, for a function in all modules of Keras.
+
+        This changes private modules: `get` and `load_model` look functions up in the
+        modules that define them, and `tf.keras` has another name for each. TestPrivate of
+        test_loading.py fails when this moves.
+        """
+
+        def decorate(function: _Function) -> _Function:
+            name, replacement = original.__name__, self._calling(function, original)
+            for path, module in list(sys.modules.items()):
+                if _OF_KERAS.match(path) and vars(module).get(name) is original:
+                    self.set_attribute(module, name, replacement)
+            return function
+
+        return decorate
+
+    def _calling(self, function: Callable[..., Any], original: Any) -> Any:
+        """Return what calls `function` with the original, while it is not undone."""
+
+        @functools.wraps(original)
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            if not self.is_open:  # a program keeps what it copied
+                return original(*args, **kwargs)
+            return function(original, *args, **kwargs)
+
+        return replacement
 
     def on_undo(self, function: Callable[[], object]) -> None:
         """Call `function` on undo, in its place in the order."""

@@ -7,7 +7,7 @@ A wrapper of TensorFlow 2.4-2.15 answered for the hyperparameters of its inner o
 import inspect
 import numbers
 
-from tf_lso import kerases
+from tf_lso import keras_versions
 from tf_lso import optimizer_table as table
 
 # The documentation of TensorFlow 2.4-2.15 shows `epsilon` as the example of what is not
@@ -32,7 +32,7 @@ def delegated_names(optimizer):
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
     for cls in classes:
         legacy = table.of([cls.__name__]).hyperparameters
-        if kerases.is_of_one(cls) and legacy:
+        if keras_versions.is_of_one(cls) and legacy:
             names.update(legacy)
             break
         if cls.__name__ in ("Optimizer", "TFOptimizer", "BaseOptimizer"):

@@ -1,9 +1,8 @@
 """Errors in a notebook: the hint stands below the traceback."""
 
-import functools
 import sys
 
-from tf_lso.installation import hints
+from tf_lso.patches import hints
 
 
 def shell():
@@ -12,19 +11,16 @@ def shell():
     return None if ipython is None else ipython.get_ipython()
 
 
-def apply(ledger):
-    """Let a notebook say the hint after an error that Keras 3 makes."""
+def show_hints(keras, ledger):
+    """Say the hint that names `--like` after an error that Keras 3 makes."""
     here = shell()
     if here is None:
         return
-    original = here.showtraceback
 
-    @functools.wraps(original)
-    def showtraceback(*args, **kwargs):
+    @ledger.around(here, "showtraceback")
+    def showtraceback(original, *args, **kwargs):
         original(*args, **kwargs)
         error = sys.exc_info()[1]
         line = None if error is None else hints.hint(error)
         if line is not None:
             print(line, file=sys.stderr)
-
-    ledger.set_attribute(here, "showtraceback", showtraceback)

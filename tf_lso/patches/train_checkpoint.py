@@ -6,12 +6,11 @@ the loss scale into a Keras 3 optimizer.
 """
 
 import collections
-import functools
 import weakref
 
 import tensorflow as tf
 
-from tf_lso import kerases, log, pages, tf_private
+from tf_lso import keras_versions, log, pages, tf_private
 from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import (
     checkpoint,
@@ -28,12 +27,14 @@ from tf_lso.optimizers import binding, loss_scale_optimizer, state
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
 
 
-def apply(ledger):
-    """Make `tf.train.Checkpoint` restore old checkpoints completely, or warn."""
-    owner = tf.train.Checkpoint  # its `restore` and CheckpointManager call `read`
-    original = owner.read
+def read_all_generations(keras, ledger):
+    """Restore checkpoints of all generations whole, or warn of what is left.
 
-    def read(self, save_path, options=None):
+    `restore` and CheckpointManager call `read`.
+    """
+
+    @ledger.around(tf.train.Checkpoint, "read")
+    def read(original, self, save_path, options=None):
         models, optimizers_ = _models(self), _optimizers(self)
         graph = _graph(save_path) if models or optimizers_ else None
         if graph is None:
@@ -64,28 +65,20 @@ def apply(ledger):
         tf_private.track(rest, self.save_counter, checkpoint.SAVE_COUNTER)
         return original(rest, save_path, options).expect_partial()
 
-    ledger.replace(owner, "read", read)
-    for cls, name in (
-        (owner, "save"),
-        (owner, "write"),
-        (tf.train.CheckpointManager, "save"),
-    ):
-        ledger.replace(cls, name, _refusing_to_lose_slots(getattr(cls, name)))
 
+def refuse_to_lose_slots(keras, ledger):
+    """Refuse to lose the slots of a checkpoint that was restored before the build."""
 
-def _refusing_to_lose_slots(original):
-    """Return a method that saves a checkpoint, or refuses if slots wait for a build."""
-
-    @functools.wraps(original)
-    def save(self, *args, **kwargs):
+    @ledger.around(tf.train.CheckpointManager, "save")
+    @ledger.around(tf.train.Checkpoint, "save")
+    @ledger.around(tf.train.Checkpoint, "write")
+    def save(original, self, *args, **kwargs):
         is_manager = isinstance(self, tf.train.CheckpointManager)
         saved = self.checkpoint if is_manager else self
         for optimizer in _optimizers(saved).values():
             if _is_ours(optimizer) and optimizer._family.slots_wait():
                 raise ValueError(state.BUILD_FIRST)
         return original(self, *args, **kwargs)
-
-    return save
 
 
 def _is_ours(optimizer):
@@ -101,7 +94,9 @@ def _root(checkpoint_):
 
 def _models(checkpoint_):
     """Return the models that a `tf.train.Checkpoint` names, by their names."""
-    classes = tuple(kerases.public(package).Model for package in kerases.imported())
+    classes = tuple(
+        keras_versions.public(package).Model for package in keras_versions.imported()
+    )
     children = tf_private.children(checkpoint_).items()
     return {name: child for name, child in children if isinstance(child, classes)}
 
@@ -180,9 +175,9 @@ def _foreign_layout(graph, models, optimizers_, in_file):
         if layout not in _OWN[binding.require_family(optimizers_[path]).name]:
             return layout
     # Without an optimizer, the attributes of the model tell the layout.
-    below = graph.children(0) if kerases.has_keras3() else {}
+    below = graph.children(0) if keras_versions.has_keras3() else {}
     for name, model in models.items():
-        if name in below and isinstance(model, kerases.public("keras").Model):
+        if name in below and isinstance(model, keras_versions.public("keras").Model):
             if any(
                 step.startswith(("layer-", "layer_with_weights-"))
                 for step in graph.children(below[name])

@@ -8,8 +8,8 @@ import importlib
 import sys
 from typing import Any
 
-from tf_lso import kerases
-from tf_lso.installation import hooks
+from tf_lso import keras_versions
+from tf_lso.patches import import_hooks
 
 # Name in files -> module of the class. Its import registers the class itself.
 _MODULES = {
@@ -32,8 +32,8 @@ class _Later:
 
 
 def _register() -> None:
-    if not kerases.has_keras3():
-        return  # Keras 2 finds them by `keras_patches`
+    if not keras_versions.has_keras3():
+        return  # Keras 2 finds them by `loading_configs`
     registered = sys.modules["keras"].saving.get_custom_objects()
     for name, module in _MODULES.items():
         registered.setdefault(name, _Later(module))
@@ -44,4 +44,4 @@ def register() -> None:
     if hasattr(sys.modules.get("keras"), "saving"):
         _register()
     else:
-        hooks.ImportHook("keras", _register)
+        import_hooks.ImportHook("keras", _register)

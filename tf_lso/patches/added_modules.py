@@ -11,7 +11,7 @@ import types
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 
-from tf_lso.ledger import Ledger
+from tf_lso.patches.ledger import Ledger
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -89,4 +89,4 @@ def let_import(ledger: Ledger, name: str, module: types.ModuleType) -> None:
         # First: Keras 3 has a file for `optimizers.legacy`, whose classes only raise.
         sys.meta_path.insert(0, _finder)
         ledger.on_undo(lambda: sys.meta_path.remove(_finder))
-    ledger.set_module(name, module)
+    ledger.set_item(sys.modules, name, module)

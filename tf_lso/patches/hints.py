@@ -13,8 +13,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from tf_lso import environment, kerases
-from tf_lso.installation import like as like_lib
+from tf_lso import environment, keras_versions
+from tf_lso.patches import like as like_lib
 
 # Class of Keras 3 -> attributes that instances had in TensorFlow 2.0-2.15 and have no more.
 _LAYER = """
@@ -158,10 +158,11 @@ def hint(error: BaseException, command: str | None = None) -> str | None:
     if chosen is not None or "tensorflow" not in sys.modules:
         return None
     try:
-        if kerases.of_tensorflow() != "keras" or not kerases.has_keras3():
-            return None
+        package = keras_versions.package_of_tensorflow()
     except ImportError:
         return None  # the import of TensorFlow has failed, which the error says
+    if keras_versions.is_keras2(package):
+        return None
     program = vars(sys.modules["__main__"]).values()
     if any(value is sys.modules["keras"] for value in program):
         return None  # it uses `import keras`, which `--like` does not change
@@ -230,8 +231,8 @@ def _is_gone_attribute(message: str) -> bool:
 
 def _class_of_keras3(path: str) -> Any:
     if path == "Variable":
-        return kerases.variable_of_keras3()
-    found: Any = kerases.public("keras")
+        return keras_versions.variable_of_keras3()
+    found: Any = keras_versions.public("keras")
     for part in path.split("."):
         found = getattr(found, part)
     return found
@@ -279,7 +280,7 @@ def _is_in_own_optimizer(trace: types.TracebackType | None) -> bool:
         itself = trace.tb_frame.f_locals.get("self")
         if code.co_name == "__init__" and isinstance(itself, base):
             own = type(itself)
-            if not kerases.is_of_one(own) and "__init__" in vars(own):
+            if not keras_versions.is_of_one(own) and "__init__" in vars(own):
                 return vars(own)["__init__"].__code__ is code
         trace = trace.tb_next
     return False

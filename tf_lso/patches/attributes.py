@@ -5,17 +5,11 @@ import tensorflow as tf
 from tf_lso import variables as variables_lib
 
 
-def give(ledger, owner, added, replaced):
-    """Add attributes that a class lacks, and replace methods that it has.
-
-    A function in `replaced` gets the method and returns the new one.
-    """
-    for name, value in added.items():
+def add_missing(ledger, owner, attributes):
+    """Add {name: attribute} that a class lacks."""
+    for name, value in attributes.items():
         if not hasattr(owner, name):
             ledger.set_attribute(owner, name, value)
-    for name, replacement in replaced.items():
-        if hasattr(owner, name):
-            ledger.replace(owner, name, replacement(getattr(owner, name)))
 
 
 def decayed(optimizer, learning_rate):
@@ -28,16 +22,15 @@ def decayed(optimizer, learning_rate):
     return rate / (1.0 + tf.cast(decay, rate.dtype) * steps)
 
 
-def config_with_decay(keras_config):
-    """Return a `get_config` that adds `decay` for `from_config`."""
+def keep_decay_in_config(ledger, owner):
+    """Make `get_config` of a class have `decay`, for `from_config`."""
 
-    def get_config(self):
-        config = keras_config(self)
+    @ledger.around(owner, "get_config")
+    def get_config(original, self):
+        config = original(self)
         if getattr(self, "decay", 0.0):
             config["decay"] = self.decay
         return config
-
-    return get_config
 
 
 def _get_weights(self):

@@ -6,12 +6,11 @@ Keras 3 has only one kind of optimizers, which takes the place of both.
 
 import sys
 
-import keras
 import tensorflow as tf
 
-from tf_lso import kerases
+from tf_lso import keras_versions
 from tf_lso import optimizer_table as table
-from tf_lso.installation import added_modules
+from tf_lso.patches import added_modules
 
 # Names in each. Those that this Keras 3 lacks are left out.
 NAMESPACES = {
@@ -20,8 +19,8 @@ NAMESPACES = {
 }
 
 
-def apply(ledger):
-    """Add the namespaces to Keras 3's optimizers, as attributes and for imports."""
+def add_namespaces(keras, ledger):
+    """Add both; Keras 3's optimizers stand for the older and the newer ones."""
     for namespace, names in NAMESPACES.items():
         name = f"keras.optimizers.{namespace}"
         module = added_modules.new(name, __doc__, __file__, path=[])
@@ -29,7 +28,7 @@ def apply(ledger):
             if hasattr(keras.optimizers, cls):
                 setattr(module, cls, getattr(keras.optimizers, cls))
         owners = {"keras": keras.optimizers}
-        if kerases.of_tensorflow() == "keras":
+        if keras_versions.package_of_tensorflow() == "keras":
             owners["tensorflow.keras"] = tf.keras.optimizers
         for root, owner in owners.items():
             ledger.set_attribute(owner, namespace, module)

@@ -5,9 +5,10 @@
 would turn into its own LossScaleOptimizer. All other configs go to Keras as before.
 """
 
-from tf_lso import keras_configs, kerases
-from tf_lso.keras_patches import loading_keras2, loading_models
+from tf_lso import keras_versions
 from tf_lso.optimizers import config as configs
+from tf_lso.optimizers import keras_configs
+from tf_lso.patches import loading_keras2
 
 
 def is_foreign(config, generation):
@@ -28,41 +29,32 @@ def is_foreign(config, generation):
     )
 
 
-def _identity(keras):
-    """Return the package of a Keras, and its generation."""
-    package = kerases.package_of(keras)
-    return package, 2 if kerases.is_keras2(package) else 3
-
-
-def _patch_deserialize(keras, ledger):
+def deserialize_all_generations(keras, ledger):
+    """Read the configs of optimizers and loss scales of all generations."""
     package, generation = _identity(keras)
-    original = keras.optimizers.deserialize
 
-    def deserialize(config, custom_objects=None, *args, **kwargs):
-        # The name may have been copied while this was enabled.
-        if ledger.is_open and is_foreign(config, generation):
+    @ledger.everywhere(keras.optimizers.deserialize)
+    def deserialize(original, config, custom_objects=None, *args, **kwargs):
+        if is_foreign(config, generation):
             return configs.deserialize(config, custom_objects, package)
         config = keras_configs.plain(config)  # a copy, since Keras changes it
         return original(config, custom_objects, *args, **kwargs)
-
-    loading_models.replace(ledger, original, deserialize)
 
 
 # Keras 2 writes None for its defaults, which Keras 3 does not take.
 _KERAS_2 = [(k, None) for k in ("steps_per_execution", "run_eagerly", "jit_compile")]
 
 
-def _patch_compile_from_config(keras, ledger):
-    # `load_model` of .keras files.
+def compile_all_generations(keras, ledger):
+    """Read them also in `load_model` of .keras files."""
     package, generation = _identity(keras)
-    (owner,) = [c for c in keras.Model.__mro__ if "compile_from_config" in vars(c)][-1:]
-    original = vars(owner)["compile_from_config"]
 
-    def compile_from_config(self, config):
+    @ledger.around(keras.Model, "compile_from_config")
+    def compile_from_config(original, self, config):
         optimizer = (config or {}).get("optimizer")
         if is_foreign(optimizer, generation):
             made = configs.deserialize(optimizer, package=package)
-            today = kerases.serialize_keras_object(package)(made)
+            today = keras_versions.serialize_keras_object(package)(made)
             config = {**config, "optimizer": today}
         if config and config.get("steps_per_execution", 1) is None:
             config = {k: v for k, v in config.items() if (k, v) not in _KERAS_2}
@@ -70,12 +62,8 @@ def _patch_compile_from_config(keras, ledger):
         if generation == 2:
             loading_keras2.build_optimizers(self)
 
-    ledger.replace(owner, "compile_from_config", compile_from_config)
 
-
-_CONFIGS = (_patch_deserialize, _patch_compile_from_config)
-
-PATCHES = {
-    3: (*_CONFIGS, *loading_models.PATCHES),
-    2: (*_CONFIGS, *loading_keras2.PATCHES),
-}
+def _identity(keras):
+    """Return the package of a Keras, and its generation."""
+    package = keras_versions.package_of(keras)
+    return package, 2 if keras_versions.is_keras2(package) else 3

@@ -7,8 +7,8 @@ default.
 
 import tensorflow as tf
 
-from tf_lso import kerases, thread_switch
-from tf_lso.installation import attributes
+from tf_lso import keras_versions, thread_switch
+from tf_lso.patches import attributes
 
 _at_step = thread_switch.ThreadSwitch()
 
@@ -20,8 +20,10 @@ def _scheduled(optimizer, schedule):
 
 def _is_schedule(rate):
     return any(
-        isinstance(rate, kerases.public(k).optimizers.schedules.LearningRateSchedule)
-        for k in kerases.imported_keras2()
+        isinstance(
+            rate, keras_versions.public(k).optimizers.schedules.LearningRateSchedule
+        )
+        for k in keras_versions.imported_keras2()
     )
 
 
@@ -37,34 +39,32 @@ def _decayed_lr(self, var_dtype):
 ATTRIBUTES = {**attributes.ATTRIBUTES, "_decayed_lr": _decayed_lr}
 
 
-def apply(ledger, package):
-    """Give the newer optimizers of a package of Keras 2 the old attributes and arguments."""
-    owner = kerases.public(package).optimizers.Optimizer
-    attributes.give(ledger, owner, ATTRIBUTES, _REPLACED)
-    ledger.set_attribute(owner, "learning_rate", _learning_rate(owner.learning_rate))
+def add_attributes(keras, ledger):
+    """Add what old programs use, where it is missing."""
+    attributes.add_missing(ledger, keras.optimizers.Optimizer, ATTRIBUTES)
 
 
-# --- Private methods, since the class refuses these arguments before any public method
+# Private methods below, since the class refuses these arguments before any public method
 # runs. tests/installation/test_attributes.py fails when they move.
 
 
-def _process_kwargs(original):
-    """Keep `lr`, which Keras 2 only warns about, and `decay`, which it refuses."""
+def take_arguments(keras, ledger):
+    """Take `lr` and `decay`, and call schedules with a float32 step."""
+    owner = keras.optimizers.Optimizer
+    attributes.keep_decay_in_config(ledger, owner)
 
-    def _process_kwargs(self, kwargs):
+    @ledger.around(owner, "_process_kwargs")
+    def process_kwargs(original, self, kwargs):
+        """Keep `lr`, which Keras 2 only warns about, and `decay`, which it refuses."""
         self.__dict__["_old_lr"] = kwargs.pop("lr", None)
         decay = kwargs.pop("decay", None)
         if decay:
             self.__dict__["decay"] = decay
         original(self, kwargs)
 
-    return _process_kwargs
-
-
-def _build_learning_rate(original):
-    """Use that `lr`, and call a schedule with a float32 step."""
-
-    def _build_learning_rate(self, learning_rate):
+    @ledger.around(owner, "_build_learning_rate")
+    def build_learning_rate(original, self, learning_rate):
+        """Use that `lr`, and call a schedule with a float32 step."""
         lr = self.__dict__.pop("_old_lr", None)
         learning_rate = learning_rate if lr is None else lr
         if not _is_schedule(learning_rate):
@@ -77,45 +77,26 @@ def _build_learning_rate(original):
             )
         return learning_rate
 
-    return _build_learning_rate
-
-
-def _compute_current_learning_rate(original):
-    """Call the schedule in the same way at each step."""
-
-    def _compute_current_learning_rate(self):
-        if _is_schedule(self._learning_rate) and hasattr(
-            self, "_current_learning_rate"
-        ):
+    @ledger.around(owner, "_compute_current_learning_rate")
+    def compute_current_learning_rate(original, self):
+        """Call the schedule in the same way at each step."""
+        is_made = hasattr(self, "_current_learning_rate")
+        if is_made and _is_schedule(self._learning_rate):
             self._current_learning_rate.assign(_scheduled(self, self._learning_rate))
         else:
             original(self)
 
-    return _compute_current_learning_rate
-
-
-def _update_step(original):
-    """Make the update, and nothing else, read the decayed learning rate."""
-
-    def _update_step(self, gradient, variable):
+    @ledger.around(owner, "_update_step")
+    def update_step(original, self, gradient, variable):
+        """Make the update, and nothing else, read the decayed learning rate."""
         with _at_step.on():
             original(self, gradient, variable)
 
-    return _update_step
+    rate_of_keras = owner.learning_rate
 
-
-def _learning_rate(original):
     def learning_rate(self):
-        rate = original.fget(self)
+        rate = rate_of_keras.fget(self)
         return attributes.decayed(self, rate) if _at_step.is_on else rate
 
-    return property(learning_rate, original.fset, doc=original.__doc__)
-
-
-_REPLACED = {
-    "_process_kwargs": _process_kwargs,
-    "_build_learning_rate": _build_learning_rate,
-    "_compute_current_learning_rate": _compute_current_learning_rate,
-    "_update_step": _update_step,
-    "get_config": attributes.config_with_decay,
-}
+    replaced = property(learning_rate, rate_of_keras.fset, doc=rate_of_keras.__doc__)
+    ledger.set_attribute(owner, "learning_rate", replaced)

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 
-from tf_lso import environment, kerases
+from tf_lso import environment, keras_versions
 
 # In the environment of the programs that a program starts, for `running`.
 VARIABLE = "TF_LSO_LIKE"
@@ -73,11 +73,11 @@ def choose(like: str) -> None:
                 name="tensorflow",
             )
     elif "tensorflow" in sys.modules:
-        package = kerases.of_tensorflow()
-        if kerases.is_keras2(package) != of_keras2:
+        package = keras_versions.package_of_tensorflow()
+        if keras_versions.is_keras2(package) != of_keras2:
             raise RuntimeError(
                 f"like={like!r} means Keras {2 if of_keras2 else 3}, but TensorFlow was "
-                f"imported before, with {package} {kerases.version(package)}. Call "
+                f"imported before, with {package} {keras_versions.version(package)}. Call "
                 "install() before the first import of TensorFlow, or start the program "
                 f"by `tf-lso run --like {like}`."
             )
@@ -92,15 +92,21 @@ def has_legacy_optimizers(like: str | None) -> bool:
     return like is not None and parsed(like) < _NEWER_OPTIMIZERS
 
 
-def apply(ledger, package):
-    """Make the optimizers of a package of Keras 2 the legacy ones, under every name."""
+def use_legacy_optimizers(keras, ledger):
+    """Make them the legacy ones, as TensorFlow 2.0-2.10 had them."""
+    package = keras_versions.package_of(keras)
     modules = list(_modules(package))  # before any changes: imports copy what is there
-    legacy = kerases.public(package).optimizers.legacy
-    values = {n: c for n, c in vars(legacy).items() if inspect.isclass(c)}
-    own = kerases.private(package, "optimizers")
+    values = {
+        n: c for n, c in vars(keras.optimizers.legacy).items() if inspect.isclass(c)
+    }
+    own = keras_versions.private(package, "optimizers")
     for function in ("get", "deserialize"):
-        values[function] = _with_legacy_classes(getattr(own, function))
-        ledger.set_attribute(own, function, values[function])
+
+        @ledger.around(own, function)
+        def with_legacy_classes(original, *args, **kwargs):
+            return original(*args, **{"use_legacy_optimizer": True, **kwargs})
+
+        values[function] = getattr(own, function)
     for module in modules:
         for name, value in values.items():
             ledger.set_attribute(module, name, value)
@@ -108,19 +114,8 @@ def apply(ledger, package):
 
 def _modules(package):
     """Yield the modules by which programs reach the optimizers of a package."""
-    is_of_tensorflow = kerases.of_tensorflow() == package
+    is_of_tensorflow = keras_versions.package_of_tensorflow() == package
     for spelled in _MODULES:
         if is_of_tensorflow or not spelled.startswith("tensorflow"):
             with contextlib.suppress(ImportError):
                 yield importlib.import_module(spelled.format(package=package))
-
-
-def _with_legacy_classes(function):
-    """Return `get` or `deserialize` that makes legacy optimizers where nobody says which."""
-
-    def with_legacy_classes(*args, **kwargs):
-        return function(*args, **{"use_legacy_optimizer": True, **kwargs})
-
-    with_legacy_classes.__name__ = function.__name__
-    with_legacy_classes.__doc__ = function.__doc__
-    return with_legacy_classes

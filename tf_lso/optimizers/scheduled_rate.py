@@ -8,7 +8,7 @@ tensor. The object here serves as both.
 import keras
 import tensorflow as tf
 
-from tf_lso import as_tensor
+from tf_lso.scaling import as_tensor
 
 
 class ScheduledRate(as_tensor.AsTensor):
@@ -51,15 +51,17 @@ class ScheduledRate(as_tensor.AsTensor):
         return str(self._rate)
 
 
-def rate_of(held, rate):
+def rate_of(rate_or_schedule, rate):
     """Return what `learning_rate` of a Keras 3 optimizer should be.
 
-    `held` is a variable or a schedule, `rate` the optimizer's own learning rate.
+    `rate_or_schedule` is a variable or a schedule, `rate` the optimizer's own learning rate.
     """
-    if type(held) is ScheduledRate:
-        held = held._schedule  # the rate of another optimizer was set here
-    is_schedule = isinstance(held, keras.optimizers.schedules.LearningRateSchedule)
-    return ScheduledRate(held, plain(rate)) if is_schedule else rate
+    schedule = rate_or_schedule
+    if type(schedule) is ScheduledRate:
+        schedule = schedule._schedule  # the rate of another optimizer was set here
+    if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+        return rate
+    return ScheduledRate(schedule, plain(rate))
 
 
 def plain(rate):

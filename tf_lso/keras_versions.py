@@ -169,7 +169,7 @@ def is_of_one(value: Any) -> bool:
     return package_of(value) in PACKAGES
 
 
-def of_tensorflow() -> str:
+def package_of_tensorflow() -> str:
     """Return the package that `tf.keras` is, which TF_USE_LEGACY_KERAS decides.
 
     Raises:

@@ -4,10 +4,10 @@ import functools
 import os
 import sys
 
-from tf_lso import environment, kerases
-from tf_lso import ledger as ledger_lib
-from tf_lso.installation import hooks
-from tf_lso.installation import like as like_lib
+from tf_lso import environment, keras_versions
+from tf_lso.patches import import_hooks
+from tf_lso.patches import ledger as ledger_lib
+from tf_lso.patches import like as like_lib
 
 _INSTALLED = "install"  # the key of what `install` changes
 
@@ -28,12 +28,12 @@ class Handle:
             return "<tf_lso is not installed any more>"
         if self._ledger is None:
             return "<tf_lso was installed before, and nothing has changed>"
-        package = kerases.of_tensorflow()
+        package = keras_versions.package_of_tensorflow()
         tensorflow = sys.modules["tensorflow"].__version__
         return (
             "<tf_lso is installed: the old names lead to tf_lso, on TensorFlow "
             f"{tensorflow} with Keras "
-            f"{kerases.version(package)} ({package}). Undo it: tf_lso.uninstall()>"
+            f"{keras_versions.version(package)} ({package}). Undo it: tf_lso.uninstall()>"
         )
 
     def uninstall(self) -> None:
@@ -87,8 +87,7 @@ def install(*, like: str | None = None) -> Handle:
     """
     if like is not None:
         like_lib.choose(like)
-    change = functools.partial(_apply, like=like)
-    ledger = ledger_lib.make(_INSTALLED, change)
+    ledger = ledger_lib.make(_INSTALLED, functools.partial(_change_all, like=like))
     if ledger is None and like not in (None, os.environ.get(like_lib.VARIABLE)):
         raise RuntimeError(
             f"install(like={like!r}) comes after another install(), which has chosen "
@@ -121,80 +120,35 @@ def uninstall() -> None:
     ledger_lib.undo_all()
 
 
-def _apply(ledger, like):
+def _change_all(ledger, like):
     environment.require_tensorflow()
     if like is not None:
         ledger.set_item(os.environ, like_lib.VARIABLE, like)
     environment.require_legacy_keras()
-
-    # These come first: they keep the originals of what is replaced.
-    _take_hold("keras")
-    from tf_lso import compat, mixed_precision, train  # noqa: F401
-    from tf_lso import keras as keras_mirror  # noqa: F401
-    from tf_lso.installation import spellings
-    from tf_lso.keras_patches import restoring
-
-    spellings.apply(ledger, ("tensorflow", "keras"))
-    restoring.apply(ledger)
-    if kerases.has_keras3():
-        _apply_to_keras3(ledger)
-    else:
-        _apply_to_keras2(ledger, "keras", like)
+    _change_one(ledger, "keras", like)
     if "tf_keras" in sys.modules:
-        _apply_to_tf_keras(ledger, like)
+        _change_one(ledger, "tf_keras", like)
     else:
-        change = functools.partial(_apply_to_tf_keras, like=like)
+        change = functools.partial(_change_one, package="tf_keras", like=like)
         later = functools.partial(ledger_lib.add, ledger, change)
-        ledger.on_undo(hooks.ImportHook("tf_keras", later).remove)
+        ledger.on_undo(import_hooks.ImportHook("tf_keras", later).remove)
 
 
-def _apply_to_keras3(ledger):
-    from tf_lso.installation import (
-        attributes_keras3,
-        callbacks,
-        namespaces,
-        sessions,
-        shells,
-    )
-
-    attributes_keras3.apply(ledger)
-    callbacks.apply(ledger)
-    namespaces.apply(ledger)
-    sessions.apply(ledger)
-    shells.apply(ledger)
-    _help(ledger, "keras")
-
-
-def _apply_to_tf_keras(ledger, like):
-    from tf_lso.installation import spellings
-
-    _take_hold("tf_keras")
-    spellings.apply(ledger, ("tf_keras",))
-    _apply_to_keras2(ledger, "tf_keras", like)
-
-
-def _apply_to_keras2(ledger, package, like):
-    from tf_lso.installation import attributes_keras2
-
-    attributes_keras2.apply(ledger, package)
-    _help(ledger, package)
-    if like_lib.has_legacy_optimizers(like):
-        like_lib.apply(ledger, package)
-
-
-def _take_hold(package):
-    """Let the policies and the faces keep the originals of what is replaced."""
-    from tf_lso import policies
+def _change_one(ledger, package, like):
+    """Change a Keras, and with "keras" TensorFlow too."""
+    # These come first: they keep the originals of what is replaced.
+    from tf_lso import compat, mixed_precision, policies, train  # noqa: F401
+    from tf_lso import keras as keras_mirror  # noqa: F401
     from tf_lso.optimizers import families
 
-    policies.of(package)
+    policies.for_package(package)
     families.families_of_package(package)
 
+    from tf_lso.patches import table
 
-def _help(ledger, package):
-    """Let `compile` of a Keras wrap by tf_lso, and its loading read old configs."""
-    from tf_lso import keras_patches
-
-    for what in (keras_patches.COMPILING, keras_patches.LOADING):
-        if keras_patches.enable(what, package):
-            ledger.on_undo(functools.partial(keras_patches.disable, what, package))
+    moments = [table.INSTALL, table.COMPILING, table.LOADING]
+    if like_lib.has_legacy_optimizers(like):
+        moments.append(table.LIKE)
+    for when in moments:
+        if table.enable(when, package):
+            ledger.on_undo(functools.partial(table.disable, when, package))

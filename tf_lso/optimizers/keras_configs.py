@@ -10,7 +10,7 @@ import inspect
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import kerases
+from tf_lso import keras_versions
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 
@@ -83,13 +83,13 @@ def written_by_keras3(config):
 
 def _package_of(config):
     """Return the package whose optimizer to make if only the config decides."""
-    if written_by_keras3(config) and kerases.has_keras3():
+    if written_by_keras3(config) and keras_versions.has_keras3():
         return "keras"
     # TensorFlow 2.12-2.15 and tf_keras wrote the same configs: they are of tf_keras where
     # a program has it beside Keras 3. Others, and older configs, get today's `tf.keras`.
-    if "registered_name" in config and kerases.imported_keras2() == ["tf_keras"]:
+    if "registered_name" in config and keras_versions.imported_keras2() == ["tf_keras"]:
         return "tf_keras"
-    return kerases.of_tensorflow()
+    return keras_versions.package_of_tensorflow()
 
 
 # --- The class of a config.
@@ -106,17 +106,19 @@ def custom_class(config, custom_objects, packages, *names):
     found = [(custom_objects or {}).get(name) for name in names]
     for name in names:
         for package in packages:
-            registered = kerases.public(package).saving.get_registered_object(name)
+            registered = keras_versions.public(package).saving.get_registered_object(
+                name
+            )
             # Keras 2 registers some classes of its own, under names of all families.
-            if inspect.isclass(registered) and not kerases.is_of_one(registered):
+            if inspect.isclass(registered) and not keras_versions.is_of_one(registered):
                 found.append(registered)
     return next(filter(inspect.isclass, found), None)
 
 
 def _kind_of(cls, name):
-    """Return the package and the kind of the class of an optimizer; see `kerases`."""
-    for package in kerases.imported():
-        for kind, base in kerases.optimizer_bases(package).items():
+    """Return the package and the kind of the class of an optimizer; see `keras_versions`."""
+    for package in keras_versions.imported():
+        for kind, base in keras_versions.optimizer_bases(package).items():
             if issubclass(cls, base):
                 return package, kind
     raise TypeError(
@@ -128,7 +130,7 @@ def _kind_of(cls, name):
 def _class_of_keras(config, package, base):
     """Return the class of Keras's own that a config names."""
     package = package or _package_of(config)
-    bases = [base] if base else list(kerases.optimizer_bases(package).values())
+    bases = [base] if base else list(keras_versions.optimizer_bases(package).values())
     keys = config["config"]
     # Keras 2's own rule. TensorFlow 2.9 and Keras 3 do not write the key.
     default = bool(keys) and not _KEYS_OF_NEW & keys.keys()
@@ -136,7 +138,7 @@ def _class_of_keras(config, package, base):
     # Some classes of TensorFlow 2.9 had that prefix.
     name = short_name(config).removeprefix("experimental")
     # `install(like="2.4")` has the legacy classes in the first.
-    spaces = [vars(kerases.public(package).optimizers)]
+    spaces = [vars(keras_versions.public(package).optimizers)]
     spaces += [vars(spaces[0][n]) for n in ("legacy", "experimental") if n in spaces[0]]
     members = [v for space in spaces for v in space.values() if inspect.isclass(v)]
     for one in bases if is_legacy else bases[::-1]:  # legacy first, if there
@@ -160,7 +162,9 @@ def make(config, cls=None, custom_objects=None, package=None, base=None):
     """
     cls = cls or _class_of_keras(config, package, base)
     package, kind = _kind_of(cls, config["class_name"])
-    with kerases.public(package).saving.custom_object_scope(custom_objects or {}):
+    with keras_versions.public(package).saving.custom_object_scope(
+        custom_objects or {}
+    ):
         return cls.from_config(_arguments(cls, package, kind, config["config"]))
 
 
@@ -196,7 +200,7 @@ def _arguments(cls, package, kind, config):
         is_default = value is None and key in ("epsilon", "name")  # in Keras 2
         if is_default or (key not in takes and is_neutral(key, value)):
             continue
-        if key not in takes and kerases.is_of_one(cls):
+        if key not in takes and keras_versions.is_of_one(cls):
             raise ValueError(
                 f"{cls.__name__} of {package} does not have {key!r}, so the "
                 f"config's {key!r}: {value!r} cannot be kept. Take it out of the config, "
@@ -236,7 +240,7 @@ def _convert_decay(cls, package, takes, config):
             f"{rate!r}, and no schedule of {package} does both. Write a "
             "LearningRateSchedule that combines them."
         )
-    schedules = kerases.public(package).optimizers.schedules
+    schedules = keras_versions.public(package).optimizers.schedules
     config["learning_rate"] = schedules.InverseTimeDecay(float(rate), 1, float(decay))
 
 
@@ -245,7 +249,7 @@ def _schedule(config, package):
     if config.get("class_name") in ("function", "__lambda__"):
         return config  # which Keras 3 made of a callable, and reads itself
     config = checked(config, "The config of a 'learning_rate'")
-    schedules = kerases.public(package).optimizers.schedules
+    schedules = keras_versions.public(package).optimizers.schedules
     name, arguments = config["class_name"], config["config"]
     cls = custom_class(config, None, [package])
     cls = cls or getattr(schedules, name.split(">")[-1], None)

@@ -1,7 +1,6 @@
 """`clear_session` that keeps what TensorFlow 2.0-2.15 kept, on Keras 3."""
 
-from tf_lso import kerases
-from tf_lso.keras_patches import loading_models
+from tf_lso import keras_versions
 
 # What programs set for good, or for a block, by Keras's name: the names in a scope of
 # custom objects, the global policy, and three switches.
@@ -14,22 +13,22 @@ _KEPT = (
 )
 
 
-def apply(ledger):
-    """Let `clear_session` forget names and graphs of this thread, and nothing else.
+def keep_policy(keras, ledger):
+    """Forget names and graphs of this thread, and nothing else.
 
     Keras 3's also sets the global policy back to float32, in all threads. A program that
     sets mixed_float16 at its top would train the next model in float32, and say nothing.
+    What stays: that policy, the names in a scope of custom objects, and the switches of
+    `keras.config`.
     """
-    global_state = kerases.state_of_keras3()
-    keras_clear_session = global_state.clear_session
+    global_state = keras_versions.state_of_keras3()
 
-    def clear_session(*args, **kwargs):
+    @ledger.everywhere(global_state.clear_session)
+    def clear_session(original, *args, **kwargs):
         state = global_state.GLOBAL_STATE_TRACKER
         for name in vars(state).keys() - set(_KEPT):
             delattr(state, name)
         try:
-            keras_clear_session(*args, **kwargs)
+            original(*args, **kwargs)
         finally:
             global_state.GLOBAL_STATE_TRACKER = state
-
-    loading_models.replace(ledger, keras_clear_session, clear_session)

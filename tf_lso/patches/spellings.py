@@ -9,8 +9,8 @@ import functools
 import importlib
 import sys
 
-from tf_lso import kerases, names
-from tf_lso.installation import added_modules
+from tf_lso import keras_versions, names
+from tf_lso.patches import added_modules
 
 # Spelling of a module -> its namespace.
 _SPELLED = {**names.MODULES, **names.TF_KERAS_MODULES}
@@ -53,21 +53,26 @@ _PATHS = {
 }
 
 
-def apply(ledger, roots):
-    """Make every spelling of the old modules lead to tf_lso.
+def lead_to_tf_lso(keras, ledger):
+    """Make every old spelling lead to tf_lso, by import and by attribute.
 
-    `roots` are the first names of the spellings: "tf_keras" only once it is imported.
+    The modules that are added have a spec and a loader, from `sys.meta_path`, and reload.
     """
+    # TensorFlow and `keras` together, and `tf_keras` once it is imported.
+    is_tf_keras = keras_versions.package_of(keras) == "tf_keras"
+    roots = ("tf_keras",) if is_tf_keras else ("tensorflow", "keras")
     import_packages(roots)
-    if "tensorflow" in roots:
+    if not is_tf_keras:
         _apply_packages(ledger)
         for (module, attribute), namespace in _PATHS.items():
-            if module.split(".")[0] in kerases.imported_keras2():
+            if module.split(".")[0] in keras_versions.imported_keras2():
                 continue  # it has the attribute
             replacement = module_for(namespace, module)
             _set_all(ledger, sys.modules[module], {attribute: replacement})
     for spelled, namespace in _SPELLED.items():
-        if spelled.split(".")[0] in roots and not kerases.is_own_private(spelled):
+        if spelled.split(".")[0] in roots and not keras_versions.is_own_private(
+            spelled
+        ):
             _apply_one(ledger, spelled, namespace)
 
 
@@ -76,7 +81,7 @@ def import_packages(roots):
 
     An import makes a copy of each that leads to `tf.keras`, and `tf` leads to the copy.
     """
-    if kerases.has_keras3():
+    if keras_versions.has_keras3():
         return  # which has none of them, and of the others an import makes copies
     packages = {spelled.rpartition(".")[0] for spelled in _SPELLED}
     for name in sorted({*packages, *_PACKAGES}):
@@ -158,7 +163,9 @@ def _policies(spelled):
     from tf_lso import policies
 
     root = spelled.split(".")[0]
-    return policies.of_tensorflow() if root == "tensorflow" else policies.of(root)
+    if root == "tensorflow":
+        return policies.for_tensorflow()
+    return policies.for_package(root)
 
 
 # Symbol -> attribute of `PolicyApi`.
@@ -190,7 +197,7 @@ def _contents(spelled, namespace):
         )
     for inside in (*names.NAMESPACES, *names.PRIVATE):
         parent, _, last = inside.rpartition(".")
-        own = kerases.is_own_private(f"{spelled}.{last}")
+        own = keras_versions.is_own_private(f"{spelled}.{last}")
         if parent == namespace and not own:
             contents[last] = module_for(inside, spelled)
     return contents
@@ -205,7 +212,7 @@ def module_for(namespace, spelled):
     from tf_lso import policies
 
     mirror = _mirror(namespace)
-    if _policies(spelled) is policies.of_tensorflow():
+    if _policies(spelled) is policies.for_tensorflow():
         return mirror
     return _other_mirror(namespace, spelled.split(".")[0])
 

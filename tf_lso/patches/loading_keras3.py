@@ -1,0 +1,223 @@
+"""Make Keras 3 load models that TensorFlow 2.0-2.15 saved.
+
+Each function handles one thing in such files that Keras 3, at least up to 3.15, refuses or
+misreads.
+"""
+
+import contextlib
+import functools
+import inspect
+import json
+import os
+import zipfile
+
+import h5py
+
+from tf_lso import keras3_private, log, thread_switch
+from tf_lso.checkpoints import errors, opening, restoring
+from tf_lso.optimizers import loss_scale_optimizer as optimizers
+from tf_lso.optimizers import state as state_lib
+
+# Class names of dtype policies in models of TensorFlow 2.1-2.15. The second is that of the
+# experimental policy in 2.4-2.8.
+POLICIES = ("Policy", "PolicyV1")
+
+# On while layers are made from configs of .h5 files.
+_layers_of_h5 = thread_switch.ThreadSwitch()
+
+
+def load_models(keras, ledger):
+    """Load models of TensorFlow 2.0-2.15 with the state of their optimizers."""
+
+    @ledger.everywhere(keras.models.load_model)
+    def load_model(original, filepath, custom_objects=None, *args, **kwargs):
+        of_keras2 = _is_of_keras2(filepath)
+        with contextlib.ExitStack() as stack:
+            if _is_h5(filepath):
+                stack.enter_context(_layers_of_h5.on())
+                # Keras 3.0 leaves `custom_objects` out here.
+                scope = keras.saving.custom_object_scope(custom_objects or {})
+                stack.enter_context(scope)
+            if of_keras2:
+                stack.enter_context(state_lib.state_follows.on())
+            model = original(filepath, custom_objects, *args, **kwargs)
+        if _is_h5(filepath):
+            _build_optimizer(model)
+        if of_keras2:
+            _restore_optimizer(model, filepath)
+        return model
+
+
+def load_weights(keras, ledger):
+    """Restore the optimizer too from .weights.h5 files of Keras 2."""
+
+    @ledger.around(keras.Model, "load_weights")
+    def load_weights(original, self, filepath, *args, **kwargs):
+        if not _has_optimizer_of_keras2(filepath):
+            return original(self, filepath, *args, **kwargs)
+        with state_lib.state_follows.on():
+            result = original(self, filepath, *args, **kwargs)
+        _restore_optimizer(self, filepath)
+        return result
+
+
+def save_waiting_slots(keras, ledger):
+    """Save the slots of a checkpoint that was restored before the build."""
+
+    @ledger.around(keras.Model, "save")
+    @ledger.around(keras.Model, "save_weights")
+    def save(original, self, *args, **kwargs):
+        optimizer = getattr(self, "optimizer", None)
+        if _is_ours(optimizer) and self.built and optimizer._family.slots_wait():
+            optimizer.build(self.trainable_variables)
+        return original(self, *args, **kwargs)
+
+
+def find_functions(keras, ledger):
+    """Take losses and metrics by the names in .h5 files.
+
+    .h5 files have names of functions. Keras 3.15 refuses the name of a loss ("mse"), and
+    tries to call the name in a metric ("accuracy").
+    """
+    for namespace in (keras.losses, keras.metrics):
+
+        @ledger.everywhere(namespace.deserialize)
+        def deserialize(original, config, *args, get=namespace.get, **kwargs):
+            try:
+                return original(_with_function(keras, config), *args, **kwargs)
+            except (TypeError, ValueError):
+                if not isinstance(config, str):
+                    raise
+                return get(config)
+
+
+def _with_function(keras, config):
+    if not isinstance(config, dict) or config.get("class_name") != "MeanMetricWrapper":
+        return config
+    arguments = dict(config["config"])
+    function = getattr(keras.metrics, str(arguments.get("fn")), None)
+    if function is not None:
+        arguments["fn"] = keras.saving.serialize_keras_object(function)
+    return {**config, "config": arguments}
+
+
+class _LegacyPolicy:
+    """Makes the dtype policies of TensorFlow 2.1-2.15 for Keras 3."""
+
+    @classmethod
+    def from_config(cls, config):
+        """Return a policy of Keras 3, or one of tf_lso if it has a loss scale."""
+        from tf_lso import policies
+
+        api = policies.for_package("keras")
+        if "loss_scale" in config:
+            return api.ExperimentalPolicy.from_config(config)
+        if config["name"] in ("infer", "_infer"):  # the default of 2.1 and 2.2
+            return api.global_policy()
+        return api.Policy(config["name"])
+
+
+def find_policies(keras, ledger):
+    """Load the dtype policies of TensorFlow 2.1-2.15."""
+    registered = keras.saving.get_custom_objects()
+    for name in POLICIES:
+        if name not in registered:
+            ledger.set_item(registered, name, _LegacyPolicy)
+    if not hasattr(keras.dtype_policies, "deserialize"):  # Keras 3.0
+        return
+
+    # TensorFlow 2.12-2.15 also wrote a module, which Keras 3 would prefer to the name.
+    @ledger.everywhere(keras.dtype_policies.deserialize)
+    def deserialize(original, config, custom_objects=None):
+        if isinstance(config, dict) and config.get("class_name") in POLICIES:
+            config = {"class_name": config["class_name"], "config": config["config"]}
+        return original(config, custom_objects)
+
+
+def take_batch_shapes(keras, ledger):
+    """Take the batch shapes that Keras 2 saved.
+
+    The first layer of a Sequential of TensorFlow 2.0-2.15 has `batch_input_shape`. Keras 3
+    refuses it in .keras files, where the InputLayer has the shape anyway. In .h5 files
+    Keras 3 takes it for the shape without the batch.
+    """
+    (owner,) = [c for c in keras.layers.Layer.__mro__ if "from_config" in vars(c)][-1:]
+    original = vars(owner)["from_config"].__func__
+
+    @functools.wraps(original)
+    def from_config(cls, config):
+        takes = inspect.signature(cls.__init__).parameters
+        config = dict(config)
+        if not issubclass(cls, keras.layers.InputLayer):
+            if "batch_input_shape" not in takes:
+                config.pop("batch_input_shape", None)
+            if _layers_of_h5.is_on and "input_shape" not in takes:
+                if config.get("input_shape"):
+                    config["input_shape"] = config["input_shape"][1:]
+        return original(cls, config)
+
+    ledger.set_attribute(owner, "from_config", classmethod(from_config))
+
+
+def _has_optimizer_of_keras2(path):
+    """Whether a .weights.h5 file has the state of an optimizer that Keras 2 wrote."""
+    if not str(path).endswith(".weights.h5") or not os.path.isfile(path):
+        return False
+    try:
+        with opening.opened(str(path)) as (source,):
+            state = source.optimizer
+            return state is not None and state.family in ("legacy", "new")
+    except errors.CheckpointError:
+        return False  # Keras says what is wrong
+
+
+def _is_ours(optimizer):
+    return isinstance(optimizer, optimizers.LossScaleOptimizer)
+
+
+def _is_h5(path):
+    return str(path).endswith((".h5", ".hdf5"))
+
+
+def _is_of_keras2(path):
+    """Whether TensorFlow 2.0-2.15 or tf_keras wrote a file."""
+    if not isinstance(path, (str, os.PathLike)):
+        return False  # reading an open file would move its position
+    try:
+        if _is_h5(path):
+            with h5py.File(path, "r") as file:
+                version = file.attrs.get("keras_version", "")
+        else:
+            with zipfile.ZipFile(path) as file:
+                version = json.loads(file.read("metadata.json"))["keras_version"]
+    except (OSError, TypeError, ValueError, KeyError, zipfile.BadZipFile):
+        return False  # no such file, or an open one; Keras says what is wrong
+    return (version.decode() if isinstance(version, bytes) else version)[:2] == "2."
+
+
+def _restore_optimizer(model, path):
+    # Keras 3 expects other names, places and orders of the state.
+    optimizer = getattr(model, "optimizer", None)
+    if not _is_ours(optimizer) or not model.built:
+        return
+    try:
+        report = restoring.restore(path, model=model, optimizer=optimizer)
+        if any("no loss scale" in why for _, why in report.kept):
+            optimizer._state.tell_no_scale(path)
+    except errors.CheckpointError as error:
+        log.logger().warning("The optimizer starts without its saved state: %s", error)
+
+
+def _build_optimizer(model):
+    """Build an optimizer that Keras 3 has built on no variables."""
+    optimizer = getattr(model, "optimizer", None)
+    for part in (optimizer, getattr(optimizer, "inner_optimizer", None)):
+        if getattr(part, "built", False) and not keras3_private.built_variables(part):
+            part.built = False
+    if optimizer is not None and model.built and not optimizer.built:
+        try:
+            optimizer.build(model.trainable_variables)
+        except ValueError as error:  # the state does not fit; the optimizer is built
+            log.logger().warning(
+                "The optimizer starts without its saved state: %s", error
+            )
