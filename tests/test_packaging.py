@@ -87,7 +87,7 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
         ("docs", {"furo", "myst-parser", "sphinx", "sphinx-copybutton"}),
         ("demo", {"matplotlib", "scikit-learn", "tensorboard", "tqdm"}),
         ("migrate", {"libcst", "tqdm"}),
-        ("test", {"hypothesis", "libcst", "mypy", "pytest", "ruff"}),
+        ("test", {"hypothesis", "import-linter", "libcst", "mypy", "pytest", "ruff"}),
     ],
 )
 def test_extras(config, extra, distributions):
