@@ -106,13 +106,15 @@ def _names(known, text):
 
 
 def jobs(options):
-    """The jobs of a run; TensorFlow compiles no steps of several logical replicas."""
+    """The jobs of a run, a list."""
     found = []
     for where in itertools.product(
         options.modes, options.strategies, options.families, options.workloads
     ):
         mode, strategy, family, _ = where
         if mode == "xla" and strategy != "default":
+            why = "TensorFlow compiles no steps of several logical CPU replicas"
+            print(f"left out: {', '.join(where)}; {why}", file=sys.stderr)
             continue
         names = plan.candidates_of(family, options.candidates)
         found.append(plan.Job("time", *where, names, options.rounds))
@@ -142,9 +144,8 @@ def main(arguments=None):
     options = _options(arguments)
     # So that what ends this process, a time limit for instance, ends its children too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    result = {"environment": _environment(), "imports": {}, "failures": []}
-    if options.imports:
-        result["imports"] = _import_seconds()
+    result = {"environment": _environment(), "failures": [], "figures": []}
+    result["imports"] = _import_seconds() if options.imports else {}
     records = []
     for job in progress.bar(jobs(options), "tools/benchmark", "process"):
         try:
@@ -171,17 +172,15 @@ def main(arguments=None):
 
 def _environment():
     """Versions and machine, for the JSON and above the tables."""
+    frameworks = ("tensorflow", "keras", "tf-keras")
+    versions = {name: importlib.metadata.version(name) for name in frameworks}
     git = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"]
     commit = subprocess.run(git, capture_output=True, text=True, check=False)
     info = pathlib.Path("/proc/cpuinfo")
     found = re.search("model name.*: (.*)", info.read_text() if info.exists() else "")
-    frameworks = ("tensorflow", "keras", "tf-keras")
-    return {name: importlib.metadata.version(name) for name in frameworks} | {
-        "tf_lso": commit.stdout.strip(),
-        "python": platform.python_version(),
-        "processor": found[1] if found else platform.machine(),
-        "cores": os.cpu_count(),
-    }
+    versions |= {"tf_lso": commit.stdout.strip(), "python": platform.python_version()}
+    processor = found[1] if found else platform.machine()
+    return versions | {"processor": processor, "cores": os.cpu_count()}
 
 
 def _import_seconds():

@@ -103,20 +103,20 @@ class Setting:
     def _step(self, scale_loss, apply):
         is_default = self.strategy is tf.distribute.get_strategy()
 
-        def step(*inputs):
+        def on_replica(*inputs):
             if not is_default:
                 # An argument has no device in a traced function, and Keras 3's sum over
                 # the replicas goes by the device. This copies nothing.
                 inputs = [tf.identity(value) for value in inputs]
             return apply(self._gradients(scale_loss, inputs))
 
-        def everywhere(*inputs):
-            return self.strategy.run(step, args=inputs)
+        def step(*inputs):
+            run = self.strategy.run
+            return on_replica(*inputs) if is_default else run(on_replica, inputs)
 
-        whole = step if is_default else everywhere
         if self.job.mode == "eager":
-            return whole
-        return tf.function(whole, jit_compile=self.job.mode == "xla" or None)
+            return step
+        return tf.function(step, jit_compile=self.job.mode == "xla" or None)
 
     def _gradients(self, scale_loss, inputs):
         """The scaled gradients of one step on one replica."""
@@ -129,13 +129,9 @@ class Setting:
             return tape.gradient(scaled, self.variables)
         # Called without a tape too: it tells the optimizer that the gradients are scaled.
         scale_loss(tf.constant(1.0))
-        if self.workload.rows is None:
-            return list(inputs)
-        shapes = self.workload.shapes
-        return [
-            tf.IndexedSlices(values, indices, tf.constant(shape, tf.int32))
-            for values, indices, shape in zip(inputs, inputs[len(shapes) :], shapes)
-        ]
+        shapes = list(map(tf.constant, self.workload.shapes))
+        slices = zip(inputs, inputs[len(shapes) :], shapes)
+        return [tf.IndexedSlices(*parts) for parts in slices] or list(inputs)
 
 
 def _candidate(name, job, setting):

@@ -143,11 +143,15 @@ def draw(records, folder):
         rows = -(-len(workloads) // columns)
         size = (0.8 + 3.6 * columns, 1.4 + 2.7 * rows)
         figure = pyplot.figure(figsize=size, layout="constrained")
-        titles = set()
         for number, (name, own) in enumerate(workloads.items(), start=1):
             panel = figure.add_subplot(rows, columns, number)
             panel.set_title(plan.workload(name).title, fontsize="medium")
-            titles |= _draw_bars(panel, own)
+            _draw_bars(panel, own)
+        titles = {
+            plan.title(r["candidate"], r["family"])
+            for own in workloads.values()
+            for r in own
+        }
         boxes = [
             patches.Patch(color=_COLORS[t], label=t) for t in _COLORS if t in titles
         ]
@@ -162,17 +166,15 @@ def draw(records, folder):
 
 
 def _draw_bars(panel, own):
-    """Draw the bars of one workload, a group for each family; return their titles."""
+    """Draw the bars of one workload, a group for each family."""
     families = [f for f in plan.FAMILIES if any(r["family"] == f for r in own)]
     names = [c for c in plan.CANDIDATES if any(r["candidate"] == c for r in own)]
     width = 0.9 / len(names)
-    titles = set()
     for r in own:
         beside = (names.index(r["candidate"]) - (len(names) - 1) / 2) * width
         place, value = families.index(r["family"]) + beside, r["added_ms"]
-        title = plan.title(r["candidate"], r["family"])
-        titles.add(title)
-        panel.bar(place, value, width, color=_COLORS[title])
+        color = _COLORS[plan.title(r["candidate"], r["family"])]
+        panel.bar(place, value, width, color=color)
         panel.vlines(place, *r["added_quartiles"], color="black", lw=1)
         # The number, so that a bar of almost nothing is seen too.
         number = f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
@@ -182,4 +184,3 @@ def _draw_bars(panel, own):
     panel.margins(y=0.12)
     panel.axhline(0, color="black", lw=0.8)
     panel.grid(True, axis="y", alpha=0.25)
-    return titles
