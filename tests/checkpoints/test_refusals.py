@@ -285,6 +285,7 @@ def test_the_report_names_every_key_and_every_variable_once(path):
     ("role", "value", "match"),
     [
         ("scale", float("nan"), "is nan, which is no positive finite number"),
+        ("scale", float("inf"), "is inf, which is no positive finite number"),
         ("scale", -1.0, "is -1.0, which is no positive"),
         ("count", -1, "is negative"),
     ],
