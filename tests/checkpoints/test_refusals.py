@@ -194,6 +194,7 @@ def test_places_and_names_that_contradict_each_other(as_written, tmp_path):
     [
         ({"dense_z": "dense_a"}, "names 'dense_z', but"),
         ({"dense_a": "dense_z"}, "to 'dense_z/kernel', but the model has only"),
+        ({"dense_a/kernel": "kernel"}, "to 'kernel', but the model has only"),  # two
     ],
 )
 def test_a_mapping_has_to_name_what_exists(path, mapping, match):
