@@ -1,6 +1,11 @@
-"""Leaves out the files that are about Keras 3 alone, where that is not."""
+"""The option --gpu; and files about Keras 3 alone are left out where that is not."""
 
+import os
 import pathlib
+import sys
+
+if "--gpu" in sys.argv:  # before tests/conftest.py hides them
+    os.environ.setdefault("TF_LSO_DEVICES", "GPU")
 
 from tests.generation import HAS_KERAS3
 
@@ -25,7 +30,14 @@ ONLY_KERAS3 = (
 )
 
 
-def pytest_ignore_collect(collection_path):
-    """Read no file that needs Keras 3 where it is not."""
+def pytest_addoption(parser):
+    """Add the option of tools/test."""
+    text = "run tests/gpu on the GPUs of this machine, and print a report"
+    parser.addoption("--gpu", action="store_true", help=text)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Read no file that needs Keras 3 or GPUs where it is not asked for or not there."""
     path = collection_path.relative_to(HERE).as_posix()
-    return True if path in ONLY_KERAS3 and not HAS_KERAS3 else None
+    absent = path in ONLY_KERAS3 and not HAS_KERAS3
+    return True if absent or (path == "tests/gpu" and not config.option.gpu) else None

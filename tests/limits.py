@@ -1,7 +1,7 @@
 """What a supported Keras itself cannot do, so that a test fails there; an exact list.
 
 Such a test is expected to fail, strictly and with the reason, beside that Keras only.
-tools/matrix counts it as a limit. `test_limits.py` runs `bare`, a program without tf_lso:
+noxfile.py counts it as a limit. `test_limits.py` runs `bare`, a program without tf_lso:
 it fails beside that Keras, and beside no other of its generation.
 """
 
@@ -14,7 +14,7 @@ class Limit(NamedTuple):
     """One limit.
 
     Attributes:
-      keras: minor versions of the package `keras`, of those that tools/matrix has.
+      keras: minor versions of the package `keras`, of those that noxfile.py has.
       tests: the tests that fail by it, as pytest names them.
       reason: what that Keras cannot do, as the table of supported versions has it.
       bare: a program that shows it without tf_lso.

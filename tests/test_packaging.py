@@ -16,7 +16,7 @@ import pytest
 import tf_lso
 from tests.processes import HANGS_AFTER
 from tf_lso import pages
-from tools.matrices.pairs import PAIRS
+from tools.support import PAIRS
 
 _ROOT = Path(__file__).parents[1]
 _TOOLS = (
@@ -24,7 +24,6 @@ _TOOLS = (
     "tools/test",
     "tools/benchmark",
     "tools/docs",
-    "tools/matrix",
     ".ci/run",
 )
 
@@ -86,8 +85,9 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
         ("benchmark", {"matplotlib", "tf-keras", "tqdm"}),
         ("docs", {"furo", "myst-parser", "sphinx", "sphinx-copybutton"}),
         ("demo", {"matplotlib", "scikit-learn", "tensorboard", "tqdm"}),
+        ("matrix", {"nox"}),
         ("migrate", {"libcst", "tqdm"}),
-        ("test", {"hypothesis", "libcst", "mypy", "pytest", "ruff"}),
+        ("test", {"hypothesis", "import-linter", "libcst", "mypy", "pytest", "ruff"}),
     ],
 )
 def test_extras(config, extra, distributions):
@@ -158,9 +158,7 @@ def test_tools_are_executable_and_parse(tool):
     subprocess.run(["bash", "-n", path], check=True)
 
 
-@pytest.mark.parametrize(
-    "tool", ["tools/run", "tools/test", "tools/benchmark", "tools/matrix"]
-)
+@pytest.mark.parametrize("tool", ["tools/run", "tools/test", "tools/benchmark"])
 def test_help_needs_no_environment(tool, tmp_path):
     # With a Python that does not exist, any attempt to make one would fail.
     shown = subprocess.run(
@@ -194,7 +192,7 @@ def published(tmp_path_factory):
     """The folder with the sdist, and the wheel that was built from it."""
     folder = tmp_path_factory.mktemp("build")
     ignored = shutil.ignore_patterns(
-        ".git", ".venv*", "*.egg-info", "build", ".*_cache"
+        ".git", ".venv*", ".nox", "*.egg-info", "build", ".*_cache"
     )
     shutil.copytree(_ROOT, folder / "source", ignore=ignored)
     run(sys.executable, "-m", "build", "--outdir", folder / "dist", folder / "source")

@@ -1,8 +1,7 @@
 """Builds the site from compat_docs by Sphinx, with warnings as errors, and serves it."""
 
 import argparse
-import functools
-import http.server
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,62 +17,34 @@ examples:
   tools/docs --serve            build, and show it at http://127.0.0.1:8000
   tools/docs --serve 9000       the same at another port
   PYTHON=python3.12 tools/docs  with another Python, in its own environment
-
-The first call makes a virtual environment with TensorFlow in the checkout, which takes a
-few minutes.
 """
-
-
-def build(out):
-    """Build the site into a folder; return the exit code of Sphinx."""
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "--quiet"]
-    command += ["--fail-on-warning", "--keep-going", "--nitpicky"]
-    command += ["-d", str(out.parent / f"{out.name}-cache")]
-    command += [str(ROOT / "compat_docs"), str(out)]
-    return subprocess.run(command, check=False).returncode
-
-
-def serve(out, port):
-    """Serve a folder on this machine until an interrupt."""
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=out)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
-        print(f"http://127.0.0.1:{server.server_port} (end with Ctrl-C)", flush=True)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            print()
 
 
 def main():
     """Run the command line; return the exit code."""
+    raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        prog="tools/docs",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "tools/docs", None, _DESCRIPTION, _EPILOG, formatter_class=raw
     )
+    text = "serve the site on this machine (port 8000 if none is given)"
     parser.add_argument(
-        *("--serve",),
-        nargs="?",
-        type=int,
-        const=8000,
-        metavar="PORT",
-        help="serve the site on this machine (port 8000 if none is given)",
+        "--serve", nargs="?", type=int, const=8000, metavar="PORT", help=text
     )
-    parser.add_argument(
-        *("--out",),
-        type=Path,
-        default=ROOT / "build" / "docs",
-        metavar="FOLDER",
-        help="where to build (default: build/docs)",
-    )
+    text, default = "where to build (default: build/docs)", ROOT / "build" / "docs"
+    parser.add_argument("--out", type=Path, default=default, help=text)
     options = parser.parse_args()
     out = options.out.resolve()
-    if code := build(out):
-        return code
-    print(out / "index.html")
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "--quiet"]
+    command += ["--fail-on-warning", "--keep-going", "--nitpicky"]
+    command += ["-d", str(out.parent / f"{out.name}-cache")]
+    done = subprocess.run([*command, str(ROOT / "compat_docs"), str(out)], check=False)
+    if done.returncode:
+        return done.returncode
+    print(out / "index.html", flush=True)
     if options.serve is not None:
-        serve(out, options.serve)
+        server = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1"]
+        server += ["--directory", str(out), str(options.serve)]
+        os.execv(server[0], server)
     return 0
 
 

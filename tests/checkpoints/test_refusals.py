@@ -194,6 +194,7 @@ def test_places_and_names_that_contradict_each_other(as_written, tmp_path):
     [
         ({"dense_z": "dense_a"}, "names 'dense_z', but"),
         ({"dense_a": "dense_z"}, "to 'dense_z/kernel', but the model has only"),
+        ({"dense_a/kernel": "kernel"}, "to 'kernel', but the model has only"),  # two
     ],
 )
 def test_a_mapping_has_to_name_what_exists(path, mapping, match):
@@ -285,6 +286,7 @@ def test_the_report_names_every_key_and_every_variable_once(path):
     ("role", "value", "match"),
     [
         ("scale", float("nan"), "is nan, which is no positive finite number"),
+        ("scale", float("inf"), "is inf, which is no positive finite number"),
         ("scale", -1.0, "is -1.0, which is no positive"),
         ("count", -1, "is negative"),
     ],

@@ -148,6 +148,18 @@ class TestCompile:
         made.fit(X, Y, verbose=0)
         assert "scales no loss" in caplog.text
 
+    @needs_keras3
+    def test_keras_wraps_none_that_is_left_bare(self):
+        class Model(keras.Model):
+            """Of a policy that asks for no loss scale, which Keras 3 does not know."""
+
+            def __init__(self):
+                super().__init__(dtype=policy(keras, "mixed_float16", None))
+
+        made, optimizer = Model(), keras.optimizers.SGD()
+        made.compile(optimizer, "mse")
+        assert made.optimizer is optimizer
+
     def test_a_second_time_with_the_same_optimizer(self, kinds):
         module, optimizers = kinds
         made, inner = model(module), optimizers.Adam(0.1)

@@ -1,7 +1,7 @@
 """Old programs, migrated and run by Python alone, print what they print unmodified.
 
 `tests/old_programs` holds the unmodified ones under `tf-lso run` to the same record.
-`tools/matrix` migrates them once and runs them, all of them, on each TensorFlow.
+`noxfile.py` migrates them once and runs them, all of them, on each TensorFlow.
 """
 
 import concurrent.futures
@@ -18,7 +18,7 @@ from tests.migrate.programs import migrated
 from tests.old_programs import test_programs
 from tf_lso import cli
 
-# The folder where tools/matrix keeps the migrated programs, or "".
+# The folder where noxfile.py keeps the migrated programs, or "".
 ONCE = os.environ.get("TF_LSO_MIGRATED", "")
 
 _ALL = list(test_programs.EXPECTED)
@@ -73,7 +73,7 @@ def _texts(folder):
     return {path.name: path.read_text("utf-8") for path in folder.glob("*.py")}
 
 
-@pytest.mark.skipif(not ONCE, reason="tools/matrix sets TF_LSO_MIGRATED")
+@pytest.mark.skipif(not ONCE, reason="noxfile.py sets TF_LSO_MIGRATED")
 def test_the_programs_are_migrated_as_in_the_other_environments(started, tmp_path):
     _migrate(tmp_path / "programs")
     assert _texts(tmp_path / "programs") == _texts(pathlib.Path(ONCE) / "programs")

@@ -689,6 +689,10 @@ class TestTheKeras3Api:
     def test_scale_loss_takes_numbers(self, optimizer):
         assert float(optimizer.scale_loss(1.5)) == 12.0
 
+    def test_scale_loss_scales_a_float16_loss_in_float32(self, optimizer):
+        scaled = optimizer.scale_loss(tf.constant(60_000, tf.float16))
+        assert scaled.dtype == tf.float32 and float(scaled) == 480_000
+
     def test_finalize_variable_values_without_averages(self, optimizer, x):
         step(optimizer, x)
         optimizer.finalize_variable_values([x])

@@ -83,6 +83,8 @@ class TestTheExperimentalPolicy:
             assert policy.loss_scale is given
         again = type(policy).from_config(json.loads(json.dumps(policy.get_config())))
         assert repr(again) == repr(policy)
+        if again == policy:  # Keras 3 compares by names
+            assert hash(again) == hash(policy)
 
     def test_takes_none(self, api):
         policy = api.ExperimentalPolicy("mixed_float16", loss_scale=None)
@@ -104,7 +106,11 @@ class TestTheExperimentalPolicy:
             ((3,), TypeError, "'name' must be a string, but got: 3"),
             ((tf.float16,), TypeError, "pass 'float16'"),
             (("bogus",), ValueError, "bogus"),
-            (("float16_with_float32_vars",), ValueError, "mixed_float16"),
+            (
+                ("float16_with_float32_vars",),
+                ValueError,
+                "removed in TensorFlow 2.1: use",
+            ),
             (("mixed_float16", "bogus"), ValueError, "bogus"),
             (("mixed_float16", 0.5), ValueError, "0.5"),
             (("mixed_float16", [8]), ValueError, r"\[8\]"),

@@ -4,7 +4,6 @@ import importlib
 import re
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -133,18 +132,3 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert len(links) > 100
     for path, line in links:
         assert f'id="{line}"' in (tmp_path / "site" / path).read_text(encoding="utf-8")
-
-
-def test_the_site_is_served(tmp_path):
-    (tmp_path / "index.html").write_text("a page")
-    code = f"from tools import website; website.serve({str(tmp_path)!r}, 0)"
-    command = [sys.executable, "-c", code]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as server:
-        try:
-            address = server.stdout.readline().split()[0]
-            with urllib.request.urlopen(address, timeout=60) as answer:
-                assert answer.read() == b"a page"
-        finally:
-            server.terminate()

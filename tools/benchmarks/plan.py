@@ -1,6 +1,7 @@
-"""What can be chosen, and which processes that needs. No TensorFlow here."""
+"""What can be chosen, and what a step applies or trains. No TensorFlow here."""
 
-import itertools
+import math
+import re
 from typing import NamedTuple
 
 # Name in commands, files and tables -> what plots call it.
@@ -16,7 +17,7 @@ STRATEGIES = {
 }
 BARE, PEER, OURS, FLOOR = "bare", "peer", "tf_lso", "floor"
 LEGACY_PROTOCOL, FIXED = "tf_lso legacy protocol", "tf_lso fixed"
-# Name in commands and files -> name in tables and plots.
+# Name in commands and files -> name in tables and plots, in this order.
 CANDIDATES = {
     BARE: "no loss scaling",
     PEER: "the framework's own",
@@ -25,7 +26,18 @@ CANDIDATES = {
     FIXED: "tf_lso, fixed scale",
     FLOOR: "check and divide only",
 }
-_MEMORY_STEPS = 3
+
+
+def title(candidate, family):
+    """What tables and plots call a candidate: the framework's own by its framework."""
+    return FAMILIES[family] if candidate == PEER else CANDIDATES[candidate]
+
+
+def candidates_of(family, chosen=tuple(CANDIDATES)):
+    """The names of a family's candidates, and first bare, which all are compared with."""
+    # tf_keras's own optimizers know only the legacy protocol: OURS uses it there.
+    known = [n for n in CANDIDATES if n != LEGACY_PROTOCOL or family == "keras3"]
+    return [name for name in known if name in (BARE, *chosen)]
 
 
 class Job(NamedTuple):
@@ -40,40 +52,72 @@ class Job(NamedTuple):
     rounds: int  # how often each is timed; steps, for the memory
 
 
-def title(candidate, family):
-    """What tables and plots call a candidate: the framework's own by its framework."""
-    return FAMILIES[family] if candidate == PEER else CANDIDATES[candidate]
+class Workload(NamedTuple):
+    """A step to measure: the gradients it applies, or the model it trains."""
+
+    title: str  # in tables
+    shapes: list[tuple[int, ...]]  # of its variables, and of their gradients
+    repeats: int = 1  # steps timed together: the same number on all workers
+    momentum: float = 0.9  # of the inner SGD
+    rows: int | None = None  # that gradients touch as `tf.IndexedSlices`; None if dense
+    trains: bool = False  # whether the step computes the loss and its gradients too
+
+    @property
+    def gradients(self):
+        """The shapes of the gradients, or of the values of their slices."""
+        return [(self.rows or size, *others) for size, *others in self.shapes]
+
+    @property
+    def values(self):
+        """How many numbers the gradients hold."""
+        return sum(map(math.prod, self.gradients))
 
 
-def candidates_of(family):
-    """The names of the candidates that a family has, bare first."""
-    # tf_keras's own optimizers know only the legacy protocol: OURS uses it there.
-    return [n for n in CANDIDATES if n != LEGACY_PROTOCOL or family == "keras3"]
+def _resnet50():
+    """The 161 variables of ResNet-50: kernels, gammas and betas, and the classifier."""
+
+    def convolution(size, inputs, outputs):
+        return [(size, size, inputs, outputs), (outputs,), (outputs,)]
+
+    shapes, inputs = convolution(7, 3, 64), 64
+    for blocks, width in ((3, 64), (4, 128), (6, 256), (3, 512)):
+        for block in range(blocks):
+            if block == 0:  # the shortcut changes the number of channels
+                shapes += convolution(1, inputs, 4 * width)
+            shapes += convolution(1, inputs, width) + convolution(3, width, width)
+            shapes += convolution(1, width, 4 * width)
+            inputs = 4 * width
+    return [*shapes, (inputs, 1000), (1000,)]
 
 
-def jobs(chosen):
-    """The jobs of a run, for the options of the command.
-
-    "bare" is added to the candidates, since the others are compared with it.
-    """
-    found = []
-    for mode, strategy, family, workload in itertools.product(
-        chosen.modes, chosen.strategies, chosen.families, chosen.workloads
-    ):
-        names = [n for n in candidates_of(family) if n in [*chosen.candidates, BARE]]
-        job = Job("time", mode, strategy, family, workload, names, chosen.rounds)
-        found.append(job)
-        if chosen.memory:
-            alone = job._replace(what="memory", rounds=_MEMORY_STEPS)
-            found += [alone._replace(candidates=[name]) for name in names]
-    return found
+def _bert_base(width=768):
+    """The 199 variables of BERT-base: embeddings, twelve encoder layers, pooler."""
+    dense, norm = [(width, width), (width,)], [(width,), (width,)]
+    widened = [(width, 4 * width), (4 * width,), (4 * width, width), (width,)]
+    layer = [*dense * 4, *norm, *widened, *norm]  # query, key, value, output first
+    return [(30522, width), (512, width), (2, width), *norm, *layer * 12, *dense]
 
 
-def skipped(job, reason):
-    """Records that say why a job has no figures."""
-    return [record_of(job, name, skipped=reason) for name in job.candidates]
+_SMALL_MODEL = [(64, 128), (128,), (128, 128), (128,), (128, 10), (10,)]
+_TABLE = [(1_000_000, 64)]
+WORKLOADS = {
+    "tiny": Workload("tiny MLP", [(32, 64), (64,), (64, 10), (10,)], 20),
+    "small400": Workload("400 small tensors", [(256,)] * 400, 2),
+    "resnet50": Workload("ResNet-50 shapes", _resnet50()),
+    "bert": Workload("BERT-base shapes", _bert_base()),
+    # Momentum would read and write the whole table, which drowns what loss scaling adds.
+    "embedding": Workload("embedding 1M x 64, 64 rows", _TABLE, 10, 0.0, rows=64),
+    "model": Workload("small model, whole steps", _SMALL_MODEL, 10, trains=True),
+}
 
 
-def record_of(job, candidate, **measured):
-    """What was measured of one candidate, as it stands in the JSON."""
-    return {**dict(zip(Job._fields[:5], job)), "candidate": candidate, **measured}
+SIZED = re.compile(r"([1-9]\d*)x([1-9]\d*)")
+
+
+def workload(name):
+    """The workload of a name; `100x256` is 100 tensors of 256 values each."""
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    tensors, values = map(int, SIZED.fullmatch(name).groups())
+    repeats = 5 if tensors * values < 100_000 else 1
+    return Workload(f"{values} values each", [(values,)] * tensors, repeats)

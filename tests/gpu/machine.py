@@ -1,0 +1,50 @@
+"""What a report says of the machine. `python -m tests.gpu.machine` prints it as JSON.
+
+In a process of its own: TensorFlow keeps the memory of the GPUs that it has used.
+"""
+
+import collections
+import importlib.metadata
+import json
+import platform
+
+from tests import devices
+
+
+def facts():
+    """How many devices there are, and lines of text."""
+    import tensorflow as tf
+
+    import tf_lso
+    from tf_lso import tf_private
+
+    names = ["logical CPU"] * 2
+    if devices.kind() == devices.GPU:
+        names = []
+        for device in tf.config.list_physical_devices(devices.GPU):
+            found = tf.config.experimental.get_device_details(device)
+            capability = ".".join(map(str, found.get("compute_capability", "?")))
+            name = found.get("device_name", "GPU")
+            names.append(f"{name} (compute capability {capability})")
+    if not names:
+        return 0, []
+    packages = ("tensorflow", "tensorflow-cpu", "keras", "tf-keras")
+    there = [d for n in packages for d in importlib.metadata.distributions(name=n)]
+    versions = ", ".join(f"{d.name} {d.version}" for d in there)
+    build = tf.sysconfig.get_build_info()
+    cuda, cudnn = (build.get(f"{of}_version", "none") for of in ("cuda", "cudnn"))
+    counted = collections.Counter(names)
+    with devices.mirrored(len(names)).scope():
+        without = tf_private.needs_no_merge_call()
+    return len(names), [
+        f"versions: tf_lso {tf_lso.__version__}, {versions}",
+        f"system: Python {platform.python_version()}, {platform.platform()}",
+        f"TensorFlow was built for CUDA {cuda}, cuDNN {cudnn}",
+        "devices: " + ", ".join(f"{n} x {name}" for name, n in counted.items()),
+        f"MirroredStrategy: {'without merging' if without else 'merges the replicas'}",
+    ]
+
+
+if __name__ == "__main__":
+    devices.hide_others()
+    print("FACTS", json.dumps(facts()))

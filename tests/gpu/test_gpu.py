@@ -1,0 +1,87 @@
+"""The contract and the example on all GPUs of this machine, with `pytest --gpu`.
+
+With TF_LSO_DEVICES=CPU two logical CPUs stand in, with little of the contract, so that
+the report can be tested. Each part is a process of its own.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests import devices
+from tests.gpu import LINES
+from tests.processes import ROOT
+
+MINUTES = 60
+pytestmark = pytest.mark.timeout(60 * (MINUTES + 1))
+
+
+def run(*arguments):
+    """Run Python on the devices; return what it printed, or fail with that."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    variables |= {devices.VARIABLE: devices.kind(), **devices.environment()}
+    variables.pop("TF_CONFIG", None)  # which would make it a worker of a cluster
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=60 * MINUTES,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def count(request):
+    """How many devices there are."""
+    found = re.search("^FACTS (.*)", run("-m", "tests.gpu.machine"), re.MULTILINE)
+    number, request.config.stash[LINES] = json.loads(found[1])
+    if not number:
+        del request.config.stash[LINES]
+        pytest.exit(
+            "TensorFlow finds no GPU here. Does nvidia-smi list one, and has "
+            f"{os.path.dirname(sys.executable)}/pip installed tensorflow[and-cuda]?",
+            2,
+        )
+    return number
+
+
+def contract(strategy, modes):
+    command = ["-m", "tests.contract", strategy]
+    if devices.kind() == devices.GPU:
+        return run(*command, "--modes", modes, "--choice", "styles")
+    command += ["--modes", "function", "--choice", "families", "--built"]
+    return run(*command, "--only", "replica_skips")
+
+
+@pytest.mark.usefixtures("count")
+def test_contract_on_one_device(record_property):
+    printed = contract("none", "eager,function,jit")
+    record_property("cases", printed.splitlines()[-1])
+
+
+def test_contract_on_all_devices(count, record_property):
+    if count == 1:
+        pytest.skip("there is one device")
+    printed = contract(f"mirrored{count}", "eager,function")
+    record_property("cases", f"{count} replicas, {printed.splitlines()[-1]}")
+
+
+def test_example(count, record_property, tmp_path):
+    """A training loop of 2020 in float16, which must skip steps, and learn."""
+    digits = str(ROOT / "tf_lso" / "examples" / "digits.py")
+    printed = run("-m", "tf_lso", "run", digits, "--output", str(tmp_path / "it.png"))
+    names = ("accuracy on held-out digits", "replicas", "skipped steps")
+    told = {n: re.search(rf"^{n} +(\S+)", printed, re.MULTILINE)[1] for n in names}
+    record_property("example", ", ".join(f"{n} {told[n]}" for n in names))
+    assert int(told["replicas"]) == count
+    assert int(told["skipped steps"]) > 0

@@ -1,0 +1,104 @@
+"""`tools/test --gpu`: all of it but the GPUs, on logical CPU devices."""
+
+import os
+import re
+import subprocess
+import sys
+import types
+
+import pytest
+
+from tests import devices
+from tests.gpu import LINES, conftest
+from tests.processes import HANGS_AFTER, ROOT
+
+
+class TestTheDevices:
+    def test_gpus_are_hidden_unless_they_are_asked_for(self, monkeypatch):
+        monkeypatch.setenv(devices.VARIABLE, "CPU")
+        assert devices.environment() == {"CUDA_VISIBLE_DEVICES": "-1"}
+        monkeypatch.delenv(devices.VARIABLE)
+        assert devices.kind() == "CPU"
+        monkeypatch.setenv(devices.VARIABLE, "GPU")
+        assert "CUDA_VISIBLE_DEVICES" not in devices.environment()
+
+    def test_another_kind_is_refused(self, monkeypatch):
+        monkeypatch.setenv(devices.VARIABLE, "TPU")
+        with pytest.raises(ValueError, match="TF_LSO_DEVICES=TPU: use CPU or GPU"):
+            devices.kind()
+
+
+def report(*arguments, **variables):
+    """Run `pytest --gpu` as tools/test does."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--gpu"]
+    return subprocess.run(
+        [*command, "tests/gpu", *arguments],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compiles sooner
+            **variables,
+        },
+        capture_output=True,
+        text=True,
+        timeout=2 * HANGS_AFTER,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_all_parts_pass_on_logical_cpus_and_are_told():
+    """What runs on GPUs, but little of the contract, and without GPUs."""
+    done = report(TF_LSO_DEVICES="CPU")
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, block = done.stdout.split("its form is .github/ISSUE_TEMPLATE/gpu.yml")
+    assert "devices: 2 x logical CPU" in block
+    assert "MirroredStrategy: merges the replicas" in block
+    for name in ("contract_on_one_device", "contract_on_all_devices", "example"):
+        assert f"{name}: passed; " in block
+    assert "2 replicas, " in block and " cases passed, 0 cases failed" in block
+    assert "replicas 2, skipped steps " in block
+    assert "whole: passed" in block
+
+
+def test_a_part_that_fails_is_told_with_its_end():
+    def part(name, failed, told, text):
+        return types.SimpleNamespace(
+            nodeid=f"tests/gpu/test_gpu.py::test_{name}",
+            failed=failed,
+            user_properties=[("a", told)] if told else [],
+            longreprtext=text,
+        )
+
+    parts = {
+        "passed": [part("contract", False, "9 cases", "")],
+        "failed": [part("example", True, "", "Traceback\nOops\n")],
+    }
+    written = []
+    reporter = types.SimpleNamespace(
+        getreports=parts.get, section=written.append, write_line=written.append
+    )
+    config = types.SimpleNamespace(option=types.SimpleNamespace(gpu=True), stash={})
+    conftest.pytest_terminal_summary(reporter, config)
+    assert written == []  # of a machine without GPUs
+    config.stash[LINES] = ["a machine"]
+    conftest.pytest_terminal_summary(reporter, config)
+    heading, block = written
+    assert block.splitlines() == [
+        "a machine",
+        "contract: passed; 9 cases",
+        "example: failed; ",
+        "  | Traceback",
+        "  | Oops",
+        "whole: FAILED: example",
+    ]
+    (form,) = re.findall(r"its form is (\S+)\)", heading)
+    assert (ROOT / form).exists()
+
+
+@pytest.mark.slow
+def test_without_a_gpu_it_says_so():
+    done = report(TF_LSO_DEVICES="GPU", CUDA_VISIBLE_DEVICES="-1")
+    assert done.returncode == 2
+    assert "finds no GPU here" in done.stdout and "paste" not in done.stdout
+    assert "tensorflow[and-cuda]" in done.stdout

@@ -1,1 +1,0 @@
-"""`tools/test --gpu`: what can only be tested on GPUs, and a report of it."""
