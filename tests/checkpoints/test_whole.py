@@ -162,18 +162,25 @@ def test_another_class_without_a_row(of_file, tmp_path):
 
 @needs_keras3
 def test_another_order_of_building(tmp_path):
-    """Of a class that no table knows, and of one that it knows."""
-    for made in (keras.optimizers.Adam, keras.optimizers.Muon):
+    """Of a class that no table knows, and of two that it knows.
+
+    A checkpoint of Adafactor names no slots: they are in the order of its variables.
+    """
+    slots = {"Adam": "_momentums", "Adafactor": "_v", "Muon": None}
+    for made, attribute in (
+        (getattr(keras.optimizers, n), a) for n, a in slots.items()
+    ):
         old = made(0.01)
         model = trained(keras, old)
         path = saved(model, old, "checkpoint", tmp_path)
         new, opt = model_of(keras, "a", "b"), made(0.01)
         opt.build(new.trainable_variables[::-1])
-        if made is keras.optimizers.Muon:
+        if attribute is None:
             refused(path, new, opt)
             continue
         assert checkpoints.restore(path, model=new, optimizer=opt).complete
-        for one, other in zip(old._momentums, reversed(opt._momentums), strict=True):
+        ours, theirs = (getattr(one, attribute) for one in (opt, old))
+        for one, other in zip(theirs, reversed(ours), strict=True):
             assert np.array_equal(one, other)
 
 
@@ -242,3 +249,22 @@ def test_tensorflows_own_restore_refuses_too(
     assert (remedy if installed else remedy.split(", ")[1]) in str(raised.value)
     after = [*model.get_weights(), *(everything(new) if built else [])]
     assert not built or all(map(np.array_equal, before, after))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("ending", ["keras", "weights.h5"])
+@needs_keras3
+def test_a_fixed_scale_of_keras_3(ending, momentum, tmp_path):
+    """The wrapper lists a step counter and a rate, which are no count and no scale."""
+
+    def made(**scale):
+        inner = keras.optimizers.SGD(0.1, momentum=momentum)
+        return tf_lso.LossScaleOptimizer(inner, **scale)
+
+    old = made(dynamic=False, initial_scale=8)
+    model = trained(keras, old)
+    path = saved(model, old, ending, tmp_path)
+    restored, new = model_of(keras, "a", "b"), made(initial_scale=16)
+    assert checkpoints.restore(path, model=restored, optimizer=new).complete
+    assert (float(new.loss_scale), int(new.dynamic_counter)) == (16, 0)
+    assert int(numpy(new.iterations)) == 3

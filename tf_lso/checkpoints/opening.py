@@ -7,7 +7,7 @@ import zipfile
 
 import tensorflow as tf
 
-from tf_lso.checkpoints import checkpoint, h5_model, hdf5, keras_archive
+from tf_lso.checkpoints import checkpoint, h5, keras_files
 from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.checkpoints.object_graph import ObjectGraph
 
@@ -22,12 +22,10 @@ def opened(path, names=None):
     and `names` are as for `restoring.restore`.
     """
     path = os.fspath(path)
-    is_zip = zipfile.is_zipfile(path)
-    if is_zip or (os.path.isfile(path) and path.endswith(_H5)):
-        with hdf5.opened(path) as reader:
+    if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_H5)):
+        with h5.opened(path) as reader:
             with refusing(f"{path}: the file is damaged"):
-                is_model = not is_zip and h5_model.is_one(reader.file)
-                source = (h5_model if is_model else keras_archive).source(reader)
+                source = keras_files.source(reader)
             yield [source]
     elif path.endswith(".keras") and os.path.isfile(path):
         raise CheckpointError(

@@ -46,12 +46,12 @@ def other_arguments(state, optimizer, own):
         "SGD" in optimizer.class_names
     ):  # that of tf_keras has its slots without momentum
         return {}
-    names = {one.name for one in own}
+    slots = {target.slot for target in own}
     return {
         argument: state.config[argument]
         for slot, (argument, _) in table.MADE_BY.items()
         if slot in optimizer.table and argument in state.config
-        if bool(state.config[argument]) != (slot in names)
+        if bool(state.config[argument]) != (slot in slots)
     }
 
 

@@ -16,7 +16,7 @@ _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 @contextlib.contextmanager
 def opened(path):
     """Return a context with the `Reader` of an .h5 or .keras file."""
-    config, file = {}, path
+    config, file = None, path
     with contextlib.ExitStack() as stack:
         if zipfile.is_zipfile(path):
             with refusing(f"{path}: no .keras file that can be read"):
@@ -34,7 +34,7 @@ class Reader:
     def __init__(self, path, file, config):
         self.path = path
         self.file = file
-        self.config = config  # of the model in a .keras file
+        self.config = config  # of the model in a .keras file, None in others
 
     def _reached(self, parent, key, kind):
         """Return what a key leads to below `parent`, of the class `kind`."""
@@ -56,7 +56,7 @@ class Reader:
         """Return the group `name` below `parent`."""
         return self._reached(parent, name, h5py.Group)
 
-    def dataset(self, key):
+    def _dataset(self, key):
         """Return the dataset at `key`, or raise: its values must be in this file."""
         found = self._reached(self.file, key, h5py.Dataset)
         if found.external or found.is_virtual:
@@ -66,16 +66,16 @@ class Reader:
             )
         return found
 
-    def entry(self, key, name):
-        """Return the `Entry` of a key, for a variable called `name`."""
-        dataset = self.dataset(key)
-        return Entry(key, name, tuple(dataset.shape), dataset.dtype.name)
+    def entry(self, key, name="", *paths):
+        """Return the `Entry` of a key, for a variable with a name and paths."""
+        dataset = self._dataset(key)
+        return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
     def read(self, entry):
         """Return the value of an `Entry`, a NumPy array."""
         what = f"{self.path}: the key {entry.key} cannot be read, the file is damaged"
         with refusing(what):
-            return np.asarray(self.dataset(entry.key)[()])
+            return np.asarray(self._dataset(entry.key)[()])
 
     def attribute(self, group, name):
         """Return an attribute of a group, None if there is none.
