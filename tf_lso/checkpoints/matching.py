@@ -125,35 +125,33 @@ class Match:
     left: list  # of the entries that no variable takes
 
 
-def match_optimizer(source, model, optimizer, matched, own):
+def match_optimizer(source, optimizer, matched):
     """Return the `Match` of a file and an optimizer.
 
     Args:
-      source: the `Source`, with slots that are called as in `own`.
-      model: the `ModelTargets`.
+      source: the `Source`, with slots that are called as in `optimizer`.
       optimizer: the `OptimizerTargets`, built.
       matched: the result of `match_model`.
-      own: list of the `Target`s of the optimizer.
     """
-    state, built = source.optimizer, optimizer.order(model)
+    state, own = source.optimizer, optimizer.own
     place = {(target.slot, target.of): target for target in own}
-    labels = _labels(source, model, optimizer, matched, place)
+    labels = _labels(source, optimizer, matched, place)
     found = {}
     for entry in state.made:
         slot, of = labels.get(entry.key, (None, None))
         target = place.get((slot, of if of is None else matched.get(of, UNKNOWN)))
         if target is not None:
             found[target] = entry
-    anew = _made_anew(state, optimizer, matched, own, found)
+    anew = _made_anew(state, optimizer, matched, found)
     if len(found) < len(state.made) or len(found) + len(anew) < len(own):
-        listed = _as_listed(source, optimizer, matched, own, built)
+        listed = _as_listed(source, optimizer, matched)
         if listed is not None:
             found, anew = listed, {}
     taken = {entry.key for entry in found.values()}
     return Match(found, anew, [e for e in state.made if e.key not in taken])
 
 
-def _labels(source, model, optimizer, matched, place):
+def _labels(source, optimizer, matched, place):
     """Return {key: `Entry.slot`, `Entry.of`}, also of what the order of a file tells.
 
     The newer optimizers of Keras 2 and those of Keras 3 list their slots variable by
@@ -161,10 +159,9 @@ def _labels(source, model, optimizer, matched, place):
     """
     state = source.optimizer
     of_target = {target: key for key, target in matched.items()}
-    trainable = optimizer.order(model) or [
-        target for target in model.targets if target.variable.trainable
+    order = state.order or [
+        of_target.get(target, UNKNOWN) for target in optimizer.order
     ]
-    order = state.order or [of_target.get(target, UNKNOWN) for target in trainable]
     labels, count = {}, collections.Counter()
     for entry in state.made:
         if entry.slot is not None:
@@ -216,20 +213,20 @@ def _groups(family, facts):
     return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
 
 
-def _as_listed(source, optimizer, matched, own, built):
+def _as_listed(source, optimizer, matched):
     """Return {Target: entry} if the file lists the same variables in order.
 
     This is for classes that no table knows. None if the file is of another family, was
     built in another order, or if one shape differs.
     """
-    state = source.optimizer
+    state, own = source.optimizer, optimizer.own
     if state.family not in (None, optimizer.family):
         return None
     if layouts.FAMILIES.get(source.layout) == "legacy":  # which has no list
         return None
-    if (state.slots.keys() ^ {target.slot for target in own}) & table.MADE_BY.keys():
+    if (state.slots.keys() ^ optimizer.slots) & table.MADE_BY.keys():
         return None  # as many slots of another argument, such as centered for momentum
-    if state.order and [matched.get(key) for key in state.order] != built:
+    if state.order and [matched.get(key) for key in state.order] != optimizer.built:
         return None
     alone = {target.slot: target for target in own if target.of is None}
     found = {alone[e.slot]: e for e in state.made if e.of is None and e.slot in alone}
@@ -245,7 +242,7 @@ def _as_listed(source, optimizer, matched, own, built):
     return {**found, **dict(zip(targets, entries))}
 
 
-def _made_anew(state, optimizer, matched, own, found):
+def _made_anew(state, optimizer, matched, found):
     """Return {Target: first value} of slots that an OptimizerV2 never made.
 
     It made slots at the first gradient of a variable, so a variable that is in the file
@@ -258,7 +255,7 @@ def _made_anew(state, optimizer, matched, own, found):
     slots = {target.slot for target in found}
     values = {
         target: optimizer.first_value(target.slot)
-        for target in own
+        for target in optimizer.own
         if target.of in without and target.slot in slots
     }
     return {target: value for target, value in values.items() if value is not None}

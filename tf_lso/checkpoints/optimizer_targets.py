@@ -55,8 +55,14 @@ class OptimizerTargets:
                 "that it was trained with."
             )
 
-    def build(self, variables):
-        """Create the variables of the optimizer if it has none yet."""
+    def build(self, model):
+        """Create the variables of the optimizer of a `ModelTargets` if it has none yet.
+
+        Then `own` has a `Target` for each but the counter and hyperparameters, in order,
+        and `slots` their names.
+        """
+        trainable = [t for t in model.targets if t.variable.trainable]
+        variables = [target.variable for target in trainable]
         if self.is_wrapper:
             self.optimizer.build(variables)
         elif self.family == "legacy":
@@ -64,6 +70,12 @@ class OptimizerTargets:
                 self.inner._create_all_weights(variables)
         else:
             self.inner.build(variables)
+        # The `Target`s that it was built for, None for the variable of another model. An
+        # OptimizerV2 does not tell.
+        self.built = [] if self.family == "legacy" else self._built(model)
+        self.order = self.built or trainable
+        self.own = self._own(model)
+        self.slots = {target.slot for target in self.own}
 
     @property
     def iterations(self):
@@ -73,13 +85,7 @@ class OptimizerTargets:
         counter = of_keras3(self.inner) if is_keras3 else self.inner.iterations
         return Target("optimizer/iterations", counter)
 
-    def order(self, model):
-        """Return the `Target`s that the optimizer was built for, in its order.
-
-        None stands for the variable of another model. `model` is the `ModelTargets`.
-        """
-        if self.family == "legacy":  # does not tell
-            return []
+    def _built(self, model):
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
         else:
@@ -87,11 +93,7 @@ class OptimizerTargets:
         place = {known.get(key(t.variable)): t for t in model.targets}
         return [place.get(number) for number in range(len(known))]
 
-    def own(self, model):
-        """Return a `Target` for each variable but the counter and hyperparameters, in order.
-
-        `model` is the `ModelTargets`.
-        """
+    def _own(self, model):
         attributes = {n: v for n, v in vars(self.inner).items() if is_variable(v)}
         rate = attributes.pop("_learning_rate", None)
         attributes.pop(layouts.COMPUTED, None)
@@ -99,24 +101,23 @@ class OptimizerTargets:
         made = [*(made() if callable(made) else made), *attributes.values()]
         heads = {id(self.iterations.variable), id(self.inner.iterations), id(rate)}
         own = {id(v): v for v in made if id(v) not in heads}
-        slots = self._legacy_slots if self.family == "legacy" else self._listed_slots
+        is_legacy = self.family == "legacy"
+        slots = self._legacy_slots(model) if is_legacy else self._listed_slots(own)
         labels = {
             id(v): (layouts.SCALARS.get(n, n), None) for n, v in attributes.items()
         }
-        labels |= {id(v): (slot, of) for slot, of, v in slots(own, model)}
+        labels |= {id(variable): label for variable, *label in slots}
         return [_target(v, *labels.get(key, (None, None))) for key, v in own.items()]
 
-    def _legacy_slots(self, own, model):
-        """Yield (name of a slot, model variable, slot) of an OptimizerV2."""
-        del own
+    def _legacy_slots(self, model):
+        """Yield (slot, its name, its model variable) of an OptimizerV2."""
         for slot in self.inner.get_slot_names():
             for target in model.targets:
                 with contextlib.suppress(KeyError):
-                    yield slot, target, self.inner.get_slot(target.variable, slot)
+                    yield self.inner.get_slot(target.variable, slot), slot, target
 
-    def _listed_slots(self, own, model):
+    def _listed_slots(self, own):
         """Yield the same for each list with one entry per variable."""
-        order = self.order(model)
         slot_of = table.slot_of_attributes(self.inner)
         for attribute, held in vars(self.inner).items():
             if attribute in layouts.NO_STATE or not isinstance(
@@ -125,10 +126,10 @@ class OptimizerTargets:
                 continue
             held = list(held.values() if isinstance(held, dict) else held)
             are_slots = all(slot is None or id(slot) in own for slot in held)
-            if are_slots and len(held) == len(order):
-                for slot, of in zip(held, order):
+            if are_slots and len(held) == len(self.built):
+                for slot, of in zip(held, self.built):
                     if of is not None:
-                        yield slot_of.get(attribute, attribute), of, slot
+                        yield slot, slot_of.get(attribute, attribute), of
 
     def first_value(self, slot):
         """Return the number that a slot holds when it is made, None if it is unknown."""

@@ -96,17 +96,17 @@ def make(source, model, optimizer, mapping=None):
     for key, target in matched.items():
         plan.move(source.variables[key], target)
     missing = [t for t in model.targets if t not in matched.values()]
-    own = [] if optimizer is None else optimizer.own(model)
     if optimizer is not None and source.optimizer is None:
-        missing += [optimizer.iterations, *own]
+        missing += [optimizer.iterations, *optimizer.own]
     for target in missing:
         plan.move(None, target)
     if optimizer is not None and source.optimizer is not None:
-        source = plan.source = _named_as_here(source, optimizer, own)
+        source = plan.source = _named_as_here(source, optimizer)
         plan.move(_count(source, source.optimizer.iterations), optimizer.iterations)
-        match = matching.match_optimizer(source, model, optimizer, matched, own)
-        _plan_state(plan, match, optimizer, own)
-        _plan_hyperparameters(plan, optimizer, own)
+        _plan_state(
+            plan, matching.match_optimizer(source, optimizer, matched), optimizer
+        )
+        _plan_hyperparameters(plan, optimizer)
         _plan_loss_scale(plan, optimizer)
     report = plan.report
     used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
@@ -114,17 +114,17 @@ def make(source, model, optimizer, mapping=None):
     return plan
 
 
-def _named_as_here(source, optimizer, own):
+def _named_as_here(source, optimizer):
     """Return a copy of a `Source` with the names that this optimizer uses.
 
     Slots get the names of OptimizerV2, and what is a hyperparameter of a user's own class
     becomes one.
     """
-    state, known = source.optimizer, {target.slot for target in own}
+    state = source.optimizer
     slot_of = table.slot_of_attributes(optimizer.inner)
     made, hyperparameters = [], dict(state.hyperparameters)
     for entry in state.made:
-        is_alone = entry.of is None and entry.slot not in known
+        is_alone = entry.of is None and entry.slot not in optimizer.slots
         if is_alone and optimizer.hyperparameter(entry.slot) is not None:
             hyperparameters[entry.slot] = entry
         else:
@@ -136,11 +136,11 @@ def _named_as_here(source, optimizer, own):
     return dataclasses.replace(source, optimizer=state)
 
 
-def _plan_state(plan, match, optimizer, own):
+def _plan_state(plan, match, optimizer):
     """Plan all variables that the optimizer made, and all that the file has of them."""
     state = plan.source.optimizer
     lacking = set()
-    for target in own:
+    for target in optimizer.own:
         if target in match.entries:
             plan.move(match.entries[target], target)
         elif target in match.anew:
@@ -160,7 +160,7 @@ def _plan_state(plan, match, optimizer, own):
     for entry in left:
         what = f"this {optimizer.class_names[0]} has no variable for it"
         plan.wrong(entry.key, "optimizer", what)
-    others = remedy.other_arguments(state, optimizer, own)
+    others = remedy.other_arguments(state, optimizer)
     for argument, value in others.items():
         what = f"{argument}={value} in the file, and this optimizer was made otherwise"
         plan.wrong("config", "optimizer", what)
@@ -168,7 +168,7 @@ def _plan_state(plan, match, optimizer, own):
     differs = (more | lacking) & table.MADE_BY.keys()
     told = any(state.config.get(name) for name, _ in table.MADE_BY.values())
     if differs or others or ((left or lacking) and told):
-        slots = {target.slot for target in own} - lacking | more
+        slots = optimizer.slots - lacking | more
         plan.report.remedy = remedy.how_to_make(plan.source, optimizer, slots)
 
 
@@ -176,9 +176,8 @@ def _fill(target, value):
     target.variable.assign(np.full(target.shape, value, target.dtype))
 
 
-def _plan_hyperparameters(plan, optimizer, own):
+def _plan_hyperparameters(plan, optimizer):
     hyperparameters = plan.source.optimizer.hyperparameters
-    slots = {target.slot for target in own}
     for name, entry in hyperparameters.items():
         value, now = plan.source.number(entry), optimizer.hyperparameter(name)
         target = f"optimizer/{name}"
@@ -193,10 +192,12 @@ def _plan_hyperparameters(plan, optimizer, own):
             plan.keep(target, "today's Nadam has a schedule of its own")
         elif now is None:
             plan.wrong(entry.key, target, _no_such(name, value))
-        elif name == "momentum" and now == 0 != value and name not in slots:
+        elif name == "momentum" and now == 0 != value and name not in optimizer.slots:
             what = f"{value:g}, but this optimizer was made without: it has no slots"
             plan.wrong(entry.key, target, what)
-            advice = remedy.how_to_make(plan.source, optimizer, slots | {name})
+            advice = remedy.how_to_make(
+                plan.source, optimizer, optimizer.slots | {name}
+            )
             plan.report.remedy = advice
         elif np.float32(now) == np.float32(value):
             plan.moved(entry, target)

@@ -83,7 +83,7 @@ def _fill(sources, model, optimizer, partial, mapping):
     if wanted is not None:
         for source in sources:
             wanted.check_class(source)
-        wanted.build([t.variable for t in targets.targets if t.variable.trainable])
+        wanted.build(targets)
     made = _likeliest(sources, targets, wanted, mapping)
     if not (made.report.complete or partial):
         raise CheckpointError(_refusal(made.report))
