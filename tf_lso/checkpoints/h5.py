@@ -77,36 +77,25 @@ class Reader:
         with refusing(what):
             return np.asarray(self._dataset(entry.key)[()])
 
-    def attribute(self, group, name):
-        """Return an attribute of a group, None if there is none.
+    def texts(self, group, name):
+        """Return an attribute of a group as a list of str, also if it is one text.
 
         Keras stores lists of more than 64 kB in parts: name0, name1, and so on.
         """
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
-            if name in group.attrs:
-                return group.attrs[name]
-            parts = []
+            parts = [group.attrs[name]] if name in group.attrs else []
             while f"{name}{len(parts)}" in group.attrs:
                 parts.append(group.attrs[f"{name}{len(parts)}"])
-            return np.concatenate(parts) if parts else None
-
-    def texts(self, group, name):
-        """Return a list attribute as a list of str."""
-        values = self.attribute(group, name)
-        if values is None:
+        if not parts:
             raise CheckpointError(
                 f"{self.path}: {group.name} has no attribute {name}, so this is no file "
                 "of a Keras 2 model."
             )
-        return [text_of(value) for value in np.ravel(values)]
+        values = [value for part in parts for value in np.ravel(part)]
+        return [v.decode() if isinstance(v, bytes) else str(v) for v in values]
 
     def keys(self):
         """Return the keys of all datasets, a list."""
         found = {}
         self.file.visititems(found.__setitem__)
         return [key for key, item in found.items() if isinstance(item, h5py.Dataset)]
-
-
-def text_of(value):
-    """Return an attribute that is a text as a str."""
-    return value.decode() if isinstance(value, bytes) else str(value)

@@ -7,7 +7,7 @@ each object, and the numbers of the variables in it.
 import dataclasses
 import json
 
-from tf_lso.checkpoints import h5, layouts
+from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.errors import refusing
 from tf_lso.checkpoints.source import (
     LAYER_STEP,
@@ -45,14 +45,11 @@ def source(reader):
 def _in_lists(reader):
     """Return the variables and the `OptimizerState` of an .h5 file."""
     file = reader.file
-    whole = "model_weights" in file
-    variables = _of_layers(
-        reader, reader.group(file, "model_weights") if whole else file
-    )
+    root = reader.group(file, "model_weights") if "model_weights" in file else file
+    variables = {entry.key: entry for entry in _of_layers(reader, root)}
     if "optimizer_weights" not in file:
         return variables, None
-    listed = _weights(reader, reader.group(file, "optimizer_weights"))
-    entries = [reader.entry(key, name) for key, name in listed]
+    entries = list(_weights(reader, reader.group(file, "optimizer_weights")))
     # A wrapper of Keras 3 has a counter and a rate that mean nothing, before its own.
     places = [n for n, e in enumerate(entries) if _last(e.name) == "iteration"]
     start = max(places, default=0)
@@ -61,41 +58,34 @@ def _in_lists(reader):
         count = len(reader.group(file, layouts.OWN_GROUP))
         own = [reader.entry(f"{layouts.OWN_GROUP}/{n}") for n in range(count)]
         outer = [*inner, *own]
-    return variables, _state(_compile_config(reader), outer, inner, variables)
+    config = {}
+    if "training_config" in file.attrs:
+        (text,) = reader.texts(file, "training_config")
+        with refusing(f"{reader.path}: the attribute training_config is damaged"):
+            config = dict(json.loads(text))
+    return variables, _state(config, outer, inner, variables)
 
 
 def _of_layers(reader, root):
-    """Return the weights of all layers, as in `Source.variables`."""
-    found, number = [], 0
+    """Yield the weights of all layers."""
+    number = 0
     for layer in reader.texts(root, "layer_names"):
-        listed = _weights(reader, reader.group(root, layer))
-        for place, (key, name) in enumerate(listed):
-            if "/" not in name:  # in files of Keras 3.0
-                name = f"{layer}/{name}"
-            path = (f"{LAYER_STEP}{number}", f"{WEIGHT_STEP}{place}")
-            found.append(reader.entry(key, name, path))
-        number += bool(listed)
+        group = reader.group(root, layer)
+        weights = list(_weights(reader, group, layer, f"{LAYER_STEP}{number}"))
+        yield from weights
+        number += bool(weights)
     if _OF_THE_MODEL in root:
-        listed = _weights(reader, reader.group(root, _OF_THE_MODEL))
-        for place, (key, name) in enumerate(listed):
-            found.append(reader.entry(key, name, (f"{WEIGHT_STEP}{place}",)))
-    return {entry.key: entry for entry in found}
+        yield from _weights(reader, reader.group(root, _OF_THE_MODEL))
 
 
-def _weights(reader, group):
-    """Return the (key, name) pairs of the weights that a group lists."""
-    prefix = group.name.strip("/")
-    return [
-        (f"{prefix}/{text}" if prefix else text, layouts.plain(text))
-        for text in reader.texts(group, "weight_names")
-    ]
-
-
-def _compile_config(reader):
-    """Return the compile config of an .h5 file as a dict, empty if it has none."""
-    text = reader.attribute(reader.file, "training_config")
-    with refusing(f"{reader.path}: the attribute training_config is damaged"):
-        return {} if text is None else dict(json.loads(h5.text_of(text)))
+def _weights(reader, group, layer=None, *path):
+    """Yield the weights that a group lists, those of a layer at a path."""
+    for place, text in enumerate(reader.texts(group, "weight_names")):
+        name = layouts.plain(text)
+        if layer is not None and "/" not in name:  # in files of Keras 3.0
+            name = f"{layer}/{name}"
+        key = f"{group.name}/{text}".strip("/")
+        yield reader.entry(key, name, (*path, f"{WEIGHT_STEP}{place}"))
 
 
 # --- .keras and .weights.h5 files.

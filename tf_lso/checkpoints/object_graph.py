@@ -41,14 +41,16 @@ class ObjectGraph:
         proto = trackable_object_graph_pb2.TrackableObjectGraph()
         with refusing(f"{prefix}: the key {GRAPH_KEY} is damaged", message.DecodeError):
             proto.ParseFromString(self._get(GRAPH_KEY))
-            named = [c.node_id for node in proto.nodes for c in node.children]
-            for slot in (s for node in proto.nodes for s in node.slot_variables):
-                named += [slot.original_variable_node_id, slot.slot_variable_node_id]
-            count = len(proto.nodes)
-            for number in {0, *named}:
+            self._nodes, count = proto.nodes, len(proto.nodes)
+            self._children = [
+                {c.local_name: c.node_id for c in node.children} for node in self._nodes
+            ]
+            named = {0}.union(*(below.values() for below in self._children))
+            for slot in (slot for node in range(count) for slot in self.slots(node)):
+                named.update(slot[1:])
+            for number in named:
                 if not 0 <= number < count:
                     raise IndexError(f"it names the object {number} of {count}")
-        self._nodes = proto.nodes
 
     def _get(self, key):
         what = f"{self.prefix}: the key {key} cannot be read, the file is damaged"
@@ -76,8 +78,7 @@ class ObjectGraph:
 
     def children(self, node):
         """Return the nodes below a node by their names, a dict; empty if it is None."""
-        children = () if node is None else self._nodes[node].children
-        return {child.local_name: child.node_id for child in children}
+        return {} if node is None else self._children[node]
 
     def follow(self, node, path):
         """Return the node at a path of names below a node, or None."""

@@ -60,18 +60,14 @@ def _prefix(path):
 def _pairs(prefix, names):
     graph = ObjectGraph(prefix)
     optimizers = checkpoint.optimizers(graph)
-    found = {
-        "model": checkpoint.models(graph, optimizers.values()),
-        "optimizer": optimizers,
-    }
+    models = checkpoint.models(graph, optimizers.values())
+    found = {"model": models, "optimizer": optimizers}
     for kind, name in (names or {}).items():
-        if kind not in found:
-            raise CheckpointError(
-                f"'names' has the key {kind!r}; it takes 'model' and 'optimizer'."
-            )
-        if name not in found[kind]:
+        if name not in found.get(kind, ()):
             raise CheckpointError(
                 f"{prefix}: has no {kind} called {name!r}, but {sorted(found[kind])}."
+                if kind in found
+                else f"'names' has the key {kind!r}; it takes 'model' and 'optimizer'."
             )
         found[kind] = {name: found[kind][name]}
     return [
