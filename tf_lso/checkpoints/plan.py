@@ -57,33 +57,20 @@ class Plan:
         """Return which key goes to which variable, a frozenset of pairs."""
         return frozenset((entry.key, target.name) for entry, target in self.steps)
 
-    # --- What `make` notes.
-
     def move(self, entry, target):
         """Note that `entry`, None if the file has none, goes to `target`, or not."""
+        report, name = self.report, target.name
         if entry is None:
-            self.report.missing.append(target.name)
+            report.missing.append(name)
         elif what := target.problem(entry):
-            self.wrong(entry.key, target.name, what)
+            report.wrong.append((entry.key, name, what))
         else:
             self.steps.append((entry, target))
-            how = f"{entry.dtype} to {target.dtype}"
-            self.moved(entry, target.name, how if entry.dtype != target.dtype else None)
-
-    def moved(self, entry, name, how=None):
-        """Note that `entry` is restored, or converted in some way."""
-        if how is None:
-            self.report.restored.append((entry.key, name))
-        else:
-            self.report.converted.append((entry.key, name, how))
-
-    def wrong(self, key, name, what):
-        """Note that something of the file does not fit the variable with a name."""
-        self.report.wrong.append((key, name, what))
-
-    def keep(self, name, why):
-        """Note that the variable with a name keeps its value."""
-        self.report.kept.append((name, why))
+            if entry.dtype == target.dtype:
+                report.restored.append((entry.key, name))
+            else:
+                how = f"{entry.dtype} to {target.dtype}"
+                report.converted.append((entry.key, name, how))
 
 
 def make(source, model, optimizer, mapping=None):
@@ -103,9 +90,8 @@ def make(source, model, optimizer, mapping=None):
     if optimizer is not None and source.optimizer is not None:
         source = plan.source = _named_as_here(source, optimizer)
         plan.move(_count(source, source.optimizer.iterations), optimizer.iterations)
-        _plan_state(
-            plan, matching.match_optimizer(source, optimizer, matched), optimizer
-        )
+        match = matching.match_optimizer(source, optimizer, matched)
+        _plan_state(plan, match, optimizer)
         _plan_hyperparameters(plan, optimizer)
         _plan_loss_scale(plan, optimizer)
     report = plan.report
@@ -121,36 +107,40 @@ def _named_as_here(source, optimizer):
     becomes one.
     """
     state = source.optimizer
+    settings = {
+        entry.slot: entry
+        for entry in state.made
+        if entry.of is None and entry.slot not in optimizer.slots
+        if optimizer.hyperparameter(entry.slot) is not None
+    }
     slot_of = table.slot_of_attributes(optimizer.inner)
-    made, hyperparameters = [], dict(state.hyperparameters)
-    for entry in state.made:
-        is_alone = entry.of is None and entry.slot not in optimizer.slots
-        if is_alone and optimizer.hyperparameter(entry.slot) is not None:
-            hyperparameters[entry.slot] = entry
-        else:
-            name = (
-                entry.slot if entry.of is None else slot_of.get(entry.slot, entry.slot)
-            )
-            made.append(dataclasses.replace(entry, slot=name))
-    state = dataclasses.replace(state, made=made, hyperparameters=hyperparameters)
+    state = dataclasses.replace(
+        state,
+        hyperparameters={**state.hyperparameters, **settings},
+        made=[
+            dataclasses.replace(entry, slot=slot_of.get(entry.slot, entry.slot))
+            for entry in state.made
+            if settings.get(entry.slot) is not entry
+        ],
+    )
     return dataclasses.replace(source, optimizer=state)
 
 
 def _plan_state(plan, match, optimizer):
     """Plan all variables that the optimizer made, and all that the file has of them."""
-    state = plan.source.optimizer
+    state, report = plan.source.optimizer, plan.report
     lacking = set()
     for target in optimizer.own:
         if target in match.entries:
             plan.move(match.entries[target], target)
         elif target in match.anew:
             plan.settings.append(functools.partial(_fill, target, match.anew[target]))
-            plan.keep(target.name, _NO_GRADIENT)
+            report.kept.append((target.name, _NO_GRADIENT))
         elif target.slot == "momentum" and optimizer.hyperparameter("momentum") == 0:
             # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
-            plan.keep(target.name, "the momentum is 0")
+            report.kept.append((target.name, "the momentum is 0"))
         elif target.slot == layouts.ACCUMULATED:
-            plan.keep(target.name, "the file has no accumulated gradients")
+            report.kept.append((target.name, "the file has no accumulated gradients"))
         else:
             plan.move(None, target)
             lacking.add(target.slot)
@@ -159,17 +149,17 @@ def _plan_state(plan, match, optimizer):
         left = []  # tf_keras makes and writes its slots nevertheless; they mean nothing
     for entry in left:
         what = f"this {optimizer.class_names[0]} has no variable for it"
-        plan.wrong(entry.key, "optimizer", what)
+        report.wrong.append((entry.key, "optimizer", what))
     others = remedy.other_arguments(state, optimizer)
     for argument, value in others.items():
         what = f"{argument}={value} in the file, and this optimizer was made otherwise"
-        plan.wrong("config", "optimizer", what)
+        report.wrong.append(("config", "optimizer", what))
     more = {entry.slot for entry in left}
     differs = (more | lacking) & table.MADE_BY.keys()
     told = any(state.config.get(name) for name, _ in table.MADE_BY.values())
     if differs or others or ((left or lacking) and told):
         slots = optimizer.slots - lacking | more
-        plan.report.remedy = remedy.how_to_make(plan.source, optimizer, slots)
+        report.remedy = remedy.how_to_make(plan.source, optimizer, slots)
 
 
 def _fill(target, value):
@@ -177,38 +167,37 @@ def _fill(target, value):
 
 
 def _plan_hyperparameters(plan, optimizer):
-    hyperparameters = plan.source.optimizer.hyperparameters
+    hyperparameters, report = plan.source.optimizer.hyperparameters, plan.report
     for name, entry in hyperparameters.items():
         value, now = plan.source.number(entry), optimizer.hyperparameter(name)
         target = f"optimizer/{name}"
         if now is None and value == _NEUTRAL.get(name):
-            plan.moved(entry, target, "0: nothing to do")
+            report.converted.append((entry.key, target, "0: nothing to do"))
         elif now is None and name == "learning_rate":
-            plan.keep(target, "the optimizer has a schedule")
+            report.kept.append((target, "the optimizer has a schedule"))
         elif now is None and name == "decay" and optimizer.decays_by(value):
-            plan.moved(entry, target)
+            report.restored.append((entry.key, target))
         elif now is None and name == "decay" and "Nadam" in optimizer.class_names:
             # This decay is not of the learning rate, but of the momentum.
-            plan.keep(target, "today's Nadam has a schedule of its own")
+            report.kept.append((target, "today's Nadam has a schedule of its own"))
         elif now is None:
-            plan.wrong(entry.key, target, _no_such(name, value))
+            report.wrong.append((entry.key, target, _no_such(name, value)))
         elif name == "momentum" and now == 0 != value and name not in optimizer.slots:
             what = f"{value:g}, but this optimizer was made without: it has no slots"
-            plan.wrong(entry.key, target, what)
-            advice = remedy.how_to_make(
-                plan.source, optimizer, optimizer.slots | {name}
-            )
-            plan.report.remedy = advice
+            report.wrong.append((entry.key, target, what))
+            slots = optimizer.slots | {name}
+            report.remedy = remedy.how_to_make(plan.source, optimizer, slots)
         elif np.float32(now) == np.float32(value):
-            plan.moved(entry, target)
+            report.restored.append((entry.key, target))
         else:
             number = remedy.shortest(value)
             set_it = functools.partial(optimizer.set_hyperparameter, name, number)
             plan.settings.append(set_it)
-            plan.moved(entry, target, f"{now:g} becomes {number:g}")
+            how = f"{now:g} becomes {number:g}"
+            report.converted.append((entry.key, target, how))
     if "learning_rate" not in hyperparameters:
         why = "the file has none: it was a schedule, or this format keeps none"
-        plan.keep("optimizer/learning_rate", why)
+        report.kept.append(("optimizer/learning_rate", why))
 
 
 def _no_such(name, value):
@@ -233,7 +222,7 @@ def _plan_loss_scale(plan, optimizer):
     entries = {"scale": state.scale, "count": _count(plan.source, state.count)}
     for role, target in optimizer.loss_scale.items():
         if state.scale is None and state.count is None:
-            plan.keep(target.name, "the file has no loss scale")
+            plan.report.kept.append((target.name, "the file has no loss scale"))
         else:
             plan.move(entries[role], target)
 
