@@ -160,6 +160,18 @@ def test_another_class_without_a_row(of_file, tmp_path):
     refused(path, model_of(keras, "a", "b"), keras.optimizers.Adam(0.01))
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_another_class_that_the_file_does_not_name(family, tmp_path):
+    """The names of its variables tell no class if the user named the optimizer."""
+    of = KERASES["keras3" if family == "keras3" else "keras2"]
+    old = FAMILIES[family].Adadelta(0.01, name="own")
+    if family == "legacy":
+        old = tf_lso.LossScaleOptimizer(old)
+    path = saved(trained(of, old), old, "checkpoint", tmp_path)
+    new = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.01))
+    refused(path, model_of(of, "a", "b"), new, "this Adam has no variable for it")
+
+
 @needs_keras3
 def test_another_order_of_building(tmp_path):
     """Of a class that no table knows, and of two that it knows.

@@ -133,78 +133,82 @@ def match_optimizer(source, optimizer, matched):
       optimizer: the `OptimizerTargets`, built.
       matched: the result of `match_model`.
     """
-    state, own = source.optimizer, optimizer.own
-    place = {(target.slot, target.of): target for target in own}
-    labels = _labels(source, optimizer, matched, place)
-    found = {}
+    state, matched = source.optimizer, {**matched, None: None}
+    place = {(target.slot, target.of): target for target in optimizer.own}
+    # What the slots in the file belong to, one for the other, as far as it is known.
+    order = [matched.get(key) for key in state.order] or optimizer.order
+    order = [target or UNKNOWN for target in order]
+    found, count = {}, collections.Counter()
     for entry in state.made:
-        slot, of = labels.get(entry.key, (None, None))
-        target = place.get((slot, of if of is None else matched.get(of, UNKNOWN)))
-        if target is not None:
-            found[target] = entry
-    anew = _made_anew(state, optimizer, matched, found)
-    if len(found) < len(state.made) or len(found) + len(anew) < len(own):
-        listed = _as_listed(source, optimizer, matched)
-        if listed is not None:
-            found, anew = listed, {}
+        number, of = count[entry.slot], matched.get(entry.of, UNKNOWN)
+        count[entry.slot] += 1
+        if entry.of is UNKNOWN and number < len(order):
+            of = order[number]
+        if (entry.slot, of) in place:
+            found[place[entry.slot, of]] = entry
+    found |= _by_order(source, optimizer, matched, place, order, found)
     taken = {entry.key for entry in found.values()}
-    return Match(found, anew, [e for e in state.made if e.key not in taken])
+    left = [entry for entry in state.made if entry.key not in taken]
+    return Match(found, _made_anew(state, optimizer, matched, found), left)
 
 
-def _labels(source, optimizer, matched, place):
-    """Return {key: `Entry.slot`, `Entry.of`}, also of what the order of a file tells.
-
-    The newer optimizers of Keras 2 and those of Keras 3 list their slots variable by
-    variable, those of OptimizerV2 slot by slot.
-    """
-    state = source.optimizer
-    of_target = {target: key for key, target in matched.items()}
-    order = state.order or [
-        of_target.get(target, UNKNOWN) for target in optimizer.order
-    ]
-    labels, count = {}, collections.Counter()
-    for entry in state.made:
-        if entry.slot is not None:
-            number, of = count[entry.slot], entry.of
-            count[entry.slot] += 1
-            if of is UNKNOWN and number < len(order):
-                of = order[number]
-            labels[entry.key] = entry.slot, of
-    rest = [entry for entry in state.made if entry.slot is None]
-    scalars = [entry for entry in rest if not (entry.name or entry.shape)]
-    alone = [label for label in place if label[1] is None]
-    if len(scalars) == len(alone) == 1 and alone[0] not in labels.values():
-        labels[scalars[0].key] = alone[0]  # such as Nadam's product of momentums
-        rest.remove(scalars[0])
+def _by_order(source, optimizer, matched, place, order, found):
+    """Return {Target: entry} of entries without names, whose order is known."""
+    state, facts = source.optimizer, table.of(optimizer.class_names)
+    taken = {entry.key for entry in found.values()}
+    rest = [entry for entry in state.made if entry.key not in taken]
+    free = [target for target in optimizer.own if target not in found]
+    unnamed = [entry for entry in rest if entry.slot is None]
+    more = {}
+    scalars = [entry for entry in unnamed if not (entry.name or entry.shape)]
+    alone = [target for target in free if target.of is None]
+    if len(scalars) == len(alone) == 1:  # such as Nadam's product of momentums
+        more = {alone[0]: scalars[0]}
+        unnamed.remove(scalars[0])
     slots = {slot for slot, of in place if of is not None} - state.slots.keys()
     orders = []
-    for groups in _groups(state.family, table.of(optimizer.class_names)):
-        listed = [
+    for groups in _groups(state.family, facts):
+        keys = [
             (s, of) for group in groups for of in order for s in group if s in slots
         ]
-        if len(listed) == len(rest) and listed not in orders:
+        listed = [place.get(key) for key in keys]
+        if len(listed) == len(unnamed) and listed not in orders:
             orders.append(listed)
-    fitting = []
-    for listed in orders:
-        targets = [place.get((slot, matched.get(of))) for slot, of in listed]
-        if not any(t and t.problem(entry) for entry, t in zip(rest, targets)):
-            fitting.append(listed)
+    fitting = [listed for listed in orders if _fit(unnamed, listed)]
     if len(fitting) > 1:
         raise CheckpointError(
-            f"{source.path}: {rest[0].key} and the following do not say of which slots "
-            "they are: the file may be of a legacy optimizer of Keras 2 or of a newer "
-            "one, whose orders differ. Save the whole model, or a tf.train.Checkpoint, "
-            "and restore that."
+            f"{source.path}: {unnamed[0].key} and the following do not say of which "
+            "slots they are: the file may be of a legacy optimizer of Keras 2 or of a "
+            "newer one, whose orders differ. Save the whole model, or a "
+            "tf.train.Checkpoint, and restore that."
         )
-    for listed in [*fitting, *orders][:1]:
-        labels.update(zip([entry.key for entry in rest], listed))
-    return labels
+    if orders and unnamed:
+        listed = [*fitting, *orders][0]
+        return {**more, **{t: e for t, e in zip(listed, unnamed) if t is not None}}
+    if _is_built_alike(state, optimizer, matched) and _fit(rest, free):
+        names_tell = facts.slots or state.family == "legacy"
+        for target, entry in zip(free, rest):
+            owner = matched.get(layouts.owner(entry.name, source.variables))
+            is_other = entry.slot not in (None, target.slot) and target.of is not None
+            if owner not in (None, target.of) or (names_tell and is_other):
+                return more
+        return dict(zip(free, rest))
+    return more
+
+
+def _fit(entries, targets):
+    """Whether all have the shapes of the targets, None for one that is not known."""
+    pairs = zip(entries, targets)
+    fit = not any(target and target.problem(entry) for entry, target in pairs)
+    return fit and len(entries) == len(targets)
 
 
 def _groups(family, facts):
     """Return the groups of slots, for each order in which a family may list them.
 
-    The slots of a group stand together, for one variable after the other.
+    The slots of a group stand together, for one variable after the other: the newer
+    optimizers of Keras 2 and those of Keras 3 list their slots variable by variable,
+    those of OptimizerV2 slot by slot.
     """
     newer = [tuple(table.AVERAGE), *facts.order]
     legacy = [(slot,) for slot in facts.slots]
@@ -213,33 +217,17 @@ def _groups(family, facts):
     return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
 
 
-def _as_listed(source, optimizer, matched):
-    """Return {Target: entry} if the file lists the same variables in order.
+def _is_built_alike(state, optimizer, matched):
+    """Whether an optimizer, if of the same class, has made its variables in the same order.
 
-    This is for classes that no table knows. None if the file is of another family, was
-    built in another order, or if one shape differs.
+    This is for classes that no table knows.
     """
-    state, own = source.optimizer, optimizer.own
     if state.family not in (None, optimizer.family):
-        return None
-    if layouts.FAMILIES.get(source.layout) == "legacy":  # which has no list
-        return None
-    if (state.slots.keys() ^ optimizer.slots) & table.MADE_BY.keys():
-        return None  # as many slots of another argument, such as centered for momentum
+        return False
     if state.order and [matched.get(key) for key in state.order] != optimizer.built:
-        return None
-    alone = {target.slot: target for target in own if target.of is None}
-    found = {alone[e.slot]: e for e in state.made if e.of is None and e.slot in alone}
-    taken = {entry.key for entry in found.values()}
-    entries = [entry for entry in state.made if entry.key not in taken]
-    targets = [target for target in own if target not in found]
-    if len(entries) != len(targets):
-        return None
-    for entry, target in zip(entries, targets):
-        owner = matched.get(layouts.owner(entry.name, source.variables))
-        if target.problem(entry) or owner not in (None, target.of):
-            return None
-    return {**found, **dict(zip(targets, entries))}
+        return False
+    # As many slots may be of another argument, such as centered for momentum.
+    return not (state.slots.keys() ^ optimizer.slots) & table.MADE_BY.keys()
 
 
 def _made_anew(state, optimizer, matched, found):
@@ -251,11 +239,11 @@ def _made_anew(state, optimizer, matched, found):
     """
     if state.family != "legacy":
         return {}
-    without = set(matched.values()) - {target.of for target in found}
+    without = set(matched.values()) - {None, *(target.of for target in found)}
     slots = {target.slot for target in found}
     values = {
         target: optimizer.first_value(target.slot)
         for target in optimizer.own
-        if target.of in without and target.slot in slots
+        if target not in found and target.of in without and target.slot in slots
     }
     return {target: value for target, value in values.items() if value is not None}
