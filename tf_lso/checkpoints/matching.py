@@ -154,7 +154,7 @@ def match_optimizer(source, optimizer, matched):
 
 def _by_order(source, optimizer, matched, place, order, found):
     """Return {Target: entry} of entries without names, whose order is known."""
-    state, facts = source.optimizer, table.of(optimizer.class_names)
+    state = source.optimizer
     taken = {entry.key for entry in found.values()}
     rest = [entry for entry in state.made if entry.key not in taken]
     free = [target for target in optimizer.own if target not in found]
@@ -167,11 +167,9 @@ def _by_order(source, optimizer, matched, place, order, found):
         unnamed.remove(scalars[0])
     slots = {slot for slot, of in place if of is not None} - state.slots.keys()
     orders = []
-    for groups in _groups(state.family, facts):
-        keys = [
-            (s, of) for group in groups for of in order for s in group if s in slots
-        ]
-        listed = [place.get(key) for key in keys]
+    for groups in _groups(state.family, table.of(optimizer.class_names)):
+        made = [(slot, of) for group in groups for of in order for slot in group]
+        listed = [place.get(label) for label in made if label[0] in slots]
         if len(listed) == len(unnamed) and listed not in orders:
             orders.append(listed)
     fitting = [listed for listed in orders if _fit(unnamed, listed)]
@@ -185,15 +183,7 @@ def _by_order(source, optimizer, matched, place, order, found):
     if orders and unnamed:
         listed = [*fitting, *orders][0]
         return {**more, **{t: e for t, e in zip(listed, unnamed) if t is not None}}
-    if _is_built_alike(state, optimizer, matched) and _fit(rest, free):
-        names_tell = facts.slots or state.family == "legacy"
-        for target, entry in zip(free, rest):
-            owner = matched.get(layouts.owner(entry.name, source.variables))
-            is_other = entry.slot not in (None, target.slot) and target.of is not None
-            if owner not in (None, target.of) or (names_tell and is_other):
-                return more
-        return dict(zip(free, rest))
-    return more
+    return _as_built(source, optimizer, matched, rest, free) or more
 
 
 def _fit(entries, targets):
@@ -217,17 +207,27 @@ def _groups(family, facts):
     return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
 
 
-def _is_built_alike(state, optimizer, matched):
-    """Whether an optimizer, if of the same class, has made its variables in the same order.
+def _as_built(source, optimizer, matched, rest, free):
+    """Return {Target: entry} if the file lists the same variables in the same order.
 
-    This is for classes that no table knows.
+    This is for classes that no table knows. Empty if the file is of another family or was
+    built in another order, or if a shape or a name differs.
     """
-    if state.family not in (None, optimizer.family):
-        return False
+    state = source.optimizer
+    if state.family not in (None, optimizer.family) or not _fit(rest, free):
+        return {}
     if state.order and [matched.get(key) for key in state.order] != optimizer.built:
-        return False
-    # As many slots may be of another argument, such as centered for momentum.
-    return not (state.slots.keys() ^ optimizer.slots) & table.MADE_BY.keys()
+        return {}
+    if (state.slots.keys() ^ optimizer.slots) & table.MADE_BY.keys():
+        return {}  # as many slots of another argument, such as centered for momentum
+    # A user's own class may call its slots otherwise now.
+    is_known = table.of(optimizer.class_names).slots or state.family == "legacy"
+    for target, entry in zip(free, rest):
+        owner = matched.get(layouts.owner(entry.name, source.variables))
+        is_other = entry.slot not in (None, target.slot) and target.of is not None
+        if owner not in (None, target.of) or (is_known and is_other):
+            return {}
+    return dict(zip(free, rest))
 
 
 def _made_anew(state, optimizer, matched, found):
