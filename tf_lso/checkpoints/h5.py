@@ -23,7 +23,7 @@ def opened(path):
                 archive = stack.enter_context(zipfile.ZipFile(path))
                 config = json.loads(archive.read(_CONFIG))
                 file = archive.open(_WEIGHTS)
-        with refusing(f"{path}: no HDF5 file that can be read"):
+        with refusing(f"{path}: no .keras and no HDF5 file that can be read"):
             opened_file = stack.enter_context(h5py.File(file, "r"))
         yield Reader(path, opened_file, config)
 

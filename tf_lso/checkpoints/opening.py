@@ -11,7 +11,7 @@ from tf_lso.checkpoints import checkpoint, h5, keras_files
 from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.checkpoints.object_graph import ObjectGraph
 
-_H5 = (".h5", ".hdf5", ".hdf")
+_FILES = (".h5", ".hdf5", ".hdf", ".keras")
 
 
 @contextlib.contextmanager
@@ -22,15 +22,11 @@ def opened(path, names=None):
     and `names` are as for `restoring.restore`.
     """
     path = os.fspath(path)
-    if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_H5)):
+    if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_FILES)):
         with h5.opened(path) as reader:
             with refusing(f"{path}: the file is damaged"):
                 source = keras_files.source(reader)
             yield [source]
-    elif path.endswith(".keras") and os.path.isfile(path):
-        raise CheckpointError(
-            f"{path}: no .keras file that can be read: no zip archive."
-        )
     elif os.path.isfile(os.path.join(path, "saved_model.pb")):
         yield _pairs(os.path.join(path, "variables", "variables"), names)
     else:
