@@ -153,27 +153,17 @@ class OptimizerTargets:
 
     def hyperparameter(self, name):
         """Return the value of a hyperparameter, a float; None if it is no number."""
-        if self.family == "legacy":
-            value = self.inner._hyper.get(name)
-        elif name == "learning_rate":
-            value = self.inner._learning_rate
-        else:
-            value = getattr(self.inner, name, None)
+        # `learning_rate` of the others is a number also if they have a schedule.
+        is_rate = name == "learning_rate" and self.family != "legacy"
+        value = getattr(self.inner, "_learning_rate" if is_rate else name, None)
         try:
             return float(np.asarray(value))
         except (TypeError, ValueError):  # of a schedule, or None
             return None
 
-    def set_hyperparameter(self, name, value):
-        """Set a hyperparameter to a float."""
-        if self.family == "legacy":
-            self.inner._set_hyper(name, value)
-        else:
-            setattr(self.inner, name, value)
-
     def decays_by(self, rate):
         """Whether the learning rate is what OptimizerV2 computed with this `decay`."""
-        schedule = self.inner._learning_rate
+        schedule = getattr(self.inner, "_learning_rate", None)
         return (
             type(schedule).__name__ == "InverseTimeDecay"
             and np.float32(schedule.decay_rate) == np.float32(rate)

@@ -191,8 +191,9 @@ def _plan_hyperparameters(plan, optimizer):
             report.restored.append((entry.key, target))
         else:
             number = remedy.shortest(value)
-            set_it = functools.partial(optimizer.set_hyperparameter, name, number)
-            plan.settings.append(set_it)
+            plan.settings.append(
+                functools.partial(setattr, optimizer.inner, name, number)
+            )
             how = f"{now:g} becomes {number:g}"
             report.converted.append((entry.key, target, how))
     if "learning_rate" not in hyperparameters:
