@@ -88,6 +88,22 @@ OPTIMIZERS = {
 # The slot that every class has with `use_ema`, as in `Facts.slots`.
 AVERAGE = {"average": "_model_variables_moving_average"}
 
+# Attribute of Keras 3 that holds a list of slots -> the end of the slots' names.
+ENDS = {
+    "_m": "momentum",
+    "_u": "norm",
+    "_momentums": "momentum",
+    "momentums": "momentum",
+    "_velocities": "velocity",
+    "_velocity_hats": "velocity_hat",
+    "_average_gradients": "average_gradient",
+    "_accumulators": "accumulator",
+    "_linears": "linear",
+    "_accumulated_grads": "accumulated_grad",
+    "_accumulated_delta_vars": "accumulated_delta_var",
+    "_model_variables_moving_average": "average",
+}
+
 # The classes that programs of TensorFlow 2.0-2.15 could use.
 OLD = tuple(name for name, facts in OPTIMIZERS.items() if facts.namespaces)
 

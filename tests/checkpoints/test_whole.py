@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests.checkpoints import artifacts
 from tests.checkpoints import optimizers_of_users as users
 from tests.families import FAMILIES, KERASES, keras, needs_keras3, numpy
 from tf_lso import checkpoints
@@ -261,6 +262,32 @@ def test_tensorflows_own_restore_refuses_too(
     assert (remedy if installed else remedy.split(", ")[1]) in str(raised.value)
     after = [*model.get_weights(), *(everything(new) if built else [])]
     assert not built or all(map(np.array_equal, before, after))
+
+
+@pytest.mark.parametrize(
+    ("case", "arguments"),
+    [
+        ("Adam_amsgrad", {}),
+        ("Adam", {"amsgrad": True}),
+        ("Adam", {"use_ema": True}),
+        ("RMSprop_centered", {"momentum": 0.9}),
+        ("SGD", {}),
+    ],
+)
+@needs_keras3
+def test_tensorflows_own_restore_refuses_files_of_keras_3_6(case, arguments):
+    """They do not name their slots but by the names of the variables."""
+    made = getattr(keras.optimizers, case.split("_")[0])
+    model = artifacts.network(keras)
+    new = tf_lso.LossScaleOptimizer(made(0.1, **arguments))
+    new.build(model.trainable_variables)
+    before = [*model.get_weights(), *everything(new)]
+    path = artifacts.folder("TF2.17-keras3.6") / f"bare-keras3-{case}" / "ckpt-1"
+    with tf_lso.install():
+        saved = tf.train.Checkpoint(model=model, optimizer=new)
+        with pytest.raises(checkpoints.CheckpointError, match="Make the optimizer as"):
+            saved.restore(str(path))
+    assert all(map(np.array_equal, before, [*model.get_weights(), *everything(new)]))
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])

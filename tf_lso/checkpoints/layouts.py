@@ -123,6 +123,13 @@ def slot_of(name, class_name):
     return next((known[part] for part in parts[:2] if part in known), None)
 
 
+def list_of(name, attributes):
+    """Return the one of the attributes to whose list a slot of Keras 3 belongs, or None."""
+    last = plain(name).split("/")[-1]
+    ends = ((attribute, table.ENDS[attribute]) for attribute in attributes)
+    return next((a for a, end in ends if f"_{last}".endswith(f"_{end}")), None)
+
+
 def optimizer_class(entries, family):
     """Return the class name that the names of an optimizer's variables tell, or None.
 
