@@ -10,6 +10,7 @@ import tf_lso
 from tests.checkpoints import artifacts
 from tests.checkpoints import optimizers_of_users as users
 from tests.families import FAMILIES, KERASES, keras, needs_keras3, numpy
+from tests.generation import HAS_KERAS3
 from tf_lso import checkpoints
 
 FORMATS = ("checkpoint", "keras", "weights.h5", "h5")
@@ -81,6 +82,9 @@ def test_an_optimizer_without_a_row(name, format_, wraps, tmp_path):
     if (name, wraps) == ("legacy", False) and format_ in ("keras", "weights.h5"):
         pytest.skip("Keras 2 saves no state of legacy optimizers there")
     of = KERASES["keras2"] if name in ("new", "legacy") else keras
+    is_lacking = name[0].isupper() and not hasattr(of.optimizers, name)
+    if is_lacking or (name == "accumulating" and not HAS_KERAS3):
+        pytest.skip("not in this Keras")
 
     def made():
         opt = CLASSES[name]()
@@ -91,6 +95,11 @@ def test_an_optimizer_without_a_row(name, format_, wraps, tmp_path):
     with tf_lso.install():
         path = saved(model, opt, format_, tmp_path)
     new, other = model_of(of, "a", "b"), made()
+    if (name, format_, HAS_KERAS3) == ("Adafactor", "checkpoint", False):
+        # Keras 2 keeps placeholders in its lists, which are none of its variables.
+        with pytest.raises(checkpoints.CheckpointError, match="has no variable for it"):
+            checkpoints.restore(path, model=new, optimizer=other)
+        return
     report = checkpoints.restore(path, model=new, optimizer=other)
     assert report.complete
     for old, now in zip(everything(opt), everything(other), strict=True):

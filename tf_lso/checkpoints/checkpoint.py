@@ -108,24 +108,16 @@ def _state(graph, node, variables):
     # What no attribute leads to directly, such as a list in a list.
     for child in graph.variables(at, others):
         made.setdefault(child, (None, UNKNOWN))
+    # Keras 3.1-3.9 saved its lists of slots empty, and all slots in `_variables`.
+    known = {slot for slot, _ in made.values()}
+    empty = table.ENDS.keys() & below.keys() - known if family == "keras3" else ()
     for child, (slot, of) in made.items():
         entry = None if child in others else graph.entry(child)
         if entry is not None:
+            slot = slot or layouts.list_of(entry.name, empty)
             state.made.append(dataclasses.replace(entry, slot=slot, of=of))
-    if family == "keras3":
-        # Keras 3.1-3.9 saved the lists of slots empty; `_variables` has all.
-        empty = table.ENDS.keys() & below.keys() - state.slots.keys()
-        state.made = [_in_a_list(entry, empty) for entry in state.made]
     state.class_name = layouts.optimizer_class(state.made, family)
     return state
-
-
-def _in_a_list(entry, attributes):
-    """Return the entry, with the attribute that its name tells if it says no slot."""
-    slot = entry.slot
-    if slot is None and entry.of is UNKNOWN:
-        slot = layouts.list_of(entry.name, attributes)
-    return dataclasses.replace(entry, slot=slot)
 
 
 def _of_traced_steps(graph, node):
