@@ -68,8 +68,6 @@ def _arguments(function):
 
 def hyperparameters(legacy, new, x):
     assert legacy._hyper.keys() == {"learning_rate", "decay", "momentum"}
-    legacy._set_hyper("momentum", 0.5)
-    assert float(legacy.momentum) == 0.5
     legacy.momentum = 0.25
     assert float(legacy._get_hyper("momentum")) == 0.25
     assert float(legacy._decayed_lr(tf.float32)) == pytest.approx(0.1)
@@ -220,7 +218,6 @@ def slots_of_the_table(legacy, new, x):
 # Name -> the one file that touches it, and what checks that it is as that file expects.
 NAMES = {
     "_hyper": (_HYPER, hyperparameters),
-    "_set_hyper": (_RESTORED, hyperparameters),
     "_decayed_lr": (_LEGACY, hyperparameters),
     "_weights": (_LEGACY, weights),
     "_create_all_weights": (_LEGACY, weights),
@@ -283,7 +280,6 @@ SHARED = {
         ["tf_lso/optimizers/validation.py"],
         "The mark of Horovod's classes, which Keras 3 does not know.",
     ),
-    "_hyper": ([_RESTORED], _CHECKPOINTS),
     "_index_dict": ([_RESTORED], _CHECKPOINTS),
     "_var_key": ([_RESTORED], _CHECKPOINTS),
     "_learning_rate": (

@@ -8,7 +8,7 @@ import tf_keras
 
 import tf_lso
 from tests.checkpoints import artifacts
-from tests.families import numpy, takes_optimizers
+from tests.families import numpy
 from tf_lso import checkpoints
 
 V2, NEW, OLD = "stable-v2-Adam-dynamic", "stable-new-Adam-dynamic", "bare-v2-SGD"
@@ -83,42 +83,6 @@ def test_to_keras(version, case, name, tmp_path):
         scale = (before["loss_scale"], before["counter"])
         assert artifacts.scale_of(opt) == scale
     goes_on(version, case, name, model, opt)
-
-
-@pytest.mark.parametrize(("version", "case", "name"), SOURCES, ids=IDS)
-def test_to_weights(version, case, name, tmp_path):
-    made, _ = restored(version, case, name)
-    made.save_weights(tmp_path / "new.weights.h5")
-    model = network()
-    opt = artifacts.optimizer(artifacts.cases(version)[case], "keras3")
-    model.compile(opt, "mse")
-    opt.build(model.trainable_variables)
-    model.load_weights(tmp_path / "new.weights.h5")
-    before = expected(version, case, name)["after5"]
-    assert holds(model, before)
-    assert int(numpy(opt.iterations)) == before["iterations"]
-    goes_on(version, case, name, model, opt)
-
-
-@takes_optimizers
-@pytest.mark.parametrize(("version", "case", "name"), SOURCES, ids=IDS)
-def test_to_a_checkpoint(version, case, name, tmp_path):
-    made, _ = restored(version, case, name)
-    saved = tf.train.Checkpoint(model=made, optimizer=made.optimizer)
-    path = saved.save(str(tmp_path / "ckpt"))
-    before = expected(version, case, name)["after5"]
-    for reader in ("tf.train.Checkpoint", "restore"):
-        model = network()
-        opt = artifacts.optimizer(artifacts.cases(version)[case], "keras3")
-        opt.build(model.trainable_variables)
-        if reader == "restore":
-            assert checkpoints.restore(path, model=model, optimizer=opt).complete
-        else:
-            again = tf.train.Checkpoint(model=model, optimizer=opt)
-            again.restore(path).assert_existing_objects_matched()
-        assert holds(model, before), reader
-        assert int(numpy(opt.iterations)) == before["iterations"], reader
-        goes_on(version, case, name, model, opt)
 
 
 def test_state_is_never_left_out_silently():

@@ -1,8 +1,10 @@
 """Reads what legacy programs saved.
 
-`opening` finds out what a path is and makes a `source.Source` from it. `plan` compares the
-source with the variables of a model and an optimizer. `restoring` writes the values, or
-refuses. `layouts` has what is known of the layouts of files.
+The formats: `opening` finds out what a path is, and makes a `source.Source` from it with
+`checkpoint`, which reads an `object_graph`, or `keras_files`, which reads `h5`. `layouts`
+has what is known of them. `matching` finds out which variable of the file is which of
+`model_targets` and `optimizer_targets`. `plan` says what goes where and what does not fit.
+`restoring` writes the values, or refuses.
 """
 
 import importlib as _importlib

@@ -3,17 +3,11 @@
 Checkpoints have one, and SavedModels have one for their variables.
 """
 
-import collections
+import dataclasses
 
 from tf_lso import optimizer_table as table
-from tf_lso.checkpoints import layouts, names
-from tf_lso.checkpoints.source import (
-    ELSEWHERE,
-    ModelVariable,
-    OptimizerState,
-    Slot,
-    Source,
-)
+from tf_lso.checkpoints import layouts
+from tf_lso.checkpoints.source import UNKNOWN, OptimizerState, Source
 
 SAVE_COUNTER = "save_counter"
 
@@ -25,9 +19,7 @@ def optimizers(graph):
     """Return {path: node} of the optimizers; of a wrapper and its inner, the wrapper."""
     found, inside = {}, set()
     for node, paths in graph.walk(0):
-        if node in inside:
-            continue
-        if inner(graph, node) is not None:
+        if node not in inside and inner(graph, node) is not None:
             found["/".join(paths[0])] = node
             inside.update(below for below, _ in graph.walk(node))
     return found
@@ -36,14 +28,13 @@ def optimizers(graph):
 def inner(graph, node):
     """Return the node of the optimizer: this one or the one it wraps, or None."""
     below = graph.children(node)
-    for name in layouts.INNER:
-        if name in below and _iterations(graph.children(below[name])) is not None:
-            return below[name]
-    return None if _iterations(below) is None else node
+    places = [*(below.get(name) for name in layouts.INNER), node]
+    return next((at for at in places if _counter(graph, at) is not None), None)
 
 
-def _iterations(below):
-    """Return the node of the step counter among children, or None."""
+def _counter(graph, node):
+    """Return the node of the step counter of an optimizer, None if the node is none."""
+    below = graph.children(node)
     return next((below[n] for n in layouts.ITERATIONS if n in below), None)
 
 
@@ -74,63 +65,58 @@ def models(graph, of_optimizers):
 
 def source(graph, model, optimizer):
     """Return the `Source` of two nodes or None: of a model and an optimizer."""
-    every = optimizers(graph).values()
-    found = {} if model is None else graph.variables(model, every)
-    if model == 0:  # the root also has the counter of tf.train.Checkpoint
-        found = {n: (e, p) for n, (e, p) in found.items() if e.name != SAVE_COUNTER}
-    index = {node: i for i, node in enumerate(found)}
-    variables = [ModelVariable(entry, paths) for entry, paths in found.values()]
+    # The root also has the counter of tf.train.Checkpoint.
+    others = {graph.children(0).get(SAVE_COUNTER), *optimizers(graph).values()}
+    variables = {} if model is None else graph.variables(model, others)
     return Source(
         path=graph.prefix,
         layout="model" if optimizer is None else layout(graph, optimizer),
         variables=variables,
-        optimizer=None
-        if optimizer is None
-        else _state(graph, optimizer, index, variables),
+        optimizer=None if optimizer is None else _state(graph, optimizer, variables),
         keys=graph.keys(),
         read=graph.read,
     )
 
 
-def _state(graph, node, index, variables):
-    """Return the `OptimizerState` of a node; `index` is {node: index in variables}."""
-    at, of_layout = inner(graph, node), layout(graph, node)
-    below = graph.children(at)
-    state = OptimizerState(layouts.FAMILIES[of_layout])
-    state.iterations = graph.entry(_iterations(below))
-    built = graph.elements(below.get("_trainable_variables"))
-    state.order = [index.get(variable) for variable in built]
-    no_state = {*index, *built, *_of_traced_steps(graph, node)}
+def _state(graph, node, variables):
+    """Return the `OptimizerState` of a node."""
+    at, family = inner(graph, node), layouts.FAMILIES[layout(graph, node)]
+    below, counter = graph.children(at), _counter(graph, at)
+    state = OptimizerState(family, iterations=graph.entry(counter))
+    state.order = graph.elements(below.get("_trainable_variables"))
+    others = {counter, graph.children(0).get(SAVE_COUNTER), *variables, *state.order}
+    others |= _of_traced_steps(graph, node)
     for path, role in layouts.LOSS_SCALE.items():
         child = graph.follow(node, path)
         if child is not None and (entry := graph.entry(child)):
             setattr(state, role, entry)
-            no_state.add(child)
+            others.add(child)
+    # Node of a variable -> `Entry.slot` and `Entry.of`.
+    made = dict.fromkeys(graph.elements(below.get("_variables")), (None, UNKNOWN))
     for name, child in below.items():
-        if child in no_state or name in layouts.NO_STATE:
-            no_state.add(child)
+        if child in others or name in layouts.NO_STATE:
+            others.add(child)
         elif (entry := graph.entry(child)) is None:
-            _add_slots(state, name, graph.entries(child), variables)
+            made.update(_slots(graph, name, child, state.order, variables))
         elif name in layouts.HYPERPARAMETERS:
             state.hyperparameters[layouts.HYPERPARAMETERS[name]] = entry
+            others.add(child)
         else:
-            state.scalars[layouts.SCALARS.get(name, name)] = entry
-    for name, variable, child in graph.slots(at) + graph.slots(node) * (at != node):
-        if entry := graph.entry(child):
-            slots = state.slots.setdefault(name, [])
-            slots.append(Slot(entry, index.get(variable, ELSEWHERE), len(slots)))
-    heads = {state.iterations, *state.hyperparameters.values()}
-    listed = graph.entries(below.get("_variables"))
-    state.listed = [entry for entry in listed if entry not in heads]
-    if of_layout == "keras3":
-        _read_keras_3_1(state, below, variables)
-    known = {*heads, *state.entries()}
-    state.others = [
-        entry
-        for entry, _ in graph.variables(at, no_state).values()
-        if entry not in known
-    ]
-    state.class_name = names.optimizer_class(state, of_keras3=of_layout == "keras3")
+            made[child] = layouts.SCALARS.get(name, name), None
+    for name, variable, slot in graph.slots(at) + graph.slots(node):
+        made[slot] = name, variable
+    # What no attribute leads to directly, such as a list in a list.
+    for child in graph.variables(at, others):
+        made.setdefault(child, (None, UNKNOWN))
+    # Keras 3.1-3.9 saved its lists of slots empty, and all slots in `_variables`.
+    known = {slot for slot, _ in made.values()}
+    empty = table.ENDS.keys() & below.keys() - known if family == "keras3" else ()
+    for child, (slot, of) in made.items():
+        entry = None if child in others else graph.entry(child)
+        if entry is not None:
+            slot = slot or layouts.list_of(entry.name, empty)
+            state.made.append(dataclasses.replace(entry, slot=slot, of=of))
+    state.class_name = layouts.optimizer_class(state.made, family)
     return state
 
 
@@ -138,31 +124,16 @@ def _of_traced_steps(graph, node):
     """Return the nodes of what only traced steps of tf_lso use, in SavedModels."""
     found = [graph.follow(node, path) for path in layouts.OF_TRACED_STEPS]
     # A variable of a user's own class may have one of the names.
-    return set() if None in found[:2] else {child for child in found if child}
+    return set() if None in found[:2] else set(found)
 
 
-def _add_slots(state, name, entries, variables):
-    if entries:
-        state.slots[name] = [
-            Slot(entry, _owner(entry, position, state.order, variables), position)
-            for position, entry in enumerate(entries)
-        ]
-
-
-def _owner(entry, position, order, variables):
-    """Return the index of the model variable of a slot, None if the file does not say."""
-    if position < len(order):
-        return order[position]
-    return names.owner(entry.name, variables)
-
-
-def _read_keras_3_1(state, below, variables):
-    """Read the slots of Keras 3.1-3.9, whose lists are empty: `_variables` has all."""
-    empty = table.ENDS.keys() & below.keys() - state.slots.keys()
-    found = collections.defaultdict(list)
-    for entry in state.listed:
-        name = names.list_of(entry.name, empty)
-        if name:
-            found[name].append(entry)
-    for name, entries in found.items():
-        _add_slots(state, name, entries, variables)
+def _slots(graph, name, node, order, variables):
+    """Yield (node, (slot, its model variable)) of a list of slots."""
+    nodes = graph.elements(node)
+    entries = [graph.entry(child) for child in nodes]
+    if None in entries:
+        return
+    for place, (child, entry) in enumerate(zip(nodes, entries)):
+        known = place < len(order)
+        of = order[place] if known else layouts.owner(entry.name, variables)
+        yield child, (name, of)

@@ -1,6 +1,18 @@
-"""The layouts in which optimizers with loss scales were saved, as tables."""
+"""The layouts of files, and the names of variables in them, as tables.
 
+| program | variable | its slot "m" |
+|---|---|---|
+| OptimizerV2 | `dense/kernel` | `Adam/dense/kernel/m` |
+| newer, TensorFlow 2.9-2.10 | `dense/kernel` | `Adam/m/dense/kernel` |
+| newer, since 2.11 | `dense/kernel` | `m/dense/kernel` |
+| Keras 3 | `dense/kernel` | `adam/dense_kernel_momentum` |
+"""
+
+import re
+
+from tf_lso import keras_versions as kerases
 from tf_lso import optimizer_table as table
+from tf_lso.checkpoints.source import UNKNOWN
 
 # Layout of a checkpoint -> what wrote it.
 LAYOUTS = {
@@ -20,12 +32,6 @@ _KEYS = {
     "new": {"is_legacy_optimizer"},
     "legacy": {"decay"},
 }
-
-
-def family_of_config(config):
-    """Return the family whose optimizer has this config, None if it does not tell."""
-    return next((f for f, keys in _KEYS.items() if keys & config.keys()), None)
-
 
 # Where the optimizer itself stands below its wrapper: in TensorFlow 2.0-2.2; in Keras 3.
 INNER = ("base_optimizer", "inner_optimizer")
@@ -70,8 +76,82 @@ COMPUTED = "_current_learning_rate"
 # other variables.
 NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
 
-# The group of .h5 files of Keras 2 for what `patches.loading_keras2` adds.
+# The group of .h5 files of Keras 2 for what `loading_keras2` adds.
 OWN_GROUP = "tf_lso_loss_scale"
 
 # The slot of gradients that are accumulated over steps, which only Keras 3 has.
 ACCUMULATED = "_accumulated_gradients"
+
+
+def family_of_config(config):
+    """Return the family whose optimizer has this config, None if it does not tell."""
+    return next((f for f, keys in _KEYS.items() if keys & config.keys()), None)
+
+
+def plain(name):
+    """Return a variable's name without the output number that graphs added."""
+    return name.split(":")[0]
+
+
+def owner(name, variables, slot=None):
+    """Return the key of the model variable that an optimizer variable belongs to.
+
+    `UNKNOWN` if no variable has that name, or more than one. OptimizerV2 puts the name of
+    the slot after that of the variable. `variables` is as in `Source`.
+    """
+    name = plain(name)
+    if slot is not None:
+        name = name.removesuffix(f"/{slot}")
+    found = [
+        (len(own), key)
+        for key, own in ((key, plain(v.name)) for key, v in variables.items())
+        if own and name.endswith(f"/{own}")
+    ]
+    longest = [key for length, key in found if length == max(n for n, _ in found)]
+    return longest[0] if len(longest) == 1 else UNKNOWN
+
+
+def slot_of(name, class_name):
+    """Return the name of the slot in the name of an optimizer variable, or None."""
+    facts = table.of([class_name])
+    parts = plain(name).split("/")
+    if parts[-1] in facts.slots:  # OptimizerV2
+        return parts[-1]
+    known = {slot: slot for slot in (*facts.slots, *table.AVERAGE)}
+    known |= facts.variable_names
+    # At most the name of the class comes before it.
+    return next((known[part] for part in parts[:2] if part in known), None)
+
+
+def list_of(name, attributes):
+    """Return the one of the attributes to whose list a slot of Keras 3 belongs, or None."""
+    last = plain(name).split("/")[-1]
+    ends = ((attribute, table.ENDS[attribute]) for attribute in attributes)
+    return next((a for a, end in ends if f"_{last}".endswith(f"_{end}")), None)
+
+
+def optimizer_class(entries, family):
+    """Return the class name that the names of an optimizer's variables tell, or None.
+
+    If the user named the optimizer, they do not tell it. Nor do the names of the newer
+    optimizers of TensorFlow 2.11-2.15.
+    """
+    parts = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
+    classes = dict.fromkeys([*table.OPTIMIZERS, *_optimizers_of_keras3()])
+    if (
+        family == "keras3"
+    ):  # which calls an RMSprop "rm_sprop", and the next "rm_sprop_1"
+        parts = {re.sub(r"_(\d+$)?", "", part).lower() for part in parts}
+        known = [name for name in classes if name.lower() in parts]
+    else:
+        known = [name for name in classes if name in parts]
+    return known[0] if len(known) == 1 else None
+
+
+def _optimizers_of_keras3():
+    """Return the names of Keras 3's optimizers, also of those that no table knows."""
+    public = vars(kerases.public("keras").optimizers) if kerases.has_keras3() else {}
+    classes = [name for name, value in public.items() if isinstance(value, type)]
+    return [
+        n for n in classes if not n.endswith("Optimizer")
+    ]  # of wrappers and the base

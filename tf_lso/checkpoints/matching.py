@@ -1,118 +1,249 @@
-"""Match the variables of a file with those of a model."""
+"""Match the variables of a file with those of a model and of its optimizer.
+
+A variable of the model is found by its place or its name, one of the optimizer by the
+name of its slot and its model variable. What has no names is found by its order.
+"""
 
 import collections
+import dataclasses
 
-from tf_lso.checkpoints import names
+from tf_lso import optimizer_table as table
+from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints.source import UNKNOWN
+
+# --- The variables of a model.
 
 
-def match(source, targets, mapping=None):
-    """Return {index in `source.variables`: Target} for all variables with a match.
+def match_model(source, model, mapping=None):
+    """Return {key in `source.variables`: Target} for all variables with a match.
 
     A variable is found by its path in the model (the kernel of the second layer), or by
     its name and the name of its layer. If both find all variables, but not the same
     ones, only the user knows which is right, and says so by `mapping`: names in the file
     and names in the model, of layers or variables.
     """
-    mapped = _mapped(source, targets, mapping or {})
-    taken = {id(target) for target in mapped.values()}
-    rest = [i for i in range(len(source.variables)) if i not in mapped]
-    free = [t for t in targets.targets if id(t) not in taken]
-    by_way = _unique({i: _by_way(source.variables[i], targets) for i in rest}, taken)
-    by_name = _by_name(source, rest, free)
+    mapped = _mapped(source, model, mapping or {})
+    taken = set(mapped.values())
+    rest = {k: entry for k, entry in source.variables.items() if k not in mapped}
+    by_place = {k: _at_place(entry, model) for k, entry in rest.items()}
+    by_place = _unique(by_place, taken)
+    by_name = _by_name(rest, [t for t in model.targets if t not in taken])
     complete = [
         found
-        for found in (by_way, by_name)
-        if len(found) == len(rest) and _fits(source, found)
+        for found in (by_place, by_name)
+        if len(found) == len(rest)
+        and all(rest[k].shape == target.shape for k, target in found.items())
     ]
-    if len(complete) == 2 and by_way != by_name and not mapping:
-        index = next(i for i in rest if by_way[i] is not by_name[i])
+    if len(complete) == 2 and by_place != by_name and not mapping:
+        key = next(key for key in rest if by_place[key] is not by_name[key])
         raise CheckpointError(
-            f"{source.path}: the key {source.variables[index].entry.key} "
-            f"({source.variables[index].entry.name}) belongs to {by_way[index].name} by "
-            f"its place in the model, and to {by_name[index].name} by its name. Say "
-            "which: mapping={name in the file: name in the model}, of layers or "
-            "variables."
+            f"{source.path}: the key {rest[key].key} ({rest[key].name}) belongs to "
+            f"{by_place[key].name} by its place in the model, and to "
+            f"{by_name[key].name} by its name. Say which: mapping={{name in the file: "
+            "name in the model}, of layers or variables."
         )
     if complete:
         return {**mapped, **complete[0]}
-    used = {id(target) for target in by_way.values()}
-    names_left = {i: t for i, t in by_name.items() if i not in by_way}
-    return {**mapped, **by_way, **_unique(names_left, taken | used)}
+    by_name = {key: target for key, target in by_name.items() if key not in by_place}
+    return {**mapped, **by_place, **_unique(by_name, {*taken, *by_place.values()})}
 
 
 def _unique(found, taken):
-    """Return the items of {index: Target or None} with a target of their own."""
-    claims = collections.Counter(id(target) for target in found.values())
+    """Return the items of {key: Target or None} with a target of their own."""
+    claims = collections.Counter(found.values())
     return {
-        index: target
-        for index, target in found.items()
-        if target is not None and claims[id(target)] == 1 and id(target) not in taken
+        key: target
+        for key, target in found.items()
+        if target is not None and claims[target] == 1 and target not in taken
     }
 
 
-def _by_way(variable, targets):
-    found = (targets.at(path) for path in variable.paths if path)
+def _at_place(entry, model):
+    found = map(model.at, entry.paths)
     return next((target for target in found if target is not None), None)
+
+
+def _by_name(variables, targets):
+    """Return {key: Target} of what has the same names of its layer and itself alone."""
+    ours, theirs = collections.defaultdict(list), collections.defaultdict(list)
+    for target in targets:
+        ours[_short(target.name)].append(target)
+    for key, entry in variables.items():
+        theirs[_short(entry.name)].append(key)
+    return {
+        keys[0]: ours[name][0]
+        for name, keys in theirs.items()
+        if len(keys) == len(ours[name]) == 1
+    }
 
 
 def _short(name):
     """Return the names of the layer and the variable, without outer models."""
-    return tuple(names.plain(name).split("/")[-2:])
+    return tuple(layouts.plain(name).split("/")[-2:])
 
 
-def _by_name(source, rest, free):
-    ours, theirs = {}, {}
-    for target in free:
-        ours.setdefault(_short(target.name), []).append(target)
-    for index in rest:
-        theirs.setdefault(_short(source.variables[index].entry.name), []).append(index)
-    return {
-        indices[0]: ours[name][0]
-        for name, indices in theirs.items()
-        if len(indices) == 1 and len(ours.get(name, ())) == 1
-    }
-
-
-def _fits(source, found):
-    return all(
-        source.variables[index].entry.shape == target.shape
-        for index, target in found.items()
-    )
-
-
-def _mapped(source, targets, mapping):
-    found, used = {}, set()
-    for index, variable in enumerate(source.variables):
-        keys = {name: _key_in(name, mapping) for name in _names(variable)}
-        name, key = next(((n, k) for n, k in keys.items() if k), (None, None))
-        if key is None:
-            continue
-        below = f"/{name}/".split(f"/{key}/", 1)[1].rstrip("/")
-        wanted = f"{mapping[key]}/{below}" if below else mapping[key]
-        found[index] = targets.named(wanted)
-        if found[index] is None:
+def _mapped(source, model, mapping):
+    """Return {key: Target} of the variables that a user's mapping names."""
+    found = {}
+    for name_in_file in sorted(mapping, key=len):  # a longer name says it more exactly
+        parts = f"/{name_in_file}/"
+        whole = {key: _names(entry) for key, entry in source.variables.items()}
+        named = {k: n for k, ns in whole.items() for n in ns[::-1] if parts in f"/{n}/"}
+        if not named:
             raise CheckpointError(
-                f"'mapping' sends {name!r} of {source.path} to {wanted!r}, but the model "
-                f"has only: {', '.join(t.name for t in targets.targets)}."
+                f"'mapping' names {name_in_file!r}, but {source.path} has only: "
+                f"{', '.join(ns[0] for ns in whole.values())}."
             )
-        used.add(key)
-    unknown = [key for key in mapping if key not in used]
-    if unknown:
-        raise CheckpointError(
-            f"'mapping' names {unknown[0]!r}, but {source.path} has only: "
-            f"{', '.join(_names(v)[0] for v in source.variables)}."
-        )
+        for key, name in named.items():
+            below = f"/{name}/".split(parts, 1)[1]
+            wanted = f"{mapping[name_in_file]}/{below}".rstrip("/")
+            found[key] = model.named(wanted)
+            if found[key] is None:
+                raise CheckpointError(
+                    f"'mapping' sends {name!r} of {source.path} to {wanted!r}, but the "
+                    f"model has only: {', '.join(t.name for t in model.targets)}."
+                )
     return found
 
 
-def _names(variable):
+def _names(entry):
     """Return what users may call a variable of a file: its name and its paths."""
-    ways = ["/".join(path) for path in variable.paths]
-    return [name for name in (names.plain(variable.entry.name), *ways) if name]
+    paths = ["/".join(path) for path in entry.paths]
+    return [name for name in (layouts.plain(entry.name), *paths) if name]
 
 
-def _key_in(name, mapping):
-    """Return the longest key of `mapping` that is in a name, None if none is."""
-    keys = [key for key in mapping if f"/{key}/" in f"/{name}/"]
-    return max(keys, key=len, default=None)
+# --- The variables of an optimizer.
+
+
+@dataclasses.dataclass
+class Match:
+    """Which entry of a file goes to which variable of an optimizer."""
+
+    entries: dict  # Target -> Entry
+    anew: dict  # Target of a slot that the file need not have -> its first value
+    left: list  # of the entries that no variable takes
+
+
+def match_optimizer(source, optimizer, matched):
+    """Return the `Match` of a file and an optimizer.
+
+    Args:
+      source: the `Source`, with slots that are called as in `optimizer`.
+      optimizer: the `OptimizerTargets`, built.
+      matched: the result of `match_model`.
+    """
+    state, matched = source.optimizer, {**matched, None: None}
+    place = {(target.slot, target.of): target for target in optimizer.own}
+    # What the slots in the file belong to, one for the other, as far as it is known.
+    order = [matched.get(key) for key in state.order] or optimizer.order
+    order = [target or UNKNOWN for target in order]
+    found, count = {}, collections.Counter()
+    for entry in state.made:
+        number, of = count[entry.slot], matched.get(entry.of, UNKNOWN)
+        count[entry.slot] += 1
+        if entry.of is UNKNOWN and number < len(order):
+            of = order[number]
+        if (entry.slot, of) in place:
+            found[place[entry.slot, of]] = entry
+    found |= _by_order(source, optimizer, matched, place, order, found)
+    taken = {entry.key for entry in found.values()}
+    left = [entry for entry in state.made if entry.key not in taken]
+    return Match(found, _made_anew(state, optimizer, matched, found), left)
+
+
+def _by_order(source, optimizer, matched, place, order, found):
+    """Return {Target: entry} of entries without names, whose order is known."""
+    state = source.optimizer
+    taken = {entry.key for entry in found.values()}
+    rest = [entry for entry in state.made if entry.key not in taken]
+    free = [target for target in optimizer.own if target not in found]
+    unnamed = [entry for entry in rest if entry.slot is None]
+    more = {}
+    scalars = [entry for entry in unnamed if not (entry.name or entry.shape)]
+    alone = [target for target in free if target.of is None]
+    if len(scalars) == len(alone) == 1:  # such as Nadam's product of momentums
+        more = {alone[0]: scalars[0]}
+        unnamed.remove(scalars[0])
+    slots = {slot for slot, of in place if of is not None} - state.slots.keys()
+    orders = []
+    for groups in _groups(state.family, table.of(optimizer.class_names)):
+        made = [(slot, of) for group in groups for of in order for slot in group]
+        listed = [place.get(label) for label in made if label[0] in slots]
+        if len(listed) == len(unnamed) and listed not in orders:
+            orders.append(listed)
+    fitting = [listed for listed in orders if _fit(unnamed, listed)]
+    if len(fitting) > 1:
+        raise CheckpointError(
+            f"{source.path}: {unnamed[0].key} and the following do not say of which "
+            "slots they are: the file may be of a legacy optimizer of Keras 2 or of a "
+            "newer one, whose orders differ. Save the whole model, or a "
+            "tf.train.Checkpoint, and restore that."
+        )
+    if orders and unnamed:
+        listed = [*fitting, *orders][0]
+        return {**more, **{t: e for t, e in zip(listed, unnamed) if t is not None}}
+    return _as_built(source, optimizer, matched, rest, free) or more
+
+
+def _fit(entries, targets):
+    """Whether all have the shapes of the targets, None for one that is not known."""
+    pairs = zip(entries, targets)
+    fit = not any(target and target.problem(entry) for entry, target in pairs)
+    return fit and len(entries) == len(targets)
+
+
+def _groups(family, facts):
+    """Return the groups of slots, for each order in which a family may list them.
+
+    The slots of a group stand together, for one variable after the other: the newer
+    optimizers of Keras 2 and those of Keras 3 list their slots variable by variable,
+    those of OptimizerV2 slot by slot.
+    """
+    newer = [tuple(table.AVERAGE), *facts.order]
+    legacy = [(slot,) for slot in facts.slots]
+    if "linear" in facts.slots:  # Ftrl makes both at once
+        legacy = newer
+    return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
+
+
+def _as_built(source, optimizer, matched, rest, free):
+    """Return {Target: entry} if the file lists the same variables in the same order.
+
+    This is for classes that no table knows. Empty if the file is of another family or was
+    built in another order, or if a shape or a name differs.
+    """
+    state = source.optimizer
+    if state.family not in (None, optimizer.family) or not _fit(rest, free):
+        return {}
+    if state.order and [matched.get(key) for key in state.order] != optimizer.built:
+        return {}
+    if (state.slots.keys() ^ optimizer.slots) & table.MADE_BY.keys():
+        return {}  # as many slots of another argument, such as centered for momentum
+    # A user's own class may call its slots otherwise now.
+    is_known = table.of(optimizer.class_names).slots or state.family == "legacy"
+    for target, entry in zip(free, rest):
+        owner = matched.get(layouts.owner(entry.name, source.variables))
+        is_other = entry.slot not in (None, target.slot) and target.of is not None
+        if owner not in (None, target.of) or (is_known and is_other):
+            return {}
+    return dict(zip(free, rest))
+
+
+def _made_anew(state, optimizer, matched, found):
+    """Return {Target: first value} of slots that an OptimizerV2 never made.
+
+    It made slots at the first gradient of a variable, so a variable that is in the file
+    without any had none: an unused head, or a layer that was frozen. A slot that the file
+    has of no variable, or one of several, is not meant.
+    """
+    if state.family != "legacy":
+        return {}
+    without = set(matched.values()) - {None, *(target.of for target in found)}
+    slots = {target.slot for target in found}
+    values = {
+        target: optimizer.first_value(target.slot)
+        for target in optimizer.own
+        if target not in found and target.of in without and target.slot in slots
+    }
+    return {target: value for target, value in values.items() if value is not None}

@@ -7,7 +7,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import keras_versions as kerases
 from tf_lso import variables as variables_lib
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.source import LAYER_STEP, VARS_STEP, WEIGHT_STEP
@@ -18,10 +17,10 @@ _ALIASES = {"_layer_checkpoint_dependencies": "layers"}
 # Weights that Keras 3 has renamed, in DepthwiseConv1D and DepthwiseConv2D.
 _RENAMED = {"depthwise_kernel": "kernel"}
 
-_VARIABLE = (
-    tf.Variable,
-    tf.distribute.DistributedValues,
-    *([kerases.variable_of_keras3()] if kerases.has_keras3() else []),
+# Attributes with the variables that a layer itself made: of Keras 3, and of Keras 2.
+_OWN = (
+    *("_trainable_variables", "_non_trainable_variables"),
+    *("_trainable_weights", "_non_trainable_weights"),
 )
 
 
@@ -31,6 +30,9 @@ class Target:
 
     name: str  # in messages
     variable: Any
+    # As in `source.Entry`, of a variable of the optimizer. `of` is a `Target`.
+    slot: str | None = None
+    of: Any = None
 
     @property
     def shape(self):
@@ -42,27 +44,30 @@ class Target:
         """The name of its dtype, a str."""
         return tf.as_dtype(self.variable.dtype).name
 
-
-def problem(entry, target):
-    """Return why an `Entry` does not fit a `Target`, None if it does."""
-    if entry.shape != target.shape:
-        return f"shape {entry.shape}, not {target.shape}"
-    dtypes = {entry.dtype, target.dtype}
-    if len(dtypes) > 1 and dtypes != {"int32", "int64"}:
-        return f"dtype {entry.dtype}, not {target.dtype}"
-    return None
+    def problem(self, entry):
+        """Return why an `Entry` does not fit, None if it does."""
+        if entry.shape != self.shape:
+            return f"shape {entry.shape}, not {self.shape}"
+        dtypes = {entry.dtype, self.dtype}
+        if len(dtypes) > 1 and dtypes != {"int32", "int64"}:
+            return f"dtype {entry.dtype}, not {self.dtype}"
+        return None
 
 
 def is_variable(value):
     """Whether `value` is a variable of TensorFlow or of Keras 3."""
-    return isinstance(value, _VARIABLE)
+    return callable(getattr(value, "assign", None))
+
+
+def name_of(variable):
+    """Return the name of a variable without the number that graphs added."""
+    return variables_lib.name_of(variable).split(":")[0]
 
 
 class ModelTargets:
     """The variables of a built model, by their paths and by their names."""
 
     def __init__(self, model):
-        self.model = model
         # A model of Keras 2 that is not built raises an error for its weights.
         variables = list(model.weights) if getattr(model, "built", True) else []
         if not variables:
@@ -70,20 +75,15 @@ class ModelTargets:
                 f"'model' ({getattr(model, 'name', model)}) has no variables yet. Build "
                 "it before: give it an Input, call it on a batch, or call model.build()."
             )
-        self.targets = [Target(_name(v), v) for v in variables]
+        self.targets = [Target(name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}
         self._objects = {(): model}
 
-    def of(self, variable):
-        """Return the `Target` of a variable, None if it is not the model's."""
-        return self._by_variable.get(id(variable))
-
     def at(self, path):
         """Return the `Target` at a path of a file, None if there is none."""
-        owner = self._object(tuple(path[:-1]))
-        if owner is None:
-            return None
-        return self.of(_own_variable(owner, path[-1]))
+        owner = self._object(path[:-1]) if path else None
+        found = None if owner is None else _variable(owner, path[-1])
+        return self._by_variable.get(id(found))
 
     def named(self, name):
         """Return the `Target` of a name: whole, or its last part if that is unique."""
@@ -98,24 +98,22 @@ class ModelTargets:
         return self._objects[path]
 
 
-def _name(variable):
-    return variables_lib.name_of(variable).split(":")[0]
-
-
 def _child(parent, step):
     """Return the object that a step of a path leads to, or None."""
     if step.startswith(LAYER_STEP):
-        number = step.removeprefix(LAYER_STEP)
         layers = [layer for layer in _layers(parent) if layer.weights]
-        known = number.isdigit() and int(number) < len(layers)
-        return layers[int(number)] if known else None
+        return _element(layers, step.removeprefix(LAYER_STEP))
     if isinstance(parent, dict):
         return parent.get(step)
     if isinstance(parent, (list, tuple)):
-        if not step.isdigit():
-            return _by_class(parent).get(step)
-        return parent[int(step)] if int(step) < len(parent) else None
+        return _element(parent, step) if step.isdigit() else _by_class(parent).get(step)
     return _attribute(parent, _ALIASES.get(step, step))
+
+
+def _element(listed, number):
+    """Return the element of a list with a number that is a text, or None."""
+    known = number.isdigit() and int(number) < len(listed)
+    return listed[int(number)] if known else None
 
 
 def _by_class(layers):
@@ -148,33 +146,28 @@ def _attribute(parent, name):
     return None
 
 
-def _own_variable(owner, step):
+def _variable(owner, step):
     """Return the variable that a step names in a layer, a list or a dict, or None."""
     if step.startswith(WEIGHT_STEP):
-        weights = weights_of(owner)
-        number = int(step.removeprefix(WEIGHT_STEP))
-        return weights[number] if number < len(weights) else None
+        return _element(_weights(owner), step.removeprefix(WEIGHT_STEP))
     if step.startswith(f"{VARS_STEP}:"):
-        own, number = _made_by(owner), int(step.split(":")[1])
-        return own[number] if number < len(own) else None
+        return _element(_own_variables(owner), step.split(":")[1])
     if not isinstance(owner, (dict, list, tuple)):
+        own = _own_variables(owner)
         for name in (step, _RENAMED.get(step)):
-            own = [v for v in _made_by(owner) if _name(v).split("/")[-1] == name]
-            if len(own) == 1:
-                return own[0]
-    found = _child(owner, step)
-    return found if is_variable(found) else None
+            named = [v for v in own if name_of(v).split("/")[-1] == name]
+            if len(named) == 1:
+                return named[0]
+    return _child(owner, step)
 
 
-def _made_by(layer):
+def _own_variables(layer):
     """Return the variables that a layer itself made, a list."""
-    of_keras_3 = ("_trainable_variables", "_non_trainable_variables")
-    of_keras_2 = ("_trainable_weights", "_non_trainable_weights")
-    held = [_attribute(layer, name) or [] for name in (*of_keras_3, *of_keras_2)]
-    return [one for variables in held for one in variables if is_variable(one)]
+    lists = [_attribute(layer, name) or [] for name in _OWN]
+    return [one for variables in lists for one in variables if is_variable(one)]
 
 
-def weights_of(layer):
+def _weights(layer):
     """Return the weights of a layer in the order of .h5 files of Keras 2, a list.
 
     For a model these are the weights that it made itself.

@@ -6,6 +6,7 @@ what they mean.
 """
 
 import collections
+import dataclasses
 
 import numpy as np
 import tensorflow as tf
@@ -40,26 +41,16 @@ class ObjectGraph:
         proto = trackable_object_graph_pb2.TrackableObjectGraph()
         with refusing(f"{prefix}: the key {GRAPH_KEY} is damaged", message.DecodeError):
             proto.ParseFromString(self._get(GRAPH_KEY))
-        self._check(proto)
-        self._nodes = proto.nodes
-
-    def _check(self, proto):
-        """Raise if the graph refers to objects that it does not have."""
-        count = len(proto.nodes)
-        if not count:
-            raise CheckpointError(
-                f"{self.prefix}: the key {GRAPH_KEY} is damaged: it has no objects."
-            )
-        for node in proto.nodes:
-            ids = [child.node_id for child in node.children]
-            for slot in node.slot_variables:
-                ids += [slot.original_variable_node_id, slot.slot_variable_node_id]
-            strays = [i for i in ids if not 0 <= i < count]
-            if strays:
-                raise CheckpointError(
-                    f"{self.prefix}: the key {GRAPH_KEY} is damaged: it names the "
-                    f"object {strays[0]} of {count}."
-                )
+            self._nodes, count = proto.nodes, len(proto.nodes)
+            self._children = [
+                {c.local_name: c.node_id for c in node.children} for node in self._nodes
+            ]
+            named = {0}.union(*(below.values() for below in self._children))
+            for slot in (slot for node in range(count) for slot in self.slots(node)):
+                named.update(slot[1:])
+            for number in named:
+                if not 0 <= number < count:
+                    raise IndexError(f"it names the object {number} of {count}")
 
     def _get(self, key):
         what = f"{self.prefix}: the key {key} cannot be read, the file is damaged"
@@ -86,25 +77,20 @@ class ObjectGraph:
         return None
 
     def children(self, node):
-        """Return the nodes below a node by their names, a dict."""
-        return {c.local_name: c.node_id for c in self._nodes[node].children}
+        """Return the nodes below a node by their names, a dict; empty if it is None."""
+        return {} if node is None else self._children[node]
 
     def follow(self, node, path):
         """Return the node at a path of names below a node, or None."""
         for name in path:
-            node = None if node is None else self.children(node).get(name)
+            node = self.children(node).get(name)
         return node
 
     def elements(self, node):
         """Return the nodes of the elements of a list, empty if the node is none."""
-        children = {} if node is None else self.children(node)
-        numbered = [(int(n), child) for n, child in children.items() if n.isdigit()]
-        return [child for _, child in sorted(numbered)]
-
-    def entries(self, node):
-        """Return the variables in a list; empty if anything else is in it."""
-        entries = [self.entry(child) for child in self.elements(node)]
-        return [] if None in entries else entries
+        children = self.children(node).items()
+        numbered = sorted((int(n), child) for n, child in children if n.isdigit())
+        return [child for _, child in numbered]
 
     def slots(self, node):
         """Return (slot name, node of its model variable, its node) of an optimizer."""
@@ -130,9 +116,9 @@ class ObjectGraph:
                     queue.append(child)
 
     def variables(self, start, but=()):
-        """Return {node: (entry, paths)} of the variables below a node."""
+        """Return {node: its `Entry`, with paths} of the variables below a node."""
         return {
-            node: (entry, tuple(paths))
+            node: dataclasses.replace(entry, paths=tuple(paths))
             for node, paths in self.walk(start, but)
             if (entry := self.entry(node)) is not None
         }

@@ -7,11 +7,11 @@ import zipfile
 
 import tensorflow as tf
 
-from tf_lso.checkpoints import checkpoint, h5_model, hdf5, keras_archive
+from tf_lso.checkpoints import checkpoint, h5, keras_files
 from tf_lso.checkpoints.errors import CheckpointError, refusing
 from tf_lso.checkpoints.object_graph import ObjectGraph
 
-_H5 = (".h5", ".hdf5", ".hdf")
+_FILES = (".h5", ".hdf5", ".hdf", ".keras")
 
 
 @contextlib.contextmanager
@@ -22,17 +22,11 @@ def opened(path, names=None):
     and `names` are as for `restoring.restore`.
     """
     path = os.fspath(path)
-    is_zip = zipfile.is_zipfile(path)
-    if is_zip or (os.path.isfile(path) and path.endswith(_H5)):
-        with hdf5.opened(path) as reader:
+    if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_FILES)):
+        with h5.opened(path) as reader:
             with refusing(f"{path}: the file is damaged"):
-                is_model = not is_zip and h5_model.is_one(reader.file)
-                source = (h5_model if is_model else keras_archive).source(reader)
+                source = keras_files.source(reader)
             yield [source]
-    elif path.endswith(".keras") and os.path.isfile(path):
-        raise CheckpointError(
-            f"{path}: no .keras file that can be read: no zip archive."
-        )
     elif os.path.isfile(os.path.join(path, "saved_model.pb")):
         yield _pairs(os.path.join(path, "variables", "variables"), names)
     else:
@@ -62,18 +56,14 @@ def _prefix(path):
 def _pairs(prefix, names):
     graph = ObjectGraph(prefix)
     optimizers = checkpoint.optimizers(graph)
-    found = {
-        "model": checkpoint.models(graph, optimizers.values()),
-        "optimizer": optimizers,
-    }
+    models = checkpoint.models(graph, optimizers.values())
+    found = {"model": models, "optimizer": optimizers}
     for kind, name in (names or {}).items():
-        if kind not in found:
-            raise CheckpointError(
-                f"'names' has the key {kind!r}; it takes 'model' and 'optimizer'."
-            )
-        if name not in found[kind]:
+        if name not in found.get(kind, ()):
             raise CheckpointError(
                 f"{prefix}: has no {kind} called {name!r}, but {sorted(found[kind])}."
+                if kind in found
+                else f"'names' has the key {kind!r}; it takes 'model' and 'optimizer'."
             )
         found[kind] = {name: found[kind][name]}
     return [

@@ -1,30 +1,18 @@
 """The variables of an optimizer that a file is restored into."""
 
 import contextlib
-import dataclasses
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tf_lso import keras3_private
 from tf_lso import optimizer_table as table
-from tf_lso import variables as variables_lib
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.checkpoints.model_targets import Target, is_variable
+from tf_lso.checkpoints.model_targets import Target, is_variable, name_of
 from tf_lso.optimizers import binding
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.scaling import loss_scale as loss_scale_lib
-
-
-@dataclasses.dataclass(frozen=True)
-class Own:
-    """A variable that an optimizer made for itself: a slot, or one of its own."""
-
-    target: Target
-    name: str  # of the slot, or of the variable
-    of: Any = None  # the `Target` of the model variable that the slot belongs to
 
 
 class OptimizerTargets:
@@ -54,8 +42,27 @@ class OptimizerTargets:
         self.table = table.attributes_of_slots(self.inner)
         self.class_names = [cls.__name__ for cls in type(self.inner).__mro__]
 
-    def build(self, variables):
-        """Create the variables of the optimizer if it has none yet."""
+    def check_class(self, source):
+        """Raise if a file is from a class of optimizer whose slots mean something else."""
+        name = None if source.optimizer is None else source.optimizer.class_name
+        if name is None or name in self.class_names:
+            return
+        slots = table.of([name]).slots
+        if not slots or slots | table.AVERAGE != self.table:
+            raise CheckpointError(
+                f"{source.path}: the optimizer in the file is of the class {name}, but "
+                f"'optimizer' is of {self.class_names[0]}. Pass an optimizer of the class "
+                "that it was trained with."
+            )
+
+    def build(self, model):
+        """Create the variables of the optimizer of a `ModelTargets` if it has none yet.
+
+        Then `own` has a `Target` for each but the counter and hyperparameters, in order,
+        and `slots` their names.
+        """
+        trainable = [t for t in model.targets if t.variable.trainable]
+        variables = [target.variable for target in trainable]
         if self.is_wrapper:
             self.optimizer.build(variables)
         elif self.family == "legacy":
@@ -63,24 +70,22 @@ class OptimizerTargets:
                 self.inner._create_all_weights(variables)
         else:
             self.inner.build(variables)
+        # The `Target`s that it was built for, None for the variable of another model. An
+        # OptimizerV2 does not tell.
+        self.built = [] if self.family == "legacy" else self._built(model)
+        self.order = self.built or trainable
+        self.own = self._own(model)
+        self.slots = {target.slot for target in self.own}
 
     @property
     def iterations(self):
         """The `Target` of the step counter."""
-        counter = (
-            keras3_private.iteration_variable(self.inner)
-            if self.family == "keras3"
-            else self.inner.iterations
-        )
+        is_keras3 = self.family == "keras3"
+        of_keras3 = keras3_private.iteration_variable
+        counter = of_keras3(self.inner) if is_keras3 else self.inner.iterations
         return Target("optimizer/iterations", counter)
 
-    def order(self, model):
-        """Return the `Target`s of `model` in the order of the build; [] if it is unknown.
-
-        None stands for a variable of another model. `model` is the `ModelTargets`.
-        """
-        if self.family == "legacy":  # does not tell
-            return []
+    def _built(self, model):
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
         else:
@@ -88,11 +93,7 @@ class OptimizerTargets:
         place = {known.get(key(t.variable)): t for t in model.targets}
         return [place.get(number) for number in range(len(known))]
 
-    def state(self, model):
-        """Return an `Own` for each variable but the counter and hyperparameters, in order.
-
-        `model` is the `ModelTargets`.
-        """
+    def _own(self, model):
         attributes = {n: v for n, v in vars(self.inner).items() if is_variable(v)}
         rate = attributes.pop("_learning_rate", None)
         attributes.pop(layouts.COMPUTED, None)
@@ -100,38 +101,35 @@ class OptimizerTargets:
         made = [*(made() if callable(made) else made), *attributes.values()]
         heads = {id(self.iterations.variable), id(self.inner.iterations), id(rate)}
         own = {id(v): v for v in made if id(v) not in heads}
-        found = self._legacy_slots if self.family == "legacy" else self._listed_slots
-        slot_of = {id(slot): rest for slot, *rest in found(own, model)}
-        name_of = {id(v): layouts.SCALARS.get(n, n) for n, v in attributes.items()}
-        return [
-            _slot(variable, *slot_of[key])
-            if key in slot_of
-            else _alone(variable, name_of.get(key))
-            for key, variable in own.items()
-        ]
+        is_legacy = self.family == "legacy"
+        slots = self._legacy_slots(model) if is_legacy else self._listed_slots(own)
+        labels = {
+            id(v): (layouts.SCALARS.get(n, n), None) for n, v in attributes.items()
+        }
+        labels |= {id(variable): label for variable, *label in slots}
+        return [_target(v, *labels.get(key, (None, None))) for key, v in own.items()]
 
-    def _legacy_slots(self, own, model):
-        del own
+    def _legacy_slots(self, model):
+        """Yield (slot, its name, its model variable) of an OptimizerV2."""
         for slot in self.inner.get_slot_names():
             for target in model.targets:
                 with contextlib.suppress(KeyError):
                     yield self.inner.get_slot(target.variable, slot), slot, target
 
-    def _listed_slots(self, own, model):
-        """Yield (slot, name, model variable) of each list with one entry per variable."""
-        order = self.order(model)
-        names = table.slot_of_attributes(self.inner)
+    def _listed_slots(self, own):
+        """Yield the same for each list with one entry per variable."""
+        slot_of = table.slot_of_attributes(self.inner)
         for attribute, held in vars(self.inner).items():
             if attribute in layouts.NO_STATE or not isinstance(
                 held, (list, tuple, dict)
             ):
                 continue
             held = list(held.values() if isinstance(held, dict) else held)
-            if len(held) == len(order) and all(
-                slot is None or id(slot) in own for slot in held
-            ):
-                for slot, target in zip(held, order):
-                    yield slot, names.get(attribute, attribute), target
+            are_slots = all(slot is None or id(slot) in own for slot in held)
+            if are_slots and len(held) == len(self.built):
+                for slot, of in zip(held, self.built):
+                    if of is not None:
+                        yield slot, slot_of.get(attribute, attribute), of
 
     def first_value(self, slot):
         """Return the number that a slot holds when it is made, None if it is unknown."""
@@ -155,12 +153,9 @@ class OptimizerTargets:
 
     def hyperparameter(self, name):
         """Return the value of a hyperparameter, a float; None if it is no number."""
-        if self.family == "legacy":
-            value = self.inner._hyper.get(name)
-        elif name == "learning_rate":
-            value = self.inner._learning_rate
-        else:
-            value = getattr(self.inner, name, None)
+        # `learning_rate` of the others is a number also if they have a schedule.
+        is_rate = name == "learning_rate" and self.family != "legacy"
+        value = getattr(self.inner, "_learning_rate" if is_rate else name, None)
         try:
             return float(np.asarray(value))
         except (TypeError, ValueError):  # of a schedule, or None
@@ -168,7 +163,7 @@ class OptimizerTargets:
 
     def decays_by(self, rate):
         """Whether the learning rate is what OptimizerV2 computed with this `decay`."""
-        schedule = self.inner._learning_rate
+        schedule = getattr(self.inner, "_learning_rate", None)
         return (
             type(schedule).__name__ == "InverseTimeDecay"
             and np.float32(schedule.decay_rate) == np.float32(rate)
@@ -176,19 +171,11 @@ class OptimizerTargets:
             and not schedule.staircase
         )
 
-    def set_hyperparameter(self, name, value):
-        """Set a hyperparameter to a float."""
-        if self.family == "legacy":
-            self.inner._set_hyper(name, value)
-        else:
-            setattr(self.inner, name, value)
 
-
-def _slot(slot, name, of):
-    owner = variables_lib.name_of(slot) if of is None else of.name
-    return Own(Target(f"optimizer/{name}/{owner}", slot), name, of)
-
-
-def _alone(variable, name):
-    name = name or variables_lib.name_of(variable).split(":")[0]
-    return Own(Target(f"optimizer/{name}", variable), name)
+def _target(variable, slot, of):
+    """Return the `Target` of a variable that an optimizer made for itself."""
+    if slot is None:
+        slot = name_of(variable)
+        return Target(f"optimizer/{slot}", variable, slot)
+    name = f"optimizer/{slot}" if of is None else f"optimizer/{slot}/{of.name}"
+    return Target(name, variable, slot, of)

@@ -37,7 +37,7 @@ def how_to_make(source, optimizer, slots):
     ) + (_IDLE if may_be_idle and "momentum" in arguments else "")
 
 
-def other_arguments(state, optimizer, own):
+def other_arguments(state, optimizer):
     """Return {argument: value} of what a file says of slots that this optimizer has not.
 
     Other arguments may make as many slots, as centered and momentum do.
@@ -46,12 +46,11 @@ def other_arguments(state, optimizer, own):
         "SGD" in optimizer.class_names
     ):  # that of tf_keras has its slots without momentum
         return {}
-    names = {one.name for one in own}
     return {
         argument: state.config[argument]
         for slot, (argument, _) in table.MADE_BY.items()
         if slot in optimizer.table and argument in state.config
-        if bool(state.config[argument]) != (slot in names)
+        if bool(state.config[argument]) != (slot in optimizer.slots)
     }
 
 

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from tf_lso.checkpoints import opening, optimizer_matching, plan
+from tf_lso.checkpoints import opening, plan
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
@@ -82,8 +82,8 @@ def _fill(sources, model, optimizer, partial, mapping):
     wanted = None if optimizer is None else OptimizerTargets(optimizer)
     if wanted is not None:
         for source in sources:
-            optimizer_matching.check_class(source, wanted)
-        wanted.build([t.variable for t in targets.targets if t.variable.trainable])
+            wanted.check_class(source)
+        wanted.build(targets)
     made = _likeliest(sources, targets, wanted, mapping)
     if not (made.report.complete or partial):
         raise CheckpointError(_refusal(made.report))
@@ -96,24 +96,21 @@ def _likeliest(sources, targets, optimizer, mapping):
     plans, errors = [], []
     for source in sources:
         try:
-            made = plan.make(source, targets, optimizer, mapping)
+            plans.append(plan.make(source, targets, optimizer, mapping))
         except CheckpointError as error:
             errors.append(error)
-            continue
-        gaps = len(made.report.missing) + len(made.report.wrong)
-        plans.append((gaps, len(made.report.unused), made))
     if not plans:
         raise errors[0]
-    best = min(tuple(rank) for *rank, _ in plans)
-    found = [made for *rank, made in plans if tuple(rank) == best]
+    best = min(plans, key=plan.Plan.rank)
     # Plans that move the same tensors to the same variables are the same plan.
-    if len({made.moves() for made in found}) > 1 and best[0] == 0:
+    as_good = {made.moves() for made in plans if made.rank() == best.rank()}
+    if len(as_good) > 1 and best.report.complete:
         raise CheckpointError(
-            f"{found[0].source.path}: has several models or optimizers that fit. Say "
+            f"{best.source.path}: has several models or optimizers that fit. Say "
             "which: names={'model': ..., 'optimizer': ...}, with the names that the "
             "program gave to tf.train.Checkpoint."
         )
-    return found[0]
+    return best
 
 
 def _refusal(report):

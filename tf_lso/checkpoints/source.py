@@ -1,6 +1,6 @@
-"""What a file holds, in the same form for every layout.
+"""What a file holds, in the same form for every format.
 
-Each reader makes a `Source` from a file, and `plan` uses only that.
+Each reader makes a `Source` from a file, and `matching` and `plan` use only that.
 Tensors are read when `Source.read` is called with their entries, and not before.
 """
 
@@ -15,39 +15,27 @@ from tf_lso.checkpoints.errors import CheckpointError
 # a variable among those that an object made itself.
 LAYER_STEP, WEIGHT_STEP, VARS_STEP = "layer_with_weights-", "#", "vars"
 
-# The index of a model variable that is not among `Source.variables`.
-ELSEWHERE = -1
+# `Entry.of` of a slot if the file does not say which variable the slot belongs to.
+UNKNOWN = "unknown"
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One tensor of a file."""
+    """One tensor of a file, and what the file says of its variable."""
 
     key: str  # in the file
     name: str  # of the variable in the program that wrote the file, or ""
     shape: tuple[int, ...]
     dtype: str  # such as "float32"
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelVariable:
-    """A variable of the model in a file."""
-
-    entry: Entry
     # Each a tuple of the steps that lead to it from the model: attributes, and the steps
     # above.
-    paths: tuple[tuple[str, ...], ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Slot:
-    """A slot variable of the optimizer in a file."""
-
-    entry: Entry
-    # The index in `Source.variables` of the variable that it belongs to, `ELSEWHERE`, or
-    # None if the file does not say it.
-    variable: int | None
-    position: int  # among the slots of the same name
+    paths: tuple[tuple[str, ...], ...] = ()
+    # Of a variable of the optimizer: the name of the slot, or of a variable that is none,
+    # such as Nadam's "momentum_cache"; None if the file does not say it.
+    slot: str | None = None
+    # The key in `Source.variables` of the variable that a slot belongs to, or `UNKNOWN`;
+    # None if the variable belongs to none.
+    of: Any = UNKNOWN
 
 
 @dataclasses.dataclass
@@ -58,24 +46,23 @@ class OptimizerState:
     class_name: str | None = None
     config: dict[str, Any] = dataclasses.field(default_factory=dict)
     iterations: Entry | None = None  # the step counter
-    hyperparameters: dict[str, Entry] = dataclasses.field(default_factory=dict)
-    slots: dict[str, list[Slot]] = dataclasses.field(default_factory=dict)
-    # Such as Nadam's "momentum_cache".
-    scalars: dict[str, Entry] = dataclasses.field(default_factory=dict)
-    # All variables in the order in which the optimizer made them, without the counter
-    # and the learning rate. Also those that are slots or scalars.
-    listed: list[Entry] = dataclasses.field(default_factory=list)
-    # The indices in `Source.variables` of what the optimizer was built for, in order.
-    order: list[int | None] = dataclasses.field(default_factory=list)
-    others: list[Entry] = dataclasses.field(default_factory=list)  # all else
     scale: Entry | None = None
     count: Entry | None = None  # of finite steps
+    hyperparameters: dict[str, Entry] = dataclasses.field(default_factory=dict)
+    # All other variables. Those that the file lists come first, in the order in which the
+    # optimizer made them.
+    made: list[Entry] = dataclasses.field(default_factory=list)
+    # The keys in `Source.variables` of what the optimizer was built for, in order.
+    order: list[Any] = dataclasses.field(default_factory=list)
 
-    def entries(self) -> list[Entry]:
-        """Return what the optimizer needs to go on, without counters and settings."""
-        slots = [slot.entry for slots in self.slots.values() for slot in slots]
-        every = [*self.listed, *slots, *self.scalars.values(), *self.others]
-        return list({entry.key: entry for entry in every}.values())
+    @property
+    def slots(self) -> dict[str, list[Entry]]:
+        """The slots whose names the file says, by these names."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.made:
+            if entry.slot is not None and entry.of is not None:
+                found.setdefault(entry.slot, []).append(entry)
+        return found
 
 
 @dataclasses.dataclass
@@ -84,7 +71,7 @@ class Source:
 
     path: str
     layout: str  # "h5", "keras" or a key of `layouts.LAYOUTS`
-    variables: list[ModelVariable]  # in the order in which they were made
+    variables: dict[Any, Entry]  # of the model, in the order in which they were made
     optimizer: OptimizerState | None  # None if the file has none
     keys: list[str]  # of all tensors
     read: Callable[[Entry], Any]  # returns the value, a NumPy array

@@ -16,14 +16,14 @@ _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 @contextlib.contextmanager
 def opened(path):
     """Return a context with the `Reader` of an .h5 or .keras file."""
-    config, file = {}, path
+    config, file = None, path
     with contextlib.ExitStack() as stack:
         if zipfile.is_zipfile(path):
             with refusing(f"{path}: no .keras file that can be read"):
                 archive = stack.enter_context(zipfile.ZipFile(path))
                 config = json.loads(archive.read(_CONFIG))
                 file = archive.open(_WEIGHTS)
-        with refusing(f"{path}: no HDF5 file that can be read"):
+        with refusing(f"{path}: no .keras and no HDF5 file that can be read"):
             opened_file = stack.enter_context(h5py.File(file, "r"))
         yield Reader(path, opened_file, config)
 
@@ -34,7 +34,7 @@ class Reader:
     def __init__(self, path, file, config):
         self.path = path
         self.file = file
-        self.config = config  # of the model in a .keras file
+        self.config = config  # of the model in a .keras file, None in others
 
     def _reached(self, parent, key, kind):
         """Return what a key leads to below `parent`, of the class `kind`."""
@@ -56,7 +56,7 @@ class Reader:
         """Return the group `name` below `parent`."""
         return self._reached(parent, name, h5py.Group)
 
-    def dataset(self, key):
+    def _dataset(self, key):
         """Return the dataset at `key`, or raise: its values must be in this file."""
         found = self._reached(self.file, key, h5py.Dataset)
         if found.external or found.is_virtual:
@@ -66,47 +66,36 @@ class Reader:
             )
         return found
 
-    def entry(self, key, name):
-        """Return the `Entry` of a key, for a variable called `name`."""
-        dataset = self.dataset(key)
-        return Entry(key, name, tuple(dataset.shape), dataset.dtype.name)
+    def entry(self, key, name="", *paths):
+        """Return the `Entry` of a key, for a variable with a name and paths."""
+        dataset = self._dataset(key)
+        return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
     def read(self, entry):
         """Return the value of an `Entry`, a NumPy array."""
         what = f"{self.path}: the key {entry.key} cannot be read, the file is damaged"
         with refusing(what):
-            return np.asarray(self.dataset(entry.key)[()])
+            return np.asarray(self._dataset(entry.key)[()])
 
-    def attribute(self, group, name):
-        """Return an attribute of a group, None if there is none.
+    def texts(self, group, name):
+        """Return an attribute of a group as a list of str, also if it is one text.
 
         Keras stores lists of more than 64 kB in parts: name0, name1, and so on.
         """
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
-            if name in group.attrs:
-                return group.attrs[name]
-            parts = []
+            parts = [group.attrs[name]] if name in group.attrs else []
             while f"{name}{len(parts)}" in group.attrs:
                 parts.append(group.attrs[f"{name}{len(parts)}"])
-            return np.concatenate(parts) if parts else None
-
-    def texts(self, group, name):
-        """Return a list attribute as a list of str."""
-        values = self.attribute(group, name)
-        if values is None:
+        if not parts:
             raise CheckpointError(
                 f"{self.path}: {group.name} has no attribute {name}, so this is no file "
                 "of a Keras 2 model."
             )
-        return [text_of(value) for value in np.ravel(values)]
+        values = [value for part in parts for value in np.ravel(part)]
+        return [v.decode() if isinstance(v, bytes) else str(v) for v in values]
 
     def keys(self):
         """Return the keys of all datasets, a list."""
         found = {}
         self.file.visititems(found.__setitem__)
         return [key for key, item in found.items() if isinstance(item, h5py.Dataset)]
-
-
-def text_of(value):
-    """Return an attribute that is a text as a str."""
-    return value.decode() if isinstance(value, bytes) else str(value)
