@@ -1,4 +1,4 @@
-"""The forward pass: each call of a layer, with what came in and what went out."""
+"""The calls of layers in a forward pass: what came in and what went out."""
 
 import contextlib
 import dataclasses
@@ -9,10 +9,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.debugging import operations
+from tf_lso import tf_private
+from tf_lso.debugging import statistics
 
-# Passes replace `__call__` of a class, so only one may run at a time.
+# A recorder replaces `__call__` of a class, so only one may run at a time.
 _one_at_a_time = threading.RLock()
+
+# Operations that make inf of finite values without being too large for their dtype:
+# they divide by zero, or take the logarithm of zero.
+_SINGULAR = frozenset(
+    ("Div", "FloorDiv", "Inv", "Log", "Pow", "RealDiv", "Reciprocal", "Rsqrt", "Xdivy")
+)
 
 
 @dataclasses.dataclass(eq=False)
@@ -29,11 +36,11 @@ class Call:
       inputs, outputs: lists of the floating-point tensors that it got (before the
         layer casts them) and returned.
       input_values, output_values: `Values` of them.
-      input_gradients, output_gradients, weight_gradients: lists of `Gradient`, after
-        the backward pass; the last of the variables of the layer itself.
       overflowed: bool or None, whether the first operation in it that made a nonfinite
         value of finite ones overflowed; None if there is none. Calls in it count for
         themselves.
+      input_gradients, output_gradients, weight_gradients: lists of `Gradient`, after
+        the backward pass; the last of the variables of the layer itself.
     """
 
     layer: Any
@@ -66,8 +73,31 @@ class Call:
         return is_kerass and hasattr(self.layer, "compile")
 
 
-class Capture:
-    """The calls of one pass of a model of a Keras, in the order in which they began."""
+@contextlib.contextmanager
+def recorded(keras):
+    """Record the calls of a Keras's layers in this thread, in a list of `Call`.
+
+    The calls stand in the order in which they began.
+    """
+    recorder = _Recorder(keras)
+    callbacks = tf_private.op_callbacks()
+    # Not the layers of a model: what the model calls need not be an attribute of it.
+    # An operation of Keras 3 is what its functional models call beside layers.
+    classes = [keras.layers.Layer]
+    if hasattr(keras, "Operation"):
+        classes.append(keras.Operation)
+    with contextlib.ExitStack() as undo:
+        undo.enter_context(_one_at_a_time)
+        for cls in classes:
+            undo.callback(setattr, cls, "__call__", cls.__call__)
+            cls.__call__ = recorder.recording(cls, cls.__call__)
+        undo.callback(callbacks.remove_op_callback, recorder.see_operation)
+        callbacks.add_op_callback(recorder.see_operation)
+        yield recorder.calls
+
+
+class _Recorder:
+    """Records the calls of one pass."""
 
     def __init__(self, keras):
         self.calls = []
@@ -76,50 +106,40 @@ class Capture:
         self._moments = itertools.count()
         self._thread = threading.get_ident()
 
-    @contextlib.contextmanager
-    def running(self):
-        """Record the calls of layers in this thread for a while."""
-        # Not by the layers of a model: what it calls need not be an attribute of it.
-        # An operation of Keras 3 is what its functional models call beside layers.
-        classes = [self._keras.layers.Layer]
-        if hasattr(self._keras, "Operation"):
-            classes.append(self._keras.Operation)
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(_one_at_a_time)
-            for cls in classes:
-                stack.callback(setattr, cls, "__call__", cls.__call__)
-                cls.__call__ = self._watching(cls, cls.__call__)
-            stack.enter_context(operations.watched(self._tell))
-            yield
+    def see_operation(self, op_type, inputs, attrs, outputs, op_name=None, graph=None):
+        """Note in the innermost call which operation first made a nonfinite value.
 
-    def _tell(self, overflowed):
-        if self._open and self._open[-1].overflowed is None:
-            self._open[-1].overflowed = overflowed
+        The outputs of a layer do not tell: where a product overflows, the softmax after
+        it in the same layer makes NaN of it.
+        """
+        del attrs, op_name
+        if graph is None and self._open and self._open[-1].overflowed is None:
+            made = values_of(outputs)
+            if made.nonfinite and not values_of(inputs).nonfinite:
+                overflowed = made.infinite > 0 and op_type not in _SINGULAR
+                self._open[-1].overflowed = overflowed
 
-    def _watching(self, cls, original):
+    def recording(self, cls, original):
+        """Return a `__call__` for a class that records and calls the `original`."""
+
         @functools.wraps(original)
         def __call__(layer, *args, **kwargs):
-            if self._sees(cls, layer, (args, kwargs)):
+            if self._is_of_interest(cls, layer):
                 return self._record(original, layer, args, kwargs)
             return original(layer, *args, **kwargs)
 
         return __call__
 
-    def _sees(self, cls, layer, arguments):
+    def _is_of_interest(self, cls, layer):
         if threading.get_ident() != self._thread or not tf.executing_eagerly():
             return False
-        base = self._keras.layers.Layer
+        base, rnn = self._keras.layers.Layer, self._keras.layers.RNN
         if cls is not base and isinstance(layer, base):
-            return False  # its `__call__` came here, and is recorded
-        if any(hasattr(one, "_keras_history") for one in tf.nest.flatten(arguments)):
-            return False
-        return not (self._open and self._is_own_cell(self._open[-1].layer))
-
-    def _is_own_cell(self, outer):
+            return False  # the `__call__` of a layer came here, and is recorded
         # Keras 3's LSTM calls its cell at each time step, tf_keras's does not. The
         # cell that a program gave to an RNN is a layer of the program.
-        rnn = self._keras.layers.RNN
-        return isinstance(outer, rnn) and type(outer) is not rnn
+        outer = self._open[-1].layer if self._open else None
+        return not isinstance(outer, rnn) or type(outer) is rnn
 
     def _record(self, original, layer, args, kwargs):
         parent = self._open[-1] if self._open else None
@@ -133,28 +153,34 @@ class Capture:
         )
         self.calls.append(call)
         # Each use of a tensor is another tensor, so that it has its own gradient.
-        args, kwargs = _replaced((args, kwargs), call.inputs)
-        call.input_values = operations.values_of(call.inputs)
+        args, kwargs = _copied((args, kwargs), call.inputs)
+        call.input_values = values_of(call.inputs)
         self._open.append(call)
         try:
             outputs = original(layer, *args, **kwargs)
         finally:
             self._open.pop()
-        outputs = _replaced(outputs, call.outputs)
-        call.output_values = operations.values_of(call.outputs)
+        outputs = _copied(outputs, call.outputs)
+        call.output_values = values_of(call.outputs)
         call.end = next(self._moments)
         return outputs
 
 
-def _replaced(structure, tensors):
-    """Return a structure with new tensors of floating point, also put into a list."""
+def _copied(structure, copies):
+    """Return a structure with copies of its floating-point tensors, also put in a list."""
 
-    def replaced(one):
+    def copied(one):
         if not isinstance(one, tf.Tensor) or not one.dtype.is_floating:
             return one
-        new = tf.identity(one)
-        vars(new).update(vars(one))  # Keras's mask is an attribute of the tensor
-        tensors.append(new)
-        return new
+        copy = tf.identity(one)
+        vars(copy).update(vars(one))  # Keras's mask is an attribute of the tensor
+        copies.append(copy)
+        return copy
 
-    return tf.nest.map_structure(replaced, structure)
+    return tf.nest.map_structure(copied, structure)
+
+
+def values_of(tensors):
+    """Return the `Values` of those tensors together that are of floating point."""
+    arrays = [tensor.numpy() for tensor in tensors if tensor.dtype.is_floating]
+    return statistics.values_of(*arrays)
