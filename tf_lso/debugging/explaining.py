@@ -5,12 +5,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import variables as variables_lib
 from tf_lso.debugging import (
     advice,
     diagnosis,
     instrumented_pass,
-    layer_calls,
     report,
     statistics,
     validation,
@@ -91,7 +89,8 @@ def explain(
     validation.check_model(model, keras)
     seen = instrumented_pass.run(model, keras, x, y, loss, scale)
     return report.Report(
-        first=_first_in_data(x, y) or _first_in_pass(seen, scale),
+        first=_first_in_data(x, y)
+        or diagnosis.first_of_pass(seen.calls, seen.loss, scale, seen.fitting_scale),
         loss=seen.loss,
         loss_scale=scale,
         scale_from=scale_from,
@@ -112,32 +111,6 @@ def _first_in_data(x, y):
                     message = advice.of_input(what, values)
                     return report.First("input", None, None, message)
     return None
-
-
-def _first_in_pass(seen, scale):
-    fitting = seen.fitting_scale
-    if place := diagnosis.forward(seen.calls, statistics.values_of(seen.loss)):
-        message = advice.of_forward(place, *_weights(place.call))
-    elif place := diagnosis.backward(seen.calls, fitting is not None):
-        message = advice.of_backward(place, scale, fitting)
-    elif place := diagnosis.underflow(seen.calls):
-        message = advice.of_underflow(place, scale, fitting)
-    else:
-        return report.First(None, None, None, advice.of_nothing(scale, fitting))
-    call = place.call
-    return report.First(place.kind, call and call.name, call and call.path, message)
-
-
-def _weights(call):
-    """Return the dtype that the layer of a call computes in, and its weights' values."""
-    layer = call and call.layer
-    weights = [
-        (variables_lib.name_of(weight), layer_calls.values_of([raw]))
-        for weight in getattr(layer, "weights", ())
-        # A lookup table of tf_keras is a weight, but no variable.
-        if isinstance(raw := variables_lib.raw(weight), tf.Variable)
-    ]
-    return getattr(layer, "compute_dtype", None), weights
 
 
 def _layer_call(call):

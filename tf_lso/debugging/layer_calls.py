@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso import tf_private
+from tf_lso import variables as variables_lib
 from tf_lso.debugging import statistics
 
 # A recorder replaces `__call__` of a class, so only one may run at a time.
@@ -62,6 +63,20 @@ class Call:
     def name(self):
         """The name of the layer."""
         return self.layer.name
+
+    @property
+    def compute_dtype(self):
+        """The dtype that the layer computes in, a str; None for an operation."""
+        return getattr(self.layer, "compute_dtype", None)
+
+    def weight_values(self):
+        """Return pairs of a name and `Values`, of the layer's variables as they are."""
+        return [
+            (variables_lib.name_of(weight), values_of([raw]))
+            for weight in getattr(self.layer, "weights", ())
+            # A lookup table of tf_keras is a weight, but no variable.
+            if isinstance(raw := variables_lib.raw(weight), tf.Variable)
+        ]
 
     @property
     def is_container(self):
