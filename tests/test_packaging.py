@@ -85,7 +85,7 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
         ("tf-keras", {"tf-keras"}),
         ("benchmark", {"matplotlib", "tf-keras", "tqdm"}),
         ("docs", {"furo", "myst-parser", "sphinx", "sphinx-copybutton"}),
-        ("demo", {"matplotlib", "scikit-learn", "tensorboard", "tqdm"}),
+        ("demo", {"matplotlib", "scikit-learn", "tensorboard"}),
         ("migrate", {"libcst", "tqdm"}),
         ("test", {"hypothesis", "libcst", "mypy", "pytest", "ruff"}),
     ],
