@@ -12,7 +12,7 @@ import tf_lso
 from tests.debugging import planted
 from tests.families import FAMILIES, KERASES, keras, needs_keras3, numpy, raw
 from tests.generation import HAS_KERAS3
-from tf_lso import debugging
+from tf_lso import debugging, kerases, tf_private
 
 X, Y = planted.batch(8, 3), planted.batch(8, 1)
 
@@ -175,6 +175,25 @@ class TestWhatIsRestored:
         metrics = [one for one in model.metrics if one.variables]
         held = [numpy(raw(v)).sum() for one in metrics for v in one.variables]
         assert held and not any(held)
+
+    @needs_keras3
+    def test_global_generators_that_the_pass_makes_are_forgotten(self, monkeypatch):
+        def draw(x):
+            drawn = tf.random.get_global_generator().normal(()) + number_of_keras3()
+            return x * tf.cast(drawn, x.dtype)
+
+        layer = planted.owned(keras, "draws", draw)
+        model = planted.sequential(keras, planted.dense(keras, 1, "a"), layer)
+        of_tensorflow, of_keras = tf_private.generators(), kerases.state_of_keras3()
+        monkeypatch.setattr(of_tensorflow, "global_generator", None)
+        name, before = "global_seed_generator", keras_generator()
+        of_keras.set_global_attribute(name, None)
+        try:
+            debugging.explain(model, X, Y, loss="mse", loss_scale=8)
+            assert of_tensorflow.global_generator is None
+            assert keras_generator() is None
+        finally:
+            of_keras.set_global_attribute(name, before)
 
 
 @functools.cache
