@@ -23,6 +23,7 @@ _COMPILING = "tf_lso/patches/compiling.py"
 _WRAPPING = "tf_lso/optimizers/wrapping.py"
 _MODELS = "tf_lso/checkpoints/model_targets.py"
 _RESTORED = "tf_lso/checkpoints/optimizer_targets.py"
+_EXPLAINED = "tf_lso/debugging/restored_state.py"
 
 _MODEL_V1 = f"{keras2.Model.__module__}_v1"
 
@@ -193,6 +194,14 @@ def variables_that_a_layer_made(legacy, new, x):
     assert layer in model._layer_checkpoint_dependencies.values()
 
 
+def seeds_of_a_layer(legacy, new, x):
+    generator = keras2.layers.Dropout(0.5, seed=3)._random_generator
+    before = dict(vars(generator))
+    assert [generator.make_legacy_seed(), generator.make_legacy_seed()] == [3, 4]
+    vars(generator).update(before)
+    assert generator.make_legacy_seed() == 3
+
+
 def slots_of_the_table(legacy, new, x):
     """`a|b` in the table: tf_keras has the second."""
     options = {
@@ -269,6 +278,7 @@ NAMES = {
 BEHAVIOR = {
     "backend.track_variable": (_SHARED, sessions_know_variables),
     "_current_learning_rate": (_INSTALLED, current_learning_rate),
+    "_random_generator": (_EXPLAINED, seeds_of_a_layer),
 }
 
 _CHECKPOINTS = "The same for optimizers that are not wrapped."

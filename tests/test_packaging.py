@@ -84,7 +84,7 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
         ("tf-keras", {"tf-keras"}),
         ("benchmark", {"matplotlib", "tf-keras", "tqdm"}),
         ("docs", {"furo", "myst-parser", "sphinx", "sphinx-copybutton"}),
-        ("demo", {"matplotlib", "scikit-learn", "tensorboard", "tqdm"}),
+        ("demo", {"matplotlib", "scikit-learn", "tensorboard"}),
         ("matrix", {"nox"}),
         ("migrate", {"libcst", "tqdm"}),
         ("test", {"hypothesis", "import-linter", "libcst", "mypy", "pytest", "ruff"}),

@@ -258,7 +258,7 @@ class TestRefusals:
         model, x, y = two_outputs(module)
         with pytest.raises(ValueError, match="'x' must be"):
             debugging.explain(model, {"left": x["left"]}, y, loss="mse")
-        with pytest.raises(ValueError, match="'y' must have an array for each output"):
+        with pytest.raises(ValueError, match="'y' must be the targets"):
             debugging.explain(model, x, Y, loss="mse")
 
     def test_targets_that_do_not_fit(self, module):

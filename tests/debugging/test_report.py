@@ -80,15 +80,19 @@ def test_numbers_are_those_of_the_model_itself():
 
 
 class TestText:
-    @pytest.mark.parametrize("columns", [40, 60, 80, 200])
-    @pytest.mark.parametrize(
-        "name", ["healthy", "layer_in_a_layer_in_a_layer", "gradient_times"]
-    )
-    def test_fits_the_terminal(self, monkeypatch, name, columns):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        text = str(report_of(name))
-        assert max(map(len, text.splitlines())) < columns
-        assert not any(line.endswith(" ") for line in text.splitlines())
+    def test_a_row_is_one_line_and_ends_with_the_whole_name(self):
+        report = report_of("layer_in_a_layer_in_a_layer")
+        head, layers, variables, key = str(report).split("\n\n")
+        assert max(map(len, f"{head}\n{key}".splitlines())) < 80
+        first, *rows = layers.splitlines()
+        assert [*map(str.split, [first, *rows[2:4]])] == [
+            ["dtype", "largest", "nonfinite", "Output", "of", "layer"],
+            ["float16", "5.73", "0", "%", "block/middle/a"],
+            ["float16", "-", "100", "%", "block/middle/bad"],
+        ]
+        column = first.index("Output")
+        assert [row[column:] for row in rows] == [one.path for one in report.layers]
+        assert len(variables.splitlines()) == 1 + len(report.variables)
 
     def test_says_what_is_wrong_and_what_to_do(self):
         text = " ".join(str(report_of("gradient_times")).split())

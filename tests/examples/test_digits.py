@@ -178,7 +178,9 @@ def test_a_senseless_option_is_refused(option, value):
 def test_what_is_missing_is_named(monkeypatch, capsys):
     digits = _installed_digits()
     monkeypatch.setattr(
-        digits.importlib.util, "find_spec", lambda name: None if name == "tqdm" else 1
+        digits.importlib.util,
+        "find_spec",
+        lambda name: None if name == "sklearn" else 1,
     )
-    with pytest.raises(SystemExit, match=r"needs tqdm.*tf-lso\[demo\]"):
+    with pytest.raises(SystemExit, match=r"needs sklearn.*tf-lso\[demo\]"):
         digits.main([])

@@ -1,10 +1,9 @@
 """Find out where a value overflows, and which loss scale a model needs.
 
-`explaining` and `explaining_gradients` have the two functions. `passing` runs the pass:
-`unchanged` restores all that it changes, `capture` records each call of a layer,
-`backward` computes the gradients at the loss scale and at the largest that fits.
-`statistics` has the numbers of one tensor, `diagnosis` where trouble began, `advice` the
-words for it. `explanation` is the report, `table` its text and `plot` its picture.
+`explaining` has the functions. `instrumented_pass` runs the pass: `restored_state` undoes
+what it changes, `layer_calls` records each call of a layer, `fitting_scale` looks for the
+largest scale that fits. `statistics` has the numbers of one tensor, `diagnosis` where
+trouble began, `advice` the words for it. `report` is what is returned.
 """
 
 from tf_lso import environment
@@ -12,9 +11,8 @@ from tf_lso import environment
 environment.require_tensorflow()  # all that uses TensorFlow begins here
 
 # ruff: noqa: E402
-from tf_lso.debugging.explaining import explain
-from tf_lso.debugging.explaining_gradients import explain_gradients
-from tf_lso.debugging.explanation import First, LayerCall, Report, VariableGradient
+from tf_lso.debugging.explaining import explain, explain_gradients
+from tf_lso.debugging.report import First, LayerCall, Report, VariableGradient
 from tf_lso.debugging.statistics import Gradient, Values
 
 __all__ = [

@@ -22,82 +22,84 @@ def of_input(what, values):
     )
 
 
-def of_forward(place, compute_dtype, weights):
+def of_forward(kind, values, call, is_output):
     """What is said where the forward pass is not finite.
 
     Args:
-      place: `diagnosis.Place`.
-      compute_dtype: str, of the layer; None for the loss.
-      weights: list of pairs of a name and `Values`, what the layer's variables hold.
+      kind: str, "forward overflow" or "forward nan".
+      values: `Values` that were first not finite.
+      call: the `Call` of the layer that made them; None where the loss did.
+      is_output: bool, whether they are the output of that layer. If not, they go from
+        its own code into a layer that it calls.
     """
-    if place.call is None:
-        text = f"All layers are finite, the loss holds {kinds(place.values)}."
-        return f"{text} No loss scale helps. " + (
-            "Look at what the loss divides by and takes the logarithm of, for instance "
+    made = kinds(values)
+    if call is None:
+        return (
+            f"All layers are finite, the loss holds {made}. No loss scale helps. Look at "
+            "what the loss divides by and takes the logarithm of, for instance "
             "`from_logits=True` in place of a softmax, or an epsilon."
         )
-    layer = _named(place.call)
-    if place.where == "output":
-        said = f"The input of {layer} is finite, its output holds "
+    layer = _named(call)
+    if is_output:
+        said = f"The input of {layer} is finite, its output holds {made}. "
     else:
         begin = layer[0].upper() + layer[1:]
-        said = f"{begin}, in its own code between the layers it calls, makes "
-    said += f"{kinds(place.values)}. Scaling the loss cannot help: it changes only the "
-    said += "backward pass. "
-    for name, values in weights:
-        if values.nonfinite:
+        said = f"{begin}, in its own code between the layers it calls, makes {made}. "
+    said += "Scaling the loss cannot help: it changes only the backward pass. "
+    is_float16 = call.compute_dtype == "float16"
+    for name, held in call.weight_values():
+        if held.nonfinite:
             return said + (
-                f"The variable {name} itself holds {kinds(values)}: load weights from "
+                f"The variable {name} itself holds {kinds(held)}: load weights from "
                 "before it did, and find the step that wrote it."
             )
-        if compute_dtype == "float16" and values.largest > statistics.FLOAT16_MAX:
+        if is_float16 and held.largest > statistics.FLOAT16_MAX:
             return said + (
-                f"The variable {name} has values up to {number(values.largest)}, and "
+                f"The variable {name} has values up to {number(held.largest)}, and "
                 "float16 ends at 65504: lower the learning rate, or let the layer "
                 'compute in float32 (dtype="float32").'
             )
-    largest = place.call.input_values.largest
-    if place.kind == "forward nan":
+    if kind == "forward nan":
         return said + (
             "It is NaN and no overflow: look for a division by zero, a logarithm or a "
             "root of a negative number, and add an epsilon that the dtype can hold "
             "(in float16 at least 1e-7)."
         )
-    if compute_dtype == "float16" and largest > statistics.FLOAT16_MAX:
+    largest = call.input_values.largest
+    said += f"Its input has values up to {number(largest)}"
+    if is_float16 and largest > statistics.FLOAT16_MAX:
         return said + (
-            f"Its input has values up to {number(largest)}, and float16 ends at 65504: "
-            'normalize them, or let the layer compute in float32 (dtype="float32").'
+            ", and float16 ends at 65504: normalize them, or let the layer compute in "
+            'float32 (dtype="float32").'
         )
     return said + (
-        f"Its input has values up to {number(largest)}. Let the layer compute in float32 "
-        '(dtype="float32"), normalize its input, or look for what divides by zero.'
+        '. Let the layer compute in float32 (dtype="float32"), normalize its input, or '
+        "look for what divides by zero."
     )
 
 
-def of_backward(place, scale, fitting):
-    """What is said where the backward pass is not finite."""
-    layer = _named(place.call)
-    if place.where == "after":
-        said = f"The gradient of the output of {layer} is not finite already"
-    elif place.where == "between":
-        said = f"Between the layers that {layer} calls, gradients cease to be finite"
-    else:
-        said = (
-            f"On the way back through {layer} the gradient ceases to be finite: that of "
-            "its output is, that of its input or its weights is not"
-        )
-    if place.kind == "backward nan":
+def of_backward(kind, call, where, scale, fitting):
+    """What is said where the backward pass is not finite; see `diagnosis`."""
+    layer = _named(call)
+    said = {
+        "after": f"The gradient of the output of {layer} is not finite already. ",
+        "between": f"Between the layers that {layer} calls, gradients cease to be "
+        "finite. ",
+        "gradient": f"On the way back through {layer} the gradient ceases to be finite: "
+        "that of its output is, that of its input or its weights is not. ",
+    }[where]
+    if kind == "backward nan":
         return said + (
-            ". It is NaN at every loss scale, so this is no overflow: look for a root, "
+            "It is NaN at every loss scale, so this is no overflow: look for a root, "
             "a norm or a division at 0, whose derivative is not finite."
         )
     if fitting is None:
         return said + (
-            ". It is not finite at any smaller loss scale either: look for a root, a "
+            "It is not finite at any smaller loss scale either: look for a root, a "
             "norm or a division near 0, whose derivative is not finite in float16."
         )
     said += (
-        f". At the loss scale {number(scale)} it overflows, which is normal: a dynamic "
+        f"At the loss scale {number(scale)} it overflows, which is normal: a dynamic "
         f"loss scale skips the step and shrinks. {number(fitting)} would fit."
     )
     if fitting < 1:
@@ -105,17 +107,18 @@ def of_backward(place, scale, fitting):
     return said
 
 
-def of_underflow(place, scale, fitting):
-    """What is said where gradients become 0."""
-    layer = _named(place.call)
-    where = {
+def of_underflow(share, call, where, scale, fitting):
+    """What is said where a share of a gradient's values becomes 0; see `diagnosis`."""
+    layer = _named(call)
+    place = {
         "after": f"behind the output of {layer}",
         "between": f"between the layers that {layer} calls",
-    }.get(place.where, f"on the way back through {layer}")
+        "gradient": f"on the way back through {layer}",
+    }[where]
     return (
-        f"At the loss scale {number(scale)} {place.values.underflowed:.0%} of the "
-        f"gradient's values become 0 in float16 {where}. A larger loss scale keeps "
-        f"them: up to {number(fitting)} fits this batch."
+        f"At the loss scale {number(scale)} {share:.0%} of the gradient's values become "
+        f"0 in float16 {place}. A larger loss scale keeps them: up to {number(fitting)} "
+        "fits this batch."
     )
 
 
@@ -161,8 +164,6 @@ def kinds(values):
 
 
 def _named(call):
-    if call is None:
-        return "the loss"
     path = "" if call.path == call.name else f" ({call.path})"
     times = "" if call.number == 1 else f", call {call.number}"
     return f"layer '{call.name}'{path}{times}"

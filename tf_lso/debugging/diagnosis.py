@@ -1,7 +1,8 @@
-"""Where the trouble of a pass began, and of what kind it is. No TensorFlow."""
+"""The first trouble of a pass: where it began, and of what kind it is. No TensorFlow."""
 
-import dataclasses
 import math
+
+from tf_lso.debugging import advice, report, statistics
 
 # From this share of lost values on, a gradient counts as underflowed. The detector of
 # Micikevicius et al. (2018, section 3.2) lost 31 % of its gradient values without
@@ -9,32 +10,28 @@ import math
 UNDERFLOW = 0.25
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """Where a value became what it is.
-
-    Attributes:
-      kind: str, such as "forward overflow".
-      call: the `Call` through which it became so; None where it is in no layer.
-      values: `Values` or `Gradient`, what was seen there.
-      where: str, "output", "between" (in the layer's own code, between the layers
-        that it calls), "gradient", or "after" (behind the output of the layer: in the
-        loss, or where gradients of several branches are added up).
-    """
-
-    kind: str
-    call: object
-    values: object
-    where: str
-
-
-def forward(calls, loss):
-    """Return the `Place` where the forward pass first had a nonfinite value, or None.
+def first_of_pass(calls, loss, scale, fitting):
+    """Return the `First` of a pass.
 
     Args:
-      calls: list of `Call`.
-      loss: `Values` of the loss, which comes last.
+      calls: list of `Call` with their gradients.
+      loss: float.
+      scale: float, the loss scale.
+      fitting: float, the largest scale at which all gradients are finite, or None.
     """
+    return (
+        _forward(calls, statistics.values_of(loss))
+        or _backward(calls, scale, fitting)
+        or _underflow(calls, scale, fitting)
+        or _first_in(None, None, advice.of_nothing(scale, fitting))
+    )
+
+
+def _first_in(call, kind, message):
+    return report.First(kind, call and call.name, call and call.path, message)
+
+
+def _forward(calls, loss):
     moments = [(call.start, call, call.input_values, call.parent) for call in calls]
     moments += [(call.end, call, call.output_values, call) for call in calls]
     moments += [(math.inf, None, loss, None)]
@@ -43,39 +40,39 @@ def forward(calls, loss):
             continue
         # Inf leads to NaN, and not the other way: inf beside NaN is an overflow.
         overflow = values.infinite or (cause is not None and cause.overflowed)
-        return Place(
-            kind="forward overflow" if overflow else "forward nan",
-            call=cause,
-            values=values,
-            where="output" if cause is call else "between",
-        )
+        kind = "forward overflow" if overflow else "forward nan"
+        message = advice.of_forward(kind, values, cause, is_output=cause is call)
+        return _first_in(cause, kind, message)
     return None
 
 
-def backward(calls, fits):
-    """Return the `Place` where the backward pass first had a nonfinite value, or None.
-
-    Args:
-      calls: list of `Call`, with their gradients.
-      fits: bool, whether all is finite at some smaller scale.
-    """
-    found = _first(calls, lambda gradient: gradient.at_scale.nonfinite)
+def _backward(calls, scale, fitting):
+    found = _first_on_the_way_back(calls, lambda g: g.at_scale.nonfinite)
     if found is None:
         return None
     call, where, bad = found
-    overflow = fits or any(gradient.at_scale.infinite for gradient in bad)
+    overflow = fitting is not None or any(g.at_scale.infinite for g in bad)
     kind = "backward overflow" if overflow else "backward nan"
-    return Place(kind, call, bad[0], where)
+    message = advice.of_backward(kind, call, where, scale, fitting)
+    return _first_in(call, kind, message)
 
 
-def underflow(calls):
-    """Return the `Place` where gradients first became 0, or None."""
-    found = _first(calls, lambda gradient: gradient.underflowed >= UNDERFLOW)
-    return found and Place("underflow", found[0], found[2][0], found[1])
+def _underflow(calls, scale, fitting):
+    found = _first_on_the_way_back(calls, lambda g: g.underflowed >= UNDERFLOW)
+    if found is None:
+        return None
+    call, where, bad = found
+    message = advice.of_underflow(bad[0].underflowed, call, where, scale, fitting)
+    return _first_in(call, "underflow", message)
 
 
-def _first(calls, is_bad):
-    """Return the call that is first on the way back, where, and its bad gradients."""
+def _first_on_the_way_back(calls, is_bad):
+    """Return the call with the first bad gradient, where that is, and the gradients.
+
+    The place is "gradient" (in the layer itself), "between" (in the layer's own code,
+    between the layers that it calls), or "after" (behind the output of the layer: in
+    the loss, or where gradients of several branches are added up).
+    """
 
     def bad(gradients):
         return [gradient for gradient in gradients if is_bad(gradient)]

@@ -1,8 +1,19 @@
-"""The public function `explain`: a pass of a model."""
+"""The public functions: `explain` for a model, `explain_gradients` for gradients."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tf_lso.debugging import advice, diagnosis, explanation, given, passing
+import tensorflow as tf
+
+from tf_lso.debugging import (
+    advice,
+    diagnosis,
+    instrumented_pass,
+    report,
+    statistics,
+    validation,
+)
+from tf_lso.scaling import gradients as gradients_lib
 
 
 def explain(
@@ -13,14 +24,15 @@ def explain(
     loss: Any = None,
     optimizer: Any = None,
     loss_scale: Any = None,
-) -> explanation.Report:
+) -> report.Report:
     """Explain what the loss scale does to one batch, and where a value overflows.
 
     Runs one forward pass, as in training, and its backward pass, eagerly and with the
     model's own dtypes. Further backward passes, at other scales, find the largest scale
-    that fits. All that the passes change is restored, also after an exception: weights,
-    batch statistics, metrics, seed generators and all random state; the optimizer and
-    its scale are only read.
+    that fits. Afterwards variables (weights, batch statistics, metrics) and the random
+    state of TensorFlow, Keras, NumPy and Python are restored, also after an exception.
+    The optimizer and its scale are only read. What a layer of your own changes beside
+    its variables, such as a list that it appends to, stays changed.
 
     Args:
       model: model of Keras 3 or Keras 2 of any kind, compiled or not, that is built and
@@ -65,54 +77,44 @@ def explain(
     Source: an addition. The ranges: Micikevicius et al., "Mixed Precision Training",
     2018, https://arxiv.org/abs/1710.03740.
     """
-    given.check_eager("explain")
-    given.check_scope()
-    keras = given.keras_of(model)
-    scale, scale_from = given.scale_of(
+    validation.check_eager("explain")
+    validation.check_scope()
+    keras = validation.keras_of(model)
+    scale, scale_from = validation.scale_of(
         getattr(model, "optimizer", None) if optimizer is None else optimizer,
         loss_scale,
     )
-    x, y = given.tensors_of("x", x, keras), given.tensors_of("y", y, keras)
-    given.check_batch(x, y)
-    given.check_built(model)
-    given.check_float16(model)
-    seen = passing.run(model, keras, x, y, loss, scale)
-    return explanation.Report(
-        first=_first(seen, scale, given.first_nonfinite(x, y)),
+    x, y = (validation.tensors_of(*pair, keras) for pair in (("x", x), ("y", y)))
+    validation.check_batch(x, y)
+    validation.check_model(model, keras)
+    seen = instrumented_pass.run(model, keras, x, y, loss, scale)
+    return report.Report(
+        first=_first_in_data(x, y)
+        or diagnosis.first_of_pass(seen.calls, seen.loss, scale, seen.fitting_scale),
         loss=seen.loss,
         loss_scale=scale,
         scale_from=scale_from,
         fitting_scale=seen.fitting_scale,
-        layers=[_layer(call) for call in seen.calls[1:]],
-        variables=[explanation.VariableGradient(*one) for one in seen.variables],
+        layers=[_layer_call(call) for call in seen.calls[1:]],
+        variables=[report.VariableGradient(*one) for one in seen.variables],
     )
 
 
-def _first(seen, scale, bad_data):
-    if bad_data is not None:
-        return explanation.First("input", None, None, advice.of_input(*bad_data))
-    fitting = seen.fitting_scale
-    if place := diagnosis.forward(seen.calls, seen.loss_values):
-        layer = place.call and place.call.layer
-        message = advice.of_forward(
-            place,
-            getattr(layer, "compute_dtype", None),
-            seen.weights.get(id(layer), []),
-        )
-    elif place := diagnosis.backward(seen.calls, fitting is not None):
-        message = advice.of_backward(place, scale, fitting)
-    elif place := diagnosis.underflow(seen.calls):
-        message = advice.of_underflow(place, scale, fitting)
-    else:
-        return explanation.First(None, None, None, advice.of_nothing(scale, fitting))
-    call = place.call
-    return explanation.First(
-        place.kind, call and call.name, call and call.path, message
-    )
+def _first_in_data(x, y):
+    for name, data in (("x", x), ("y", y)):
+        parts = tf.nest.flatten(data)
+        for index, part in enumerate(parts):
+            if isinstance(part, tf.Tensor) and part.dtype.is_floating:
+                values = statistics.values_of(part.numpy())
+                if values.nonfinite:
+                    what = name if len(parts) == 1 else f"{name}, part {index},"
+                    message = advice.of_input(what, values)
+                    return report.First("input", None, None, message)
+    return None
 
 
-def _layer(call):
-    return explanation.LayerCall(
+def _layer_call(call):
+    return report.LayerCall(
         layer=call.name,
         path=call.path,
         call=call.number,
@@ -120,3 +122,86 @@ def _layer(call):
         outputs=call.output_values,
         gradient=call.output_gradients[0] if call.output_gradients else None,
     )
+
+
+def explain_gradients(
+    named_tensors: Mapping[str, Any] | Iterable[tuple[str, Any]],
+    *,
+    loss_scale: Any = None,
+    scaled: bool = True,
+) -> report.Report:
+    """Explain gradients that a training loop of one's own computed.
+
+    Args:
+      named_tensors: dict of name -> gradient, or iterable of such pairs, in the order of
+        the forward pass. Gradients are tensors, `tf.IndexedSlices`, arrays, or None.
+      loss_scale: number, loss scale such as `tf_lso.FixedLossScale(128)`, or
+        LossScaleOptimizer: the scale that the loss was multiplied by. Defaults to 1.
+      scaled: bool, whether the gradients are still multiplied by it. Pass what
+        `tape.gradient` returned: it shows overflows and values that became 0 best.
+
+    Returns:
+      A `Report` without layers. `first.layer` is the name of a gradient: the last one
+      that is not finite, since the backward pass computes it first. "underflow" is told
+      only of values that are not 0 in the tensor, but would be in float16.
+
+    Raises:
+      RuntimeError: in a `tf.function` or a graph.
+      TypeError: if `named_tensors` are no pairs of a name and a gradient.
+      ValueError: if the scale is not positive and finite.
+
+    Example:
+    >>> import tensorflow as tf
+    >>> import tf_lso
+    >>> gradients = {"kernel": tf.constant([1e-3, 1e-9]), "bias": tf.constant([2.])}
+    >>> report = tf_lso.debugging.explain_gradients(gradients)
+    >>> report.first.kind, report.first.layer
+    ('underflow', 'kernel')
+    >>> report.variables[0].gradient.zero_without_scaling
+    0.5
+
+    Source: an addition.
+    """
+    validation.check_eager("explain_gradients")
+    if hasattr(loss_scale, "apply_gradients"):
+        scale, scale_from = validation.scale_of(loss_scale, None)
+    elif loss_scale is None:
+        scale, scale_from = 1.0, "none was passed"
+    else:
+        scale, scale_from = validation.scale_of(None, loss_scale)
+    variables = [
+        report.VariableGradient(name, None, _gradient(one, scale, scaled))
+        for name, one in validation.named_gradients(named_tensors)
+    ]
+    return report.Report(
+        first=_first_of_gradients(variables, scale),
+        loss=None,
+        loss_scale=scale,
+        scale_from=scale_from,
+        fitting_scale=None,
+        layers=[],
+        variables=variables,
+    )
+
+
+def _gradient(gradient, scale, scaled):
+    if gradient is None:
+        return None
+    (gradient,) = gradients_lib.with_summed_rows([gradient])
+    (tensor,) = gradients_lib.values_of([gradient])
+    return statistics.gradient_alone(tensor.numpy(), scale, scaled)
+
+
+def _first_of_gradients(variables, scale):
+    known = [one for one in reversed(variables) if one.gradient is not None]
+    for one in known:
+        values = one.gradient.at_scale
+        if values.nonfinite:
+            kind = "backward overflow" if values.infinite else "backward nan"
+            message = advice.of_gradient(one.name, values, scale)
+            return report.First(kind, one.name, one.name, message)
+    for one in known:
+        if one.gradient.underflowed >= diagnosis.UNDERFLOW:
+            message = advice.of_lost_gradient(one.name, one.gradient, scale)
+            return report.First("underflow", one.name, one.name, message)
+    return report.First(None, None, None, advice.of_nothing(scale, None))

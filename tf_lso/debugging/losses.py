@@ -11,29 +11,80 @@ def loss_of(model, keras, x, y, outputs, loss):
     `outputs` is what the model made of `x`. All else is as for `explain`.
 
     Raises:
+      TypeError: if `loss` is no loss.
       ValueError: if there is no loss, or it is no scalar, or `y` does not fit it.
     """
-    try:
-        if loss is not None:
-            value = _given(model, keras, y, outputs, loss)
-        elif _is_compiled(model):
-            value = _compiled(model, x, y, outputs)
-        elif model.losses:
-            value = tf.add_n([tf.cast(one, tf.float32) for one in model.losses])
-        else:
-            raise ValueError(
-                "'loss' is missing, and the model is not compiled. Pass loss=\"mse\", a "
-                "Loss of Keras, or a function of y and the model's outputs that returns "
-                "a scalar; or compile the model first."
-            )
-    except tf.errors.InvalidArgumentError as error:
+    is_loss = isinstance(loss, (str, keras.losses.Loss))
+    if not (is_loss or loss is None or callable(loss)):
+        raise TypeError(
+            "'loss' must be None, a string, a Loss of Keras or a function of y and the "
+            f"model's outputs, but got: {loss!r}."
+        )
+    if loss is None and not _is_compiled(model) and not model.losses:
         raise ValueError(
-            f"Computing the loss failed. 'y' must be the targets that it takes. {error}"
+            "'loss' is missing, and the model is not compiled. Pass loss=\"mse\", a "
+            "Loss of Keras, or a function of y and the model's outputs that returns "
+            "a scalar; or compile the model first."
+        )
+    try:
+        if loss is None and _is_compiled(model):
+            value, added = _compiled(model, x, y, outputs), []
+        elif is_loss:
+            _check_targets(y, outputs)
+            # An empty model computes this loss as the model would in `fit`.
+            empty = keras.Model(dtype="float32")
+            empty.compile("sgd", loss)
+            value, added = _compiled(empty, x, y, outputs), model.losses
+        else:
+            value, added = 0.0 if loss is None else loss(y, outputs), model.losses
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        tf.errors.InvalidArgumentError,
+    ) as error:
+        missing = ", and 'y' is missing" * (y is None)
+        raise ValueError(
+            f"Computing the loss failed{missing}. 'y' must be the targets that the loss "
+            f"takes. {type(error).__name__}: {error}"
         ) from error
     if value is None:
-        raise ValueError("The loss must be a scalar, but the function returned None.")
-    if not tf.is_tensor(value):
-        value = tf.convert_to_tensor(value)
+        raise ValueError(
+            "The loss must be a scalar, but the function returned None."
+            if loss is not None
+            else 'The model is compiled without a loss and adds none. Pass loss="mse", a '
+            "Loss of Keras, or a function of y and the model's outputs."
+        )
+    return _scalar(tf.convert_to_tensor(value), added)
+
+
+def _check_targets(y, outputs):
+    # Keras 2 would take one array for each output, and skip the loss without targets.
+    count = len([target for target in tf.nest.flatten(y) if target is not None])
+    wanted = len(tf.nest.flatten(outputs))
+    if count != wanted:
+        raise ValueError(f"The model has {wanted} outputs, but 'y' has {count} arrays.")
+
+
+def _is_compiled(model):
+    # A model that overrides `compute_loss` may be compiled without a loss.
+    has_loss = bool(getattr(model, "loss", None))
+    return has_loss or getattr(model, "optimizer", None) is not None
+
+
+def _compiled(model, x, y, outputs):
+    arguments = {"x": x, "y": y, "y_pred": outputs, "sample_weight": None}
+    if "training" in inspect.signature(model.compute_loss).parameters:
+        arguments["training"] = True
+    return model.compute_loss(**arguments)
+
+
+def _scalar(value, added):
+    """Return the sum of a loss and what a model adds.
+
+    Raises:
+      ValueError: if the loss is no scalar of floating point.
+    """
     if value.shape.rank != 0:
         raise ValueError(
             f"The loss must be a scalar, but has the shape {value.shape}. Pass a "
@@ -44,79 +95,4 @@ def loss_of(model, keras, x, y, outputs, loss):
         raise ValueError(
             f"The loss must be of floating point, but has the dtype {value.dtype.name}."
         )
-    return value
-
-
-def _is_compiled(model):
-    # A model that overrides `compute_loss` may be compiled without a loss.
-    return getattr(model, "optimizer", None) is not None or bool(
-        getattr(model, "loss", None)
-    )
-
-
-def _compiled(model, x, y, outputs):
-    arguments = {"x": x, "y": y, "y_pred": outputs, "sample_weight": None}
-    if "training" in inspect.signature(model.compute_loss).parameters:
-        arguments["training"] = True
-    try:
-        value = model.compute_loss(**arguments)
-    except (TypeError, ValueError) as error:
-        missing = " 'y' is missing: pass the targets if it needs them." * (y is None)
-        raise ValueError(
-            f"Computing the compiled loss failed.{missing} {error}"
-        ) from error
-    if value is None:
-        raise ValueError(
-            'The model is compiled without a loss and adds none. Pass loss="mse", a '
-            "Loss of Keras, or a function of y and the model's outputs."
-        )
-    return value
-
-
-def _given(model, keras, y, outputs, loss):
-    if isinstance(loss, (str, keras.losses.Loss)):
-        function = _in_loss(keras, keras.losses.get(loss))
-        targets, values = tf.nest.flatten(y), tf.nest.flatten(outputs)
-        if len(targets) != len(values):
-            raise ValueError(
-                f"'y' must have an array for each output of the model, but got "
-                f"{len(targets)} for {len(values)}."
-            )
-        value = tf.add_n([_one(function, *pair) for pair in zip(targets, values)])
-    elif callable(loss):
-        value = loss(y, outputs)
-    else:
-        raise TypeError(
-            "'loss' must be None, a string, a Loss of Keras or a function of y and the "
-            f"model's outputs, but got: {loss!r}."
-        )
-    for own in model.losses:
-        value += tf.cast(own, value.dtype)
-    return value
-
-
-def _in_loss(keras, function):
-    """Return a `Loss`, which casts and reduces as `compile` has it."""
-    if isinstance(function, keras.losses.Loss):
-        return function
-
-    class Named(keras.losses.Loss):
-        def call(self, y_true, y_pred):
-            return function(y_true, y_pred)
-
-    return Named(name=function.__name__)
-
-
-def _one(function, target, output):
-    if target is None:
-        raise ValueError("'y' is missing, and the loss needs it. Pass the targets.")
-    rank = target.shape.rank
-    if rank == output.shape.rank and target.shape[:-1] != output.shape[:-1]:
-        raise ValueError(
-            f"'y' must fit the model's outputs of the shape {output.shape}, but has the "
-            f"shape {target.shape}."
-        )
-    if rank == output.shape.rank - 1:  # as `compile` does it, for "mse" and the like
-        is_sparse = "sparse" in function.name
-        target = target if is_sparse else tf.expand_dims(target, -1)
-    return function(target, output)
+    return tf.add_n([value, *(tf.cast(one, value.dtype) for one in added)])

@@ -132,22 +132,17 @@ def make_writer(log_dir):
     return tf.summary.create_file_writer(str(log_dir))
 
 
-def train(strategy, model, optimizer, digits, options, show_progress):
+def train(strategy, model, optimizer, digits, options, is_chief):
     """Train `model` in place and return the `History` of its steps.
 
-    Progress is a bar in a terminal and a line per epoch elsewhere.
+    The chief prints a line for each epoch, and writes for TensorBoard.
     """
-    from tqdm import tqdm
-
     dataset = make_dataset(strategy, digits, options)
     train_step = make_train_step(strategy, model, optimizer, options.batch_size)
     history = History()
     scale = optimizer.loss_scale().numpy()
     steps = len(digits.train_images) // options.batch_size
-    disable = None if show_progress else True  # None: where there is no terminal
-    bar = tqdm(total=options.epochs * steps, unit="step", disable=disable)
-    writer = make_writer(options.log_dir if show_progress else None)
-    with bar, writer.as_default():
+    with make_writer(options.log_dir if is_chief else None).as_default():
         for epoch in range(1, options.epochs + 1):
             for images, labels in dataset:
                 loss = float(train_step(images, labels))
@@ -157,12 +152,10 @@ def train(strategy, model, optimizer, digits, options, show_progress):
                 if options.log_dir is not None:
                     tf.summary.scalar("loss", loss, optimizer.iterations)
                     write_loss_scale(optimizer)
-                bar.update()
-            mean_loss = float(np.mean(history.losses[-steps:]))
-            bar.set_postfix(loss=f"{mean_loss:.3f}", scale=power_of_two(scale))
-            if show_progress and bar.disable:
+            if is_chief:
                 print(
-                    f"epoch {epoch:2d}/{options.epochs}  loss {mean_loss:.4f}"
+                    f"epoch {epoch:2d}/{options.epochs}"
+                    f"  loss {np.mean(history.losses[-steps:]):.4f}"
                     f"  loss scale {power_of_two(scale)}",
                     flush=True,
                 )
@@ -185,7 +178,7 @@ def main(argv=None):
       0, or 1 if fewer than `REQUIRED_ACCURACY` of the held-out digits are recognized.
     """
     options = _parse(argv)
-    _check_installed("sklearn", "matplotlib", "tqdm")
+    _check_installed("sklearn", "matplotlib")
     if options.log_dir is not None:
         _check_installed("tensorboard")
     strategy = make_strategy()
@@ -211,7 +204,7 @@ def main(argv=None):
             keras.optimizers.Adam(lr=options.learning_rate),
             loss_scale=policy.loss_scale,
         )
-    history = train(strategy, model, optimizer, digits, options, show_progress=chief)
+    history = train(strategy, model, optimizer, digits, options, is_chief=chief)
     accuracy = accuracy_of(model, digits)
 
     if chief:

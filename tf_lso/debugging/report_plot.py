@@ -4,9 +4,7 @@ import collections
 import io
 import math
 
-from tf_lso.debugging import advice, statistics, table
-
-_NAME = 32  # characters of a name
+from tf_lso.debugging import advice, statistics
 
 # Colors that people with a color vision deficiency can tell apart.
 _UNSCALED, _SCALED = "#0072B2", "#D55E00"
@@ -18,7 +16,7 @@ _RANGES = (  # end in powers of two, name, color of the ground
 )
 
 
-def plot(report, path=None):
+def draw(report, path=None):
     """Draw a report into a file or a figure, see `Report.plot`."""
     try:
         # Not by pyplot, which has state and may want a window.
@@ -52,27 +50,28 @@ def plot(report, path=None):
         if scaled:
             label = f"with the loss scale {advice.number(report.loss_scale)}"
             _draw(axes, position, exponents, shift, _SCALED, label, fill=False)
-    axes.set_yticks(
-        range(len(rows)),
-        [table.shortened(name, _NAME) for name, _ in reversed(rows)],
-        va="bottom",
-    )
+    names = [_short(name) for name, _ in reversed(rows)]
+    axes.set_yticks(range(len(rows)), names, va="bottom")
     axes.set(xlim=(low, high), ylim=(-0.1, len(rows) + 0.15))
     axes.set_xlabel("log2 of the magnitude of gradients that are not 0")
     title = f"First: {report.first.kind or 'nothing is wrong'}"
     if report.first.layer:
-        title += f", in {table.shortened(report.first.layer, _NAME)}"
+        title += f", in {_short(report.first.layer)}"
     axes.set_title(title, loc="left", pad=22)
     handles, labels = axes.get_legend_handles_labels()
-    unique = dict(zip(labels, handles))
-    # Outside, where it hides nothing.
-    if unique:
+    if unique := dict(zip(labels, handles)):
+        # Outside, where it hides nothing.
         place = "outside lower right"
         canvas.legend(unique.values(), unique.keys(), loc=place, ncols=2)
     if path is None:
         return canvas
     canvas.savefig(path, dpi=120)
     return None
+
+
+def _short(name):
+    """Return the end of a path, which says more than its beginning."""
+    return name if len(name) <= 32 else f"...{name[-29:]}"
 
 
 def _rows(report):
@@ -114,18 +113,14 @@ def _draw_ranges(axes, low, high):
 
 
 def _draw(axes, position, exponents, shift, color, label, fill):
-    total = max(exponents.values(), default=0)
-    if not total:
+    if not exponents:
         axes.annotate("no value that is finite and not 0", (-10, position + 0.1))
         return
-    edges, heights = [], []
-    for exponent in range(min(exponents), max(exponents) + 1):
-        edges.append(exponent + shift)
-        heights.append(position + 0.85 * exponents[exponent] / total)
-    edges.append(edges[-1] + 1)
+    powers = range(min(exponents), max(exponents) + 1)
+    highest = max(exponents.values())
     axes.stairs(
-        heights,
-        edges,
+        [position + 0.85 * exponents[power] / highest for power in powers],
+        [power + shift for power in (*powers, powers.stop)],
         baseline=position,
         color=color,
         fill=fill,

@@ -5,7 +5,7 @@ import math
 import os
 from typing import Any
 
-from tf_lso.debugging import statistics, table
+from tf_lso.debugging import report_text, statistics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Report:
     variables: list[VariableGradient]
 
     def __str__(self) -> str:
-        return table.text(self)
+        return report_text.text(self)
 
     def __repr__(self) -> str:
         where = f" in layer {self.first.layer!r}" if self.first.layer else ""
@@ -103,7 +103,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        return table.html(self)
+        return report_text.html(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as dicts, lists, numbers and strings, for JSON.
@@ -129,9 +129,9 @@ class Report:
           ImportError: if matplotlib is not installed.
           ValueError: if the report has no gradients.
         """
-        from tf_lso.debugging import plot
+        from tf_lso.debugging import report_plot
 
-        return plot.plot(self, path)
+        return report_plot.draw(self, path)
 
 
 def _plain(value):

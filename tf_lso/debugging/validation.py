@@ -1,16 +1,17 @@
-"""What `explain` was given: the model, the data, the scale. Errors say what to pass."""
+"""The arguments of `explain`: checked and converted. Errors say what to pass."""
 
 import contextlib
 import inspect
 import math
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
 from tf_lso import keras_versions as kerases
-from tf_lso.debugging import statistics
-from tf_lso.optimizers import validation, wrapping
+from tf_lso.optimizers import validation as optimizer_validation
+from tf_lso.optimizers import wrapping
 
 
 def check_eager(caller):
@@ -47,38 +48,31 @@ def keras_of(model):
     )
 
 
-def check_built(model):
-    """Raise ValueError unless a model has its variables, or if `explain` cannot run it."""
+def check_model(model, keras):
+    """Raise ValueError if a model of a Keras cannot be run, or needs no loss scale."""
     if not model.built:
         raise ValueError(
             f"The model {model.name!r} is not built, so it has no weights to explain. Call "
             "it on a batch first, model(x), or train it for a step."
         )
-    of_keras2 = [kerases.public(k).Model for k in kerases.imported_keras2()]
-    strategy = getattr(model, "distribute_strategy", None)
-    if not isinstance(model, tuple(of_keras2)) or strategy is None:
-        return
-    if strategy.num_replicas_in_sync > 1:  # its metrics would fail
+    strategy = getattr(model, "distribute_strategy", tf.distribute.get_strategy())
+    of_keras2 = kerases.is_keras2(kerases.package_of(keras.layers.Layer))
+    if of_keras2 and strategy.num_replicas_in_sync > 1:  # its metrics would fail
         raise ValueError(
             f"The model {model.name!r} was made under a strategy of "
             f"{strategy.num_replicas_in_sync} replicas, which explain() cannot run. Make "
             "it once more outside of the strategy, and copy the weights: "
             "copy.set_weights(model.get_weights())."
         )
-
-
-def check_float16(model):
-    """Raise ValueError unless a layer of a model computes in float16."""
     dtypes = sorted({str(layer.compute_dtype) for layer in wrapping.all_layers(model)})
-    if "float16" in dtypes:
-        return
-    raise ValueError(
-        f"No layer of 'model' computes in float16 (they compute in {', '.join(dtypes)}), "
-        "so it needs no loss scale and there is nothing to explain. Pass a model whose "
-        "layers are made with the policy mixed_float16, by "
-        "keras.mixed_precision.set_global_policy('mixed_float16') before them or "
-        "dtype='mixed_float16' for each."
-    )
+    if "float16" not in dtypes:
+        raise ValueError(
+            "No layer of 'model' computes in float16 (they compute in "
+            f"{', '.join(dtypes)}), so it needs no loss scale and there is nothing to "
+            "explain. Pass a model whose layers are made with the policy mixed_float16, "
+            "by keras.mixed_precision.set_global_policy('mixed_float16') before them or "
+            "dtype='mixed_float16' for each."
+        )
 
 
 def tensors_of(name, data, keras):
@@ -132,18 +126,6 @@ def check_batch(x, y):
         raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
 
 
-def first_nonfinite(x, y):
-    """Return the name and the `Values` of the first array that is not finite, or None."""
-    for name, data in (("x", x), ("y", y)):
-        parts = tf.nest.flatten(data)
-        for index, part in enumerate(parts):
-            if isinstance(part, tf.Tensor) and part.dtype.is_floating:
-                values = statistics.values_of(part.numpy())
-                if values.nonfinite:
-                    return name if len(parts) == 1 else f"{name}, part {index},", values
-    return None
-
-
 def scale_of(optimizer, loss_scale):
     """Return the loss scale, a float, and in words where it comes from.
 
@@ -159,7 +141,7 @@ def scale_of(optimizer, loss_scale):
         scale, source = loss_scale, "as passed"
     elif optimizer is None:
         return 1.0, "there is no optimizer: pass optimizer= or loss_scale="
-    elif validation.scales_the_loss(optimizer):
+    elif optimizer_validation.scales_the_loss(optimizer):
         # Keras 3's own has it under other names, the first from its first step on.
         names = ("loss_scale", "dynamic_scale", "initial_scale")
         scale = next(
@@ -189,6 +171,25 @@ def scale_of(optimizer, loss_scale):
     return number, source
 
 
+def named_gradients(named_tensors):
+    """Return the pairs of a name and a gradient, a list.
+
+    Raises:
+      TypeError: if they are no such pairs.
+    """
+    if isinstance(named_tensors, Mapping):
+        named_tensors = named_tensors.items()
+    with contextlib.suppress(TypeError, ValueError):
+        pairs = [(name, gradient) for name, gradient in named_tensors]
+        if all(isinstance(name, str) for name, _ in pairs):
+            return pairs
+    raise TypeError(
+        "'named_tensors' must be a dict of name -> gradient or pairs of them, but got: "
+        f"{named_tensors!r}. Pass for instance "
+        "{v.name: g for v, g in zip(variables, gradients)}."
+    )
+
+
 # What Keras and TensorFlow raise where the data does not fit a model.
 _MISFITS = (
     *(KeyError, TypeError, ValueError, UserWarning),
@@ -196,8 +197,8 @@ _MISFITS = (
 )
 
 
-def called(model, x, training):
-    """Return the outputs of a model.
+def called(model, x):
+    """Return the outputs of a model in training.
 
     Raises:
       ValueError: if `x` does not fit the model.
@@ -208,7 +209,7 @@ def called(model, x, training):
         with warnings.catch_warnings():
             # Keras 3 only warns where the structure of the inputs is another.
             warnings.filterwarnings("error", "The structure of `inputs` doesn't match")
-            return model(x, training=training) if takes else model(x)
+            return model(x, training=True) if takes else model(x)
     except _MISFITS as error:
         got = tf.nest.map_structure(lambda one: getattr(one, "shape", one), x)
         wanted = getattr(model, "input_shape", None) if model.built else None

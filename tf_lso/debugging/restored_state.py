@@ -1,0 +1,125 @@
+"""Restore what a pass changes in TensorFlow and Keras: variables and random state."""
+
+import contextlib
+import itertools
+import random
+
+import numpy as np
+import tensorflow as tf
+
+from tf_lso import keras_versions as kerases
+from tf_lso import tf_private
+from tf_lso import variables as variables_lib
+from tf_lso.optimizers import wrapping
+
+# The seeds of passes. Each pass has one of its own, see `_use_other_seeds`.
+_seeds = itertools.count(0x5CA1E)
+
+
+@contextlib.contextmanager
+def restored(model):
+    """Restore a model's variables and all random state, also after an exception.
+
+    Variables are those of layers, metrics and generators, and all that a layer tracks.
+    Optimizers are left out, and other attributes of layers are not restored.
+    """
+    parts = _parts(model)
+    generators = [
+        tf_private.generators().global_generator,
+        _global_generator_of_keras(),
+    ]
+    variables = _local_variables(
+        [*model.variables, *_variables_of_metrics(model), *parts]
+        + [generator.state for generator in generators if generator is not None]
+    )
+    with contextlib.ExitStack() as undo:
+        for variable in variables:
+            # Reading copies nothing: a variable that is written to gets a new buffer.
+            undo.callback(variable.assign, variable.read_value())
+        undo.callback(_reset_other_metrics, model, variables)
+        for part in filter(_is_generator_of_keras2, parts):
+            undo.callback(vars(part).update, dict(vars(part)))
+        undo.callback(random.setstate, random.getstate())
+        undo.callback(np.random.set_state, np.random.get_state())
+        undo.callback(_set_global_generators, *generators)
+        _use_other_seeds(undo)
+        yield
+
+
+def _parts(model):
+    """Return the layers of a model and all that they track, a list."""
+    found, waiting = {}, wrapping.all_layers(model)
+    while waiting:
+        one = waiting.pop()
+        if id(one) in found or hasattr(one, "apply_gradients"):
+            continue
+        found[id(one)] = one
+        # TensorFlow refuses a list whose elements were replaced.
+        with contextlib.suppress(ValueError):
+            waiting += tf.train.TrackableView.children(one).values()
+        # Keras 2 does not track the generator of a layer such as Dropout.
+        if generator := getattr(one, "_random_generator", None):
+            waiting.append(generator)
+    return list(found.values())
+
+
+def _is_generator_of_keras2(part):
+    # It counts in an attribute, by which the operations of later calls get their seeds.
+    return hasattr(part, "make_legacy_seed")
+
+
+def _variables_of_metrics(model):
+    return [variable for metric in model.metrics for variable in metric.variables]
+
+
+def _local_variables(objects):
+    """Return the TensorFlow variables among some objects, on this worker, each once."""
+    found = {
+        id(variable): variable
+        for one in objects
+        if isinstance(variables_lib.raw(one), tf.Variable)
+        for variable in variables_lib.copies(one)
+        if variable.is_initialized()
+    }
+    return list(found.values())
+
+
+def _reset_other_metrics(model, variables):
+    """Reset the metrics that have other variables: the pass itself made them."""
+    known = set(map(id, variables))
+    for metric in model.metrics:
+        if not known.issuperset(map(id, _local_variables(metric.variables))):
+            metric.reset_state()
+
+
+def _use_other_seeds(undo):
+    """Give random operations another seed until `undo` is closed.
+
+    A stateful operation such as `tf.random.uniform` counts in its kernel, which is
+    found by the operation's seeds, and no kernel's count can be set back. With seeds
+    of its own the pass uses kernels of its own. `tf.random.set_seed` would forget the
+    kernels of the program.
+    """
+    context = tf_private.eager_context()
+    context.ensure_initialized()
+    before = {name: vars(context).get(name) for name in ("_seed", "_rng")}
+    undo.callback(vars(context).update, before)
+    context._seed = next(_seeds)
+    context._rng = random.Random(context._seed)
+
+
+_NAME = "global_seed_generator"  # in the state of Keras 3
+
+
+def _global_generator_of_keras():
+    """Return the generator behind `keras.random`, or None; Keras 2 has none."""
+    # Private: Keras has no public way to it.
+    if not kerases.has_keras3():
+        return None
+    return kerases.state_of_keras3().get_global_attribute(_NAME)
+
+
+def _set_global_generators(of_tensorflow, of_keras):
+    tf_private.generators().global_generator = of_tensorflow
+    if kerases.has_keras3():
+        kerases.state_of_keras3().set_global_attribute(_NAME, of_keras)
