@@ -86,8 +86,8 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
         ("benchmark", {"matplotlib", "tf-keras", "tqdm"}),
         ("docs", {"furo", "myst-parser", "sphinx", "sphinx-copybutton"}),
         ("demo", {"matplotlib", "scikit-learn", "tensorboard", "tqdm"}),
-        ("migrate", {"libcst", "tqdm"}),
-        ("test", {"hypothesis", "libcst", "mypy", "pytest", "ruff"}),
+        ("migrate", {"tqdm"}),
+        ("test", {"hypothesis", "mypy", "pytest", "ruff"}),
     ],
 )
 def test_extras(config, extra, distributions):

@@ -194,17 +194,6 @@ def test_lines_are_as_wide_as_the_terminal(program, monkeypatch):
     assert len(elsewhere) == 1
 
 
-def test_needs_no_libcst(program):
-    command = (
-        "import sys; sys.modules['libcst'] = None;"
-        "from tf_lso import cli; sys.exit(cli.main(['check', sys.argv[1]]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", command, program], capture_output=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (1, b"")
-
-
 def test_imports_nothing_heavy():
     command = (
         "import sys; from tf_lso.commands import check, migrate;"

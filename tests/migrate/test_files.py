@@ -208,12 +208,6 @@ class TestBadInput:
         assert migrate(".")[0] == 0
         assert migrate("a.py")[0] == 0
 
-    def test_libcst_is_missing(self, migrate, monkeypatch, capsys):
-        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-        write("a.py")
-        assert cli.main(["migrate", "a.py"]) == 2
-        assert "pip install 'tf-lso[migrate]'" in capsys.readouterr().err
-
 
 class TestFolders:
     def test_what_git_ignores_is_left_out(self, migrate):

@@ -1,7 +1,6 @@
 """The command `tf-lso migrate`: its arguments, and running it."""
 
 import argparse
-import importlib.util
 import os
 import sys
 from collections.abc import Iterable
@@ -122,13 +121,6 @@ def fix(
     form: str = "text",
 ) -> int:
     """Apply the fixes, write the report to stdout and return the exit code."""
-    if importlib.util.find_spec("libcst") is None:
-        print(
-            "tf-lso migrate: LibCST is missing. It comes with an extra: "
-            "pip install 'tf-lso[migrate]'",
-            file=sys.stderr,
-        )
-        return 2
     outcome = migrate(paths, options, write, target)
     if sys.stdout is not None:  # closed by whoever started us
         report.FORMATS[form](outcome, sys.stdout)

@@ -68,7 +68,7 @@ def examine(
 ) -> Examined:
     """Return what is found in a file. One without a part of an old name is not parsed.
 
-    With `writes` its bytes after the fixes are worked out too, which needs LibCST.
+    With `writes` its bytes after the fixes are worked out too.
     """
     placement = placement or Placement()
     try:

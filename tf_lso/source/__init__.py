@@ -11,7 +11,7 @@ program. `guards`, `branches` and `handled` tell what a TensorFlow runs, and `lo
 `silent` and `wider`. `renaming` decides what becomes of a name; `fixes`, with `calls`,
 `chains` and `strings`, notes the edits, or one of the `reasons` why there is none;
 `placement` says which file calls install(). `diagnose` joins all of it to `diagnostics`,
-and `inserts`, with `statements` and `parentheses`, changes the imports.
+and `edits` changes the import statements.
 
-Standard library only, but for LibCST, which the edits of imports need.
+Standard library only.
 """

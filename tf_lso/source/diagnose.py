@@ -18,10 +18,10 @@ from tf_lso.source.diagnostics import (
     Use,
     WhyNot,
 )
+from tf_lso.source.edits import Statements
 from tf_lso.source.fixes import Plan
 from tf_lso.source.guards import Branch, Guard, types_asked_for
 from tf_lso.source.inference import Elsewhere, Inference
-from tf_lso.source.inserts import Inserts
 from tf_lso.source.placement import Placement
 from tf_lso.source.reading import Sources, parsed
 from tf_lso.source.renaming import New, Options, Renaming, Settings
@@ -66,7 +66,7 @@ def diagnose(
       keeps_imports: whether imports that nothing uses any more stay.
       elsewhere: tells what other files of the program bind.
       placement: what it has to do with `install()` for other files.
-      writes: whether to apply the fixes, for which LibCST is needed.
+      writes: whether to apply the fixes.
     """
     read = parsed(path, cells)
     options = options or Options()
@@ -190,7 +190,7 @@ class _One:
         """Add the texts after the fixes, of a program of which something changes."""
         if not done.changes:
             return
-        Inserts(self.plan).add(self.install_at, keeps_imports, self.options.like)
+        Statements(self.plan).add(self.install_at, keeps_imports, self.options.like)
         done.texts = {
             cell: applied(self.texts[cell].text, edits)
             for cell, edits in self.plan.edits.items()
