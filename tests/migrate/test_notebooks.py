@@ -6,8 +6,7 @@ import pathlib
 import pytest
 
 from tf_lso import cli
-from tf_lso.source import notebook_texts as notebooks
-from tf_lso.source import notebooks as cells
+from tf_lso.source import notebooks
 
 # As Jupyter writes them, as Colab does, and as a small one may look.
 NOTEBOOK = r"""{
@@ -158,7 +157,7 @@ def test_the_scanner_reads_what_json_reads():
 
 
 def test_cells_are_counted_as_check_counts_them():
-    sources = dict(cells.cells(NOTEBOOK.encode()))
+    sources = dict(notebooks.cells(NOTEBOOK.encode()))
     same = {number: source for number, source in sources.items() if source}
     assert notebooks.with_sources(NOTEBOOK, {2: same[2]}) == NOTEBOOK
 

@@ -13,7 +13,7 @@ import pytest
 from tests.migrate.files import NEW, OLD, git, write
 from tests.processes import HANGS_AFTER, ROOT
 from tf_lso.commands import one_file
-from tf_lso.source import notebook_texts as notebooks
+from tf_lso.source import notebooks
 
 
 def process(*arguments, **options):
@@ -89,14 +89,14 @@ class TestMeanwhile:
     ):
         write("a.py")
         good = write("b.py")
-        whole = one_file.regular
+        whole = one_file.examine
 
-        def failing(path, *arguments):
+        def failing(path, *arguments, **options):
             if path.endswith("a.py"):
                 raise KeyError("x")
-            return whole(path, *arguments)
+            return whole(path, *arguments, **options)
 
-        monkeypatch.setattr(one_file, "regular", failing)
+        monkeypatch.setattr(one_file, "examine", failing)
         code, printed = migrate("--write", ".")
         assert (code, good.read_text()) == (2, NEW)
         assert "./a.py: left alone  tf-lso fails on it: KeyError: 'x'" in printed

@@ -13,7 +13,6 @@ from tf_lso.source.diagnostics import (
     OTHER,
     Diagnosis,
     Diagnostic,
-    Fix,
     Place,
     Use,
     WhyNot,
@@ -138,7 +137,7 @@ class _One:
 
     def diagnosis(self, placement: Placement) -> Diagnosis:
         """Return all that is found."""
-        plan, done = self.plan, Diagnosis()
+        plan, done = self.plan, Diagnosis(self.path)
         installed = placement.met or self._is_installed()
         done.wraps = self._wraps_somewhere()
         wraps = done.wraps or placement.wraps
@@ -198,7 +197,7 @@ class _One:
 
     def _joined(
         self,
-        fixes: dict[Place, Fix],
+        fixes: dict[Place, str],
         left: dict[Place, tuple[str, WhyNot]],
         settled: bool,
         installs: bool = False,
@@ -233,7 +232,7 @@ class _One:
         return use.verdict.status != WORKS and not settings.keras3
 
     def _diagnostic(
-        self, use: Use, fix: Fix | None, why_not: WhyNot | None, seen: bool = True
+        self, use: Use, fix: str | None, why_not: WhyNot | None, seen: bool = True
     ) -> Diagnostic:
         rule, cell, line, offset, kind, guarded, verdict = use
         text = self.texts[cell]
@@ -328,7 +327,7 @@ class _One:
 
 
 _INSTALLABLE = (rules.OPTIMIZER, rules.FILES)
-_INSTALL = Fix("tf_lso.install()")
+_INSTALL = "tf_lso.install()"
 _WHY_NOT = {
     rules.PROTOCOL: reasons.PROTOCOL,
     rules.STATE: reasons.STATE,
@@ -340,7 +339,7 @@ _WHY_NOT = {
 
 def _otherwise(
     use: Use, settled: bool, installs: bool
-) -> tuple[Fix | None, WhyNot | None]:
+) -> tuple[str | None, WhyNot | None]:
     """Return the fix of a use that no edit of its own fixes, or why there is none."""
     if use.rule in _INSTALLABLE:
         if settled and installs:
@@ -349,7 +348,7 @@ def _otherwise(
     if use.rule in (rules.PROTOCOL, rules.STATE):
         return None, WhyNot(_WHY_NOT[use.rule])
     if settled:  # by what the optimizer is made of, or by install()
-        return (_INSTALL if installs else Fix("the optimizer is tf_lso's")), None
+        return (_INSTALL if installs else "the optimizer is tf_lso's"), None
     reason = _WHY_NOT.get(use.rule, reasons.VERSIONS)
     return None, WhyNot(reason, use.verdict.replacement or "")
 

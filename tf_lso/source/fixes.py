@@ -7,7 +7,7 @@ from typing import Any
 from tf_lso.source import calls, lookup, strings
 from tf_lso.source import reasons as left
 from tf_lso.source.chains import free_name, guess, is_telling, replaced
-from tf_lso.source.diagnostics import Fix, Place, WhyNot
+from tf_lso.source.diagnostics import Place, WhyNot
 from tf_lso.source.inference import Found, Value
 from tf_lso.source.reasons import Reason
 from tf_lso.source.renaming import New, Renaming, Stays
@@ -55,7 +55,7 @@ class Plan:
         self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
         self.imports: dict[int, tuple[Site, Moves]] = {}
         self.needs: list[Need] = []
-        self.fixes: dict[Place, Fix] = {}
+        self.fixes: dict[Place, str] = {}
         self.left: dict[Place, tuple[str, WhyNot]] = {}
         self.read: set[int] = set()  # ids of strings and chains that calls have planned
         for site in program.sites:  # calls first: they also plan their arguments
@@ -80,7 +80,7 @@ class Plan:
 
     def fix(self, site: Site, node: Any, does: str) -> None:
         """Note that a place is fixed."""
-        self.fixes[_place(site, node)] = Fix(does)
+        self.fixes[_place(site, node)] = does
 
     def leave(
         self, site: Site, node: Any, name: str, reason: Reason, instead: str = ""

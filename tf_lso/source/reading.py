@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tf_lso.source import lookup, notebooks
+from tf_lso.source.files import Unreadable
 from tf_lso.source.scopes import Program
 from tf_lso.source.texts import Text, readable
 from tf_lso.source.walk import walk
@@ -27,16 +28,6 @@ _PYTHON_2_LINE = re.compile(
 )
 # What the parser raises for a text that is not Python.
 ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
-
-
-@dataclasses.dataclass(frozen=True)
-class Unreadable:
-    """A file or cell that could not be read, and why."""
-
-    file: str
-    cell: int | None
-    line: int | None
-    reason: str
 
 
 @dataclasses.dataclass
@@ -92,11 +83,6 @@ def parsed(path: str, cells: Iterable[tuple[int | None, str | bytes]]) -> Source
         else:
             done.trees[cell], done.sources[cell] = tree, source
     return done
-
-
-def reason(error: BaseException) -> str:
-    """Return what the operating system says about a path, or else the error."""
-    return getattr(error, "strerror", None) or str(error)
 
 
 def unreadable(
