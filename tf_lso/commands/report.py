@@ -14,7 +14,7 @@ from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import files
 from tf_lso.source.diagnostics import Diagnosis, Diagnostic
 from tf_lso.source.files import Unreadable
-from tf_lso.source.verdict import BREAKS, LABELS, UNSURE, WORKS, WRONG
+from tf_lso.source.lookup import BREAKS, LABELS, UNSURE, WORKS, WRONG
 
 _WIDTH = 88
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import lookup
 from tf_lso.source.inference import Value
-from tf_lso.source.verdict import BREAKS, WORKS, Verdict
+from tf_lso.source.lookup import BREAKS, WORKS, Verdict
 
 # A function that returns what an expression may stand for.
 Of = Callable[[ast.expr], Collection[Value]]

@@ -15,20 +15,20 @@ from tf_lso.source.diagnostics import (
     Diagnostic,
     Place,
     Use,
-    WhyNot,
 )
 from tf_lso.source.edits import Statements
 from tf_lso.source.fixes import Plan
 from tf_lso.source.guards import Branch, Guard, types_asked_for
 from tf_lso.source.inference import Elsewhere, Inference
+from tf_lso.source.lookup import UNSURE, WORKS, Verdict
 from tf_lso.source.placement import Placement
 from tf_lso.source.reading import Sources, parsed
+from tf_lso.source.reasons import WhyNot
 from tf_lso.source.renaming import New, Options, Renaming, Settings
 from tf_lso.source.scopes import Program, Site
 from tf_lso.source.syntax import imported_paths
 from tf_lso.source.texts import Text, applied, readable
 from tf_lso.source.uses import uses
-from tf_lso.source.verdict import UNSURE, WORKS, Verdict
 from tf_lso.source.written_for import is_for_keras_3
 
 _LEGACY_KERAS, _FLOAT16 = "TF_USE_LEGACY_KERAS", "mixed_float16"
@@ -264,7 +264,7 @@ class _One:
     def _told(
         self, cell: int | None, line: int, code: str, reason: reasons.Reason
     ) -> Diagnostic:
-        why_not = WhyNot(reason)
+        why_not = reason.of()
         verdict = Verdict("mixed_precision", UNSURE, why_not.why, why_not.do)
         place = self.path, cell, line, 1, OTHER, code
         return Diagnostic(
@@ -344,13 +344,13 @@ def _otherwise(
     if use.rule in _INSTALLABLE:
         if settled and installs:
             return _INSTALL, None
-        return None, WhyNot(reasons.NEEDS, use.verdict.name)
+        return None, reasons.NEEDS.of(use.verdict.name)
     if use.rule in (rules.PROTOCOL, rules.STATE):
-        return None, WhyNot(_WHY_NOT[use.rule])
+        return None, _WHY_NOT[use.rule].of()
     if settled:  # by what the optimizer is made of, or by install()
         return (_INSTALL if installs else "the optimizer is tf_lso's"), None
     reason = _WHY_NOT.get(use.rule, reasons.VERSIONS)
-    return None, WhyNot(reason, use.verdict.replacement or "")
+    return None, reason.of(use.verdict.replacement or "")
 
 
 def _ignored(texts: dict[int | None, Text]) -> dict[tuple[int, int], set[str]]:

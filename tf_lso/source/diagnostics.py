@@ -4,8 +4,8 @@ import dataclasses
 from typing import NamedTuple
 
 from tf_lso.source.files import Unreadable
-from tf_lso.source.reasons import Reason
-from tf_lso.source.verdict import BREAKS, LABELS, WRONG, Verdict
+from tf_lso.source.lookup import BREAKS, LABELS, WRONG, Verdict
+from tf_lso.source.reasons import WhyNot
 
 FAILURES = (WRONG, BREAKS)
 IMPORT, ATTRIBUTE, METHOD, NOTE = "import", "attribute", "method", "note"
@@ -46,24 +46,6 @@ class Use(NamedTuple):
             verdict.name,
             verdict.today,
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class WhyNot:
-    """Why there is no fix, and what a person is to do."""
-
-    reason: Reason
-    instead: str = ""
-
-    @property
-    def why(self) -> str:
-        """Why the place is left as it is."""
-        return self.reason.words(self.instead)[0]
-
-    @property
-    def do(self) -> str:
-        """What to do about it."""
-        return self.reason.words(self.instead)[1]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 from tf_lso.source import calls, lookup, strings
 from tf_lso.source import reasons as left
 from tf_lso.source.chains import free_name, guess, is_telling, replaced
-from tf_lso.source.diagnostics import Place, WhyNot
+from tf_lso.source.diagnostics import Place
 from tf_lso.source.inference import Found, Value
-from tf_lso.source.reasons import Reason
+from tf_lso.source.reasons import Reason, WhyNot
 from tf_lso.source.renaming import New, Renaming, Stays
 from tf_lso.source.scopes import Program, Scope, Site
 from tf_lso.source.syntax import chain_of, imported_paths
@@ -86,7 +86,7 @@ class Plan:
         self, site: Site, node: Any, name: str, reason: Reason, instead: str = ""
     ) -> None:
         """Note that something at a node stays as it is. Each place is noted once."""
-        self.left.setdefault(_place(site, node), (name, WhyNot(reason, instead)))
+        self.left.setdefault(_place(site, node), (name, reason.of(instead)))
 
     # --- Imports.
 

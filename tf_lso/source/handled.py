@@ -7,8 +7,8 @@ from tf_lso.source import branches
 from tf_lso.source.diagnostics import FAILURES
 from tf_lso.source.guards import Branch, Caught, Guard, asked_for
 from tf_lso.source.inference import Inference, Value
+from tf_lso.source.lookup import UNSURE, Verdict
 from tf_lso.source.scopes import FUNCTION, Program, Site
-from tf_lso.source.verdict import UNSURE, Verdict
 
 _INSTALL = "tf_lso.install"
 

@@ -5,7 +5,7 @@ values, each of which may be a guess, and a doubt where there may be others.
 """
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tf_lso import names
@@ -262,6 +262,21 @@ class Inference:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             return imported_paths(node)
         return [value.path for value in self.of(node, scope).certain]
+
+    def origins(
+        self, node: ast.AST, scope: Scope, depth: int = 5
+    ) -> Iterator[tuple[ast.AST, Scope]]:
+        """Yield an expression, and those that the names in it are bound to, with scopes."""
+        yield node, scope
+        owner = scope.find(node.id) if isinstance(node, ast.Name) and depth else None
+        for value, where, _ in owner.names[node.id] if owner else ():
+            below = [value] if isinstance(value, ast.expr) else []
+            if isinstance(value, Derived) and not value.instance:
+                below = list(value.bases)
+            for expression in below:
+                yield from self.origins(expression, where, depth - 1)
+        for part in (node.body, node.orelse) if isinstance(node, ast.IfExp) else ():
+            yield from self.origins(part, scope, depth)
 
     def of(self, node: ast.AST, scope: Scope) -> Found:
         """Return what an expression in that scope stands for."""

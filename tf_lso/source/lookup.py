@@ -1,10 +1,38 @@
-"""Looks up what `tf_lso.names` knows of a dotted path, as a program spells it."""
+"""The verdict on an old name: what `tf_lso.names` knows of a dotted path of a program."""
+
+import dataclasses
 
 from tf_lso import names, unknown
 from tf_lso.names.spellings import CONTRIB
 from tf_lso.names.targets import OLDER, TODAY, Target, prefixes
 from tf_lso.names.today import KERAS_COPY, KERAS_COPY_BREAKS, SHARED
-from tf_lso.source.verdict import BREAKS, UNSURE, WORKS, Verdict
+
+WRONG = "wrong"  # silently computes something else
+BREAKS = "breaks"  # fails, or does something else
+WORKS = "works"  # listed to be complete
+UNSURE = "unsure"  # depends on what only a run can tell
+
+# The worst first, in words for people.
+LABELS = {
+    WRONG: "trains wrong, silently",
+    BREAKS: BREAKS,
+    UNSURE: UNSURE,
+    WORKS: WORKS,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """The verdict on one old name, wherever it is used."""
+
+    name: str  # dotted old name, as the public API spelled it
+    status: str  # WRONG, BREAKS, WORKS or UNSURE
+    today: str  # what happens on the TensorFlow that is asked about
+    tf_lso: str  # what tf_lso does about it
+    error: str = ""  # the exception that the very place of use raises
+    current: str = ""  # what today's own API has instead
+    replacement: str | None = None  # dotted name in tf_lso
+
 
 _CONTRIB = "tensorflow.contrib.mixed_precision"
 MODULES = {

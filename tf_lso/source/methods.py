@@ -8,9 +8,9 @@ from tf_lso import names
 from tf_lso.names.targets import Target
 from tf_lso.source import lookup
 from tf_lso.source.inference import Value, optimizer_of
+from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.source.scopes import CLASS, FUNCTION, Program, Scope
 from tf_lso.source.syntax import last_name
-from tf_lso.source.verdict import BREAKS, UNSURE, WORKS, Verdict
 
 _TENSORFLOW = lookup.FRAMEWORKS | {"tf_lso", "tensorflow_addons"}
 # A file that imports one of these, but not TensorFlow, has that library's optimizers.

@@ -12,9 +12,9 @@ from tf_lso.names.today import BY_ATTRIBUTE_TODAY, SHARED
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
 from tf_lso.source.inference import Inference, Stop, Value
+from tf_lso.source.lookup import WORKS
 from tf_lso.source.scopes import CLASS, Site
 from tf_lso.source.syntax import chain_of, imported_paths, literal
-from tf_lso.source.verdict import WORKS
 
 LEAST, TF_LSO, KERAS = "least", "tf_lso", "keras"
 

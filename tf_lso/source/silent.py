@@ -13,8 +13,8 @@ from tf_lso import names
 from tf_lso.source import lookup
 from tf_lso.source.guards import Branch, Caught, Guard, types_asked_for
 from tf_lso.source.inference import Inference, Value
+from tf_lso.source.lookup import WRONG, Verdict
 from tf_lso.source.scopes import CLASS, FUNCTION, Program, Scope, Site
-from tf_lso.source.verdict import WRONG, Verdict
 
 _LOSS, _GRADIENTS = names.SCALING
 _SCALE_LOSS = "scale_loss"

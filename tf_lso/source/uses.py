@@ -19,6 +19,7 @@ from tf_lso.source.diagnostics import (
 )
 from tf_lso.source.handled import Care
 from tf_lso.source.inference import Inference, Value
+from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, WRONG, Verdict
 from tf_lso.source.scopes import Program, Site
 from tf_lso.source.syntax import (
     GETATTR,
@@ -30,7 +31,6 @@ from tf_lso.source.syntax import (
     last_name,
     literal,
 )
-from tf_lso.source.verdict import BREAKS, UNSURE, WORKS, WRONG, Verdict
 
 _SCOPES = ("custom_object_scope", "CustomObjectScope")
 
