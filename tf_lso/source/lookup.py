@@ -76,6 +76,14 @@ def may_have_old_names(text: str | bytes) -> bool:
     return any(token in data for token in TOKENS)
 
 
+def split(path: str) -> tuple[str, str]:
+    """Return the module that a path leads through, and the name in it, or "" each."""
+    module, name = path, ""
+    while module and module not in MODULES:
+        module, _, name = module.rpartition(".")
+    return module, name if module else ""
+
+
 def parent(path: str) -> str:
     """Return the path without its last part."""
     return path.rpartition(".")[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tf_lso import names
 from tf_lso.names.targets import Target
-from tf_lso.source import constructors, lookup, methods, rules, silent, wider
+from tf_lso.source import forms, lookup, methods, rules, silent, wider
 from tf_lso.source.diagnostics import (
     ATTRIBUTE,
     CONSTRUCTOR,
@@ -204,10 +204,8 @@ class _Rules:
     def _form(
         self, site: Site, verdict: Verdict, value: Value, call: ast.Call
     ) -> Verdict | None:
-        def of(expression: ast.expr) -> tuple[Value, ...]:
-            return self.values.values(expression, site.scope)
-
-        return constructors.of_call(verdict, value.path, call, of, self.target)
+        where = call, site.scope, self.values
+        return forms.of_call(verdict, value.path, *where, self.target)
 
     def _of_path(self, value: Value) -> Verdict | None:
         return lookup.of_path(value.path, target=self.target)
