@@ -98,7 +98,7 @@ class _One:
         self.options = options
         inference = Inference(program, target, elsewhere)
         strict = options.prefer != Options.prefer
-        found, self.wider = uses(program, inference, strict)
+        found, self.wider = uses(inference, strict)
         self.ignored = _ignored(self.texts)
         self.uses = [use for use in found if self._counts(use.rule, use.place)]
         self.silenced = {use.place for use in found} - {use.place for use in self.uses}
@@ -134,7 +134,7 @@ class _One:
     def diagnosis(self, placement: Placement) -> Diagnosis:
         """Return all that is found."""
         plan, done = self.plan, Diagnosis(self.path)
-        installed = placement.met or self._is_installed()
+        installed = placement.met or any(self.inference.calls_of("tf_lso.install"))
         done.wraps = self._wraps_somewhere()
         wraps = done.wraps or placement.wraps
         guards = [] if installed or wraps else self._guards()
@@ -267,14 +267,6 @@ class _One:
         )
 
     # --- Whether install() is called, and what for.
-
-    def _is_installed(self) -> bool:
-        return any(
-            value.path == "tf_lso.install"
-            for site in self.program.sites
-            if isinstance(site.node, ast.Call)
-            for value in self.inference.of(site.node.func, site.scope).certain
-        )
 
     def _guards(self) -> list[tuple[Site, Any, str]]:
         """Return (site, node, method) of each guard that passes over today's optimizer.

@@ -12,7 +12,7 @@ from tf_lso import names
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import branches, lookup, reasons
 from tf_lso.source.guards import Branch, Caught, Fallback
-from tf_lso.source.scopes import CLASS, Binding, Derived, Imported, Program, Scope
+from tf_lso.source.scopes import CLASS, Binding, Derived, Imported, Program, Scope, Site
 from tf_lso.source.syntax import (
     GETATTR,
     HELPERS,
@@ -256,6 +256,13 @@ class Inference:
     def function(self, call: ast.Call, scope: Scope) -> str:
         """Return the path of the function that a call calls, or "" if not certain."""
         return _the_one(self.of(call.func, scope))
+
+    def calls_of(self, path: str) -> Iterator[Site]:
+        """Yield the calls that may be of the function of that path."""
+        for site in self.program.sites:
+            if isinstance(site.node, ast.Call):
+                if path in self.paths(site.node.func, site.scope):
+                    yield site
 
     def paths(self, node: ast.AST, scope: Scope) -> list[str]:
         """Return the paths that an import or a chain of attributes leads to."""

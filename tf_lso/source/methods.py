@@ -2,14 +2,13 @@
 
 import ast
 import dataclasses
-from collections.abc import Iterable
 
 from tf_lso import names
 from tf_lso.names.targets import Target
 from tf_lso.source import lookup
-from tf_lso.source.inference import Value, optimizer_of
+from tf_lso.source.inference import Inference, optimizer_of
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
-from tf_lso.source.scopes import CLASS, FUNCTION, Program, Scope
+from tf_lso.source.scopes import CLASS, FUNCTION, Program, Scope, Site
 from tf_lso.source.syntax import last_name
 
 _TENSORFLOW = lookup.FRAMEWORKS | {"tf_lso", "tensorflow_addons"}
@@ -67,27 +66,21 @@ def _unsure(verdict: Verdict, why: str) -> Verdict:
 
 
 def of_access(
-    node: ast.Attribute,
-    receivers: Iterable[Value],
-    scope: Scope,
-    program: Program,
-    legacy: bool,
-    target: Target,
+    node: ast.Attribute, site: Site, values: Inference, legacy: bool
 ) -> Verdict | None:
     """Return the verdict on `….name`, or None if it is no use.
 
-    `receivers` is what the object may stand for. `legacy` says whether the program has
-    an old optimizer or policy of today's Keras.
+    `legacy` says whether the program has an old optimizer or policy of today's Keras.
     """
-    name = node.attr
+    name, program = node.attr, values.program
     seen = names.METHODS[name].seen
     called = id(node) in program.calls
-    instances = {v for v in receivers if v.instance}
+    instances = {v for v in values.values(node.value, site.scope) if v.instance}
     ours = {v for v in instances if v.path.startswith("tf_lso.")}
     tf_keras = {v for v in instances if lookup.in_tf_keras(v.path)}
     known = {v for v in instances if optimizer_of(v)} - tf_keras - ours
-    verdict = of_name(name, called, target)
-    overridden = _is_own(node, scope)
+    verdict = of_name(name, called, values.target)
+    overridden = _is_own(node, site.scope)
     others = instances - known - tf_keras  # policies and loss scales
     if overridden or (not known and (ours or others)):
         return None

@@ -14,7 +14,7 @@ from tf_lso import optimizer_table as table
 from tf_lso.names import beyond
 from tf_lso.source import rules
 from tf_lso.source.diagnostics import OTHER, Use
-from tf_lso.source.handled import Care
+from tf_lso.source.guarded import Care
 from tf_lso.source.inference import Inference, optimizer_of
 from tf_lso.source.lookup import BREAKS, UNSURE, Verdict
 from tf_lso.source.scopes import Scope, Site
