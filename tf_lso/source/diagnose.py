@@ -3,30 +3,24 @@
 import ast
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tf_lso import names
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import lookup, reasons, rules, strings
-from tf_lso.source.diagnostics import (
-    OTHER,
-    Diagnosis,
-    Diagnostic,
-    Place,
-    Use,
-)
+from tf_lso.source.diagnostics import OTHER, Diagnosis, Diagnostic, Use
 from tf_lso.source.edits import Statements
 from tf_lso.source.fixes import Plan
 from tf_lso.source.forms import is_for_keras_3
-from tf_lso.source.guards import Branch, Guard, types_asked_for
+from tf_lso.source.guards import Branch, types_asked_for
 from tf_lso.source.inference import Elsewhere, Inference
 from tf_lso.source.lookup import UNSURE, WORKS, Verdict
 from tf_lso.source.placement import Placement
 from tf_lso.source.reading import Sources, parsed
 from tf_lso.source.reasons import WhyNot
 from tf_lso.source.renaming import New, Options, Renaming
-from tf_lso.source.scopes import Program, Site
+from tf_lso.source.scopes import Site
 from tf_lso.source.syntax import imported_paths
 from tf_lso.source.texts import Text, applied, readable
 from tf_lso.source.uses import uses
@@ -42,6 +36,8 @@ _FOREIGN = re.compile(_OLD.replace(r"precision\b|\btrain", r"precision\.|\btrain
 _IGNORE = re.compile(r"#\s*tf-lso:\s*ignore(?:\[([\w\s,]*)\])?")
 # Calls that wrap an optimizer, or make `compile` do it.
 _WRAPPING = (*names.OPTIMIZERS, "set_global_policy", "set_policy", "set_dtype_policy")
+_INSTALLABLE = (rules.OPTIMIZER, rules.FILES)
+_INSTALL = "tf_lso.install()"
 
 
 def diagnose(
@@ -69,9 +65,10 @@ def diagnose(
     read = parsed(path, cells)
     options = options or Options()
     with read.program() as program:
-        one = _One(read, program, path, target, options, elsewhere)
+        inference = Inference(program, target, elsewhere)
+        one = _One(read, path, options, inference)
         done = one.diagnosis(placement or Placement())
-        if writes:
+        if writes and done.changes:
             one.write(done, keeps_imports)
     done.unreadable = read.failed
     if read.failed:  # half a notebook is not changed
@@ -83,48 +80,51 @@ class _One:
     """One program, on its way from the texts to the diagnostics."""
 
     def __init__(
-        self,
-        read: Sources,
-        program: Program,
-        path: str,
-        target: Target,
-        options: Options,
-        elsewhere: Elsewhere | None,
+        self, read: Sources, path: str, options: Options, inference: Inference
     ) -> None:
         self.read = read
         self.texts = read.texts
-        self.program = program
+        self.text = "".join(text.text for text in self.texts.values())
         self.path = path
         self.options = options
-        inference = Inference(program, target, elsewhere)
-        strict = options.prefer != Options.prefer
-        found, self.wider = uses(inference, strict)
-        self.ignored = _ignored(self.texts)
-        self.uses = [use for use in found if self._counts(use.rule, use.place)]
-        self.silenced = {use.place for use in found} - {use.place for use in self.uses}
-        text = "".join(text.text for text in self.texts.values())
-        keras3 = is_for_keras_3(inference)
-        renaming = Renaming(inference, options, text, keras3, self._is_silenced)
-        self.plan = Plan(program, read.trees, self.texts, renaming)
+        self.inference = inference
+        self.ignored = self._ignored()
+        found, wider = uses(inference, options.prefer != Options.prefer)
+        self.silenced = {use.place for use in found if not self._counts(use)}
+        keeps_keras_3 = is_for_keras_3(inference)
+        self.renaming = Renaming(
+            inference, options, self.text, keeps_keras_3, self._is_silenced
+        )
+        self.plan = Plan(inference.program, read.trees, self.texts, self.renaming)
         self.plan.add_imports()
         strings.add_calls(self.plan)
         self.plan.add_chains()
         strings.add_texts(self.plan)
-        self.install_at: ast.stmt | None = None
-        self.makes = False  # whether the optimizers are tf_lso's in the end
-        self.inference = inference
         # An import that moves whole needs none of the packages that are gone.
         moved = {
-            (site.cell or 0, site.node.lineno, site.node.col_offset)
+            site.place
             for site, moves in self.plan.imports.values()
             if len(moves) == len(site.node.names)
         }
-        self.uses = [use for use in self.uses if use.place not in moved]
-        self.wider = [use for use in self.wider if use.place not in moved]
+        self.uses, self.wider = (
+            [use for use in part if self._counts(use) and use.place not in moved]
+            for part in (found, wider)
+        )
+        self.install_at: ast.stmt | None = None
 
-    def _counts(self, rule: str, place: Place) -> bool:
-        told = self.ignored.get(place[:2], ())
-        return self.options.wants(rule) and "" not in told and rule not in told
+    def _ignored(self) -> dict[tuple[int, int], set[str]]:
+        """Return (cell, line) -> the rules that a comment there ignores, "" for all."""
+        found: dict[tuple[int, int], set[str]] = {}
+        for cell, text in self.texts.items() if "tf-lso:" in self.text else ():
+            for number, line in text.numbered():
+                if comment := _IGNORE.search(line):
+                    told = re.findall(r"\w+", comment[1] or "") or [""]
+                    found[cell or 0, number] = set(told)
+        return found
+
+    def _counts(self, use: Use) -> bool:
+        told = self.ignored.get(use.place[:2], set())
+        return self.options.wants(use.rule) and told.isdisjoint({"", use.rule})
 
     def _is_silenced(self, site: Site, node: Any) -> bool:
         return (site.cell or 0, node.lineno, node.col_offset) in self.silenced
@@ -135,186 +135,176 @@ class _One:
         """Return all that is found."""
         plan, done = self.plan, Diagnosis(self.path)
         installed = placement.met or any(self.inference.calls_of("tf_lso.install"))
-        done.wraps = self._wraps_somewhere()
+        done.wraps = any(map(self._wraps, self.inference.program.sites))
         wraps = done.wraps or placement.wraps
-        guards = [] if installed or wraps else self._guards()
-        wanted = [
-            use
-            for use in self.wider
-            if use.rule in _INSTALLABLE and self._counts(use.rule, use.place)
-            if not (installed or use.guarded)
-        ]
+        guards = [] if installed or wraps else list(self._guards())
+        needs = {f"a guard that asks for `{name}`" for *_, name in guards}
+        if not installed:
+            needs.update(
+                use.verdict.name
+                for use in self.wider
+                if use.rule in _INSTALLABLE and not use.guarded
+            )
+            if self.options.like and self.uses:
+                needs.add(f"the Keras of TensorFlow {self.options.like}")
         moves = bool(plan.edits or plan.imports)
-        at = _install_at(plan.trees) if self.options.install else None
-        reasons_ = [*placement.reasons, *(use.verdict.name for use in wanted)]
+        at = _first_import(plan.trees, True) if self.options.install else None
         if placement.reasons:
-            at = at or _first_import(plan.trees)
-        reasons_ += [f"a guard that asks for `{name}`" for *_, name in guards]
-        if self.options.like and self.uses and not installed:
-            reasons_.append(f"the Keras of TensorFlow {self.options.like}")
-        done.installs = sorted(set(reasons_)) if at else []
-        changed = moves or bool(done.installs)
-        if changed and (marked := self._generated()):
-            done.installs = []
-            done.diagnostics = [*self._joined({}, {}, True), marked]
+            needs.update(placement.reasons)
+            at = at or _first_import(plan.trees, False)
+        changed = moves or bool(needs and at)
+        if changed and (generated := self._generated()):
+            plan.fixes.clear()
+            found = [self._joined(use, None, True, True, False) for use in self.uses]
+            done.diagnostics = [*found, generated]
             return done
-        if not at:
+        if at:
+            done.installs = sorted(needs)
+            self.install_at = at if needs else None
+        else:
             for site, node, name in guards:
                 plan.leave(site, node, name, reasons.GUARD)
-        moved = {
-            use.verdict.name.rpartition(".")[2]
-            for use in self.uses
-            if use.place in plan.fixes
-        }
-        self.makes = wraps or installed or bool(done.installs)
-        self.makes |= not moved.isdisjoint(_WRAPPING)
-        settled = self.makes or moves
+        fixed = (use.verdict.name for use in self.uses if use.place in plan.fixes)
+        moved = {name.rpartition(".")[2] for name in fixed}
+        makes = wraps or installed or bool(done.installs)
+        makes |= not moved.isdisjoint(_WRAPPING)  # the optimizers are tf_lso's then
         by_install = placement.met or bool(done.installs)
-        done.diagnostics = self._joined(plan.fixes, plan.left, settled, by_install)
-        done.diagnostics += self._magics()
-        done.diagnostics.sort(key=lambda d: (d.cell or 0, d.line, d.column))
-        done.changes = sum(map(len, plan.edits.values())) + sum(
-            len(moves) for _, moves in plan.imports.values()
-        )
-        if changed:
-            self.install_at = at if done.installs else None
-            done.changes = max(done.changes, 1)  # also if only install() is added
+        done.diagnostics = [
+            self._joined(
+                use, plan.left.get(use.place), makes, makes or moves, by_install
+            )
+            for use in self.uses
+        ]
+        done.diagnostics += self._unseen()
+        done.diagnostics.sort(key=lambda one: (one.cell or 0, one.line, one.column))
+        done.changes = sum(map(len, plan.edits.values()))
+        done.changes += sum(len(moves) for _, moves in plan.imports.values())
+        if changed:  # also if only install() is added
+            done.changes = max(done.changes, 1)
         return done
 
     def write(self, done: Diagnosis, keeps_imports: bool) -> None:
         """Add the texts after the fixes, of a program of which something changes."""
-        if not done.changes:
-            return
         Statements(self.plan).add(self.install_at, keeps_imports, self.options.like)
         done.texts = {
             cell: applied(self.texts[cell].text, edits)
             for cell, edits in self.plan.edits.items()
         }
 
+    # --- Uses with their fixes, and what else is left.
+
     def _joined(
         self,
-        fixes: dict[Place, str],
-        left: dict[Place, tuple[str, WhyNot]],
+        use: Use,
+        left: tuple[str, WhyNot] | None,
+        makes: bool,
         settled: bool,
-        installs: bool = False,
-    ) -> list[Diagnostic]:
-        """Return the uses with their fixes, and what else is left."""
-        found, places = [], set(self.silenced)
-        for use in self.uses:
-            fix, why_not = fixes.get(use.place), None
-            if use.place in left:
-                why_not = left[use.place][1]
-            elif fix is None and not use.guarded and self._is_open(use):
-                # Only an optimizer has these; other methods may be a policy's, too.
-                scales = use.verdict.name.endswith(names.SCALING)
-                enough = self.makes if scales else settled
-                fix, why_not = _otherwise(use, enough, installs)
-            places.add(use.place)
-            found.append(self._diagnostic(use, fix, why_not))
-        for place, (name, why_not) in left.items():
+        installs: bool,
+    ) -> Diagnostic:
+        """Return a use with its fix, or the reason why there is none.
+
+        Args:
+          use: the use.
+          left: its name, and why the plan leaves it, if it does.
+          makes: whether the optimizers are tf_lso's in the end.
+          settled: whether something of the program moves.
+          installs: whether `install()` is called.
+        """
+        fix, why_not = self.plan.fixes.get(use.place), None
+        works = use.verdict.status == WORKS or use.guarded
+        if left:
+            why_not = left[1]
+        elif not (fix or works or self.renaming.keras3):
+            # Only an optimizer has these; other methods may be a policy's, too.
+            scales = use.verdict.name.endswith(names.SCALING)
+            fix, why_not = _otherwise(use, makes if scales else settled, installs)
+        return self._diagnostic(use, fix, why_not)
+
+    def _unseen(self) -> Iterator[Diagnostic]:
+        """Yield what is left at places where `check` tells of nothing."""
+        told = {use.place for use in self.uses} | self.silenced
+        for place, (name, why_not) in self.plan.left.items():
             refused = why_not.reason == reasons.REFUSED
             rule = rules.ARGUMENTS if refused else rules.UNSEEN
-            if place in places or not self._counts(rule, place):
-                continue
             verdict = Verdict(name, UNSURE, why_not.why, why_not.do)
-            cell = place[0] or None
-            use = Use(rule, cell, *place[1:], OTHER, False, verdict)
-            found.append(self._diagnostic(use, None, why_not, seen=False))
-        return found
-
-    def _is_open(self, use: Use) -> bool:
-        """Whether something is to be done about a use that no edit fixes."""
-        return use.verdict.status != WORKS and not self.plan.renaming.keras3
-
-    def _diagnostic(
-        self, use: Use, fix: str | None, why_not: WhyNot | None, seen: bool = True
-    ) -> Diagnostic:
-        rule, cell, line, offset, kind, guarded, verdict = use
-        text = self.texts[cell]
-        column = text.offset(line, offset) - text.starts[line - 1] + 1
-        place = self.path, cell, line, column
-        code = text.line(line)
-        return Diagnostic(
-            rule, *place, kind, code, guarded, verdict, fix, why_not, seen
-        )
+            use = Use(rule, place[0] or None, *place[1:], OTHER, False, verdict)
+            if place not in told and self._counts(use):
+                yield self._diagnostic(use, None, why_not, seen=False)
+        # What only IPython understands.
+        foreign = {c: Text(readable(text)) for c, text in self.read.foreign.items()}
+        for pattern, texts in ((_MAGIC, self.texts), (_FOREIGN, foreign)):
+            for cell, text in texts.items():
+                for number, line in text.numbered() if cell else ():
+                    if pattern.search(line) and self.options.wants(rules.UNSEEN):
+                        yield self._told(cell, text, number, reasons.MAGIC)
 
     def _generated(self) -> Diagnostic | None:
         for cell, text in self.texts.items():
-            if found := _GENERATED.search(text.text[:_HEAD]):
-                return self._told(cell, 1, found.group().strip(), reasons.GENERATED)
+            for number, line in text.numbered():
+                if text.starts[number - 1] < _HEAD and _GENERATED.search(line):
+                    return self._told(cell, text, number, reasons.GENERATED)
         return None
 
-    def _magics(self) -> list[Diagnostic]:
-        """Return the lines with an old name that only IPython understands."""
-        foreign = {c: Text(readable(text)) for c, text in self.read.foreign.items()}
-        return [
-            self._told(cell, number, line, reasons.MAGIC)
-            for pattern, found in ((_MAGIC, self.texts), (_FOREIGN, foreign))
-            for cell, text in found.items()
-            if cell is not None
-            for number, line in text.numbered()
-            if pattern.search(line) and self.options.wants(rules.UNSEEN)
-        ]
-
     def _told(
-        self, cell: int | None, line: int, code: str, reason: reasons.Reason
+        self, cell: int | None, text: Text, line: int, reason: reasons.Reason
     ) -> Diagnostic:
         why_not = reason.of()
         verdict = Verdict("mixed_precision", UNSURE, why_not.why, why_not.do)
-        place = self.path, cell, line, 1, OTHER, code
-        return Diagnostic(
-            rules.UNSEEN, *place, False, verdict, None, why_not, seen=False
-        )
+        use = Use(rules.UNSEEN, cell, line, 0, OTHER, False, verdict)
+        return self._diagnostic(use, None, why_not, seen=False, text=text)
 
-    # --- Whether install() is called, and what for.
+    def _diagnostic(
+        self,
+        use: Use,
+        fix: str | None,
+        why_not: WhyNot | None,
+        seen: bool = True,
+        text: Text | None = None,
+    ) -> Diagnostic:
+        rule, cell, line, offset, kind, guarded, verdict = use
+        text = text or self.texts[cell]
+        column = text.offset(line, offset) - text.starts[line - 1] + 1
+        place = self.path, cell, line, column, kind, text.line(line)
+        return Diagnostic(rule, *place, guarded, verdict, fix, why_not, seen)
 
-    def _guards(self) -> list[tuple[Site, Any, str]]:
-        """Return (site, node, method) of each guard that passes over today's optimizer.
+    # --- What install() is called for.
+
+    def _guards(self) -> Iterator[tuple[Site, Any, str]]:
+        """Yield (site, node, method) of each guard that passes over today's optimizer.
 
         They matter where the program wraps no optimizers by tf_lso itself.
         """
-        texts = self.texts.values()
-        if not any(name in text.text for text in texts for name in names.SCALING):
-            return []
-        found: list[tuple[Site, Any, str]] = []
+        program = self.inference.program
         for use in self.uses:
             if use.rule == rules.SILENT and not use.guarded:
                 node = ast.Name("", lineno=use.line, col_offset=use.offset)
-                site = Site(node, self.program.module, (), use.cell)
-                found.append((site, node, use.verdict.name.rpartition(".")[2]))
-        for site in self.program.sites:
+                site = Site(node, program.module, (), use.cell)
+                yield site, node, use.verdict.name.rpartition(".")[2]
+        for site in program.sites:
             if isinstance(site.node, ast.Attribute) and site.node.attr in names.SCALING:
-                if any(map(self._asks_for_ours, site.guards)):
-                    found.append((site, site.node, site.node.attr))
-        return found
-
-    def _wraps_somewhere(self) -> bool:
-        """Whether the migrated program itself wraps an optimizer by tf_lso."""
-        return any(map(self._wraps, self.program.sites))
+                # A branch for instances of a class that will be tf_lso's.
+                if any(
+                    self._becomes_ours(path)
+                    for guard in site.guards
+                    if isinstance(guard, Branch)
+                    for kind in types_asked_for(guard)
+                    for path in self.inference.paths(kind, guard.scope)
+                ):
+                    yield site, site.node, site.node.attr
 
     def _wraps(self, site: Site) -> bool:
+        """Whether a migrated call wraps an optimizer by tf_lso."""
         return isinstance(site.node, ast.Call) and any(
-            lookup.symbol(value.path) in _WRAPPING
-            or value.path.split(".")[-1] in _WRAPPING
-            for value in self.inference.of(site.node.func, site.scope).certain
-            if self._becomes_ours(value.path)
+            {lookup.symbol(path), path.rpartition(".")[2]} & {*_WRAPPING}
+            for path in self.inference.paths(site.node.func, site.scope)
+            if self._becomes_ours(path)
         )
 
     def _becomes_ours(self, path: str) -> bool:
-        way = self.plan.renaming.decide(path)
-        return path.startswith("tf_lso.") or isinstance(way, New)
-
-    def _asks_for_ours(self, guard: Guard) -> bool:
-        """Whether a branch is for instances of a class that will be tf_lso's."""
-        return isinstance(guard, Branch) and any(
-            self._becomes_ours(value.path)
-            for kind in types_asked_for(guard)
-            for value in self.inference.of(kind, guard.scope).certain
-        )
+        moves = isinstance(self.renaming.decide(path), New)
+        return moves or path.startswith("tf_lso.")
 
 
-_INSTALLABLE = (rules.OPTIMIZER, rules.FILES)
-_INSTALL = "tf_lso.install()"
 _WHY_NOT = {
     rules.PROTOCOL: reasons.PROTOCOL,
     rules.STATE: reasons.STATE,
@@ -340,40 +330,22 @@ def _otherwise(
     return None, reason.of(use.verdict.replacement or "")
 
 
-def _ignored(texts: dict[int | None, Text]) -> dict[tuple[int, int], set[str]]:
-    """Return (cell, line) -> the rules that a comment there ignores, "" for all."""
-    found: dict[tuple[int, int], set[str]] = {}
-    for cell, text in texts.items():
-        if "tf-lso:" not in text.text:
-            continue
-        for number, line in text.numbered():
-            if comment := _IGNORE.search(line):
-                told = re.findall(r"\w+", comment[1] or "") or [""]
-                found[cell or 0, number] = set(told)
-    return found
+def _first_import(
+    trees: dict[int | None, ast.Module], framework: bool
+) -> ast.stmt | None:
+    """Return the statement at the top before which `install()` is to be called, or None.
 
-
-def _install_at(trees: dict[int | None, ast.Module]) -> ast.stmt | None:
-    """Return the statement before which `install()` is to be called, or None.
-
-    That is the statement at the top level that first imports TensorFlow or Keras.
+    That is the one that first imports TensorFlow or Keras, or else any import that others
+    may precede.
     """
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    for tree in trees.values():
-        for statement in tree.body:
-            if not isinstance(statement, definitions):
-                if any(map(_imports_framework, ast.walk(statement))):
-                    return statement
-    return None
-
-
-def _first_import(trees: dict[int | None, ast.Module]) -> ast.stmt | None:
-    """Return the first import at the top level that others may precede, or None."""
-    for tree in trees.values():
-        for statement in tree.body:
-            if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                if getattr(statement, "module", "") != "__future__":
-                    return statement
+    for statement in (s for tree in trees.values() for s in tree.body):
+        if framework and not isinstance(statement, definitions):
+            if any(map(_imports_framework, ast.walk(statement))):
+                return statement
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)) and not framework:
+            if getattr(statement, "module", "") != "__future__":
+                return statement
     return None
 
 
