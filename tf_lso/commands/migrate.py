@@ -14,7 +14,7 @@ from tf_lso.names import targets
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import files
 from tf_lso.source.diagnostics import Diagnosis
-from tf_lso.source.placement import Placement, placed
+from tf_lso.source.modules import Placement, placed
 from tf_lso.source.renaming import KERAS, LEAST, TF_LSO, Options
 
 _FORMATS = {"text": report.migrate_text, "json": report.migrate_json}

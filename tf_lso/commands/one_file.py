@@ -12,8 +12,7 @@ from tf_lso.source import files, lookup, notebooks, reading
 from tf_lso.source.diagnose import diagnose, reparsed
 from tf_lso.source.diagnostics import Diagnosis
 from tf_lso.source.files import Unreadable
-from tf_lso.source.packages import Package
-from tf_lso.source.placement import Placement
+from tf_lso.source.modules import Placement, bound_elsewhere
 from tf_lso.source.renaming import Options
 from tf_lso.source.texts import decoded
 
@@ -44,7 +43,7 @@ def examine(
         return Diagnosis(path)
     notebook = path.lower().endswith(".ipynb")
     keeps = notebook or os.path.basename(path) == "__init__.py"
-    elsewhere = Package(path).bound
+    elsewhere = bound_elsewhere(path)
     try:
         cells = notebooks.cells(data) if notebook else [(None, data)]
         done = diagnose(

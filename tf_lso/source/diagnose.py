@@ -16,7 +16,7 @@ from tf_lso.source.forms import is_for_keras_3
 from tf_lso.source.guards import Branch, types_asked_for
 from tf_lso.source.inference import Elsewhere, Inference
 from tf_lso.source.lookup import UNSURE, WORKS, Verdict
-from tf_lso.source.placement import Placement
+from tf_lso.source.modules import Placement
 from tf_lso.source.reading import Sources, parsed
 from tf_lso.source.reasons import WhyNot
 from tf_lso.source.renaming import New, Options, Renaming
