@@ -3,10 +3,10 @@
 import keras
 import pytest
 
+from tests.generation import HAS_KERAS3
 from tests.migrate.programs import migrated, outcome_of
 from tests.processes import ROOT
 from tf_lso import optimizer_table as table
-from tf_lso.installation import attributes_keras3 as attributes
 from tf_lso.installation import namespaces
 from tf_lso.names import beyond
 
@@ -98,8 +98,11 @@ def test_where_tensorflow_is_imported_in_functions_only_it_is_told_of():
     assert "Keep tf_lso.install()" in outcome.left[0].do
 
 
+@pytest.mark.skipif(not HAS_KERAS3, reason="the table is for Keras 3")
 class TestTheTableIsWhatInstallDoes:
     def test_attributes(self):
+        from tf_lso.installation import attributes_keras3 as attributes
+
         assert set(beyond.ATTRIBUTES) == set(attributes.ATTRIBUTES)
 
     def test_namespaces(self):
