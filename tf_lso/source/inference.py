@@ -5,11 +5,13 @@ values, each of which may be a guess, and a doubt where there may be others.
 """
 
 import ast
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tf_lso import names
 from tf_lso.names.targets import TODAY, Target
+from tf_lso.names.today import KERAS_COPY
 from tf_lso.source import branches, lookup, reasons
 from tf_lso.source.guards import Branch, Caught, Fallback
 from tf_lso.source.scopes import CLASS, Binding, Derived, Imported, Program, Scope, Site
@@ -71,6 +73,8 @@ _NOTHING = Found()
 _HIDDEN = Found((), reasons.SHADOWED)
 # Names that stand for TensorFlow if nothing in sight binds them, as after a `%run`.
 _USUAL = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras"}
+# Where other Kerases than TensorFlow's own copy begin.
+_KERASES = ("keras", "tf_keras", "tensorflow.keras", "tensorflow.compat")
 # The expressions that are taken apart; bindings of other types lead nowhere.
 _KINDS = {ast.Attribute, ast.Call, ast.Name, ast.IfExp, ast.BoolOp, ast.NamedExpr}
 _LEADS = {Imported, Derived, *_KINDS}
@@ -128,6 +132,17 @@ class Inference:
             self._table = {}
             self._solve(guarded=True)
         self._add_evidence()
+
+    @functools.cached_property
+    def copy_only(self) -> bool:
+        """Whether all of Keras in the program is the copy that TensorFlow keeps."""
+        imports = (ast.Import, ast.ImportFrom)
+        sites = (s for s in self.program.sites if isinstance(s.node, imports))
+        paths = [path for site in sites for path in imported_paths(site.node)]
+        copies = [path for path in paths if path.startswith(f"{KERAS_COPY}.")]
+        return any(".mixed_precision" not in path for path in copies) and not any(
+            path == "tensorflow" or path.startswith(_KERASES) for path in paths
+        )
 
     # --- Names.
 

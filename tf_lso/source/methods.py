@@ -84,10 +84,11 @@ def of_access(
     others = instances - known - tf_keras  # policies and loss scales
     if overridden or (not known and (ours or others)):
         return None
-    if known:
+    if known and not values.copy_only:
         return None if seen == names.KNOWN_CALLED and not called else verdict
-    if tf_keras:
-        today = "Works: tf_keras still has it."
+    if tf_keras or values.copy_only:
+        library = "tf_keras" if tf_keras else "TensorFlow's own copy of Keras"
+        today = f"Works: {library} still has it."
         verdict = Verdict(verdict.name, WORKS, today, verdict.tf_lso)
         return verdict if seen in (names.ANYWHERE, names.CALLED) else None
     if name in _OF_CLASSES and _is_self(node.value):

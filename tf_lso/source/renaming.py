@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tf_lso import names
 from tf_lso.names.targets import TARGETS
-from tf_lso.names.today import BY_ATTRIBUTE_TODAY, SHARED
+from tf_lso.names.today import BY_ATTRIBUTE_TODAY, KERAS_COPY, SHARED
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
 from tf_lso.source.inference import Inference, Stop, Value
@@ -155,7 +155,7 @@ class Renaming:
         if not name or name == "__dict__" or (special and not lookup.is_there(module)):
             shared = f"{namespace.removeprefix('compat.v2.')}."
             return self._module(module, new._replace(symbol=shared))
-        if special:
+        if special or self._is_of_copy(module):
             return None
         if not new.symbol:
             return Stays(left.STRANGER, path) if verdict else None
@@ -189,7 +189,11 @@ class Renaming:
         # It stays, and only uses of its names move.
         shared = new.symbol.removesuffix(".") in SHARED
         keeps = shared or other or (self._options.prefer == KERAS and own)
-        return None if keeps else new
+        return None if keeps or self._is_of_copy(module) else new
+
+    def _is_of_copy(self, module: str) -> bool:
+        """Whether all of Keras is TensorFlow's own copy, which fits itself."""
+        return module.startswith(KERAS_COPY) and self.inference.copy_only
 
     def _has_other_policies(self, module: str) -> bool:
         """Whether the policies there may belong to another Keras than `tf.keras`."""

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
 from tf_lso import names
+from tf_lso.names.today import KERAS_COPY_BREAKS
 from tf_lso.source import forms, lookup, methods, rules, wider
 from tf_lso.source.diagnostics import (
     ATTRIBUTE,
@@ -112,7 +113,7 @@ class _Rules:
             else:
                 verdict = lookup.of_path(path, how, self.target)
             if verdict:
-                use = self._use(site, alias, IMPORT, self._of_policy(path, verdict))
+                use = self._use(site, alias, IMPORT, self._judged(path, verdict))
                 fails = use.verdict.status == BREAKS and use.verdict.error != ""
                 if fails and not use.guarded and not site.scope.parent:
                     self.fails_first = True
@@ -149,15 +150,18 @@ class _Rules:
                     today=f"The test works: it is true of Keras {keras}'s own class.",
                     tf_lso="Its optimizers pass the test, too.",
                 )
-        verdict = self._of_policy(value.path, verdict)
+        verdict = self._judged(value.path, verdict)
         return self._use(site, node, ATTRIBUTE, verdict, value, rule=rule)
 
     def _of_path(self, value: Value) -> Verdict | None:
         return lookup.of_path(value.path, target=self.target)
 
-    def _of_policy(self, path: str, verdict: Verdict) -> Verdict:
-        """Return the verdict on a path; a policy alone breaks nothing."""
+    def _judged(self, path: str, verdict: Verdict) -> Verdict:
+        """Return the verdict on a path in this program; a policy alone breaks nothing."""
         breaks = verdict.status == BREAKS and not verdict.error
+        if verdict.today == KERAS_COPY_BREAKS and self.values.copy_only:
+            today = "Works: what else the file takes of Keras is of the same copy."
+            return dataclasses.replace(verdict, status=WORKS, today=today)
         if lookup.symbol(path) != "set_global_policy" or not breaks or self.scales:
             return verdict
         today = f"It works where nothing trains, or on one replica. {verdict.today}"

@@ -203,6 +203,7 @@ def _method(
     if name in beyond.RESTORING and not values.paths(site.node.func, site.scope):
         makers, file = beyond.RESTORING[name], text or ""
         of_model = file.endswith((".h5", ".hdf5")) and not file.endswith(".weights.h5")
+        of_model |= "by_name" in given  # which takes the weights of layers
         made = not makers or any(
             last_name(node.func) in makers
             if isinstance(node, ast.Call)
