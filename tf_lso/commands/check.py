@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 
 from tf_lso import progress
 from tf_lso.commands import migrate, one_file, report
-from tf_lso.commands.choices import add_choices, quickly
 from tf_lso.commands.report import Outcome
 from tf_lso.names import targets
 from tf_lso.names.targets import NEWEST, TARGETS, TODAY, Target
@@ -79,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the TensorFlow to check for, one of {', '.join(TARGETS)}; default: the "
         "installed one, which is not imported, or the newest if it is none of these",
     )
-    add_choices(parser)
+    migrate.add_choices(parser)
     parser.add_argument(
         "--fix",
         action="store_true",
@@ -168,9 +167,8 @@ def check(
         target = targets.like(options.like, target)
     outcome = Outcome(target)
     listed = _listed(paths, outcome.failed)
-    with quickly():
-        for path in progress.bar(listed, "tf-lso check", "file"):
-            outcome.add(one_file.examine(path, options, target, writes=False))
+    for path in progress.bar(listed, "tf-lso check", "file"):
+        outcome.add(one_file.examine(path, options, target, writes=False))
     return outcome
 
 

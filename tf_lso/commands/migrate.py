@@ -8,11 +8,10 @@ from collections.abc import Iterable
 
 from tf_lso import progress
 from tf_lso.commands import one_file, report
-from tf_lso.commands.choices import add_choices, quickly
 from tf_lso.commands.report import Outcome
 from tf_lso.names import targets
-from tf_lso.names.targets import TODAY, Target
-from tf_lso.source import files
+from tf_lso.names.targets import NEWEST, TARGETS, TODAY, Target
+from tf_lso.source import files, rules
 from tf_lso.source.diagnostics import Diagnosis
 from tf_lso.source.modules import Placement, placed
 from tf_lso.source.renaming import KERAS, LEAST, TF_LSO, Options
@@ -99,6 +98,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_choices(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `check`, too: which rules count, and for which Keras."""
+    parser.add_argument(
+        "--like",
+        type=_like,
+        metavar="VERSION",
+        help="judge for programs that run by `tf-lso run --like VERSION`, with the Keras "
+        "of that TensorFlow",
+    )
+    for name, words in (("select", "only these count"), ("ignore", "these do not")):
+        parser.add_argument(
+            f"--{name}",
+            type=_rules,
+            default=(),
+            metavar="RULES",
+            help=f"rules, or beginnings of them, with commas between them: {words}",
+        )
+
+
+def _like(version: str) -> str:
+    known = targets.minor(version)
+    newest = targets.minor(list(TARGETS)[-1]) or (2, 0)
+    if known is None or not (2, 0) <= known <= newest:
+        raise argparse.ArgumentTypeError(
+            f"must be a version of TensorFlow from 2.0 to {NEWEST.version}, such as 2.4, "
+            f"but got: {version!r}"
+        )
+    return f"{known[0]}.{known[1]}"
+
+
+def _rules(text: str) -> tuple[str, ...]:
+    chosen = tuple(part.strip() for part in text.split(",") if part.strip())
+    for part in chosen:
+        if not any(rule.startswith(part) for rule in rules.RULES):
+            raise argparse.ArgumentTypeError(
+                f"there is no rule {part!r}; the rules are {', '.join(rules.RULES)}"
+            )
+    return chosen
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the migration, write its report to stdout and return the exit code."""
     options = Options(
@@ -159,19 +198,18 @@ def migrate(
             listed.setdefault(os.path.abspath(file), file)
     # Links come first. Once the target is written, the link would have no change.
     ordered = sorted(listed.values(), key=lambda path: not os.path.islink(path))
-    with quickly():
-        shown = progress.bar(ordered, "tf-lso migrate", "file")
-        found = {path: _examined(path, options, target) for path in shown}
-        if any(one.wraps for one in found.values()):
-            wraps = Placement(wraps=True)
-            for path, one in found.items():
-                if not one.wraps and one.diagnostics:
-                    found[path] = _examined(path, options, target, wraps)
-        needing = {path: one.installs for path, one in found.items() if one.installs}
-        for path, placement in placed(ordered, needing).items():
-            found[path] = _examined(path, options, target, placement)
-        for one in found.values():
-            outcome.add(one_file.fix(one, write))
+    shown = progress.bar(ordered, "tf-lso migrate", "file")
+    found = {path: _examined(path, options, target) for path in shown}
+    if any(one.wraps for one in found.values()):
+        wraps = Placement(wraps=True)
+        for path, one in found.items():
+            if not one.wraps and one.diagnostics:
+                found[path] = _examined(path, options, target, wraps)
+    needing = {path: one.installs for path, one in found.items() if one.installs}
+    for path, placement in placed(ordered, needing).items():
+        found[path] = _examined(path, options, target, placement)
+    for one in found.values():
+        outcome.add(one_file.fix(one, write))
     return outcome
 
 

@@ -64,12 +64,11 @@ def diagnose(
     """
     read = parsed(path, cells)
     options = options or Options()
-    with read.program() as program:
-        inference = Inference(program, target, elsewhere)
-        one = _One(read, path, options, inference)
-        done = one.diagnosis(placement or Placement())
-        if writes and done.changes:
-            one.write(done, keeps_imports)
+    inference = Inference(read.program(), target, elsewhere)
+    one = _One(read, path, options, inference)
+    done = one.diagnosis(placement or Placement())
+    if writes and done.changes:
+        one.write(done, keeps_imports)
     done.unreadable = read.failed
     if read.failed:  # half a notebook is not changed
         done.texts, done.changes, done.installs = {}, 0, []

@@ -89,7 +89,8 @@ def _without(
         if alias in kept:
             left += source[start:stop]
             continue
-        end = _ITS_OWN.match(source, text.end(alias) - begin, stop).end()
+        own = _ITS_OWN.match(source, text.end(alias) - begin, stop)
+        end = own.end() if own else stop
         rest = source[end:stop]
         comments[alias] = re.findall(_COMMENT, source[start : end if kept else stop])
         if "#" in rest:

@@ -290,8 +290,9 @@ class Inference:
     ) -> Iterator[tuple[ast.AST, Scope]]:
         """Yield an expression, and those that the names in it are bound to, with scopes."""
         yield node, scope
-        owner = scope.find(node.id) if isinstance(node, ast.Name) and depth else None
-        for value, where, _ in owner.names[node.id] if owner else ():
+        name = node.id if isinstance(node, ast.Name) and depth else ""
+        owner = scope.find(name)
+        for value, where, _ in owner.names[name] if owner else ():
             below = [value] if isinstance(value, ast.expr) else []
             if isinstance(value, Derived) and not value.instance:
                 below = list(value.bases)

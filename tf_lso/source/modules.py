@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterable
 
 from tf_lso import names
@@ -67,16 +66,13 @@ def _bound(path: str, name: str, depth: int) -> Found | None:
             data = file.read()
         if name.encode() not in data:
             return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            read = parsed(path, [(None, data)])
+        program = parsed(path, [(None, data)]).program()
     except (OSError, *ERRORS):
         return None
-    with read.program() as program:
-        if name not in program.module.names:
-            return None
-        inference = Inference(program, elsewhere=bound_elsewhere(path, depth))
-        found = inference.of(ast.Name(name), program.module)
+    if name not in program.module.names:
+        return None
+    inference = Inference(program, elsewhere=bound_elsewhere(path, depth))
+    found = inference.of(ast.Name(name), program.module)
     # The imports are those of the other file: none of this one leads to them.
     values = tuple(
         v._replace(stops=tuple(s._replace(node=None, scope=None) for s in v.stops))
@@ -125,8 +121,11 @@ def placed(paths: Iterable[str], needing: dict[str, list[str]]) -> dict[str, Pla
     files = {os.path.abspath(path): path for path in paths if path.endswith(".py")}
     found = functools.cache(functools.partial(file_of, exists=files.__contains__))
     graph = {
-        file: {found(os.path.dirname(file), *one) for one in _imports(file)}
-        - {file, None}
+        file: {
+            other
+            for one in _imports(file)
+            if (other := found(os.path.dirname(file), *one)) not in (None, file)
+        }
         for file in files
     }
     imported = set().union(*graph.values())

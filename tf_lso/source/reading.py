@@ -1,13 +1,12 @@
 """Parses the texts of a program, and says why one cannot be read."""
 
 import ast
-import contextlib
 import dataclasses
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+import warnings
+from collections.abc import Iterable
 
 from tf_lso.source import lookup, notebooks
 from tf_lso.source.files import Unreadable
@@ -48,32 +47,28 @@ class Sources:
         """The texts of the trees, by cell."""
         return {cell: Text(readable(text)) for cell, text in self.sources.items()}
 
-    @contextlib.contextmanager
-    def program(self) -> Iterator[Program]:
-        """Give the `Program` of the trees. The end of the block releases it."""
+    def program(self) -> Program:
+        """Return the scopes and places of the trees."""
         program = Program()
         for cell, tree in self.trees.items():
             program.cell = cell
             walk(program, tree)
         program.finish()
-        try:
-            yield program
-        finally:
-            program.release()
+        return program
 
 
 def parsed(path: str, cells: Iterable[tuple[int | None, str | bytes]]) -> Sources:
     """Return the texts of a program, parsed; `cells` has each with its number."""
     done = Sources()
     for cell, source in cells:
-        tree: Any
         try:
-            if cell is None:
-                # ast.parse is slower.
-                flags = ast.PyCF_ONLY_AST
-                tree = compile(source, "", "exec", flags, dont_inherit=True)
-            else:
-                tree = notebooks.parse(readable(source))
+            with warnings.catch_warnings():  # the program's own, about its texts
+                warnings.simplefilter("ignore")
+                tree = (
+                    ast.parse(source)
+                    if cell is None
+                    else notebooks.parse(readable(source))
+                )
         except ERRORS as error:
             if cell is None or lookup.may_have_old_names(source):
                 done.failed.append(unreadable(path, error, source, cell))

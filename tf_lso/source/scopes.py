@@ -138,11 +138,6 @@ class Program:
                     owner = self.module
                 owner.names.setdefault(name, []).extend(bound)
 
-    def release(self) -> None:
-        """Break the circle of scopes and bindings, so that the trees are freed."""
-        for scope in self.scopes:
-            scope.names.clear()
-
     def bind(
         self,
         scope: "Scope",

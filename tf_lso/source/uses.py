@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from tf_lso import names
 from tf_lso.names.today import KERAS_COPY_BREAKS
@@ -265,9 +266,9 @@ class _Rules:
                 if verdict:
                     verdict = self._heard(verdict, self.silent.passes_over, site, name)
                     use = self._use(site, node, METHOD, verdict, asked=name)
-                    # At the method's own name.
-                    offset = node.end_col_offset - len(name.encode())
-                    yield use._replace(line=node.end_lineno, offset=offset)
+                    end: Any = node  # the method's own name is what counts
+                    offset = end.end_col_offset - len(name.encode())
+                    yield use._replace(line=end.end_lineno, offset=offset)
 
     def _member(self, site: Site) -> Iterator[Use]:
         """Yield the use in `"get_scaled_loss" in dir(optimizer)`."""

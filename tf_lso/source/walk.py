@@ -25,7 +25,7 @@ from tf_lso.source.scopes import (
     Scope,
     Site,
 )
-from tf_lso.source.syntax import chain_of, children
+from tf_lso.source.syntax import chain_of
 
 
 class At(NamedTuple):
@@ -58,8 +58,8 @@ def walk(program: Program, tree: ast.Module) -> None:
     stack: Steps = [(tree, At(program.module))]
     while stack:
         node, at = stack.pop()
-        method = _METHODS.get(type(node))
-        stack += method(notes, node, at) if method else each(children(node), at)
+        method = getattr(notes, f"_{type(node).__name__.lower()}", None)
+        stack += method(node, at) if method else each(ast.iter_child_nodes(node), at)
 
 
 # Modules that pass TensorFlow on mostly use its usual names.
@@ -150,8 +150,10 @@ class _Notes:
     ) -> Steps:
         inside = At(self.program.inner(COMPREHENSION, at.scope, node), at.guards)
         first = node.generators[0]
-        rest = [child for child in children(node) if child is not first]
-        within = [child for child in children(first) if child is not first.iter]
+        rest = [child for child in ast.iter_child_nodes(node) if child is not first]
+        within = [
+            child for child in ast.iter_child_nodes(first) if child is not first.iter
+        ]
         return [(first.iter, at), *each((*rest, *within), inside)]
 
     _setcomp = _dictcomp = _generatorexp = _listcomp
@@ -168,7 +170,7 @@ class _Notes:
                 self.program.bind(owner, name.id, value, at.guards, where=at.scope)
                 self.program.paired.add(id(name))
         skip = targets if isinstance(node, ast.NamedExpr) else ()
-        return each((c for c in children(node) if c not in skip), at)
+        return each((c for c in ast.iter_child_nodes(node) if c not in skip), at)
 
     _annassign = _namedexpr = _assign
 
@@ -182,14 +184,14 @@ class _Notes:
     ) -> Steps:
         if node.name:
             self.program.bind(at.scope, node.name)
-        return each(children(node), at)
+        return each(ast.iter_child_nodes(node), at)
 
     _matchas = _matchstar = _excepthandler
 
     def _matchmapping(self, node: ast.MatchMapping, at: At) -> Steps:
         if node.rest:
             self.program.bind(at.scope, node.rest)
-        return each(children(node), at)
+        return each(ast.iter_child_nodes(node), at)
 
     def _global(self, node: ast.Global | ast.Nonlocal, at: At) -> Steps:
         kind = "global" if isinstance(node, ast.Global) else "nonlocal"
@@ -265,13 +267,13 @@ class _Notes:
 
     def _assert(self, node: ast.Assert, at: At) -> Steps:
         self.program.loud.update(map(id, ast.walk(node.test)))
-        return each(children(node), at)
+        return each(ast.iter_child_nodes(node), at)
 
     def _compare(self, node: ast.Compare, at: At) -> Steps:
         """Note `"get_scaled_loss" in dir(optimizer)`."""
         if isinstance(node.left, ast.Constant) and node.left.value in names.SCALING:
             self.program.note(node, *at)
-        return each(children(node), at)
+        return each(ast.iter_child_nodes(node), at)
 
     def _constant(self, node: ast.Constant, at: At) -> Steps:
         text = node.value
@@ -295,11 +297,3 @@ def _pairs(
         if plain and len(target.elts) == len(value.elts):
             for part, expression in zip(target.elts, value.elts):
                 yield from _pairs(part, expression)
-
-
-# Type of node -> its method, which has the same name. An f-string at each node is slow.
-_METHODS = {
-    kind: getattr(_Notes, f"_{name.lower()}")
-    for name, kind in vars(ast).items()
-    if hasattr(_Notes, f"_{name.lower()}")
-}

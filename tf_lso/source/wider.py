@@ -164,7 +164,7 @@ def _logged(values: Inference) -> Iterator[tuple[Site, str, Any, str]]:
 def _call(values: Inference, site: Site) -> Iterator[_Wider]:
     call = site.node
     name = last_name(call.func)
-    given = {keyword.arg for keyword in call.keywords}
+    given = {keyword.arg or "" for keyword in call.keywords}
     if name in table.OLD:
         for argument in sorted(given.intersection(beyond.ARGUMENTS)):
             yield rules.OPTIMIZER, call, f"the argument `{argument}` of an optimizer"
@@ -189,7 +189,7 @@ def _method(
     site: Site,
     owner: ast.expr,
     name: str,
-    given: set[str | None],
+    given: set[str],
     text: str | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield (rule, what is used) of a call of `owner.name`."""
