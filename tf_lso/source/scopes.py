@@ -64,12 +64,8 @@ class Scope:
 
     def find(self, name: str) -> "Scope | None":
         """Return the scope whose binding of the name is meant here, or None."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names and (scope.kind != CLASS or scope is self):
-                return scope
-            scope = scope.parent
-        return None
+        seen = (scope for scope in self.outwards() if name in scope.names)
+        return next((s for s in seen if s.kind != CLASS or s is self), None)
 
     def enclosing(self, *kinds: str) -> "Scope | None":
         """Return the nearest scope of one of the kinds, from this one outwards."""

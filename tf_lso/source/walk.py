@@ -59,7 +59,8 @@ def walk(program: Program, tree: ast.Module) -> None:
     while stack:
         node, at = stack.pop()
         method = getattr(notes, f"_{type(node).__name__.lower()}", None)
-        stack += method(node, at) if method else each(ast.iter_child_nodes(node), at)
+        steps = method(node, at) if method else None
+        stack += each(ast.iter_child_nodes(node), at) if steps is None else steps
 
 
 # Modules that pass TensorFlow on mostly use its usual names.
@@ -70,23 +71,25 @@ _LOGGED = ("lr",)  # the learning rate in a history
 
 
 class _Notes:
-    """Each method is for the nodes that its name is made of."""
+    """Each method is for the nodes that its name is made of.
+
+    It returns how to go on, or None for: with all that is in the node.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
 
     # --- What binds names.
 
-    def _import(self, node: ast.Import, at: At) -> Steps:
+    def _import(self, node: ast.Import, at: At) -> None:
         for alias in node.names:
             top = alias.name.partition(".")[0]
             self.program.packages.add(top)
             value = Imported(alias.name if alias.asname else top, node=node)
             self.program.bind(at.scope, alias.asname or top, value, at.guards)
         self.program.note(node, *at)
-        return []
 
-    def _importfrom(self, node: ast.ImportFrom, at: At) -> Steps:
+    def _importfrom(self, node: ast.ImportFrom, at: At) -> None:
         module = node.module if not node.level else None
         for alias in node.names:
             if alias.name == "*":
@@ -100,7 +103,6 @@ class _Notes:
         if module:
             self.program.packages.add(module.partition(".")[0])
             self.program.note(node, *at)
-        return []
 
     def _functiondef(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, at: At
@@ -150,17 +152,13 @@ class _Notes:
     ) -> Steps:
         inside = At(self.program.inner(COMPREHENSION, at.scope, node), at.guards)
         first = node.generators[0]
-        rest = [child for child in ast.iter_child_nodes(node) if child is not first]
-        within = [
-            child for child in ast.iter_child_nodes(first) if child is not first.iter
-        ]
-        return [(first.iter, at), *each((*rest, *within), inside)]
+        parts = [*ast.iter_child_nodes(node), *ast.iter_child_nodes(first)]
+        rest = (part for part in parts if part not in (first, first.iter))
+        return [(first.iter, at), *each(rest, inside)]
 
     _setcomp = _dictcomp = _generatorexp = _listcomp
 
-    def _assign(
-        self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr, at: At
-    ) -> Steps:
+    def _assign(self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr, at: At) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         owner = at.scope
         if isinstance(node, ast.NamedExpr):  # it binds outside of its comprehension
@@ -169,35 +167,28 @@ class _Notes:
             for name, value in _pairs(target, node.value):
                 self.program.bind(owner, name.id, value, at.guards, where=at.scope)
                 self.program.paired.add(id(name))
-        skip = targets if isinstance(node, ast.NamedExpr) else ()
-        return each((c for c in ast.iter_child_nodes(node) if c not in skip), at)
 
     _annassign = _namedexpr = _assign
 
-    def _name(self, node: ast.Name, at: At) -> Steps:
+    def _name(self, node: ast.Name, at: At) -> None:
         if not isinstance(node.ctx, ast.Load) and id(node) not in self.program.paired:
             self.program.bind(at.scope, node.id)
-        return []
 
     def _excepthandler(
-        self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, at: At
-    ) -> Steps:
-        if node.name:
-            self.program.bind(at.scope, node.name)
-        return each(ast.iter_child_nodes(node), at)
+        self,
+        node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.MatchMapping,
+        at: At,
+    ) -> None:
+        name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+        if name:
+            self.program.bind(at.scope, name)
 
-    _matchas = _matchstar = _excepthandler
+    _matchas = _matchstar = _matchmapping = _excepthandler
 
-    def _matchmapping(self, node: ast.MatchMapping, at: At) -> Steps:
-        if node.rest:
-            self.program.bind(at.scope, node.rest)
-        return each(ast.iter_child_nodes(node), at)
-
-    def _global(self, node: ast.Global | ast.Nonlocal, at: At) -> Steps:
+    def _global(self, node: ast.Global | ast.Nonlocal, at: At) -> None:
         kind = "global" if isinstance(node, ast.Global) else "nonlocal"
         if at.scope.kind != MODULE:
             at.scope.elsewhere.update(dict.fromkeys(node.names, kind))
-        return []
 
     _nonlocal = _global
 
@@ -219,7 +210,7 @@ class _Notes:
 
     _asyncwith = _with
 
-    def _if(self, node: ast.If | ast.IfExp | ast.While, at: At) -> Steps:
+    def _if(self, node: ast.If | ast.IfExp | ast.While, at: At) -> Steps | None:
         body, orelse = (
             branch if isinstance(branch, list) else [branch]
             for branch in (node.body, node.orelse)
@@ -229,7 +220,7 @@ class _Notes:
         if ends_loudly(body if negated else orelse):
             self.program.loud.update(map(id, ast.walk(test)))
         if not is_telling(test):
-            return each((test, *body, *orelse), at)
+            return None
         return [
             (test, at),
             *each(body, at.under(Branch(test, at.scope, True))),
@@ -253,7 +244,7 @@ class _Notes:
             self.program.stored.add(node.attr)
         return [(chain_of(node)[0].value, at)]
 
-    def _call(self, node: ast.Call, at: At) -> Steps:
+    def _call(self, node: ast.Call, at: At) -> None:
         self.program.note(node, *at)
         self.program.calls[id(node.func)] = node
         function = node.func.id if isinstance(node.func, ast.Name) else ""
@@ -263,25 +254,21 @@ class _Notes:
             self.program.type_tests.update(map(id, kinds))
             if isinstance(subject, ast.Name) and function == "isinstance":
                 self.program.evidence += [(at.scope, subject.id, k) for k in kinds]
-        return each((node.func, *node.args, *(k.value for k in node.keywords)), at)
 
-    def _assert(self, node: ast.Assert, at: At) -> Steps:
+    def _assert(self, node: ast.Assert, at: At) -> None:
         self.program.loud.update(map(id, ast.walk(node.test)))
-        return each(ast.iter_child_nodes(node), at)
 
-    def _compare(self, node: ast.Compare, at: At) -> Steps:
+    def _compare(self, node: ast.Compare, at: At) -> None:
         """Note `"get_scaled_loss" in dir(optimizer)`."""
         if isinstance(node.left, ast.Constant) and node.left.value in names.SCALING:
             self.program.note(node, *at)
-        return each(ast.iter_child_nodes(node), at)
 
-    def _constant(self, node: ast.Constant, at: At) -> Steps:
+    def _constant(self, node: ast.Constant, at: At) -> None:
         text = node.value
         if isinstance(text, str) and (
             text in _LOGGED or any(part in text for part in _SPELLING)
         ):
             self.program.texts.append(Site(node, *at, self.program.cell))
-        return []
 
 
 def _pairs(
