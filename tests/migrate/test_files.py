@@ -152,7 +152,6 @@ class TestBytes:
 # name -> (bytes, words of the reason)
 BAD = {
     "syntax": (b"import (\nmixed_precision\n", "does not parse"),
-    "Python 2": (b"print 'mixed_precision'\n", "Python 2"),
     "bytes": (b"x = 'mixed_precision \xff'\n", "utf-8"),
     "not its declared encoding": (
         b"# coding: ascii\nx = 'mixed_precision \xe9'",

@@ -107,12 +107,6 @@ def test_a_notebook_in_ascii_stays_in_ascii(migrate):
     assert new.isascii() and r"tf_lso.keras.mixed_precision, \"\u00e9\"" in new
 
 
-def test_an_old_layout_with_worksheets(migrate):
-    cell = {"cell_type": "code", "input": ["from keras import mixed_precision"]}
-    text = json.dumps({"nbformat": 3, "worksheets": [{"cells": [cell]}]})
-    assert migrate(text)[0] == text.replace("from keras", "from tf_lso.keras")
-
-
 def test_a_notebook_without_an_old_name_is_not_touched(migrate):
     text = NOTEBOOK.replace("mixed_precision", "layers")
     assert migrate(text)[0] == text

@@ -1,6 +1,5 @@
 """What a file system, a terminal or a user may do meanwhile; the others go on."""
 
-import json
 import os
 import pathlib
 import signal
@@ -13,7 +12,6 @@ import pytest
 from tests.migrate.files import NEW, OLD, git, write
 from tests.processes import HANGS_AFTER, ROOT
 from tf_lso.commands import one_file
-from tf_lso.source import notebooks
 
 
 def process(*arguments, **options):
@@ -156,12 +154,6 @@ class TestStreams:
         write("patch", printed)
         git("apply", "patch")
         assert path.read_text() == NEW
-
-
-def test_a_notebook_with_null_worksheets():
-    cell = {"cell_type": "code", "source": "x"}
-    text = json.dumps({"worksheets": None, "cells": [cell]})
-    assert notebooks.with_sources(text, {1: "y"}) == text.replace('"x"', '"y"')
 
 
 def test_a_file_of_many_uses_ends(migrate):

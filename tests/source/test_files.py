@@ -86,9 +86,7 @@ def test_a_link_out_of_the_folder_is_followed(tree):
 
 UNREADABLE = {
     "syntax": (b"x = 1\ndef f(:\n", 2, "does not parse"),
-    "python 2 print": (b"import os\nprint 'hello'\n", 2, "looks like Python 2"),
-    "python 2 except": (b"try:\n    f()\nexcept E, e:\n    pass\n", 3, "Python 2"),
-    "python 2 raise": (b"raise E, 'text'\n", 1, "Python 2"),
+    "python 2": (b"import os\nprint 'hello'\n", 2, "parentheses"),
     "encoding": (b"x = '\xff'\n", None, "utf-8"),
     "unknown encoding": (b"# coding: klingon\n", None, "klingon"),
     "null": (b"x = 1\0\n", None, "null"),

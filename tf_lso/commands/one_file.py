@@ -54,7 +54,7 @@ def examine(
             done.new = _written(data, done, notebook)
             reparsed(done, options, target, placement)
     except reading.ERRORS as error:
-        return Diagnosis(path, unreadable=[reading.unreadable(path, error, data)])
+        return Diagnosis(path, unreadable=[reading.unreadable(path, error)])
     return done
 
 

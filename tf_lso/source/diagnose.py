@@ -22,7 +22,7 @@ from tf_lso.source.reasons import WhyNot
 from tf_lso.source.renaming import New, Options, Renaming
 from tf_lso.source.scopes import Site
 from tf_lso.source.syntax import imported_paths
-from tf_lso.source.texts import Text, applied, readable
+from tf_lso.source.texts import Text, applied
 from tf_lso.source.uses import uses
 
 _HEAD = 2000  # characters in which a file says that it is generated
@@ -230,8 +230,7 @@ class _One:
             if place not in told and self._counts(use):
                 yield self._diagnostic(use, None, why_not, seen=False)
         # What only IPython understands.
-        foreign = {c: Text(readable(text)) for c, text in self.read.foreign.items()}
-        for pattern, texts in ((_MAGIC, self.texts), (_FOREIGN, foreign)):
+        for pattern, texts in (_MAGIC, self.texts), (_FOREIGN, self.read.foreign):
             for cell, text in texts.items():
                 for number, line in text.numbered() if cell else ():
                     if pattern.search(line) and self.options.wants(rules.UNSEEN):

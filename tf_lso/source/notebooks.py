@@ -31,8 +31,7 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
     """
     notebook = json.loads(data)
     try:
-        sheets = notebook.get("worksheets") or [notebook]
-        listed = [cell for sheet in sheets for cell in sheet["cells"]]
+        listed = notebook["cells"]
         kernel = notebook.get("metadata", {})
         language = kernel.get("kernelspec", {}).get("language")
         language = kernel.get("language_info", {}).get("name", language)
@@ -40,7 +39,7 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
             return
         for number, cell in enumerate(listed, 1):
             if cell["cell_type"] == "code":
-                source = cell.get("source", cell.get("input", ""))
+                source = cell.get("source", "")
                 yield number, source if isinstance(source, str) else "".join(source)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("not a notebook: it has no list of cells") from error
@@ -156,15 +155,10 @@ def _skip(text: str, place: int) -> int:
 
 def with_sources(text: str, sources: dict[int | None, str]) -> str:
     """Return the JSON of a notebook with new sources for some of its cells."""
-    root = scan(text)
-    sheets = root.value["worksheets"].value if "worksheets" in root.value else None
-    cells = [
-        cell.value for sheet in sheets or [root] for cell in sheet.value["cells"].value
-    ]
+    cells = scan(text).value["cells"].value
     done, place = [], 0
     for number in sorted(filter(None, sources)):
-        cell = cells[number - 1]
-        node = cell["source"] if "source" in cell else cell["input"]
+        node = cells[number - 1].value["source"]
         done += [text[place : node.start], _encoded(text, node, sources[number])]
         place = node.end
     return "".join([*done, text[place:]])
