@@ -5,12 +5,11 @@ import bisect
 import re
 from collections.abc import Iterable
 
+from tf_lso.source.diagnostics import Place
 from tf_lso.source.fixes import Moves, Plan
 from tf_lso.source.renaming import New
 from tf_lso.source.scopes import CLASS, Imported, Scope
 from tf_lso.source.texts import Edit, Text, applied
-
-Place = tuple[int, int, int]  # cell, line, column
 
 # --- One import statement.
 
@@ -40,7 +39,8 @@ def rewritten(
     first, comments = _without(text, node, groups.pop("", []))
     lines = []
     for path, aliases in groups.items():
-        named = f"from {path} import {', '.join(map(_spelled, aliases))}"
+        names = (f"{a.name} as {a.asname}" if a.asname else a.name for a in aliases)
+        named = f"from {path} import {', '.join(names)}"
         lines.append("  ".join([named, *(c for a in aliases for c in comments[a])]))
     return first, lines
 
@@ -48,10 +48,6 @@ def rewritten(
 def _source(way: New) -> str:
     """The module to import from: a module that moves is imported from its package."""
     return way.module.rpartition(".")[0] if way.is_module else way.module
-
-
-def _spelled(alias: ast.alias) -> str:
-    return f"{alias.name} as {alias.asname}" if alias.asname else alias.name
 
 
 def _renamed(text: Text, node: ast.Import, moves: Moves) -> str:
@@ -160,10 +156,10 @@ class Statements:
         """Put the import behind the imports of the rewritten names."""
         places: dict[ast.stmt, None] = {}  # as an ordered set
         at_top = False
-        for need in self.plan.needs:
+        for scope, refs in self.plan.needs:
             origins = {
-                ref.origin: sees(need.scope, ref.stops[0].scope)
-                for ref in need.refs
+                ref.origin: sees(scope, ref.stops[0].scope)
+                for ref in refs
                 if ref.origin is not None and not self.plan.moved(ref)
             }
             if origins and all(origins.values()):
@@ -178,10 +174,7 @@ class Statements:
         starts += [known] if known else []
         first = min(starts, default=None)
         for node in places:
-            place = self._place(node)
-            if known is not None and place > known:
-                continue
-            if first is None or place <= first:
+            if first is None or self._place(node) <= first:
                 self._note(node, [line])
 
     def _place(self, node: ast.stmt) -> Place:
@@ -210,7 +203,7 @@ class Statements:
 
     def _remove_unused(self) -> None:
         text = self.plan.texts[None]
-        refs = [ref for need in self.plan.needs for ref in need.refs]
+        refs = [ref for _, refs in self.plan.needs for ref in refs]
         replaced = sorted((e.start, e.end) for e in self.plan.edits.get(None, ()))
         for node in dict.fromkeys(ref.origin for ref in refs):
             if node is None or node not in self.top or len(node.names) != 1:

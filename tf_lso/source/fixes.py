@@ -1,7 +1,6 @@
 """Plans the edits of a program, and says why others are not made."""
 
 import ast
-import dataclasses
 import re
 from typing import Any
 
@@ -18,14 +17,6 @@ from tf_lso.source.texts import Edit, Text
 Moves = dict[ast.alias, New]  # of an import statement
 
 
-@dataclasses.dataclass(frozen=True)
-class Need:
-    """`scope` has to see the name `tf_lso`. TensorFlow comes from `refs`."""
-
-    scope: Scope
-    refs: tuple[Value, ...]
-
-
 class Plan:
     """The edits of one program: `add_imports` and `add_chains` note them.
 
@@ -33,7 +24,7 @@ class Plan:
       root: the name under which `tf_lso` is imported.
       edits: cell -> its edits.
       imports: import statements whose names move: id -> (site, alias -> `New`).
-      needs: what has to see the name `tf_lso`.
+      needs: (scope that has to see the name `tf_lso`, what TensorFlow comes from).
       fixes: place -> what is done there.
       left: place -> (name, why nothing is done there).
       read: ids of chains and strings that are planned already.
@@ -55,7 +46,7 @@ class Plan:
         self.root = _free_name(program)
         self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
         self.imports: dict[int, tuple[Site, Moves]] = {}
-        self.needs: list[Need] = []
+        self.needs: list[tuple[Scope, tuple[Value, ...]]] = []
         self.fixes: dict[Place, str] = {}
         self.left: dict[Place, tuple[str, WhyNot]] = {}
         self.read: set[int] = set()
@@ -63,10 +54,6 @@ class Plan:
     def edit(self, cell: int | None, start: int, end: int, new: str) -> None:
         """Note an edit."""
         self.edits.setdefault(cell, {})[Edit(start, end, new)] = None
-
-    def need(self, scope: Scope, refs: tuple[Value, ...]) -> None:
-        """Note that `tf_lso` has to be bound for an edit in that scope."""
-        self.needs.append(Need(scope, refs))
 
     def fix(self, site: Site, node: Any, does: str) -> None:
         """Note that a place is fixed."""
@@ -145,7 +132,7 @@ class Plan:
         if edit is None:
             self.leave(site, at, ".".join([ref.path, *steps]), reason, new.module)
             return None
-        self.need(site.scope, found.certain)
+        self.needs.append((site.scope, found.certain))
         return edit._replace(new=self.rooted(edit.new))
 
     def decided(

@@ -97,7 +97,7 @@ def _asked(plan: Plan, site: Site, name: str, asks: bool) -> None:
     plan.read.add(id(owner))
     plan.edit(site.cell, text.start(owner), text.end(owner), plan.rooted(module))
     plan.fix(site, site.node, f"{module}.{name}")
-    plan.need(site.scope, found.certain)
+    plan.needs.append((site.scope, found.certain))
 
 
 def _import(plan: Plan, site: Site, function: str) -> None:
