@@ -103,20 +103,6 @@ KEPT = {
     "declared encoding": b"# -*- coding: latin-1 -*-\nx = 'mixed_precision \xe9'\n",
     "empty": b"",
 }
-BODY = "import tensorflow as tf\n\n\n\nif tf:\n\tx = tf.keras.mixed_precision  # \xe9\n"
-# How a text is kept -> the bytes of it.
-WAYS = {
-    "carriage returns": lambda text: text.replace("\n", "\r\n").encode(),
-    "old Mac": lambda text: text.replace("\n", "\r").encode(),
-    "byte order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
-    "latin-1": lambda text: f"# coding: latin-1\n{text}".encode("latin-1"),
-    "cp1252": lambda text: f"#!python\n# vim: fileencoding=cp1252\n{text}".encode(
-        "cp1252"
-    ),
-    "no final newline": lambda text: text.rstrip("\n").encode(),
-    "form feed": lambda text: ("\x0c\n" + text).encode(),
-    "tabs": lambda text: text.encode(),
-}
 
 
 class TestBytes:
@@ -128,15 +114,6 @@ class TestBytes:
         assert path.read_bytes() == KEPT[kind]
         assert path.stat().st_ino == before.st_ino
         assert path.stat().st_mtime_ns == before.st_mtime_ns
-
-    @pytest.mark.parametrize("kind", WAYS)
-    def test_the_rest_of_a_file_stays_as_it_is(self, kind, migrate):
-        new = BODY.replace("tf\n\n", "tf\nimport tf_lso\n\n", 1)
-        new = new.replace("tf.keras", "tf_lso.keras")
-        path = write("a.py", WAYS[kind](BODY))
-        code, _ = migrate("--write", "a.py")
-        assert code == 0
-        assert path.read_bytes() == WAYS[kind](new)
 
     def test_columns_count_characters(self, migrate):
         text = (
