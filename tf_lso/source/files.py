@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,55 +15,51 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 
 def find(path: str, failed: Failed, links: bool = True) -> Iterator[str]:
-    """Yield the files of a path, sorted: itself, or the Python files and notebooks in it.
+    """Yield the files of a path: itself, or the Python files and notebooks in it.
 
     `failed` gets each path that is missing or cannot be listed, and the error. `links`
-    says whether to follow links to folders within a folder.
+    says whether to follow links to folders within a folder, after all others.
     """
-    try:
-        if os.path.isdir(path):
-            yield from _within(path, (os.path.realpath(path),), failed, links)
-        else:
+    if not os.path.isdir(path):
+        try:
             os.stat(path)
             yield path
-    except (OSError, ValueError) as error:
-        failed(path, error)
-
-
-def _within(
-    folder: str, above: tuple[str, ...], failed: Failed, links: bool
-) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except OSError as error:
-        failed(folder, error)
+        except (OSError, ValueError) as error:
+            failed(path, error)
         return
-    for entry in found:
-        try:
-            is_dir = entry.is_dir(follow_symlinks=links)
-            is_ours = not is_dir and _is_ours(entry)
-        except OSError as error:  # such as a link to itself
-            failed(entry.path, error)
-            continue
-        if is_dir:
-            real = os.path.realpath(entry.path)
-            if not _is_skipped(entry) and real not in above:
-                yield from _within(entry.path, (*above, real), failed, links)
-        elif is_ours:
-            yield entry.path
+    todo, seen = [path], set()
+    for start in todo:  # which grows by links
+        for folder, folders, names in os.walk(
+            start, onerror=lambda error: failed(error.filename, error)
+        ):
+            if (real := os.path.realpath(folder)) in seen:
+                folders.clear()
+                continue
+            seen.add(real)
+            below = [os.path.join(folder, name) for name in sorted(folders)]
+            below = [one for one in below if not _is_skipped(one)]
+            todo += [one for one in below if os.path.islink(one) and links]
+            folders[:] = [os.path.basename(one) for one in below if one not in todo]
+            for name in sorted(names):
+                file = os.path.join(folder, name)
+                if name.lower().endswith(SUFFIXES) and _is_file(file, failed):
+                    yield file
 
 
-def _is_ours(entry: os.DirEntry[str]) -> bool:
-    return entry.name.lower().endswith(SUFFIXES) and entry.is_file()
+def _is_skipped(folder: str) -> bool:
+    name = os.path.basename(folder)
+    is_environment = os.path.exists(os.path.join(folder, "pyvenv.cfg"))
+    return name.startswith(".") or name in _SKIPPED or is_environment
 
 
-def _is_skipped(entry: os.DirEntry[str]) -> bool:
-    return (
-        entry.name.startswith(".")
-        or entry.name in _SKIPPED
-        or os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))
-    )
+def _is_file(path: str, failed: Failed) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return False
+    except OSError as error:  # such as a link to itself
+        failed(path, error)
+        return False
 
 
 @dataclasses.dataclass(frozen=True)
