@@ -92,7 +92,7 @@ class _One:
         self.silenced = {use.place for use in found if not self._counts(use)}
         keeps_keras_3 = is_for_keras_3(inference)
         self.renaming = Renaming(
-            inference, options, self.text, keeps_keras_3, self._is_silenced
+            inference, options, self.text, keeps_keras_3, self.silenced
         )
         self.plan = Plan(inference.program, read.trees, self.texts, self.renaming)
         self.plan.add_imports()
@@ -124,9 +124,6 @@ class _One:
     def _counts(self, use: Use) -> bool:
         told = self.ignored.get(use.place[:2], set())
         return self.options.wants(use.rule) and told.isdisjoint({"", use.rule})
-
-    def _is_silenced(self, site: Site, node: Any) -> bool:
-        return (site.cell or 0, node.lineno, node.col_offset) in self.silenced
 
     # --- What becomes of the program.
 

@@ -6,12 +6,11 @@ from typing import NamedTuple
 from tf_lso.source.files import Unreadable
 from tf_lso.source.lookup import BREAKS, LABELS, WRONG, Verdict
 from tf_lso.source.reasons import WhyNot
+from tf_lso.source.scopes import Place
 
 FAILURES = (WRONG, BREAKS)
 IMPORT, ATTRIBUTE, METHOD, NOTE = "import", "attribute", "method", "note"
 CONSTRUCTOR, OTHER = "constructor", "other"
-
-Place = tuple[int, int, int]  # cell or 0, line, bytes of the line before it
 
 
 class Use(NamedTuple):

@@ -5,10 +5,9 @@ import bisect
 import re
 from collections.abc import Iterable
 
-from tf_lso.source.diagnostics import Place
 from tf_lso.source.fixes import Moves, Plan
 from tf_lso.source.renaming import New
-from tf_lso.source.scopes import CLASS, Imported, Scope
+from tf_lso.source.scopes import CLASS, Imported, Place, Scope
 from tf_lso.source.texts import Edit, Text, applied
 
 # --- One import statement.

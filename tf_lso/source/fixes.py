@@ -6,11 +6,10 @@ from typing import Any
 
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
-from tf_lso.source.diagnostics import Place
 from tf_lso.source.inference import Found, Value
 from tf_lso.source.reasons import Reason, WhyNot
 from tf_lso.source.renaming import New, Renaming, Stays
-from tf_lso.source.scopes import Imported, Program, Scope, Site
+from tf_lso.source.scopes import Imported, Place, Program, Scope, Site
 from tf_lso.source.syntax import chain_of, imported_paths
 from tf_lso.source.texts import Edit, Text
 
@@ -57,14 +56,13 @@ class Plan:
 
     def fix(self, site: Site, node: Any, does: str) -> None:
         """Note that a place is fixed."""
-        self.fixes[site.cell or 0, node.lineno, node.col_offset] = does
+        self.fixes[site.at(node)] = does
 
     def leave(
         self, site: Site, node: Any, name: str, reason: Reason, instead: str = ""
     ) -> None:
         """Note that something at a node stays as it is. Each place is noted once."""
-        place = site.cell or 0, node.lineno, node.col_offset
-        self.left.setdefault(place, (name, reason.of(instead)))
+        self.left.setdefault(site.at(node), (name, reason.of(instead)))
 
     # --- Imports.
 

@@ -3,7 +3,7 @@
 import ast
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tf_lso import names
@@ -13,7 +13,7 @@ from tf_lso.source import lookup
 from tf_lso.source import reasons as left
 from tf_lso.source.inference import Inference, Stop, Value
 from tf_lso.source.lookup import WORKS
-from tf_lso.source.scopes import CLASS, Site
+from tf_lso.source.scopes import CLASS, Place, Site
 from tf_lso.source.syntax import chain_of, imported_paths, literal
 
 LEAST, TF_LSO, KERAS = "least", "tf_lso", "keras"
@@ -101,7 +101,7 @@ class Renaming:
       options: the `Options`.
       text: the text of the whole program.
       keras3: whether the program is written for Keras 3.
-      silenced: whether a comment silences a place.
+      silenced: the places that a comment silences.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Renaming:
         options: Options,
         text: str,
         keras3: bool,
-        silenced: Callable[[Site, Any], bool],
+        silenced: set[Place],
     ) -> None:
         self.inference = inference
         self.keras3 = keras3
@@ -251,7 +251,7 @@ class Renaming:
         for path in self.inference.paths(site.node, site.scope):
             key = id(site.node), path
             last = path in lookup.MODULES and self._lasts(path)
-            if self._silenced(site, site.node) or (last and self._all_stay(key, site)):
+            if site.place in self._silenced or (last and self._all_stay(key, site)):
                 self._kept.add(key)
 
     def _keep_import(self, site: Site) -> None:
@@ -265,7 +265,7 @@ class Renaming:
             lasts = self._lasts(path) and works_everywhere(path, how)
             if path in lookup.MODULES:
                 lasts = lasts and self._all_stay(key, site)
-            if self._silenced(site, alias):
+            if site.at(alias) in self._silenced:
                 self._kept.add(key)
             elif lasts:
                 lasting.append((key, way.module))

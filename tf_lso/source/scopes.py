@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tf_lso.source.guards import Guards
 
+Place = tuple[int, int, int]  # cell or 0, line, bytes of the line before it
 FUNCTION, CLASS, MODULE, COMPREHENSION = "function", "class", "module", "comprehension"
 
 
@@ -81,9 +82,13 @@ class Site(NamedTuple):
     cell: int | None = None
 
     @property
-    def place(self) -> tuple[int, int, int]:
-        """The position, for sorting."""
-        return self.cell or 0, self.node.lineno, self.node.col_offset
+    def place(self) -> Place:
+        """The place of the node."""
+        return self.at(self.node)
+
+    def at(self, node: Any) -> Place:
+        """Return the place of another node of the same cell."""
+        return self.cell or 0, node.lineno, node.col_offset
 
 
 class Program:

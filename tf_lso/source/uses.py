@@ -14,13 +14,12 @@ from tf_lso.source.diagnostics import (
     IMPORT,
     METHOD,
     NOTE,
-    Place,
     Use,
 )
 from tf_lso.source.guarded import Care, Silent, silent
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, WRONG, Verdict
-from tf_lso.source.scopes import Site
+from tf_lso.source.scopes import Place, Site
 from tf_lso.source.syntax import (
     GETATTR,
     HASATTR,
