@@ -4,7 +4,6 @@ import ast
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from tf_lso import names
 from tf_lso.names.targets import TODAY, Target
@@ -20,7 +19,7 @@ from tf_lso.source.modules import Placement
 from tf_lso.source.reading import Sources, parsed
 from tf_lso.source.reasons import WhyNot
 from tf_lso.source.renaming import New, Options, Renaming
-from tf_lso.source.scopes import Site
+from tf_lso.source.scopes import Place, Site
 from tf_lso.source.syntax import imported_paths
 from tf_lso.source.texts import Text, applied
 from tf_lso.source.uses import uses
@@ -133,8 +132,8 @@ class _One:
         installed = placement.met or any(self.inference.calls_of("tf_lso.install"))
         done.wraps = any(map(self._wraps, self.inference.program.sites))
         wraps = done.wraps or placement.wraps
-        guards = [] if installed or wraps else list(self._guards())
-        needs = {f"a guard that asks for `{name}`" for *_, name in guards}
+        guards = {} if installed or wraps else dict(self._guards())
+        needs = {f"a guard that asks for `{name}`" for name in guards.values()}
         if not installed:
             needs.update(
                 use.verdict.name
@@ -158,8 +157,8 @@ class _One:
             done.installs = sorted(needs)
             self.install_at = at if needs else None
         else:
-            for site, node, name in guards:
-                plan.leave(site, node, name, reasons.GUARD)
+            for place, name in guards.items():
+                plan.left.setdefault(place, (name, reasons.GUARD.of()))
         fixed = (use.verdict.name for use in self.uses if use.place in plan.fixes)
         moved = {name.rpartition(".")[2] for name in fixed}
         makes = wraps or installed or bool(done.installs)
@@ -264,18 +263,15 @@ class _One:
 
     # --- What install() is called for.
 
-    def _guards(self) -> Iterator[tuple[Site, Any, str]]:
-        """Yield (site, node, method) of each guard that passes over today's optimizer.
+    def _guards(self) -> Iterator[tuple[Place, str]]:
+        """Yield (place, method) of each guard that passes over today's optimizer.
 
         They matter where the program wraps no optimizers by tf_lso itself.
         """
-        program = self.inference.program
         for use in self.uses:
             if use.rule == rules.SILENT and not use.guarded:
-                node = ast.Name("", lineno=use.line, col_offset=use.offset)
-                site = Site(node, program.module, (), use.cell)
-                yield site, node, use.verdict.name.rpartition(".")[2]
-        for site in program.sites:
+                yield use.place, use.verdict.name.rpartition(".")[2]
+        for site in self.inference.program.sites:
             if isinstance(site.node, ast.Attribute) and site.node.attr in names.SCALING:
                 # A branch for instances of a class that will be tf_lso's.
                 if any(
@@ -285,7 +281,7 @@ class _One:
                     for kind in types_asked_for(guard)
                     for path in self.inference.paths(kind, guard.scope)
                 ):
-                    yield site, site.node, site.node.attr
+                    yield site.place, site.node.attr
 
     def _wraps(self, site: Site) -> bool:
         """Whether a migrated call wraps an optimizer by tf_lso."""
