@@ -60,10 +60,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments and the help text of `tf-lso check` to its parser."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    """Add the arguments of `tf-lso check` to its parser."""
     parser.add_argument(
         "paths",
         nargs="*",

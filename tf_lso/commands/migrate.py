@@ -49,10 +49,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments and the help text of `tf-lso migrate` to its parser."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    """Add the arguments of `tf-lso migrate` to its parser."""
     parser.add_argument(
         "paths",
         nargs="+",
