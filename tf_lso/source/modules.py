@@ -22,17 +22,21 @@ def file_of(
 ) -> str | None:
     """Return the file that an import in a folder leads to, if it exists.
 
-    The package of an absolute import may stand in any of the folders above.
+    The package of an absolute import may stand in any of the folders above, or in their
+    `src`.
     """
-    roots = [folder]
-    while os.path.dirname(roots[-1]) != roots[-1]:
-        roots.append(os.path.dirname(roots[-1]))
-    for root in roots[level - 1 : level] if level else roots:
-        for above in (root,) if level else (root, os.path.join(root, "src")):
-            stem = os.path.join(above, *module.split(".")) if module else above
-            for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
-                if exists(path):
-                    return path
+    above = [folder]
+    while os.path.dirname(above[-1]) != above[-1]:
+        above.append(os.path.dirname(above[-1]))
+    if level:
+        roots = above[level - 1 : level]
+    else:
+        roots = [path for root in above for path in (root, os.path.join(root, "src"))]
+    for root in roots:
+        stem = os.path.join(root, *module.split(".")) if module else root
+        for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+            if exists(path):
+                return path
     return None
 
 
