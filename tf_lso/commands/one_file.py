@@ -42,13 +42,10 @@ def examine(
     if not (placement.reasons or lookup.may_have_old_names(data)):
         return Diagnosis(path)
     notebook = path.lower().endswith(".ipynb")
-    keeps = notebook or os.path.basename(path) == "__init__.py"
     elsewhere = bound_elsewhere(path)
     try:
         cells = notebooks.cells(data) if notebook else [(None, data)]
-        done = diagnose(
-            cells, path, target, options, keeps, elsewhere, placement, writes
-        )
+        done = diagnose(cells, path, target, options, elsewhere, placement, writes)
         done.old = done.new = data
         if done.texts:
             done.new = _written(data, done, notebook)

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import os
 import re
 from collections.abc import Iterable, Iterator
 
@@ -44,7 +45,6 @@ def diagnose(
     path: str = "",
     target: Target = TODAY,
     options: Options | None = None,
-    keeps_imports: bool = False,
     elsewhere: Elsewhere | None = None,
     placement: Placement | None = None,
     writes: bool = True,
@@ -56,7 +56,6 @@ def diagnose(
       path: what the diagnostics name.
       target: the TensorFlow that it is to run on.
       options: the `Options`.
-      keeps_imports: whether imports that nothing uses any more stay.
       elsewhere: tells what other files of the program bind.
       placement: what it has to do with `install()` for other files.
       writes: whether to apply the fixes.
@@ -67,7 +66,7 @@ def diagnose(
     one = _One(read, path, options, inference)
     done = one.diagnosis(placement or Placement())
     if writes and done.changes:
-        one.write(done, keeps_imports)
+        one.write(done)
     done.unreadable = read.failed
     if read.failed:  # half a notebook is not changed
         done.texts, done.changes, done.installs = {}, 0, []
@@ -178,9 +177,12 @@ class _One:
             done.changes = max(done.changes, 1)
         return done
 
-    def write(self, done: Diagnosis, keeps_imports: bool) -> None:
+    def write(self, done: Diagnosis) -> None:
         """Add the texts after the fixes, of a program of which something changes."""
-        Statements(self.plan).add(self.install_at, keeps_imports, self.options.like)
+        # Other files import from a package, and later cells use what a cell imports.
+        package = os.path.basename(self.path) == "__init__.py"
+        cleans = not package and list(self.texts) == [None]
+        Statements(self.plan).add(self.install_at, self.options.like, cleans)
         done.texts = {
             cell: applied(self.texts[cell].text, edits)
             for cell, edits in self.plan.edits.items()
@@ -355,7 +357,7 @@ def reparsed(
     options = dataclasses.replace(options, like=None)
     placement = dataclasses.replace(placement, reasons=[])
     cells = done.texts.items()
-    again = diagnose(cells, "", target, options, True, None, placement)
+    again = diagnose(cells, done.path, target, options, None, placement)
     if again.unreadable:
         raise ValueError(f"its migration {again.unreadable[0].reason}")
     if again.texts:

@@ -122,12 +122,11 @@ class Statements:
         self.first: dict[ast.stmt, str] = {}  # what takes its place, "" for nothing
         self.after: dict[ast.stmt, list[str]] = {}  # statement -> lines behind it
 
-    def add(
-        self, install_at: ast.stmt | None, keeps_imports: bool, like: str | None
-    ) -> None:
+    def add(self, install_at: ast.stmt | None, like: str | None, cleans: bool) -> None:
         """Add the edits of the statements to the plan's own.
 
-        `install()` is to be called before `install_at`, if that is given.
+        `install()` is to be called before `install_at`, if that is given. `cleans` says
+        whether imports that nothing in the file uses any more go.
         """
         for site, moves in self.plan.imports.values():
             text = self.plan.texts[site.cell]
@@ -139,7 +138,7 @@ class Statements:
             call = f'{name}.install(like="{like}")' if like else f"{name}.install()"
             self._precede(install_at, [line, "", call, ""])
         self._bind(line, install_at)
-        if not keeps_imports and list(self.plan.trees) == [None]:
+        if cleans:
             self._remove_unused()
         for node in self.cells:
             if node in self.first or node in self.after:
