@@ -261,6 +261,17 @@ class TestFolders:
         )
         assert pathlib.Path("p1/f1.py").read_text() == NEW
 
+    def test_a_package_keeps_its_imports(self, migrate):
+        program = "import tensorflow as tf\nx = tf.keras.mixed_precision.experimental\n"
+        for name in ("__init__.py", "a.py"):
+            write(f"pkg/{name}", program)
+        migrate("--write", ".")
+        package, module = (pathlib.Path(f"pkg/{n}") for n in ("__init__.py", "a.py"))
+        assert package.read_text().startswith(
+            "import tensorflow as tf\nimport tf_lso\n"
+        )
+        assert module.read_text().startswith("import tf_lso\n")
+
     def test_a_file_is_migrated_once(self, migrate):
         write("a.py")
         assert "\n1 file read: 1 would" in migrate("a.py", ".", "./a.py")[1]
