@@ -264,7 +264,7 @@ def test_a_patch_applies_that_was_written_under_an_ascii_locale(script, tmp_path
 INTERRUPTED = {
     "check": ("tf_lso.commands.one_file.examine", ["check", __file__], ""),
     "migrate": (
-        "tf_lso.commands.one_file.regular",
+        "tf_lso.commands.one_file.examine",
         ["migrate", __file__],
         "; no file is half written",
     ),

@@ -86,8 +86,8 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
         ("docs", {"furo", "myst-parser", "sphinx", "sphinx-copybutton"}),
         ("demo", {"matplotlib", "scikit-learn", "tensorboard"}),
         ("matrix", {"nox"}),
-        ("migrate", {"libcst", "tqdm"}),
-        ("test", {"hypothesis", "import-linter", "libcst", "mypy", "pytest", "ruff"}),
+        ("migrate", {"tqdm"}),
+        ("test", {"hypothesis", "import-linter", "mypy", "pytest", "ruff"}),
     ],
 )
 def test_extras(config, extra, distributions):

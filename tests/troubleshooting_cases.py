@@ -1136,19 +1136,6 @@ opt.stateless_apply([], [tf.constant(1.0)], variables)
 """
     ),
     # --- Commands and reports.
-    "`LibCST is missing`": Case(
-        """
-import sys
-from tests.programs_in_processes import hiding
-from tf_lso import cli
-#! trouble
-exec(hiding("libcst"))
-#! after
-cli.main(["migrate", "."])
-""",
-        alone=True,
-        no_tensorflow=True,
-    ),
     "`A plot needs the package matplotlib`": Case(
         """
 import sys

@@ -9,6 +9,7 @@ import signal
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 _DESCRIPTION = """\
 Run, check and move programs that use the mixed-precision API of TensorFlow 2.0-2.15 on
@@ -100,14 +101,17 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(
         commands.add_parser("run", help="run a program with the old names in place")
     )
-    for name, module, function in (
-        ("check", check, check.run),
-        ("migrate", migrate, migrate.run),
-        ("help", help, help.run),
-    ):
-        added = commands.add_parser(name, help=module.SUMMARY)
+    modules: dict[str, Any] = {"check": check, "migrate": migrate, "help": help}
+    for name, module in modules.items():
+        added = commands.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.DESCRIPTION,
+            epilog=module.EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         module.add_arguments(added)
-        added.set_defaults(run=function)
+        added.set_defaults(run=module.run)
     for added in commands.choices.values():
         added.description = _wrapped(added.description or "")
     return parser

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from tests.check.programs import notebook, run
-from tf_lso.commands import check
-from tf_lso.commands import check_report as report
+from tf_lso.commands import check, report
 
 PROGRAM = """\
 from tensorflow.keras.mixed_precision import experimental as mp
@@ -168,7 +167,7 @@ class Terminal(list):
 
 def on_a_terminal(program):
     terminal = Terminal()
-    report.text(check.check([str(program)]), terminal)
+    report.check_text(check.check([str(program)]), terminal)
     return "".join(terminal)
 
 
@@ -177,32 +176,6 @@ def test_colors_on_a_terminal_only(program, monkeypatch):
     assert "\033[31mbreaks\033[0m" in on_a_terminal(program)
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\033" not in on_a_terminal(program)
-
-
-def test_lines_are_as_wide_as_the_terminal(program, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    widest, elsewhere = {}, set()
-    for columns in (60, 120):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        lines = on_a_terminal(program).splitlines()
-        told = [line for line in lines if line.startswith("    t")]
-        widest[columns] = max(len(line) for line in told if len(line.split()) > 2)
-        # A label and one long name may be wider.
-        assert all(len(line) <= columns or len(line.split()) == 2 for line in told)
-        elsewhere.add(run(program)[1])
-    assert widest[60] < 88 < widest[120]
-    assert len(elsewhere) == 1
-
-
-def test_needs_no_libcst(program):
-    command = (
-        "import sys; sys.modules['libcst'] = None;"
-        "from tf_lso import cli; sys.exit(cli.main(['check', sys.argv[1]]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", command, program], capture_output=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_imports_nothing_heavy():

@@ -10,7 +10,7 @@ from tf_lso import names
 from tf_lso.commands.check import installed
 from tf_lso.names.targets import TODAY
 from tf_lso.source import lookup
-from tf_lso.source.verdict import BREAKS
+from tf_lso.source.lookup import BREAKS
 
 TARGET = installed() or TODAY
 MODULES = [m for m in lookup.MODULES if HAS_TF_KERAS or not lookup.in_tf_keras(m)]

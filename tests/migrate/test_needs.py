@@ -5,12 +5,11 @@ import re
 import keras
 import pytest
 
+from tests.generation import HAS_KERAS3
 from tests.migrate.programs import migrated, outcome_of
 from tests.processes import ROOT
 from tf_lso import optimizer_table as table
 from tf_lso.names import old_behaviors
-from tf_lso.patches import attributes_keras3 as attributes
-from tf_lso.patches import optimizer_namespaces
 
 HEAD = "import tensorflow as tf\nfrom tensorflow.keras import mixed_precision as mp\n"
 # line -> what it needs
@@ -100,11 +99,16 @@ def test_where_tensorflow_is_imported_in_functions_only_it_is_told_of():
     assert "Keep tf_lso.install()" in outcome.left[0].do
 
 
+@pytest.mark.skipif(not HAS_KERAS3, reason="the table is for Keras 3")
 class TestTheTableIsWhatInstallDoes:
     def test_attributes(self):
+        from tf_lso.patches import attributes_keras3 as attributes
+
         assert set(old_behaviors.ATTRIBUTES) == set(attributes.ATTRIBUTES)
 
     def test_namespaces(self):
+        from tf_lso.patches import optimizer_namespaces
+
         spaces = {f"optimizers.{name}" for name in optimizer_namespaces.NAMESPACES}
         assert set(old_behaviors.OPTIMIZER_NAMESPACES) == spaces
 

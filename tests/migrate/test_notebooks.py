@@ -6,8 +6,7 @@ import pathlib
 import pytest
 
 from tf_lso import cli
-from tf_lso.source import notebook_texts as notebooks
-from tf_lso.source import notebooks as cells
+from tf_lso.source import notebooks
 
 # As Jupyter writes them, as Colab does, and as a small one may look.
 NOTEBOOK = r"""{
@@ -108,12 +107,6 @@ def test_a_notebook_in_ascii_stays_in_ascii(migrate):
     assert new.isascii() and r"tf_lso.keras.mixed_precision, \"\u00e9\"" in new
 
 
-def test_an_old_layout_with_worksheets(migrate):
-    cell = {"cell_type": "code", "input": ["from keras import mixed_precision"]}
-    text = json.dumps({"nbformat": 3, "worksheets": [{"cells": [cell]}]})
-    assert migrate(text)[0] == text.replace("from keras", "from tf_lso.keras")
-
-
 def test_a_notebook_without_an_old_name_is_not_touched(migrate):
     text = NOTEBOOK.replace("mixed_precision", "layers")
     assert migrate(text)[0] == text
@@ -158,7 +151,7 @@ def test_the_scanner_reads_what_json_reads():
 
 
 def test_cells_are_counted_as_check_counts_them():
-    sources = dict(cells.cells(NOTEBOOK.encode()))
+    sources = dict(notebooks.cells(NOTEBOOK.encode()))
     same = {number: source for number, source in sources.items() if source}
     assert notebooks.with_sources(NOTEBOOK, {2: same[2]}) == NOTEBOOK
 

@@ -1,6 +1,5 @@
 """What a file system, a terminal or a user may do meanwhile; the others go on."""
 
-import json
 import os
 import pathlib
 import signal
@@ -13,7 +12,6 @@ import pytest
 from tests.migrate.files import NEW, OLD, git, write
 from tests.processes import HANGS_AFTER, ROOT
 from tf_lso.commands import one_file
-from tf_lso.source import notebook_texts as notebooks
 
 
 def process(*arguments, **options):
@@ -89,14 +87,14 @@ class TestMeanwhile:
     ):
         write("a.py")
         good = write("b.py")
-        whole = one_file.regular
+        whole = one_file.examine
 
-        def failing(path, *arguments):
+        def failing(path, *arguments, **options):
             if path.endswith("a.py"):
                 raise KeyError("x")
-            return whole(path, *arguments)
+            return whole(path, *arguments, **options)
 
-        monkeypatch.setattr(one_file, "regular", failing)
+        monkeypatch.setattr(one_file, "examine", failing)
         code, printed = migrate("--write", ".")
         assert (code, good.read_text()) == (2, NEW)
         assert "./a.py: left alone  tf-lso fails on it: KeyError: 'x'" in printed
@@ -156,12 +154,6 @@ class TestStreams:
         write("patch", printed)
         git("apply", "patch")
         assert path.read_text() == NEW
-
-
-def test_a_notebook_with_null_worksheets():
-    cell = {"cell_type": "code", "source": "x"}
-    text = json.dumps({"worksheets": None, "cells": [cell]})
-    assert notebooks.with_sources(text, {1: "y"}) == text.replace('"x"', '"y"')
 
 
 def test_a_file_of_many_uses_ends(migrate):

@@ -12,7 +12,6 @@ from tests.generation import HAS_KERAS3
 from tests.migrate.files import write
 from tests.migrate.programs import outcome_of
 from tests.migrate.test_cases import printed_by
-from tests.migrate.test_files import WAYS
 from tf_lso.source import rules
 
 TF = "import tensorflow as tf\n\n"
@@ -88,6 +87,21 @@ def test_the_fixed_program_prints_what_the_old_one_printed(rule, printed):
     old, new = printed
     assert "Traceback" not in old[rule] and old[rule].strip(), old[rule]
     assert new[rule] == old[rule]
+
+
+# How a text is kept -> the bytes of it.
+WAYS = {
+    "carriage returns": lambda text: text.replace("\n", "\r\n").encode(),
+    "old Mac": lambda text: text.replace("\n", "\r").encode(),
+    "byte order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
+    "latin-1": lambda text: f"# coding: latin-1\n{text}".encode("latin-1"),
+    "cp1252": lambda text: f"#!python\n# vim: fileencoding=cp1252\n{text}".encode(
+        "cp1252"
+    ),
+    "no final newline": lambda text: text.rstrip("\n").encode(),
+    "form feed": lambda text: ("\x0c\n" + text).encode(),
+    "tabs": lambda text: text.encode(),
+}
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,7 +1,5 @@
 """Notebooks: cells, magics, one scope, and cells that cannot be read."""
 
-import json
-
 import pytest
 
 from tests.check.programs import notebook, outcome_of
@@ -97,14 +95,6 @@ def test_a_broken_cell_may_have_held_the_import():
 def test_notebooks_of_other_languages_are_skipped(language):
     data = notebook("x <- function(", language_info={"name": language})
     assert places(data) == ([], [])
-
-
-def test_the_format_of_ipython_3():
-    sheet = {
-        "cells": [{"cell_type": "code", "input": ["import tensorflow as tf\n", USE]}]
-    }
-    data = json.dumps({"worksheets": [sheet], "metadata": {}, "nbformat": 3}).encode()
-    assert places(data)[0] == [(1, 2, POLICY)]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,11 @@ class TestOnePlace:
         write("b.py", "import os\n")
         assert list(self.installs()) == ["./a.py"]
 
+    def test_a_package_in_a_folder_src(self, folder):
+        write("src/lib/model.py", OLD)
+        write("tools/train.py", "from lib.model import opt\n")
+        assert list(self.installs()) == ["./tools/train.py"]
+
     def test_more_entries_than_modules_are_no_better_place(self, folder):
         write("pkg/model.py", OLD)
         for name in ("a.py", "b.py"):

@@ -301,6 +301,34 @@ class TestFindings:
         )
         assert [one.rule for one in outcome_of(program).findings] == ["LSO110"]
 
+    COPY = (
+        "from tensorflow.python.keras.mixed_precision import loss_scale_optimizer as lso\n"
+        "def step(model, loss):\n"
+        "    if isinstance(model.optimizer, lso.LossScaleOptimizer):\n"
+        "        loss = model.optimizer.get_scaled_loss(loss)\n"
+        "    opt = lso.LossScaleOptimizer(model.optimizer)\n"
+        "    return opt.get_scaled_loss(loss)\n"
+    )
+
+    def test_a_program_of_tensorflow_s_copy_of_keras_alone_works(self):
+        """As in that copy itself: its optimizers and its layers are the copy's, too."""
+        program = f"from tensorflow.python.keras import layers\n{self.COPY}"
+        assert {row.split()[-1] for row in rows(program)} == {"works"}
+        assert diagnosed(program).texts == {}
+
+    @pytest.mark.parametrize(
+        "line", ["import tensorflow as tf\n", "from keras import layers\n"]
+    )
+    def test_one_of_another_keras_does_not(self, line):
+        program = f"from tensorflow.python.keras import layers\n{line}{self.COPY}"
+        assert "8 LossScaleOptimizer.get_scaled_loss breaks" in rows(program)
+        assert "tf_lso.keras" in diagnosed(program).texts[None]
+
+    def test_weights_by_name_are_those_of_layers(self):
+        head = f"{TF}tf.keras.mixed_precision.LossScaleOptimizer(o)\n"
+        found = outcome_of(f"{head}m.load_weights(p, by_name=True)\n").findings
+        assert [one.rule for one in found] == ["LSO102"]
+
     def test_what_check_finds_is_changed_or_left(self):
         """gradient-accumulator: methods of an optimizer that another file makes."""
         program = (

@@ -9,16 +9,18 @@ import sys
 from collections.abc import Callable, Iterable
 
 from tf_lso import progress
-from tf_lso.commands import check_report as report
-from tf_lso.commands import migrate, one_file
-from tf_lso.commands.check_report import Outcome
-from tf_lso.commands.choices import add_choices, quickly
+from tf_lso.commands import migrate, one_file, report
+from tf_lso.commands.report import Outcome
 from tf_lso.names import targets
 from tf_lso.names.targets import NEWEST, TARGETS, TODAY, Target
-from tf_lso.source import files, reading, rules
-from tf_lso.source.reading import Unreadable
+from tf_lso.source import files, rules
 from tf_lso.source.renaming import Options
 
+_FORMATS = {
+    "text": report.check_text,
+    "json": report.check_json,
+    "github": report.github,
+}
 SUMMARY = "list the uses of the legacy loss-scaling API, and which of them break"
 DESCRIPTION = """\
 Reads Python files and notebooks without running them, and lists each use of the
@@ -58,10 +60,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments and the help text of `tf-lso check` to its parser."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    """Add the arguments of `tf-lso check` to its parser."""
     parser.add_argument(
         "paths",
         nargs="*",
@@ -76,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the TensorFlow to check for, one of {', '.join(TARGETS)}; default: the "
         "installed one, which is not imported, or the newest if it is none of these",
     )
-    add_choices(parser)
+    migrate.add_choices(parser)
     parser.add_argument(
         "--fix",
         action="store_true",
@@ -91,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=tuple(report.FORMATS),
+        choices=tuple(_FORMATS),
         default="text",
         help="text for people (the default), one JSON object, or annotations of a GitHub "
         "workflow",
@@ -111,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     if args.fix:
         return migrate.fix(args.paths, options, target, write=True)
     outcome = check(args.paths, target, options)
-    report.FORMATS[args.format](outcome, sys.stdout)
+    _FORMATS[args.format](outcome, sys.stdout)
     return outcome.exit_code
 
 
@@ -164,18 +163,9 @@ def check(
     if options.like:
         target = targets.like(options.like, target)
     outcome = Outcome(target)
-
-    def failed(path: str, error: Exception) -> None:
-        why = reading.reason(error)
-        outcome.unreadable.append(Unreadable(path, None, None, why))
-
-    listed = _listed(paths, failed)
-    with quickly():
-        for path in progress.bar(listed, "tf-lso check", "file"):
-            found = one_file.examine(path, options, target, writes=False)
-            outcome.files += 1
-            outcome.findings += [one for one in found.diagnostics if one.seen]
-            outcome.unreadable += found.unreadable
+    listed = _listed(paths, outcome.failed)
+    for path in progress.bar(listed, "tf-lso check", "file"):
+        outcome.add(one_file.examine(path, options, target, writes=False))
     return outcome
 
 

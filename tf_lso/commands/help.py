@@ -82,10 +82,7 @@ def entries() -> list[Entry]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments and the help text of `tf-lso help` to its parser."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    """Add the arguments of `tf-lso help` to its parser."""
     parser.usage = "tf-lso help [NAME | WORD ...]"
     parser.add_argument(
         "words",

@@ -1,24 +1,22 @@
 """The command `tf-lso migrate`: its arguments, and running it."""
 
 import argparse
-import importlib.util
 import os
+import stat
 import sys
 from collections.abc import Iterable
 
 from tf_lso import progress
-from tf_lso.commands import find, one_file
-from tf_lso.commands import migrate_report as report
-from tf_lso.commands.choices import add_choices, quickly
-from tf_lso.commands.migrate_report import Outcome
-from tf_lso.commands.one_file import Examined
+from tf_lso.commands import one_file, report
+from tf_lso.commands.report import Outcome
 from tf_lso.names import targets
-from tf_lso.names.targets import TODAY, Target
-from tf_lso.source import reading
-from tf_lso.source.placement import Placement, placed
-from tf_lso.source.reading import Unreadable
+from tf_lso.names.targets import NEWEST, TARGETS, TODAY, Target
+from tf_lso.source import files, rules
+from tf_lso.source.diagnostics import Diagnosis
+from tf_lso.source.modules import Placement, placed
 from tf_lso.source.renaming import KERAS, LEAST, TF_LSO, Options
 
+_FORMATS = {"text": report.migrate_text, "json": report.migrate_json}
 SUMMARY = "rewrite programs from the old loss-scaling names to those of tf_lso"
 DESCRIPTION = """\
 Rewrites Python files and notebooks from the loss-scaling API of tf.keras 2.0-2.15 to the
@@ -51,10 +49,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments and the help text of `tf-lso migrate` to its parser."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    """Add the arguments of `tf-lso migrate` to its parser."""
     parser.add_argument(
         "paths",
         nargs="+",
@@ -94,10 +89,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=tuple(report.FORMATS),
+        choices=tuple(_FORMATS),
         default="text",
         help="text for people and `git apply` (the default), or one JSON object",
     )
+
+
+def add_choices(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `check`, too: which rules count, and for which Keras."""
+    parser.add_argument(
+        "--like",
+        type=_like,
+        metavar="VERSION",
+        help="judge for programs that run by `tf-lso run --like VERSION`, with the Keras "
+        "of that TensorFlow",
+    )
+    for name, words in (("select", "only these count"), ("ignore", "these do not")):
+        parser.add_argument(
+            f"--{name}",
+            type=_rules,
+            default=(),
+            metavar="RULES",
+            help=f"rules, or beginnings of them, with commas between them: {words}",
+        )
+
+
+def _like(version: str) -> str:
+    known = targets.minor(version)
+    newest = targets.minor(list(TARGETS)[-1]) or (2, 0)
+    if known is None or not (2, 0) <= known <= newest:
+        raise argparse.ArgumentTypeError(
+            f"must be a version of TensorFlow from 2.0 to {NEWEST.version}, such as 2.4, "
+            f"but got: {version!r}"
+        )
+    return f"{known[0]}.{known[1]}"
+
+
+def _rules(text: str) -> tuple[str, ...]:
+    chosen = tuple(part.strip() for part in text.split(",") if part.strip())
+    for part in chosen:
+        if not any(rule.startswith(part) for rule in rules.RULES):
+            raise argparse.ArgumentTypeError(
+                f"there is no rule {part!r}; the rules are {', '.join(rules.RULES)}"
+            )
+    return chosen
 
 
 def run(args: argparse.Namespace) -> int:
@@ -122,17 +157,10 @@ def fix(
     form: str = "text",
 ) -> int:
     """Apply the fixes, write the report to stdout and return the exit code."""
-    if importlib.util.find_spec("libcst") is None:
-        print(
-            "tf-lso migrate: LibCST is missing. It comes with an extra: "
-            "pip install 'tf-lso[migrate]'",
-            file=sys.stderr,
-        )
-        return 2
     outcome = migrate(paths, options, write, target)
     if sys.stdout is not None:  # closed by whoever started us
-        report.FORMATS[form](outcome, sys.stdout)
-    return outcome.exit_code(check)
+        _FORMATS[form](outcome, sys.stdout)
+    return 2 if outcome.unreadable else int(check and bool(outcome.changed))
 
 
 def migrate(
@@ -154,51 +182,43 @@ def migrate(
 
     Example:
     >>> from tf_lso.commands import migrate
-    >>> migrate.migrate(["no/such/file.py"]).exit_code(check=False)
+    >>> migrate.migrate(["no/such/file.py"]).exit_code
     2
     """
     options = options or Options()
     if options.like:
         target = targets.like(options.like, target)
-    outcome = Outcome(written=write)
+    outcome = Outcome(target, written=write)
     listed: dict[str, str] = {}  # absolute path -> path as given
-
-    def failed(path: str, error: Exception) -> None:
-        why = reading.reason(error)
-        outcome.unreadable.append(Unreadable(path, None, None, why))
-
     for path in paths:
-        for file in find.find(path, failed):
+        for file in files.wanted(path, outcome.failed):
             listed.setdefault(os.path.abspath(file), file)
     # Links come first. Once the target is written, the link would have no change.
     ordered = sorted(listed.values(), key=lambda path: not os.path.islink(path))
-    with quickly():
-        shown = progress.bar(ordered, "tf-lso migrate", "file")
-        examined = {path: _examined(path, options, target) for path in shown}
-        if any(one.wraps for one in examined.values()):
-            wraps = Placement(wraps=True)
-            for path, one in examined.items():
-                if not one.wraps and one.diagnostics:
-                    examined[path] = _examined(path, options, target, wraps)
-        needing = {path: one.installs for path, one in examined.items() if one.installs}
-        for path, placement in placed(ordered, needing).items():
-            examined[path] = _examined(path, options, target, placement)
-        for one in examined.values():
-            try:
-                done = one_file.fix(one, write)
-            except OSError as error:  # it is gone meanwhile
-                said = f"cannot be written: {reading.reason(error)}"
-                done = one_file.alone(one.path, said)
-            outcome.files.append(done)
-            outcome.unreadable += done.unreadable
+    shown = progress.bar(ordered, "tf-lso migrate", "file")
+    found = {path: _examined(path, options, target) for path in shown}
+    if any(one.wraps for one in found.values()):
+        wraps = Placement(wraps=True)
+        for path, one in found.items():
+            if not one.wraps and one.diagnostics:
+                found[path] = _examined(path, options, target, wraps)
+    needing = {path: one.installs for path, one in found.items() if one.installs}
+    for path, placement in placed(ordered, needing).items():
+        found[path] = _examined(path, options, target, placement)
+    for one in found.values():
+        outcome.add(one_file.fix(one, write))
     return outcome
 
 
 def _examined(
     path: str, options: Options, target: Target, placement: Placement | None = None
-) -> Examined:
+) -> Diagnosis:
     try:
-        return one_file.regular(path, options, target, placement)
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would wait for its writer
+            return one_file.alone(path, "is no regular file")
+        return one_file.examine(path, options, target, placement)
+    except OSError as error:
+        return one_file.alone(path, f"cannot be opened: {files.reason(error)}")
     except Exception as error:  # a defect of ours must not stop the other files
         said = f"tf-lso fails on it: {type(error).__name__}: {error}"
         return one_file.alone(path, said)

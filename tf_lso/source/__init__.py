@@ -2,16 +2,15 @@
 
 One pass goes this way. `files` finds the files of a path, `reading` parses them
 (`notebooks` cell by cell, `texts` knows where a line begins). `walk` goes through the
-trees once and fills in a `Program` of `scopes`, by `binding`. `inference` tells what each
-expression stands for, and whether that is certain; `packages` asks the other files of the
-program. `guards`, `branches` and `handled` tell what a TensorFlow runs, and `lookup` what
-`tf_lso.names` knows of a dotted path, as a `verdict`.
+trees once and fills in a `Program` of `scopes`, with the `guards` around its places.
+`inference` tells what each expression stands for, and whether that is certain; `modules`
+asks the other files of the program, and `branches` what a version decides. `lookup` has
+the verdict on a dotted path, by `tf_lso.names`.
 
-`uses` finds the places that the `rules` are about, with `constructors`, `methods`,
-`silent` and `wider`. `renaming` decides what becomes of a name; `fixes`, with `calls`,
-`chains` and `strings`, notes the edits, or one of the `reasons` why there is none;
-`placement` says which file calls install(). `diagnose` joins all of it to `diagnostics`,
-and `inserts`, with `statements` and `parentheses`, changes the imports.
+`uses` finds the places that the `rules` are about, with `forms` of calls, `methods`,
+what is `guarded`, and `wider`. `renaming` decides what becomes of a name; `fixes` and
+`strings` plan the edits, or note one of the `reasons` why there is none; `edits` changes
+the statements. `diagnose` joins all of it to `diagnostics`.
 
-Standard library only, but for LibCST, which the edits of imports need.
+Standard library only.
 """

@@ -70,24 +70,40 @@ class _Test:
 
     def of(self, node: ast.AST) -> Any:
         """Return the value of the expression, or raise."""
-        method = getattr(self, f"_{type(node).__name__}".lower(), None)
-        if method is None:
-            raise _Unknown
-        return method(node)
-
-    def _constant(self, node: ast.Constant) -> Any:
-        return node.value
-
-    def _tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
-        return tuple(map(self.of, node.elts))
-
-    def _list(self, node: ast.List) -> list[Any]:
-        return list(map(self.of, node.elts))
-
-    def _unaryop(self, node: ast.UnaryOp) -> bool:
-        if not isinstance(node.op, ast.Not):
-            raise _Unknown
-        return not self.of(node.operand)
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Tuple(elts=parts):
+                return tuple(map(self.of, parts))
+            case ast.List(elts=parts):
+                return list(map(self.of, parts))
+            case ast.Slice():
+                return slice(
+                    *(n and self.of(n) for n in (node.lower, node.upper, node.step))
+                )
+            case ast.Subscript(value=value, slice=index):
+                return self.of(value)[self.of(index)]
+            case ast.UnaryOp(op=ast.Not(), operand=part):
+                return not self.of(part)
+            case ast.BoolOp():
+                return self._boolop(node)
+            case ast.Compare():
+                return self._compare(node)
+            case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
+                self.asked = True
+                return False
+            case ast.Name(id=name):
+                return self._name(name)
+            case (
+                ast.Attribute(attr="__version__", value=base)
+                | ast.Attribute(
+                    attr="VERSION", value=ast.Attribute(attr="version", value=base)
+                )
+            ):
+                return self._version(base)
+            case ast.Call():
+                return self._call(node)
+        raise _Unknown
 
     def _boolop(self, node: ast.BoolOp) -> bool:
         """Decide by the parts that can be computed: `False and …` is False."""
@@ -116,17 +132,14 @@ class _Test:
             left = right
         return True
 
-    def _name(self, node: ast.Name) -> Any:
-        if node.id == "TYPE_CHECKING":
-            self.asked = True
-            return False
-        owner = self.scope.find(node.id)
-        bound = [b for b in owner.names[node.id] if b.value] if owner else []
+    def _name(self, name: str) -> Any:
+        owner = self.scope.find(name)
+        bound = [b for b in owner.names[name] if b.value] if owner else []
         if len(bound) != 1 or not isinstance(bound[0].value, ast.expr):
             raise _Unknown
-        if node.id in self.open:
+        if name in self.open:
             raise _Unknown
-        self.open.append(node.id)
+        self.open.append(name)
         outer, self.scope = self.scope, bound[0].scope
         try:
             return self.of(bound[0].value)
@@ -134,57 +147,41 @@ class _Test:
             self.scope = outer
             self.open.pop()
 
-    def _attribute(self, node: ast.Attribute) -> Any:
-        if node.attr == "TYPE_CHECKING":
-            self.asked = True
-            return False
-        version = node.attr == "__version__"
-        base = node.value
-        if node.attr == "VERSION" and isinstance(base, ast.Attribute):
-            version, base = base.attr == "version", base.value
-        if version:
-            for value in self.values.values(base, self.scope):
-                if value.path in (*_TENSORFLOW, *_KERAS):
-                    self.asked = self.versions = True
-                    target = self.values.target
-                    ours = value.path in _TENSORFLOW
-                    known = target.tensorflow if ours else target.keras
-                    return known[min(self.index, len(known) - 1)]
+    def _version(self, base: ast.expr) -> str:
+        target = self.values.target
+        for value in self.values.values(base, self.scope):
+            if value.path in (*_TENSORFLOW, *_KERAS):
+                self.asked = self.versions = True
+                ours = value.path in _TENSORFLOW
+                known = target.tensorflow if ours else target.keras
+                return known[min(self.index, len(known) - 1)]
         raise _Unknown
 
-    def _subscript(self, node: ast.Subscript) -> Any:
-        return self.of(node.value)[self._index(node.slice)]
-
-    def _index(self, node: ast.expr) -> Any:
-        if isinstance(node, ast.Slice):
-            return slice(*(n and self.of(n) for n in (node.lower, node.upper)))
-        return self.of(node)
-
     def _call(self, node: ast.Call) -> Any:
-        function = node.func
-        name = last_name(function)
-        if name == "hasattr" and len(node.args) == 2:
-            return self._hasattr(*node.args)
-        if name in _PARSERS and len(node.args) == 1:
-            return _parsed(self.of(node.args[0]))
-        if name == "int" and len(node.args) == 1:
-            return int(self.of(node.args[0]))
-        if name == "map" and len(node.args) == 2:
-            return [int(part) for part in self.of(node.args[1])]
-        if name in ("tuple", "list") and len(node.args) == 1:
-            return (tuple if name == "tuple" else list)(self.of(node.args[0]))
-        if name in ("split", "startswith") and isinstance(function, ast.Attribute):
-            text = self.of(function.value)
-            return getattr(text, name)(*map(self.of, node.args))
+        match last_name(node.func), node.args:
+            case "hasattr", [owner, ast.Constant(value=name)]:
+                return self._hasattr(owner, name)
+            case name, [text] if name in _PARSERS:
+                return _parsed(self.of(text))
+            case "int", [text]:
+                return int(self.of(text))
+            case "map", [_, parts]:
+                return [int(part) for part in self.of(parts)]
+            case "tuple", [parts]:
+                return tuple(self.of(parts))
+            case "list", [parts]:
+                return list(self.of(parts))
+            case ("split" | "startswith") as name, arguments:
+                if isinstance(node.func, ast.Attribute):
+                    text = self.of(node.func.value)
+                    return getattr(text, name)(*map(self.of, arguments))
         for argument in node.args:
             self.of(argument)  # an argument may ask for a version
         raise _Unknown
 
-    def _hasattr(self, owner: ast.expr, attribute: ast.expr) -> bool:
-        if not isinstance(attribute, ast.Constant):
-            raise _Unknown
+    def _hasattr(self, owner: ast.expr, name: object) -> bool:
         for value in self.values.values(owner, self.scope):
-            path = f"{value.path}.{attribute.value!s}"
+            path = f"{value.path}.{name!s}"
             if not value.instance and lookup.is_known(path):
                 self.asked = True
                 return lookup.is_there(path, self.values.target)

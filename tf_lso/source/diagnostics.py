@@ -3,15 +3,14 @@
 import dataclasses
 from typing import NamedTuple
 
-from tf_lso.source.reading import Unreadable
-from tf_lso.source.reasons import Reason
-from tf_lso.source.verdict import BREAKS, LABELS, WRONG, Verdict
+from tf_lso.source.files import Unreadable
+from tf_lso.source.lookup import BREAKS, LABELS, WRONG, Verdict
+from tf_lso.source.reasons import WhyNot
+from tf_lso.source.scopes import Place
 
 FAILURES = (WRONG, BREAKS)
 IMPORT, ATTRIBUTE, METHOD, NOTE = "import", "attribute", "method", "note"
 CONSTRUCTOR, OTHER = "constructor", "other"
-
-Place = tuple[int, int, int]  # cell or 0, line, bytes of the line before it
 
 
 class Use(NamedTuple):
@@ -49,31 +48,6 @@ class Use(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Fix:
-    """What `migrate` does about a place. Several places may have the same fix."""
-
-    does: str  # in words, such as the new name
-
-
-@dataclasses.dataclass(frozen=True)
-class WhyNot:
-    """Why there is no fix, and what a person is to do."""
-
-    reason: Reason
-    instead: str = ""
-
-    @property
-    def why(self) -> str:
-        """Why the place is left as it is."""
-        return self.reason.words(self.instead)[0]
-
-    @property
-    def do(self) -> str:
-        """What to do about it."""
-        return self.reason.words(self.instead)[1]
-
-
-@dataclasses.dataclass(frozen=True)
 class Diagnostic:
     """One place of a program that has to do with the old API.
 
@@ -87,7 +61,7 @@ class Diagnostic:
       code: the source line, stripped.
       guarded: whether the program takes care that it does not fail.
       verdict: the old name, and what happens.
-      fix: what `migrate` does about it, if it does anything.
+      fix: what `migrate` does about it in words, such as the new name, or None.
       why_not: why it is left, if something is to be done that `migrate` does not do.
       seen: whether `check` tells of it; else only `migrate` says that it is left.
     """
@@ -101,7 +75,7 @@ class Diagnostic:
     code: str
     guarded: bool
     verdict: Verdict
-    fix: Fix | None = None
+    fix: str | None = None
     why_not: WhyNot | None = None
     seen: bool = True
 
@@ -131,20 +105,28 @@ class Diagnosis:
     """All that is found in one file, and what becomes of it.
 
     Attributes:
+      path: the file.
       diagnostics: in the order of their places.
       unreadable: what of it cannot be read.
       texts: cell -> its new text, of the cells that the fixes change.
       changes: number of places that change.
       installs: why `tf_lso.install()` is added, or empty.
       wraps: whether the migrated program itself wraps optimizers by tf_lso.
+      old: the bytes of the file.
+      new: its bytes after the fixes.
+      diff: the unified diff of the two, or "" where nothing changes.
     """
 
+    path: str = ""
     diagnostics: list[Diagnostic] = dataclasses.field(default_factory=list)
     unreadable: list[Unreadable] = dataclasses.field(default_factory=list)
     texts: dict[int | None, str] = dataclasses.field(default_factory=dict)
     changes: int = 0
     installs: list[str] = dataclasses.field(default_factory=list)
     wraps: bool = False
+    old: bytes = b""
+    new: bytes = b""
+    diff: str = ""
 
     @property
     def findings(self) -> list[Diagnostic]:

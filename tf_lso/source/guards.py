@@ -29,43 +29,41 @@ class Caught:
     @classmethod
     def by(cls, handlers: list[ast.ExceptHandler]) -> "Caught | None":
         """Return what `except` clauses catch, or None if they catch none of _ERRORS."""
-        found: set[str] = set()
-        raises = True
-        for handler in handlers:
-            caught = _exceptions(handler.type)
-            found |= caught
-            raises &= not caught or ends_loudly(handler.body)
-        return cls(frozenset(found), raises) if found else None
+        caught = [(_exceptions([h.type]), ends_loudly(h.body)) for h in handlers]
+        found = frozenset[str]().union(*(names for names, _ in caught))
+        raises = all(loud for names, loud in caught if names)
+        return cls(found, raises) if found else None
 
     @classmethod
     def by_with(cls, items: list[ast.withitem]) -> "Caught | None":
         """Return what `with contextlib.suppress(…)` catches."""
-        found: set[str] = set()
-        for item in items:
-            call = item.context_expr
-            if isinstance(call, ast.Call) and last_name(call.func) == "suppress":
-                for argument in call.args:
-                    found |= _exceptions(argument)
-        return cls(frozenset(found)) if found else None
+        calls = [item.context_expr for item in items]
+        found = _exceptions(
+            argument
+            for call in calls
+            if isinstance(call, ast.Call) and last_name(call.func) == "suppress"
+            for argument in call.args
+        )
+        return cls(found) if found else None
 
     def catches(self, error: str) -> bool:
         """Whether an exception of that name is caught."""
-        kind = getattr(builtins, error)
-        return any(issubclass(kind, getattr(builtins, name)) for name in self.names)
+        return any(_is_kind(error, name) for name in self.names)
 
 
-def _exceptions(node: ast.expr | None) -> set[str]:
+def _exceptions(nodes: Iterable[ast.expr | None]) -> frozenset[str]:
     """Return the names of built-in exceptions in an `except`. A bare one catches all."""
-    if node is None:
-        return {"BaseException"}
-    parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    kinds = {name: getattr(builtins, name, None) for name in map(last_name, parts)}
-    return {
-        name
-        for name, kind in kinds.items()
-        if isinstance(kind, type)
-        and any(issubclass(getattr(builtins, error), kind) for error in _ERRORS)
-    }
+    found: set[str] = set()
+    for node in nodes:
+        parts = node.elts if isinstance(node, ast.Tuple) else [node]
+        found.update(last_name(part) if part else "BaseException" for part in parts)
+    return frozenset(n for n in found if any(_is_kind(error, n) for error in _ERRORS))
+
+
+def _is_kind(error: str, name: str) -> bool:
+    """Whether an exception of the first name is caught by the second."""
+    kind = getattr(builtins, name, None)
+    return isinstance(kind, type) and issubclass(getattr(builtins, error), kind)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,53 +94,38 @@ def ends_loudly(body: Iterable[ast.AST]) -> bool:
 
 def is_telling(test: ast.expr) -> bool:
     """Whether the test may depend on what TensorFlow has. True may be wrong."""
-    stack: list[ast.AST] = [test]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name):
-            # A name alone may stand for such a test: `if OLD_TENSORFLOW:`.
-            if node.id in _NAMES or node is test or _is_condition(test, node):
-                return True
-        elif isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES:
-            return True
-        stack.extend(ast.iter_child_nodes(node))
-    return False
-
-
-def _is_condition(test: ast.expr, node: ast.Name) -> bool:
-    if isinstance(test, ast.UnaryOp):
-        return test.operand is node
-    return isinstance(test, ast.BoolOp) and node in test.values
+    # A name alone may stand for such a test: `if OLD_TENSORFLOW:`.
+    alone = [test, getattr(test, "operand", None), *getattr(test, "values", ())]
+    return any(
+        node.id in _NAMES or node in alone
+        if isinstance(node, ast.Name)
+        else isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES
+        for node in ast.walk(test)
+    )
 
 
 def asked_for(branch: Branch) -> set[str]:
     """Return the attributes that exist where the branch is taken, by `hasattr`."""
-    return {
-        str(argument.value)
-        for call in _true_calls(branch, "hasattr")
-        for argument in call.args[1:]
-        if isinstance(argument, ast.Constant)
-    }
+    arguments = _arguments(branch.test, branch.taken, "hasattr")
+    return {str(a.value) for a in arguments if isinstance(a, ast.Constant)}
 
 
 def types_asked_for(branch: Branch) -> list[ast.expr]:
     """Return the classes, one of which `isinstance` found where the branch is taken."""
     found: list[ast.expr] = []
-    for call in _true_calls(branch, "isinstance"):
-        for kinds in call.args[1:]:
-            found += kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
+    for kinds in _arguments(branch.test, branch.taken, "isinstance"):
+        found += kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
     return found
 
 
-def _true_calls(branch: Branch, function: str) -> Iterator[ast.Call]:
-    """Yield the calls of a function that return True where the branch is taken."""
-    stack = [(branch.test, branch.taken)]
-    while stack:
-        test, holds = stack.pop()
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            stack.append((test.operand, not holds))
-        elif isinstance(test, ast.BoolOp):
-            if isinstance(test.op, ast.And) == holds:
-                stack.extend((value, holds) for value in test.values)
-        elif isinstance(test, ast.Call) and holds and last_name(test.func) == function:
-            yield test
+def _arguments(test: ast.expr, holds: bool, function: str) -> Iterator[ast.expr]:
+    """Yield what is asked for in calls that return True where the test holds, or not."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=part):
+            yield from _arguments(part, not holds, function)
+        case ast.BoolOp(op=op, values=parts) if isinstance(op, ast.And) == holds:
+            for part in parts:
+                yield from _arguments(part, holds, function)
+        case ast.Call(func=called, args=[_, *asked]) if holds:
+            if last_name(called) == function:
+                yield from asked

@@ -5,14 +5,16 @@ values, each of which may be a guess, and a doubt where there may be others.
 """
 
 import ast
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tf_lso import names
+from tf_lso.names.keras3_names import KERAS_COPY
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import branches, lookup, reasons
 from tf_lso.source.guards import Branch, Caught, Fallback
-from tf_lso.source.scopes import CLASS, Binding, Derived, Imported, Program, Scope
+from tf_lso.source.scopes import CLASS, Binding, Derived, Imported, Program, Scope, Site
 from tf_lso.source.syntax import (
     GETATTR,
     HELPERS,
@@ -71,6 +73,8 @@ _NOTHING = Found()
 _HIDDEN = Found((), reasons.SHADOWED)
 # Names that stand for TensorFlow if nothing in sight binds them, as after a `%run`.
 _USUAL = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras"}
+# Where other Kerases than TensorFlow's own copy begin.
+_KERASES = ("keras", "tf_keras", "tensorflow.keras", "tensorflow.compat")
 # The expressions that are taken apart; bindings of other types lead nowhere.
 _KINDS = {ast.Attribute, ast.Call, ast.Name, ast.IfExp, ast.BoolOp, ast.NamedExpr}
 _LEADS = {Imported, Derived, *_KINDS}
@@ -128,6 +132,17 @@ class Inference:
             self._table = {}
             self._solve(guarded=True)
         self._add_evidence()
+
+    @functools.cached_property
+    def copy_only(self) -> bool:
+        """Whether all of Keras in the program is the copy that TensorFlow keeps."""
+        imports = (ast.Import, ast.ImportFrom)
+        sites = (s for s in self.program.sites if isinstance(s.node, imports))
+        paths = [path for site in sites for path in imported_paths(site.node)]
+        copies = [path for path in paths if path.startswith(f"{KERAS_COPY}.")]
+        return any(".mixed_precision" not in path for path in copies) and not any(
+            path == "tensorflow" or path.startswith(_KERASES) for path in paths
+        )
 
     # --- Names.
 
@@ -257,11 +272,34 @@ class Inference:
         """Return the path of the function that a call calls, or "" if not certain."""
         return _the_one(self.of(call.func, scope))
 
+    def calls_of(self, path: str) -> Iterator[Site]:
+        """Yield the calls that may be of the function of that path."""
+        for site in self.program.sites:
+            if isinstance(site.node, ast.Call):
+                if path in self.paths(site.node.func, site.scope):
+                    yield site
+
     def paths(self, node: ast.AST, scope: Scope) -> list[str]:
         """Return the paths that an import or a chain of attributes leads to."""
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             return imported_paths(node)
         return [value.path for value in self.of(node, scope).certain]
+
+    def origins(
+        self, node: ast.AST, scope: Scope, depth: int = 5
+    ) -> Iterator[tuple[ast.AST, Scope]]:
+        """Yield an expression, and those that the names in it are bound to, with scopes."""
+        yield node, scope
+        name = node.id if isinstance(node, ast.Name) and depth else ""
+        owner = scope.find(name)
+        for value, where, _ in owner.names[name] if owner else ():
+            below = [value] if isinstance(value, ast.expr) else []
+            if isinstance(value, Derived) and not value.instance:
+                below = list(value.bases)
+            for expression in below:
+                yield from self.origins(expression, where, depth - 1)
+        for part in (node.body, node.orelse) if isinstance(node, ast.IfExp) else ():
+            yield from self.origins(part, scope, depth)
 
     def of(self, node: ast.AST, scope: Scope) -> Found:
         """Return what an expression in that scope stands for."""

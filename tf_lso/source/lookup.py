@@ -1,11 +1,39 @@
-"""Looks up what `tf_lso.names` knows of a dotted path, as a program spells it."""
+"""The verdict on an old name: what `tf_lso.names` knows of a dotted path of a program."""
+
+import dataclasses
 
 from tf_lso import mirror_attributes as unknown
 from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY, KERAS_COPY_BREAKS, SHARED
 from tf_lso.names.spellings import CONTRIB
 from tf_lso.names.targets import OLDER, TODAY, Target, prefixes
-from tf_lso.source.verdict import BREAKS, UNSURE, WORKS, Verdict
+
+WRONG = "wrong"  # silently computes something else
+BREAKS = "breaks"  # fails, or does something else
+WORKS = "works"  # listed to be complete
+UNSURE = "unsure"  # depends on what only a run can tell
+
+# The worst first, in words for people.
+LABELS = {
+    WRONG: "trains wrong, silently",
+    BREAKS: BREAKS,
+    UNSURE: UNSURE,
+    WORKS: WORKS,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """The verdict on one old name, wherever it is used."""
+
+    name: str  # dotted old name, as the public API spelled it
+    status: str  # WRONG, BREAKS, WORKS or UNSURE
+    today: str  # what happens on the TensorFlow that is asked about
+    tf_lso: str  # what tf_lso does about it
+    error: str = ""  # the exception that the very place of use raises
+    current: str = ""  # what today's own API has instead
+    replacement: str | None = None  # dotted name in tf_lso
+
 
 _CONTRIB = "tensorflow.contrib.mixed_precision"
 MODULES = {
@@ -47,6 +75,14 @@ def may_have_old_names(text: str | bytes) -> bool:
     """Whether a text has a part of an old name."""
     data = text.encode(errors="replace") if isinstance(text, str) else text
     return any(token in data for token in TOKENS)
+
+
+def split(path: str) -> tuple[str, str]:
+    """Return the module that a path leads through, and the name in it, or "" each."""
+    module, name = path, ""
+    while module and module not in MODULES:
+        module, _, name = module.rpartition(".")
+    return module, name if module else ""
 
 
 def parent(path: str) -> str:
@@ -122,19 +158,91 @@ def _canonical(path: str, namespace: str) -> tuple[str, str]:
 
 
 def _failure(path: str, how: str, target: Target) -> tuple[str, str]:
-    """Return the exception's name and a sentence for a path that is gone."""
+    """Return the exception's name and a sentence for a path that is gone, or "" each."""
+    there, above = is_there(path, target), path if how == IMPORT else parent(path)
+    if there and (how == ACCESS or _importable(above, target)):
+        return "", ""
     library = "tf_keras has" if in_tf_keras(path) else target.library
     error, gone = "AttributeError", path
-    if how == FROM and _importable(parent(path), target):
+    if how == FROM and _importable(above, target):
         error = "ImportError"
     elif how != ACCESS:
-        error, gone = "ModuleNotFoundError", path if how == IMPORT else parent(path)
-    if is_there(path, target):
+        error, gone = "ModuleNotFoundError", above
+    if there:
         return error, f"{error}: {gone} can be reached as an attribute only."
     return error, f"{error}: {library} no {gone}."
 
 
-def _contrib(path: str) -> Verdict:
+def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | None:
+    """Return the verdict on a path, aliases resolved, or None if it is no old name.
+
+    Whether it is by ACCESS, IMPORT or FROM counts: they raise different exceptions, and
+    a few modules can be reached as attributes only.
+    """
+    module, _, name = (path, "", "") if path in MODULES else path.rpartition(".")
+    if module not in MODULES:
+        return None
+    if module == _CONTRIB:
+        return _of_contrib(path)
+    namespace = MODULES[module]
+    old, new = (f"{space}.{name}" for space in _canonical(path, namespace))
+    error, today = _failure(path, how, target)
+    if not name:
+        old, new, does = old[:-1], new[:-1], "Has what the module had."
+        if error:
+            return Verdict(old, BREAKS, today, does, error, "", new)
+        if namespace.removeprefix("compat.v2.") in SHARED:
+            return None
+        today, does = "The module is there.", "Mirrors it."
+        return Verdict(old, WORKS, today, does, replacement=new)
+    known = _NAMES.get(namespace, {})
+    if name in known:
+        return _of_name(path, (old, new), known[name], (error, today), target)
+    if name.startswith("__") or (module in target.modules and _has_more(module)):
+        return None
+    if not _is_private(module):
+        today += " No such name is public in any version."
+    does = f"Nothing: {unknown.attribute_error(parent(new), name, known)}"
+    return Verdict(old, BREAKS, today, does, error)
+
+
+def _of_name(
+    path: str,
+    spelled: tuple[str, str],
+    use: names.Use,
+    failure: tuple[str, str],
+    target: Target,
+) -> Verdict | None:
+    """Return the verdict on a name of a module; `spelled` is the old and the new one."""
+    (old, new), (error, today), name = spelled, failure, path.rpartition(".")[2]
+    about = names.SYMBOLS[use.symbol]
+    # What `tf.keras` has now is Keras 3's, and nothing for a program of tf_keras.
+    now = about.current.partition("(")[0].replace("tf.", "tensorflow.", 1)
+    has_now = not target.keras_2 or is_there(now, target)
+    current = about.current if has_now and not in_tf_keras(path) else ""
+    facts = {"tf_lso": about.does, "current": current, "replacement": new}
+    of_keras_3 = use.versions.startswith("2.16")
+    if error and of_keras_3 and target.has_keras_2(path):
+        everywhere = f"tf_lso.keras.mixed_precision.{OLDER.get(name, name)}"
+        does = f"Nothing: it is a name of Keras 3. {everywhere} works in all versions."
+        return Verdict(old, BREAKS, f"{today} {TODAY.library} it.", does, error)
+    if error:
+        had = "" if in_tf_keras(path) else f" TensorFlow {use.versions} had it."
+        return Verdict(old, BREAKS, today + had, error=error, **facts)
+    if of_keras_3:
+        return None  # a name of Keras 3's API only
+    if in_tf_keras(path):
+        today = "Works: tf_keras still has it, for its own optimizers."
+        return Verdict(old, WORKS, today, **facts)
+    if path.startswith(KERAS_COPY):
+        return Verdict(old, BREAKS, KERAS_COPY_BREAKS, **facts)
+    breaks = about.keras_2 if target.has_keras_2(path) else about.breaks
+    if breaks and use.today == names.CHANGED:
+        return Verdict(old, BREAKS, breaks, **facts)
+    return Verdict(old, WORKS, "Works as it did.", **facts)
+
+
+def _of_contrib(path: str) -> Verdict:
     use = CONTRIB.get(path, "")
     instead = f"Write {use} and check again." if use else "Rewrite it by hand."
     return Verdict(
@@ -145,110 +253,6 @@ def _contrib(path: str) -> Verdict:
         "ModuleNotFoundError",
         use,
     )
-
-
-def _can_be_had(path: str, how: str, target: Target) -> bool:
-    if how == ACCESS:
-        return is_there(path, target)
-    module = path if how == IMPORT else parent(path)
-    return is_there(path, target) and _importable(module, target)
-
-
-def _module(path: str, how: str, target: Target) -> Verdict | None:
-    namespace = MODULES[path]
-    old, new = _canonical(path, namespace)
-    if _can_be_had(path, how, target):
-        if namespace.removeprefix("compat.v2.") in SHARED:
-            return None
-        return Verdict(
-            old, WORKS, "The module is there.", "Mirrors it.", replacement=new
-        )
-    error, today = _failure(path, how, target)
-    does = "Has what the module had."
-    return Verdict(old, BREAKS, today, does, error, "", new)
-
-
-def _stranger(
-    path: str, module: str, name: str, how: str, target: Target
-) -> Verdict | None:
-    """Return the verdict on a name that the module never had in public."""
-    namespace = MODULES[module]
-    if name.startswith("__") or (module in target.modules and _has_more(module)):
-        return None
-    error, today = _failure(path, how, target)
-    old, new = _canonical(path, namespace)
-    if not _is_private(module):
-        today += " No such name is public in any version."
-    known = _NAMES.get(namespace, {})
-    does = f"Nothing: {unknown.attribute_error(new, name, known)}"
-    return Verdict(f"{old}.{name}", BREAKS, today, does, error)
-
-
-def _known(
-    path: str, module: str, name: str, use: names.Use, how: str, target: Target
-) -> Verdict | None:
-    namespace = MODULES[module]
-    old, new = (f"{space}.{name}" for space in _canonical(path, namespace))
-    about = names.SYMBOLS[use.symbol]
-    current = _current(about.current, target)
-    # What `tf.keras` has now is Keras 3's, and nothing for a program of tf_keras.
-    current = "" if in_tf_keras(path) else current
-    facts = {"tf_lso": about.does, "current": current, "replacement": new}
-    if not _can_be_had(path, how, target):
-        error, today = _failure(path, how, target)
-        if target.has_keras_2(path) and use.versions.startswith("2.16"):
-            return _too_new(old, today, error, name)
-        if not in_tf_keras(path):
-            today += f" TensorFlow {use.versions} had it."
-        return Verdict(old, BREAKS, today, error=error, **facts)
-    if use.versions.startswith("2.16"):
-        return None  # a name of Keras 3's API only
-    if in_tf_keras(path):
-        today = "Works: tf_keras still has it, for its own optimizers."
-        return Verdict(old, WORKS, today, **facts)
-    if module.startswith(KERAS_COPY):
-        return Verdict(old, BREAKS, KERAS_COPY_BREAKS, **facts)
-    breaks = about.keras_2 if target.has_keras_2(path) else about.breaks
-    if breaks and use.today == names.CHANGED:
-        return Verdict(old, BREAKS, breaks, **facts)
-    return Verdict(old, WORKS, "Works as it did.", **facts)
-
-
-def _current(current: str, target: Target) -> str:
-    """Return what TensorFlow's own API has instead, if the target has it."""
-    path = current.partition("(")[0].replace("tf.", "tensorflow.", 1)
-    return current if not target.keras_2 or is_there(path, target) else ""
-
-
-def _too_new(old: str, today: str, error: str, name: str) -> Verdict:
-    """Return the verdict on a name that came with Keras 3."""
-    everywhere = f"tf_lso.keras.mixed_precision.{OLDER.get(name, name)}"
-    return Verdict(
-        old,
-        BREAKS,
-        f"{today} {TODAY.library} it.",
-        f"Nothing: it is a name of Keras 3. {everywhere} works in all versions.",
-        error,
-    )
-
-
-def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | None:
-    """Return the verdict on a path, aliases resolved, or None if it is no old name.
-
-    Whether it is by ACCESS, IMPORT or FROM counts: they raise different exceptions, and
-    a few modules can be reached as attributes only.
-    """
-    module, _, name = path.rpartition(".")
-    if path == _CONTRIB or module == _CONTRIB:
-        return _contrib(path)
-    if path in MODULES:
-        return _module(path, how, target)
-    if module not in MODULES:
-        return None
-    use = _NAMES.get(MODULES[module], {}).get(name)
-    if use is None:
-        return _stranger(path, module, name, how, target)
-    return _known(path, module, name, use, how, target)
 
 
 def star(module: str, target: Target = TODAY) -> Verdict | None:

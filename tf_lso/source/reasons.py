@@ -1,19 +1,26 @@
 """The reasons why something is left as it is."""
 
-import dataclasses
+from typing import NamedTuple
 
 
-@dataclasses.dataclass(frozen=True)
-class Reason:
+class Reason(NamedTuple):
     """Why something is left, and what to do about it. `{}` is the new name, if any."""
 
     why: str
     do: str
 
-    def words(self, instead: str = "") -> tuple[str, str]:
-        """Return why something is left, and what to do."""
+    def of(self, instead: str = "") -> "WhyNot":
+        """Return why one place is left."""
         instead = instead or "the name in tf_lso"
-        return self.why.format(instead), self.do.format(instead)
+        return WhyNot(self, self.why.format(instead), self.do.format(instead))
+
+
+class WhyNot(NamedTuple):
+    """Why there is no fix at one place, and what a person is to do."""
+
+    reason: Reason
+    why: str
+    do: str
 
 
 CONTRIB = Reason(

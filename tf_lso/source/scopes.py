@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tf_lso.source.guards import Guards
 
+Place = tuple[int, int, int]  # cell or 0, line, bytes of the line before it
 FUNCTION, CLASS, MODULE, COMPREHENSION = "function", "class", "module", "comprehension"
 
 
@@ -64,12 +65,8 @@ class Scope:
 
     def find(self, name: str) -> "Scope | None":
         """Return the scope whose binding of the name is meant here, or None."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names and (scope.kind != CLASS or scope is self):
-                return scope
-            scope = scope.parent
-        return None
+        seen = (scope for scope in self.outwards() if name in scope.names)
+        return next((s for s in seen if s.kind != CLASS or s is self), None)
 
     def enclosing(self, *kinds: str) -> "Scope | None":
         """Return the nearest scope of one of the kinds, from this one outwards."""
@@ -85,9 +82,13 @@ class Site(NamedTuple):
     cell: int | None = None
 
     @property
-    def place(self) -> tuple[int, int, int]:
-        """The position, for sorting."""
-        return self.cell or 0, self.node.lineno, self.node.col_offset
+    def place(self) -> Place:
+        """The place of the node."""
+        return self.at(self.node)
+
+    def at(self, node: Any) -> Place:
+        """Return the place of another node of the same cell."""
+        return self.cell or 0, node.lineno, node.col_offset
 
 
 class Program:
@@ -137,11 +138,6 @@ class Program:
                 if kind == "global" or owner is None:
                     owner = self.module
                 owner.names.setdefault(name, []).extend(bound)
-
-    def release(self) -> None:
-        """Break the circle of scopes and bindings, so that the trees are freed."""
-        for scope in self.scopes:
-            scope.names.clear()
 
     def bind(
         self,

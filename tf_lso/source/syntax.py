@@ -9,27 +9,6 @@ IMPORTS = ("builtins.__import__", "importlib.import_module")
 HELPERS = {"getattr": GETATTR, "hasattr": HASATTR, "__import__": IMPORTS[0]}
 
 
-# Fields of nodes that bind and use nothing: contexts, operators, plain text.
-_PLAIN = {"ctx", "op", "ops", "id", "attr", "arg", "kind", "type_comment"}
-_fields: dict[type[ast.AST], tuple[str, ...]] = {}
-
-
-def children(node: ast.AST) -> list[ast.AST]:
-    """Return the nodes directly below a node that may bind or use something."""
-    fields = _fields.get(type(node))
-    if fields is None:
-        fields = tuple(name for name in node._fields if name not in _PLAIN)
-        _fields[type(node)] = fields
-    found: list[ast.AST] = []
-    for field in fields:
-        value = getattr(node, field, None)
-        if isinstance(value, list):
-            found += [item for item in value if isinstance(item, ast.AST)]
-        elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
-
-
 def chain_of(node: ast.AST) -> list[ast.Attribute]:
     """Return the attribute nodes of a chain, from its base outwards."""
     chain: list[ast.Attribute] = []

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tf_lso import names
-from tf_lso.names.targets import Target
-from tf_lso.source import constructors, lookup, methods, rules, silent, wider
+from tf_lso.names.keras3_names import KERAS_COPY_BREAKS
+from tf_lso.source import forms, lookup, methods, rules, wider
 from tf_lso.source.diagnostics import (
     ATTRIBUTE,
     CONSTRUCTOR,
     IMPORT,
     METHOD,
     NOTE,
-    Place,
     Use,
 )
-from tf_lso.source.handled import Care
+from tf_lso.source.guarded import Care, Silent, silent
 from tf_lso.source.inference import Inference, Value
-from tf_lso.source.scopes import Program, Site
+from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, WRONG, Verdict
+from tf_lso.source.scopes import Place, Site
 from tf_lso.source.syntax import (
     GETATTR,
     HASATTR,
@@ -30,24 +30,24 @@ from tf_lso.source.syntax import (
     last_name,
     literal,
 )
-from tf_lso.source.verdict import BREAKS, UNSURE, WORKS, WRONG, Verdict
 
 _SCOPES = ("custom_object_scope", "CustomObjectScope")
+# Words of programs that scale losses themselves, or train on several replicas.
+_SCALES = {"distribute", "strategy", "LossScaleOptimizer", *names.SCALING}
 
 
-def uses(
-    program: Program, values: Inference, strict: bool = False
-) -> tuple[list[Use], list[Use]]:
+def uses(values: Inference, strict: bool = False) -> tuple[list[Use], list[Use]]:
     """Return the uses of the old API in a program, one per position, in order.
 
     What is more than a name counts beside a name that is not as it was; if `strict`,
     beside any. All uses of that kind are returned a second time, by themselves.
     """
-    found = _Rules(program, values).all()
+    care = Care(values)
+    found = _Rules(values, care).all()
     counts = any(
         strict or not (use.guarded or use.verdict.status == WORKS) for use in found
     )
-    more = wider.uses(values, Care(program, values), counts)
+    more = wider.uses(values, care, counts)
     best: dict[Place, Use] = {}
     for use in sorted([*found, *more], key=lambda use: (use.place, use.rank())):
         best.setdefault(use.place, use)
@@ -55,16 +55,16 @@ def uses(
 
 
 class _Rules:
-    def __init__(self, program: Program, values: Inference) -> None:
-        self.program = program
-        self.target: Target = values.target
+    def __init__(self, values: Inference, care: Care) -> None:
         self.values = values
-        self.care = Care(program, self.values)
-        self.silent = silent.Silent(program, self.values)
+        self.program = values.program
+        self.target = values.target
+        self.care = care
+        self.silent = Silent(values)
         self.quiet: set[int] = set()  # ids of expressions that other uses cover
         self.legacy = False
         self.fails_first = False  # whether an import at the top fails, unguarded
-        words = {word for site in program.sites for word in _words(site.node)}
+        words = {word for site in self.program.sites for word in _words(site.node)}
         self.scales = not words.isdisjoint(_SCALES)
 
     def all(self) -> list[Use]:
@@ -88,7 +88,22 @@ class _Rules:
         sites = (s for s in self.program.sites if isinstance(s.node, types))
         return [use for site in sites for use in rule(site)]
 
-    # --- Imports.
+    def _use(
+        self,
+        site: Site,
+        node: ast.expr | ast.alias,
+        kind: str,
+        verdict: Verdict,
+        value: Value | None = None,
+        asked: str = "",
+        rule: str = "",
+    ) -> Use:
+        rule = rule or _rule_of(verdict, kind)
+        verdict, guarded = self.care.of(site, verdict, value, asked)
+        place = site.cell, node.lineno, node.col_offset
+        return Use(rule, *place, kind, guarded, verdict)
+
+    # --- Names.
 
     def _import(self, site: Site) -> Iterator[Use]:
         how = lookup.IMPORT if isinstance(site.node, ast.Import) else lookup.FROM
@@ -98,83 +113,59 @@ class _Rules:
             else:
                 verdict = lookup.of_path(path, how, self.target)
             if verdict:
-                use = self._use(site, alias, IMPORT, self._of_policy(path, verdict))
+                use = self._use(site, alias, IMPORT, self._judged(path, verdict))
                 fails = use.verdict.status == BREAKS and use.verdict.error != ""
                 if fails and not use.guarded and not site.scope.parent:
                     self.fails_first = True
                 yield use
-
-    # --- Attributes.
 
     def _attribute(self, site: Site) -> Iterator[Use]:
         chain = chain_of(site.node)
         if not self.values.values(chain[0].value, site.scope):
             return
         for node in chain:
-            stored = not isinstance(node.ctx, ast.Load)
+            if not isinstance(node.ctx, ast.Load):
+                continue
             alone = node is site.node and id(node) not in self.quiet
             for value in self.values.values(node, site.scope):
                 ends = lookup.is_name(value.path) or (alone and not value.instance)
-                if ends and not stored and not value.path.startswith("tf_lso"):
-                    yield from self._reached(site, node, value)
+                verdict = self._of_path(value) if ends else None
+                if verdict:
+                    yield self._reached(site, node, value, verdict)
 
-    def _reached(self, site: Site, node: ast.Attribute, value: Value) -> Iterator[Use]:
-        verdict = self._of_path(value)
-        if verdict is None:
-            return
-        call = self.program.calls.get(id(node))
-        rule = ""
-        keras = 2 if self.target.has_keras_2(value.path) else 3
+    def _reached(
+        self, site: Site, node: ast.Attribute, value: Value, verdict: Verdict
+    ) -> Use:
+        rule, call = "", self.program.calls.get(id(node))
         if call is not None:
             form = self._form(site, verdict, value, call)
             rule = rules.ARGUMENTS if form and form.status == BREAKS else ""
             verdict = form or verdict
-        elif id(node) in self.program.type_tests and lookup.is_own(
-            value.path, self.target
-        ):
-            verdict = dataclasses.replace(
-                verdict,
-                status=WORKS,
-                today=f"The test works: it is true of Keras {keras}'s own class.",
-                tf_lso="Its optimizers pass the test, too.",
-            )
-        verdict = self._of_policy(value.path, verdict)
-        yield self._use(site, node, ATTRIBUTE, verdict, value, rule=rule)
+        elif id(node) in self.program.type_tests:
+            if lookup.is_own(value.path, self.target):
+                keras = 2 if self.target.has_keras_2(value.path) else 3
+                verdict = dataclasses.replace(
+                    verdict,
+                    status=WORKS,
+                    today=f"The test works: it is true of Keras {keras}'s own class.",
+                    tf_lso="Its optimizers pass the test, too.",
+                )
+        verdict = self._judged(value.path, verdict)
+        return self._use(site, node, ATTRIBUTE, verdict, value, rule=rule)
 
-    def _of_policy(self, path: str, verdict: Verdict) -> Verdict:
-        """Return the verdict on a path; a policy alone breaks nothing."""
+    def _of_path(self, value: Value) -> Verdict | None:
+        return lookup.of_path(value.path, target=self.target)
+
+    def _judged(self, path: str, verdict: Verdict) -> Verdict:
+        """Return the verdict on a path in this program; a policy alone breaks nothing."""
         breaks = verdict.status == BREAKS and not verdict.error
+        if verdict.today == KERAS_COPY_BREAKS and self.values.copy_only:
+            today = "Works: what else the file takes of Keras is of the same copy."
+            return dataclasses.replace(verdict, status=WORKS, today=today)
         if lookup.symbol(path) != "set_global_policy" or not breaks or self.scales:
             return verdict
         today = f"It works where nothing trains, or on one replica. {verdict.today}"
         return dataclasses.replace(verdict, status=UNSURE, today=today)
-
-    def _methods(self, site: Site) -> Iterator[Use]:
-        for node in chain_of(site.node):
-            if node.attr not in names.METHODS or not isinstance(node.ctx, ast.Load):
-                continue
-            receivers = self.values.values(node.value, site.scope)
-            verdict = methods.of_access(
-                node, receivers, site.scope, self.program, self.legacy, self.target
-            )
-            if verdict:
-                yield self._method(site, node, verdict, node.attr)
-
-    def _method(self, site: Site, node: Any, verdict: Verdict, name: str) -> Use:
-        """Return the use of a method, at the method's own name."""
-        if verdict.status == BREAKS and self._is_silent(
-            self.silent.passes_over, site, name
-        ):
-            verdict = silent.verdict_of(verdict)
-        offset = node.end_col_offset - len(name.encode())
-        use = self._use(site, node, METHOD, verdict, asked=name)
-        return use._replace(line=node.end_lineno, offset=offset)
-
-    def _is_silent(
-        self, passed: Callable[[Site, str], bool], site: Site, name: str
-    ) -> bool:
-        """Whether a guard trains wrong, in a program that gets as far as that."""
-        return not self.fails_first and passed(site, name)
 
     # --- Calls.
 
@@ -188,29 +179,23 @@ class _Rules:
                 verdict = lookup.of_path(path, lookup.IMPORT, self.target)
                 if verdict:
                     yield self._use(site, node, IMPORT, verdict)
-            elif isinstance(node.func, ast.Name) and not value.derived:
+            elif isinstance(node.func, ast.Name):
                 yield from self._constructor(site, value)
         yield from self._custom_objects(site)
 
     def _constructor(self, site: Site, value: Value) -> Iterator[Use]:
-        verdict = None if value.instance else self._of_path(value)
-        if verdict is None or not lookup.is_name(value.path):
+        if value.instance or value.derived or not lookup.is_name(value.path):
             return
-        form = self._form(site, verdict, value, site.node)
+        form = self._form(site, self._of_path(value), value, site.node)
         if form and form.status == BREAKS:
-            found = self._use(site, site.node, CONSTRUCTOR, form, value)
-            yield found._replace(rule=rules.ARGUMENTS)
+            rule = rules.ARGUMENTS
+            yield self._use(site, site.node, CONSTRUCTOR, form, value, rule=rule)
 
     def _form(
-        self, site: Site, verdict: Verdict, value: Value, call: ast.Call
+        self, site: Site, verdict: Verdict | None, value: Value, call: ast.Call
     ) -> Verdict | None:
-        def of(expression: ast.expr) -> tuple[Value, ...]:
-            return self.values.values(expression, site.scope)
-
-        return constructors.of_call(verdict, value.path, call, of, self.target)
-
-    def _of_path(self, value: Value) -> Verdict | None:
-        return lookup.of_path(value.path, target=self.target)
+        where = call, site.scope, self.values
+        return forms.of_call(verdict, value.path, *where, self.target)
 
     def _getattr(self, site: Site, function: str) -> Iterator[Use]:
         owner, name = site.node.args[:2]
@@ -233,6 +218,57 @@ class _Rules:
         if method and method.seen == names.ANYWHERE:
             yield from self._asked_for(site, owner, text, asks)
 
+    def _computed(self, site: Site, value: Value) -> Iterator[Use]:
+        """Yield the use of a name that only the run computes."""
+        verdict = self._of_path(value)
+        if verdict is None:
+            return
+        if verdict.status == WORKS:
+            verdict = dataclasses.replace(
+                verdict,
+                name=f"{verdict.name}.*",
+                status=UNSURE,
+                today="Which name this asks for is known only when it runs.",
+            )
+        yield self._use(site, site.node, ATTRIBUTE, verdict, value, rule=rules.UNSEEN)
+
+    def _custom_objects(self, site: Site) -> Iterator[Use]:
+        call = site.node
+        given = [k.value for k in call.keywords if k.arg == "custom_objects"]
+        given += call.args if last_name(call.func) in _SCOPES else []
+        space = names.NAMESPACES["keras.mixed_precision"]
+        known = {*names.OPTIMIZERS, *space} - {"experimental.LossScaleOptimizer"}
+        for objects in given:
+            if not isinstance(objects, ast.Dict):
+                continue
+            for key, value in zip(objects.keys, objects.values):
+                if key is None or literal(key) not in known:
+                    continue
+                if isinstance(value, ast.Attribute):
+                    if self.values.values(value, site.scope):
+                        continue  # told of as an attribute
+                verdict = Verdict(
+                    f"tf.keras.mixed_precision.{literal(key)}",
+                    WORKS,
+                    "The name in a saved model stands for the class that is given here.",
+                    f"tf_lso.keras.mixed_precision.{literal(key)} can be given, too.",
+                )
+                yield self._use(site, key, NOTE, verdict)
+
+    # --- Methods of optimizers.
+
+    def _methods(self, site: Site) -> Iterator[Use]:
+        for node in chain_of(site.node):
+            name = node.attr
+            if name in names.METHODS and isinstance(node.ctx, ast.Load):
+                verdict = methods.of_access(node, site, self.values, self.legacy)
+                if verdict:
+                    verdict = self._heard(verdict, self.silent.passes_over, site, name)
+                    use = self._use(site, node, METHOD, verdict, asked=name)
+                    end: Any = node  # the method's own name is what counts
+                    offset = end.end_col_offset - len(name.encode())
+                    yield use._replace(line=end.end_lineno, offset=offset)
+
     def _member(self, site: Site) -> Iterator[Use]:
         """Yield the use in `"get_scaled_loss" in dir(optimizer)`."""
         for holder in site.node.comparators:
@@ -252,83 +288,27 @@ class _Rules:
         node = ast.Attribute(owner, name, ast.Load())
         # A program that has tf_lso or tf_keras may be asking for its optimizers.
         legacy = not asks or name not in names.SCALING
-        owners = self.values.values(owner, site.scope)
-        verdict = methods.of_access(
-            node, owners, site.scope, self.program, legacy, self.target
-        )
+        verdict = methods.of_access(node, site, self.values, legacy)
         if verdict is None:
             return
-        breaks = verdict.status == BREAKS
-        if asks and breaks and self._is_silent(self.silent.asks, site, name):
-            verdict = silent.verdict_of(verdict)
-        elif asks:
-            verdict = _asked(verdict)
-        elif self._is_silent(self.silent.passes_over, site, name):
-            verdict = silent.verdict_of(verdict)
+        passed = self.silent.asks if asks else self.silent.passes_over
+        verdict = self._heard(verdict, passed, site, name)
+        verdict = _asked(verdict) if asks else verdict
         yield self._use(site, site.node, METHOD, verdict)
 
-    def _computed(self, site: Site, value: Value) -> Iterator[Use]:
-        """Yield the use of a name that only the run computes."""
-        verdict = self._of_path(value)
-        if verdict is None:
-            return
-        if verdict.status == WORKS:
-            verdict = dataclasses.replace(
-                verdict,
-                name=f"{verdict.name}.*",
-                status=UNSURE,
-                today="Which name this asks for is known only when it runs.",
-            )
-        yield self._use(site, site.node, ATTRIBUTE, verdict, value, rule=rules.UNSEEN)
-
-    def _custom_objects(self, site: Site) -> Iterator[Use]:
-        call = site.node
-        function = last_name(call.func)
-        given = [k.value for k in call.keywords if k.arg == "custom_objects"]
-        if function in _SCOPES:
-            given += call.args
-        for objects in given:
-            if isinstance(objects, ast.Dict):
-                for key, value in zip(objects.keys, objects.values):
-                    if isinstance(key, ast.Constant):
-                        yield from self._custom_object(site, key, value)
-
-    def _custom_object(
-        self, site: Site, key: ast.Constant, value: ast.expr | None
-    ) -> Iterator[Use]:
-        space = names.NAMESPACES["keras.mixed_precision"]
-        known = {*names.OPTIMIZERS, *space} - {"experimental.LossScaleOptimizer"}
-        reached = isinstance(value, ast.Attribute) and self.values.values(
-            value, site.scope
-        )
-        if key.value not in known or reached:
-            return
-        verdict = Verdict(
-            f"tf.keras.mixed_precision.{key.value}",
-            WORKS,
-            "The name in a saved model stands for the class that is given here.",
-            f"tf_lso.keras.mixed_precision.{key.value} can be given, too.",
-        )
-        yield self._use(site, key, NOTE, verdict)
-
-    def _use(
+    def _heard(
         self,
-        site: Site,
-        node: ast.expr | ast.alias,
-        kind: str,
         verdict: Verdict,
-        value: Value | None = None,
-        asked: str = "",
-        rule: str = "",
-    ) -> Use:
-        rule = rule or _rule_of(verdict, kind)
-        verdict, guarded = self.care.of(site, verdict, value, asked)
-        place = site.cell, node.lineno, node.col_offset
-        return Use(rule, *place, kind, guarded, verdict)
+        passed: Callable[[Site, str], bool],
+        site: Site,
+        name: str,
+    ) -> Verdict:
+        """Return the verdict where a guard may pass over the method in silence.
 
-
-# Words of programs that scale losses themselves, or train on several replicas.
-_SCALES = {"distribute", "strategy", "LossScaleOptimizer", *names.SCALING}
+        It counts in a program that gets as far as that.
+        """
+        wrong = verdict.status == BREAKS and not self.fails_first and passed(site, name)
+        return silent(verdict) if wrong else verdict
 
 
 def _words(node: ast.AST) -> Iterator[str]:

@@ -1,18 +1,21 @@
-"""What the arguments of a call add to the verdict on the called name."""
+"""What the arguments of a call add to the verdict on the called name.
+
+And what they tell of the program: `keras.mixed_precision.LossScaleOptimizer` is a name of
+the old API and of Keras 3's.
+"""
 
 import ast
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
+from tf_lso import names
+from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import lookup
-from tf_lso.source.inference import Value
-from tf_lso.source.verdict import BREAKS, WORKS, Verdict
-
-# A function that returns what an expression may stand for.
-Of = Callable[[ast.expr], Collection[Value]]
-# Keyword -> its expression.
-Given = dict[str | None, ast.expr]
+from tf_lso.source.inference import Inference, Value
+from tf_lso.source.lookup import BREAKS, WORKS, Verdict
+from tf_lso.source.scopes import Scope, Site
+from tf_lso.source.syntax import chain_of
 
 _EXPERIMENTAL = "tf_lso.keras.mixed_precision.experimental"
 _NEVER = "No version of the stable class takes it: it is an error everywhere."
@@ -102,7 +105,12 @@ _UNSCALED = _Form(
 )
 
 
-def _second(value: ast.expr, of: Of) -> _Form | None:
+# What an expression may stand for.
+_Of = Callable[[ast.expr], tuple[Value, ...]]
+_Given = dict[str | None, ast.expr]  # keyword -> its expression
+
+
+def _second(value: ast.expr, of: _Of) -> _Form | None:
     """Return the form of a second positional argument of the stable optimizer."""
     if isinstance(value, ast.Constant):
         constant = value.value
@@ -120,7 +128,7 @@ def _second(value: ast.expr, of: Of) -> _Form | None:
     return None
 
 
-def _optimizer(call: ast.Call, given: Given, of: Of) -> _Form | None:
+def _optimizer(call: ast.Call, given: _Given, of: _Of) -> _Form | None:
     if len(call.args) > 3:
         return _FOUR
     if "optimizer" in given:
@@ -135,11 +143,11 @@ def _optimizer(call: ast.Call, given: Given, of: Of) -> _Form | None:
     return _second(call.args[1], of) if len(call.args) > 1 else None
 
 
-def _policy(call: ast.Call, given: Given, of: Of) -> _Form | None:
+def _policy(call: ast.Call, given: _Given, of: _Of) -> _Form | None:
     return _POLICY if "loss_scale" in given or len(call.args) > 1 else None
 
 
-def _set_global_policy(call: ast.Call, given: Given, of: Of) -> _Form | None:
+def _set_global_policy(call: ast.Call, given: _Given, of: _Of) -> _Form | None:
     first = next(iter((*call.args, *given.values())), None)
     policy = first.value if isinstance(first, ast.Constant) else None
     if isinstance(policy, str) and policy != "mixed_float16":
@@ -155,20 +163,91 @@ _FORMS = {
 
 
 def of_call(
-    verdict: Verdict, path: str, call: ast.Call, of: Of, target: Target = TODAY
+    verdict: Verdict | None,
+    path: str,
+    call: ast.Call,
+    scope: Scope,
+    values: Inference,
+    target: Target = TODAY,
 ) -> Verdict | None:
     """Return the verdict on a call, or None if its arguments add nothing.
 
     Only names that `tf.keras` has have forms that it refuses. `verdict` is that on the
-    name, and `of` tells what an expression of the call's scope may stand for.
+    name.
     """
-    if (
-        not lookup.is_own(path, target)
-        or verdict.error
-        or any(isinstance(argument, ast.Starred) for argument in call.args)
-    ):
+    recognize = _FORMS.get(lookup.symbol(path))
+    starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+    if not (verdict and recognize and lookup.is_own(path, target)):
+        return None
+    if verdict.error or starred:
         return None
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-    recognise = _FORMS.get(lookup.symbol(path))
-    form = recognise and recognise(call, keywords, of)
+    form = recognize(call, keywords, lambda node: values.values(node, scope))
     return form.verdict(verdict, target.has_keras_2(path)) if form else None
+
+
+# --- Which API a program was written for.
+
+_KERAS_3 = tuple(
+    f"{keras}.{path}."
+    for keras in ("keras", "tensorflow.keras")
+    for path in KERAS_3_ONLY
+)
+_CLASS = "LossScaleOptimizer"
+
+
+def is_for_keras_3(values: Inference) -> bool:
+    """Whether a program uses what only Keras 3 has, and nothing of the old API."""
+    keras3, calls = False, values.program.calls
+    for site in values.program.sites:
+        is_call = isinstance(site.node, ast.Call)
+        for path in () if is_call else values.paths(site.node, site.scope):
+            if _is_gone(path):
+                return False
+            keras3 |= f"{path}.".startswith(_KERAS_3)
+        if isinstance(site.node, ast.Attribute):
+            for node in chain_of(site.node):
+                if _is_old_method(node, id(node) in calls):
+                    return False
+                keras3 |= node.attr in KERAS_3_METHODS and id(node) in calls
+        elif is_call:
+            form = _form(site, values)
+            if form is False:
+                return False
+            keras3 |= form is True
+    return keras3
+
+
+def _is_gone(path: str) -> bool:
+    """Whether the path leads to an old name or module that today has no more."""
+    for part in (path, lookup.parent(path)):
+        if part in lookup.MODULES and not lookup.in_tf_keras(part):
+            return not lookup.is_there(path)
+    return False
+
+
+def _is_old_method(node: ast.Attribute, called: bool) -> bool:
+    method = names.METHODS.get(node.attr)
+    if method is None or not method.breaks:
+        return False
+    return method.seen == names.ANYWHERE or (method.seen == names.CALLED and called)
+
+
+def _form(site: Site, values: Inference) -> bool | None:
+    """Return True for a call in Keras 3's form, False in an old one, else None."""
+    call = site.node
+    paths = values.paths(call.func, site.scope)
+    if not any(lookup.symbol(path) == _CLASS for path in paths):
+        return None
+    keywords = {keyword.arg for keyword in call.keywords}
+    if keywords & {"dynamic", "loss_scale", "optimizer"} or len(call.args) > 3:
+        return False
+    if "name" in keywords:
+        return True
+    second = getattr(call.args[1], "value", None) if len(call.args) > 1 else None
+    if isinstance(second, bool):
+        return False
+    form = any(
+        of_call(lookup.of_path(path), path, call, site.scope, values) for path in paths
+    )
+    return True if form and isinstance(second, (int, float)) else None

@@ -1,63 +1,150 @@
-"""Adds, removes and replaces statements in a text."""
+"""Adds to a plan what it needs of imports: moved names, `import tf_lso`, `install()`."""
 
 import ast
 import bisect
 import re
+from collections.abc import Iterable
 
 from tf_lso.source.fixes import Moves, Plan
-from tf_lso.source.scopes import CLASS, Imported, Scope
-from tf_lso.source.texts import Text
+from tf_lso.source.renaming import New
+from tf_lso.source.scopes import CLASS, Imported, Place, Scope
+from tf_lso.source.texts import Edit, Text, applied
 
-Place = tuple[int, int, int]  # cell, line, column
+# --- One import statement.
+
+_MODULE = re.compile(r"from[\s\\]+(.+?)(?=[\s\\]+import\b)", re.DOTALL)
+_NEWLINE = r"(?:\r\n|\r|\n)"
+_COMMENT = r"#[^\r\n]*(?![^\r\n])"  # to the end of its line
+# Behind a name: its comma, and the rest of the line if no other name stands there.
+_ITS_OWN = re.compile(
+    rf"(?:(?:\s|\\|{_COMMENT})*?,)?(?:[ \t\f]*(?:{_COMMENT})?(?:{_NEWLINE}|\Z))?"
+)
 
 
-class Inserts:
-    """The statements of a plan that change, and the lines that follow them."""
+def rewritten(
+    text: Text, node: ast.Import | ast.ImportFrom, moves: Moves
+) -> tuple[str, list[str]]:
+    """Return what takes the place of an import, and the statements that follow it."""
+    source = text.of(node)
+    if isinstance(node, ast.Import):
+        return _renamed(text, node, moves), []
+    groups: dict[str, list[ast.alias]] = {}
+    for alias in node.names:
+        way = moves.get(alias)
+        groups.setdefault(_source(way) if way else "", []).append(alias)
+    if len(groups) == 1:
+        (path,) = groups
+        return _MODULE.sub(f"from {path}", source, count=1), []
+    first, comments = _without(text, node, groups.pop("", []))
+    lines = []
+    for path, aliases in groups.items():
+        names = (f"{a.name} as {a.asname}" if a.asname else a.name for a in aliases)
+        named = f"from {path} import {', '.join(names)}"
+        lines.append("  ".join([named, *(c for a in aliases for c in comments[a])]))
+    return first, lines
+
+
+def _source(way: New) -> str:
+    """The module to import from: a module that moves is imported from its package."""
+    return way.module.rpartition(".")[0] if way.is_module else way.module
+
+
+def _renamed(text: Text, node: ast.Import, moves: Moves) -> str:
+    """`import a.b as c` takes the new path; `import a.b` binds `a`, and keeps that."""
+    edits, seen, start = [], set(), text.start(node)
+    end = start
+    for alias in node.names:
+        way, name = moves.get(alias), alias.name
+        if way and alias.asname:
+            name = way.module
+            new = f"{name} as {alias.asname}"
+            edits.append(Edit(text.start(alias) - start, text.end(alias) - start, new))
+        elif way:
+            name = alias.name.split(".")[0]
+            place, new = (end, "") if name in seen else (text.start(alias), name)
+            edits.append(Edit(place - start, text.end(alias) - start, new))
+        seen.add(name)
+        end = text.end(alias)
+    return applied(text.of(node), edits)
+
+
+def _without(
+    text: Text, node: ast.ImportFrom, kept: list[ast.alias]
+) -> tuple[str, dict[ast.alias, list[str]]]:
+    """Return an import with some of its names, and the comments that go with others.
+
+    A comment behind a name goes with the name. A comment on its own line stays.
+    """
+    source, begin = text.of(node), text.start(node)
+    starts = [text.start(alias) - begin for alias in node.names]
+    before = source[: starts[0]]
+    closing = source.rindex(")") if "(" in before else len(source)
+    newline, left, comments = text.newline(begin), before, {}
+    for alias, start, stop in zip(node.names, starts, [*starts[1:], closing]):
+        if alias in kept:
+            left += source[start:stop]
+            continue
+        own = _ITS_OWN.match(source, text.end(alias) - begin, stop)
+        end = own.end() if own else stop
+        rest = source[end:stop]
+        comments[alias] = re.findall(_COMMENT, source[start : end if kept else stop])
+        if "#" in rest:
+            left = left.rstrip(" \t\f")
+            left += rest if left.endswith(("\r", "\n")) else newline + rest
+    if not kept:
+        first = node.names[0]
+        comments[first] = re.findall(_COMMENT, before) + comments[first]
+        return "", comments
+    if node.names[-1] not in kept:
+        left = left.rstrip(" \t\f\r\n\\")
+        lines = re.split(_NEWLINE, source[:closing])
+        alone = "(" in before and not lines[-1].strip()
+        if alone or "#" in re.split(_NEWLINE, left)[-1]:
+            left += newline + (lines[-1] if alone else "")
+        else:
+            left = left.removesuffix(",")
+    return left + source[closing:], comments
+
+
+# --- All that changes in the statements of a program.
+
+
+class Statements:
+    """The statements of a plan that change, and the lines before and after them."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.trees = plan.trees
         self.top = {s: cell for cell, tree in plan.trees.items() for s in tree.body}
         self.cells: dict[ast.stmt, int | None] = dict(self.top)
         for site in plan.program.sites:
             if isinstance(site.node, (ast.Import, ast.ImportFrom)):
                 self.cells[site.node] = site.cell
-        self.after: dict[ast.stmt, list[str]] = {}  # statement -> lines behind it
         self.first: dict[ast.stmt, str] = {}  # what takes its place, "" for nothing
-        self.before: list[tuple[ast.stmt, list[str]]] = []
+        self.after: dict[ast.stmt, list[str]] = {}  # statement -> lines behind it
 
-    def add(
-        self, install_at: ast.stmt | None, keeps_imports: bool, like: str | None = None
-    ) -> None:
-        """Add all that the plan needs to the plan's own edits.
+    def add(self, install_at: ast.stmt | None, like: str | None, cleans: bool) -> None:
+        """Add the edits of the statements to the plan's own.
 
-        `install()` is to be called before `install_at`, if that is given.
+        `install()` is to be called before `install_at`, if that is given. `cleans` says
+        whether imports that nothing in the file uses any more go.
         """
         for site, moves in self.plan.imports.values():
-            self._rewrite(site.node, moves, site.cell)
+            text = self.plan.texts[site.cell]
+            self.first[site.node], lines = rewritten(text, site.node, moves)
+            self._note(site.node, lines)
         name = self.plan.root
         line = "import tf_lso" if name == "tf_lso" else f"import tf_lso as {name}"
         if install_at is not None:
             call = f'{name}.install(like="{like}")' if like else f"{name}.install()"
-            self.before.append((install_at, [line, "", call, ""]))
+            self._precede(install_at, [line, "", call, ""])
         self._bind(line, install_at)
-        if not keeps_imports and list(self.trees) == [None]:
+        if cleans:
             self._remove_unused()
-        self._write()
+        for node in self.cells:
+            if node in self.first or node in self.after:
+                self._replace(node, self.first.get(node), self.after.get(node, []))
 
-    def _rewrite(
-        self, node: ast.Import | ast.ImportFrom, moves: Moves, cell: int | None
-    ) -> None:
-        # Only here is LibCST needed.
-        from tf_lso.source import statements
-
-        text = self.plan.texts[cell]
-        newline = text.newline(text.start(node))
-        first, *more = statements.rewritten(text.of(node), node, moves, newline)
-        self._note(node, more)
-        self.first[node] = first
-
-    def _note(self, node: ast.stmt, lines: list[str]) -> None:
+    def _note(self, node: ast.stmt, lines: Iterable[str]) -> None:
         known = self.after.setdefault(node, [])
         known.extend(line for line in lines if line not in known)
 
@@ -67,14 +154,14 @@ class Inserts:
         """Put the import behind the imports of the rewritten names."""
         places: dict[ast.stmt, None] = {}  # as an ordered set
         at_top = False
-        for need in self.plan.needs:
+        for scope, refs in self.plan.needs:
             origins = {
-                statement: sees(need.scope, ref.stops[0].scope)
-                for ref in need.refs
-                if (statement := ref.origin) is not None and not self.plan.moved(ref)
+                ref.origin: sees(scope, ref.stops[0].scope)
+                for ref in refs
+                if ref.origin is not None and not self.plan.moved(ref)
             }
             if origins and all(origins.values()):
-                places.update(dict.fromkeys(origins))
+                places.update(dict.fromkeys(filter(None, origins)))
             else:
                 at_top = True
         known = self._first_import(install_at)
@@ -85,10 +172,7 @@ class Inserts:
         starts += [known] if known else []
         first = min(starts, default=None)
         for node in places:
-            place = self._place(node)
-            if known is not None and place > known:
-                continue
-            if first is None or place <= first:
+            if first is None or self._place(node) <= first:
                 self._note(node, [line])
 
     def _place(self, node: ast.stmt) -> Place:
@@ -107,17 +191,17 @@ class Inserts:
         return min(found, default=None)
 
     def _at_top(self, line: str) -> None:
-        body = next(tree.body for tree in self.trees.values() if tree.body)
+        body = next(tree.body for tree in self.plan.trees.values() if tree.body)
         index = 0
         while index < len(body) - 1 and _is_prologue(body[index], index):
             index += 1
-        self.before.append((body[index], [line]))
+        self._precede(body[index], [line])
 
     # --- Imports that nothing needs any more.
 
     def _remove_unused(self) -> None:
         text = self.plan.texts[None]
-        refs = [ref for need in self.plan.needs for ref in need.refs]
+        refs = [ref for _, refs in self.plan.needs for ref in refs]
         replaced = sorted((e.start, e.end) for e in self.plan.edits.get(None, ()))
         for node in dict.fromkeys(ref.origin for ref in refs):
             if node is None or node not in self.top or len(node.names) != 1:
@@ -128,12 +212,6 @@ class Inserts:
 
     # --- Edits.
 
-    def _write(self) -> None:
-        for node, lines in self.after.items():
-            self._replace(node, self.first.get(node), lines)
-        for node, lines in self.before:
-            self._precede(node, lines)
-
     def _replace(self, node: ast.stmt, first: str | None, after: list[str]) -> None:
         cell = self.cells[node]
         text = self.plan.texts[cell]
@@ -142,7 +220,6 @@ class Inserts:
             first, *after = after
         if first is not None:
             self.plan.edit(cell, start, end, first)
-        after = [line for line in after if line]
         if not after:
             return
         indent, rest, newline = text.before(start), text.after(end), text.newline(end)

@@ -1,0 +1,196 @@
+"""Programs of several files: what another file binds, and which one calls install().
+
+`from .utils import tf` is TensorFlow if `utils` says so. A library module that needs
+install() works if the program that imports it has called it before.
+"""
+
+import ast
+import dataclasses
+import functools
+import os
+import re
+from collections.abc import Callable, Iterable
+
+from tf_lso import names
+from tf_lso.source import lookup
+from tf_lso.source.inference import Found, Inference
+from tf_lso.source.reading import ERRORS, parsed
+
+
+def file_of(
+    folder: str, level: int, module: str, exists: Callable[[str], bool]
+) -> str | None:
+    """Return the file that an import in a folder leads to, if it exists.
+
+    The package of an absolute import may stand in any of the folders above, or in their
+    `src`.
+    """
+    above = [folder]
+    while os.path.dirname(above[-1]) != above[-1]:
+        above.append(os.path.dirname(above[-1]))
+    if level:
+        roots = above[level - 1 : level]
+    else:
+        roots = [path for root in above for path in (root, os.path.join(root, "src"))]
+    for root in roots:
+        stem = os.path.join(root, *module.split(".")) if module else root
+        for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+            if exists(path):
+                return path
+    return None
+
+
+# --- What other files bind.
+
+# Names that programs hand on, and those of the old API.
+_HANDED_ON = {"tf", "tensorflow", "keras", "K", "tfk", "mixed_precision"}
+_WORTH = {name.rpartition(".")[2] for name in names.SYMBOLS} | _HANDED_ON
+_DEEPEST = 3  # files on the way
+
+
+def bound_elsewhere(path: str, depth: int = 0) -> Callable[..., Found | None]:
+    """Return what tells the binding of a name that a file imports from another one."""
+    folder = os.path.dirname(os.path.abspath(path))
+
+    def bound(node: ast.ImportFrom, name: str) -> Found | None:
+        module = node.module or ""
+        framework = not node.level and module.split(".")[0] in lookup.FRAMEWORKS
+        if framework or name not in _WORTH or depth == _DEEPEST:
+            return None
+        file = file_of(folder, node.level, module, os.path.isfile)
+        return _bound(file, name, depth + 1) if file else None
+
+    return bound
+
+
+def _bound(path: str, name: str, depth: int) -> Found | None:
+    """Return what the file itself binds a name to, if that is a part of the old API."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        if name.encode() not in data:
+            return None
+        program = parsed(path, [(None, data)]).program()
+    except (OSError, *ERRORS):
+        return None
+    if name not in program.module.names:
+        return None
+    inference = Inference(program, elsewhere=bound_elsewhere(path, depth))
+    found = inference.of(ast.Name(name), program.module)
+    # The imports are those of the other file: none of this one leads to them.
+    values = tuple(
+        v._replace(stops=tuple(s._replace(node=None, scope=None) for s in v.stops))
+        for v in found.values
+        if lookup.is_known(v.path) and v.sure
+    )
+    return Found(values, found.doubt) if values else None
+
+
+# --- Which file calls install().
+
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)"
+    r"|import[ \t]+([^\n#]*))",
+    re.MULTILINE,
+)
+_INSTALLS = "tf_lso.install("
+
+
+@dataclasses.dataclass
+class Placement:
+    """What one file has to do with `install()`.
+
+    Attributes:
+      reasons: why it is to be called here, for other files.
+      met: whether it has been called when this file is imported.
+      wraps: whether another file of the program wraps optimizers by tf_lso.
+    """
+
+    reasons: list[str] = dataclasses.field(default_factory=list)
+    met: bool = False
+    wraps: bool = False
+
+
+def placed(paths: Iterable[str], needing: dict[str, list[str]]) -> dict[str, Placement]:
+    """Return file -> its placement, of the files for which one file is not for itself.
+
+    That one is the entry of a program: no other file imports it.
+
+    Args:
+      paths: all files of the programs.
+      needing: file -> why it needs `install()`.
+    """
+    if not needing:
+        return {}
+    files = {os.path.abspath(path): path for path in paths if path.endswith(".py")}
+    found = functools.cache(functools.partial(file_of, exists=files.__contains__))
+    graph = {
+        file: {
+            other
+            for one in _imports(file)
+            if (other := found(os.path.dirname(file), *one)) not in (None, file)
+        }
+        for file in files
+    }
+    imported = set().union(*graph.values())
+    entries = {
+        file: _reached(file, graph)
+        for file in files
+        if file not in imported and not _is_no_entry(file)
+    }
+    of = {
+        path: [
+            file
+            for file, reached in entries.items()
+            if os.path.abspath(path) in reached
+        ]
+        for path in needing
+        if os.path.abspath(path) in imported
+    }
+    of = {path: choices for path, choices in of.items() if choices}
+    if len(set().union(*of.values())) > len(of):  # more places would be no better
+        return {}
+    done = {path: Placement(met=True) for path in of}
+    for path, choices in of.items():
+        for entry in choices:
+            if _INSTALLS not in _text(entry):
+                one = done.setdefault(files[entry], Placement())
+                name = os.path.basename(path)
+                one.reasons += [f"{why} ({name})" for why in needing[path]]
+    return done
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _imports(path: str) -> set[tuple[int, str]]:
+    """Return (level, module) of all that a file may import, as far as text tells."""
+    found = set()
+    for dots, module, listed, plain in _IMPORT.findall(_text(path)):
+        parts = filter(None, map(str.split, (plain or listed.strip("()")).split(",")))
+        above = f"{module}." if module else ""
+        found |= {(len(dots), above + name) for name, *_ in parts}
+        if not plain:
+            found.add((len(dots), module))
+    return found
+
+
+def _reached(entry: str, graph: dict[str, set[str]]) -> set[str]:
+    seen, todo = {entry}, [entry]
+    while todo:
+        for file in graph[todo.pop()] - seen:
+            seen.add(file)
+            todo.append(file)
+    return seen
+
+
+def _is_no_entry(path: str) -> bool:
+    name = os.path.basename(path)
+    return name.startswith(("test_", "conftest", "__init__")) or (
+        name.endswith("_test.py")
+    )
