@@ -12,7 +12,7 @@ import tf_lso
 from tests.debugging import planted
 from tests.families import FAMILIES, KERASES, keras, needs_keras3, numpy, raw
 from tests.generation import HAS_KERAS3
-from tf_lso import debugging, kerases, tf_private
+from tf_lso import debugging, keras_versions, tf_private
 
 X, Y = planted.batch(8, 3), planted.batch(8, 1)
 
@@ -184,7 +184,10 @@ class TestWhatIsRestored:
 
         layer = planted.owned(keras, "draws", draw)
         model = planted.sequential(keras, planted.dense(keras, 1, "a"), layer)
-        of_tensorflow, of_keras = tf_private.generators(), kerases.state_of_keras3()
+        of_tensorflow, of_keras = (
+            tf_private.generators(),
+            keras_versions.state_of_keras3(),
+        )
         monkeypatch.setattr(of_tensorflow, "global_generator", None)
         name, before = "global_seed_generator", keras_generator()
         of_keras.set_global_attribute(name, None)

@@ -10,7 +10,7 @@
 
 import re
 
-from tf_lso import keras_versions as kerases
+from tf_lso import keras_versions
 from tf_lso import optimizer_table as table
 from tf_lso.checkpoints.source import UNKNOWN
 
@@ -150,7 +150,11 @@ def optimizer_class(entries, family):
 
 def _optimizers_of_keras3():
     """Return the names of Keras 3's optimizers, also of those that no table knows."""
-    public = vars(kerases.public("keras").optimizers) if kerases.has_keras3() else {}
+    public = (
+        vars(keras_versions.public("keras").optimizers)
+        if keras_versions.has_keras3()
+        else {}
+    )
     classes = [name for name, value in public.items() if isinstance(value, type)]
     return [
         n for n in classes if not n.endswith("Optimizer")

@@ -7,8 +7,7 @@ import random
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import keras_versions as kerases
-from tf_lso import tf_private
+from tf_lso import keras_versions, tf_private
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import wrapping
 
@@ -114,12 +113,12 @@ _NAME = "global_seed_generator"  # in the state of Keras 3
 def _global_generator_of_keras():
     """Return the generator behind `keras.random`, or None; Keras 2 has none."""
     # Private: Keras has no public way to it.
-    if not kerases.has_keras3():
+    if not keras_versions.has_keras3():
         return None
-    return kerases.state_of_keras3().get_global_attribute(_NAME)
+    return keras_versions.state_of_keras3().get_global_attribute(_NAME)
 
 
 def _set_global_generators(of_tensorflow, of_keras):
     tf_private.generators().global_generator = of_tensorflow
-    if kerases.has_keras3():
-        kerases.state_of_keras3().set_global_attribute(_NAME, of_keras)
+    if keras_versions.has_keras3():
+        keras_versions.state_of_keras3().set_global_attribute(_NAME, of_keras)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import keras_versions as kerases
+from tf_lso import keras_versions
 from tf_lso.optimizers import validation as optimizer_validation
 from tf_lso.optimizers import wrapping
 
@@ -39,7 +39,7 @@ def keras_of(model):
     Raises:
       TypeError: if it is no model.
     """
-    for keras in map(kerases.public, kerases.imported()):
+    for keras in map(keras_versions.public, keras_versions.imported()):
         if isinstance(model, keras.layers.Layer):
             return keras
     raise TypeError(
@@ -56,7 +56,7 @@ def check_model(model, keras):
             "it on a batch first, model(x), or train it for a step."
         )
     strategy = getattr(model, "distribute_strategy", tf.distribute.get_strategy())
-    of_keras2 = kerases.is_keras2(kerases.package_of(keras.layers.Layer))
+    of_keras2 = keras_versions.is_keras2(keras_versions.package_of(keras.layers.Layer))
     if of_keras2 and strategy.num_replicas_in_sync > 1:  # its metrics would fail
         raise ValueError(
             f"The model {model.name!r} was made under a strategy of "

@@ -2,8 +2,7 @@
 
 import dataclasses
 
-from tf_lso import mirror_attributes as unknown
-from tf_lso import names
+from tf_lso import mirror_attributes, names
 from tf_lso.names.keras3_names import KERAS_COPY, KERAS_COPY_BREAKS, SHARED
 from tf_lso.names.spellings import CONTRIB
 from tf_lso.names.targets import OLDER, TODAY, Target, prefixes
@@ -202,7 +201,7 @@ def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | N
         return None
     if not _is_private(module):
         today += " No such name is public in any version."
-    does = f"Nothing: {unknown.attribute_error(parent(new), name, known)}"
+    does = f"Nothing: {mirror_attributes.attribute_error(parent(new), name, known)}"
     return Verdict(old, BREAKS, today, does, error)
 
 

@@ -1,4 +1,4 @@
-"""Uses that are more than a name of the loss-scaling API: what `install()` does beyond.
+"""Uses that are more than a name of the loss-scaling API: what `install()` does old_behaviors.
 
 They count in programs that use the old API, where a migrated program needs `install()`
 for them. Two stand for themselves: optimizer classes by the old protocol, which train
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tf_lso import optimizer_table as table
-from tf_lso.names import old_behaviors as beyond
+from tf_lso.names import old_behaviors
 from tf_lso.source import rules
 from tf_lso.source.diagnostics import OTHER, Use
 from tf_lso.source.guarded import Care
@@ -106,7 +106,7 @@ def _by_itself(values: Inference, site: Site) -> Iterator[_Wider]:
         for name in {path.rpartition(".")[2] for path in paths} & _STATES:
             yield rules.STATE, base, f"a class derived from `{name}`"
     methods = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
-    old = [methods[name] for name in beyond.PROTOCOL if name in methods]
+    old = [methods[name] for name in old_behaviors.PROTOCOL if name in methods]
     if old and _derives_from_keras(values, node.bases, site.scope):
         yield rules.PROTOCOL, old[0], f"`{old[0].name}` of an optimizer class"
 
@@ -126,18 +126,18 @@ def _derives_from_keras(values: Inference, bases: list[ast.expr], scope: Scope) 
 def _reached(values: Inference, site: Site) -> Iterator[_Wider]:
     node = site.node
     for path in values.paths(node, site.scope):
-        for space in beyond.OPTIMIZER_NAMESPACES:
+        for space in old_behaviors.OPTIMIZER_NAMESPACES:
             if f"{path}.".startswith(tuple(f"{k}{space}." for k in _KERAS)):
                 yield rules.OPTIMIZER, node, f"`{space}`"
     for path in _modules(node):
-        if f"{path}.".startswith(tuple(f"{p}." for p in beyond.PACKAGES)):
+        if f"{path}.".startswith(tuple(f"{p}." for p in old_behaviors.PACKAGES)):
             yield rules.OPTIMIZER, node, f"the package `{path}`"
     for part in chain_of(node):
-        if part.attr in beyond.ATTRIBUTES:
+        if part.attr in old_behaviors.ATTRIBUTES:
             if _is_optimizer(values, part.value, site.scope):
                 yield rules.OPTIMIZER, part, f"`{part.attr}` of an optimizer"
     for base in getattr(node, "bases", ()):
-        if last_name(base) == beyond.SCHEDULE:
+        if last_name(base) == old_behaviors.SCHEDULE:
             yield rules.OPTIMIZER, base, "a learning rate schedule of its own"
 
 
@@ -152,10 +152,15 @@ def _logged(values: Inference) -> Iterator[tuple[Site, str, Any, str]]:
     """Yield uses of `history["lr"]` if a callback logs it."""
     program = values.program
     called = {last_name(s.node.func) for s in program.sites if _is_call(s)}
-    if not called.isdisjoint(beyond.CALLBACKS):
+    if not called.isdisjoint(old_behaviors.CALLBACKS):
         for site in program.texts:
-            if site.node.value == beyond.LOGGED:
-                yield site, rules.OPTIMIZER, site.node, f"the logged `{beyond.LOGGED}`"
+            if site.node.value == old_behaviors.LOGGED:
+                yield (
+                    site,
+                    rules.OPTIMIZER,
+                    site.node,
+                    f"the logged `{old_behaviors.LOGGED}`",
+                )
 
 
 # --- Calls.
@@ -166,14 +171,14 @@ def _call(values: Inference, site: Site) -> Iterator[_Wider]:
     name = last_name(call.func)
     given = {keyword.arg or "" for keyword in call.keywords}
     if name in table.OLD:
-        for argument in sorted(given.intersection(beyond.ARGUMENTS)):
+        for argument in sorted(given.intersection(old_behaviors.ARGUMENTS)):
             yield rules.OPTIMIZER, call, f"the argument `{argument}` of an optimizer"
     paths = values.paths(call.func, site.scope)
     text = literal(call.args[0]) if call.args else None
-    for known in (*beyond.LOADING, *beyond.BACKEND):
+    for known in (*old_behaviors.LOADING, *old_behaviors.BACKEND):
         if any(p.startswith(_KERAS) and p.endswith(f".{known}") for p in paths):
             what = f"`{known.rpartition('.')[2]}`"
-            if known in beyond.BACKEND:
+            if known in old_behaviors.BACKEND:
                 yield rules.OPTIMIZER, call, f"{what} of the backend"
             elif (
                 known != "optimizers.get" or text is None
@@ -196,12 +201,12 @@ def _method(
     is_one = _looks_like_optimizer(owner)
     if name == "apply_gradients" and (is_one or _is_super(owner)):
         if not _is_scaled(values, owner, site.scope):
-            for argument in sorted(given.intersection(beyond.APPLY_ARGUMENTS)):
+            for argument in sorted(given.intersection(old_behaviors.APPLY_ARGUMENTS)):
                 yield rules.OPTIMIZER, f"the argument `{argument}` of apply_gradients"
-    if name in beyond.SCHEDULED and is_one:
+    if name in old_behaviors.SCHEDULED and is_one:
         yield rules.OPTIMIZER, f"`{name}` of an optimizer, called"
-    if name in beyond.RESTORING and not values.paths(site.node.func, site.scope):
-        makers, file = beyond.RESTORING[name], text or ""
+    if name in old_behaviors.RESTORING and not values.paths(site.node.func, site.scope):
+        makers, file = old_behaviors.RESTORING[name], text or ""
         of_model = file.endswith((".h5", ".hdf5")) and not file.endswith(".weights.h5")
         of_model |= "by_name" in given  # which takes the weights of layers
         made = not makers or any(
