@@ -78,7 +78,7 @@ tf.compat.v1.mixed_precision.DynamicLossScale(8.0).update([slices])
     Limit(
         ("2.12", "2.13", "2.14"),
         tuple(
-            "tests/installation/test_loading.py::"
+            "tests/patches/test_loading.py::"
             f"test_keras_models_of_keras2_load_and_train[keras2-{custom}-False-legacy]"
             for custom in (None, "experimental")
         ),

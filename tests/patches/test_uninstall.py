@@ -21,7 +21,7 @@ START = """
     import tensorflow as tf
     from tests.families import KERASES as of_family, PACKAGES
     import tf_lso
-    from tests.installation import traces
+    from tests.patches import traces
     from tf_lso import policies
     from tf_lso.patches import spellings
     from tf_lso.optimizers import families

@@ -86,7 +86,7 @@ TRACES = """
     import keras
     {first}
     import tf_lso
-    from tests.installation import traces
+    from tests.patches import traces
     from tf_lso import policies
     from tf_lso.policies import graph_rewrite
     {touch}

@@ -26,7 +26,7 @@ from tests.families import (
     number,
 )
 from tests.generation import ZIPPED
-from tests.installation import traces
+from tests.patches import traces
 from tf_lso import keras_versions
 from tf_lso.optimizers import experimental
 from tf_lso.patches import loading_configs, loading_keras3
