@@ -11,6 +11,8 @@ from tests.check.programs import notebook, run
 from tf_lso.commands import check
 from tf_lso.commands import check_report as report
 
+pytestmark = pytest.mark.core
+
 PROGRAM = """\
 from tensorflow.keras.mixed_precision import experimental as mp
 mp.set_policy("mixed_float16")

@@ -13,6 +13,8 @@ from tf_lso import hyperparameters
 from tf_lso.optimizers import families
 from tf_lso.optimizers.families import family as family_lib
 
+pytestmark = pytest.mark.core
+
 PACKAGE = pathlib.Path(tf_lso.__file__).parent
 ADAPTERS = [
     adapter
