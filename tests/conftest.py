@@ -97,11 +97,10 @@ def _mark_beyond_pairs(items):
 
 def _pairs(item):
     """The pairs of values of the parameters of a test, or its one value."""
-    spec = item.callspec
-    plain = (str, bool, int, float, type(None))  # of others the place in their list
+    plain = (str, bool, int, float, type(None))  # others are themselves
     values = [
-        (name, repr(value) if isinstance(value, plain) else spec.indices[name])
-        for name, value in sorted(spec.params.items())
+        (name, repr(value) if isinstance(value, plain) else id(value))
+        for name, value in sorted(item.callspec.params.items())
     ]
     return set(itertools.combinations(values, min(2, len(values))))
 

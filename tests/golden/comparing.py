@@ -101,11 +101,9 @@ class Section:
                 assert not idle, f"{version} does not differ in this: {reasons}"
 
     def idle(self):
-        """The differences without which each replay that is not slow would be equal."""
+        """The differences without which each replay would be equal."""
         found = list(self.differences)
         for case, results, family in self.replays():
-            if self.slow(case, family):
-                continue
             for version, recorded, listed in self._each_version(case, results, family):
                 idle = self._idle(version, recorded, listed, case, family)
                 found = [one for one in found if one not in listed or one in idle]

@@ -73,17 +73,17 @@ def test_a_difference_without_use_is_found(monkeypatch, actual, idle):
     assert of.idle() == ([difference] if idle else [])
 
 
-def test_slow_replays_and_those_that_do_not_apply_are_left_out(monkeypatch):
-    actual = {"ok": 2}
-    difference = Difference("s", {}, "r", {"result": actual})
-    of = section(
-        monkeypatch, {"ok": 1}, actual, [difference], slow=lambda case, family: True
+def test_slow_replays_are_marked_and_those_that_do_not_apply_are_left_out(monkeypatch):
+    only = section(
+        monkeypatch,
+        {"ok": 1},
+        {"ok": 1},
+        applies=lambda case, family: family == "new",
+        slow=lambda case, family: family == "new",
     )
-    assert of.idle() == [difference]
-    of = section(
-        monkeypatch, {"ok": 1}, actual, applies=lambda case, family: family == "new"
-    )
-    assert [family for _, _, family in of.replays()] == ["new"]
+    assert [family for _, _, family in only.replays()] == ["new"]
+    (parameter,) = comparing.parameters({"s": only})
+    assert [mark.name for mark in parameter.marks] == ["slow"]
 
 
 def test_as_in_gives_what_another_version_gave(monkeypatch):

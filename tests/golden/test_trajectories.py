@@ -99,15 +99,18 @@ def _steps(results):
                 yield version, steps
 
 
-# One optimizer on all families.
-CORE = {
+# Of one optimizer all families are the core. Functions take longer than eager steps.
+MARKED = {
+    **{
+        _group(*p.values): [pytest.mark.slow] for p in PARAMETERS if "-function" in p.id
+    },
     "v2-RMSprop-eager-legacy": [pytest.mark.core],
     "v2-RMSprop-eager-keras3": [pytest.mark.core],
     "new-RMSprop-eager-new": [pytest.mark.core],
 }
 
 
-@collecting.each(PARAMETERS, by=_group, marked=CORE)
+@collecting.each(PARAMETERS, by=_group, marked=MARKED)
 def test_scale_and_counts(case, results, family):
     states, _ = _states(case, family)
     for version, steps in _steps(results):
@@ -119,7 +122,7 @@ def test_scale_and_counts(case, results, family):
             harness.assert_counts(state, step, what)
 
 
-@collecting.each(PARAMETERS, by=_group, marked=CORE)
+@collecting.each(PARAMETERS, by=_group, marked=MARKED)
 def test_variables_and_slots(case, results, family):
     states, _ = _states(case, family)
     for version, steps in _steps(results):

@@ -66,7 +66,14 @@ def test_compile_under_mixed_float16_does_not_wrap_again(family):
     assert history.history["loss"][-1] < history.history["loss"][0]
 
 
-@pytest.mark.parametrize("mode", [{}, {"run_eagerly": True}], ids=["traced", "eager"])
+# The contract has a traced step of `fit` on replicas.
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param({}, id="traced", marks=pytest.mark.slow),
+        pytest.param({"run_eagerly": True}, id="eager"),
+    ],
+)
 def test_on_replicas_with_a_bad_last_one(family, mirrored2, mode):
     if family == "keras3":
         mode = {"jit_compile": False, **mode}

@@ -200,7 +200,10 @@ def restore(optimizer, path, weights):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("growth_steps", [1, 2, 3, 2000])
+@pytest.mark.parametrize(
+    "growth_steps",
+    [1, *(pytest.param(steps, marks=pytest.mark.slow) for steps in (2, 3)), 2000],
+)
 @pytest.mark.parametrize("rolled_back", [set_iterations, set_weights, restore])
 def test_no_applied_step_passes_for_the_skipped_one_of_its_number(
     family, mode, growth_steps, rolled_back, tmp_path
