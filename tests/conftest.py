@@ -1,15 +1,13 @@
-"""Which tests are the core, logical devices, and the strategies that tests share.
+"""Which files are read, logical devices, and the strategies that tests share.
 
 Nothing here imports TensorFlow: where no test file does, the run needs none.
 """
 
-import collections
-import functools
 import importlib.abc
 import importlib.util
+import itertools
 import os
 import pathlib
-import re
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -24,7 +22,7 @@ _HELPERS = {f"tests.{path.stem}" for path in HERE.iterdir()} - sys.modules.keys(
 pytest.register_assert_rewrite(*_HELPERS)
 
 # ruff: noqa: E402
-from tests import devices, limits
+from tests import devices, limits, pairs
 from tests.generation import HAS_KERAS3
 
 devices.hide_others()
@@ -54,83 +52,25 @@ class _WithDevices(importlib.abc.MetaPathFinder):
 if "tensorflow" not in sys.modules:
     sys.meta_path.insert(0, _WithDevices())
 
-# The core: file or folder -> pattern that is searched in the name of the test with its
-# parameters. `tools/test --core` runs these tests; the other files are not even read.
-CORE = {
-    "check": "",
-    # What Keras itself saves and loads changes most from version to version.
-    "checkpoints/test_four_lines.py": r"^test_to_keras\[TF2\.4\.4",
-    "checkpoints/test_models.py": r"TF2\.15\.1-(bilstm|conv|subclassed)\]$",
-    "contract/test_contract.py": "(?!)",  # marks its own: cases by pairs
-    "golden/test_trajectories.py": (
-        r"^test_(scale_and_counts|variables_and_slots)\["
-        r"(v2-RMSprop-eager-(legacy|keras3)|new-RMSprop-eager-new)\]$"
-    ),
-    "mirrors/test_api_table.py": "",
-    "optimizers/test_apply_arguments.py": r"\beager-",
-    "optimizers/test_attributes.py": r"inner_loss_scale_factor|^test_apply_with",
-    "optimizers/test_families.py": "",
-    "optimizers/test_refusals.py": "",
-    "source": "",
-    "scaling/test_calls.py": "",
-    "scaling/test_finite.py": "",
-    "scaling/test_gradients.py": "",
-    "scaling/test_rule.py": "",
-    "scaling/test_step.py": "",
-    "state/test_resume.py": (
-        r"^test_goes_on_bit_for_bit\[(checkpoint, then built|\.keras|\.h5"
-        r"|built, then \.weights\.h5|deepcopy of the model), \w+, amsgrad,"
-    ),
-    "test_core.py": "",
-}
-
-# Of the cases of each test that is neither core nor slow, tools/test runs one in so many.
-# 11 has no factor in common with what most tests are run with: three families, and two to
-# four modes, protocols, strategies or formats. So each of these has its turn.
-ONE_IN = 11
-
-
-def _name(path):
-    """The path below this folder, empty for one that is elsewhere."""
-    return path.relative_to(HERE).as_posix() if path.is_relative_to(HERE) else ""
-
-
-@functools.cache
-def in_core(path):
-    """The pattern of the core for a file or a folder above one, or None."""
-    for name, pattern in CORE.items():
-        if f"{_name(path)}/".startswith(f"{name}/"):
-            return pattern
-    return None
-
-
-def _holds_core(folder):
-    return any((HERE / name).is_relative_to(folder) for name in CORE)
-
 
 def pytest_ignore_collect(collection_path, config):
-    """Read the files of the core only, where only the core is asked for."""
-    if config.option.markexpr != "core":
+    """Read only the files that mark a test as core, where only the core is asked for."""
+    if config.option.markexpr != "core" or collection_path.suffix != ".py":
         return None
-    if in_core(collection_path) is not None or _holds_core(collection_path):
-        return None
-    return True
+    marks_core = "pytest.mark.core" in collection_path.read_text(encoding="utf-8")
+    return None if marks_core else True
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the core, the rest, and what fails by a limit of this Keras.
+    """Mark what fails by a limit of this Keras; leave out absent families.
 
     Begin with the files of long tests, so that no process waits.
     """
     for item in items:
-        pattern = in_core(item.path)
-        if pattern is not None and re.search(pattern, item.name):
-            item.add_marker("core")
         limit = limits.here(item.nodeid)
         if limit:
             item.add_marker(pytest.mark.xfail(reason=limit.reason, strict=True))
-    _mark_rest(items)
     items[:] = [item for item in items if not _is_of_absent_family(item)]
     long = {
         item.path
@@ -138,18 +78,31 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("slow") or item.get_closest_marker("multiworker")
     }
     items.sort(key=lambda item: item.path not in long)
+    _mark_beyond_pairs(items)
 
 
-def _mark_rest(items):
-    """Mark the cases that `ONE_IN` leaves to tools/test --all."""
-    seen = collections.Counter()
+def _mark_beyond_pairs(items):
+    """Mark as slow the cases of a test whose values meet in pairs in other cases too."""
+    tests = {}
     for item in items:
-        if item.get_closest_marker("slow") or item.get_closest_marker("core"):
-            continue
-        test = item.nodeid.partition("[")[0]
-        if seen[test] % ONE_IN:
-            item.add_marker("rest")
-        seen[test] += 1
+        if hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        core = [case for case in cases if case.get_closest_marker("core")]
+        others = [case for case in cases if case not in core]
+        met = set().union(*map(_pairs, core))
+        for case in set(others) - set(pairs.pairwise(others, met, _pairs)):
+            case.add_marker("slow")
+
+
+def _pairs(item):
+    """The pairs of values of the parameters of a test, or its one value."""
+    plain = (str, bool, int, float, type(None))  # others are themselves
+    values = [
+        (name, repr(value) if isinstance(value, plain) else id(value))
+        for name, value in sorted(item.callspec.params.items())
+    ]
+    return set(itertools.combinations(values, min(2, len(values))))
 
 
 def pytest_configure(config):

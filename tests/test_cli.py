@@ -127,9 +127,9 @@ def test_a_program_gets_the_old_names_and_its_own_environment(script):
 @pytest.mark.parametrize(
     "first",
     [
-        "import keras",
         "from tensorflow import keras",
-        pytest.param("import tf_keras", marks=needs_tf_keras),
+        pytest.param("import keras", marks=pytest.mark.slow),
+        pytest.param("import tf_keras", marks=[needs_tf_keras, pytest.mark.slow]),
     ],
 )
 def test_the_names_are_there_whatever_is_imported_first(script, first):
@@ -155,7 +155,16 @@ def test_an_error_of_a_program_that_failed_then_too_is_as_clear(script):
     assert str(path) in frames[0]  # the first frame is the program's
 
 
-@pytest.mark.parametrize("how", ["spawn", "forkserver", "subprocess"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "spawn",
+        *(
+            pytest.param(w, marks=pytest.mark.slow)
+            for w in ("forkserver", "subprocess")
+        ),
+    ],
+)
 def test_the_pythons_that_a_program_starts_have_the_names_too(script, how):
     path = script(f"""
         import multiprocessing

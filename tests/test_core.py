@@ -1,11 +1,15 @@
-"""The core of the suite: what the table of tests/conftest.py chooses is there."""
+"""What the core costs: tests that read programs import no TensorFlow."""
 
 import re
 import subprocess
 import sys
 
-from tests.conftest import CORE, HERE
+import pytest
+
+from tests.conftest import HERE
 from tests.processes import HANGS_AFTER
+
+pytestmark = pytest.mark.core
 
 # Runs pytest, and fails if it passed only because TensorFlow was imported.
 _WITHOUT_TENSORFLOW = """
@@ -38,7 +42,3 @@ def test_tests_that_need_no_tensorflow_import_none():
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), done.stdout
-
-
-def test_the_files_of_the_table_exist():
-    assert [name for name in CORE if not (HERE / name).exists()] == []

@@ -131,6 +131,10 @@ def run_process(page, number):
     return 0
 
 
+# A process costs some seconds, so the quick run has the pages that are read first.
+QUICK = ("README.md", "compat_docs/start.md")
+
+
 def _all_processes():
     for page in PAGES:
         blocks = blocks_of((ROOT / page).read_text(encoding="utf-8"))
@@ -140,7 +144,10 @@ def _all_processes():
                 number,
                 workers,
                 id=f"{page}:{group[0].line}",
-                marks=[pytest.mark.multiworker] if workers > 1 else [],
+                marks=[
+                    *[pytest.mark.multiworker] * (workers > 1),
+                    *[pytest.mark.slow] * (page not in QUICK),
+                ],
             )
 
 
@@ -213,7 +220,13 @@ WITH_COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[] if page in QUICK else [pytest.mark.slow])
+        for page in WITH_COMMANDS
+    ],
+)
 def test_commands_print_what_stands_below_them(page, tmp_path):
     problems = consoles.problems_of((ROOT / page).read_text("utf-8"), tmp_path)
     assert problems == [], "\n".join(problems)

@@ -153,8 +153,13 @@ def test_without_tensorflow_the_error_names_the_extras():
     "statement",
     [
         "tf_lso.install()",
-        "tf_lso.keras.mixed_precision.set_global_policy('mixed_float16')",
-        "tf_lso.keras.mixed_precision.experimental.Policy",
+        pytest.param(
+            "tf_lso.keras.mixed_precision.set_global_policy('mixed_float16')",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "tf_lso.keras.mixed_precision.experimental.Policy", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_where_tensorflow_is_to_use_a_tf_keras_that_is_missing_it_is_named(statement):

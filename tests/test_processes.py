@@ -36,6 +36,7 @@ def _python(program: str) -> list[str]:
     return [sys.executable, "-c", program]
 
 
+@pytest.mark.slow
 def test_a_hanging_worker_is_killed_and_its_output_reported():
     results = run_workers(_python(_STUBBORN), count=2, timeout=10)
     for result in results:

@@ -136,6 +136,7 @@ def test_the_trouble_appears_and_the_fix_ends_it(heading, written):
     assert_is_fixed(heading, written[f"{heading} trouble"], written[f"{heading} fixed"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heading", ALONE)
 def test_of_a_program_in_a_process_of_its_own(heading, tmp_path):
     variables = {}

@@ -24,7 +24,7 @@ class _Callback(_KerasCallback):
 
     # tf_keras calls these to learn which batches a callback wants. Its base class has
     # them, that of Keras 3 does not.
-    # tests/test_keras2_private.py fails when this moves.
+    # tests/test_private_names.py fails when this moves.
     def _implements_train_batch_hooks(self):
         return True
 

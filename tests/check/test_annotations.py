@@ -6,6 +6,8 @@ import pytest
 
 from tests.check.programs import notebook, run
 
+pytestmark = pytest.mark.core
+
 PROGRAM = """\
 import tensorflow as tf
 if hasattr(opt, "get_scaled_loss"):

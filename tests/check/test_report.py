@@ -10,6 +10,8 @@ import pytest
 from tests.check.programs import notebook, run
 from tf_lso.commands import check, report
 
+pytestmark = pytest.mark.core
+
 PROGRAM = """\
 from tensorflow.keras.mixed_precision import experimental as mp
 mp.set_policy("mixed_float16")

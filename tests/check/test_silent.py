@@ -7,6 +7,8 @@ import pytest
 
 from tests.check.programs import outcome_of, rows, run
 
+pytestmark = pytest.mark.core
+
 LOSS = "LossScaleOptimizer.get_scaled_loss"
 GRADIENTS = "LossScaleOptimizer.get_unscaled_gradients"
 

@@ -10,6 +10,8 @@ from tests.check.programs import outcome_of, rows, run
 from tf_lso.commands import check as command
 from tf_lso.names.targets import NEWEST, TARGETS, TODAY
 
+pytestmark = pytest.mark.core
+
 STABLE = "tf.keras.mixed_precision"
 KERAS_2 = ("2.12", "2.13", "2.14", "2.15")
 KERAS_3 = ("2.16", "2.18", "2.21")

@@ -12,6 +12,8 @@ from tf_lso.names.targets import TODAY
 from tf_lso.source import lookup
 from tf_lso.source.lookup import BREAKS
 
+pytestmark = pytest.mark.core
+
 TARGET = installed() or TODAY
 MODULES = [m for m in lookup.MODULES if HAS_TF_KERAS or not lookup.in_tf_keras(m)]
 NAMES = [

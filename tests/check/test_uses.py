@@ -4,6 +4,8 @@ import pytest
 
 from tests.check.programs import outcome_of, rows
 
+pytestmark = pytest.mark.core
+
 STABLE = "tf.keras.mixed_precision"
 HEAD = "from tensorflow.keras.mixed_precision import LossScaleOptimizer, Policy\n"
 

@@ -14,8 +14,9 @@ VERSIONS = ("TF2.1.4", "TF2.4.4", "TF2.15.1")
 # Recorded under two replicas, whose batches are halved: the next steps are not compared.
 MIRRORED = ("mirrored", "mirrored_bn", "mirrored-v2", "mirrored_bn-v2")
 
+CORE = [("TF2.15.1", name) for name in ("bilstm", "conv", "subclassed")]
 CASES = [
-    (v, name)
+    pytest.param(v, name, marks=[pytest.mark.core] * ((v, name) in CORE))
     for v in VERSIONS
     for name in artifacts.cases(f"{v}-models")
     if not name.startswith("gan")

@@ -1,21 +1,24 @@
 """Many recorded cases in one test, which reports every mismatch and not the first."""
 
+import types
+
 import pytest
 
 
-def each(parameters, by):
+def each(parameters, by, marked=types.MappingProxyType({})):
     """Return a decorator: run a function on each parameter, a test for each group.
 
     Args:
       parameters: list of `pytest.param`, each with an id.
       by: function of a parameter's values that returns the name of its group. Slow
         parameters have a group of their own.
+      marked: {name of a group: list of marks that it has}.
     """
     groups, marks = {}, {}
     for parameter in parameters:
         name = "-".join([by(*parameter.values), *(m.name for m in parameter.marks)])
         groups.setdefault(name, []).append(parameter)
-        marks[name] = parameter.marks
+        marks[name] = [*parameter.marks, *marked.get(name, ())]
 
     def decorate(check):
         @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, keras, keras2
 
-_RECORDS = pathlib.Path(__file__).parent / "record"
+RECORDS = pathlib.Path(__file__).parent / "record"
 
 # The record that the installed libraries can reproduce, to the last bit where kernels
 # and kind of machine are those it was made on.
@@ -40,7 +40,7 @@ TF_KERAS_FAMILY = {"v2": "legacy", "new": "new"}
 @functools.cache
 def record(file="golden"):
     """The whole content of a file, a dict; see `record/README.md`."""
-    return json.loads(gzip.decompress((_RECORDS / f"{file}.json.gz").read_bytes()))
+    return json.loads(gzip.decompress((RECORDS / f"{file}.json.gz").read_bytes()))
 
 
 def cases(section, file="golden", **names):

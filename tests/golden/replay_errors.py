@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import CURRENT, FAMILIES, keras2
-from tests.golden import encoding, extract_behaviour
+from tests.golden import encoding
 from tf_lso.keras.mixed_precision import experimental
 
 OURS = {
@@ -221,4 +221,4 @@ def replay(make, family, case):
             return _of_loss_scale(make(inner, value))
         return OTHER[name](make, inner, more)
 
-    return extract_behaviour.plain(encoding.attempt(run))
+    return encoding.plain(encoding.attempt(run))

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, PACKAGES, here
-from tests.golden import extract_behaviour, replays
+from tests.golden import encoding, replays
 from tf_lso import policies
 from tf_lso.patches import table as patches
 
@@ -207,4 +207,4 @@ def replay(family, case):
         return _SWITCH[switch](_MODULES[version], api, family)
 
     with _restored(api):
-        return extract_behaviour.plain(replays.attempt(run))
+        return encoding.plain(replays.attempt(run))

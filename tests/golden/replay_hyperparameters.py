@@ -10,8 +10,8 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import keras, keras2
-from tests.golden import extract_behaviour, harness, replay_weights, replays
-from tests.golden.encoding import attempt, encode
+from tests.golden import harness, replay_weights, replays
+from tests.golden.encoding import attempt, encode, public
 from tf_lso.keras.mixed_precision import experimental
 
 # What each attribute was set to.
@@ -61,7 +61,7 @@ def _all_read(wrap, family, inner, names):
 
 def _read(wrap, family, case):
     # One optimizer for all, since the first that is read may create variables.
-    key = {k: case[k] for k in ("api", "family", "inner", "case")}
+    key = {k: case[k] for k in ("api", "inner", "case")}
     found = harness.cases("hyperparameters", "behaviour", **key)
     names = tuple(sorted(other["attribute"] for other, _ in found))
     return _all_read(wrap, family, case["inner"], names)[case["attribute"]]
@@ -95,7 +95,7 @@ def _stepped(optimizer, variable):
 
 def _dir(wrap, family, case):
     optimizer = wrap(harness.inner_optimizer(family, case["inner"]))
-    return extract_behaviour.public({"ok": dir(optimizer)})
+    return public({"ok": dir(optimizer)})
 
 
 def _isinstance(wrap, family, case):

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_lso
 from tests import families
 from tests.families import KERASES, OLD_KERAS3, PACKAGES
-from tests.golden import extract_behaviour, replays
+from tests.golden import encoding, replays
 from tf_lso import policies
 from tf_lso.patches import table as patches
 
@@ -293,6 +293,6 @@ def replay(family, case):
         return _set(api, name) if name.startswith("set(") else _OTHER[name](api)
 
     try:
-        return extract_behaviour.plain(replays.attempt(run))
+        return encoding.plain(replays.attempt(run))
     finally:
         api.reset()

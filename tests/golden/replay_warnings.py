@@ -13,7 +13,7 @@ from tf_lso import log
 from tf_lso.keras.mixed_precision import experimental
 from tf_lso.policies import device
 
-# What a warning of tf_lso tells of, as `extract_training.TOLD` has it.
+# What a warning of tf_lso tells of, by the names that the record has for it.
 TOLD = {
     "get_scaled_loss and get_unscaled_gradients": r"get_scaled_loss\(\) and \S+ were not",
     "get_scaled_loss": r"get_scaled_loss\(\) was not",

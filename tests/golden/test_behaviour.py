@@ -5,16 +5,13 @@ rows of compat_docs/reference/differences.md, which `test_differences.py` looks 
 """
 
 import functools
-import json
-import re
 
 import pytest
 
-from tests.families import here, needs_keras3
+from tests.families import needs_keras3
 from tests.golden import (
     collecting,
-    differences_errors,
-    differences_hyperparameters,
+    comparing,
     harness,
     messages,
     replay_errors,
@@ -22,63 +19,8 @@ from tests.golden import (
     replays,
 )
 
-# Section -> how it is replayed, what is wrapped with for each api, the differences.
-SECTIONS = {
-    "hyperparameters": (
-        replay_hyperparameters.replay,
-        replay_hyperparameters.OURS,
-        differences_hyperparameters.DIFFERENCES,
-    ),
-    "errors": (
-        replay_errors.replay,
-        replay_errors.OURS,
-        differences_errors.DIFFERENCES,
-    ),
-}
-
-# Family in the record -> the families here.
-FAMILIES = {"v2": here("legacy", "keras3"), "new": here("new", "keras3")}
-
 # Keras 3's Adam rounds otherwise than OptimizerV2's; see `test_trajectories.py`.
 _OTHER_FORMULA = {"rtol": 1e-6, "atol": 1e-5}
-
-
-def _replays():
-    for section in SECTIONS:
-        for case, results in harness.cases(section, "behaviour"):
-            for family in FAMILIES[case["family"]]:
-                yield section, case, results, family
-
-
-def _parameters():
-    return [
-        pytest.param(
-            *replay, id=f"{replay[0]}-{harness.name_of(replay[1])}-{replay[3]}"
-        )
-        for replay in _replays()
-    ]
-
-
-@functools.cache
-def _cached(section, family, case):
-    replay, makers, _ = SECTIONS[section]
-    case = json.loads(case)
-    return replay(makers[case["api"]], family, case)
-
-
-def _actual(section, family, case):
-    return _cached(section, family, json.dumps(case))
-
-
-def _listed(section, case, family, version):
-    table = SECTIONS[section][2]
-    return [d for d in table if d.holds(section, case, family, version)]
-
-
-def _expected(recorded, case, listed):
-    for difference in listed:
-        recorded = difference.expected(recorded, case)
-    return recorded
 
 
 def _is_equal(actual, expected, case, family):
@@ -92,77 +34,58 @@ def _is_equal(actual, expected, case, family):
     return replays.equal(actual, expected, False, _OTHER_FORMULA)
 
 
-def _assert_clear(actual, recorded, case, section):
-    """The message of tf_lso's error says as much as the recorded one."""
-    if section == "hyperparameters":
-        if case["case"] in ("get", "set"):
-            assert case["attribute"] in actual["message"]
-    elif "message" in recorded:
-        assert messages.is_as_clear(actual["message"], recorded["message"])
+def _names_the_attribute(message, recorded, case):
+    return case["case"] not in ("get", "set") or case["attribute"] in message
 
 
-@collecting.each(
-    _parameters(), by=lambda section, case, results, family: f"{section}-{family}"
-)
+def _with_ours(module):
+    """The replay of a module, around the class that is of the case's api."""
+    return lambda family, case: module.replay(module.OURS[case["api"]], family, case)
+
+
+_section = functools.partial(comparing.Section, equal=_is_equal, file="behaviour")
+
+SECTIONS = {
+    "hyperparameters": _section(
+        "hyperparameters",
+        _with_ours(replay_hyperparameters),
+        is_clear=_names_the_attribute,
+    ),
+    "errors": _section("errors", _with_ours(replay_errors)),
+}
+
+
+@collecting.each(comparing.parameters(SECTIONS), by=comparing.group)
 def test_equals_every_version(section, case, results, family):
-    actual = _actual(section, family, case)
-    for entry in results:
-        recorded = replays.recorded(entry["result"])
-        for version in entry["versions"]:
-            listed = _listed(section, case, family, version)
-            expected = _expected(recorded, case, listed)
-            what = f"{version}: {expected}, now {actual}"
-            assert _is_equal(actual, expected, case, family), what
-            if "error" not in actual:
-                continue
-            patterns = [d.message for d in listed if d.message]
-            if patterns:
-                assert re.search(patterns[-1], actual["message"])
-            else:
-                _assert_clear(actual, recorded, case, section)
-
-
-def _needed():
-    """The ids of the differences without which a replay would fail."""
-    for section, case, results, family in _replays():
-        actual = _actual(section, family, case)
-        for entry in results:
-            recorded = replays.recorded(entry["result"])
-            for version in entry["versions"]:
-                listed = _listed(section, case, family, version)
-                for difference in listed:
-                    others = [d for d in listed if d is not difference]
-                    try:
-                        expected = _expected(recorded, case, others)
-                        same = _is_equal(actual, expected, case, family)
-                    except (KeyError, TypeError, ValueError):
-                        same = False  # the others change what this one gives
-                    if not same:
-                        yield id(difference)
+    section.check(case, results, family)
 
 
 @needs_keras3
-def test_every_difference_is_needed():
-    needed = set(_needed())
-    for _, _, table in SECTIONS.values():
-        idle = [d for d in table if id(d) not in needed]
-        assert not idle, f"No recorded case shows these: {idle}"
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_difference_is_needed(section):
+    idle = SECTIONS[section].idle()
+    assert not idle, f"No recorded case shows these: {idle}"
 
 
 @pytest.mark.skipif(
     not harness.SAME_KERNELS, reason="other kernels than those recorded"
 )
-@pytest.mark.parametrize("section", SECTIONS)
-def test_the_replays_are_right(section):
+@pytest.mark.parametrize(
+    ("section", "replay", "wraps"),
+    [
+        ("hyperparameters", replay_hyperparameters.replay, harness.reference),
+        ("errors", replay_errors.replay, replay_errors.REFERENCE),
+    ],
+)
+def test_the_replays_are_right(section, replay, wraps):
     # tf_keras's own wrapper, replayed alike, gives what was recorded of it.
-    wraps = {"hyperparameters": harness.reference, "errors": replay_errors.REFERENCE}
     played = 0
     for case, results in harness.cases(section, "behaviour", api="stable"):
         recorded = harness.result_of(results, harness.REFERENCE)
         if recorded is None:
             continue
         family = harness.TF_KERAS_FAMILY[case["family"]]
-        actual = SECTIONS[section][0](wraps[section], family, case)
+        actual = replay(wraps, family, case)
         assert replays.equal(actual, replays.recorded(recorded)), f"{case}: {actual}"
         played += 1
     assert played > 50

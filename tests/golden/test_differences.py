@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden import (
-    differences_errors,
-    differences_hyperparameters,
-    test_loss_scales,
-    test_training,
-)
+from tests.golden import differences, test_loss_scales
 
 PAGE = Path(__file__).parents[2] / "compat_docs" / "reference" / "differences.md"
 
@@ -28,13 +23,9 @@ SHOWN_HERE = (
 
 def used():
     """How the rows begin that the replays' differences name, a set."""
-    tables = (
-        differences_errors.DIFFERENCES,
-        differences_hyperparameters.DIFFERENCES,
-        *(section.differences for section in test_training.SECTIONS.values()),
-    )
     return {
-        *(difference.row for table in tables for difference in table),
+        *differences.rows("behaviour"),
+        *differences.rows("training"),
         *(row for row, _ in test_loss_scales.REFUSED.values()),
         *test_loss_scales.AS_THE_LAST.values(),
         *(row for row, _ in test_loss_scales.OTHERWISE.values()),

@@ -1,87 +1,64 @@
 """The short recorded cases on tf_lso: every version, every family, every difference."""
 
-import re
+import functools
 
 import pytest
 import tensorflow as tf
 
 from tests.families import CURRENT, here, needs_keras3
-from tests.golden import collecting, differences, harness, replays
+from tests.golden import collecting, comparing, differences, harness, replays
 
 # Family in the record -> the families here whose optimizers compute the same. Those of
 # Keras 3 are the `new` ones of 2.11; what needs no inner arithmetic is played once.
+_ALL = {"v2": here("legacy", "keras3"), "new": here("new")}
 _FAMILIES = {
-    "scaled_loss": {"v2": ["legacy", "keras3"], "new": ["new"]},
-    "unscaled_gradients": {"v2": ["legacy", "keras3"], "new": ["new"]},
-    "sparse_and_half": {"v2": ["legacy"], "new": ["new", "keras3"]},
-    "minimize_variants": {"v2": ["legacy", "keras3"], "new": ["new"]},
-    "floor_and_overflow": {"v2": ["legacy", "keras3"], "new": ["new"]},
+    "scaled_loss": _ALL,
+    "unscaled_gradients": _ALL,
+    "sparse_and_half": {"v2": here("legacy"), "new": here("new", "keras3")},
+    "minimize_variants": _ALL,
+    "floor_and_overflow": _ALL,
     # OptimizerV2 alone has transformers and aggregators.
-    "extras": {"v2": ["legacy"]},
+    "extras": {"v2": here("legacy"), "new": ()},
 }
 
 
-def _parameters():
-    for section, families in _FAMILIES.items():
-        for case, results in harness.cases(section):
-            for family in here(*families.get(case["family"], [])):
-                name = f"{section}-{harness.name_of(case)}-{family}"
-                yield pytest.param(section, case, results, family, id=name)
-
-
-def _recorded(section, result):
+def _with_attributes(result):
     result = replays.recorded(result)
-    if section == "floor_and_overflow":
-        # The optimizers of 2.1 to 2.3 did not have these attributes.
-        for name in ("growth", "initial_scale"):
-            result["ok"].setdefault(name, differences.ANYTHING)
+    # The optimizers of 2.1 to 2.3 did not have these attributes.
+    for name in ("growth", "initial_scale"):
+        result["ok"].setdefault(name, differences.ANYTHING)
     return result
 
 
-@collecting.each(
-    list(_parameters()),
-    by=lambda section, case, results, family: f"{section}-{family}",
-)
+def _is_equal(actual, expected, case, family):
+    if family == "keras3":  # whose slots have other names
+        actual, expected = (replays.without(v, "slots") for v in (actual, expected))
+    return replays.equal(actual, expected, harness.SAME_KERNELS)
+
+
+SECTIONS = {
+    name: comparing.Section(
+        name,
+        functools.partial(replays.REPLAYS[name], harness.ours),
+        equal=_is_equal,
+        families=families,
+        file="golden",
+        recorded=_with_attributes if name == "floor_and_overflow" else replays.recorded,
+        each=True,
+    )
+    for name, families in _FAMILIES.items()
+}
+
+
+@collecting.each(comparing.parameters(SECTIONS), by=comparing.group)
 def test_equals_every_version(section, case, results, family):
-    actual = replays.REPLAYS[section](harness.ours, family, case)
-
-    def is_actual(recorded, listed):
-        for difference in listed:
-            recorded = difference.expected(recorded, case)
-        if family == "keras3":  # whose slots have other names
-            without_slots = replays.without(actual, "slots")
-            return replays.equal(
-                without_slots, replays.without(recorded, "slots"), harness.SAME_KERNELS
-            )
-        return replays.equal(actual, recorded, harness.SAME_KERNELS)
-
-    for entry in results:
-        recorded = _recorded(section, entry["result"])
-        for version in entry["versions"]:
-            listed = differences.of(section, case, family, version)
-            assert is_actual(recorded, listed), f"{version}: {recorded}, now {actual}"
-            for difference in listed:
-                if difference.message:
-                    assert re.search(difference.message, actual["message"])
-                if harness.SAME_KERNELS:
-                    others = [d for d in listed if d is not difference]
-                    assert not is_actual(recorded, others), (
-                        f"{version} does not differ in this: {difference.reason}"
-                    )
+    section.check(case, results, family)
 
 
 @needs_keras3
-def test_every_difference_is_met():
-    met = {
-        id(difference)
-        for section, families in _FAMILIES.items()
-        for case, results in harness.cases(section)
-        for family in families.get(case["family"], [])
-        for entry in results
-        for version in entry["versions"]
-        for difference in differences.of(section, case, family, version)
-    }
-    idle = [d for d in differences.DIFFERENCES if id(d) not in met]
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_difference_is_needed(section):
+    idle = SECTIONS[section].idle()
     assert not idle, f"No recorded case shows these: {idle}"
 
 

@@ -9,7 +9,6 @@ import functools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests import families
 from tests.golden import collecting, harness, replays
@@ -100,7 +99,18 @@ def _steps(results):
                 yield version, steps
 
 
-@collecting.each(PARAMETERS, by=_group)
+# Of one optimizer all families are the core. Functions take longer than eager steps.
+MARKED = {
+    **{
+        _group(*p.values): [pytest.mark.slow] for p in PARAMETERS if "-function" in p.id
+    },
+    "v2-RMSprop-eager-legacy": [pytest.mark.core],
+    "v2-RMSprop-eager-keras3": [pytest.mark.core],
+    "new-RMSprop-eager-new": [pytest.mark.core],
+}
+
+
+@collecting.each(PARAMETERS, by=_group, marked=MARKED)
 def test_scale_and_counts(case, results, family):
     states, _ = _states(case, family)
     for version, steps in _steps(results):
@@ -112,7 +122,7 @@ def test_scale_and_counts(case, results, family):
             harness.assert_counts(state, step, what)
 
 
-@collecting.each(PARAMETERS, by=_group)
+@collecting.each(PARAMETERS, by=_group, marked=MARKED)
 def test_variables_and_slots(case, results, family):
     states, _ = _states(case, family)
     for version, steps in _steps(results):
@@ -223,44 +233,3 @@ def test_skipped_steps_count_since_2_3(case, results):
             counts = np.cumsum(applied).tolist()
             assert [step["iterations"] for step in steps] == counts
             assert [s["iterations"] for s in states] == list(range(1, 26))
-
-
-# --- Keras 3, whose own optimizer is the model: bare, fed with the finite gradients.
-
-
-def _bare_states(case):
-    """The variables of the bare Keras 3 optimizer after each recorded step."""
-    inner = harness.inner_optimizer("keras3", case["inner"], case.get("case"))
-    variables = [tf.Variable(1.0), tf.Variable([1.0, 2.0, 3.0])]
-    scale = np.float32(case.get("scale", 4.0))
-    states = []
-    for gradients in harness.record()["coefficients"]:
-        applied = _is_applied(case, gradients)
-        gradients = [np.float32(harness.number(g)) for g in gradients]
-        if case["style"] != "apply":
-            gradients = [g * scale / scale for g in gradients]
-        if applied:
-            gradients = [tf.constant(g) for g in gradients]
-            inner.apply_gradients(zip(gradients, variables))
-        else:
-            inner.iterations.assign_add(1)
-        states.append([v.numpy().tolist() for v in variables])
-    return states
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=harness.name_of(case))
-        for section in SECTIONS
-        for case, _ in harness.cases(section, api="stable")
-        if case["family"] == "new" and case.get("mode", "eager") == "eager"
-    ],
-)
-@families.needs_keras3
-def test_keras3_equals_its_bare_optimizer(case):
-    states, _ = _states(case, "keras3")
-    np.testing.assert_array_equal(
-        harness.flat([state["vars"] for state in states]),
-        harness.flat(_bare_states(case)),
-    )

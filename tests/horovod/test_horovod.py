@@ -62,8 +62,11 @@ def check(found, size):
         assert not differences(EXPECTED[str(size)], result), result
 
 
-@pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize(
+    "order",
+    ["inside", *(pytest.param(order, marks=pytest.mark.slow) for order in ORDERS[1:])],
+)
 def test_every_order_gives_what_tensorflow_2_4_gave(order, size):
     check(workers(order, size, "--like", "2.4"), size)
 

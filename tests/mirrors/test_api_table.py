@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.core
+
 ROOT = pathlib.Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "api_table"
 

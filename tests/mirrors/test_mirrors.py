@@ -12,7 +12,6 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import keras, keras2
-from tests.mirrors import extract
 from tf_lso import names
 
 RECORD = json.loads((pathlib.Path(__file__).parent / "record/api.json").read_text())
@@ -176,29 +175,6 @@ def test_a_class_has_the_real_members(namespace, name):
             if not hasattr(made, member) and not hasattr(type(made), member):
                 missing.append(member)
         assert missing == []
-
-
-def test_the_record_tells_versions_and_signatures_apart():
-    dump = {
-        "namespaces": {
-            "tf.x": {
-                "Policy": {
-                    "init_signature": "(self, name)",
-                    "methods": {"get_config": {"signature": "(self)"}},
-                    "properties": {},
-                },
-                "Other": {"signature": "()"},
-            }
-        }
-    }
-    assert extract.record_of([("2.1", dump), ("2.2", dump)]) == {
-        "tf.x": {
-            "Policy": {
-                "signatures": {"(self, name)": ["2.1", "2.2"]},
-                "members": {"get_config": {"method (self)": ["2.1", "2.2"]}},
-            }
-        }
-    }
 
 
 class TestAnUnknownName:

@@ -86,7 +86,15 @@ class Setting:
         )
 
 
-@pytest.fixture(params=["eager", "traced", "eager replicas", "traced replicas"])
+MODES = [
+    pytest.param("eager", marks=pytest.mark.core),
+    "traced",
+    "eager replicas",
+    "traced replicas",
+]
+
+
+@pytest.fixture(params=MODES)
 def setting(request, family, mirrored2):
     """Makes a setting, given a function that makes a class."""
     if request.node.get_closest_marker("keras3"):

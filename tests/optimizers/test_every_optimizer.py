@@ -5,6 +5,7 @@ The scale is a power of two, so that scaling and unscaling change no number.
 """
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
@@ -83,9 +84,22 @@ def _trained(train, family, name, built, wrapped):
     return before, model.get_weights()
 
 
-@pytest.mark.parametrize("built", [True, False], ids=["built", "unbuilt"])
-@pytest.mark.parametrize("train", [_fit, _loop])
-@pytest.mark.parametrize("family, name", EVERY)
+def _ways():
+    """Each optimizer in each way; the ways take turns in being quick."""
+    ways = list(itertools.product((_fit, _loop), (True, False)))
+    for number, (family, name) in enumerate(EVERY):
+        for turn, (train, built) in enumerate(ways):
+            yield pytest.param(
+                family,
+                name,
+                train,
+                built,
+                id=f"{family}-{name}-{train.__name__}-{'un' * (not built)}built",
+                marks=[] if (number + turn) % len(ways) == 0 else [pytest.mark.slow],
+            )
+
+
+@pytest.mark.parametrize("family, name, train, built", list(_ways()))
 def test_trains_as_bare(family, name, train, built):
     before, bare = _trained(train, family, name, built, wrapped=False)
     _, wrapped = _trained(train, family, name, built, wrapped=True)

@@ -12,6 +12,8 @@ from tests.families import FAMILIES, PACKAGES, copies, number
 from tf_lso.optimizers import families, hyperparameters
 from tf_lso.optimizers.families import family as family_lib
 
+pytestmark = pytest.mark.core
+
 PACKAGE = pathlib.Path(tf_lso.__file__).parent
 ADAPTERS = [
     adapter

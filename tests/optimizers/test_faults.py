@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_lso
 from tests.contract.setting import check_state
 from tests.families import FAMILIES, STYLES, numpy, wrapped
 from tests.processes import HANGS_AFTER
@@ -57,31 +56,6 @@ def test_threads_take_the_first_eager_step_together(family):
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_apply_outside_the_traced_function(family, style):
-    """The scale is read live on both sides, step after step, without retracing."""
-    optimizer = wrapped(family, scale=4.0, growth=2)
-    x = tf.Variable(0.0, name="x")
-
-    @tf.function
-    def gradients():
-        with tf.GradientTape() as tape:
-            loss = x * 1.0
-            if style == "legacy":
-                scaled = optimizer.get_scaled_loss(loss)
-            else:
-                scaled = optimizer.scale_loss(loss)
-        return tape.gradient(scaled, x)
-
-    for _ in range(6):
-        gradient = gradients()
-        if style == "legacy":
-            (gradient,) = optimizer.get_unscaled_gradients([gradient])
-        optimizer.apply_gradients([(gradient, x)])
-    assert float(x) == pytest.approx(-0.6)
-    assert float(optimizer.loss_scale) == 32.0
-
-
-@pytest.mark.parametrize("style", STYLES)
 def test_scale_restored_before_the_optimizer_is_built(family, style):
     optimizer = wrapped(family, scale=4.0)
     optimizer.loss_scale_state._current_loss_scale.assign(1024.0)
@@ -89,29 +63,6 @@ def test_scale_restored_before_the_optimizer_is_built(family, style):
     tf.function(lambda: STYLES[style](optimizer, lambda: x * 1.0, [x]))()
     assert float(x) == pytest.approx(-0.1)
     check_state(optimizer, scale=1024.0, count=1, iterations=1)
-
-
-def test_restored_count_above_the_growth_steps_grows(family):
-    optimizer = wrapped(family, scale=4.0, growth=3)
-    optimizer.dynamic_counter.assign(1000)
-    x = tf.Variable(0.0, name="x")
-    STYLES["legacy"](optimizer, lambda: x * 1.0, [x])
-    check_state(optimizer, scale=8.0, count=0, iterations=1)
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0.0])
-@pytest.mark.parametrize("traced", [False, True])
-def test_damaged_scale_recovers(family, bad, traced):
-    optimizer = wrapped(family, scale=4.0)
-    x = tf.Variable(1.0, name="x")
-    step = lambda: STYLES["legacy"](optimizer, lambda: x * 1.0, [x])  # noqa: E731
-    step = tf.function(step) if traced else step
-    optimizer.loss_scale_state._current_loss_scale.assign(bad)
-    step()
-    assert float(x) == 1.0
-    check_state(optimizer, scale=4.0, count=0, iterations=1)
-    step()
-    assert float(x) == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize("scale", [2.0**25, 2.0**30])
@@ -129,15 +80,6 @@ def test_float16_gradients_with_a_great_scale(family, scale, style):
         optimizer.scale_loss(tf.constant(1.0))
     optimizer.apply_gradients([(gradient, x)])
     assert numpy(x) == 0.5
-
-
-def test_float64_gradient_with_scale_three(family):
-    inner = FAMILIES[family].SGD(1.0)
-    optimizer = tf_lso.LossScaleOptimizer(inner, dynamic=False, initial_scale=3.0)
-    gradient = tf.constant(0.1, tf.float64) * 3.0
-    (unscaled,) = optimizer.get_unscaled_gradients([gradient])
-    assert unscaled.dtype == tf.float64
-    assert abs(float(unscaled) - 0.1) < 1e-16
 
 
 def test_two_optimizers_of_a_gan_in_one_step(family):
@@ -174,18 +116,6 @@ def test_minimize_in_every_mode(family):
         step(), step()
         assert float(x) == pytest.approx(0.64)
         check_state(optimizer, scale=8.0, count=0, iterations=2)
-
-
-def test_no_host_synchronisation_and_no_python_in_a_traced_step(family):
-    optimizer = wrapped(family, "Adam")
-    x = tf.Variable([1.0, 2.0], name="x")
-    step = tf.function(lambda g: STYLES["legacy"](optimizer, lambda: x * g, [x]))
-    definition = step.get_concrete_function(tf.constant(1.0)).graph.as_graph_def()
-    kinds = {node.op for node in definition.node}
-    for function in definition.library.function:
-        kinds |= {node.op for node in function.node_def}
-    assert "If" in kinds or "StatelessIf" in kinds
-    assert not kinds & {"PyFunc", "EagerPyFunc", "PyFuncStateless", "Print"}
 
 
 def test_sparse_step_makes_no_dense_temporary(family):

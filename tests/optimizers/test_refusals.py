@@ -21,6 +21,8 @@ from tests.families import (
     wrapped,
 )
 
+pytestmark = pytest.mark.core
+
 NAN, INF = float("nan"), float("inf")
 
 

@@ -59,6 +59,7 @@ def _trained(inners, wrap, batches, compiled, loop=False, known=False):
     return [np.stack([table.numpy() for table in own]) for own in tables]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_batches_of_any_number_of_rows(family):
     batches = [[3, 5], [5], [2]]

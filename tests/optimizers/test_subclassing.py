@@ -269,27 +269,6 @@ class TestOfTheInnerOptimizer:
         legacy = f"derive the class from {KERAS2_SPELLED}.optimizers.legacy."
         assert (legacy in caplog.text) == (family != "legacy")
 
-    def test_a_gradient_transformer_of_a_legacy_optimizer(self, x):
-        inner = FAMILIES["legacy"].SGD(
-            0.25, gradient_transformers=[lambda pairs: [(g * 2.0, v) for g, v in pairs]]
-        )
-        optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=8)
-        optimizer.apply_gradients([(tf.constant(2.0), x)])
-        assert float(x) == 0.0
-
-    def test_a_gradient_aggregator_of_a_legacy_optimizer(self, x):
-        calls = []
-
-        def aggregator(pairs):
-            calls.append(1)
-            return [(g * 2.0, v) for g, v in pairs]
-
-        inner = FAMILIES["legacy"].SGD(0.25, gradient_aggregator=aggregator)
-        optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=8)
-        step(optimizer, x)
-        assert calls == [1]
-        assert float(x) == 0.0
-
     def test_overriding_the_update(self, family, x):
         class Constant(FAMILIES[family].SGD):
             def update_step(self, gradient, variable, *rest):

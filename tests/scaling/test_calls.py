@@ -15,6 +15,8 @@ import tensorflow as tf
 from tests.families import FAMILIES, STYLES, copies, wrapped
 from tf_lso.scaling import calls as calls_lib
 
+pytestmark = pytest.mark.core
+
 MODES = {
     "eager": lambda function: function,
     "traced": lambda function: tf.function(function),

@@ -111,6 +111,7 @@ def test_the_first_thread_does_not_bind_it_to_its_device(counted):
         assert used.endswith(device)
 
 
+@pytest.mark.slow
 def test_models_of_one_process_share_their_graphs():
     traces = []
 

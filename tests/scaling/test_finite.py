@@ -11,6 +11,8 @@ from tests.dtypes import DTYPES, limits
 from tests.families import wrapped
 from tf_lso.scaling import finite as finite_lib
 
+pytestmark = pytest.mark.core
+
 NAN, INF = float("nan"), float("inf")
 
 

@@ -10,6 +10,8 @@ from tests.dtypes import DTYPES, limits
 from tests.families import STYLES, wrapped
 from tf_lso.scaling import gradients as gradients_lib
 
+pytestmark = pytest.mark.core
+
 
 def unscale_gradient(gradient, scale):
     return gradients_lib.unscale_gradients([gradient], scale)[0]

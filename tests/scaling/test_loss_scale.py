@@ -1,4 +1,7 @@
-"""FixedLossScale and DynamicLossScale: what programs of TensorFlow 2.0-2.3 call."""
+"""FixedLossScale and DynamicLossScale: what programs of TensorFlow 2.0-2.3 call.
+
+What each version did with them is recorded: `tests/golden/test_loss_scales.py` compares it.
+"""
 
 import copy
 
@@ -20,45 +23,11 @@ def per_replica(strategy, values):
 
 
 class TestFixed:
-    def test_is_a_float32_scalar_at_each_call(self):
-        scale = tf_lso.FixedLossScale(128)
-        assert isinstance(scale, tf_lso.LossScale)
-        assert scale().dtype == tf.float32
-        assert scale().shape == ()
-        assert float(scale()) == 128.0
-
-    @pytest.mark.parametrize("value", [1, 1.0, 3.5, 2**20, True])
-    def test_takes_python_numbers_of_one_or_more(self, value):
-        assert float(tf_lso.FixedLossScale(value)()) == float(value)
-
-    @pytest.mark.parametrize("gradient", [1.0, NAN, INF])
-    def test_never_moves_and_never_skips(self, gradient):
-        scale = tf_lso.FixedLossScale(8.0)
-        _, should_apply = scale.update([tf.constant(gradient)])
-        assert should_apply is True
-        assert float(scale()) == 8.0
-
-    def test_update_gives_an_op_in_a_graph(self):
-        scale = tf_lso.FixedLossScale(8.0)
-        with tf.Graph().as_default():
-            op, should_apply = scale.update([tf.constant(NAN)])
-        assert isinstance(op, tf.Operation)
-        assert should_apply is True
-
     def test_may_be_called_in_several_graphs(self):
         scale = tf_lso.FixedLossScale(8.0)
         scale()
         for _ in range(2):
             assert float(tf.function(lambda: scale())()) == 8.0
-
-    def test_config_and_text(self):
-        scale = tf_lso.FixedLossScale(123)
-        assert scale.get_config() == {"loss_scale_value": 123.0}
-        assert repr(scale) == "FixedLossScale(123.0)"
-        config = scale.get_config()
-        again = tf_lso.FixedLossScale.from_config(config)
-        assert float(again()) == 123.0
-        assert config == scale.get_config()
 
     def test_has_no_variables(self):
         assert tf_lso.FixedLossScale(2).named_variables() == []
@@ -79,16 +48,6 @@ class TestFixed:
 
 
 class TestDynamic:
-    def test_has_the_defaults_of_tensorflow(self):
-        scale = tf_lso.DynamicLossScale()
-        assert isinstance(scale, tf_lso.LossScale)
-        assert float(scale()) == 2.0**15
-        assert scale.initial_loss_scale == 2.0**15
-        assert scale.increment_period == 2000
-        assert scale.multiplier == 2.0
-        assert scale.min_loss_scale == 1.0
-        assert scale.max_loss_scale is None
-
     def test_types(self):
         scale = tf_lso.DynamicLossScale(4, 3, 5)
         assert scale().dtype == tf.float32
@@ -102,24 +61,6 @@ class TestDynamic:
         assert named["good_steps"].dtype == tf.int64
         assert not any(variable.trainable for variable in named.values())
 
-    @pytest.mark.parametrize("value", [8, 8.0, "8", np.float64(8), np.array(8)])
-    def test_takes_numbers_of_all_kinds(self, value):
-        assert float(tf_lso.DynamicLossScale(value)()) == 8.0
-
-    def test_takes_a_tensor_as_number(self):
-        assert tf_lso.DynamicLossScale(tf.constant(8.0)).initial_loss_scale == 8.0
-
-    def test_update_in_eager_mode(self):
-        scale = tf_lso.DynamicLossScale(8.0, 2)
-        op, should_apply = scale.update([tf.constant(1.0)])
-        assert op is None
-        assert should_apply.dtype == tf.bool
-        assert should_apply.shape == ()
-        assert bool(should_apply)
-        _, should_apply = scale.update([tf.constant(NAN)])
-        assert not bool(should_apply)
-        assert float(scale()) == 4.0
-
     def test_update_in_a_graph_of_tensorflow_1(self):
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             scale = tf_lso.DynamicLossScale(8.0, 2)
@@ -131,39 +72,6 @@ class TestDynamic:
                 _, verdict = session.run([op, should_apply], {gradient: value})
                 assert verdict == np.isfinite(value)
                 assert session.run(scale()) == expected
-
-    @pytest.mark.parametrize(
-        "grads",
-        [
-            [],
-            [None],
-            [tf.constant(1.0), None],
-            {"a": tf.constant(1.0), "b": [tf.constant([2.0])]},
-            tf.constant(3.0),
-            (tf.constant(1.0, tf.float16),),
-            [tf.IndexedSlices(tf.constant([[1.0]]), tf.constant([0]))],
-        ],
-        ids=["empty", "none", "some_none", "nested", "tensor", "tuple", "slices"],
-    )
-    def test_update_takes_any_structure(self, grads):
-        scale = tf_lso.DynamicLossScale(8.0, 1)
-        assert bool(scale.update(grads)[1])
-        assert float(scale()) == 16.0
-
-    @pytest.mark.parametrize(
-        "grads",
-        [
-            {"a": tf.constant(1.0), "b": [tf.constant([2.0, INF])]},
-            tf.constant(NAN),
-            [None, tf.constant([NAN])],
-            [tf.IndexedSlices(tf.constant([[NAN], [1.0]]), tf.constant([0, 0]))],
-        ],
-        ids=["nested", "tensor", "some_none", "slices"],
-    )
-    def test_update_finds_what_is_not_finite(self, grads):
-        scale = tf_lso.DynamicLossScale(8.0, 1)
-        assert not bool(scale.update(grads)[1])
-        assert float(scale()) == 4.0
 
     @pytest.mark.parametrize("context", ["replica", "cross_replica"])
     @pytest.mark.parametrize("values", [(1.0, 1.0), (1.0, NAN)], ids=str)
@@ -199,18 +107,6 @@ class TestDynamic:
         assert float(read()) == 8.0
         scale.update([tf.constant(NAN)])
         assert float(read()) == 4.0
-
-    def test_config(self):
-        scale = tf_lso.DynamicLossScale(1, 2, 3)
-        expected = {
-            "initial_loss_scale": 1.0,
-            "increment_period": 2,
-            "multiplier": 3.0,
-        }
-        assert scale.get_config() == expected
-        again = tf_lso.DynamicLossScale.from_config(expected)
-        assert again.get_config() == expected
-        assert len(expected) == 3
 
     def test_config_holds_the_limits_where_they_were_set(self):
         scale = tf_lso.DynamicLossScale(2, min_loss_scale=0.5, max_loss_scale=64)

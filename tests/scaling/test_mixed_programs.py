@@ -13,7 +13,10 @@ OUTCOMES = {
 }
 
 
-@pytest.mark.parametrize("seed", range(36))
+SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(18, 36)]
+
+
+@pytest.mark.parametrize("seed", [*range(18), *SLOW])
 def test_random_programs(seed):
     family, kind = mixed_programs.turn(seed)
     assert mixed_programs.run(family, seed, kind) in OUTCOMES[kind]

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import tf_lso
 from tf_lso.scaling import rule as rule_lib
 
+pytestmark = pytest.mark.core
+
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 

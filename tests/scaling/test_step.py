@@ -9,6 +9,8 @@ from tests import counting
 from tests.families import FAMILIES, wrapped
 from tf_lso.keras.mixed_precision import experimental
 
+pytestmark = pytest.mark.core
+
 INF = float("inf")
 
 

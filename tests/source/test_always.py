@@ -12,6 +12,8 @@ from tf_lso.source import reasons
 from tf_lso.source.diagnose import diagnose
 from tf_lso.source.renaming import Options
 
+pytestmark = pytest.mark.core
+
 PROGRAMS = {
     **{f"case {name}": program for name, (program, _) in cases().items()},
     **{f"left {name}": program for name, (program, _) in test_left.LEFT.items()},

@@ -9,6 +9,8 @@ from tests.check.programs import notebook, outcome_of, run
 from tf_lso.commands.check import check
 from tf_lso.source import files
 
+pytestmark = pytest.mark.core
+
 BREAKS = "import tensorflow.contrib.mixed_precision\n"
 
 

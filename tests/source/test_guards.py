@@ -4,6 +4,8 @@ import pytest
 
 from tests.check.programs import outcome_of, rows
 
+pytestmark = pytest.mark.core
+
 EXPERIMENTAL = "tf.keras.mixed_precision.experimental"
 STABLE = "tf.keras.mixed_precision"
 

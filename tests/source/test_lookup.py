@@ -8,6 +8,8 @@ from tests.check.programs import outcome_of, rows
 from tf_lso import names
 from tf_lso.source import lookup
 
+pytestmark = pytest.mark.core
+
 EXPERIMENTAL = "tf.keras.mixed_precision.experimental"
 STABLE = "tf.keras.mixed_precision"
 

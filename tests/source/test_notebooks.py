@@ -5,6 +5,8 @@ import pytest
 from tests.check.programs import notebook, outcome_of
 from tf_lso.source import notebooks
 
+pytestmark = pytest.mark.core
+
 POLICY = "tf.keras.mixed_precision.experimental.Policy"
 USE = "tf.keras.mixed_precision.experimental.Policy('mixed_float16')"
 

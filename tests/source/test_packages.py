@@ -6,6 +6,8 @@ from tests.migrate.files import write
 from tf_lso import cli
 from tf_lso.commands import check, migrate
 
+pytestmark = pytest.mark.core
+
 USE = "opt = tf.keras.mixed_precision.LossScaleOptimizer(opt)\n"
 # (name of another file, its text, the import) -> whether the name is seen
 HANDED_ON = {

@@ -13,6 +13,8 @@ from tests.processes import ROOT
 from tf_lso import cli
 from tf_lso.source import rules
 
+pytestmark = pytest.mark.core
+
 TF = "import tensorflow as tf\n"
 # program -> the rules that fire, in order
 FIRES = {

@@ -1,7 +1,6 @@
 """A small training program for each family, and all state that it has."""
 
 import contextlib
-import itertools
 
 import numpy as np
 import tensorflow as tf
@@ -156,19 +155,3 @@ def assert_equal(one, other):
     assert one.keys() == other.keys()
     wrong = [k for k in one if not np.array_equal(one[k], other[k], equal_nan=True)]
     assert not wrong, f"not restored: {wrong}"
-
-
-def pairs(case):
-    """The pairs of values that a case meets, with their places."""
-    return set(itertools.combinations(enumerate(case), 2))
-
-
-def pairwise(cases, met=(), pairs=pairs):
-    """Choose cases that meet all pairs of all cases but those in `met`, many at once."""
-    met, chosen = set(met), []
-    for least in range(max(len(pairs(case)) for case in cases), 0, -1):
-        for case in cases:
-            if len(pairs(case) - met) >= least:
-                met |= pairs(case)
-                chosen.append(case)
-    return chosen

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests import pairs
 from tests.families import FAMILIES, OLD_KERAS3, keras, keras2, needs_keras3, numpy
 from tests.state import programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
@@ -152,7 +153,7 @@ _OF_TF_KERAS = [
 # All eagerly, and by fit so many that all pairs are met.
 _OF_TF_KERAS = [
     *((*case, "eager") for case in _OF_TF_KERAS),
-    *((*case, "fit") for case in programs.pairwise(_OF_TF_KERAS)),
+    *((*case, "fit") for case in pairs.pairwise(_OF_TF_KERAS)),
 ]
 
 

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests import pairs
 from tests.families import FAMILIES, OLD_KERAS3, needs_keras3
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
@@ -37,12 +38,12 @@ _QUICK = [
 def _pairs(case):
     """The pairs of values; a family counts anew where it is traced."""
     name, family, inner, api, loop = case
-    return programs.pairs((name, (family, loop != "eager"), inner, api, loop))
+    return pairs.pairs((name, (family, loop != "eager"), inner, api, loop))
 
 
 # Those of one program stand together.
 _SLOW = sorted(
-    programs.pairwise(_ALL, set().union(*map(_pairs, _QUICK)), _pairs),
+    pairs.pairwise(_ALL, set().union(*map(_pairs, _QUICK)), _pairs),
     key=lambda case: case[1:],
 )
 _QUICK.sort(key=lambda case: case[1:])
@@ -72,7 +73,24 @@ def check(saved, name, *arguments):
         program.status.assert_consumed()
 
 
-@pytest.mark.parametrize("case", _QUICK, ids=", ".join)
+_CORE = (
+    "checkpoint, then built",
+    ".keras",
+    ".h5",
+    "built, then .weights.h5",
+    "deepcopy of the model",
+)
+
+
+def _marks(case):
+    name, _, inner, *_ = case
+    return [pytest.mark.core] * (name in _CORE and inner == "amsgrad")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=", ".join(case), marks=_marks(case)) for case in _QUICK],
+)
 def test_goes_on_bit_for_bit(case, saved):
     check(saved, *case)
 

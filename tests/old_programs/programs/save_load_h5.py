@@ -1,9 +1,11 @@
 # A model compiled under mixed_float16 is saved as .h5 in the middle of training and
-# loaded, with and without custom_objects. Written for TF 2.4 - 2.10.
+# loaded, with and without custom_objects; with `names`, its loss and a metric are given
+# by their short names. Written for TF 2.4 - 2.10.
 import json
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+import sys
 import tempfile
 
 import numpy as np
@@ -17,7 +19,11 @@ model = tf.keras.Sequential(
         tf.keras.layers.Dense(1, dtype="float32", kernel_initializer="ones"),
     ]
 )
-model.compile(tf.keras.optimizers.Adam(0.01), loss=tf.keras.losses.MeanSquaredError())
+if sys.argv[1:] == ["names"]:
+    model.compile(tf.keras.optimizers.Adam(0.01), loss="mse", metrics=["mae"])
+else:
+    loss = tf.keras.losses.MeanSquaredError()
+    model.compile(tf.keras.optimizers.Adam(0.01), loss=loss)
 x = 0.05 * np.random.RandomState(0).rand(16, 3).astype("float32")
 y = np.zeros((16, 1), "float32")
 fit = dict(batch_size=4, epochs=1, shuffle=False, verbose=0)

@@ -1,7 +1,7 @@
 """The adapter to legacy optimizers of Keras 2, which are OptimizerV2.
 
 Most of what an OptimizerV2 does for its subclasses has private names, and the wrapper is
-a subclass. tests/test_keras2_private.py fails when Keras 2 moves a name.
+a subclass. tests/test_private_names.py fails when Keras 2 moves a name.
 """
 
 import tensorflow as tf

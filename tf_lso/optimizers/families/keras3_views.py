@@ -1,7 +1,7 @@
 """Variables of Keras 3 that share the values of variables of TensorFlow.
 
 Keras 3 has no public way to make a variable from an existing one.
-tests/test_keras3_private.py fails when it moves a name.
+tests/test_private_names.py fails when it moves a name.
 """
 
 import keras
