@@ -25,13 +25,13 @@ if _typing.TYPE_CHECKING:  # the names that `__getattr__` loads
     from tf_lso.optimizers.loss_scale_optimizer import (
         LossScaleOptimizer as LossScaleOptimizer,
     )
-    from tf_lso.optimizers.wrapping import wrap as wrap
     from tf_lso.patches import install as install
     from tf_lso.patches import uninstall as uninstall
     from tf_lso.scaling.loss_scale import DynamicLossScale as DynamicLossScale
     from tf_lso.scaling.loss_scale import FixedLossScale as FixedLossScale
     from tf_lso.scaling.loss_scale import LossScale as LossScale
     from tf_lso.stuck import raise_if_stuck as raise_if_stuck
+    from tf_lso.wrapping import wrap as wrap
 
 __version__ = "0.1.0"
 
@@ -44,7 +44,7 @@ _NAMES = {
     "install": "patches",
     "raise_if_stuck": "stuck",
     "uninstall": "patches",
-    "wrap": "optimizers.wrapping",
+    "wrap": "wrapping",
 }
 # The mirrors: take the old dotted name and write `tf_lso` for `tf`.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")

@@ -14,6 +14,11 @@ def in_xla():
     return not tf.executing_eagerly() and tf_private.in_xla(graph)
 
 
+def in_plain_function():
+    """Whether a function is being traced that XLA does not compile."""
+    return tf.inside_function() and not in_xla()
+
+
 def in_tensorflow_1():
     """Whether the code runs in a graph of TensorFlow 1, around which nothing is eager."""
     with tf.init_scope():

@@ -10,7 +10,7 @@ import pytest
 
 from tests.families import here
 from tests.golden import collecting, harness, replay_configs, replays
-from tf_lso.optimizers import keras_configs
+from tf_lso import keras_configs
 
 FAMILIES = {"v2": here("legacy", "keras3"), "new": here("new", "keras3")}
 OLD_LAYOUT = ("2.4.4", "2.8.4")

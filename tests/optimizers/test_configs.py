@@ -25,8 +25,9 @@ from tests.families import (
 )
 from tests.generation import AS_NUMBER
 from tests.processes import HANGS_AFTER, LEAN, QUIET
+from tf_lso import keras_configs
 from tf_lso.optimizers import config as configs
-from tf_lso.optimizers import experimental, keras_configs
+from tf_lso.optimizers import experimental
 
 _RECORD = pathlib.Path(__file__).parent / "record" / "configs.json.gz"
 RECORD = json.loads(gzip.decompress(_RECORD.read_bytes()))

@@ -14,9 +14,8 @@ from tests.families import (
     needs_keras3,
     number,
 )
-from tf_lso import keras_versions, log, policies
+from tf_lso import keras_versions, log, policies, wrapping
 from tf_lso.keras.mixed_precision import experimental
-from tf_lso.optimizers import wrapping
 
 X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
 

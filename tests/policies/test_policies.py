@@ -11,8 +11,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import GENERATIONS, KERASES, PACKAGES, keras, keras2, needs_keras3
-from tf_lso import log, policies
-from tf_lso.optimizers import wrapping
+from tf_lso import log, policies, wrapping
 from tf_lso.patches import table as patches
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 

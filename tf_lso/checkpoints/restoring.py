@@ -3,12 +3,12 @@
 import os
 from typing import Any
 
+from tf_lso import wrapping
 from tf_lso.checkpoints import opening, plan
 from tf_lso.checkpoints.errors import CheckpointError
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
 from tf_lso.checkpoints.report import Report
-from tf_lso.optimizers import wrapping
 
 
 def restore(

@@ -7,9 +7,8 @@ import random
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import keras_versions, tf_private
+from tf_lso import keras_versions, tf_private, wrapping
 from tf_lso import variables as variables_lib
-from tf_lso.optimizers import wrapping
 
 # The seeds of passes. Each pass has one of its own, see `_use_other_seeds`.
 _seeds = itertools.count(0x5CA1E)

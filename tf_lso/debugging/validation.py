@@ -9,9 +9,8 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import keras_versions
+from tf_lso import keras_versions, wrapping
 from tf_lso.optimizers import validation as optimizer_validation
-from tf_lso.optimizers import wrapping
 
 
 def check_eager(caller):

@@ -18,9 +18,9 @@ environment.require_tensorflow()  # before a Keras that does not fit fails
 # ruff: noqa: E402
 import tensorflow as tf
 
-from tf_lso import graphs
+from tf_lso import graphs, hyperparameters
 from tf_lso import variables as variables_lib
-from tf_lso.optimizers import binding, hyperparameters, validation
+from tf_lso.optimizers import binding, validation
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import state as state_lib
 from tf_lso.optimizers.families.family import forwarded

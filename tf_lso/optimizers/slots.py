@@ -18,10 +18,8 @@ def too_many(optimizer):
     """Return the message for a checkpoint with more state than an optimizer takes."""
     name = type(optimizer).__name__
     known = table.of([name]).slots | table.AVERAGE
-    lacking = [
-        s for s in table.MADE_BY if s in known and s not in table.slots_made(optimizer)
-    ]
-    arguments = [f"{a}={v}" for a, v in (table.MADE_BY[slot] for slot in lacking)]
+    lacking = known.keys() - table.slots_made(optimizer)
+    arguments = [f"{a}={v}" for s, (a, v) in table.MADE_BY.items() if s in lacking]
     examples = " or ".join(f"{name}(..., {argument})" for argument in arguments)
     advice = f", such as {examples}" if examples else ""
     return (

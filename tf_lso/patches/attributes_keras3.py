@@ -6,12 +6,11 @@ they did not wrap (`if use_float16: opt = LossScaleOptimizer(opt)`).
 
 import tensorflow as tf
 
-from tf_lso import keras3_private, keras_versions, pages
+from tf_lso import as_tensor, keras3_private, keras_versions, pages, scheduled_rate
 from tf_lso import variables as variables_lib
-from tf_lso.optimizers import scheduled_rate, validation
+from tf_lso.optimizers import validation
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.patches import attributes
-from tf_lso.scaling import as_tensor
 
 
 def _learning_rate(self):

@@ -11,7 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.optimizers import binding, loss_scale_optimizer, wrapping
+from tf_lso import wrapping
+from tf_lso.optimizers import binding, loss_scale_optimizer
 
 # Optimizers that programs asked to leave as they are.
 _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()

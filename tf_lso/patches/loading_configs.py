@@ -5,9 +5,8 @@
 would turn into its own LossScaleOptimizer. All other configs go to Keras as before.
 """
 
-from tf_lso import keras_versions
+from tf_lso import keras_configs, keras_versions
 from tf_lso.optimizers import config as configs
-from tf_lso.optimizers import keras_configs
 from tf_lso.patches import loading_keras2
 
 

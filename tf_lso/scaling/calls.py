@@ -200,10 +200,9 @@ class Calls:
             place.applied()
             raise RuntimeError(
                 f"{method}() was called in a step in which {_other(method)}() has scaled "
-                "the loss already; scaling it twice gives wrong gradients. Keras 3's `fit` "
-                "calls scale_loss() itself: do not call get_scaled_loss() inside it. In a "
-                "custom loop use either get_scaled_loss() with get_unscaled_gradients(), "
-                f"or scale_loss() alone. See {pages.troubleshooting('two-protocols')}"
+                "the loss already; scaling it twice gives wrong gradients. Use either "
+                "get_scaled_loss() with get_unscaled_gradients(), or scale_loss() alone, "
+                f"as `fit` of Keras 3. See {pages.troubleshooting('two-protocols')}"
             )
         if self._losses.has(loss):
             raise RuntimeError(

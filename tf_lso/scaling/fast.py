@@ -33,8 +33,7 @@ def seldom(branch):
     step of 400 small variables added 1.25 of what the framework's own wrapper adds
     without this, and 0.85 with it.
     """
-    graph = tf.compat.v1.get_default_graph()
-    if tf.executing_eagerly() or graphs.in_xla() or not graph.building_function:
+    if not graphs.in_plain_function():
         return branch
     try:
         return tf.function(
@@ -65,25 +64,18 @@ def packed(function=None, *, in_graphs=False):
     then tensors, and returns a list. Long lists are cut into parts of `MOST` tensors, an
     even number, so that pairs stay together.
 
-    With `in_graphs` a `tf.function` holds the calls too, and not all operations: several
-    traces share them. The results must have shapes that do not depend on the arguments',
-    which a call does not know. A process with a step of 400 small variables on two
-    replicas, around a legacy optimizer, held 1,342 MB at its peak without this, 1,288
-    with it, and 1,295 with the framework's own wrapper.
+    With `in_graphs` a `tf.function` holds the calls too. A call knows no shapes, so the
+    results must have some of their own. With 400 small variables on two replicas, around
+    a legacy optimizer, a process held 1,342 MB without this, 1,288 MB with it.
     """
     if function is None:
         return functools.partial(packed, in_graphs=in_graphs)
 
-    def can_be_called():
-        if tf.executing_eagerly():
-            return True
-        is_function = tf.compat.v1.get_default_graph().building_function
-        return in_graphs and is_function and not graphs.in_xla()
-
     @functools.wraps(function)
     def run(tensors, *others):
+        is_called = tf.executing_eagerly() or (in_graphs and graphs.in_plain_function())
         # Tapes and accumulators must see each operation.
-        if not tensors or not can_be_called() or tf_private.is_recording():
+        if not tensors or not is_called or tf_private.is_recording():
             return function(tensors, *others)
         results = []
         for part in [tensors[i : i + MOST] for i in range(0, len(tensors), MOST)]:

@@ -9,7 +9,7 @@ from tf_lso.scaling import gradients as gradients_lib
 
 @fast.packed(in_graphs=True)
 def _verdicts(tensors):
-    axis = tf.constant(0)
+    axis = tf.constant(0)  # each reduction would make its own, of five operations
     vectors = [v for vectors in gradients_lib.real_vectors(tensors) for v in vectors]
     verdicts = [tf.reduce_all(tf.math.is_finite(vector), axis) for vector in vectors]
     return [tf.reduce_all(tf.stack(verdicts), axis) if verdicts else tf.constant(True)]
@@ -17,8 +17,6 @@ def _verdicts(tensors):
 
 def _are_finite(gradients):  # whose rows are summed
     tensors = gradients_lib.values_of([g for g in gradients if g is not None])
-    if not tensors:
-        return tf.constant(True)
     return tf.reduce_all(_verdicts(tensors))
 
 
@@ -51,10 +49,9 @@ def agreed(gradients, are_equal=False):
     several replicas take one scalar all-reduce.
     """
     strategy, add = tf.distribute.get_strategy(), tf.distribute.ReduceOp.SUM
-    across = tf.distribute.in_cross_replica_context()
     if are_equal:
         return _are_finite(of_first_replica(gradients))
-    if across:
+    if tf.distribute.in_cross_replica_context():
         run = strategy.extended.call_for_each_replica
         flag = strategy.reduce(add, run(_nonfinite_flag, args=(gradients,)), axis=None)
     elif strategy.num_replicas_in_sync == 1:

@@ -88,19 +88,13 @@ def values_of(gradients):
 
 
 def real_vectors(tensors):
-    """Return for each tensor a list of the vectors of its real numbers.
-
-    A complex tensor has two, and one of integers has none.
-    """
-    # One for all: each reduction of a tensor of unknown rank would make its own axes, of
-    # five operations.
-    shape = tf.constant([-1])
-    vectors = []
+    """Return for each tensor a list of vectors: two if it is complex, none of integers."""
+    shape, vectors = tf.constant([-1]), []
     for values in tensors:
-        parts = [values] if values.dtype.is_floating else []
+        parts = [values]
         if values.dtype.is_complex:
             parts = [tf.math.real(values), tf.math.imag(values)]
-        vectors.append([tf.reshape(part, shape) for part in parts])
+        vectors.append([tf.reshape(p, shape) for p in parts if p.dtype.is_floating])
     return vectors
 
 
@@ -152,8 +146,7 @@ def with_summed_rows(gradients):
     result has one row for each different index, never the shape of the variable.
     """
     sparse = [_in_tensors(g) for g in gradients if isinstance(g, tf.IndexedSlices)]
-    tensors = [tensor for g in sparse for tensor in (g.values, g.indices)]
-    results = _summed_rows(tensors)
+    results = _summed_rows([t for g in sparse for t in (g.values, g.indices)])
     summed = iter(
         tf.IndexedSlices(rows, indices, dense_shape=g.dense_shape)
         for g, rows, indices in zip(sparse, results[::2], results[1::2])

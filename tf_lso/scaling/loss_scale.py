@@ -12,9 +12,9 @@ environment.require_tensorflow()  # all that uses TensorFlow begins here
 import tensorflow as tf
 
 from tf_lso import graphs, tf_private
+from tf_lso.as_tensor import AsTensor
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import options, scale_variables
-from tf_lso.scaling.as_tensor import AsTensor
 from tf_lso.scaling.options import DYNAMIC, STABLE
 from tf_lso.scaling.rule import ScaleRule
 
@@ -246,10 +246,8 @@ def _argument(loss_scale, name):
 
 
 for _name in options.names(DYNAMIC):
-    _attribute: Any = property(
-        functools.partial(_argument, name=_name),
-        doc=f"`{_name}`, as the constructor has it.",
-    )
+    _doc = f"`{_name}`, as the constructor has it."
+    _attribute: Any = property(functools.partial(_argument, name=_name), doc=_doc)
     _attribute.__set_name__(DynamicLossScale, _name)
     setattr(DynamicLossScale, _name, _attribute)
 DynamicLossScale.__signature__ = options.signature(DynamicLossScale, DYNAMIC)

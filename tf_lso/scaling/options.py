@@ -38,10 +38,9 @@ def _whole(name, value):
     refusal = f"{name!r} must be a positive whole number (int64), but got: {value!r}."
     try:
         number = int(value)
-    except TypeError as error:
-        raise TypeError(refusal) from error
-    except (ValueError, OverflowError) as error:
-        raise ValueError(refusal) from error
+    except (TypeError, ValueError, OverflowError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(refusal) from error
     if not 1 <= number < 2**63 or not (isinstance(value, str) or number == value):
         raise ValueError(refusal)
     return number
@@ -70,15 +69,14 @@ class Option(NamedTuple):
         return None if of in self.unset else getattr(ScaleRule, self.field)
 
 
-_number = positive_number
 _ROWS: Any = (
-    ("initial_scale", "initial_scale", "initial_loss_scale", _number, STABLE),
+    ("initial_scale", "initial_scale", "initial_loss_scale", positive_number, STABLE),
     ("growth_steps", "dynamic_growth_steps", "increment_period", _whole, STABLE),
-    ("growth_factor", "growth_factor", "multiplier", _number),
+    ("growth_factor", "growth_factor", "multiplier", positive_number),
     ("backoff_factor", "backoff_factor", "backoff_factor", _shrinking, DYNAMIC),
     ("hysteresis", "hysteresis", "hysteresis", _whole),
-    ("min_scale", "min_scale", "min_loss_scale", _number),
-    ("max_scale", "max_scale", "max_loss_scale", _number, STABLE, DYNAMIC),
+    ("min_scale", "min_scale", "min_loss_scale", positive_number),
+    ("max_scale", "max_scale", "max_loss_scale", positive_number, STABLE, DYNAMIC),
 )
 OPTIONS = [Option._make([*row[:4], row[4:]]) for row in _ROWS]
 _LEGACY = {STABLE: 2, DYNAMIC: 3}  # how many of them the legacy class had

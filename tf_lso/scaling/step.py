@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_lso import tf_private
-from tf_lso.graphs import after, in_xla, known_operations
+from tf_lso.graphs import after, in_graph_of_tensorflow_1, in_xla, known_operations
 from tf_lso.scaling import fast
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
@@ -75,8 +75,7 @@ class Step(NamedTuple):
             [] if moved is None else known_operations([moved])
         ):
             applied = tf.identity(applied)
-        in_function = tf.compat.v1.get_default_graph().building_function
-        return applied if in_function else applied.op
+        return applied.op if in_graph_of_tensorflow_1() else applied
 
     def _are_equal(self):
         """Whether all replicas have the same gradients, so that one can judge for all."""

@@ -8,11 +8,11 @@ import traceback
 import keras
 import tensorflow as tf
 
-from tf_lso import environment, pages, tf_private
+from tf_lso import environment, pages, scheduled_rate, tf_private
 from tf_lso import keras3_private as private
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
-from tf_lso.optimizers import scheduled_rate, slots, state, validation
+from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family, keras3_views
 
 # Methods that TensorFlow 2.4-2.15 called in `fit`, and Keras 3 does not call so.

@@ -8,7 +8,7 @@ tensor. The object here serves as both.
 import keras
 import tensorflow as tf
 
-from tf_lso.scaling import as_tensor
+from tf_lso import as_tensor
 
 
 class ScheduledRate(as_tensor.AsTensor):
