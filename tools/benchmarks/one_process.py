@@ -62,7 +62,8 @@ class Setting:
         record = {**dict(zip(job._fields[1:5], job[1:5])), "candidate": name}
         try:
             with self.strategy.scope():
-                step = self._step(*_candidate(name, job, self))
+                candidate = _candidate(name, job, self)
+            step = self._step(*candidate)  # outside: there each strategy is the default
             step(*self.inputs)
             step(*self.inputs)
         except Exception as error:
