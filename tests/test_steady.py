@@ -26,20 +26,6 @@ def traced(family, **kwargs):
     return optimizer, x, step
 
 
-def test_one_trace_serves_overflows_and_every_change(family):
-    optimizer, x, step = traced(family, growth=3)
-    scales = set()
-    for number in range(1000):
-        if number % 100 == 50:
-            optimizer.learning_rate = 0.01 / number
-        step(tf.constant(INF if number % 10 == 9 else 1.0))
-        scales.add(float(optimizer.loss_scale))
-    assert step.experimental_get_tracing_count() == 1
-    assert len(scales) > 2
-    assert np.isfinite(x.numpy()).all()
-    assert int(numpy(optimizer.iterations)) == 1000
-
-
 class TestATracedStep:
     @pytest.mark.parametrize("jit_compile", [None, True])
     def test_waits_for_nothing_on_the_host(self, family, jit_compile):

@@ -100,10 +100,11 @@ def _steps(results):
 
 
 # Of one optimizer all families are the core. Functions take longer than eager steps.
+SLOW = {
+    _group(*p.values): [pytest.mark.slow] for p in PARAMETERS if "-function" in p.id
+}
 MARKED = {
-    **{
-        _group(*p.values): [pytest.mark.slow] for p in PARAMETERS if "-function" in p.id
-    },
+    **SLOW,
     "v2-RMSprop-eager-legacy": [pytest.mark.core],
     "v2-RMSprop-eager-keras3": [pytest.mark.core],
     "new-RMSprop-eager-new": [pytest.mark.core],
@@ -196,7 +197,7 @@ def _assert_close(actual, recorded, tolerance, what):
     )
 
 
-@collecting.each(PARAMETERS, by=_group)
+@collecting.each(PARAMETERS, by=_group, marked=SLOW)
 def test_returns(case, results, family):
     # Eager steps return None, as recorded. In a function OptimizerV2's wrapper returned
     # an op, which a function cannot return; a tensor serves wherever the op did.

@@ -89,7 +89,7 @@ class Setting:
 MODES = [
     pytest.param("eager", marks=pytest.mark.core),
     "traced",
-    "eager replicas",
+    pytest.param("eager replicas", marks=pytest.mark.slow),
     "traced replicas",
 ]
 

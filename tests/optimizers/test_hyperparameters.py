@@ -99,44 +99,6 @@ class TestDelegation:
         assert attribute in dir(wrap(family, name))
 
 
-@pytest.mark.parametrize("name", LEGACY)
-class TestLr:
-    def test_is_the_learning_rate(self, family, name):
-        optimizer = wrap(family, name)
-        optimizer.lr = OTHER
-        assert is_set(optimizer.lr)
-        assert is_set(optimizer.learning_rate)
-        assert is_set(optimizer.inner_optimizer.learning_rate)
-        assert "lr" in dir(optimizer)
-        assert "lr" not in vars(optimizer)
-
-
-@pytest.mark.parametrize("name", ["RMSprop", "Adam", "Adamax", "Nadam", "Adagrad"])
-class TestEpsilon:
-    def test_is_not_read(self, family, name):
-        optimizer = wrap(family, name)
-        assert optimizer.inner_optimizer.epsilon == 1e-7
-        with pytest.raises(AttributeError, match=r"LossScaleOptimizer.*epsilon"):
-            _ = optimizer.epsilon
-
-    def test_is_not_set(self, family, name):
-        optimizer = wrap(family, name)
-        optimizer.epsilon = OTHER
-        assert optimizer.inner_optimizer.epsilon == 1e-7
-        assert optimizer.epsilon == OTHER
-
-    def test_is_not_listed(self, family, name):
-        assert "epsilon" not in dir(wrap(family, name))
-
-
-@pytest.mark.parametrize("attribute", ["amsgrad", "centered", "nesterov", "momentum"])
-def test_what_was_no_hyperparameter_is_not_delegated(family, attribute):
-    name = {"centered": "RMSprop", "nesterov": "SGD"}.get(attribute, "Adam")
-    optimizer = wrap(family, name)
-    with pytest.raises(AttributeError, match=attribute):
-        getattr(optimizer, attribute)
-
-
 def numeric_arguments(optimizer):
     """The numbers of the constructor, as its signature and config tell."""
     config = optimizer.get_config()
@@ -270,18 +232,6 @@ class TestAfterTracing:
             optimizer.minimize(lambda: x * 1.0, [x])
 
         return optimizer, step, traces
-
-    @pytest.mark.parametrize("name", ["lr", "learning_rate"])
-    def test_a_new_learning_rate_reaches_the_step(self, family, warnings, name):
-        x = tf.Variable(4.0)
-        optimizer, step, traces = self.traced(family, x, learning_rate=1.0)
-        step()
-        traced = len(traces)
-        setattr(optimizer, name, 0.25)
-        step()
-        assert float(x) == 2.75
-        assert len(traces) == traced
-        assert not warnings("learning_rate")
 
     def test_a_new_momentum_reaches_the_legacy_step_without_a_warning(self, warnings):
         x = tf.Variable(4.0)

@@ -11,7 +11,7 @@ import itertools
 import pytest
 import tensorflow as tf
 
-from tests.families import FAMILIES, STYLES, bare_sums, copies, wrapped
+from tests.families import STYLES, bare_sums, copies, wrapped
 
 NAN = float("nan")
 MODES = {"eager": lambda function: function, "traced": tf.function}
@@ -169,11 +169,6 @@ def wrong_sequences(families_and_sequences, is_set):
     return wrong
 
 
-def test_looks_and_whole_steps_in_any_order():
-    families = itertools.cycle(FAMILIES)
-    assert wrong_sequences(zip(families, SEQUENCES), is_set=True) == {}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("is_set", [False, True], ids=["the steps move it", "set"])
 def test_looks_and_whole_steps_in_any_order_for_each_family(family, is_set):
@@ -249,6 +244,7 @@ class TestEagerReplicas:
             mirrored2.run(step)
             assert copies(x) == [-one * number] * 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("copied", [False, True], ids=["same", "copied"])
     def test_gradients_in_one_run_and_the_apply_in_the_next(
         self, family, style, copied, mirrored2
