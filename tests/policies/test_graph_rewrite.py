@@ -1,14 +1,11 @@
-"""The graph rewrite to float16, and loss scaling for optimizers of tf.compat.v1.
-
-What each version did with them is recorded: `tests/golden/test_training.py` compares it.
-"""
+"""The graph rewrite to float16, and loss scaling for optimizers of tf.compat.v1."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import keras
+from tests.families import FAMILIES, keras
 from tf_lso import policies
 from tf_lso.train import experimental
 
@@ -34,6 +31,31 @@ def off():
 
 
 class TestEnable:
+    @pytest.mark.parametrize(
+        ("loss_scale", "value"),
+        [("dynamic", 2.0**15), (128, 128.0), (tf_lso.FixedLossScale(8), 8.0)],
+    )
+    def test_wraps_optimizers_of_keras(self, family, loss_scale, value):
+        inner = FAMILIES[family].SGD(0.1)
+        optimizer = experimental.enable_mixed_precision_graph_rewrite(inner, loss_scale)
+        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+        assert optimizer.inner_optimizer is inner
+        assert float(optimizer.loss_scale()) == value
+        assert is_on()
+
+    def test_wraps_optimizers_of_tensorflow_1(self):
+        inner = V1.GradientDescentOptimizer(0.5)
+        enable = (
+            tf_lso.compat.v1.train.experimental.enable_mixed_precision_graph_rewrite
+        )
+        optimizer = enable(inner)
+        wrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
+        assert isinstance(optimizer, wrapper)
+        x = tf.Variable(1.0)
+        optimizer.minimize(lambda: x**2, var_list=[x])
+        assert float(x) == 0.0
+        assert is_on()
+
     def test_says_so(self, caplog):
         caplog.set_level("INFO", logger="tensorflow")
         experimental.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD())
@@ -65,8 +87,10 @@ class TestEnable:
         "optimizer",
         [
             None,
+            "sgd",
             3,
             keras.optimizers.SGD,
+            lambda: tf_lso.LossScaleOptimizer(keras.optimizers.SGD()),
             lambda: WRAPPER(V1.GradientDescentOptimizer(0.1), 8),
         ],
     )
@@ -77,6 +101,26 @@ class TestEnable:
             experimental.enable_mixed_precision_graph_rewrite(optimizer)
         assert not is_on()
 
+    @pytest.mark.parametrize(
+        "make", [keras.optimizers.SGD, V1.GradientDescentOptimizer]
+    )
+    @pytest.mark.parametrize("loss_scale", [None, "bogus", 0.5, [8]])
+    def test_refuses_other_loss_scales(self, make, loss_scale):
+        with pytest.raises(ValueError, match=r"loss_scale|loss scale"):
+            experimental.enable_mixed_precision_graph_rewrite(make(0.1), loss_scale)
+        assert not is_on()
+
+    def test_is_refused_under_a_mixed_policy_and_the_reverse(self):
+        policies.set_global_policy("mixed_float16")
+        with pytest.raises(ValueError, match="mixed_float16"):
+            experimental.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD())
+        assert not is_on()
+        policies.set_global_policy(None)
+        experimental.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD())
+        with pytest.raises(ValueError, match="graph rewrite"):
+            policies.set_policy("mixed_float16")
+        policies.set_policy("float64")
+
     def test_ends_by_disable(self, caplog):
         experimental.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD())
         experimental.disable_mixed_precision_graph_rewrite()
@@ -85,10 +129,49 @@ class TestEnable:
         assert "already disabled" in caplog.text
 
 
+# Loss scale 4 that grows after 2 steps, and what SGD does to 1.0 by 0.1 a step.
+GRADIENTS = (1.0, 1.0, float("inf"), float("nan"), 1.0)
+AFTER = [(0.9, 4.0, 1), (0.8, 8.0, 2), (0.8, 4.0, 2), (0.8, 2.0, 2), (0.7, 2.0, 3)]
+
+
 class TestTheOptimizerOfTensorFlow1:
     def make(self, loss_scale=None):
         loss_scale = loss_scale or tf_lso.DynamicLossScale(4, 2)
         return WRAPPER(V1.GradientDescentOptimizer(0.1), loss_scale)
+
+    def test_skips_and_moves_the_scale_in_eager_mode(self):
+        scale = tf_lso.DynamicLossScale(4, 2)
+        optimizer = self.make(scale)
+        x, step = tf.Variable(1.0), tf.Variable(0, dtype=tf.int64)
+        rows = []
+        for gradient in GRADIENTS:
+            optimizer.apply_gradients([(tf.constant(gradient), x)], global_step=step)
+            rows.append((round(float(x), 6), float(scale()), int(step)))
+        assert rows == AFTER
+
+    def test_skips_and_moves_the_scale_in_a_graph(self):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            scale = tf_lso.DynamicLossScale(4, 2)
+            optimizer = self.make(scale)
+            x = tf.compat.v1.get_variable("x", initializer=1.0, use_resource=True)
+            step = tf.compat.v1.train.get_or_create_global_step()
+            gradient = tf.compat.v1.placeholder(tf.float32, [])
+            loss = x * gradient
+            train = optimizer.minimize(loss, global_step=step, var_list=[x])
+            session.run(tf.compat.v1.global_variables_initializer())
+            rows = []
+            for value in GRADIENTS:
+                session.run(train, {gradient: value})
+                now = session.run([x, scale(), step])
+                rows.append((round(float(now[0]), 6), float(now[1]), int(now[2])))
+        assert rows == AFTER
+
+    def test_unscales(self):
+        optimizer = self.make(tf_lso.FixedLossScale(1024))
+        x = tf.Variable(3.0)
+        ((gradient, variable),) = optimizer.compute_gradients(lambda: 2 * x, [x])
+        assert float(gradient) == 2.0
+        assert variable is x
 
     def test_hands_out_the_loss_scales_variables(self):
         names = [v.name for v in self.make().variables()]
@@ -114,3 +197,8 @@ class TestTheOptimizerOfTensorFlow1:
         assert float(scale()) == 2.0
         step(-1)
         np.testing.assert_allclose(x.numpy(), 0.8)  # the sum of two replicas
+
+    @pytest.mark.parametrize("optimizer", [None, keras.optimizers.SGD(), "sgd"])
+    def test_wraps_no_other(self, optimizer):
+        with pytest.raises(ValueError, match="'opt' must be an instance"):
+            WRAPPER(optimizer, 8)
