@@ -1,6 +1,7 @@
-"""The record is as it was made: nobody has edited it, to let a test pass, say."""
+"""The records are as they were made: nobody has edited one, to let a test pass, say."""
 
 import hashlib
+import pathlib
 
 import pytest
 
@@ -19,6 +20,13 @@ SHA256 = {
 def test_a_file_is_as_it_was_made(file):
     content = (harness.RECORDS / f"{file}.json.gz").read_bytes()
     assert hashlib.sha256(content).hexdigest() == SHA256[file]
+
+
+def test_the_signatures_of_the_real_versions_are_as_they_were_made():
+    path = pathlib.Path(__file__).parents[1] / "mirrors" / "record" / "api.json"
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == (
+        "bd9e3d80931bc419f7f1e88d66802ad14740a41297cc0d6987bd21882f846642"
+    )
 
 
 def test_every_file_is_checked():

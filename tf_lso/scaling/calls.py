@@ -200,9 +200,9 @@ class Calls:
             place.applied()
             raise RuntimeError(
                 f"{method}() was called in a step in which {_other(method)}() has scaled "
-                "the loss already; scaling it twice gives wrong gradients. Use either "
-                "get_scaled_loss() with get_unscaled_gradients(), or scale_loss() alone, "
-                f"as `fit` of Keras 3. See {pages.troubleshooting('two-protocols')}"
+                "the loss already; scaling it twice gives wrong gradients. Call either "
+                "get_scaled_loss() and get_unscaled_gradients(), or scale_loss() alone, as "
+                f"Keras 3's `fit` does. See {pages.troubleshooting('two-protocols')}"
             )
         if self._losses.has(loss):
             raise RuntimeError(
