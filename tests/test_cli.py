@@ -271,9 +271,9 @@ def test_a_patch_applies_that_was_written_under_an_ascii_locale(script, tmp_path
 
 
 INTERRUPTED = {
-    "check": ("tf_lso.commands.one_file.examine", ["check", __file__], ""),
+    "check": ("tf_lso.commands.programs.examine", ["check", __file__], ""),
     "migrate": (
-        "tf_lso.commands.one_file.examine",
+        "tf_lso.commands.programs.examine",
         ["migrate", __file__],
         "; no file is half written",
     ),

@@ -4,11 +4,12 @@ import contextlib
 import io
 import json
 import pathlib
+import re
 import tempfile
 import textwrap
 
 from tf_lso import cli
-from tf_lso.commands import check
+from tf_lso.commands import check, help
 from tf_lso.names import targets
 
 
@@ -31,6 +32,18 @@ def rows(source, name="program.py", target=targets.TODAY):
         + (f"({f.verdict.status})" if f.guarded else f.verdict.status)
         for f in outcome.findings
     ]
+
+
+def example(rule):
+    """Returns what stands on the page as a rule's example: the program, its migration."""
+    (entry,) = (entry for entry in help.entries("rules.md") if entry.name == rule)
+    kind, code = re.search(r"```(\w+)\n(.*?)```", entry.text, re.DOTALL).groups()
+    if kind == "text":
+        return code, ""
+    lines = code.splitlines(keepends=True)
+    return tuple(
+        "".join(line[2:] or "\n" for line in lines if line[0] != mark) for mark in "+-"
+    )
 
 
 def notebook(*sources, kind="code", **metadata):

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from tests.check.programs import notebook, run
-from tf_lso.commands import check, report
 
 pytestmark = pytest.mark.core
 
@@ -108,6 +107,9 @@ def test_json(program):
         "guarded": 0,
         "works": 0,
         "unsure": 0,
+        "changed": 1,
+        "places": 1,
+        "left": 0,
         "unreadable": 0,
         "exit_code": 1,
     }
@@ -155,29 +157,6 @@ def test_is_the_same_in_every_run(tmp_path):
         for seed in "1234"
     }
     assert len(reports) == 1
-
-
-class Terminal(list):
-    """What is written to it, as a list."""
-
-    encoding = "utf-8"
-    write = list.append
-
-    def isatty(self):
-        return True
-
-
-def on_a_terminal(program):
-    terminal = Terminal()
-    report.check_text(check.check([str(program)]), terminal)
-    return "".join(terminal)
-
-
-def test_colors_on_a_terminal_only(program, monkeypatch):
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    assert "\033[31mbreaks\033[0m" in on_a_terminal(program)
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\033" not in on_a_terminal(program)
 
 
 def test_imports_nothing_heavy():

@@ -46,15 +46,6 @@ def test_one_that_wraps_by_tf_lso_does_not(guard, wrapping):
     assert "tf_lso.keras.mixed_precision." in migrated(program)
 
 
-def test_a_policy_that_stays_with_keras_wraps_by_keras():
-    program = (
-        "from tensorflow.keras import mixed_precision as mp\n"
-        f"mp.set_global_policy('mixed_float16')\n{GUARD}"
-    )
-    assert outcome_of(program).installs == []
-    assert outcome_of(program, prefer="keras").installs != []
-
-
 @pytest.mark.parametrize(
     "program", [TF + GUARD, GUARD], ids=["no install", "no import"]
 )

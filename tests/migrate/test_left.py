@@ -271,44 +271,6 @@ def test_old_and_new_protocol_in_one_file_is_an_old_file():
 
 
 class TestOptions:
-    def test_policies_of_today_stay_with_keras(self):
-        program = (
-            "from tensorflow.keras import mixed_precision\n"
-            "from tensorflow.keras.mixed_precision import Policy, LossScaleOptimizer\n"
-            "from tensorflow.python.keras.mixed_precision.policy import global_policy\n"
-            "p = mixed_precision.Policy('mixed_float16')\n"
-            "opt = mixed_precision.LossScaleOptimizer(inner)\n"
-            "e = mixed_precision.experimental.Policy('x', loss_scale=1)\n"
-        )
-        assert diff_of(program, migrated(program, prefer="keras")) == [
-            "-from tensorflow.keras.mixed_precision import Policy, LossScaleOptimizer",
-            "-from tensorflow.python.keras.mixed_precision.policy import global_policy",
-            "+import tf_lso",
-            "+from tensorflow.keras.mixed_precision import Policy",
-            "+from tf_lso.keras.mixed_precision import LossScaleOptimizer",
-            "+from tensorflow.keras.mixed_precision import global_policy",
-            "-opt = mixed_precision.LossScaleOptimizer(inner)",
-            "-e = mixed_precision.experimental.Policy('x', loss_scale=1)",
-            "+opt = tf_lso.keras.mixed_precision.LossScaleOptimizer(inner)",
-            "+e = tf_lso.keras.mixed_precision.experimental.Policy('x', loss_scale=1)",
-        ]
-
-    @pytest.mark.parametrize("version", ["v1", "v2"])
-    def test_a_module_that_is_an_attribute_only_is_not_imported(self, version):
-        program = (
-            f"from tensorflow.compat.{version}.keras.mixed_precision import Policy\n"
-        )
-        assert migrated(program, prefer="keras") == (
-            "from tensorflow.keras.mixed_precision import Policy\n"
-        )
-        assert migrated(program) == program.replace("tensorflow", "tf_lso")
-
-    def test_a_policy_that_keras_sets_is_told_of(self):
-        program = f"{TF}tf.keras.mixed_precision.set_global_policy('mixed_float16')\n"
-        outcome = outcome_of(program, prefer="keras")
-        assert outcome.texts == {}
-        assert "Keras's own LossScaleOptimizer" in outcome.left[0].why
-
     def test_optimizers_of_tf_keras_move_when_asked(self):
         program = (
             "import tf_keras\n"

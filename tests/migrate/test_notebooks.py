@@ -137,23 +137,10 @@ def test_the_reason_names_the_cell(migrate):
     assert "a.ipynb:cell 3:2: left alone  does not parse" in printed
 
 
-def test_the_scanner_reads_what_json_reads():
-    def value(node):
-        if isinstance(node.value, dict):
-            return {key: value(item) for key, item in node.value.items()}
-        if isinstance(node.value, list):
-            return [value(item) for item in node.value]
-        return node.value
-
-    text = '{"a" : [1, -2.5e3 ,"x\\"]",{}, [] ], "b":{"c":null,"d":true},"e":""} '
-    assert value(notebooks.scan(text)) == json.loads(text)
-    assert value(notebooks.scan(NOTEBOOK)) == json.loads(NOTEBOOK)
-
-
 def test_cells_are_counted_as_check_counts_them():
     sources = dict(notebooks.cells(NOTEBOOK.encode()))
     same = {number: source for number, source in sources.items() if source}
-    assert notebooks.with_sources(NOTEBOOK, {2: same[2]}) == NOTEBOOK
+    assert notebooks.encoded(NOTEBOOK.encode(), {2: same[2]}) == NOTEBOOK.encode()
 
 
 def code(*sources):

@@ -8,6 +8,7 @@ import pathlib
 
 import pytest
 
+from tests.check.programs import example
 from tests.generation import HAS_KERAS3
 from tests.migrate.files import write
 from tests.migrate.programs import outcome_of
@@ -65,7 +66,7 @@ PROGRAMS = {
 
 
 def test_every_rule_with_a_fix_is_here():
-    assert set(PROGRAMS) == {rule for rule, entry in rules.RULES.items() if entry.after}
+    assert set(PROGRAMS) == {rule for rule in rules.RULES if example(rule)[1]}
 
 
 @pytest.fixture(scope="module")
@@ -107,17 +108,17 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("rule", PROGRAMS)
 def test_the_rest_stays_byte_for_byte(rule, way, migrate):
-    entry = rules.RULES[rule]
+    before, after = example(rule)
     tail = "# \xe9  \nif 1:\n\tx = 'y'   \n"
-    path = write("a.py", WAYS[way](entry.before + tail))
+    path = write("a.py", WAYS[way](before + tail))
     assert migrate("--write", "a.py")[0] == 0
-    assert path.read_bytes() == WAYS[way](entry.after + tail)
+    assert path.read_bytes() == WAYS[way](after + tail)
     assert migrate("--check", "a.py")[0] == 0
 
 
 @pytest.mark.parametrize("rule", PROGRAMS)
 def test_a_notebook_keeps_its_other_cells_and_magics(rule, migrate):
-    before = rules.RULES[rule].before
+    before, _ = example(rule)
     magic = "%matplotlib inline\n!ls  \n"
     cells = [
         {"cell_type": "markdown", "source": [before]},
