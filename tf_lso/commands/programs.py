@@ -83,7 +83,7 @@ def check(
     outcome = Outcome(target)
 
     def failed(path: str, error: Exception) -> None:
-        outcome.unreadable.append(Unreadable(path, None, None, _reason(error)))
+        outcome.unreadable.append(Unreadable(path, _reason(error)))
 
     listed = files.find(paths, failed)
     if command == "migrate":  # a pipe would wait for its writer
@@ -116,30 +116,28 @@ def examine(
     placement: Placement | None = None,
 ) -> Diagnosis:
     """Return what is found in a file. One without a part of an old name is not parsed."""
-    placement = placement or Placement()
-    done = Diagnosis(path)
     try:
         with open(path, "rb") as file:
             data = file.read()
-        if not (placement.reasons or lookup.may_have_old_names(data)):
-            return done
+        needed = placement and placement.reasons
+        if not (needed or lookup.may_have_old_names(data)):
+            return Diagnosis(path)
         notebook = path.lower().endswith(".ipynb")
-        cells = (
-            notebooks.cells(data) if notebook else [(None, reading.decoded(data)[0])]
-        )
+        cells = notebooks.cells(data) if notebook else [(None, data)]
         done = diagnose(cells, path, target, options, bound_elsewhere(path), placement)
         done.old = done.new = data
         if done.texts:
             done.new = (notebooks if notebook else reading).encoded(data, done.texts)
+        return done
     except OSError as error:
-        reason = f"cannot be opened: {_reason(error)}"
-        done.unreadable = [Unreadable(path, None, None, reason)]
+        failed = Unreadable(path, f"cannot be opened: {_reason(error)}")
     except reading.ERRORS as error:
-        done = Diagnosis(path, unreadable=[reading.unreadable(path, error)])
+        failed = reading.unreadable(path, error)
     except Exception as error:  # a defect of ours must not stop the other files
-        reason = f"tf-lso fails on it: {type(error).__name__}: {error}"
-        done = Diagnosis(path, unreadable=[Unreadable(path, None, None, reason)])
-    return done
+        failed = Unreadable(
+            path, f"tf-lso fails on it: {type(error).__name__}: {error}"
+        )
+    return Diagnosis(path, unreadable=[failed])
 
 
 def migrate(
@@ -167,7 +165,7 @@ def migrate(
             refused = f"cannot be written: {_reason(error)}"
         if refused:
             file.new = file.old
-            outcome.unreadable.append(Unreadable(file.path, None, None, refused))
+            outcome.unreadable.append(Unreadable(file.path, refused))
     return outcome
 
 

@@ -8,7 +8,7 @@ import textwrap
 
 from tf_lso.commands.programs import Outcome, diff
 from tf_lso.source.diagnostics import Diagnostic, Unreadable
-from tf_lso.source.lookup import BREAKS, LABELS, UNSURE, WORKS, WRONG
+from tf_lso.source.lookup import BREAKS, LABELS, UNSURE, WORKS, WRONG, Verdict
 
 _ADVICE = (
     "To run it unmodified: tf-lso run SCRIPT. Or put `import tf_lso; tf_lso.install()` "
@@ -27,8 +27,7 @@ def check_text(outcome: Outcome) -> str:
     for one in outcome.findings:
         verdict = one.verdict
         head = f"{LABELS[verdict.status]}{' (guarded)' if one.guarded else ''}"
-        new = f"{verdict.replacement}: " if verdict.replacement else ""
-        told = {on: verdict.today, "tf_lso": new + verdict.tf_lso}
+        told = {on: verdict.today, "tf_lso": _does(verdict)}
         if verdict.current not in ("", verdict.name):
             told["now"] = verdict.current
         rows.append((one, head, told))
@@ -89,6 +88,11 @@ def _shown(rows: list[tuple[Diagnostic, str, dict[str, str]]]) -> str:
     return "\n".join([*lines, ""]) if lines else ""
 
 
+def _does(verdict: Verdict) -> str:
+    """Return what tf_lso does about a use, below its new name."""
+    return ": ".join(filter(None, [verdict.replacement, verdict.tf_lso]))
+
+
 def _failures(outcome: Outcome, label: str) -> str:
     """Return what could not be read."""
     lines = [
@@ -141,13 +145,13 @@ def as_json(outcome: Outcome) -> str:
         | {"fix": one.fix, "why_not": one.why or None}
         for one in outcome.findings
     ]
+    left = [
+        {key: getattr(one, key) for key in (*_WHERE, "why", "do")}
+        for one in outcome.left
+    ]
     changed = [
-        {
-            "file": file.path,
-            "places": file.changes,
-            "install": file.installs,
-            "diff": diff(file),
-        }
+        {"file": file.path, "places": file.changes, "install": file.installs}
+        | {"diff": diff(file)}
         for file in outcome.changed
     ]
     document = {
@@ -156,10 +160,7 @@ def as_json(outcome: Outcome) -> str:
         "written": outcome.written,
         "findings": findings,
         "changed": changed,
-        "left": [
-            {key: getattr(one, key) for key in (*_WHERE, "why", "do")}
-            for one in outcome.left
-        ],
+        "left": left,
         "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
         "summary": {**_counted(outcome), "exit_code": outcome.exit_code},
     }
@@ -175,33 +176,23 @@ def github(outcome: Outcome) -> str:
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
     lines = [
-        _command("error", item, {"line": item.line}, "unreadable", item.reason)
+        _command("error", item, "unreadable", item.reason)
         for item in outcome.unreadable
     ]
     for one in outcome.findings:
         verdict = one.verdict
         level = "warning" if verdict.status == UNSURE else "notice"
         label = f"{LABELS[verdict.status]} on TensorFlow {outcome.target.version}"
-        new = f"{verdict.replacement}: " if verdict.replacement else ""
-        lines.append(
-            _command(
-                "error" if one.fails else level,
-                one,
-                {"line": one.line, "col": one.column},
-                f"{one.rule} {label}: {verdict.name}",
-                f"{verdict.today} tf_lso: {new}{verdict.tf_lso}",
-            )
-        )
+        title = f"{one.rule} {label}: {verdict.name}"
+        message = f"{verdict.today} tf_lso: {_does(verdict)}"
+        lines.append(_command("error" if one.fails else level, one, title, message))
     return "".join(lines)
 
 
 def _command(
-    level: str,
-    item: Diagnostic | Unreadable,
-    where: dict[str, int | None],
-    title: str,
-    message: str,
+    level: str, item: Diagnostic | Unreadable, title: str, message: str
 ) -> str:
+    where = {"line": item.line, "col": getattr(item, "column", None)}
     if item.cell:  # the file's own lines are those of its JSON
         message = f"cell {item.cell}, line {item.line}: {message}"
         where = {}

@@ -35,15 +35,10 @@ _IGNORE = re.compile(r"#\s*tf-lso:\s*ignore(?:\[([\w\s,]*)\])?")
 # Calls that wrap an optimizer, or make `compile` do it.
 _WRAPPING = (*names.OPTIMIZERS, "set_global_policy", "set_policy", "set_dtype_policy")
 _INSTALLABLE = (rules.OPTIMIZER, rules.FILES)
+_BY_HAND = (rules.PROTOCOL, rules.STATE)
 _INSTALL = "tf_lso.install()"
-# Why a use stays that no name of its own changes, and for which no optimizer is made.
-_WHY_NOT = {
-    rules.PROTOCOL: reasons.PROTOCOL,
-    rules.STATE: reasons.STATE,
-    rules.ARGUMENTS: reasons.ARGUMENTS,
-    rules.SILENT: reasons.GUARD,
-    rules.METHOD: reasons.MADE_ELSEWHERE,
-}
+# Why a use stays where the program makes no optimizer; else its verdict tells.
+_WHY_NOT = {rules.SILENT: reasons.GUARD, rules.METHOD: reasons.MADE_ELSEWHERE}
 
 
 def diagnose(
@@ -194,13 +189,11 @@ class _One:
                 pass
             elif use.rule in _INSTALLABLE and not by_install:
                 why_not = reasons.NEEDS.of(use.verdict.name)
-            elif use.rule in (rules.PROTOCOL, rules.STATE):
-                why_not = _WHY_NOT[use.rule]
-            elif makes if scales else settled:
+            elif (makes if scales else settled) and use.rule not in _BY_HAND:
                 fix = _INSTALL if by_install else "the optimizer is tf_lso's"
             else:
-                reason = _WHY_NOT.get(use.rule, reasons.VERSIONS)
-                why_not = reason.of(use.verdict.replacement or "")
+                told = Reason(use.verdict.today, use.verdict.tf_lso)
+                why_not = _WHY_NOT.get(use.rule, told)
             yield self._completed(use, fix, why_not)
 
     def _completed(

@@ -96,9 +96,9 @@ class Unreadable:
     """A file or cell that could not be read, and why."""
 
     file: str
-    cell: int | None
-    line: int | None
     reason: str
+    cell: int | None = None
+    line: int | None = None
 
 
 @dataclasses.dataclass

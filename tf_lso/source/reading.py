@@ -68,12 +68,12 @@ def unreadable(path: str, error: BaseException, cell: int | None = None) -> Unre
     if isinstance(error, (RecursionError, MemoryError)):
         reason = "nested too deeply for Python's parser"
     elif isinstance(error, json.JSONDecodeError):
-        return Unreadable(path, None, None, f"not the JSON of a notebook: {error.msg}")
+        return Unreadable(path, f"not the JSON of a notebook: {error.msg}")
     elif isinstance(error, UnicodeDecodeError):
         reason = f"not text in {error.encoding}"
     elif isinstance(error, SyntaxError):
         reason = f"does not parse: {error.msg}"
-    return Unreadable(path, cell, getattr(error, "lineno", None), reason)
+    return Unreadable(path, reason, cell, getattr(error, "lineno", None))
 
 
 def decoded(data: bytes) -> tuple[str, str]:

@@ -91,23 +91,6 @@ MADE_ELSEWHERE = Reason(
     "Migrate what wraps the optimizer, compiles it or sets the policy, or call "
     "tf_lso.install() at the top of the main program.",
 )
-ARGUMENTS = Reason(
-    "No new name changes what the arguments mean.",
-    "Look at what is said of them, and change them by hand.",
-)
-PROTOCOL = Reason(
-    "The methods of an optimizer class have no new names: its base class has changed.",
-    "Run the program by `tf-lso run --like 2.4`, or derive the class from the legacy "
-    "optimizers of tf_keras, or write `update_step` for Keras 3.",
-)
-STATE = Reason(
-    "It reaches into one version of the optimizer.",
-    "Derive the class from tf_lso.LossScale, with __call__, update and get_config, and "
-    "give an instance to the experimental LossScaleOptimizer of tf_lso.",
-)
-VERSIONS = Reason(
-    "Only a run tells whether this works.", "Try it; or write {} by hand."
-)
 GUARD = Reason(
     "Trains wrong, silently, where the optimizer is Keras 3's: the guard leaves it out, so "
     "the loss is not scaled, and the gradients are divided all the same.",
