@@ -87,7 +87,7 @@ class _One:
         # (cell, line) -> the rules that a comment there ignores, "" for all.
         self.ignored: dict[tuple[int, int], set[str]] = {}
         for cell, one in self.texts.items() if "tf-lso:" in text else ():
-            for number, line in one.lines():
+            for number, line in enumerate(one.lines, 1):
                 if comment := _IGNORE.search(line):
                     told = re.findall(r"\w+", comment[1] or "") or [""]
                     self.ignored[cell or 0, number] = set(told)
@@ -205,7 +205,7 @@ class _One:
         return use._replace(
             file=self.path,
             column=column,
-            code=text.line(use.line),
+            code=text.lines[use.line - 1],
             fix=fix,
             why_not=why_not,
         )
@@ -221,9 +221,10 @@ class _One:
             if place not in told and self._counts(use):
                 yield self._completed(use, None, why_not)._replace(seen=False)
         if self.options.wants(rules.UNSEEN):
-            if None not in self.texts:
-                yield from self._told(_MAGIC, self.texts, reasons.MAGIC)
-            yield from self._told(_FOREIGN, self.read.foreign, reasons.MAGIC)
+            for cell, text in self.texts.items():
+                pattern = _MAGIC if cell in self.read.trees else _FOREIGN
+                if cell:
+                    yield from self._told(pattern, {cell: text}, reasons.MAGIC)
 
     def _told(
         self, pattern: re.Pattern[str], texts: dict[int | None, Text], reason: Reason
@@ -231,7 +232,7 @@ class _One:
         """Yield each line that a pattern finds, with the reason why it is left."""
         verdict = Verdict("mixed_precision", UNSURE, reason.why, reason.do)
         for cell, text in texts.items():
-            for number, line in text.lines():
+            for number, line in enumerate(text.lines, 1):
                 if pattern.search(line):
                     place = rules.UNSEEN, cell, number, 0, OTHER, False, verdict
                     known = self.path, 1, line, None, reason

@@ -20,16 +20,13 @@ ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 @dataclasses.dataclass
 class Sources:
-    """The texts of a file or notebook by cell. The cell of a file is None.
+    """The texts of a file or notebook by cell, and the trees of those that are Python.
 
-    Attributes:
-      texts: the texts of the trees.
-      foreign: the texts of cells of another language.
+    The cell of a file is None.
     """
 
     trees: dict[int | None, ast.Module] = dataclasses.field(default_factory=dict)
     texts: dict[int | None, Text] = dataclasses.field(default_factory=dict)
-    foreign: dict[int | None, Text] = dataclasses.field(default_factory=dict)
     failed: list[Unreadable] = dataclasses.field(default_factory=list)
 
     def program(self) -> Program:
@@ -55,10 +52,9 @@ def parsed(path: str, cells: Iterable[tuple[int | None, str | bytes]]) -> Source
             if cell is None or lookup.may_have_old_names(source):
                 done.failed.append(unreadable(path, error, cell))
             continue
-        if tree is None:
-            done.foreign[cell] = Text(text)
-        else:
-            done.trees[cell], done.texts[cell] = tree, Text(text)
+        done.texts[cell] = Text(text)
+        if tree is not None:
+            done.trees[cell] = tree
     return done
 
 

@@ -1,7 +1,7 @@
 """The text of a file or cell: offsets of syntax nodes, and edits of it."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -16,11 +16,17 @@ class Edit(NamedTuple):
 
 
 class Text:
-    """A source text, and where its lines begin, as Python's parser counts them."""
+    """A source text.
+
+    Attributes:
+      starts: where its lines begin, as Python's parser counts them.
+      lines: its lines, without the white space around them.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
+        self.lines = [line.strip() for line in _NEWLINE.split(text)]
 
     def offset(self, line: int, column: int) -> int:
         """Return the offset of a place of the parser, whose columns are UTF-8 bytes."""
@@ -49,16 +55,6 @@ class Text:
     def after(self, node: Any) -> str:
         """Return what stands after a node in its line, without the line's end."""
         return _NEWLINE.split(self.text[self.end(node) :], 1)[0]
-
-    def line(self, number: int) -> str:
-        """Return a line without the white space around it."""
-        end = self.starts[number] if number < len(self.starts) else None
-        return self.text[self.starts[number - 1] : end].strip()
-
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield (number, line) of each line, without the white space around it."""
-        for number, line in enumerate(_NEWLINE.split(self.text), 1):
-            yield number, line.strip()
 
     def newline(self) -> str:
         """Return the first line end of the text."""
