@@ -1,7 +1,9 @@
 """What the command prints, for people, for programs and for pull requests."""
 
+import contextlib
 import importlib.metadata
 import importlib.util
+import io
 import json
 import os
 import re
@@ -11,8 +13,7 @@ import sys
 import pytest
 
 from tests.source.programs import checked, notebook, run, write
-from tf_lso.commands import check as command
-from tf_lso.commands import report
+from tf_lso import cli
 from tf_lso.names.targets import TARGETS
 
 pytestmark = pytest.mark.core
@@ -173,11 +174,10 @@ def test_is_the_same_in_every_run():
     assert len(reports) == 1
 
 
-class Terminal(list):
-    """What is written to it, as a list."""
+class Terminal(io.StringIO):
+    """What is written to a terminal."""
 
     encoding = "utf-8"
-    write = list.append
 
     def isatty(self):
         return True
@@ -186,10 +186,10 @@ class Terminal(list):
 @pytest.mark.parametrize("no_color", ["", "1"])
 def test_colors_on_a_terminal_only(monkeypatch, no_color):
     monkeypatch.setenv("NO_COLOR", no_color)
-    terminal = Terminal()
-    report.check_text(command.check(["program.py"]), terminal)
-    assert ("\033[31mbreaks\033[0m" in "".join(terminal)) is not bool(no_color)
-    assert ("\033" in "".join(terminal)) is not bool(no_color)
+    with contextlib.redirect_stdout(Terminal()) as terminal:
+        cli.main(["check", "program.py"])
+    assert ("\033[31mbreaks\033[0m" in terminal.getvalue()) is not bool(no_color)
+    assert ("\033" in terminal.getvalue()) is not bool(no_color)
 
 
 def test_imports_nothing_heavy():
