@@ -133,11 +133,19 @@ def test_the_rest_is_checked_all_the_same():
     assert (found, document["summary"]["exit_code"]) == (["./b.py"], 2)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission():
-    write("a.py", BREAKS).chmod(0)
-    (item,) = check(".")[0]["unreadable"]
-    assert "Permission denied" in item["reason"]
+def test_a_file_without_permission(monkeypatch):
+    write_all("a.py", "b.py")
+
+    def refuse(path, *arguments, whole=open, **options):
+        if path == "./a.py":
+            raise PermissionError(13, "Permission denied", path)
+        return whole(path, *arguments, **options)
+
+    monkeypatch.setattr("builtins.open", refuse)
+    for command in ("check", "migrate"):
+        (item,) = json.loads(run(command, "--format", "json", ".")[1])["unreadable"]
+        assert item["file"] == "./a.py"
+        assert item["reason"] == "cannot be opened: Permission denied"
 
 
 def test_a_directory_that_cannot_be_listed(monkeypatch):
