@@ -107,9 +107,9 @@ class TestTheTableIsWhatInstallDoes:
         assert set(old_behaviors.ATTRIBUTES) == set(attributes.ATTRIBUTES)
 
     def test_namespaces(self):
-        from tf_lso.patches import optimizer_namespaces
+        from tf_lso.patches import spellings
 
-        spaces = {f"optimizers.{name}" for name in optimizer_namespaces.NAMESPACES}
+        spaces = {f"optimizers.{name}" for name in spellings.NAMESPACES}
         assert set(old_behaviors.OPTIMIZER_NAMESPACES) == spaces
 
     def test_classes(self):

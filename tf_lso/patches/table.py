@@ -20,7 +20,6 @@ from tf_lso.patches import (
     loading_keras3,
     logged_rate,
     notebook,
-    optimizer_namespaces,
     spellings,
     train_checkpoint,
 )
@@ -113,7 +112,7 @@ PATCHES = [Patch(*row) for row in (
     ("`on_epoch_end` of `LearningRateScheduler` and `ReduceLROnPlateau`",
      KERAS_3, INSTALL, logged_rate.log_lr),
     ("`tf.keras.optimizers.legacy`, `tf.keras.optimizers.experimental`",
-     KERAS_3, INSTALL, optimizer_namespaces.add_namespaces),
+     KERAS_3, INSTALL, spellings.add_namespaces),
     ("`tf.keras.backend.clear_session`", KERAS_3, INSTALL, clear_session.keep_policy),
     ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, notebook.show_hints),
     (_OF_NEWER_OPTIMIZERS, KERAS_2, INSTALL, attributes_keras2.add_attributes),
