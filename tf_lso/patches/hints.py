@@ -20,49 +20,8 @@ from tf_lso.patches import like as like_lib
 # "names": module of Keras -> of that module.
 _GONE = pathlib.Path(__file__).with_name("names_of_keras2.json")
 
-# What Keras 3 says of arguments that Keras 2 took, also in functions of `fit` and `call`.
-_MESSAGES = [
-    # Optimizers, and users' classes of them.
-    r"Argument\(s\) not recognized: \{'gradient_(aggregator|transformers)'",
-    r"Optimizer\.__init__\(\) missing 1 required positional argument: 'learning_rate'",
-    r"update_step\(\) takes 3 positional arguments but 4 were given",
-    # Files.
-    r"filename must end in `\.weights\.h5`",
-    r"filepath provided must end in `\.(keras|weights\.h5)`",
-    r"Invalid filepath extension for saving",
-    r"`save_format` argument is deprecated in Keras 3",
-    r"not supported: \['(include_optimizer|options|save_format|save_traces|signatures)'",
-    r"\bModel\.save_weights\(\) got an unexpected keyword argument '(options|save_format)'",
-    # Models and layers.
-    r"\bLayer\.__init__\(\) takes 1 positional argument but \d+ were given",
-    r"\bLayer\.add_(weight|variable)\(\) got multiple values for argument '(shape|name)'",
-    r"\bLayer\.add_weight\(\) got an unexpected keyword argument "
-    r"'(collections|getter|partitioner|synchronization|use_resource)'",
-    r"must be passed as a keyword argument\. Received: add_weight\(",
-    r"Could not interpret initializer identifier: [\[(]",
-    r"`add_metric\(\)` method is deprecated|Layer\.add_metric\(\) got an unexpected",
-    r"`add_loss\(\)` can only be called from inside",
-    r"Unrecognized keyword arguments passed to \w+: "
-    r"\{'(batch_input_shape|dynamic|fused|time_major|virtual_batch_size|weights)'",
-    r"KerasTensor cannot be used as input to a TensorFlow function",
-    r"'DeprecatedCompiled(Loss|Metric)' object has no attribute '(?!_)",
-    # `compile`, `fit`, callbacks and losses.
-    r"TensorFlowTrainer\.(fit|evaluate|predict)\(\) got an unexpected keyword argument "
-    r"'(max_queue_size|use_multiprocessing|workers)'",
-    r"got an unexpected keyword argument "
-    r"'(experimental_run_tf_function|pss_evaluation_shards|sample_weight_mode|"
-    r"target_tensors|weighted_metrics_v1)'",
-    r"TensorFlowTrainer\.train_on_batch\(\) got an unexpected keyword argument 'reset_metrics'",
-    r"ModelCheckpoint\.__init__\(\) got an unexpected keyword argument "
-    r"'(load_weights_on_restart|options|period)'",
-    r"TensorBoard\.__init__\(\) got an unexpected keyword argument "
-    r"'(batch_size|embeddings_\w+|write_grads)'",
-    r"Invalid value for argument `reduction`.*Received: reduction=auto",
-    # Modules.
-    r"No module named 'tensorflow\.keras\.(dtensor|estimator|experimental|premade|wrappers|"
-    r"(layers|mixed_precision|utils)\.experimental|utils\.(generic|np)_utils)\b",
-]
-_MESSAGE = re.compile("|".join(_MESSAGES), re.DOTALL)
+# What Keras 3 says of arguments that Keras 2 took: regular expressions, one a line.
+_MESSAGES = pathlib.Path(__file__).with_name("keras3_messages.txt")
 
 _ATTRIBUTE = re.compile(r"'(\w+)' object has no attribute '(\w+)'")
 # The module and the name, or the reverse.
@@ -117,7 +76,10 @@ def hint(error, command=None):
 def _is_of_keras3(error):
     """Whether an error comes from what Keras 3 has no more."""
     message = str(error)
-    if _MESSAGE.search(message):
+    messages = _MESSAGES.read_text(encoding="utf-8").splitlines()
+    if any(
+        re.search(one, message, re.S) for one in messages if one[:1] not in ("", "#")
+    ):
         return True
     if isinstance(error, (ImportError, AttributeError)):
         return _is_gone(message)
