@@ -128,8 +128,7 @@ def _change_all(ledger, like):
     if "tf_keras" in sys.modules:
         _change_one(ledger, "tf_keras", like)
     else:
-        change = functools.partial(_change_one, package="tf_keras", like=like)
-        later = functools.partial(ledger_lib.add, ledger, change)
+        later = functools.partial(_change_one, ledger, "tf_keras", like)
         ledger.on_undo(import_hooks.ImportHook(later, "tf_keras").remove)
 
 

@@ -31,10 +31,12 @@ def _decayed_lr(self, var_dtype):
     return tf.cast(use(self, rate), var_dtype)
 
 
+ATTRIBUTES = {**attributes.ATTRIBUTES, "_decayed_lr": _decayed_lr}
+
+
 def add_attributes(keras, ledger):
     """Add what old programs use, where it is missing."""
-    added = {**attributes.ATTRIBUTES, "_decayed_lr": _decayed_lr}
-    attributes.add_missing(ledger, keras.optimizers.Optimizer, added)
+    attributes.add_missing(ledger, keras.optimizers.Optimizer, ATTRIBUTES)
 
 
 # Private methods below, since the class refuses these arguments before any public method

@@ -37,7 +37,7 @@ _NAME_AS_RATE = re.compile(
 )
 
 
-def hint(error, command=None):
+def hint(error: BaseException | None, command: str | None = None) -> str | None:
     """Return the line for an error that nobody caught, or None.
 
     Args:

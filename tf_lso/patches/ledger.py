@@ -136,13 +136,6 @@ def make(key: Hashable, change: Callable[[Ledger], object]) -> Ledger | None:
         return ledger
 
 
-def add(ledger: Ledger, change: Callable[[Ledger], object]) -> None:
-    """Let `change` make its changes too, unless `ledger` is undone already."""
-    with _lock:
-        if ledger.is_open:
-            change(ledger)
-
-
 def is_made(key: Hashable) -> bool:
     """Whether the changes of a key are made."""
     return key in _made
