@@ -137,7 +137,7 @@ CHANGES = {
     # They refuse.
     "`save` and `write` of `tf.train.Checkpoint`, `save` of "
     "`tf.train.CheckpointManager`": None,
-    "`lr`, `weights`, `get_weights`, `minimize`, `_decayed_lr`, `_create_all_weights`, "
+    "`lr`, `_decayed_lr`, `minimize`, `get_weights`, `weights`, `_create_all_weights`, "
     "`_create_slots`, `_create_hypers` of optimizers": (
         "print(optimizer.weights)",
         "install",
