@@ -80,8 +80,8 @@ class Ledger:
         """Return a decorator like `around`, for a function in all modules of Keras.
 
         This changes private modules: `get` and `load_model` look functions up in the
-        modules that define them, and `tf.keras` has another name for each. TestPrivate of
-        test_loading.py fails when this moves.
+        modules that define them, and `tf.keras` has another name for each. The tests of
+        test_loading.py fail when this moves.
         """
         name = original.__name__
         modules = [m for path, m in sys.modules.items() if _OF_KERAS.match(path)]
