@@ -85,9 +85,9 @@ class TestTheTableIsWhatInstallDoes:
         assert set(old_behaviors.ATTRIBUTES) == set(attributes.ATTRIBUTES)
 
     def test_namespaces(self):
-        from tf_lso.patches import optimizer_namespaces
+        from tf_lso.patches import spellings
 
-        spaces = {f"optimizers.{name}" for name in optimizer_namespaces.NAMESPACES}
+        spaces = {f"optimizers.{name}" for name in spellings.NAMESPACES}
         assert set(old_behaviors.OPTIMIZER_NAMESPACES) == spaces
 
     def test_classes(self):
@@ -115,7 +115,7 @@ CHANGES = {
     # They refuse.
     "`save` and `write` of `tf.train.Checkpoint`, `save` of "
     "`tf.train.CheckpointManager`": None,
-    "`lr`, `weights`, `get_weights`, `minimize`, `_decayed_lr`, `_create_all_weights`, "
+    "`lr`, `_decayed_lr`, `minimize`, `get_weights`, `weights`, `_create_all_weights`, "
     "`_create_slots`, `_create_hypers` of optimizers": (
         "print(optimizer.weights)",
         "install",
