@@ -34,15 +34,14 @@ def explain(
     its variables, such as a list that it appends to, stays changed.
 
     Args:
-      model: model of Keras 3 or Keras 2 of any kind, compiled or not, that is built and
-        has a layer that computes in float16.
+      model: model of Keras 3 or Keras 2, compiled or not, that is built and has a layer
+        that computes in float16.
       x: one batch of inputs, arrays or tensors, alone or nested, as for `fit`.
       y: the targets of the batch, as for `fit`. None if the loss needs none.
-      loss: the loss. None for the one that the model is compiled with; a str or a
-        `Loss` of Keras, used for each output; or a function of `y` and the model's
-        outputs that returns a scalar. What the model adds (`add_loss`, regularizers)
-        counts too, as in `fit`.
-      optimizer: the optimizer whose scale is used. Defaults to the model's. One that
+      loss: None for the one that the model is compiled with; a str or a `Loss` of Keras,
+        used for each output; or a function of `y` and the outputs that returns a scalar.
+        What the model adds (`add_loss`, regularizers) counts too, as in `fit`.
+      optimizer: the optimizer whose scale is used, by default the model's. One that
         scales no loss counts as a scale of 1.
       loss_scale: number, or loss scale such as `tf_lso.FixedLossScale(128)`, to use in
         place of the optimizer's.
@@ -167,11 +166,8 @@ def explain_gradients(
     ]
     return report.Report(
         first=diagnosis.first_of_gradients(variables, scale),
-        loss=None,
         loss_scale=scale,
         scale_from=scale_from,
-        fitting_scale=None,
-        layers=[],
         variables=variables,
     )
 

@@ -35,24 +35,20 @@ def keras_of(model):
 
 def check_model(model, keras):
     """Raise an error if a model of a Keras cannot be run, or needs no loss scale."""
-    strategy = tf.distribute.get_strategy()
-    if tf.distribute.in_cross_replica_context() and strategy.num_replicas_in_sync > 1:
-        raise RuntimeError(
-            "explain() must be called outside of strategy.scope(), which is for several "
-            "replicas at once."
-        )
     if not model.built:
         raise ValueError(
             f"The model {model.name!r} is not built, so it has no weights to explain. Call "
             "it on a batch first, model(x), or train it for a step."
         )
-    strategy = getattr(model, "distribute_strategy", strategy)
-    of_keras2 = keras_versions.is_keras2(keras_versions.package_of(keras.layers.Layer))
-    if of_keras2 and strategy.num_replicas_in_sync > 1:  # its metrics would fail
-        raise ValueError(
-            f"explain() cannot run the model {model.name!r}, which was made under a "
-            f"strategy of {strategy.num_replicas_in_sync} replicas. Make it once more "
-            "outside of the strategy: copy.set_weights(model.get_weights())."
+    strategy = tf.distribute.get_strategy()
+    if keras_versions.is_keras2(keras_versions.package_of(keras.layers.Layer)):
+        # Its metrics would fail.
+        strategy = getattr(model, "distribute_strategy", strategy)
+    if strategy.num_replicas_in_sync > 1:
+        raise RuntimeError(
+            "explain() runs on one replica, not in strategy.scope() of "
+            f"{strategy.num_replicas_in_sync} replicas. A model of Keras 2 must also be "
+            "made outside of it; copy.set_weights(model.get_weights()) makes it a copy."
         )
     dtypes = sorted({str(layer.compute_dtype) for layer in wrapping.all_layers(model)})
     if "float16" not in dtypes:
@@ -66,21 +62,17 @@ def check_model(model, keras):
 
 
 def tensors_of(name, data, keras):
-    """Return a batch as tensors, or raise TypeError.
-
-    Arrays of float64 become Keras's default, and a list of numbers is one array, as for
-    `fit`.
-    """
+    """Return a batch as tensors; float64 becomes Keras's default, as in `fit`."""
 
     def tensor(one):
         if one is None or tf.is_tensor(one):
             return one
         try:
             array = np.asarray(one)
-            if array.dtype == np.float64:
-                with np.errstate(over="ignore"):
-                    array = array.astype(keras.backend.floatx())
-            return tf.convert_to_tensor(array)
+            is_double = array.dtype == np.float64
+            return tf.convert_to_tensor(
+                array.astype(keras.backend.floatx()) if is_double else array
+            )
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"'{name}' must be arrays or tensors, alone or in lists, tuples and "
@@ -88,6 +80,7 @@ def tensors_of(name, data, keras):
                 "`x, y = next(iter(dataset))`."
             ) from error
 
+    # A list of numbers is one array, as for `fit`.
     if isinstance(data, (list, tuple)) and all(
         isinstance(one, (bool, int, float, list, tuple)) for one in data
     ):
@@ -97,11 +90,8 @@ def tensors_of(name, data, keras):
 
 def check_batch(x, y):
     """Raise ValueError unless all of x and y have the same number of examples, not 0."""
-    sizes = {
-        len(one)
-        for one in tf.nest.flatten((x, y))
-        if isinstance(one, tf.Tensor) and one.shape.rank
-    }
+    tensors = [one for one in tf.nest.flatten((x, y)) if isinstance(one, tf.Tensor)]
+    sizes = {len(one) for one in tensors if one.shape.rank}
     if len(sizes) > 1:
         raise ValueError(
             "'x' and 'y' must have the same number of examples, but got arrays of "
@@ -114,11 +104,7 @@ def check_batch(x, y):
 def scale_of(*candidates):
     """Return the loss scale, a float, and in words where it comes from.
 
-    Args:
-      *candidates: numbers, loss scales and optimizers; the first that is not None counts.
-
-    Raises:
-      ValueError: if the scale is not positive and finite.
+    The first candidate that is not None counts: a number, a loss scale or an optimizer.
     """
     given = next((one for one in candidates if one is not None), None)
     if given is None:
@@ -129,8 +115,8 @@ def scale_of(*candidates):
         names = ["loss_scale", "dynamic_scale", "initial_scale"]
         if not optimizer_validation.scales_the_loss(given):
             names = ["loss_scale_factor"]
-        source = f"of {type(given).__name__}"
         scale = next((getattr(given, n) for n in names if hasattr(given, n)), None)
+        source = f"of {type(given).__name__}"
         if scale is None:
             return 1.0, f"{type(given).__name__} scales no loss"
     number = math.nan
@@ -161,9 +147,12 @@ def named_gradients(named_tensors):
 
 @contextlib.contextmanager
 def _misfits(message):
-    """Turn what Keras and TensorFlow raise of data that does not fit into ValueError."""
+    """Raise ValueError where Keras or TensorFlow raises, or warns, that data does not fit."""
     try:
-        yield
+        with warnings.catch_warnings():
+            # Keras 3 only warns where the structure of the inputs is another.
+            warnings.filterwarnings("error", "The structure of `inputs` doesn't match")
+            yield
     except (
         *(LookupError, TypeError, ValueError, UserWarning),
         *(tf.errors.InvalidArgumentError, tf.errors.UnimplementedError),
@@ -176,18 +165,18 @@ def outputs_of(model, x):
     parameters = inspect.signature(model.call).parameters.values()
     takes = any(p.name == "training" or p.kind is p.VAR_KEYWORD for p in parameters)
     got = tf.nest.map_structure(lambda one: getattr(one, "shape", one), x)
-    wanted = getattr(model, "input_shape", None)
-    expected = f" It takes inputs of the shape {wanted}." if wanted else ""
-    with (
-        _misfits(
-            f"'x' must be what the model {model.name!r} is called with, but calling it "
-            f"with {got} failed.{expected}"
-        ),
-        warnings.catch_warnings(),
+    wanted = getattr(model, "input_shape", "any shape")
+    with _misfits(
+        f"'x' must be what the model {model.name!r} is called with, inputs of {wanted}, "
+        f"but calling it with {got} failed."
     ):
-        # Keras 3 only warns where the structure of the inputs is another.
-        warnings.filterwarnings("error", "The structure of `inputs` doesn't match")
         return model(x, training=True) if takes else model(x)
+
+
+_LOSSES = (
+    'loss="mse", a Loss of Keras, or a function of y and the model\'s outputs that '
+    "returns a scalar of floating point, for instance by tf.reduce_mean"
+)
 
 
 def loss_of(model, keras, x, y, outputs, loss):
@@ -196,32 +185,26 @@ def loss_of(model, keras, x, y, outputs, loss):
     `outputs` is what the model made of `x`. All else is as for `explain`.
     """
     if not (loss is None or isinstance(loss, str) or callable(loss)):
-        raise TypeError(
-            "'loss' must be None, a string, a Loss of Keras or a function of y and the "
-            f"model's outputs, but got: {loss!r}."
-        )
+        raise TypeError(f"'loss' must be {_LOSSES}, but got: {loss!r}.")
     # A model that overrides `compute_loss` may be compiled without a loss.
     names = ("loss", "optimizer")
     is_compiled = any(getattr(model, name, None) is not None for name in names)
-    remedy = (
-        'Pass loss="mse", a Loss of Keras, or a function of y and the model\'s outputs '
-        "that returns a scalar of floating point, for instance by tf.reduce_mean."
-    )
     if loss is None and not is_compiled and not model.losses:
-        raise ValueError(f"'loss' is missing, and the model is not compiled. {remedy}")
+        raise ValueError(
+            f"'loss' is missing, and the model is not compiled. Pass {_LOSSES}."
+        )
     missing = ", and 'y' is missing" * (y is None)
     added = model.losses
     with _misfits(
-        f"Computing the loss failed{missing}. 'y' must be the targets that it takes."
+        f"Computing the loss failed{missing}. 'y' must be the targets of it."
     ):
         if loss is None and is_compiled:
             value, added = _compiled(model, x, y, outputs), []
         elif isinstance(loss, (str, keras.losses.Loss)):
             # Keras 2 would take one array for each output, and skip the loss without.
             count = len([one for one in tf.nest.flatten(y) if one is not None])
-            wanted = len(tf.nest.flatten(outputs))
-            if count != wanted:
-                raise ValueError(f"'y' has {count} arrays for {wanted} outputs.")
+            if count != len(tf.nest.flatten(outputs)):
+                raise ValueError(f"'y' has {count} arrays, not one for each output.")
             # An empty model computes this loss as the model would in `fit`.
             empty = keras.Model(dtype="float32")
             empty.compile("sgd", loss)
@@ -232,7 +215,7 @@ def loss_of(model, keras, x, y, outputs, loss):
         value = tf.convert_to_tensor(value)
     if value is None or value.shape.rank != 0 or not value.dtype.is_floating:
         got = None if value is None else f"{value.dtype.name} of shape {value.shape}"
-        raise ValueError(f"The loss must be a scalar, but is {got}. {remedy}")
+        raise ValueError(f"The loss must be a scalar, but is {got}. Pass {_LOSSES}.")
     return tf.add_n([value, *(tf.cast(one, value.dtype) for one in added)])
 
 
