@@ -27,6 +27,28 @@ def explained(module, **kwargs):
     return debugging.explain(healthy(module), X, Y, loss="mse", **kwargs)
 
 
+def model_class(module):
+    """The class of a model with a layer of its own."""
+
+    class Own(module.Model):
+        def __init__(self):
+            super().__init__(**HALF)
+            self.dense = planted.dense(module, 1, "dense")
+
+        def call(self, x):
+            return self.dense(x)
+
+    return Own
+
+
+def of_integers(module, layer, mask_zero):
+    """A model of an Embedding, a layer, and a Dense layer "b"."""
+    arguments = {"mask_zero": mask_zero, "name": "embedding", **HALF}
+    embedding = module.layers.Embedding(5, 2, **arguments)
+    inputs = module.layers.Input((3,), dtype="int32")
+    return module.Sequential([inputs, embedding, layer, planted.dense(module, 1, "b")])
+
+
 def two_outputs(module):
     inputs = {
         name: module.layers.Input(shape, name=name)
@@ -72,15 +94,10 @@ class TestLoss:
             assert report.loss == pytest.approx(expected, rel=1e-2)
 
     def test_added_ones_alone(self, module):
-        class Adding(module.Model):
-            def __init__(self):
-                super().__init__(**HALF)
-                self.dense = planted.dense(module, 2, "dense")
-
+        class Adding(model_class(module)):
             def call(self, x):
-                outputs = self.dense(x)
-                self.add_loss(tf.reduce_mean(tf.cast(outputs, tf.float32)))
-                return outputs
+                self.add_loss(tf.reduce_mean(tf.cast(self.dense(x), tf.float32)))
+                return self.dense(x)
 
         model = Adding()
         model(X)
@@ -88,14 +105,7 @@ class TestLoss:
         assert report.loss == pytest.approx(np.mean(X.sum(1)) * 0.1, rel=1e-2)
 
     def test_compute_loss_of_a_subclass(self, module):
-        class Own(module.Model):
-            def __init__(self):
-                super().__init__(**HALF)
-                self.dense = planted.dense(module, 1, "dense")
-
-            def call(self, x):
-                return self.dense(x)
-
+        class Own(model_class(module)):
             def compute_loss(
                 self, x=None, y=None, y_pred=None, sample_weight=None, **kwargs
             ):
@@ -263,15 +273,7 @@ def test_what_is_a_function_in_a_model_is_seen_into(module):
 
 
 def test_masks_go_through(module):
-    layers = module.layers
-    model = module.Sequential(
-        [
-            layers.Input((3,), dtype="int32"),
-            layers.Embedding(5, 2, mask_zero=True, **HALF),
-            layers.LSTM(2, name="lstm", **HALF),
-            planted.dense(module, 1, "b"),
-        ]
-    )
+    model = of_integers(module, module.layers.LSTM(2, name="lstm", **HALF), True)
     x = np.array([[1, 2, 0], [3, 0, 0], [1, 1, 1], [4, 4, 0]], "int32")
     report = debugging.explain(model, x, Y, loss="mse")
     outputs = np.array(model(x), "float32")
@@ -289,16 +291,8 @@ def test_frozen_layers_have_no_gradient(module):
 
 
 def test_a_tuple_as_attribute(module):
-    class Own(module.Model):
-        def __init__(self):
-            super().__init__(**HALF)
-            self.dense = planted.dense(module, 1, "dense")
-            self.parts = (self.dense, 1)
-
-        def call(self, x):
-            return self.dense(x)
-
-    model = Own()
+    model = model_class(module)()
+    model.parts = (model.dense, 1)
     model(X)
     assert debugging.explain(model, X, Y, loss="mse").first.kind is None
 
@@ -320,14 +314,7 @@ def test_text(module):
 
 
 def test_slices(module):
-    model = module.Sequential(
-        [
-            module.layers.Input((3,), dtype="int32"),
-            module.layers.Embedding(5, 2, name="embedding", **HALF),
-            module.layers.Flatten(**HALF),
-            planted.dense(module, 1, "b"),
-        ]
-    )
+    model = of_integers(module, module.layers.Flatten(**HALF), False)
     x = np.zeros((4, 3), "int32")
     (embedding, *_) = debugging.explain(model, x, Y, loss="mse").variables
     assert embedding.gradient.at_scale.size == 2  # the one row, summed up
