@@ -248,6 +248,7 @@ class TestRefusals:
         model = module.Sequential([planted.dense(module, 1, "a")])
         with pytest.raises(ValueError, match=r"is not built.*model\(x\)"):
             debugging.explain(model, X, Y, loss="mse")
+        assert not model.built
         model(X)
         assert debugging.explain(model, X, Y, loss="mse").first.kind is None
 
