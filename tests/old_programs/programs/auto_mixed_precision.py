@@ -3,7 +3,6 @@
 import json
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["TF_ENABLE_AUTO_MIXED_PRECISION"] = "1"
 import numpy as np
 import tensorflow as tf

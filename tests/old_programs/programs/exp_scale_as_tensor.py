@@ -1,9 +1,7 @@
 # TF 2.4 - 2.8: the experimental optimizer, deprecated there, whose loss_scale was a
 # tensor by then. Written for TF 2.4 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 mp = tf.keras.mixed_precision.experimental
