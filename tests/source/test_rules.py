@@ -1,15 +1,12 @@
 """Rules: each has an id, an example, and a way to choose or to silence it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from tests.check.programs import outcome_of, rows, run
 from tests.migrate.programs import diff_of
 from tests.migrate.programs import outcome_of as diagnosed
-from tests.processes import ROOT
 from tf_lso import cli
 from tf_lso.source import rules
 
@@ -62,11 +59,6 @@ def test_the_example_of_a_rule(rule):
     assert done.texts.get(None, "") == entry.after
     if not entry.after and rule != rules.SAME:
         assert [one.rule for one in done.left] == [rule]
-
-
-def test_the_page_of_the_rules_is_up_to_date():
-    done = subprocess.run([sys.executable, ROOT / "tools/rules_page", "--check"])
-    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("rule", rules.RULES)
