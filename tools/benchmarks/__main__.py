@@ -14,8 +14,6 @@ import subprocess
 import sys
 import tempfile
 
-import tqdm
-
 from tests import devices
 from tests.processes import assert_succeeded, run_workers
 from tools.benchmarks import plan, report
@@ -126,6 +124,8 @@ def run(job):
 def main(arguments=None):
     """Run the tool; return the exit code."""
     options = _options(arguments)
+    import tqdm  # which the help does not need
+
     # So that what ends this process, a time limit for instance, ends its children too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     result = {"environment": _environment(), "failures": [], "figures": []}
