@@ -4,6 +4,8 @@ Each is equal, or differs as an entry of `record/differences.json` says. Those n
 rows of compat_docs/reference/differences.md, which `test_differences.py` looks for.
 """
 
+import functools
+
 import pytest
 import tensorflow as tf
 
@@ -81,7 +83,7 @@ def _names_the_attribute(message, recorded, case):
 # --- The file `training`: what a program does around its steps.
 
 
-def _of_another_family(case, family):
+def _is_of_another(case, family):
     """Whether the replay is left to the longer run: it is not of today's optimizers."""
     return family != families.CURRENT
 
@@ -89,84 +91,53 @@ def _of_another_family(case, family):
 def _again(case, family):
     """The same, or whether cases of the stable class show the same on that family."""
     again = case.get("api") == "experimental" and family == "keras3"
-    return again or _of_another_family(case, family)
+    return again or _is_of_another(case, family)
 
 
-SECTIONS = {
-    f"{section.file}-{section.name}": section
-    for section in (
-        *(
-            comparing.Section(
-                "golden",
-                name,
-                replay_calls.REPLAYS[name],
-                equal=_without_slots_of_keras3,
-                families=on_families,
-                api="stable",
-                recorded=_with_attributes
-                if name == "floor_and_overflow"
-                else encoding.recorded,
-                each=True,
-                on_tf_keras=True,
-            )
-            for name, on_families in _OF_CALLS.items()
-        ),
-        comparing.Section(
-            "behaviour",
-            "hyperparameters",
-            replay_attributes.replay,
-            equal=_behaves_equally,
-            is_clear=_names_the_attribute,
+def _sections():
+    for name, on_families in _OF_CALLS.items():
+        has_attributes = name == "floor_and_overflow"
+        yield comparing.Section(
+            "golden",
+            name,
+            replay_calls.REPLAYS[name],
+            _without_slots_of_keras3,
+            on_families,
+            api="stable",
+            recorded=_with_attributes if has_attributes else encoding.recorded,
+            each=True,
             on_tf_keras=True,
-        ),
-        comparing.Section(
-            "behaviour",
-            "errors",
-            replay_errors.replay,
-            equal=_behaves_equally,
-            on_tf_keras=True,
-        ),
-        comparing.Section(
-            "training",
-            "policies",
-            replay_policies.replay,
-            applies=replay_policies.applies,
-            slow=_of_another_family,
-        ),
-        comparing.Section(
-            "training",
-            "graph_rewrite",
-            replay_graph_rewrite.replay,
-            families=replay_graph_rewrite.REPLAYED_ON,
-        ),
-        comparing.Section(
-            "training",
-            "distribution",
-            replay_distribution.replay,
-            equal=replay_distribution.equal,
-            slow=_again,
-        ),
-        comparing.Section(
-            "training",
-            "keras_training",
-            replay_keras_training.replay,
-            equal=replay_keras_training.equal,
-            slow=_again,
-        ),
-        comparing.Section(
-            "training",
-            "warnings_logged",
-            replay_warnings.replay,
-            families=replay_warnings.REPLAYED_ON,
-        ),
-        comparing.Section(
-            "training",
-            "extras",
-            replay_checkpoints.replay,
-            applies=replay_checkpoints.applies,
-        ),
+        )
+    of_behaviour = functools.partial(
+        comparing.Section, "behaviour", equal=_behaves_equally, on_tf_keras=True
     )
-}
+    clear = _names_the_attribute
+    yield of_behaviour("hyperparameters", replay_attributes.replay, is_clear=clear)
+    yield of_behaviour("errors", replay_errors.replay)
+    yield _of_training(
+        "policies",
+        replay_policies,
+        applies=replay_policies.applies,
+        slow=_is_of_another,
+    )
+    on_families = replay_graph_rewrite.REPLAYED_ON
+    yield _of_training("graph_rewrite", replay_graph_rewrite, families=on_families)
+    for name, module in (
+        ("distribution", replay_distribution),
+        ("keras_training", replay_keras_training),
+    ):
+        yield _of_training(name, module, equal=module.equal, slow=_again)
+    on_families = replay_warnings.REPLAYED_ON
+    yield _of_training("warnings_logged", replay_warnings, families=on_families)
+    applies = replay_checkpoints.applies
+    yield _of_training("extras", replay_checkpoints, applies=applies)
+
+
+def _of_training(name, module, **options):
+    return comparing.Section("training", name, module.replay, **options)
+
+
+SECTIONS = {f"{section.file}-{section.name}": section for section in _sections()}
 
 
 @pytest.fixture(autouse=True)
