@@ -1,7 +1,7 @@
 """Properties and methods of a wrapped optimizer, the same on every family.
 
-What each version gave for the others is recorded: `tests/golden/test_behaviour.py` and
-`test_replays.py` compare it.
+What each version gave for the others is recorded: `tests/golden/test_sections.py`
+compares it.
 """
 
 import copy

@@ -1,11 +1,7 @@
 """Rules: each has an id, an example, and a way to choose or to silence it."""
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.processes import ROOT
 from tests.source.programs import checked, migrated, run, write
 from tf_lso.source import rules
 
@@ -21,11 +17,6 @@ def test_the_example_of_a_rule(rule):
     assert new == (entry.after or entry.before)
     if not entry.after and rule != rules.SAME:
         assert [one["rule"] for one in document["left"]] == [rule]
-
-
-def test_the_page_of_the_rules_is_up_to_date():
-    done = subprocess.run([sys.executable, ROOT / "tools/rules_page", "--check"])
-    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("rule", rules.RULES)
