@@ -132,41 +132,31 @@ def test_every_recorded_config_loads(name, route, family):
 
 # --- Into each Keras: every optimizer, with what is not the default.
 
-_BETAS = {"beta_1": 0.5, "beta_2": 0.75, "epsilon": 1e-3}
-HYPERPARAMETERS = {
-    "SGD": {"momentum": 0.5, "nesterov": True},
-    "RMSprop": {"rho": 0.5, "momentum": 0.25, "epsilon": 1e-3, "centered": True},
-    "Adam": {**_BETAS, "amsgrad": True},
-    "Adamax": _BETAS,
-    "Nadam": _BETAS,
-    "Adagrad": {"initial_accumulator_value": 0.25, "epsilon": 1e-3},
-    "Adadelta": {"rho": 0.5, "epsilon": 1e-3},
-    "Ftrl": {
-        "learning_rate_power": -0.25,
-        "initial_accumulator_value": 0.25,
-        "l1_regularization_strength": 0.5,
-        "l2_regularization_strength": 0.25,
-        "l2_shrinkage_regularization_strength": 0.125,
-        "beta": 0.5,
-    },
-    "AdamW": {"weight_decay": 0.25, "beta_1": 0.5},
-}
-NEW_KEYS = {
-    "weight_decay": 0.125,
-    "use_ema": True,
-    "ema_momentum": 0.5,
-    "ema_overwrite_frequency": 7,
-    "jit_compile": True,
-    "is_legacy_optimizer": False,
-}
+LEGACY = ["SGD", "RMSprop", "Adam", "Adamax", "Nadam", "Adagrad", "Adadelta", "Ftrl"]
+
+
+def not_the_defaults(inner):
+    """Arguments of an optimizer, each with another value than it has."""
+
+    def other(value):
+        if isinstance(value, bool):
+            return not value
+        if isinstance(value, float):
+            return -0.375 if value < 0 else 0.375
+        return value
+
+    config = {name: other(value) for name, value in inner.get_config().items()}
+    if "is_legacy_optimizer" in config:  # which says of what class it is
+        config |= {"is_legacy_optimizer": False, "ema_overwrite_frequency": 7}
+    return config | {"learning_rate": 0.25, "name": "mine", "clipvalue": 0.5}
 
 
 @each_keras
 @pytest.mark.parametrize("spelling", [str, str.lower, "Custom>{}".format])
-@pytest.mark.parametrize("name", [n for n in HYPERPARAMETERS if n != "AdamW"])
+@pytest.mark.parametrize("name", LEGACY)
 def test_each_legacy_optimizer_keeps_its_hyperparameters(name, spelling, family):
-    config = {"learning_rate": 0.25, "name": "mine", "clipvalue": 0.5}
-    config |= HYPERPARAMETERS[name] | {"decay": 0.004 if name == "Nadam" else 0.0}
+    config = not_the_defaults(getattr(keras2.optimizers.legacy, name)())
+    config["decay"] = 0.004 if name == "Nadam" else 0.0  # as it is by default
     serialized = {"class_name": spelling(name), "config": config}
     optimizer = load(serialized, package=PACKAGES[family])
     base = FAMILIES["legacy" if family == "keras2" else family].Optimizer
@@ -177,12 +167,12 @@ def test_each_legacy_optimizer_keeps_its_hyperparameters(name, spelling, family)
 
 
 @each_keras
-@pytest.mark.parametrize("name", HYPERPARAMETERS)
+@pytest.mark.parametrize("name", [*LEGACY, "AdamW"])
 def test_each_new_optimizer_keeps_its_hyperparameters(name, family):
-    config = NEW_KEYS | {"learning_rate": 0.25, "name": "mine"} | HYPERPARAMETERS[name]
+    config = not_the_defaults(getattr(keras2.optimizers, name)())
     serialized = {
         "class_name": name,
-        "config": config | {"global_clipnorm": 0.5},
+        "config": config | {"weight_decay": 0.125},
         "module": "keras.optimizers",
         "registered_name": None,
     }
@@ -193,7 +183,7 @@ def test_each_new_optimizer_keeps_its_hyperparameters(name, family):
     assert optimizer.use_ema is True
 
 
-@pytest.mark.parametrize("name", [*HYPERPARAMETERS, "Lion", "Adafactor"])
+@pytest.mark.parametrize("name", [*LEGACY, "AdamW", "Lion", "Adafactor"])
 @needs_keras3
 def test_optimizers_of_keras3_load_into_tf_keras(name):
     theirs = getattr(keras.optimizers, name)(0.25, clipnorm=0.5)
@@ -243,40 +233,28 @@ def test_integers_and_none_stand_for_floats_and_the_default(family):
 
 # --- Learning rates.
 
-_DECAY = {"initial_learning_rate": 0.5, "decay_steps": 3, "decay_rate": 0.5}
-_COSINE = {"initial_learning_rate": 0.5, "decay_steps": 6, "alpha": 0.125}
-SCHEDULES = {
-    "ExponentialDecay": {**_DECAY, "staircase": False},
-    "InverseTimeDecay": {**_DECAY, "staircase": True},
-    "PiecewiseConstantDecay": {"boundaries": [2, 4], "values": [0.5, 0.25, 0.125]},
-    "PolynomialDecay": {
-        "initial_learning_rate": 0.5,
-        "decay_steps": 4,
-        "end_learning_rate": 0.125,
-        "power": 2.0,
-        "cycle": True,
-    },
-    "CosineDecay": _COSINE,
-    "CosineDecayRestarts": {
-        "initial_learning_rate": 0.5,
-        "first_decay_steps": 3,
-        "t_mul": 2.0,
-        "m_mul": 0.5,
-        "alpha": 0.0,
-    },
-}
+_schedules = keras2.optimizers.schedules
+SCHEDULES = [
+    _schedules.ExponentialDecay(0.5, 3, 0.5),
+    _schedules.InverseTimeDecay(0.5, 3, 0.5, staircase=True),
+    _schedules.PiecewiseConstantDecay([2, 4], [0.5, 0.25, 0.125]),
+    _schedules.PolynomialDecay(0.5, 4, 0.125, power=2.0, cycle=True),
+    _schedules.CosineDecay(0.5, 6, alpha=0.125),
+    _schedules.CosineDecayRestarts(0.5, 3, t_mul=2.0, m_mul=0.5),
+]
 
 
 @each_keras
-@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("real", SCHEDULES, ids=lambda real: type(real).__name__)
 @pytest.mark.parametrize("generation", ["2.0", "2.12"])
-def test_each_schedule_gives_the_same_rates(name, generation, family):
-    rate = {"class_name": name, "config": {**SCHEDULES[name], "name": None}}
+def test_each_schedule_gives_the_same_rates(real, generation, family):
+    # Before 2.12 no schedule had a warmup.
+    config = {k: v for k, v in real.get_config().items() if "warmup" not in k}
+    rate = {"class_name": type(real).__name__, "config": config}
     if generation == "2.12":
         rate |= {"module": "keras.optimizers.schedules", "registered_name": None}
     inner = {"class_name": "SGD", "config": {"learning_rate": rate, "decay": 0.0}}
     optimizer = load(wrapper(inner=inner), package=PACKAGES[family])
-    real = getattr(keras2.optimizers.schedules, name)(**SCHEDULES[name])
     variable = tf.Variable(0.0)
     for step in range(7):
         before = variable.numpy()
@@ -302,7 +280,8 @@ def test_decay_becomes_the_schedule_of_the_same_rates():
 
 @needs_keras3
 def test_decay_beside_a_schedule_is_refused():
-    rate = {"class_name": "CosineDecay", "config": _COSINE}
+    cosine = {"initial_learning_rate": 0.5, "decay_steps": 6}
+    rate = {"class_name": "CosineDecay", "config": cosine}
     inner = {"class_name": "SGD", "config": {"learning_rate": rate, "decay": 0.5}}
     with refused("ValueError: 'decay': 0.5 ... SGD"):
         load(inner, package=PACKAGES["keras3"])
@@ -369,30 +348,22 @@ def test_a_loss_scale_may_stand_in_the_config_as_the_constructor_takes_it(loss_s
     assert float(optimizer.loss_scale) == expected
 
 
-@pytest.mark.parametrize(
-    ("config", "scale"),
-    [
-        ({"initial_scale": 16.0, "dynamic_growth_steps": 5}, 16.0),
-        ({"dynamic": False, "initial_scale": 0.5, "dynamic_growth_steps": None}, 0.5),
-        ({}, 2.0**15),
-        ({"name": "mine", "loss_scale_factor": None, "use_ema": False}, 2.0**15),
-        ({"initial_scale": 0.5, "min_scale": 0.25, "max_scale": 8.0}, 0.5),
-    ],
-)
-def test_the_experimental_class_reads_every_layout(config, scale):
-    config = {"inner_optimizer": SGD, **config}
+def test_the_experimental_class_reads_arguments_of_the_stable_one():
+    """`tests/golden/test_configs.py` has every layout."""
+    config = {"inner_optimizer": SGD, "name": "mine", "min_scale": 0.25, "max_scale": 8}
+    config |= {"initial_scale": 0.5, "loss_scale_factor": None}
     with kept(config):
         optimizer = EXPERIMENTAL.from_config(config)
-    assert isinstance(optimizer, EXPERIMENTAL)
-    assert float(optimizer.loss_scale()) == scale
-    assert optimizer.dynamic is config.get("dynamic", True)
-    steps = config.get("dynamic_growth_steps", 2000 if optimizer.dynamic else None)
-    assert optimizer.dynamic_growth_steps == steps
-    if "max_scale" in config:
-        assert optimizer.loss_scale.min_loss_scale == 0.25
-        assert optimizer.loss_scale.max_loss_scale == 8.0
-    if "name" in config:
-        assert optimizer.name == "mine"
+    scale = optimizer.loss_scale
+    assert (float(scale()), scale.min_loss_scale, scale.max_loss_scale) == (
+        0.5,
+        0.25,
+        8,
+    )
+    assert (optimizer.name, optimizer.dynamic_growth_steps) == ("mine", 2000)
+    fixed = {"inner_optimizer": SGD, "dynamic": False, "initial_scale": 0.5}
+    fixed = EXPERIMENTAL.from_config(fixed)
+    assert (fixed.dynamic, float(fixed.loss_scale())) == (False, 0.5)
 
 
 NAMES = [

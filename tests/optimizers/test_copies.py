@@ -20,21 +20,34 @@ def _state(optimizer):
     return [weight.tolist() for weight in optimizer.get_weights()]
 
 
-def test_a_copy_goes_on_as_the_original_would(family):
+def _pickled(optimizer):
+    return pickle.loads(pickle.dumps(optimizer))
+
+
+COPIES = pytest.mark.parametrize(
+    "copied", [copy.deepcopy, _pickled], ids=["deepcopy", "pickle"]
+)
+
+
+@COPIES
+def test_a_copy_goes_on_as_the_original_would(family, copied):
     optimizer, x = wrapped(family, "Adam", clipnorm=1.0), tf.Variable(1.0)
     optimizer.learning_rate = 0.25
     _trained(optimizer, x)
     before, start = _state(optimizer), float(x)
-    copied = copy.deepcopy(optimizer)
-    assert type(copied) is type(optimizer)
-    assert _state(copied) == before
-    legacy_step(copied, lambda: 2.0 * x, [x])
+    again = copied(optimizer)
+    assert type(again) is type(optimizer)
+    for name in ("loss_scale", "dynamic_counter", "iterations", "learning_rate"):
+        assert float(getattr(again, name)) == float(getattr(optimizer, name))
+    again = copied(again)  # that of a pickle has not been built
+    legacy_step(again, lambda: 2.0 * x, [x])
     moved = float(x)
     assert moved != start
     assert _state(optimizer) == before
     x.assign(start)
     legacy_step(optimizer, lambda: 2.0 * x, [x])
     assert float(x) == moved
+    assert _state(again) == _state(optimizer)
 
 
 def test_a_copy_made_before_the_first_step_is_independent_and_has_the_name(family):
@@ -44,15 +57,6 @@ def test_a_copy_made_before_the_first_step_is_independent_and_has_the_name(famil
     assert int(optimizer.iterations.numpy()) == 0
     assert int(copied.iterations.numpy()) == 1
     assert copied.name == "mine"
-
-
-def _pickled(optimizer):
-    return pickle.loads(pickle.dumps(optimizer))
-
-
-COPIES = pytest.mark.parametrize(
-    "copied", [copy.deepcopy, _pickled], ids=["deepcopy", "pickle"]
-)
 
 
 @COPIES
@@ -66,24 +70,6 @@ def test_a_copy_has_an_equal_loss_scale_of_its_own(family, loss_scale, copied):
     assert again.loss_scale is not optimizer.loss_scale
     assert type(again.loss_scale) is type(optimizer.loss_scale)
     assert again.loss_scale.get_config() == optimizer.loss_scale.get_config()
-
-
-def test_a_pickle_goes_on_as_the_original_would(family):
-    optimizer, x = wrapped(family, "Adam", clipnorm=1.0), tf.Variable(1.0)
-    optimizer.learning_rate = 0.25
-    _trained(optimizer, x)
-    start = float(x)
-    again = pickle.loads(pickle.dumps(optimizer))
-    assert type(again) is type(optimizer)
-    for name in ("loss_scale", "dynamic_counter", "iterations", "learning_rate"):
-        assert float(getattr(again, name)) == float(getattr(optimizer, name))
-    again = pickle.loads(pickle.dumps(again))  # which has not been built
-    legacy_step(again, lambda: 2.0 * x, [x])
-    moved = float(x)
-    x.assign(start)
-    legacy_step(optimizer, lambda: 2.0 * x, [x])
-    assert float(x) == moved
-    assert _state(again) == _state(optimizer)
 
 
 def test_a_pickle_of_other_variables_is_an_error_when_it_is_built(family):

@@ -17,42 +17,6 @@ def step(optimizer, x, gradient=2.0):
 
 
 class TestOfLossScaleOptimizer:
-    def test_overriding_get_scaled_loss(self, family, x):
-        class Louder(tf_lso.LossScaleOptimizer):
-            def get_scaled_loss(self, loss):
-                if callable(loss):
-                    scaled = super().get_scaled_loss(loss)
-                    return lambda: scaled() * 3.0
-                return super().get_scaled_loss(loss) * 3.0
-
-        optimizer = Louder(FAMILIES[family].SGD(0.1), initial_scale=8)
-        assert isinstance(optimizer, Louder)
-        assert type(optimizer).__name__ == "Louder"
-        assert float(optimizer.get_scaled_loss(tf.constant(1.0))) == 24.0
-        step(optimizer, x)
-        assert float(x) == pytest.approx(0.4)
-
-    @pytest.mark.parametrize("name", ["apply_gradients", "apply"])
-    def test_overriding_how_gradients_are_applied(self, family, x, name):
-        calls = []
-
-        class Counting(tf_lso.LossScaleOptimizer):
-            def apply_gradients(self, *args, **kwargs):
-                calls.append("apply_gradients")
-                return super().apply_gradients(*args, **kwargs)
-
-            def apply(self, *args, **kwargs):
-                calls.append("apply")
-                return super().apply(*args, **kwargs)
-
-        optimizer = Counting(FAMILIES[family].SGD(0.5), initial_scale=8)
-        if name == "apply":
-            optimizer.apply([tf.constant(16.0)], [x])
-        else:
-            step(optimizer, x)
-        assert float(x) == 0.0
-        assert calls[0] == name
-
     def test_with_arguments_of_its_own(self, family, x):
         class Named(tf_lso.LossScaleOptimizer):
             """A subclass with a constructor."""
