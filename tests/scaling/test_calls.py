@@ -236,7 +236,7 @@ class TestEagerReplicas:
         self, family, kind, program, mirrored2
     ):
         bench = Bench(family, growth=2, strategy=mirrored2)
-        for times in range(1, 6):
+        for times in range(1, 4):
             bench.run(program.format(kind))
             assert bench.steps == times
 
@@ -244,21 +244,10 @@ class TestEagerReplicas:
 # --- What the words cannot say.
 
 
-def scaled_gradient(optimizer, x, method):
-    with tf.GradientTape() as tape:
-        scaled = getattr(optimizer, method)(2.0 * x)
-    return tape.gradient(scaled, x)
-
-
-def unscaled_gradient(optimizer, x):
-    scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
-    return optimizer.get_unscaled_gradients([scaled])[0]
-
-
-def to_apply(style, optimizer, x):
+def to_apply(style, bench):
     if style == "keras3":
-        return scaled_gradient(optimizer, x, "scale_loss")
-    return unscaled_gradient(optimizer, x)
+        return bench.gradient("scale_loss", 1.0)
+    return bench.unscaled_gradient("get_scaled_loss", 1.0)
 
 
 def test_zeros_that_make_the_slots_are_of_no_kind(bench):
@@ -266,24 +255,24 @@ def test_zeros_that_make_the_slots_are_of_no_kind(bench):
     assert bench.steps == 2
 
 
-def test_a_retraced_function(bench, optimizer, x):
+def test_a_retraced_function(bench):
     @tf.function
     def gradient(factors):
         return bench.gradient("scale_loss", tf.reduce_mean(factors))
 
     for size in (1, 2, 3, 1):
-        optimizer.apply_gradients([(gradient(tf.ones(size)), x)])
+        bench.apply_gradients(gradient(tf.ones(size)))
     assert bench.steps == 4
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_micro_batches_in_a_loop(bench, optimizer, x, style):
+def test_micro_batches_in_a_loop(bench, style):
     @tf.function
     def step():
         total = tf.constant(0.0)
         for _ in tf.range(4):
-            total += to_apply(style, optimizer, x)
-        optimizer.apply_gradients([(total / 4.0, x)])
+            total += to_apply(style, bench)
+        bench.apply_gradients(total / 4.0)
 
     for _ in range(3):
         step()
@@ -291,11 +280,11 @@ def test_micro_batches_in_a_loop(bench, optimizer, x, style):
 
 
 @pytest.mark.parametrize("styles", [["legacy"], ["keras3"], ["keras3", "legacy"]])
-def test_an_apply_in_a_branch(bench, optimizer, x, styles):
+def test_an_apply_in_a_branch(bench, styles):
     def step(style, due):
-        gradient = to_apply(style, optimizer, x)
+        gradient = to_apply(style, bench)
         if due:
-            optimizer.apply_gradients([(gradient, x)])
+            bench.apply_gradients(gradient)
 
     steps = [tf.function(step) for _ in styles]
     for due in (True, False, True):
@@ -304,13 +293,13 @@ def test_an_apply_in_a_branch(bench, optimizer, x, styles):
     assert bench.steps == 2 * len(styles)
 
 
-def test_a_trace_that_failed_leaves_nothing_behind(bench, optimizer, x):
+def test_a_trace_that_failed_leaves_nothing_behind(bench):
     kept = []
 
     @tf.function
     def failing():
         kept.append(tf.compat.v1.get_default_graph())
-        scaled_gradient(optimizer, x, "scale_loss")
+        bench.gradient("scale_loss", 1.0)
         raise ValueError("of the program")
 
     with pytest.raises(ValueError, match="of the program"):
@@ -366,14 +355,14 @@ FORGOTTEN = {
 class TestForgotten:
     @pytest.mark.parametrize("place", PLACES)
     @pytest.mark.parametrize("what", FORGOTTEN)
-    def test_is_told_once(self, optimizer, x, warnings, what, place):
+    def test_is_told_once(self, bench, warnings, what, place):
         def step():
             gradient = tf.constant(2.0)
             if what == "unscaling":
-                gradient = scaled_gradient(optimizer, x, "get_scaled_loss")
+                gradient = bench.gradient("get_scaled_loss", 1.0)
             elif what == "scaling":
-                (gradient,) = optimizer.get_unscaled_gradients([gradient])
-            optimizer.apply_gradients([(gradient, x)])
+                gradient = bench.unscale(gradient)
+            bench.apply_gradients(gradient)
 
         said, taken = FORGOTTEN[what]
         step = tf.function(step) if place == "f" else step
@@ -382,7 +371,7 @@ class TestForgotten:
         (message,) = warnings()
         assert message.startswith(said)
         assert "opt.get_scaled_loss(loss)" in message
-        assert float(x) == -3 * taken
+        assert float(bench.x) == -3 * taken
 
 
 SCALE = tf.constant(8.0)
@@ -431,9 +420,11 @@ class TestTheRecord:
 
 @pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
 class TestTwice:
-    def test_unscaling_is_refused(self, optimizer, x, traced):
+    def test_unscaling_is_refused(self, bench, traced):
+        optimizer = bench.optimizer
+
         def step():
-            scaled = scaled_gradient(optimizer, x, "get_scaled_loss")
+            scaled = bench.gradient("get_scaled_loss", 1.0)
             gradients = optimizer.get_unscaled_gradients([scaled, None])
             optimizer.get_unscaled_gradients(gradients)
 

@@ -89,18 +89,6 @@ def test_every_bit_pattern_of_16_bits(dtype):
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(
-        st.lists(st.floats(width=32, allow_subnormal=True), min_size=1, max_size=5),
-        max_size=4,
-    )
-)
-def test_as_numpy_for_any_float32(gradients):
-    expected = all(np.isfinite(np.array(g, np.float32)).all() for g in gradients)
-    assert finite(*[tf.constant(g, tf.float32) for g in gradients]) == expected
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(
         st.tuples(
             st.integers(0, 3),
             st.sampled_from([0.0, 1.0, 3e38, -3e38, NAN, INF, -INF]),

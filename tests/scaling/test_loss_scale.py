@@ -37,19 +37,6 @@ def test_a_fixed_scale(mirrored2):
 
 
 class TestDynamic:
-    def test_types(self):
-        scale = tf_lso.DynamicLossScale(4, 3, 5)
-        assert scale().dtype == tf.float32
-        assert scale().shape == ()
-        assert isinstance(scale.initial_loss_scale, float)
-        assert isinstance(scale.increment_period, int)
-        assert isinstance(scale.multiplier, float)
-        named = dict(scale.named_variables())
-        assert set(named) == {"current_loss_scale", "good_steps"}
-        assert named["current_loss_scale"].dtype == tf.float32
-        assert named["good_steps"].dtype == tf.int64
-        assert not any(variable.trainable for variable in named.values())
-
     def test_update_in_a_graph_of_tensorflow_1(self):
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             scale = tf_lso.DynamicLossScale(8.0, 2)
@@ -95,28 +82,10 @@ class TestDynamic:
         assert float(read()) == 1.0
         assert scale.get_config() == config  # which has no state
 
-    def test_text(self):
-        scale = tf_lso.DynamicLossScale(initial_loss_scale=1, increment_period=2)
-        assert repr(scale) == (
-            "DynamicLossScale(current_loss_scale=1.0, num_good_steps=0, "
-            "initial_loss_scale=1.0, increment_period=2, multiplier=2.0)"
-        )
+    def test_the_text_in_a_graph_holds_no_numbers(self):
+        scale = tf_lso.DynamicLossScale(8.0)
         with tf.Graph().as_default():
             assert "current_loss_scale" not in repr(scale)
-
-    def test_checkpoint_keys_are_those_of_tensorflow(self, tmp_path):
-        scale = tf_lso.DynamicLossScale(8.0)
-        scale.update([tf.constant(1.0)])
-        path = tf.train.Checkpoint(scale=scale).write(str(tmp_path / "c"))
-        keys = dict(tf.train.list_variables(path))
-        assert {
-            "scale/current_loss_scale/.ATTRIBUTES/VARIABLE_VALUE",
-            "scale/good_steps/.ATTRIBUTES/VARIABLE_VALUE",
-        } == {key for key in keys if key.startswith("scale/")}
-        again = tf_lso.DynamicLossScale(2.0)
-        tf.train.Checkpoint(scale=again).read(path).assert_consumed()
-        assert float(again()) == 8.0
-        assert int(again._num_good_steps) == 1
 
     def test_a_deep_copy_keeps_the_state_and_moves_alone(self):
         scale = tf_lso.DynamicLossScale(8.0, 10)

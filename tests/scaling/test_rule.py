@@ -155,16 +155,6 @@ def test_hysteresis_waits_for_skipped_steps_in_a_row():
     assert scales == [16, 16, 16, 16, 16, 8, 4, 4, 4]
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-45, FLOAT32_MAX])
-def test_which_scales_are_usable(scale):
-    assert rule_lib.is_usable(np.float32(scale))
-
-
-@pytest.mark.parametrize("scale", [0.0, -0.0, -1.0, float("inf"), float("nan")])
-def test_which_scales_are_not_usable(scale):
-    assert not rule_lib.is_usable(np.float32(scale))
-
-
 def test_a_rule_and_a_state_do_not_change():
     with pytest.raises(dataclasses.FrozenInstanceError):
         rule_lib.ScaleRule().growth_factor = 3.0
