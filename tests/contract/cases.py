@@ -236,28 +236,24 @@ def repeated_rows_have_one_gradient(s):
     check_equal(x, families.numpy(y))
 
 
-@case()
-def sparse_duplicate_with_nan_skips(s):
-    optimizer = s.optimizer()
+def _sparse_skips(s, by_replica, indices, scale):
+    optimizer = s.optimizer(scale=scale)
     x = s.variable(np.ones((4, 2)))
     step = _sparse_step(s, optimizer, x)
-    bad, good = _rows(NAN, 1.0, 1.0), _rows(1.0, 1.0, 1.0)
-    step(s.feed(s.only_last(bad, good)), s.feed([[1, 1, 3]] * s.replicas, tf.int64))
+    step(s.feed(by_replica), s.feed([indices] * s.replicas, tf.int64))
     check_equal(x, np.ones((4, 2)))
-    check_state(optimizer, scale=4.0, count=0, iterations=1)
+    check_state(optimizer, scale=max(scale / 2, 1.0), count=0, iterations=1)
+
+
+@case()
+def sparse_duplicate_with_nan_skips(s):
+    bad, good = _rows(NAN, 1.0, 1.0), _rows(1.0, 1.0, 1.0)
+    _sparse_skips(s, s.only_last(bad, good), [1, 1, 3], scale=8.0)
 
 
 @case()
 def sparse_duplicates_that_overflow_when_summed_skip(s):
-    optimizer = s.optimizer(scale=1.0)
-    x = s.variable(np.ones((4, 2)))
-    step = _sparse_step(s, optimizer, x)
-    step(
-        s.feed([_rows(3e38, 3e38)] * s.replicas),
-        s.feed([[1, 1]] * s.replicas, tf.int64),
-    )
-    check_equal(x, np.ones((4, 2)))
-    check_state(optimizer, scale=1.0, count=0, iterations=1)
+    _sparse_skips(s, [_rows(3e38, 3e38)] * s.replicas, [1, 1], scale=1.0)
 
 
 def _bare_sums(s):

@@ -5,13 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.contract.setting import check_state
-from tests.families import (
-    KERASES,
-    keras2,
-    needs_keras3,
-    numpy,
-    wrapped,
-)
+from tests.families import KERASES, keras2, needs_keras3, numpy, wrapped
 
 X = np.random.default_rng(0).random((32, 3)).astype("float32")
 Y = X.sum(1, keepdims=True)

@@ -196,12 +196,7 @@ def test_a_look_leaves_nothing_behind_when_the_scale_moves(
         assert bench.steps == times
 
 
-LOOKS_AND_STEPS = (
-    "unscaled look",
-    "unscaled@f look",
-    "legacy",
-    "legacy@g",
-)
+LOOKS_AND_STEPS = ("unscaled look", "unscaled@f look", "legacy", "legacy@g")
 
 
 @pytest.mark.slow

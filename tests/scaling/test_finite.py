@@ -90,8 +90,7 @@ def test_every_bit_pattern_of_16_bits(dtype):
 @given(
     st.lists(
         st.tuples(
-            st.integers(0, 3),
-            st.sampled_from([0.0, 1.0, 3e38, -3e38, NAN, INF, -INF]),
+            st.integers(0, 3), st.sampled_from([0.0, 1.0, 3e38, -3e38, NAN, INF, -INF])
         ),
         min_size=1,
         max_size=6,

@@ -75,10 +75,7 @@ def test_what_is_no_number_stays_so(dtype):
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    value=st.floats(-(2.0**90), 2.0**90, width=32),
-    power=st.integers(0, 30),
-)
+@given(value=st.floats(-(2.0**90), 2.0**90, width=32), power=st.integers(0, 30))
 def test_a_power_of_two_is_undone_exactly(value, power):
     scale = tf.constant(2.0**power)
     if abs(value) > 2.0**-90:
