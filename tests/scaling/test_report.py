@@ -157,14 +157,20 @@ class TestAStuckScale:
             names = "v1 (inf), v3 (nan), v5 (inf), v7 (inf), v9 (inf)"
             assert f"Not finite: {names}." in line
 
-    def test_is_told_by_the_next_eager_read_where_xla_cannot_print(self, warnings):
+    @pytest.mark.parametrize(
+        "read", ["skipped_steps", "consecutive_skipped_steps", "last_overflow"]
+    )
+    def test_is_told_by_the_next_eager_read_where_xla_cannot_print(
+        self, read, warnings
+    ):
         step = stepper(1.0)
         compiled = tf.function(step, jit_compile=True)
         compiled(tf.constant(NAN))
         assert not stuck_reports(warnings.text)
-        assert int(step.optimizer.skipped_steps) == 1
+        getattr(step.optimizer, read)
         (line,) = stuck_reports(warnings.text)
         assert "1.0 (steps in a row: 1). Not finite: x (nan)." in line
+        assert int(step.optimizer.skipped_steps) == 1
         assert bool(step.optimizer.last_step_skipped)
         assert len(stuck_reports(warnings.text)) == 1  # once for each skipped step
 
