@@ -95,9 +95,8 @@ WRONG = {
             print("scales")
         if "get_scaled_loss" not in vars(type(opt)):
             print("does not")
-        x = "get_scaled_loss" in type(opt).__dict__
         """,
-        [f"2 {LOSS} wrong", f"4 {LOSS} wrong", f"6 {LOSS} wrong"],
+        [f"2 {LOSS} wrong", f"4 {LOSS} wrong"],
     ),
     "isinstance of a class that is gone": (
         """

@@ -308,7 +308,7 @@ PROGRAMS = {
             f"4 {EXPERIMENTAL}.set_policy (breaks)",
             f"5 {EXPERIMENTAL} breaks",
             f"7 {EXPERIMENTAL} (breaks)",
-            "9 LossScaleOptimizer.get_scaled_loss (breaks)",
+            "9 LossScaleOptimizer.get_scaled_loss unsure",
         ],
     ),
 }

@@ -202,7 +202,7 @@ PROGRAMS = {
     import_module = importlib.import_module
     mp = importlib.import_module("tensorflow.keras.mixed_precision.experimental")
     mp.Policy
-    import_module(".experimental", package="tensorflow.keras.mixed_precision")
+    import_module("tensorflow.keras.mixed_precision.experimental")
     __import__("tensorflow.keras.mixed_precision.experimental")
     __import__("tensorflow").keras.mixed_precision.experimental.Policy
     """: [

@@ -11,182 +11,153 @@ from typing import TYPE_CHECKING, Any
 
 from tf_lso.source import lookup
 from tf_lso.source.scopes import Scope
-from tf_lso.source.syntax import last_name
+from tf_lso.source.syntax import last_name, literal
 
 if TYPE_CHECKING:
     from tf_lso.source.inference import Inference
 
+NOTHING = "nothing"  # the test has nothing to do with TensorFlow
+DEPENDS = "depends"  # it does, but its outcome is not known
+
 # Modules whose `__version__` is TensorFlow's, and Keras's.
 _TENSORFLOW = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
 _KERAS = ("keras", "tensorflow.keras")
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
+_COMPARE = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
-    ast.In: lambda left, right: left in right,
-    ast.NotIn: lambda left, right: left not in right,
 }
-_PARSERS = {"parse", "parse_version", "Version"}
-_PARSERS |= {"LooseVersion", "StrictVersion", "NumpyVersion"}
 
 
-NOTHING = "nothing"  # the test has nothing to do with TensorFlow
-DEPENDS = "depends"  # it does, but its outcome is not known
+def _parsed(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
 
 
-class _Unknown(Exception):
-    """The value cannot be computed here."""
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "int": int,
+    "tuple": tuple,
+    "list": tuple,
+    "map": lambda parts: tuple(map(int, parts)),
+    **dict.fromkeys(("parse", "parse_version", "Version", "LooseVersion"), _parsed),
+    **dict.fromkeys(("StrictVersion", "NumpyVersion"), _parsed),
+}
 
 
 def outcome(test: ast.expr, scope: Scope, values: "Inference") -> bool | str:
     """Return True or False if the target's versions decide the test, else a word."""
-    found: set[bool | str] = set()
-    for index in range(max(len(values.target.tensorflow), len(values.target.keras))):
-        computed = _Test(values, scope, index)
-        result: bool | str
-        try:
-            result = bool(computed.of(test))
-        except Exception:  # _Unknown, or a comparison that fails
-            result = DEPENDS if computed.versions else NOTHING
-        if not computed.asked:
-            return NOTHING  # a setting of the program's own
-        found.add(result)
+    known = values.target.tensorflow, values.target.keras
+    found = {_Test(values, i).outcome(test, scope) for i in range(max(map(len, known)))}
     return found.pop() if len(found) == 1 else DEPENDS
 
 
 class _Test:
-    """Computes an expression for the versions at `index` of their lists."""
+    """Computes a test for the versions at `index` of their lists."""
 
-    def __init__(self, values: "Inference", scope: Scope, index: int) -> None:
+    def __init__(self, values: "Inference", index: int) -> None:
         self.values = values
-        self.scope = scope
         self.index = index
         self.asked = False  # whether it asks for anything of TensorFlow
-        self.versions = False  # whether the current part asks for a version
-        self.open: list[str] = []  # names being computed
+        self.versions = 0  # how often it asks for a version
+        self.open: list[ast.expr] = []  # what names stand for, while it is computed
 
-    def of(self, node: ast.AST) -> Any:
-        """Return the value of the expression, or raise."""
+    def outcome(self, test: ast.expr, scope: Scope) -> bool | str:
+        """Return the outcome. A setting of the program's own decides nothing."""
+        found = self._decided(test, scope)
+        return found if self.asked else NOTHING
+
+    def _decided(self, test: ast.expr, scope: Scope) -> bool | str:
+        match test:
+            case ast.UnaryOp(op=ast.Not(), operand=part):
+                found = self._decided(part, scope)
+                return found if isinstance(found, str) else not found
+            case ast.BoolOp(op=op, values=parts):
+                decisive = isinstance(op, ast.Or)
+                each = [self._decided(part, scope) for part in parts]
+                if decisive in each:
+                    return decisive
+                unknown = sorted(part for part in each if isinstance(part, str))
+                return unknown[0] if unknown else not decisive
+        before = self.versions
+        try:
+            return bool(self._value(test, scope))
+        except Exception:  # it cannot be computed, or a comparison fails
+            return DEPENDS if self.versions > before else NOTHING
+
+    def _value(self, node: ast.expr, scope: Scope) -> Any:
+        """Return the value of an expression, or raise. All sequences are tuples."""
         match node:
             case ast.Constant(value=value):
                 return value
-            case ast.Tuple(elts=parts):
-                return tuple(map(self.of, parts))
-            case ast.List(elts=parts):
-                return list(map(self.of, parts))
-            case ast.Slice():
-                return slice(
-                    *(n and self.of(n) for n in (node.lower, node.upper, node.step))
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return tuple(self._value(part, scope) for part in parts)
+            case ast.Subscript(value=value, slice=ast.Slice(None, ast.Constant(end))):
+                return self._value(value, scope)[:end]
+            case ast.Subscript(value=value, slice=ast.Constant(index)):
+                return self._value(value, scope)[index]
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return _COMPARE[type(op)](
+                    *(self._value(n, scope) for n in (left, right))
                 )
-            case ast.Subscript(value=value, slice=index):
-                return self.of(value)[self.of(index)]
-            case ast.UnaryOp(op=ast.Not(), operand=part):
-                return not self.of(part)
-            case ast.BoolOp():
-                return self._boolop(node)
-            case ast.Compare():
-                return self._compare(node)
             case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
                 self.asked = True
                 return False
             case ast.Name(id=name):
-                return self._name(name)
+                return self._name(name, scope)
             case (
                 ast.Attribute(attr="__version__", value=base)
                 | ast.Attribute(
                     attr="VERSION", value=ast.Attribute(attr="version", value=base)
                 )
             ):
-                return self._version(base)
+                return self._version(base, scope)
             case ast.Call():
-                return self._call(node)
-        raise _Unknown
+                return self._called(node, scope)
+            case ast.UnaryOp() | ast.BoolOp():
+                found = self._decided(node, scope)
+                if not isinstance(found, str):
+                    return found
+        raise LookupError
 
-    def _boolop(self, node: ast.BoolOp) -> bool:
-        """Decide by the parts that can be computed: `False and …` is False."""
-        decisive = isinstance(node.op, ast.Or)
-        unknown = versions = False
-        for part in node.values:
-            self.versions = False
-            try:
-                if bool(self.of(part)) == decisive:
-                    return decisive
-            except Exception:
-                unknown = True
-                versions |= self.versions
-        self.versions = versions
-        if unknown:
-            raise _Unknown
-        return not decisive
-
-    def _compare(self, node: ast.Compare) -> bool:
-        left = self.of(node.left)
-        for op, right in zip(node.ops, map(self.of, node.comparators)):
-            if type(op) not in _COMPARE:
-                raise _Unknown
-            if not _COMPARE[type(op)](left, right):
-                return False
-            left = right
-        return True
-
-    def _name(self, name: str) -> Any:
-        owner = self.scope.find(name)
+    def _name(self, name: str, scope: Scope) -> Any:
+        owner = scope.find(name)
         bound = [b for b in owner.names[name] if b.value] if owner else []
-        if len(bound) != 1 or not isinstance(bound[0].value, ast.expr):
-            raise _Unknown
-        if name in self.open:
-            raise _Unknown
-        self.open.append(name)
-        outer, self.scope = self.scope, bound[0].scope
+        value, where, _ = bound[0]
+        if len(bound) > 1 or value in self.open:
+            raise LookupError
+        self.open.append(value)
         try:
-            return self.of(bound[0].value)
+            return self._value(value, where)
         finally:
-            self.scope = outer
             self.open.pop()
 
-    def _version(self, base: ast.expr) -> str:
+    def _version(self, base: ast.expr, scope: Scope) -> str:
         target = self.values.target
-        for value in self.values.values(base, self.scope):
-            if value.path in (*_TENSORFLOW, *_KERAS):
-                self.asked = self.versions = True
-                ours = value.path in _TENSORFLOW
-                known = target.tensorflow if ours else target.keras
-                return known[min(self.index, len(known) - 1)]
-        raise _Unknown
+        path = self.values.values(base, scope)[0].path
+        known = target.tensorflow if path in _TENSORFLOW else target.keras
+        if path not in (*_TENSORFLOW, *_KERAS):
+            raise LookupError
+        self.asked = True
+        self.versions += 1
+        return known[min(self.index, len(known) - 1)]
 
-    def _call(self, node: ast.Call) -> Any:
-        match last_name(node.func), node.args:
-            case "hasattr", [owner, ast.Constant(value=name)]:
-                return self._hasattr(owner, name)
-            case name, [text] if name in _PARSERS:
-                return _parsed(self.of(text))
-            case "int", [text]:
-                return int(self.of(text))
-            case "map", [_, parts]:
-                return [int(part) for part in self.of(parts)]
-            case "tuple", [parts]:
-                return tuple(self.of(parts))
-            case "list", [parts]:
-                return list(self.of(parts))
-            case ("split" | "startswith") as name, arguments:
-                if isinstance(node.func, ast.Attribute):
-                    text = self.of(node.func.value)
-                    return getattr(text, name)(*map(self.of, arguments))
-        for argument in node.args:
-            self.of(argument)  # an argument may ask for a version
-        raise _Unknown
+    def _called(self, node: ast.Call, scope: Scope) -> Any:
+        name = last_name(node.func)
+        if name == "hasattr":
+            owner, asked = node.args
+            return self._has(owner, asked, scope)
+        # The `int` of `map(int, ...)` is what _FUNCTIONS does anyway.
+        given = [self._value(a, scope) for a in node.args if last_name(a) != "int"]
+        if name in ("split", "startswith") and isinstance(node.func, ast.Attribute):
+            found = getattr(self._value(node.func.value, scope), name)(*given)
+            return tuple(found) if name == "split" else found
+        return _FUNCTIONS[name](*given)
 
-    def _hasattr(self, owner: ast.expr, name: object) -> bool:
-        for value in self.values.values(owner, self.scope):
-            path = f"{value.path}.{name!s}"
-            if not value.instance and lookup.is_known(path):
-                self.asked = True
-                return lookup.is_there(path, self.values.target)
-        raise _Unknown
-
-
-def _parsed(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+    def _has(self, owner: ast.expr, name: ast.expr, scope: Scope) -> bool:
+        values = self.values.values(owner, scope)
+        paths = [f"{v.path}.{literal(name)}" for v in values if not v.instance]
+        path = next(filter(lookup.is_known, paths))
+        self.asked = True
+        return lookup.is_there(path, self.values.target)

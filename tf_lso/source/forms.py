@@ -7,11 +7,12 @@ the old API and of Keras 3's.
 import ast
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
-from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 from tf_lso.names.targets import TODAY, Target
-from tf_lso.source import lookup
+from tf_lso.source import lookup, rules
+from tf_lso.source.diagnostics import FAILURES, Use
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import BREAKS, WORKS, Verdict
 from tf_lso.source.scopes import Scope, Site
@@ -24,23 +25,24 @@ _DYNAMIC = "TypeError: The second argument is `dynamic`, which is True or False.
 
 @dataclasses.dataclass(frozen=True)
 class _Form:
-    """One form of a call."""
+    """One form of a call. `{0}` and `{1}` are the constant that is given."""
 
     today: str  # what happens with Keras 3
     tf_lso: str  # what tf_lso does
     error: str = ""  # the exception that Keras 3 raises at once
-    status: str | None = None  # if the form works
     keras_2: str = ""  # what Keras 2 raises, "" where it takes the form
+    status: str = BREAKS
+    given: Any = None
 
     def verdict(self, verdict: Verdict, keras_2: bool) -> Verdict | None:
         """Return what becomes of a verdict, or None if this adds nothing."""
         if keras_2 and not self.keras_2:
             return None
-        return dataclasses.replace(
-            verdict,
-            status=self.status or BREAKS,
-            today=self.keras_2 if keras_2 else self.today,
-            tf_lso=self.tf_lso,
+        today, shown = self.keras_2 if keras_2 else self.today, repr(self.given)
+        return verdict.but(
+            self.status,
+            today.format(shown, self.given),
+            tf_lso=self.tf_lso.format(shown),
             error=self.keras_2.partition(":")[0] if keras_2 else self.error,
         )
 
@@ -73,16 +75,16 @@ _MAYBE_FIXED = _Form(
     "Takes it, True or False.",
 )
 _WORD = _Form(
-    f"Keras 3 takes {{}} for the initial scale, and fails when it is built. {_NEVER}",
+    f"Keras 3 takes {{0}} for the initial scale, and fails when it is built. {_NEVER}",
     "Refuses it, too. Write LossScaleOptimizer(optimizer): the scale is dynamic "
     f"unless told otherwise. {_EXPERIMENTAL}.LossScaleOptimizer takes 'dynamic'.",
     keras_2=_DYNAMIC,
 )
 _NUMBER = _Form(
-    "Keras 3 takes {} for the initial scale of a scale that moves. TensorFlow 2.4-2.15 "
+    "Keras 3 takes {0} for the initial scale of a scale that moves. TensorFlow 2.4-2.15 "
     "raised TypeError: their second argument is `dynamic`.",
     "Refuses it, too. Write LossScaleOptimizer(optimizer, dynamic=False, "
-    "initial_scale={}) for a fixed scale.",
+    "initial_scale={0}) for a fixed scale.",
     keras_2=_DYNAMIC,
 )
 _OBJECT = _Form(
@@ -91,7 +93,7 @@ _OBJECT = _Form(
     keras_2=_DYNAMIC,
 )
 _BOOL = _Form(
-    "Keras 3 takes {} for the initial scale, and so scales by {:d}.",
+    "Keras 3 takes {0} for the initial scale, and so scales by {1:d}.",
     "Takes it for `dynamic`, as TensorFlow 2.4-2.15 did.",
 )
 _POLICY = _Form(
@@ -101,9 +103,11 @@ _POLICY = _Form(
     keras_2="TypeError: The stable dtype policy takes no `loss_scale`.",
 )
 _UNSCALED = _Form(
-    "Works: there is no loss scaling under {!r}.", "Sets the policy.", status=WORKS
+    "Works: there is no loss scaling under {0}.", "Sets the policy.", status=WORKS
 )
 
+
+_LOSS_SCALES = {"LossScale", "FixedLossScale", "DynamicLossScale"}
 
 # What an expression may stand for.
 _Of = Callable[[ast.expr], tuple[Value, ...]]
@@ -112,20 +116,14 @@ _Given = dict[str | None, ast.expr]  # keyword -> its expression
 
 def _second(value: ast.expr, of: _Of) -> _Form | None:
     """Return the form of a second positional argument of the stable optimizer."""
-    if isinstance(value, ast.Constant):
-        constant = value.value
-        for kind, form in ((bool, _BOOL), (str, _WORD), ((int, float), _NUMBER)):
-            if isinstance(constant, kind):
-                shown = repr(constant) if kind is not bool else constant
-                return dataclasses.replace(
-                    form,
-                    today=form.today.format(shown, shown),
-                    tf_lso=form.tf_lso.format(shown),
-                )
-    loss_scales = {"LossScale", "FixedLossScale", "DynamicLossScale"}
-    if any(lookup.symbol(v.path) in loss_scales and v.instance for v in of(value)):
-        return _OBJECT
-    return None
+    constant = value.value if isinstance(value, ast.Constant) else None
+    for kind, form in ((bool, _BOOL), (str, _WORD), ((int, float), _NUMBER)):
+        if isinstance(constant, kind):
+            return dataclasses.replace(form, given=constant)
+    scales = any(
+        v.instance and lookup.symbol(v.path) in _LOSS_SCALES for v in of(value)
+    )
+    return _OBJECT if scales else None
 
 
 def _optimizer(call: ast.Call, given: _Given, of: _Of) -> _Form | None:
@@ -151,7 +149,7 @@ def _set_global_policy(call: ast.Call, given: _Given, of: _Of) -> _Form | None:
     first = next(iter((*call.args, *given.values())), None)
     policy = first.value if isinstance(first, ast.Constant) else None
     if isinstance(policy, str) and policy != "mixed_float16":
-        return dataclasses.replace(_UNSCALED, today=_UNSCALED.today.format(policy))
+        return dataclasses.replace(_UNSCALED, given=policy)
     return None
 
 
@@ -193,61 +191,35 @@ _KERAS_3 = tuple(
     for keras in ("keras", "tensorflow.keras")
     for path in KERAS_3_ONLY
 )
-_CLASS = "LossScaleOptimizer"
+_OLD = (rules.GONE, rules.METHOD, rules.SILENT, rules.ARGUMENTS)
 
 
-def is_for_keras_3(values: Inference) -> bool:
+def is_for_keras_3(values: Inference, found: list[Use]) -> bool:
     """Whether a program uses what only Keras 3 has, and nothing of the old API."""
-    keras3, calls = False, values.program.calls
-    for site in values.program.sites:
-        is_call = isinstance(site.node, ast.Call)
-        for path in () if is_call else values.paths(site.node, site.scope):
-            if _is_gone(path):
-                return False
-            keras3 |= f"{path}.".startswith(_KERAS_3)
-        if isinstance(site.node, ast.Attribute):
-            for node in chain_of(site.node):
-                if _is_old_method(node, id(node) in calls):
-                    return False
-                keras3 |= node.attr in KERAS_3_METHODS and id(node) in calls
-        elif is_call:
-            form = _form(site, values)
-            if form is False:
-                return False
-            keras3 |= form is True
-    return keras3
+    new = {site.place for site in values.program.sites if _is_new(site, values)}
+    return bool(new) and not any(
+        use.rule in _OLD and use.verdict.status in FAILURES and use.place not in new
+        for use in found
+    )
 
 
-def _is_gone(path: str) -> bool:
-    """Whether the path leads to an old name or module that today has no more."""
-    for part in (path, lookup.parent(path)):
-        if part in lookup.MODULES and not lookup.in_tf_keras(part):
-            return not lookup.is_there(path)
-    return False
+def _is_new(site: Site, values: Inference) -> bool:
+    """Whether only Keras 3 has what is used here."""
+    node, calls = site.node, values.program.calls
+    if isinstance(node, ast.Call):
+        paths = values.paths(node.func, site.scope)
+        own = (path for path in paths if lookup.symbol(path) == "LossScaleOptimizer")
+        return any(map(lookup.is_own, own)) and _is_new_form(node)
+    methods = (part for part in chain_of(node) if part.attr in KERAS_3_METHODS)
+    paths = values.paths(node, site.scope)
+    return any(f"{path}.".startswith(_KERAS_3) for path in paths) or any(
+        id(method) in calls for method in methods
+    )
 
 
-def _is_old_method(node: ast.Attribute, called: bool) -> bool:
-    method = names.METHODS.get(node.attr)
-    if method is None or not method.breaks:
-        return False
-    return method.seen == names.ANYWHERE or (method.seen == names.CALLED and called)
-
-
-def _form(site: Site, values: Inference) -> bool | None:
-    """Return True for a call in Keras 3's form, False in an old one, else None."""
-    call = site.node
-    paths = values.paths(call.func, site.scope)
-    if not any(lookup.symbol(path) == _CLASS for path in paths):
-        return None
+def _is_new_form(call: ast.Call) -> bool:
     keywords = {keyword.arg for keyword in call.keywords}
     if keywords & {"dynamic", "loss_scale", "optimizer"} or len(call.args) > 3:
         return False
-    if "name" in keywords:
-        return True
     second = getattr(call.args[1], "value", None) if len(call.args) > 1 else None
-    if isinstance(second, bool):
-        return False
-    form = any(
-        of_call(lookup.of_path(path), path, call, site.scope, values) for path in paths
-    )
-    return True if form and isinstance(second, (int, float)) else None
+    return "name" in keywords or type(second) in (int, float)

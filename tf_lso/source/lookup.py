@@ -33,6 +33,10 @@ class Verdict:
     current: str = ""  # what today's own API has instead
     replacement: str | None = None  # dotted name in tf_lso
 
+    def but(self, status: str, today: str, **changes: str) -> "Verdict":
+        """Return the verdict with another status, and what else is different."""
+        return dataclasses.replace(self, status=status, today=today, **changes)
+
 
 _CONTRIB = "tensorflow.contrib.mixed_precision"
 MODULES = {

@@ -15,24 +15,17 @@ Place = tuple[int, int, int]  # cell or 0, line, bytes of the line before it
 FUNCTION, CLASS, MODULE, COMPREHENSION = "function", "class", "module", "comprehension"
 
 
-@dataclasses.dataclass(frozen=True)
-class Imported:
-    """What an import binds a name to. `sure` is False for `from elsewhere import tf`.
-
-    `name` is what a `from … import` imports.
-    """
+class Imported(NamedTuple):
+    """What an import binds a name to. `sure` is False for `from elsewhere import tf`."""
 
     path: str
+    node: ast.Import | ast.ImportFrom
+    name: str = ""  # what a `from … import` imports
     sure: bool = True
-    name: str = ""
-    node: ast.Import | ast.ImportFrom | None = dataclasses.field(
-        default=None, compare=False
-    )
 
 
-@dataclasses.dataclass(frozen=True)
-class Derived:
-    """A class with these bases or, with `instance`, the `self` of its methods."""
+class Derived(NamedTuple):
+    """A class with these bases or, with `instance`, an object of one."""
 
     bases: tuple[ast.expr, ...]
     instance: bool = False
@@ -91,22 +84,24 @@ class Site(NamedTuple):
         return self.cell or 0, node.lineno, node.col_offset
 
 
+@dataclasses.dataclass(init=False)
 class Program:
     """The scopes and sites of the trees of one file or notebook.
 
     Attributes:
       module: the outermost scope, which all cells of a notebook share.
       scopes: every scope.
-      sites: imports, outermost attribute chains and calls.
+      sites: imports, outermost attribute chains, calls and classes, in order.
       stars: modules of `from … import *`.
       calls: id of a called expression -> the call.
       type_tests: ids of the classes of isinstance and issubclass.
       evidence: (scope, name, class) of isinstance(name, class).
       packages: first parts of all that is imported.
+      quiet: ids of objects of getattr and hasattr.
+      words: word of a chain, an import or a getattr -> the functions that it stands in.
       stored: names of attributes that are assigned to, of whatever object.
       texts: strings that may spell an old name.
       loud: ids of tests such as `hasattr(…)` after whose no the program raises.
-      paired: ids of assigned names that are bound with their expressions.
       cell: number of the notebook cell that is being walked, or None.
     """
 
@@ -119,10 +114,11 @@ class Program:
         self.type_tests: set[int] = set()
         self.evidence: list[tuple[Scope, str, ast.expr]] = []
         self.packages: set[str] = set()
+        self.quiet: set[int] = set()
+        self.words: dict[str, set[Scope | None]] = {}
         self.stored: set[str] = set()
         self.texts: list[Site] = []
         self.loud: set[int] = set()
-        self.paired: set[int] = set()
         self.cell: int | None = None
 
     def note(self, node: ast.AST, scope: Scope, guards: Guards) -> None:
@@ -130,7 +126,11 @@ class Program:
         self.sites.append(Site(node, scope, guards, self.cell))
 
     def finish(self) -> None:
-        """Move the names that functions declare global or nonlocal to where they live."""
+        """Bind what only the whole program tells.
+
+        Names that functions declare global or nonlocal move to where they live, and
+        isinstance(name, class) is believed.
+        """
         for scope in self.scopes:
             for name, kind in scope.elsewhere.items():
                 bound = scope.names.pop(name, [])
@@ -138,20 +138,23 @@ class Program:
                 if kind == "global" or owner is None:
                     owner = self.module
                 owner.names.setdefault(name, []).extend(bound)
+        for scope, name, asked in self.evidence:
+            if owner := scope.find(name):
+                made = Binding(Derived((asked,), instance=True), scope)
+                owner.names[name].append(made)
 
-    def bind(
-        self,
-        scope: "Scope",
-        name: str,
-        value: Any = None,
-        guards: Guards = (),
-        where: "Scope | None" = None,
-    ) -> None:
-        """Note that `scope` binds `name`; `where` is the scope of the expression."""
-        binding = Binding(value, where or scope, guards)
-        scope.names.setdefault(name, []).append(binding)
-
-    def inner(self, kind: str, scope: "Scope", node: ast.AST) -> Scope:
+    def inner(self, kind: str, scope: Scope, node: ast.AST) -> Scope:
         """Return a new scope within `scope`."""
         self.scopes.append(Scope(kind, scope, node))
         return self.scopes[-1]
+
+
+def bind(
+    scope: Scope,
+    name: str,
+    value: Any = None,
+    guards: Guards = (),
+    where: Scope | None = None,
+) -> None:
+    """Note that `scope` binds `name`; `where` is the scope of the expression."""
+    scope.names.setdefault(name, []).append(Binding(value, where or scope, guards))

@@ -14,10 +14,10 @@ from tf_lso.source.fixes import Plan
 from tf_lso.source.renaming import New, Stays
 from tf_lso.source.scopes import Site
 from tf_lso.source.syntax import (
+    BUILTIN_IMPORT,
     GETATTR,
     HASATTR,
     IMPORTS,
-    imported,
     last_name,
     literal,
 )
@@ -102,19 +102,18 @@ def _asked(plan: Plan, site: Site, name: str, asks: bool) -> None:
 
 def _import(plan: Plan, site: Site, function: str) -> None:
     node = site.node
-    path = imported(node, function, whole=True)
+    path = literal(node.args[0]) if node.args else None
     way = plan.renaming.at(node, path) if path else None
-    if not isinstance(way, New):
+    if path is None or not isinstance(way, New):
         return
-    literal = node.args[0]
-    plan.read.add(id(literal))
-    first_only = function == IMPORTS[0] and imported(node, function) != path
-    text = plan.texts[site.cell]
-    spelled = text.of(literal)
+    given, text = node.args[0], plan.texts[site.cell]
+    plan.read.add(id(given))
+    first_only = function == BUILTIN_IMPORT and "." in path
+    spelled = text.of(given)
     if first_only or spelled.count(path) != 1:
-        plan.leave(site, literal, path, left.DYNAMIC, way.module)
+        plan.leave(site, given, path, left.DYNAMIC, way.module)
         return
-    start = text.start(literal) + spelled.index(path)
+    start = text.start(given) + spelled.index(path)
     plan.edit(site.cell, start, start + len(path), way.module)
     plan.fix(site, node, way.module)
 

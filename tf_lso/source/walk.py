@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tf_lso import names
 from tf_lso.source.guards import (
@@ -11,8 +11,8 @@ from tf_lso.source.guards import (
     Fallback,
     Guard,
     Guards,
+    caught,
     ends_loudly,
-    is_telling,
 )
 from tf_lso.source.scopes import (
     CLASS,
@@ -24,8 +24,9 @@ from tf_lso.source.scopes import (
     Program,
     Scope,
     Site,
+    bind,
 )
-from tf_lso.source.syntax import chain_of
+from tf_lso.source.syntax import chain_of, last_name, listed, literal
 
 
 class At(NamedTuple):
@@ -60,7 +61,16 @@ def walk(program: Program, tree: ast.Module) -> None:
         node, at = stack.pop()
         method = getattr(notes, f"_{type(node).__name__.lower()}", None)
         steps = method(node, at) if method else None
-        stack += each(ast.iter_child_nodes(node), at) if steps is None else steps
+        stack += reversed(
+            each(ast.iter_child_nodes(node), at) if steps is None else steps
+        )
+
+
+def _parts(node: ast.AST, *without: str) -> list[ast.AST]:
+    """Return what is directly in a node, without those fields."""
+    fields = [value for name, value in ast.iter_fields(node) if name not in without]
+    parts = [part for f in fields for part in (f if isinstance(f, list) else [f])]
+    return [part for part in parts if isinstance(part, ast.AST)]
 
 
 # Modules that pass TensorFlow on mostly use its usual names.
@@ -78,6 +88,7 @@ class _Notes:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.paired: set[int] = set()  # ids of names that are bound already
 
     # --- What binds names.
 
@@ -85,21 +96,22 @@ class _Notes:
         for alias in node.names:
             top = alias.name.partition(".")[0]
             self.program.packages.add(top)
-            value = Imported(alias.name if alias.asname else top, node=node)
-            self.program.bind(at.scope, alias.asname or top, value, at.guards)
+            value = Imported(alias.name if alias.asname else top, node)
+            bind(at.scope, alias.asname or top, value, at.guards)
         self.program.note(node, *at)
 
     def _importfrom(self, node: ast.ImportFrom, at: At) -> None:
         module = node.module if not node.level else None
         for alias in node.names:
+            self._word(alias.name, at)
             if alias.name == "*":
                 self.program.stars.append(module or "")
                 continue
             path, sure = f"{module}.{alias.name}" if module else "", True
             if alias.name in _HANDED_ON and module != "tensorflow":
                 path, sure = _HANDED_ON[alias.name], False
-            value = Imported(path, sure, alias.name, node)
-            self.program.bind(at.scope, alias.asname or alias.name, value, at.guards)
+            value = Imported(path, node, alias.name, sure)
+            bind(at.scope, alias.asname or alias.name, value, at.guards)
         if module:
             self.program.packages.add(module.partition(".")[0])
             self.program.note(node, *at)
@@ -107,53 +119,36 @@ class _Notes:
     def _functiondef(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, at: At
     ) -> Steps:
-        self.program.bind(at.scope, node.name)
-        inside, parameters = self._parameters(node, at.scope)
-        if at.scope.kind == CLASS and parameters and not node.decorator_list:
-            derived = Derived(tuple(at.scope.node.bases), instance=True)
-            first = parameters[0].arg
-            self.program.bind(inside, first, derived, where=at.scope.parent)
-        outside = (
-            *(*node.decorator_list, node.returns),
-            *(*node.args.defaults, *node.args.kw_defaults),
-            *(parameter.annotation for parameter in parameters),
-            *getattr(node, "type_params", ()),  # since Python 3.12
-        )
-        return [*each(outside, at), *each(node.body, at.later(inside))]
+        bind(at.scope, node.name)
+        return self._function(node, at, node.body)
 
     _asyncfunctiondef = _functiondef
 
     def _lambda(self, node: ast.Lambda, at: At) -> Steps:
-        inside, _ = self._parameters(node, at.scope)
-        defaults = (*node.args.defaults, *node.args.kw_defaults)
-        return [*each(defaults, at), (node.body, at.later(inside))]
+        return self._function(node, at, [node.body])
 
-    def _parameters(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope
-    ) -> tuple[Scope, list[ast.arg]]:
-        """Return the scope of a function, and its parameters, which are bound there."""
-        inside, given = self.program.inner(FUNCTION, scope, node), node.args
-        found = [*given.posonlyargs, *given.args, *given.kwonlyargs]
-        found += filter(None, (given.vararg, given.kwarg))
-        for parameter in found:
-            self.program.bind(inside, parameter.arg)
-        return inside, found
+    def _function(self, node: Any, at: At, body: Iterable[ast.AST]) -> Steps:
+        inside = self.program.inner(FUNCTION, at.scope, node)
+        given = (arg for arg in _parts(node.args) if isinstance(arg, ast.arg))
+        for number, arg in enumerate(given):
+            value = None
+            if number == 0 and at.scope.kind == CLASS and not node.decorator_list:
+                value = Derived(tuple(at.scope.node.bases), instance=True)
+            bind(inside, arg.arg, value, where=at.scope.parent)
+        return [*each(_parts(node, "body"), at), *each(body, at.later(inside))]
 
     def _classdef(self, node: ast.ClassDef, at: At) -> Steps:
         self.program.note(node, *at)
-        self.program.bind(at.scope, node.name, Derived(tuple(node.bases)), at.guards)
+        bind(at.scope, node.name, Derived(tuple(node.bases)), at.guards)
         inside = At(self.program.inner(CLASS, at.scope, node), at.guards)
-        types = getattr(node, "type_params", ())  # since Python 3.12
-        outside = (*node.decorator_list, *node.bases, *node.keywords, *types)
-        return [*each(outside, at), *each(node.body, inside)]
+        return [*each(_parts(node, "body"), at), *each(node.body, inside)]
 
     def _listcomp(
         self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, at: At
     ) -> Steps:
         inside = At(self.program.inner(COMPREHENSION, at.scope, node), at.guards)
-        first = node.generators[0]
-        parts = [*ast.iter_child_nodes(node), *ast.iter_child_nodes(first)]
-        rest = (part for part in parts if part not in (first, first.iter))
+        first, *others = node.generators
+        rest = [*_parts(node, "generators"), *_parts(first, "iter"), *others]
         return [(first.iter, at), *each(rest, inside)]
 
     _setcomp = _dictcomp = _generatorexp = _listcomp
@@ -163,16 +158,15 @@ class _Notes:
         owner = at.scope
         if isinstance(node, ast.NamedExpr):  # it binds outside of its comprehension
             owner = at.scope.enclosing(FUNCTION, CLASS, MODULE) or at.scope
-        for target in targets:
-            for name, value in _pairs(target, node.value):
-                self.program.bind(owner, name.id, value, at.guards, where=at.scope)
-                self.program.paired.add(id(name))
+        for name, value in (pair for t in targets for pair in _pairs(t, node.value)):
+            bind(owner, name.id, value, at.guards, where=at.scope)
+            self.paired.add(id(name))
 
     _annassign = _namedexpr = _assign
 
     def _name(self, node: ast.Name, at: At) -> None:
-        if not isinstance(node.ctx, ast.Load) and id(node) not in self.program.paired:
-            self.program.bind(at.scope, node.id)
+        if not isinstance(node.ctx, ast.Load) and id(node) not in self.paired:
+            bind(at.scope, node.id)
 
     def _excepthandler(
         self,
@@ -181,7 +175,7 @@ class _Notes:
     ) -> None:
         name = node.rest if isinstance(node, ast.MatchMapping) else node.name
         if name:
-            self.program.bind(at.scope, name)
+            bind(at.scope, name)
 
     _matchas = _matchstar = _matchmapping = _excepthandler
 
@@ -192,25 +186,31 @@ class _Notes:
 
     _nonlocal = _global
 
-    # --- Guards, and places of interest.
+    # --- Guards.
 
     def _try(self, node: ast.Try, at: At) -> Steps:
+        raises = all(ends_loudly(handler.body) for handler in node.handlers)
+        inside = at.under(caught([h.type for h in node.handlers], raises))
         fallback = at.under(Fallback(tuple(node.body), at.scope))
         return [
-            *each(node.body, at.under(Caught.by(node.handlers))),
+            *each(node.body, inside),
+            *((h, fallback if caught([h.type]) else at) for h in node.handlers),
             *each((*node.orelse, *node.finalbody), at),
-            *((h, fallback if Caught.by([h]) else at) for h in node.handlers),
         ]
 
     _trystar = _try
 
     def _with(self, node: ast.With | ast.AsyncWith, at: At) -> Steps:
-        body = each(node.body, at.under(Caught.by_with(node.items)))
-        return [*each(node.items, at), *body]
+        calls = [item.context_expr for item in node.items]
+        suppress = (c for c in calls if last_name(getattr(c, "func", c)) == "suppress")
+        types = [
+            argument for call in suppress for argument in getattr(call, "args", ())
+        ]
+        return [*each(node.items, at), *each(node.body, at.under(caught(types)))]
 
     _asyncwith = _with
 
-    def _if(self, node: ast.If | ast.IfExp | ast.While, at: At) -> Steps | None:
+    def _if(self, node: ast.If | ast.IfExp | ast.While, at: At) -> Steps:
         body, orelse = (
             branch if isinstance(branch, list) else [branch]
             for branch in (node.body, node.orelse)
@@ -219,8 +219,6 @@ class _Notes:
         negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
         if ends_loudly(body if negated else orelse):
             self.program.loud.update(map(id, ast.walk(test)))
-        if not is_telling(test):
-            return None
         return [
             (test, at),
             *each(body, at.under(Branch(test, at.scope, True))),
@@ -233,41 +231,54 @@ class _Notes:
         found: Steps = []
         for value in node.values:
             found.append((value, at))
-            if is_telling(value):
-                taken = isinstance(node.op, ast.And)
-                at = at.under(Branch(value, at.scope, taken))
+            at = at.under(Branch(value, at.scope, isinstance(node.op, ast.And)))
         return found
+
+    def _assert(self, node: ast.Assert, at: At) -> None:
+        self.program.loud.update(map(id, ast.walk(node.test)))
+
+    # --- Places of interest.
 
     def _attribute(self, node: ast.Attribute, at: At) -> Steps:
         self.program.note(node, *at)
+        chain = chain_of(node)
+        base = chain[0].value
+        self._word(last_name(base), at)
+        for part in chain:
+            self._word(part.attr, at)
         if not isinstance(node.ctx, ast.Load):
             self.program.stored.add(node.attr)
-        return [(chain_of(node)[0].value, at)]
+        return [(base, at)]
 
     def _call(self, node: ast.Call, at: At) -> None:
         self.program.note(node, *at)
         self.program.calls[id(node.func)] = node
         function = node.func.id if isinstance(node.func, ast.Name) else ""
-        if function in ("isinstance", "issubclass") and len(node.args) == 2:
-            subject, given = node.args
-            kinds = given.elts if isinstance(given, ast.Tuple) else [given]
-            self.program.type_tests.update(map(id, kinds))
-            if isinstance(subject, ast.Name) and function == "isinstance":
-                self.program.evidence += [(at.scope, subject.id, k) for k in kinds]
+        if len(node.args) < 2:
+            return
+        subject, asked = node.args[:2]
+        if function in ("isinstance", "issubclass"):
+            self.program.type_tests.update(map(id, listed(asked)))
+        if function == "isinstance" and isinstance(subject, ast.Name):
+            kinds = ((at.scope, subject.id, kind) for kind in listed(asked))
+            self.program.evidence += kinds
+        if function in ("getattr", "hasattr"):
+            self.program.quiet.add(id(subject))
+        if function == "getattr":
+            self._word(literal(asked) or "", at)
 
-    def _assert(self, node: ast.Assert, at: At) -> None:
-        self.program.loud.update(map(id, ast.walk(node.test)))
+    def _word(self, word: str, at: At) -> None:
+        inside = at.scope.enclosing(FUNCTION)
+        self.program.words.setdefault(word, set()).add(inside)
 
     def _compare(self, node: ast.Compare, at: At) -> None:
         """Note `"get_scaled_loss" in dir(optimizer)`."""
-        if isinstance(node.left, ast.Constant) and node.left.value in names.SCALING:
+        if literal(node.left) in names.SCALING:
             self.program.note(node, *at)
 
     def _constant(self, node: ast.Constant, at: At) -> None:
-        text = node.value
-        if isinstance(text, str) and (
-            text in _LOGGED or any(part in text for part in _SPELLING)
-        ):
+        text = literal(node) or ""
+        if text in _LOGGED or any(part in text for part in _SPELLING):
             self.program.texts.append(Site(node, *at, self.program.cell))
 
 
