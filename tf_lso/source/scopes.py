@@ -61,18 +61,28 @@ class Scope:
         seen = (scope for scope in self.outwards() if name in scope.names)
         return next((s for s in seen if s.kind != CLASS or s is self), None)
 
+    def bind(
+        self,
+        name: str,
+        value: Any = None,
+        guards: Guards = (),
+        where: "Scope | None" = None,
+    ) -> None:
+        """Bind a name; `where` is the scope of the expression, if it is another one."""
+        self.names.setdefault(name, []).append(Binding(value, where or self, guards))
+
     def enclosing(self, *kinds: str) -> "Scope | None":
         """Return the nearest scope of one of the kinds, from this one outwards."""
         return next((scope for scope in self.outwards() if scope.kind in kinds), None)
 
 
 class Site(NamedTuple):
-    """A node that may be a use, with the scope and the guards that it stands in."""
+    """A node, with the scope and the guards that it stands in."""
 
     node: Any
     scope: Scope
-    guards: Guards
-    cell: int | None = None
+    guards: Guards = ()
+    cell: int | None = None  # number of the notebook cell, or None
 
     @property
     def place(self) -> Place:
@@ -84,46 +94,28 @@ class Site(NamedTuple):
         return self.cell or 0, node.lineno, node.col_offset
 
 
-@dataclasses.dataclass(init=False)
 class Program:
-    """The scopes and sites of the trees of one file or notebook.
-
-    Attributes:
-      module: the outermost scope, which all cells of a notebook share.
-      scopes: every scope.
-      sites: imports, outermost attribute chains, calls and classes, in order.
-      stars: modules of `from … import *`.
-      calls: id of a called expression -> the call.
-      type_tests: ids of the classes of isinstance and issubclass.
-      evidence: (scope, name, class) of isinstance(name, class).
-      packages: first parts of all that is imported.
-      quiet: ids of objects of getattr and hasattr.
-      words: word of a chain, an import or a getattr -> the functions that it stands in.
-      stored: names of attributes that are assigned to, of whatever object.
-      texts: strings that may spell an old name.
-      loud: ids of tests such as `hasattr(…)` after whose no the program raises.
-      cell: number of the notebook cell that is being walked, or None.
-    """
+    """The scopes and sites of the trees of one file or notebook."""
 
     def __init__(self) -> None:
-        self.module = Scope(MODULE)
+        self.module = Scope(MODULE)  # all cells of a notebook share it
         self.scopes = [self.module]
+        # Imports, outermost attribute chains, calls and classes, in order.
         self.sites: list[Site] = []
-        self.stars: list[str] = []
-        self.calls: dict[int, ast.Call] = {}
-        self.type_tests: set[int] = set()
-        self.evidence: list[tuple[Scope, str, ast.expr]] = []
-        self.packages: set[str] = set()
-        self.quiet: set[int] = set()
+        self.texts: list[Site] = []  # strings that may spell an old name
+        self.stars: list[str] = []  # modules of `from … import *`
+        self.packages: set[str] = set()  # first parts of all that is imported
+        # Words of chains, imports and getattr -> the functions that they stand in.
         self.words: dict[str, set[Scope | None]] = {}
-        self.stored: set[str] = set()
-        self.texts: list[Site] = []
+        self.stored: set[str] = set()  # attributes that are assigned to, of any object
+        self.calls: dict[int, ast.Call] = {}  # by the id of what is called
+        # (scope, name, class) of isinstance(name, class).
+        self.evidence: list[tuple[Scope, str, ast.expr]] = []
+        # Ids of the classes of isinstance and issubclass, of the objects of getattr and
+        # hasattr, and of tests such as `hasattr(…)` after whose no the program raises.
+        self.type_tests: set[int] = set()
+        self.quiet: set[int] = set()
         self.loud: set[int] = set()
-        self.cell: int | None = None
-
-    def note(self, node: ast.AST, scope: Scope, guards: Guards) -> None:
-        """Note a place of interest in the current cell."""
-        self.sites.append(Site(node, scope, guards, self.cell))
 
     def finish(self) -> None:
         """Bind what only the whole program tells.
@@ -140,21 +132,4 @@ class Program:
                 owner.names.setdefault(name, []).extend(bound)
         for scope, name, asked in self.evidence:
             if owner := scope.find(name):
-                made = Binding(Derived((asked,), instance=True), scope)
-                owner.names[name].append(made)
-
-    def inner(self, kind: str, scope: Scope, node: ast.AST) -> Scope:
-        """Return a new scope within `scope`."""
-        self.scopes.append(Scope(kind, scope, node))
-        return self.scopes[-1]
-
-
-def bind(
-    scope: Scope,
-    name: str,
-    value: Any = None,
-    guards: Guards = (),
-    where: Scope | None = None,
-) -> None:
-    """Note that `scope` binds `name`; `where` is the scope of the expression."""
-    scope.names.setdefault(name, []).append(Binding(value, where or scope, guards))
+                owner.bind(name, Derived((asked,), instance=True), where=scope)

@@ -26,15 +26,15 @@ def last_name(node: Any) -> str:
     return name
 
 
-def literal(node: ast.AST) -> str | None:
+def literal(node: ast.AST | None) -> str | None:
     """Return the text that an expression is, or None."""
     value = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
     return value if isinstance(value, str) else None
 
 
 def listed(node: ast.expr) -> list[ast.expr]:
-    """Return the elements of a tuple, or the one expression."""
-    return node.elts if isinstance(node, ast.Tuple) else [node]
+    """Return the elements of a tuple or list, or the one expression."""
+    return node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
 
 
 def imported_paths(node: ast.Import | ast.ImportFrom) -> list[str]:
