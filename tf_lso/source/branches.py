@@ -48,8 +48,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def outcome(test: ast.expr, scope: Scope, values: "Inference") -> bool | str:
     """Return True or False if the target's versions decide the test, else a word."""
-    known = values.target.tensorflow, values.target.keras
-    found = {_Test(values, i).outcome(test, scope) for i in range(max(map(len, known)))}
+    found = set()
+    for index in range(max(map(len, (values.target.tensorflow, values.target.keras)))):
+        one = _Test(values, index)
+        decided = one.decided(test, scope)
+        found.add(decided if one.asked else NOTHING)  # a setting of the program's own
     return found.pop() if len(found) == 1 else DEPENDS
 
 
@@ -63,19 +66,15 @@ class _Test:
         self.versions = 0  # how often it asks for a version
         self.open: list[ast.expr] = []  # what names stand for, while it is computed
 
-    def outcome(self, test: ast.expr, scope: Scope) -> bool | str:
-        """Return the outcome. A setting of the program's own decides nothing."""
-        found = self._decided(test, scope)
-        return found if self.asked else NOTHING
-
-    def _decided(self, test: ast.expr, scope: Scope) -> bool | str:
+    def decided(self, test: ast.expr, scope: Scope) -> bool | str:
+        """Return the outcome, or a word."""
         match test:
             case ast.UnaryOp(op=ast.Not(), operand=part):
-                found = self._decided(part, scope)
+                found = self.decided(part, scope)
                 return found if isinstance(found, str) else not found
             case ast.BoolOp(op=op, values=parts):
                 decisive = isinstance(op, ast.Or)
-                each = [self._decided(part, scope) for part in parts]
+                each = [self.decided(part, scope) for part in parts]
                 if decisive in each:
                     return decisive
                 unknown = sorted(part for part in each if isinstance(part, str))
@@ -98,25 +97,19 @@ class _Test:
             case ast.Subscript(value=value, slice=ast.Constant(index)):
                 return self._value(value, scope)[index]
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return _COMPARE[type(op)](
-                    *(self._value(n, scope) for n in (left, right))
-                )
+                sides = (self._value(side, scope) for side in (left, right))
+                return _COMPARE[type(op)](*sides)
             case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
                 self.asked = True
                 return False
             case ast.Name(id=name):
                 return self._name(name, scope)
-            case (
-                ast.Attribute(attr="__version__", value=base)
-                | ast.Attribute(
-                    attr="VERSION", value=ast.Attribute(attr="version", value=base)
-                )
-            ):
+            case ast.Attribute(attr="__version__" | "VERSION", value=base):
                 return self._version(base, scope)
             case ast.Call():
                 return self._called(node, scope)
-            case ast.UnaryOp() | ast.BoolOp():
-                found = self._decided(node, scope)
+            case ast.UnaryOp(op=ast.Not()) | ast.BoolOp():
+                found = self.decided(node, scope)
                 if not isinstance(found, str):
                     return found
         raise LookupError
@@ -134,11 +127,11 @@ class _Test:
             self.open.pop()
 
     def _version(self, base: ast.expr, scope: Scope) -> str:
-        target = self.values.target
-        path = self.values.values(base, scope)[0].path
-        known = target.tensorflow if path in _TENSORFLOW else target.keras
-        if path not in (*_TENSORFLOW, *_KERAS):
-            raise LookupError
+        path = self.values.values(base, scope)[0].path.removesuffix(".version")
+        known = {
+            **dict.fromkeys(_TENSORFLOW, self.values.target.tensorflow),
+            **dict.fromkeys(_KERAS, self.values.target.keras),
+        }[path]
         self.asked = True
         self.versions += 1
         return known[min(self.index, len(known) - 1)]

@@ -22,7 +22,6 @@ from tf_lso.source.scopes import Place, Site
 from tf_lso.source.syntax import (
     GETATTR,
     HASATTR,
-    IMPORT_STATEMENTS,
     IMPORTS,
     chain_of,
     imported_paths,
@@ -65,7 +64,7 @@ class _Rules:
         self.scales = not _SCALES.isdisjoint(values.program.words)
 
     def all(self) -> Iterator[Use]:
-        """Yield every use."""
+        """Yield every use, in the order of the program."""
         kinds: dict[type, tuple[Callable[[Any], Iterator[Use]], ...]] = {
             ast.Import: (self._import,),
             ast.ImportFrom: (self._import,),
@@ -73,10 +72,7 @@ class _Rules:
             ast.Call: (self._call, self._custom_objects),
             ast.Compare: (self._member,),
         }
-        sites = self.program.sites
-        for site in sorted(
-            sites, key=lambda s: not isinstance(s.node, IMPORT_STATEMENTS)
-        ):
+        for site in self.program.sites:
             for rule in kinds.get(type(site.node), ()):
                 yield from rule(site)
 
@@ -118,26 +114,29 @@ class _Rules:
         for node in (part for part in chain if isinstance(part.ctx, ast.Load)):
             alone = node is site.node and id(node) not in self.program.quiet
             for value in self.values.values(node, site.scope):
-                ends = lookup.is_name(value.path) or (alone and not value.instance)
-                if ends and (verdict := self._of_path(value)):
-                    yield self._reached(site, node, value, verdict)
+                if lookup.is_name(value.path) or (alone and not value.instance):
+                    call = self.program.calls.get(id(node))
+                    yield from self._reached(site, node, ATTRIBUTE, value, call)
 
     def _reached(
-        self, site: Site, node: ast.Attribute, value: Value, verdict: Verdict
-    ) -> Use:
-        rule, call = "", self.program.calls.get(id(node))
-        if call is not None:
-            form = self._form(site, verdict, value, call)
-            rule = rules.ARGUMENTS if form and form.status == BREAKS else ""
-            verdict = form or verdict
-        elif id(node) in self.program.type_tests:
+        self, site: Site, node: ast.expr, kind: str, value: Value, call: ast.Call | None
+    ) -> Iterator[Use]:
+        """Yield the use of a name, which may be called."""
+        verdict, rule = self._of_path(value), ""
+        if verdict and call:
+            where = call, site.scope, self.values, self.target
+            if form := forms.of_call(verdict, value.path, *where):
+                rule = rules.ARGUMENTS if form.status == BREAKS else ""
+                verdict = form
+        elif verdict and id(node) in self.program.type_tests:
             if lookup.is_own(value.path, self.target):
                 keras = 2 if self.target.has_keras_2(value.path) else 3
                 today = f"The test works: it is true of Keras {keras}'s own class."
                 does = "Its optimizers pass the test, too."
                 verdict = verdict.but(WORKS, today, tf_lso=does)
-        verdict = self._judged(value.path, verdict)
-        return self._use(site, node, ATTRIBUTE, verdict, value, rule=rule)
+        if verdict and (rule or kind != CONSTRUCTOR):
+            verdict = self._judged(value.path, verdict)
+            yield self._use(site, node, kind, verdict, value, rule=rule)
 
     def _of_path(self, value: Value) -> Verdict | None:
         return lookup.of_path(value.path, target=self.target)
@@ -161,21 +160,11 @@ class _Rules:
             if value.path in (GETATTR, HASATTR) and len(node.args) > 1:
                 yield from self._getattr(site, value.path)
             elif value.path in IMPORTS:
-                path = (literal(node.args[0]) if node.args else "") or ""
-                verdict = lookup.of_path(path, lookup.IMPORT, self.target)
-                if verdict:
+                path = literal(next(iter(node.args), None)) or ""
+                if verdict := lookup.of_path(path, lookup.IMPORT, self.target):
                     yield self._use(site, node, IMPORT, verdict)
             elif isinstance(node.func, ast.Name) and not value.instance | value.derived:
-                form = self._form(site, self._of_path(value), value, node)
-                if form and form.status == BREAKS:
-                    rule = rules.ARGUMENTS
-                    yield self._use(site, node, CONSTRUCTOR, form, value, rule=rule)
-
-    def _form(
-        self, site: Site, verdict: Verdict | None, value: Value, call: ast.Call
-    ) -> Verdict | None:
-        where = call, site.scope, self.values
-        return forms.of_call(verdict, value.path, *where, self.target)
+                yield from self._reached(site, node, CONSTRUCTOR, value, node)
 
     def _getattr(self, site: Site, function: str) -> Iterator[Use]:
         owner, name = site.node.args[:2]
@@ -193,16 +182,14 @@ class _Rules:
 
     def _computed(self, site: Site, owners: tuple[Value, ...]) -> Iterator[Use]:
         """Yield the uses of a name that only the run computes."""
-        for value in owners:
-            verdict = None if value.instance else self._of_path(value)
-            if value.path not in lookup.MODULES or verdict is None:
-                continue
-            if verdict.status == WORKS:
-                today = "Which name this asks for is known only when it runs."
-                verdict = verdict.but(UNSURE, today, name=f"{verdict.name}.*")
-            yield self._use(
-                site, site.node, ATTRIBUTE, verdict, value, rule=rules.UNSEEN
-            )
+        modules = (v for v in owners if v.path in lookup.MODULES and not v.instance)
+        for value in modules:
+            if verdict := self._of_path(value):
+                if verdict.status == WORKS:
+                    today = "Which name this asks for is known only when it runs."
+                    verdict = verdict.but(UNSURE, today, name=f"{verdict.name}.*")
+                kind, rule = ATTRIBUTE, rules.UNSEEN
+                yield self._use(site, site.node, kind, verdict, value, rule=rule)
 
     def _custom_objects(self, site: Site) -> Iterator[Use]:
         call = site.node
@@ -213,9 +200,7 @@ class _Rules:
             name = literal(key) if key else None
             # An old name as the value is told of by itself.
             if key and name in _SAVED and not self.values.values(value, site.scope):
-                today = (
-                    "The name in a saved model stands for the class that is given here."
-                )
+                today = "The name in a saved model stands for what is given here."
                 spelled = f"keras.mixed_precision.{name}"
                 does = f"tf_lso.{spelled} can be given, too."
                 verdict = Verdict(f"tf.{spelled}", WORKS, today, does)
