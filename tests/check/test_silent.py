@@ -89,15 +89,6 @@ WRONG = {
         """,
         [f"4 {LOSS} wrong"],
     ),
-    "dir": (
-        """
-        if "get_scaled_loss" in dir(opt):
-            print("scales")
-        if "get_scaled_loss" not in vars(type(opt)):
-            print("does not")
-        """,
-        [f"2 {LOSS} wrong", f"4 {LOSS} wrong"],
-    ),
     "isinstance of a class that is gone": (
         """
         try:

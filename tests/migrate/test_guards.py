@@ -17,7 +17,6 @@ GUARDS = {
     "hasattr": GUARD,
     "getattr": "scale = getattr(opt, 'get_unscaled_gradients', None)\n",
     "except": "try:\n    x = opt.get_scaled_loss(x)\nexcept AttributeError:\n    pass\n",
-    "dir": "if 'get_scaled_loss' in dir(opt):\n    print('scales')\n",
     # It is Keras 3's own optimizer that is no instance of tf_lso's class.
     "isinstance": (
         "if isinstance(opt, tf.keras.mixed_precision.LossScaleOptimizer):\n"

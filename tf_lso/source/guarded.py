@@ -5,9 +5,12 @@ that asks whether its optimizer has the old methods, and goes on where it has no
 it gradients of a loss that nobody has scaled: it trains wrong, without a word.
 """
 
+import ast
+from typing import Any
+
 from tf_lso import names
 from tf_lso.source import branches, lookup
-from tf_lso.source.diagnostics import FAILURES
+from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Use
 from tf_lso.source.guards import Branch, Caught, Guard, asked_for
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import UNSURE, WRONG, Verdict
@@ -27,25 +30,36 @@ class Care:
         top = (site.place for site in calls if not site.scope.enclosing(FUNCTION))
         self._installed = min(top, default=None)
 
-    def of(
-        self, site: Site, verdict: Verdict, value: Value | None, asked: str
-    ) -> tuple[Verdict, bool]:
-        """Return the verdict, with what the guard adds, and whether the use is guarded.
+    def use(
+        self,
+        site: Site,
+        node: Any,
+        kind: str,
+        rule: str,
+        verdict: Verdict,
+        value: Value | None = None,
+        asked: str = "",
+    ) -> Use:
+        """Return the use of a node, with what its guards add to the verdict.
 
         `value` is what is used, if that is known, and `asked` the attribute that a
         `hasattr` before it may have asked for.
         """
-        if verdict.status not in FAILURES:
-            return verdict, False
         status, guarded, why = verdict.status, False, ""
-        if reason := self._reason(site, verdict, value, asked):
-            guarded, why = True, f"Not here: {reason}."
-        elif value and not value.sure:
-            status, why = UNSURE, "That this is TensorFlow is a guess."
-        elif any(map(self._depends, site.guards)):
-            status, why = UNSURE, "Whether this runs depends on a version."
-        today = f"{verdict.today} {why}".rstrip()
-        return verdict.but(status, today), guarded
+        if status in FAILURES:
+            if reason := self._reason(site, verdict, value, asked):
+                guarded, why = True, f" Not here: {reason}."
+            elif value and not value.sure:
+                status, why = UNSURE, " That this is TensorFlow is a guess."
+            elif any(map(self._depends, site.guards)):
+                status, why = UNSURE, " Whether this runs depends on a version."
+        verdict = verdict.but(status, verdict.today + why)
+        line, offset = node.lineno, node.col_offset
+        if kind in (METHOD, OTHER) and isinstance(node, ast.Attribute):
+            # It stands where the attribute's own name does.
+            end: Any = node
+            line, offset = end.end_lineno, end.end_col_offset - len(end.attr.encode())
+        return Use(rule, site.cell, line, offset, kind, guarded, verdict)
 
     def _reason(
         self, site: Site, verdict: Verdict, value: Value | None, asked: str

@@ -70,7 +70,6 @@ class _Rules:
             ast.ImportFrom: (self._import,),
             ast.Attribute: (self._attribute, self._methods),
             ast.Call: (self._call, self._custom_objects),
-            ast.Compare: (self._member,),
         }
         for site in self.program.sites:
             for rule in kinds.get(type(site.node), ()):
@@ -87,9 +86,7 @@ class _Rules:
         rule: str = "",
     ) -> Use:
         rule = rule or _rule_of(verdict, kind)
-        verdict, guarded = self.care.of(site, verdict, value, asked)
-        place = site.cell, node.lineno, node.col_offset
-        return Use(rule, *place, kind, guarded, verdict)
+        return self.care.use(site, node, kind, rule, verdict, value, asked)
 
     # --- Names.
 
@@ -215,18 +212,7 @@ class _Rules:
                 verdict = methods.of_access(node, site, self.values)
                 if verdict:
                     verdict = self._heard(verdict, self.care.passes_over, site)
-                    use = self._use(site, node, METHOD, verdict, asked=name)
-                    end: Any = node  # the method's own name is what counts
-                    offset = end.end_col_offset - len(name.encode())
-                    yield use._replace(line=end.end_lineno, offset=offset)
-
-    def _member(self, site: Site) -> Iterator[Use]:
-        """Yield the use in `"get_scaled_loss" in dir(optimizer)`."""
-        for holder in site.node.comparators:
-            if isinstance(holder, ast.Call) and len(holder.args) == 1:
-                if last_name(holder.func) in ("dir", "vars"):
-                    owner, name = holder.args[0], site.node.left.value
-                    yield from self._asked_for(site, owner, name, asks=True)
+                    yield self._use(site, node, METHOD, verdict, asked=name)
 
     def _asked_for(
         self, site: Site, owner: ast.expr, name: str, asks: bool

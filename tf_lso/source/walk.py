@@ -4,7 +4,6 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tf_lso import names
 from tf_lso.source import guards
 from tf_lso.source.guards import Branch, Caught, Fallback, Guard
 from tf_lso.source.scopes import (
@@ -239,11 +238,6 @@ class _Notes:
     def _word(self, word: str, at: Site) -> None:
         inside = at.scope.enclosing(FUNCTION)
         self.program.words.setdefault(word, set()).add(inside)
-
-    def _compare(self, at: Site) -> None:
-        """Note `"get_scaled_loss" in dir(optimizer)`."""
-        if literal(at.node.left) in names.SCALING:
-            self.program.sites.append(at)
 
     def _constant(self, at: Site) -> None:
         text = literal(at.node) or ""

@@ -80,12 +80,7 @@ def _use(
         status = UNSURE  # it may be one that this version wrote
     elif values.target.keras_2:
         status, today = UNSURE, _LACKS_2
-    verdict, guarded = care.of(site, Verdict(what, status, today, tf_lso), None, "")
-    line, offset = node.lineno, node.col_offset
-    if isinstance(node, ast.Attribute):  # where the attribute's own name stands
-        end: Any = node
-        line, offset = end.end_lineno, end.end_col_offset - len(end.attr.encode())
-    return Use(rule, site.cell, line, offset, OTHER, guarded, verdict)
+    return care.use(site, node, OTHER, rule, Verdict(what, status, today, tf_lso))
 
 
 def _by_itself(values: Inference, site: Site) -> _Found:
