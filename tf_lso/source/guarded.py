@@ -9,12 +9,12 @@ import ast
 from typing import Any
 
 from tf_lso import names
-from tf_lso.source import branches, lookup
+from tf_lso.source import lookup
 from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Use
-from tf_lso.source.guards import Branch, Caught, Guard, asked_for
+from tf_lso.source.guards import DEPENDS, asked_for, outcome
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import UNSURE, WRONG, Verdict
-from tf_lso.source.scopes import FUNCTION, Site
+from tf_lso.source.scopes import FUNCTION, Branch, Caught, Guard, Site
 from tf_lso.source.syntax import literal
 
 _LOSS, _GRADIENTS = names.SCALING
@@ -84,7 +84,7 @@ class Care:
         return ""
 
     def _depends(self, guard: Guard) -> bool:
-        return isinstance(guard, Branch) and branches.DEPENDS == branches.outcome(
+        return isinstance(guard, Branch) and DEPENDS == outcome(
             guard.test, guard.scope, self._values
         )
 

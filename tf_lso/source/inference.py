@@ -12,9 +12,20 @@ from typing import NamedTuple
 from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY
 from tf_lso.names.targets import TODAY, Target
-from tf_lso.source import branches, lookup, reasons
-from tf_lso.source.guards import Branch, Caught, Fallback, Guards
-from tf_lso.source.scopes import CLASS, Binding, Derived, Imported, Program, Scope, Site
+from tf_lso.source import guards, lookup, reasons
+from tf_lso.source.scopes import (
+    CLASS,
+    Binding,
+    Branch,
+    Caught,
+    Derived,
+    Fallback,
+    Guards,
+    Imported,
+    Program,
+    Scope,
+    Site,
+)
 from tf_lso.source.syntax import (
     BUILTIN_IMPORT,
     GETATTR,
@@ -158,7 +169,7 @@ class Inference:
         return Found(found, reasons.STAR if self.program.stars else reasons.UNBOUND)
 
     def _binding(self, binding: Binding) -> Found:
-        value, scope, guards = binding
+        value, scope, around = binding
         if isinstance(value, Imported):
             found = self._import(value, scope)
         elif isinstance(value, Derived):
@@ -173,9 +184,9 @@ class Inference:
             found = _NOTHING  # as in `except ImportError: tf = None`
         else:
             found = self.of(value, scope)
-        if guards and found.values:
+        if around and found.values:
             values = (
-                v._replace(guarded=True) if self._passes_over(v, guards) else v
+                v._replace(guarded=True) if self._passes_over(v, around) else v
                 for v in found.values
             )
             found = found._replace(values=tuple(values))
@@ -193,7 +204,7 @@ class Inference:
         doubt = None if value.sure else reasons.ELSEWHERE
         return Found((Value(value.path, sure=value.sure, stops=(stop,)),), doubt)
 
-    def _passes_over(self, value: Value, guards: Guards) -> bool:
+    def _passes_over(self, value: Value, around: Guards) -> bool:
         """Whether the program never binds the value at a place with these guards."""
         missing = (
             not value.instance
@@ -202,7 +213,7 @@ class Inference:
         )
         return any(
             missing if isinstance(guard, Caught) else self.is_dead(guard)
-            for guard in guards
+            for guard in around
         )
 
     # --- Guards.
@@ -213,7 +224,7 @@ class Inference:
             if isinstance(guard, Fallback):
                 dead = self._succeeds(guard)
             else:
-                taken = branches.outcome(guard.test, guard.scope, self)
+                taken = guards.outcome(guard.test, guard.scope, self)
                 dead = taken is (not guard.taken)
             self._dead[id(guard)] = dead
         return self._dead[id(guard)]

@@ -1,4 +1,4 @@
-"""The names that a program binds, scope by scope, and its places of interest.
+"""The names that a program binds, scope by scope, its places of interest, their guards.
 
 The order of statements does not count. A name stands for everything that its scope ever
 binds it to. This finds what a loop, a branch or a later cell binds.
@@ -9,10 +9,37 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tf_lso.source.guards import Guards
-
 Place = tuple[int, int, int]  # cell or 0, line, bytes of the line before it
 FUNCTION, CLASS, MODULE, COMPREHENSION = "function", "class", "module", "comprehension"
+
+
+@dataclasses.dataclass(frozen=True)
+class Caught:
+    """The exceptions that are caught around a place, by name."""
+
+    errors: frozenset[str]
+    raises: bool = False  # whether each clause raises in turn
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """A place that runs only where `test`, in `scope`, comes out as `taken`."""
+
+    test: ast.expr
+    scope: Any
+    taken: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Fallback:
+    """A place that runs only where `body`, in `scope`, fails: an `except` clause."""
+
+    body: tuple[ast.stmt, ...]
+    scope: Any
+
+
+Guard = Caught | Branch | Fallback
+Guards = tuple[Guard, ...]
 
 
 class Imported(NamedTuple):

@@ -5,13 +5,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tf_lso.source import guards
-from tf_lso.source.guards import Branch, Caught, Fallback, Guard
 from tf_lso.source.scopes import (
     CLASS,
     COMPREHENSION,
     FUNCTION,
     MODULE,
+    Branch,
+    Caught,
     Derived,
+    Fallback,
+    Guard,
     Imported,
     Program,
     Scope,
