@@ -5,7 +5,6 @@ that asks whether its optimizer has the old methods, and goes on where it has no
 it gradients of a loss that nobody has scaled: it trains wrong, without a word.
 """
 
-import ast
 from typing import Any
 
 from tf_lso import names
@@ -54,12 +53,11 @@ class Care:
             elif any(map(self._depends, site.guards)):
                 status, why = UNSURE, " Whether this runs depends on a version."
         verdict = verdict.but(status, verdict.today + why)
-        line, offset = node.lineno, node.col_offset
-        if kind in (METHOD, OTHER) and isinstance(node, ast.Attribute):
+        place = node.lineno, node.col_offset
+        if kind in (METHOD, OTHER) and hasattr(node, "attr"):
             # It stands where the attribute's own name does.
-            end: Any = node
-            line, offset = end.end_lineno, end.end_col_offset - len(end.attr.encode())
-        return Use(rule, site.cell, line, offset, kind, guarded, verdict)
+            place = node.end_lineno, node.end_col_offset - len(node.attr.encode())
+        return Use(rule, site.cell, *place, kind, guarded, verdict)
 
     def _reason(
         self, site: Site, verdict: Verdict, value: Value | None, asked: str
@@ -71,9 +69,7 @@ class Care:
                     return "an except clause takes care of it"
             elif self._values.is_dead(guard):
                 return "these versions do not take this branch"
-            elif asked and asked in (
-                literal(n) for n, _ in asked_for(guard, "hasattr")
-            ):
+            elif asked in (literal(n) for n, _ in asked_for(guard, "hasattr")):
                 return "hasattr is asked first"
         if value and value.guarded:
             return "what it comes from is not bound on these versions"
@@ -84,9 +80,9 @@ class Care:
         return ""
 
     def _depends(self, guard: Guard) -> bool:
-        return isinstance(guard, Branch) and DEPENDS == outcome(
-            guard.test, guard.scope, self._values
-        )
+        if not isinstance(guard, Branch):
+            return False
+        return outcome(guard.test, guard.scope, self._values) == DEPENDS
 
     # --- Guards that pass over today's optimizer in silence.
 

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from tf_lso.source.inference import Inference
 
 # What the uses that are reported raise. Other exceptions do not matter.
-_ERRORS = {
-    name: getattr(builtins, name)
-    for name in "ModuleNotFoundError ImportError AttributeError TypeError ValueError".split()
-}
+_ERRORS = (ModuleNotFoundError, ImportError, AttributeError, TypeError, ValueError)
 
 
 def caught(types: Iterable[ast.expr | None], raises: bool = False) -> Caught | None:
@@ -31,16 +28,11 @@ def caught(types: Iterable[ast.expr | None], raises: bool = False) -> Caught | N
 
     None stands for the type of a bare `except`, which catches all.
     """
-    names = (last_name(n) if n else "BaseException" for t in types for n in _each(t))
+    names = (last_name(n) if n else "BaseException" for t in types for n in listed(t))
     kinds = [getattr(builtins, name, None) for name in names]
     classes = tuple(kind for kind in kinds if isinstance(kind, type))
-    errors = (name for name, error in _ERRORS.items() if issubclass(error, classes))
-    found = frozenset(errors)
-    return Caught(found, raises) if found else None
-
-
-def _each(node: ast.expr | None) -> list[ast.expr] | list[None]:
-    return listed(node) if node else [None]
+    errors = frozenset(e.__name__ for e in _ERRORS if issubclass(e, classes))
+    return Caught(errors, raises) if errors else None
 
 
 def ends_loudly(body: Iterable[ast.AST]) -> bool:

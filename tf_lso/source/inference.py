@@ -124,18 +124,13 @@ class Inference:
         self._elsewhere = elsewhere
         self._table: dict[tuple[Scope, str], Found] = {}
         self._open: set[tuple[Scope, str]] = set()  # the names that are being solved
-        self._dead: dict[int, bool] = {}
+        # Whether the target's versions never run what stands under a guard.
+        self.is_dead = functools.cache(self._is_dead)
 
     @functools.cached_property
     def copy_only(self) -> bool:
         """Whether all of Keras in the program is the copy that TensorFlow keeps."""
-        nodes = (s.node for s in self.program.sites)
-        paths = [
-            path
-            for node in nodes
-            if isinstance(node, IMPORT_STATEMENTS)
-            for path in imported_paths(node)
-        ]
+        paths = self.program.imported
         copies = [path for path in paths if path.startswith(f"{KERAS_COPY}.")]
         return any(".mixed_precision" not in path for path in copies) and not any(
             path == "tensorflow" or path.startswith(_KERASES) for path in paths
@@ -206,28 +201,22 @@ class Inference:
 
     def _passes_over(self, value: Value, around: Guards) -> bool:
         """Whether the program never binds the value at a place with these guards."""
-        missing = (
-            not value.instance
-            and (lookup.is_name(value.path) or value.path in lookup.MODULES)
-            and not lookup.is_there(value.path, self.target)
+        old = lookup.is_name(value.path) or value.path in lookup.MODULES
+        missing = old and not (
+            value.instance or lookup.is_there(value.path, self.target)
         )
-        return any(
+        dead = (
             missing if isinstance(guard, Caught) else self.is_dead(guard)
             for guard in around
         )
+        return any(dead)
 
     # --- Guards.
 
-    def is_dead(self, guard: Branch | Fallback) -> bool:
-        """Whether the target's versions never run what stands under the guard."""
-        if id(guard) not in self._dead:
-            if isinstance(guard, Fallback):
-                dead = self._succeeds(guard)
-            else:
-                taken = guards.outcome(guard.test, guard.scope, self)
-                dead = taken is (not guard.taken)
-            self._dead[id(guard)] = dead
-        return self._dead[id(guard)]
+    def _is_dead(self, guard: Branch | Fallback) -> bool:
+        if isinstance(guard, Fallback):
+            return self._succeeds(guard)
+        return guards.outcome(guard.test, guard.scope, self) is (not guard.taken)
 
     def _succeeds(self, fallback: Fallback) -> bool:
         """Whether what a `try` imports and reaches of TensorFlow is all there."""
@@ -296,14 +285,15 @@ class Inference:
         return found
 
     def _start(self, node: ast.AST | None, scope: Scope) -> Found:
-        if isinstance(node, ast.Name):
-            return self._name(node.id, scope)
-        if isinstance(node, ast.NamedExpr):
-            return self.of(node.value, scope)
-        if isinstance(node, ast.IfExp):
-            return union(self.of(n, scope) for n in (node.body, node.orelse))
-        if isinstance(node, ast.BoolOp):
-            return union(self.of(n, scope) for n in node.values)
+        match node:
+            case ast.Name(id=name):
+                return self._name(name, scope)
+            case ast.NamedExpr(value=value):
+                return self.of(value, scope)
+            case ast.IfExp(body=body, orelse=orelse):
+                return union([self.of(body, scope), self.of(orelse, scope)])
+            case ast.BoolOp(values=parts):
+                return union(self.of(part, scope) for part in parts)
         return _HIDDEN
 
     def attributes(
@@ -311,14 +301,12 @@ class Inference:
     ) -> Found:
         """Return what a chain of attributes may be; `node` is its last one."""
         path = ".".join(steps)
-        values = (
-            value._replace(
-                path=f"{value.path}.{path}",
-                stops=(*value.stops, Stop(f"{value.path}.{path}", node)),
-            )
-            for value in found.values
-            if not value.instance and not value.derived
-        )
+        values = []
+        for value in found.values:
+            if not value.instance and not value.derived:
+                stop = Stop(f"{value.path}.{path}", node)
+                stops = (*value.stops, stop)
+                values.append(value._replace(path=stop.path, stops=stops))
         return found._replace(values=tuple(values))
 
     def _called(self, found: Found, call: ast.Call, scope: Scope) -> Found:

@@ -131,7 +131,8 @@ class Program:
         self.sites: list[Site] = []
         self.texts: list[Site] = []  # strings that may spell an old name
         self.stars: list[str] = []  # modules of `from … import *`
-        self.packages: set[str] = set()  # first parts of all that is imported
+        self.imported: list[str] = []  # the path of each name of an absolute import
+        self.packages: set[str] = set()  # their first parts
         # Words of chains, imports and getattr -> the functions that they stand in.
         self.words: dict[str, set[Scope | None]] = {}
         self.stored: set[str] = set()  # attributes that are assigned to, of any object

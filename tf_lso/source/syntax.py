@@ -32,7 +32,7 @@ def literal(node: ast.AST | None) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def listed(node: ast.expr) -> list[ast.expr]:
+def listed(node: Any) -> list[Any]:
     """Return the elements of a tuple or list, or the one expression."""
     return node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
 

@@ -7,14 +7,7 @@ from typing import Any
 from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY_BREAKS
 from tf_lso.source import forms, lookup, methods, rules, wider
-from tf_lso.source.diagnostics import (
-    ATTRIBUTE,
-    CONSTRUCTOR,
-    IMPORT,
-    METHOD,
-    NOTE,
-    Use,
-)
+from tf_lso.source.diagnostics import ATTRIBUTE, CONSTRUCTOR, IMPORT, METHOD, NOTE, Use
 from tf_lso.source.guarded import Care, silent
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, WRONG, Verdict

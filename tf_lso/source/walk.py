@@ -20,7 +20,7 @@ from tf_lso.source.scopes import (
     Scope,
     Site,
 )
-from tf_lso.source.syntax import chain_of, last_name, listed, literal
+from tf_lso.source.syntax import chain_of, imported_paths, last_name, listed, literal
 
 
 def walk(program: Program, tree: ast.Module, cell: int | None = None) -> None:
@@ -73,10 +73,9 @@ class _Notes:
     # --- What binds names.
 
     def _import(self, at: Site) -> None:
-        self.program.sites.append(at)
+        self._imports(at)
         for alias in at.node.names:
             top = alias.name.partition(".")[0]
-            self.program.packages.add(top)
             value = Imported(alias.name if alias.asname else top, at.node)
             at.scope.bind(alias.asname or top, value, at.guards)
 
@@ -84,8 +83,7 @@ class _Notes:
         node = at.node
         module = node.module if not node.level else None
         if module:
-            self.program.packages.add(module.partition(".")[0])
-            self.program.sites.append(at)
+            self._imports(at)
         for alias in node.names:
             if alias.name == "*":
                 self.program.stars.append(module or "")
@@ -96,6 +94,12 @@ class _Notes:
             path = "tensorflow" if guess else path
             value = Imported(path, node, alias.name, sure=not guess)
             at.scope.bind(alias.asname or alias.name, value, at.guards)
+
+    def _imports(self, at: Site) -> None:
+        self.program.sites.append(at)
+        paths = imported_paths(at.node)
+        self.program.imported += paths
+        self.program.packages.update(path.partition(".")[0] for path in paths)
 
     def _functiondef(self, at: Site) -> list[Site]:
         at.scope.bind(at.node.name)
