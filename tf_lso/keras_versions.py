@@ -143,7 +143,7 @@ def state_of_keras3() -> types.ModuleType:
     """Return the module in which Keras 3 keeps its state: policy, names, generators.
 
     Private: the public functions give no access to all of it at once.
-    tests/installation/test_clear_session.py fails when it moves.
+    tests/patches/test_clear_session.py fails when it moves.
     """
     return importlib.import_module("keras.src.backend.common.global_state")
 

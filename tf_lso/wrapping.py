@@ -85,7 +85,7 @@ def loss_scale_of(model):
 def all_layers(model):
     """Return a model and all layers within layers, a list."""
     # Private, since Keras has no public walk over the layers within layers.
-    # TestPrivate of tests/installation/test_wrapping.py fails when it moves.
+    # tests/patches/test_wrapping.py fails when it moves.
     if not hasattr(model, "_flatten_layers"):
         raise TypeError(
             f"'model' must be a model or layer of Keras, but got: {model!r}."
