@@ -63,14 +63,7 @@ def wrap(optimizer: Any, model: Any) -> Any:
 
 
 def loss_scale_of(model):
-    """Return the loss scale that a model trains with.
-
-    Args:
-      model: a model or layer of Keras 3 or Keras 2.
-
-    Returns:
-      None for none, `DEFAULT` for a dynamic one, or the `LossScale` of a policy.
-    """
+    """Return the `LossScale` of a model's policies, `DEFAULT` for a dynamic one, or None."""
     policies = [layer.dtype_policy for layer in float16_layers(model)]
     own = model.dtype_policy
     if getattr(own, "loss_scale", None) is not None or (
@@ -110,13 +103,7 @@ def _tell_of_two(optimizer, loss_scale):
 
 
 def tell_one(optimizer, model, name):
-    """Warn if an optimizer scales no loss though its model needs it.
-
-    Args:
-      optimizer: any optimizer.
-      model: the model it trains.
-      name: str, what the message calls the optimizer.
-    """
+    """Warn if an optimizer, which the message calls `name`, should scale a model's loss."""
     if loss_scale_of(model) is None or validation.scales_the_loss(optimizer):
         return
     if getattr(optimizer, "loss_scale_factor", None):  # Keras 3's fixed scale

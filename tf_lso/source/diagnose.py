@@ -93,7 +93,7 @@ class _One:
                     self.ignored[cell or 0, number] = set(told)
         found, wider = uses(inference, options.prefer != Options.prefer)
         self.silenced = {use.place for use in found if not self._counts(use)}
-        keeps_keras_3 = is_for_keras_3(inference)
+        keeps_keras_3 = is_for_keras_3(inference, found)
         self.renaming = Renaming(inference, options, text, keeps_keras_3, self.silenced)
         self.plan = Plan(inference.program, read.trees, self.texts, self.renaming)
         self.plan.add_imports()
