@@ -1,14 +1,20 @@
 """`restore`: read what legacy programs saved into today's model and optimizer."""
 
+import contextlib
 import os
+import pathlib
+import zipfile
 from typing import Any
 
+import tensorflow as tf
+
 from tf_lso import wrapping
-from tf_lso.checkpoints import opening, plan
-from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.checkpoints.model_targets import ModelTargets
-from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
+from tf_lso.checkpoints import h5, object_graph, plan
 from tf_lso.checkpoints.report import Report
+from tf_lso.checkpoints.source import CheckpointError
+from tf_lso.checkpoints.targets import ModelTargets, OptimizerTargets
+
+_FILES = (".h5", ".hdf5", ".hdf", ".keras")
 
 
 def restore(
@@ -69,11 +75,69 @@ def restore(
     Source: in TensorFlow 2.0-2.15 `tf.train.Checkpoint.restore` did this for checkpoints
     of the same version.
     """
-    with opening.opened(path, names) as sources:
+    with opened(path, names) as sources:
         report = _fill(sources, model, optimizer, partial, mapping)
     if optimizer is not None:
         wrapping.tell_one(optimizer, model, "The optimizer given to restore()")
     return report
+
+
+@contextlib.contextmanager
+def opened(path, names=None):
+    """Return a context with the possible `Source`s of a path, likeliest first.
+
+    A checkpoint of several models or optimizers has one for each pair of them. `path`
+    and `names` are as for `restore`.
+    """
+    path = os.fspath(path)
+    if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_FILES)):
+        with h5.opened(path) as source:
+            yield [source]
+    elif os.path.isfile(os.path.join(path, "saved_model.pb")):
+        yield _pairs(os.path.join(path, "variables", "variables"), names)
+    else:
+        yield _pairs(_prefix(path), names)
+
+
+def _prefix(path):
+    """Return the checkpoint that a path means, without ".index"."""
+    if os.path.isdir(path):
+        latest = tf.train.latest_checkpoint(path)
+        if latest is None:
+            raise CheckpointError(
+                f"{path}: a folder without a checkpoint. Give the path of one, for "
+                "instance .../ckpt-1, or of a SavedModel."
+            )
+        return latest
+    prefix = path.removesuffix(".index")
+    if not os.path.exists(f"{prefix}.index"):
+        near = sorted(p.stem for p in pathlib.Path(path).parent.glob("*.index"))
+        there = f"; there are: {', '.join(near[:10])}" if near else ""
+        raise CheckpointError(
+            f"{path}: there is no such checkpoint, SavedModel, .h5 or .keras file{there}."
+        )
+    return prefix
+
+
+def _pairs(prefix, names):
+    """Return the `Source`s of the models and the optimizers in a checkpoint."""
+    graph = object_graph.ObjectGraph(prefix)
+    optimizers = object_graph.optimizers(graph)
+    models = object_graph.models(graph, optimizers.values())
+    found = {"model": models, "optimizer": optimizers}
+    for kind, name in (names or {}).items():
+        if name not in found.get(kind, ()):
+            raise CheckpointError(
+                f"{prefix}: has no {kind} called {name!r}, but {sorted(found[kind])}."
+                if kind in found
+                else f"'names' has the key {kind!r}; it takes 'model' and 'optimizer'."
+            )
+        found[kind] = {name: found[kind][name]}
+    return [
+        object_graph.source(graph, model, optimizer)
+        for model in found["model"].values()
+        for optimizer in found["optimizer"].values() or [None]
+    ]
 
 
 def _fill(sources, model, optimizer, partial, mapping):

@@ -1,14 +1,13 @@
 """What a file holds, in the same form for every format.
 
-Each reader makes a `Source` from a file, and `matching` and `plan` use only that.
-Tensors are read when `Source.read` is called with their entries, and not before.
+Each reader makes a `Source`, and `matching` and `plan` use only that. Tensors are read
+when `Source.read` is called with their entries, and not before.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
-
-from tf_lso.checkpoints.errors import CheckpointError
 
 # Steps of a path to a variable that are no attribute. A number follows: of a layer among
 # those with weights, as in checkpoints; of a weight of a layer in the order of Keras; of
@@ -19,6 +18,25 @@ LAYER_STEP, WEIGHT_STEP, VARS_STEP = "layer_with_weights-", "#", "vars"
 UNKNOWN = "unknown"
 
 
+class CheckpointError(ValueError):
+    """A file cannot be read, or what is in it does not fit.
+
+    The message names the file, and the key in it if there is one.
+    """
+
+
+@contextlib.contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Turn whatever a damaged file raises into a CheckpointError: `what` and why."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except Exception as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise CheckpointError(f"{what} ({lines[0].rstrip('.')}).") from error
+
+
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """One tensor of a file, and what the file says of its variable."""
@@ -27,8 +45,7 @@ class Entry:
     name: str  # of the variable in the program that wrote the file, or ""
     shape: tuple[int, ...]
     dtype: str  # such as "float32"
-    # Each a tuple of the steps that lead to it from the model: attributes, and the steps
-    # above.
+    # Each the steps that lead to it from the model: attributes, and the steps above.
     paths: tuple[tuple[str, ...], ...] = ()
     # Of a variable of the optimizer: the name of the slot, or of a variable that is none,
     # such as Nadam's "momentum_cache"; None if the file does not say it.
@@ -56,13 +73,9 @@ class OptimizerState:
     order: list[Any] = dataclasses.field(default_factory=list)
 
     @property
-    def slots(self) -> dict[str, list[Entry]]:
-        """The slots whose names the file says, by these names."""
-        found: dict[str, list[Entry]] = {}
-        for entry in self.made:
-            if entry.slot is not None and entry.of is not None:
-                found.setdefault(entry.slot, []).append(entry)
-        return found
+    def slots(self) -> set[str]:
+        """The names of the slots, where the file says them."""
+        return {e.slot for e in self.made if e.slot is not None and e.of is not None}
 
 
 @dataclasses.dataclass

@@ -14,7 +14,8 @@ import zipfile
 import h5py
 
 from tf_lso import keras3_private, log, thread_switch
-from tf_lso.checkpoints import errors, opening, restoring
+from tf_lso.checkpoints import restoring
+from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import state as state_lib
 
@@ -164,10 +165,10 @@ def _has_optimizer_of_keras2(path):
     if not str(path).endswith(".weights.h5") or not os.path.isfile(path):
         return False
     try:
-        with opening.opened(str(path)) as (source,):
+        with restoring.opened(str(path)) as (source,):
             state = source.optimizer
             return state is not None and state.family in ("legacy", "new")
-    except errors.CheckpointError:
+    except CheckpointError:
         return False  # Keras says what is wrong
 
 
@@ -204,7 +205,7 @@ def _restore_optimizer(model, path):
         report = restoring.restore(path, model=model, optimizer=optimizer)
         if any("no loss scale" in why for _, why in report.kept):
             optimizer._state.tell_no_scale(path)
-    except errors.CheckpointError as error:
+    except CheckpointError as error:
         log.logger().warning("The optimizer starts without its saved state: %s", error)
 
 
