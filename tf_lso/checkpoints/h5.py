@@ -28,8 +28,6 @@ from tf_lso.checkpoints.source import (
 # The group for weights that the model itself has (since TensorFlow 2.6).
 _OF_THE_MODEL = "top_level_model_weights"
 
-_OPTIMIZER = ("optimizer",)  # the path of its group in .keras and .weights.h5 files
-
 
 @contextlib.contextmanager
 def opened(path):
@@ -54,46 +52,33 @@ class Reader:
         self.path = path
         self.file = file
 
-    def _reached(self, parent, key, kind):
+    def at(self, parent, key, kind=h5py.Group):
         """Return what a key leads to below `parent`, of the class `kind`."""
-        what, name = ("group", "group") if kind is h5py.Group else ("key", "array")
+        what = f"{self.path}: the {kind.__name__.lower()} {key}"
         for part in key.split("/"):
-            with refusing(f"{self.path}: the {what} {key} is missing or damaged"):
+            with refusing(f"{what} is missing or damaged"):
                 link = parent.get(part, getlink=True)
                 parent = parent[part]
             if not isinstance(link, h5py.HardLink):
                 raise CheckpointError(
-                    f"{self.path}: the {what} {key} is a link ({type(link).__name__}), "
-                    "which Keras never writes and which is not followed."
+                    f"{what} is a link, which Keras never writes and which is not followed."
                 )
         if not isinstance(parent, kind):
-            raise CheckpointError(f"{self.path}: the {what} {key} is no {name}.")
+            raise CheckpointError(f"{what} is a {type(parent).__name__.lower()}.")
+        if kind is h5py.Dataset and (parent.external or parent.is_virtual):
+            raise CheckpointError(f"{what} is in another file, which is not opened.")
         return parent
-
-    def group(self, parent, name):
-        """Return the group `name` below `parent`."""
-        return self._reached(parent, name, h5py.Group)
-
-    def _dataset(self, key):
-        """Return the dataset at `key`, or raise: its values must be in this file."""
-        found = self._reached(self.file, key, h5py.Dataset)
-        if found.external or found.is_virtual:
-            raise CheckpointError(
-                f"{self.path}: the values of {key} are in another file, which is not "
-                "opened."
-            )
-        return found
 
     def entry(self, key, name="", *paths):
         """Return the `Entry` of a key, for a variable with a name and paths."""
-        dataset = self._dataset(key)
+        dataset = self.at(self.file, key, h5py.Dataset)
         return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
     def read(self, entry):
         """Return the value of an `Entry`, a NumPy array."""
         what = f"{self.path}: the key {entry.key} cannot be read, the file is damaged"
         with refusing(what):
-            return np.asarray(self._dataset(entry.key)[()])
+            return np.asarray(self.file[entry.key][()])
 
     def texts(self, group, name):
         """Return an attribute of a group as a list of str, also if it is one text.
@@ -121,41 +106,29 @@ class Reader:
 
 def _source(reader, config):
     """Return the `Source` of an open file, with the config of the model in it, or None."""
-    is_list = "layer_names" in reader.file.attrs or "model_weights" in reader.file
-    is_list = is_list and config is None
-    if is_list:
-        variables, optimizer = _in_lists(reader)
+    file = reader.file
+    if config is None and ("layer_names" in file.attrs or "model_weights" in file):
+        layout, (variables, optimizer) = "h5", _in_lists(reader)
     else:
-        variables, optimizer = _in_groups(reader, config or {})
-    return Source(
-        path=reader.path,
-        layout="h5" if is_list else "keras",
-        variables=variables,
-        optimizer=optimizer,
-        keys=reader.keys(),
-        read=reader.read,
-    )
-
-
-# --- .h5 files.
+        layout, (variables, optimizer) = "keras", _in_groups(reader, config or {})
+    return Source(reader.path, layout, variables, optimizer, reader.keys(), reader.read)
 
 
 def _in_lists(reader):
     """Return the variables and the `OptimizerState` of an .h5 file."""
     file = reader.file
-    root = reader.group(file, "model_weights") if "model_weights" in file else file
+    root = reader.at(file, "model_weights") if "model_weights" in file else file
     variables = {entry.key: entry for entry in _of_layers(reader, root)}
     if "optimizer_weights" not in file:
         return variables, None
-    entries = list(_weights(reader, reader.group(file, "optimizer_weights")))
+    entries = list(_weights(reader, reader.at(file, "optimizer_weights")))
     # A wrapper of Keras 3 has a counter and a rate that mean nothing, before its own.
     places = [n for n, e in enumerate(entries) if _last(e.name) == "iteration"]
     start = max(places, default=0)
     outer, inner = entries[2:start], entries[start:]
     if layouts.OWN_GROUP in file:
-        count = len(reader.group(file, layouts.OWN_GROUP))
-        own = [reader.entry(f"{layouts.OWN_GROUP}/{n}") for n in range(count)]
-        outer = [*inner, *own]
+        own = range(len(reader.at(file, layouts.OWN_GROUP)))
+        outer = [*inner, *(reader.entry(f"{layouts.OWN_GROUP}/{n}") for n in own)]
     config = {}
     if "training_config" in file.attrs:
         (text,) = reader.texts(file, "training_config")
@@ -165,15 +138,14 @@ def _in_lists(reader):
 
 
 def _of_layers(reader, root):
-    """Yield the weights of all layers."""
     number = 0
     for layer in reader.texts(root, "layer_names"):
-        group = reader.group(root, layer)
+        group = reader.at(root, layer)
         weights = list(_weights(reader, group, layer, f"{LAYER_STEP}{number}"))
         yield from weights
         number += bool(weights)
     if _OF_THE_MODEL in root:
-        yield from _weights(reader, reader.group(root, _OF_THE_MODEL))
+        yield from _weights(reader, reader.at(root, _OF_THE_MODEL))
 
 
 def _weights(reader, group, layer=None, *path):
@@ -186,9 +158,6 @@ def _weights(reader, group, layer=None, *path):
         yield reader.entry(key, name, (*path, f"{WEIGHT_STEP}{place}"))
 
 
-# --- .keras and .weights.h5 files.
-
-
 def _in_groups(reader, config):
     """Return the variables and the `OptimizerState` of a .keras or .weights.h5 file."""
     groups = {}  # the object's path -> {number: entry}
@@ -199,12 +168,12 @@ def _in_groups(reader, config):
             entry = reader.entry(key, "", (*path, f"{VARS_STEP}:{number}"))
             groups.setdefault(path, {})[number] = entry
     lists = {path: [e for _, e in sorted(g.items())] for path, g in groups.items()}
-    outer = lists.get(_OPTIMIZER, [])
-    inner = lists.get((*_OPTIMIZER, "inner_optimizer"), [])
+    outer = lists.get(("optimizer",), [])
+    inner = lists.get(("optimizer", "inner_optimizer"), [])
     variables = {
         entry.key: entry
         for path, entries in lists.items()
-        if path[:1] not in (_OPTIMIZER, ("metrics",))
+        if path[:1] not in (("optimizer",), ("metrics",))
         for entry in entries
     }
     if not (outer or inner):
@@ -213,24 +182,15 @@ def _in_groups(reader, config):
     return variables, _state(config, outer, inner, variables, unsaid="new")
 
 
-# --- Optimizers.
-
-
 def _state(config, outer, inner, variables, unsaid=None):
-    """Return the `OptimizerState` of lists of variables.
+    """Return the `OptimizerState` of the entries of a wrapper and of its inner optimizer.
 
-    Keras 3 saves the count and the scale with the wrapper. Old versions save only these
-    two. Newer ones save two meaningless scalars before them, and the variables of the
-    inner optimizer a second time after them. Keras 2 saves only the inner variables;
-    under tf_lso it saves them with the wrapper too, and after them a variable that only
-    Nadam has, the scale and the count.
-
-    Args:
-      config: dict, the compile config, or empty.
-      outer: list of what the file has of the wrapper, or of an optimizer without one.
-      inner: list of what the file has of the inner optimizer, or [].
-      variables: dict of the model's, as in `Source`.
-      unsaid: the family of Keras 2 if the config does not tell it.
+    `outer` is also what the file has of an optimizer without a wrapper. Keras 3 saves the
+    count and the scale with the wrapper. Old versions save only these two. Newer ones
+    save two meaningless scalars before them, and the inner variables a second time after
+    them. Keras 2 saves only the inner variables; under tf_lso it saves them with the
+    wrapper too, and after them a variable that only Nadam has, the scale and the count.
+    `unsaid` is the family of Keras 2 if the config does not tell it.
     """
     class_name, config = _class_of(config)
     state = OptimizerState(layouts.family_of_config(config), class_name, config)
@@ -259,10 +219,7 @@ def _state(config, outer, inner, variables, unsaid=None):
 
 
 def _class_of(config):
-    """Return the class name and config of the optimizer in a compile config, or None, {}.
-
-    For a LossScaleOptimizer they are those of the inner optimizer.
-    """
+    """Return the class name and config of the inner optimizer, None and {} if unknown."""
     name, inside = None, {}
     below = config.get("optimizer_config", config.get("optimizer"))
     while isinstance(below, dict):
@@ -290,10 +247,9 @@ def _is_count(entry):
 
 def _is_rate(entry, family):
     """Whether the variable after the step counter is the learning rate, as in Keras 3."""
-    if entry.name:
-        return _last(entry.name) == "learning_rate" and not entry.shape
-    is_float = not entry.shape and entry.dtype != "int64"
-    return is_float and family in ("keras3", None)
+    if entry.shape or entry.name:
+        return not entry.shape and _last(entry.name) == "learning_rate"
+    return entry.dtype != "int64" and family in ("keras3", None)
 
 
 def _last(name):

@@ -42,19 +42,15 @@ ITERATIONS = ("iter", "_iterations")
 # Attributes that lead from the optimizer to a variable of the loss scale -> what it is.
 # The last two are those of Keras 3's own LossScaleOptimizer.
 LOSS_SCALE = {
-    ("loss_scale", "current_loss_scale"): "scale",
-    ("loss_scale", "good_steps"): "count",
-    ("dynamic_scale",): "scale",
-    ("step_counter",): "count",
+    "loss_scale/current_loss_scale": "scale",
+    "loss_scale/good_steps": "count",
+    "dynamic_scale": "scale",
+    "step_counter": "count",
 }
 
 # Attributes that lead to variables that traced steps of tf_lso use, which are no state.
 # Only SavedModels have them; the last only with a dynamic scale.
-OF_TRACED_STEPS = (
-    ("skipped_steps",),
-    ("overflowed",),
-    ("loss_scale", "skipped_in_a_row"),
-)
+OF_TRACED_STEPS = ("skipped_steps", "overflowed", "loss_scale/skipped_in_a_row")
 
 # Name in a checkpoint of a hyperparameter that is a variable -> the hyperparameter.
 HYPERPARAMETERS = {
@@ -68,8 +64,7 @@ SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_
 # A variable of tf_keras that each step computes from the schedule of the learning rate.
 COMPUTED = "_current_learning_rate"
 
-# Attributes of optimizers that lead to no slot and no scalar: the counter, and lists of
-# other variables.
+# Attributes of optimizers that lead to no slot and no scalar.
 NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
 
 # The group of .h5 files of Keras 2 for what `loading_keras2` adds.

@@ -17,16 +17,17 @@ def match_model(source, model, mapping=None):
     """Return {key in `source.variables`: Target} for all variables with a match.
 
     A variable is found by its path in the model (the kernel of the second layer), or by
-    its name and the name of its layer. If both find all variables, but not the same
-    ones, only the user knows which is right, and says so by `mapping`: names in the file
-    and names in the model, of layers or variables.
+    its name and that of its layer. If both find all variables, but not the same ones,
+    only the user knows which is right, and says so by `mapping`.
     """
     mapped = _mapped(source, model, mapping or {})
     taken = set(mapped.values())
     rest = {k: entry for k, entry in source.variables.items() if k not in mapped}
-    by_place = {k: _at_place(entry, model) for k, entry in rest.items()}
-    by_place = _unique(by_place, taken)
-    by_name = _by_name(rest, [t for t in model.targets if t not in taken])
+    by_place = _unique({k: _at_place(e, model) for k, e in rest.items()}, taken)
+    free = [target for target in model.targets if target not in taken]
+    count = collections.Counter(_short(target.name) for target in free)
+    named = {_short(t.name): t for t in free if count[_short(t.name)] == 1}
+    by_name = _unique({k: named.get(_short(e.name)) for k, e in rest.items()}, taken)
     complete = [
         found
         for found in (by_place, by_name)
@@ -62,20 +63,6 @@ def _at_place(entry, model):
     return next((target for target in found if target is not None), None)
 
 
-def _by_name(variables, targets):
-    """Return {key: Target} of what alone has the same names of its layer and itself."""
-    ours, theirs = collections.defaultdict(list), collections.defaultdict(list)
-    for target in targets:
-        ours[_short(target.name)].append(target)
-    for key, entry in variables.items():
-        theirs[_short(entry.name)].append(key)
-    return {
-        keys[0]: ours[name][0]
-        for name, keys in theirs.items()
-        if len(keys) == len(ours[name]) == 1
-    }
-
-
 def _short(name):
     """Return the names of the layer and the variable, without outer models."""
     return tuple(layouts.plain(name).split("/")[-2:])
@@ -84,7 +71,10 @@ def _short(name):
 def _mapped(source, model, mapping):
     """Return {key: Target} of the variables that a user's mapping names."""
     found = {}
-    names = {key: _names(entry) for key, entry in source.variables.items()}
+    names = {}  # what users may call a variable of the file
+    for key, entry in source.variables.items():
+        paths = ("/".join(path) for path in entry.paths)
+        names[key] = [n for n in (layouts.plain(entry.name), *paths) if n]
     for name_in_file in sorted(mapping, key=len):  # a longer name says it more exactly
         parts = f"/{name_in_file}/"
         named = {k: n for k, ns in names.items() for n in ns[::-1] if parts in f"/{n}/"}
@@ -105,22 +95,14 @@ def _mapped(source, model, mapping):
     return found
 
 
-def _names(entry):
-    """Return what users may call a variable of a file: its name and its paths."""
-    paths = ["/".join(path) for path in entry.paths]
-    return [name for name in (layouts.plain(entry.name), *paths) if name]
-
-
 # --- The variables of an optimizer.
 
 
 def match_optimizer(source, optimizer, matched):
-    """Return {Target: `Entry`} of a file and an optimizer.
+    """Return {Target: `Entry`} of a file and an optimizer that is built.
 
-    Args:
-      source: the `Source`, with slots that are called as in `optimizer`.
-      optimizer: the `OptimizerTargets`, built.
-      matched: the result of `match_model`.
+    The slots of the `source` are called as in `optimizer`; `matched` is as from
+    `match_model`.
     """
     state, matched = source.optimizer, {**matched, None: None}
     place = {(target.slot, target.of): target for target in optimizer.own}
@@ -177,14 +159,12 @@ def _fit(entries, targets):
 def _orders(state, optimizer, place, order, count):
     """Return the orders in which the file may list `count` slots, lists of Targets.
 
-    The newer optimizers of Keras 2 and those of Keras 3 list their slots variable by
-    variable, those of OptimizerV2 slot by slot.
+    OptimizerV2 lists them slot by slot, but for Ftrl, which makes both at once; all
+    others list them variable by variable.
     """
     facts = table.of(optimizer.class_names)
     newer = [tuple(table.AVERAGE), *facts.order]
-    legacy = [(slot,) for slot in facts.slots]
-    if "linear" in facts.slots:  # Ftrl makes both at once
-        legacy = newer
+    legacy = newer if "linear" in facts.slots else [(slot,) for slot in facts.slots]
     slots = {slot for slot, of in place if of is not None} - state.slots
     found = []
     for groups in {"legacy": [legacy], None: [newer, legacy]}.get(
@@ -200,8 +180,7 @@ def _orders(state, optimizer, place, order, count):
 def _are_as_built(source, optimizer, matched, rest, free):
     """Whether the file lists the same variables in the same order.
 
-    This is for classes that no table knows. The file may not be of another family nor
-    built in another order, and no shape and no name may differ.
+    For classes that no table knows: of one family, and no shape and no name may differ.
     """
     state = source.optimizer
     if state.family not in (None, optimizer.family) or not _fit(rest, free):
@@ -223,9 +202,8 @@ def _are_as_built(source, optimizer, matched, rest, free):
 def made_anew(state, optimizer, matched, found):
     """Return {Target: first value} of slots that an OptimizerV2 never made.
 
-    It made slots at the first gradient of a variable, so a variable that is in the file
-    without any had none: an unused head, or a layer that was frozen. A slot that the file
-    has of no variable, or one of several, is not meant.
+    It made them at the first gradient of a variable, so a variable of which the file has
+    none had no gradient: an unused head, or a layer that was frozen.
     """
     if state.family != "legacy":
         return {}

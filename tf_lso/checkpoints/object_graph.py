@@ -52,16 +52,16 @@ class ObjectGraph:
         proto = trackable_object_graph_pb2.TrackableObjectGraph()
         with refusing(f"{prefix}: the key {GRAPH_KEY} is damaged"):
             proto.ParseFromString(self._get(GRAPH_KEY))
+            self.keys = sorted(self._shapes.keys() - {GRAPH_KEY})  # of all tensors
             self._nodes, count = proto.nodes, len(proto.nodes)
             self._children = [
                 {c.local_name: c.node_id for c in node.children} for node in self._nodes
             ]
-            named = {0}.union(*(below.values() for below in self._children))
-            for slot in (slot for node in range(count) for slot in self.slots(node)):
-                named.update(slot[1:])
-            for number in named:
-                if not 0 <= number < count:
-                    raise IndexError(f"it names the object {number} of {count}")
+            named = [0, *(n for below in self._children for n in below.values())]
+            for node in range(count):
+                named += [number for slot in self.slots(node) for number in slot[1:]]
+            if not all(0 <= number < count for number in named):
+                raise IndexError("it names objects that it does not have")
 
     def _get(self, key):
         with refusing(
@@ -72,10 +72,6 @@ class ObjectGraph:
     def read(self, entry):
         """Return the value of an `Entry`, a NumPy array."""
         return np.asarray(self._get(entry.key))
-
-    def keys(self):
-        """Return the keys of all tensors, a list."""
-        return sorted(key for key in self._shapes if key != GRAPH_KEY)
 
     def entry(self, node):
         """Return the `Entry` of a node, None if the node is no variable."""
@@ -100,9 +96,8 @@ class ObjectGraph:
 
     def elements(self, node):
         """Return the nodes of the elements of a list, empty if the node is none."""
-        children = self.children(node).items()
-        numbered = sorted((int(n), child) for n, child in children if n.isdigit())
-        return [child for _, child in numbered]
+        below = self.children(node)
+        return [below[n] for n in sorted(filter(str.isdigit, below), key=int)]
 
     def slots(self, node):
         """Return (slot name, node of its model variable, its node) of an optimizer."""
@@ -136,9 +131,6 @@ class ObjectGraph:
         }
 
 
-# --- The models and the optimizers in a graph.
-
-
 def optimizers(graph):
     """Return {path: node} of the optimizers; of a wrapper and its inner, the wrapper."""
     found, inside = {}, set()
@@ -157,13 +149,12 @@ def inner(graph, node):
 
 
 def _counter(graph, node):
-    """Return the node of the step counter of an optimizer, None if the node is none."""
     below = graph.children(node)
     return next((below[n] for n in layouts.ITERATIONS if n in below), None)
 
 
 def layout(graph, node):
-    """Return the layout of the optimizer at a node, a key of `layouts.LAYOUTS`."""
+    """Return the key of `layouts.LAYOUTS` of the optimizer at a node."""
     at = inner(graph, node)
     below = graph.children(at)
     if "iter" in below:
@@ -192,28 +183,23 @@ def source(graph, model, optimizer):
     # The root also has the counter of tf.train.Checkpoint.
     others = {graph.children(0).get(SAVE_COUNTER), *optimizers(graph).values()}
     variables = {} if model is None else graph.variables(model, others)
-    return Source(
-        path=graph.prefix,
-        layout="model" if optimizer is None else layout(graph, optimizer),
-        variables=variables,
-        optimizer=None if optimizer is None else _state(graph, optimizer, variables),
-        keys=graph.keys(),
-        read=graph.read,
-    )
+    state, layout_ = None, "model"
+    if optimizer is not None:
+        state, layout_ = _state(graph, optimizer, variables), layout(graph, optimizer)
+    return Source(graph.prefix, layout_, variables, state, graph.keys, graph.read)
 
 
 def _state(graph, node, variables):
-    """Return the `OptimizerState` of a node."""
     at, family = inner(graph, node), layouts.FAMILIES[layout(graph, node)]
     below, counter = graph.children(at), _counter(graph, at)
     state = OptimizerState(family, iterations=graph.entry(counter))
     state.order = graph.elements(below.get("_trainable_variables"))
     others = {counter, graph.children(0).get(SAVE_COUNTER), *variables, *state.order}
-    traced = [graph.follow(node, path) for path in layouts.OF_TRACED_STEPS]
+    traced = [graph.follow(node, p.split("/")) for p in layouts.OF_TRACED_STEPS]
     if None not in traced[:2]:  # a user's own class may have one of these names
         others.update(traced)
     for path, role in layouts.LOSS_SCALE.items():
-        child = graph.follow(node, path)
+        child = graph.follow(node, path.split("/"))
         if child is not None and (entry := graph.entry(child)):
             setattr(state, role, entry)
             others.add(child)
@@ -251,7 +237,5 @@ def _slots(graph, name, node, order, variables):
     entries = {child: graph.entry(child) for child in graph.elements(node)}
     if None in entries.values():
         return {}
-    owners = [
-        layouts.owner(e.name, variables) for e in list(entries.values())[len(order) :]
-    ]
-    return {child: (name, of) for child, of in zip(entries, [*order, *owners])}
+    made = {c: (name, layouts.owner(e.name, variables)) for c, e in entries.items()}
+    return made | {child: (name, of) for child, of in zip(entries, order)}

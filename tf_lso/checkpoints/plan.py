@@ -21,9 +21,8 @@ _NO_GRADIENT = (
     "made anew: the file has no slots of this variable, as without a gradient"
 )
 _IDLE = (
-    " The newer SGD of Keras 2 has slots without momentum too, and this file does not say "
-    "which it was. If it had none, leave them: tf_lso.checkpoints.restore(path, model="
-    "model, optimizer=optimizer, partial=True)."
+    " The newer SGD of Keras 2 has slots without momentum too. If it had none, leave them: "
+    "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer, partial=True)."
 )
 
 
@@ -38,20 +37,11 @@ class Plan:
 
     def apply(self):
         """Read all values before writing any, so that a damaged file changes nothing."""
-        values = [self._value(*step) for step in self.steps]
+        values = [self.source.read(entry) for entry, _ in self.steps]
         for (_, target), value in zip(self.steps, values):
-            target.variable.assign(value)
+            target.variable.assign(value.astype(target.dtype, copy=False))
         for setting in self.settings:
             setting()
-
-    def _value(self, entry, target):
-        value = np.asarray(self.source.read(entry))
-        if value.shape != target.shape:
-            raise CheckpointError(
-                f"{self.source.path}: the key {entry.key} has the shape {value.shape}, "
-                f"but said {target.shape}. The file is damaged."
-            )
-        return value.astype(target.dtype, copy=False)
 
     def rank(self):
         """Return how little fits: the numbers of gaps and of unused keys, a tuple."""
@@ -94,22 +84,37 @@ def make(source, model, optimizer, mapping=None):
         plan.move(None, target)
     if optimizer is not None and source.optimizer is not None:
         plan.source = _named_as_here(source, optimizer)
-        plan.move(_count(source, source.optimizer.iterations), optimizer.iterations)
+        _check_numbers(source)
+        plan.move(source.optimizer.iterations, optimizer.iterations)
         _plan_state(plan, matched, optimizer)
         _plan_hyperparameters(plan, optimizer)
-        _plan_loss_scale(plan, optimizer)
+        for role, target in optimizer.loss_scale.items():
+            if source.optimizer.scale is None and source.optimizer.count is None:
+                plan.report.kept.append((target.name, "the file has no loss scale"))
+            else:
+                plan.move(getattr(source.optimizer, role), target)
     report = plan.report
     used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
     report.unused += [key for key in source.keys if key not in used]
     return plan
 
 
-def _named_as_here(source, optimizer):
-    """Return a copy of a `Source` with the names that this optimizer uses.
+def _check_numbers(source):
+    """Raise if the step counter, the scale or the count is no value that training gives."""
+    state = source.optimizer
+    for entry in (state.iterations, state.scale, state.count):
+        value = 1.0 if entry is None else source.number(entry)
+        is_scale = entry is state.scale
+        if not math.isfinite(value) or value < 0 or (is_scale and value == 0):
+            what = ("count", "loss scale")[is_scale]
+            raise CheckpointError(
+                f"{source.path}: the {what} at the key {entry.key} is {value}. The file is "
+                "damaged, or the program that wrote it had failed by then; use an older one."
+            )
 
-    Slots get the names of OptimizerV2, and what is a hyperparameter of a user's own class
-    becomes one.
-    """
+
+def _named_as_here(source, optimizer):
+    """Return a copy of a `Source` with the slots and hyperparameters of this optimizer."""
     state = source.optimizer
     hyperparameters, made = dict(state.hyperparameters), []
     slot_of = table.slot_of_attributes(optimizer.inner)
@@ -153,9 +158,14 @@ def _plan_state(plan, matched, optimizer):
     for entry in left:
         what = f"this {optimizer.class_names[0]} has no variable for it"
         report.wrong.append((entry.key, "optimizer", what))
-    others = {} if is_sgd else _other_arguments(state, optimizer)
-    for argument, value in others.items():
-        what = f"{argument}={value} in the file, and this optimizer was made otherwise"
+    others = []  # which may make as many slots, as centered and momentum do
+    for slot, (argument, _) in table.MADE_BY.items():
+        has = slot in optimizer.slots
+        value = state.config.get(argument, has)
+        if slot in optimizer.table and bool(value) != has and not is_sgd:
+            others.append(f"{argument}={value}")
+    for argument in others:
+        what = f"{argument} in the file, and this optimizer was made otherwise"
         report.wrong.append(("config", "optimizer", what))
     more = {entry.slot for entry in left}
     differs = (more | lacking) & table.MADE_BY.keys()
@@ -164,27 +174,8 @@ def _plan_state(plan, matched, optimizer):
         report.remedy = how_to_make(source, optimizer, optimizer.slots - lacking | more)
 
 
-def _other_arguments(state, optimizer):
-    """Return {argument: value} of what a file says of slots that this optimizer has not.
-
-    Other arguments may make as many slots, as centered and momentum do.
-    """
-    return {
-        argument: state.config[argument]
-        for slot, (argument, _) in table.MADE_BY.items()
-        if slot in optimizer.table and argument in state.config
-        if bool(state.config[argument]) != (slot in optimizer.slots)
-    }
-
-
 def how_to_make(source, optimizer, slots):
-    """Return how to make the optimizer as it was when it was saved, a sentence.
-
-    Args:
-      source: the `Source`.
-      optimizer: the `OptimizerTargets`.
-      slots: set of the names of slots that the file has.
-    """
+    """Return how to make the optimizer as it was when the file with `slots` was saved."""
     state, made_by = source.optimizer, table.MADE_BY
     arguments = {n: state.config[n] for n, _ in made_by.values() if state.config.get(n)}
     if not state.config:
@@ -198,9 +189,9 @@ def how_to_make(source, optimizer, slots):
     shown = [*first, *(f"{name}={_shortest(v)}" for name, v in arguments.items())]
     name = state.class_name or optimizer.class_names[0]
     may_be_idle = (name, state.family) == ("SGD", "new") and not state.config
-    return (
-        f"Make the optimizer as it was when it was saved: {name}({', '.join(shown)})."
-    ) + (_IDLE if may_be_idle and "momentum" in arguments else "")
+    idle = _IDLE if may_be_idle and "momentum" in arguments else ""
+    made = f"{name}({', '.join(shown)})"
+    return f"Make the optimizer as it was when it was saved: {made}.{idle}"
 
 
 def _shortest(number):
@@ -247,31 +238,3 @@ def _plan_hyperparameters(plan, optimizer):
     if "learning_rate" not in hyperparameters:
         why = "the file has none: it was a schedule, or this format keeps none"
         report.kept.append(("optimizer/learning_rate", why))
-
-
-def _plan_loss_scale(plan, optimizer):
-    source, state = plan.source, plan.source.optimizer
-    if state.scale is not None:
-        value = source.number(state.scale)
-        if not (math.isfinite(value) and value > 0):
-            raise CheckpointError(
-                f"{source.path}: the loss scale at the key {state.scale.key} is "
-                f"{value}, which is no positive finite number. The file is damaged, or "
-                "the program that wrote it had failed by then; use an older one."
-            )
-    entries = {"scale": state.scale, "count": _count(source, state.count)}
-    for role, target in optimizer.loss_scale.items():
-        if state.scale is None and state.count is None:
-            plan.report.kept.append((target.name, "the file has no loss scale"))
-        else:
-            plan.move(entries[role], target)
-
-
-def _count(source, entry):
-    """Return an entry that is a count, or None; raise if its value is negative."""
-    if entry is not None and source.number(entry) < 0:
-        raise CheckpointError(
-            f"{source.path}: the count at the key {entry.key} is negative. The file "
-            "is damaged."
-        )
-    return entry

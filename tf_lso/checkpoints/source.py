@@ -1,8 +1,4 @@
-"""What a file holds, in the same form for every format.
-
-Each reader makes a `Source`, and `matching` and `plan` use only that. Tensors are read
-when `Source.read` is called with their entries, and not before.
-"""
+"""What a file holds, in the same form for every format; its tensors are read later."""
 
 import contextlib
 import dataclasses
@@ -19,10 +15,7 @@ UNKNOWN = "unknown"
 
 
 class CheckpointError(ValueError):
-    """A file cannot be read, or what is in it does not fit.
-
-    The message names the file, and the key in it if there is one.
-    """
+    """A file cannot be read, or what is in it does not fit; the message names it."""
 
 
 @contextlib.contextmanager
@@ -47,11 +40,10 @@ class Entry:
     dtype: str  # such as "float32"
     # Each the steps that lead to it from the model: attributes, and the steps above.
     paths: tuple[tuple[str, ...], ...] = ()
-    # Of a variable of the optimizer: the name of the slot, or of a variable that is none,
-    # such as Nadam's "momentum_cache"; None if the file does not say it.
+    # Of a variable of the optimizer: the name of the slot, or of what is none, such as
+    # Nadam's "momentum_cache"; None if the file does not say it.
     slot: str | None = None
-    # The key in `Source.variables` of the variable that a slot belongs to, or `UNKNOWN`;
-    # None if the variable belongs to none.
+    # The key in `Source.variables` of what a slot belongs to, None for what is no slot.
     of: Any = UNKNOWN
 
 
@@ -66,8 +58,7 @@ class OptimizerState:
     scale: Entry | None = None
     count: Entry | None = None  # of finite steps
     hyperparameters: dict[str, Entry] = dataclasses.field(default_factory=dict)
-    # All other variables. Those that the file lists come first, in the order in which the
-    # optimizer made them.
+    # All other variables; first those that the file lists, in the order of their making.
     made: list[Entry] = dataclasses.field(default_factory=list)
     # The keys in `Source.variables` of what the optimizer was built for, in order.
     order: list[Any] = dataclasses.field(default_factory=list)

@@ -23,17 +23,13 @@ from tf_lso.optimizers import binding
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# The attribute with the layers in .keras files of TensorFlow 2.12.
-_ALIASES = {"_layer_checkpoint_dependencies": "layers"}
-
-# Weights that Keras 3 has renamed, in DepthwiseConv1D and DepthwiseConv2D.
-_RENAMED = {"depthwise_kernel": "kernel"}
+# What is called otherwise today: the layers in .keras files of TensorFlow 2.12, and the
+# weights of DepthwiseConv1D and DepthwiseConv2D.
+_TODAY = {"_layer_checkpoint_dependencies": "layers", "depthwise_kernel": "kernel"}
 
 # Attributes with the variables that a layer itself made: of Keras 3, and of Keras 2.
-_OWN = (
-    *("_trainable_variables", "_non_trainable_variables"),
-    *("_trainable_weights", "_non_trainable_weights"),
-)
+_OWN = ("_trainable_variables", "_non_trainable_variables")
+_OWN += ("_trainable_weights", "_non_trainable_weights")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,7 +44,7 @@ class Target:
 
     @property
     def shape(self):
-        """Its shape, a tuple of int."""
+        """A tuple of int."""
         return tuple(self.variable.shape)
 
     @property
@@ -67,12 +63,10 @@ class Target:
 
 
 def _is_variable(value):
-    """Whether `value` is a variable of TensorFlow or of Keras 3."""
     return callable(getattr(value, "assign", None))
 
 
 def _name_of(variable):
-    """Return the name of a variable without the number that graphs added."""
     return layouts.plain(variables_lib.name_of(variable))
 
 
@@ -89,13 +83,11 @@ class ModelTargets:
             )
         self.targets = [Target(_name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}
-        self._objects = {(): model}
+        self._found = {(): model}
 
     def at(self, path):
         """Return the `Target` at a path of a file, None if there is none."""
-        owner = self._object(path[:-1]) if path else None
-        found = None if owner is None else _variable(owner, path[-1])
-        return self._by_variable.get(id(found))
+        return self._by_variable.get(id(self._find(path)))
 
     def named(self, name):
         """Return the `Target` of a name: whole, or its last part if that is unique."""
@@ -103,23 +95,28 @@ class ModelTargets:
         found = whole or [t for t in self.targets if t.name.endswith(f"/{name}")]
         return found[0] if len(found) == 1 else None
 
-    def _object(self, path):
-        if path not in self._objects:
-            parent = self._object(path[:-1])
-            self._objects[path] = None if parent is None else _child(parent, path[-1])
-        return self._objects[path]
+    def _find(self, path):
+        if path not in self._found:
+            parent = self._find(path[:-1])
+            self._found[path] = None if parent is None else _child(parent, path[-1])
+        return self._found[path]
 
 
 def _child(parent, step):
-    """Return the object that a step of a path leads to, or None."""
-    if step.startswith(LAYER_STEP):
-        layers = [layer for layer in _layers(parent) if layer.weights]
-        return _element(layers, step.removeprefix(LAYER_STEP))
+    """Return the object or the variable that a step of a path leads to, or None."""
+    for prefix, listed in _LISTS.items():
+        if step.startswith(prefix):
+            return _element(listed(parent), step.removeprefix(prefix))
     if isinstance(parent, dict):
         return parent.get(step)
     if isinstance(parent, (list, tuple)):
         return _element(parent, step) if step.isdigit() else _by_class(parent).get(step)
-    return _attribute(parent, _ALIASES.get(step, step))
+    own = _own_variables(parent)
+    for name in (step, _TODAY.get(step)):
+        named = [v for v in own if _name_of(v).split("/")[-1] == name]
+        if len(named) == 1:
+            return named[0]
+    return _attribute(parent, _TODAY.get(step, step))
 
 
 def _element(listed, number):
@@ -154,45 +151,33 @@ def _attribute(parent, name):
     return None
 
 
-def _variable(owner, step):
-    """Return the variable that a step names in a layer, a list or a dict, or None."""
-    if step.startswith(WEIGHT_STEP):
-        return _element(_weights(owner), step.removeprefix(WEIGHT_STEP))
-    if step.startswith(f"{VARS_STEP}:"):
-        return _element(_own_variables(owner), step.split(":")[1])
-    if not isinstance(owner, (dict, list, tuple)):
-        own = _own_variables(owner)
-        for name in (step, _RENAMED.get(step)):
-            named = [v for v in own if _name_of(v).split("/")[-1] == name]
-            if len(named) == 1:
-                return named[0]
-    return _child(owner, step)
-
-
 def _own_variables(layer):
-    """Return the variables that a layer itself made, a list."""
     lists = [_attribute(layer, name) or [] for name in _OWN]
     return [one for variables in lists for one in variables if _is_variable(one)]
 
 
 def _weights(layer):
-    """Return the weights of a layer in the order of .h5 files of Keras 2, a list.
-
-    For a model these are the weights that it made itself.
-    """
-    if _layers(layer) and layer.weights:
-        inside = {id(w) for part in _layers(layer) for w in part.weights}
-        alone = [w for w in layer.weights if id(w) not in inside]
-        if alone:
-            return alone
+    """Return the weights in the order of .h5 files of Keras 2; of a model, its own."""
+    inside = {id(w) for part in _layers(layer) for w in part.weights}
+    alone = [w for w in layer.weights if id(w) not in inside]
+    if inside and alone:
+        return alone
     return [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
-class OptimizerTargets:
-    """The variables of a tf_lso.LossScaleOptimizer, or of one of Keras 3 or Keras 2.
+# Beginning of a step with a number -> what lists what it counts.
+_LISTS = {
+    LAYER_STEP: lambda model: [layer for layer in _layers(model) if layer.weights],
+    WEIGHT_STEP: _weights,
+    f"{VARS_STEP}:": _own_variables,
+}
 
-    They are what the optimizer has, whatever its class. Of a class in `optimizer_table`
-    the slots have the names of OptimizerV2, else those of its attributes.
+
+class OptimizerTargets:
+    """What an optimizer of tf_lso, Keras 3 or Keras 2 has, whatever its class.
+
+    Of a class in `optimizer_table` the slots have the names of OptimizerV2, else those of
+    its attributes.
     """
 
     def __init__(self, optimizer):
@@ -200,17 +185,14 @@ class OptimizerTargets:
         self.is_wrapper = isinstance(optimizer, optimizers.LossScaleOptimizer)
         self.inner = optimizer.inner_optimizer if self.is_wrapper else optimizer
         self.family = binding.require_family(self.inner).name
-        if hasattr(self.inner, "inner_optimizer"):
+        is_multi = self.family == "keras3" and hasattr(self.inner, "optimizers")
+        if is_multi or hasattr(self.inner, "inner_optimizer"):
             raise CheckpointError(
-                f"'optimizer' is a {type(optimizer).__module__}."
-                f"{type(optimizer).__name__}. Pass tf_lso.LossScaleOptimizer("
-                "optimizer.inner_optimizer, ...), or the inner optimizer alone."
-            )
-        if self.family == "keras3" and hasattr(self.inner, "optimizers"):
-            raise CheckpointError(
-                f"'optimizer' is a {type(self.inner).__name__}, which restore() does not "
-                "restore. tf.train.Checkpoint(...).restore and model.load_weights do, "
-                "from files of the same optimizer."
+                f"'optimizer' is a {type(self.inner).__module__}."
+                f"{type(self.inner).__name__}, which restore() does not restore. Pass "
+                "tf_lso.LossScaleOptimizer(optimizer.inner_optimizer, ...), or the inner "
+                "optimizer alone. What holds several optimizers is restored by "
+                "tf.train.Checkpoint and model.load_weights, from its own files."
             )
         self.table = table.attributes_of_slots(self.inner)
         self.class_names = [cls.__name__ for cls in type(self.inner).__mro__]
@@ -229,10 +211,9 @@ class OptimizerTargets:
             )
 
     def build(self, model):
-        """Create the variables of the optimizer of a `ModelTargets` if it has none yet.
+        """Make the variables of the optimizer of a `ModelTargets` if it has none yet.
 
-        Then `own` has a `Target` for each but the counter and hyperparameters, in order,
-        and `slots` their names.
+        Then `own` has a `Target` for each but the counter and hyperparameters.
         """
         trainable = [t for t in model.targets if t.variable.trainable]
         variables = [target.variable for target in trainable]
@@ -243,9 +224,8 @@ class OptimizerTargets:
                 self.inner._create_all_weights(variables)
         else:
             self.inner.build(variables)
-        # The `Target`s that it was built for, None for the variable of another model. An
-        # OptimizerV2 does not tell.
-        self.built = [] if self.family == "legacy" else self._built(model)
+        # The `Target`s that it was built for, None for the variable of another model.
+        self.built = self._built(model)
         self.order = self.built or trainable
         self.own = self._own(model)
         self.slots = {target.slot for target in self.own}
@@ -259,6 +239,8 @@ class OptimizerTargets:
         return Target("optimizer/iterations", counter)
 
     def _built(self, model):
+        if self.family == "legacy":  # which does not tell
+            return []
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
         else:
@@ -323,12 +305,11 @@ class OptimizerTargets:
     def hyperparameter(self, name):
         """Return the value of a hyperparameter, a float; None if it is no number."""
         # `learning_rate` of the others is a number also if they have a schedule.
-        is_rate = name == "learning_rate" and self.family != "legacy"
-        value = getattr(self.inner, "_learning_rate" if is_rate else name, None)
-        try:
-            return float(np.asarray(value))
-        except (TypeError, ValueError):  # of a schedule, or None
-            return None
+        if name == "learning_rate" and self.family != "legacy":
+            name = "_learning_rate"
+        with contextlib.suppress(TypeError, ValueError):  # of a schedule, or None
+            return float(np.asarray(getattr(self.inner, name, None)))
+        return None
 
     def decays_by(self, rate):
         """Whether the learning rate is what OptimizerV2 computed with this `decay`."""
