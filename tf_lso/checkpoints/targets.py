@@ -28,8 +28,10 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 _TODAY = {"_layer_checkpoint_dependencies": "layers", "depthwise_kernel": "kernel"}
 
 # Attributes with the variables that a layer itself made: of Keras 3, and of Keras 2.
-_OWN = ("_trainable_variables", "_non_trainable_variables")
-_OWN += ("_trainable_weights", "_non_trainable_weights")
+_OWN = (
+    *("_trainable_variables", "_non_trainable_variables"),
+    *("_trainable_weights", "_non_trainable_weights"),
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
