@@ -14,6 +14,9 @@ from tests.generation import needs_tf_keras
 from tests.processes import HANGS_AFTER, ROOT
 from tests.programs_in_processes import hiding, start
 from tf_lso import cli
+from tf_lso.commands import one_file
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture
@@ -32,6 +35,20 @@ def script(tmp_path):
 def tf_lso(*arguments, by=start, **environment):
     """`by`: `preloaded.run` where the program imports TensorFlow first."""
     return by(["-m", "tf_lso", *map(str, arguments)], **environment)
+
+
+def started(*arguments, **options):
+    """Starts `tf-lso` as a process that ends at once when the terminal interrupts it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tf_lso", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+        text=True,
+        # Shells start what runs in the background without it, and it is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        **options,
+    )
 
 
 def without_paths(text):
@@ -200,46 +217,61 @@ def test_the_sitecustomize_of_the_environment_still_runs(script, tmp_path):
 
 def test_a_signal_ends_the_program(script):
     path = script("import time\nprint('up', flush=True)\ntime.sleep(60)")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tf_lso", "run", str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        # Shells start what runs in the background without it, and it is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    try:
-        assert process.stdout.readline() == b"up\n"
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(HANGS_AFTER) in (-signal.SIGINT, 128 + signal.SIGINT)
-    finally:
-        process.kill()
-        process.stdout.close()
+    with started("run", path) as process:
+        try:
+            assert process.stdout.readline() == "up\n"
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(HANGS_AFTER) in (-signal.SIGINT, 128 + signal.SIGINT)
+        finally:
+            process.kill()
+
+
+def test_an_interrupt_from_the_terminal_ends_the_check_with_one_line(tmp_path):
+    pipe = tmp_path / "a.py"
+    os.mkfifo(pipe)
+    with started("check", pipe) as process:
+        try:
+            with open(pipe, "w"):  # waits until the check reads it
+                process.send_signal(signal.SIGINT)
+                printed = process.communicate(timeout=HANGS_AFTER)
+        finally:
+            process.kill()
+    assert printed == ("", "tf-lso check: interrupted\n")
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("command", "adds"), [("check", ""), ("migrate", "; no file is half written")]
+)
+def test_an_interrupt_ends_a_command_with_one_line(monkeypatch, capsys, command, adds):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(one_file, "examine", interrupted)
+    assert cli.main([command, __file__]) == 130
+    assert capsys.readouterr() == ("", f"tf-lso {command}: interrupted{adds}\n")
 
 
 def test_a_reader_that_has_enough_ends_the_check_in_peace(script):
-    path = script(
-        "import tensorflow as tf\n" + "tf.train.experimental.LossScale\n" * 5000
-    )
-    check = f"{sys.executable} -m tf_lso check {path}"
+    uses = "tf.train.experimental.LossScale\n" * 5000
+    path = script(f"import tensorflow as tf\n{uses}")
     done = subprocess.run(
-        f"{check} | head -1",
+        f"{sys.executable} -m tf_lso check {path} | head -1",
         shell=True,
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=ENVIRONMENT,
     )
-    assert "breaks" in done.stdout
-    assert done.stderr == ""
+    assert ("breaks" in done.stdout, done.stderr) == (True, "")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a file of Linux")
 @pytest.mark.parametrize("command", ["check", "migrate", "help"])
 def test_a_full_disk_ends_a_command_with_one_line(script, command):
     path = script("import tensorflow as tf\ntf.train.experimental.LossScale\n" * 99)
-    given = [] if command == "help" else [str(path)]
+    given = [] if command == "help" else [path]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "tf_lso", command, *given],
@@ -247,7 +279,7 @@ def test_a_full_disk_ends_a_command_with_one_line(script, command):
             stderr=subprocess.PIPE,
             text=True,
             check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=ENVIRONMENT,
         )
     assert done.stderr == f"tf-lso {command}: No space left on device\n"
     assert done.returncode == 2
@@ -262,55 +294,11 @@ def test_a_patch_applies_that_was_written_under_an_ascii_locale(script, tmp_path
             cwd=tmp_path,
             stdout=patch,
             check=True,
-            env={**os.environ, **ascii_, "PYTHONPATH": str(ROOT)},
+            env={**ENVIRONMENT, **ascii_},
         )
-    command = ["git", "apply", "a.patch"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["git", "apply", "a.patch"], cwd=tmp_path, check=True)
     changed = path.read_text(encoding="utf-8")
     assert "# Größe\n" in changed and "\ntf_lso.train.experimental" in changed
-
-
-INTERRUPTED = {
-    "check": ("tf_lso.commands.one_file.examine", ["check", __file__], ""),
-    "migrate": (
-        "tf_lso.commands.one_file.examine",
-        ["migrate", __file__],
-        "; no file is half written",
-    ),
-}
-
-
-@pytest.mark.parametrize("command", INTERRUPTED)
-def test_an_interrupt_ends_a_command_with_one_line(monkeypatch, capsys, command):
-    function, arguments, adds = INTERRUPTED[command]
-
-    def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(function, interrupted)
-    assert cli.main(arguments) == 130
-    assert capsys.readouterr() == ("", f"tf-lso {command}: interrupted{adds}\n")
-
-
-def test_an_interrupt_from_the_terminal_ends_the_check_with_one_line(tmp_path):
-    pipe = tmp_path / "a.py"
-    os.mkfifo(pipe)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tf_lso", "check", str(pipe)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    try:
-        with open(pipe, "w"):  # waits until the check reads it
-            process.send_signal(signal.SIGINT)
-            printed = process.communicate(timeout=HANGS_AFTER)
-        assert printed == ("", "tf-lso check: interrupted\n")
-        assert process.returncode == 130
-    finally:
-        process.kill()
 
 
 @pytest.mark.parametrize("more", [[], ["--help"], ["a.h5", "b.keras", "--quiet"]])
@@ -326,67 +314,57 @@ def test_the_old_convert_names_the_four_lines(capsys, more):
 
 
 class TestTheHelp:
+    @pytest.fixture
+    def told(self, capsys):
+        """Runs the command line; returns the exit code and what was printed."""
+
+        def told(*arguments):
+            with pytest.raises(SystemExit) as end:
+                cli.main(arguments)
+            return end.value.code, *capsys.readouterr()
+
+        return told
+
     @pytest.mark.parametrize(
         ("command", "words"),
         [
             ([], ["tf-lso"]),
             (["run"], ["tf-lso run", "examples:"]),
-            (
-                ["check"],
-                ["without running them", "exit codes:", "tf-lso check --target 2.15"],
-            ),
+            (["check"], ["without running them", "exit codes:", "check --target 2.15"]),
         ],
     )
-    def test_teaches(self, capsys, command, words):
-        with pytest.raises(SystemExit) as end:
-            cli.main([*command, "--help"])
-        assert end.value.code == 0
-        text = capsys.readouterr().out
+    def test_teaches(self, told, command, words):
+        code, text, _ = told(*command, "--help")
+        assert code == 0
         assert [word for word in words if word not in text] == []
 
     @pytest.mark.parametrize("command", ["run", "check", "migrate"])
     @pytest.mark.parametrize("columns", [60, 120])
-    def test_is_as_wide_as_the_terminal(self, capsys, monkeypatch, command, columns):
+    def test_is_as_wide_as_the_terminal(self, told, monkeypatch, command, columns):
         monkeypatch.setenv("COLUMNS", str(columns))
-        with pytest.raises(SystemExit):
-            cli.main([command, "--help"])
-        text = capsys.readouterr().out
-        first = text.split("\n\n")[1]  # after the usage: the first paragraph
-        lines = first.splitlines()
+        _, text, _ = told(command, "--help")
+        lines = text.split("\n\n")[1].splitlines()  # after the usage: a paragraph
         assert max(map(len, lines)) <= columns
         if columns > 100:
             assert len(lines) == 1 or max(map(len, lines)) > 90
 
     @pytest.mark.parametrize("command", [[], ["bogus"], ["run"], ["run", "-m"]])
-    def test_misuse_is_refused_with_the_usage(self, capsys, command):
-        with pytest.raises(SystemExit) as end:
-            cli.main(command)
-        assert end.value.code == 2
-        assert "usage: tf-lso" in capsys.readouterr().err
+    def test_misuse_is_refused_with_the_usage(self, told, command):
+        code, _, error = told(*command)
+        assert (code, "usage: tf-lso" in error) == (2, True)
 
-    def test_the_version_is_told(self, capsys):
-        with pytest.raises(SystemExit):
-            cli.main(["--version"])
-        assert capsys.readouterr().out.startswith("tf-lso 0.")
-
-
-WITHOUT_TENSORFLOW = {
-    "run": ["run", "{program}"],
-    "run tf_lso": ["run", "{ours}"],
-}
+    def test_the_version_is_told(self, told):
+        assert told("--version")[1].startswith("tf-lso 0.")
 
 
 @pytest.mark.parametrize(
-    "arguments", WITHOUT_TENSORFLOW.values(), ids=WITHOUT_TENSORFLOW
+    "program", ["import tensorflow as tf", "import tf_lso\ntf_lso.install()"]
 )
-def test_without_tensorflow_it_says_in_one_line_what_to_install(script, arguments):
-    program = script("import tensorflow as tf")
-    ours = script("import tf_lso\ntf_lso.install()", "ours.py")
-    arguments = [a.format(program=program, ours=ours) for a in arguments]
-    done = without_tensorflow(arguments)
+def test_without_tensorflow_it_says_in_one_line_what_to_install(script, program):
+    done = without_tensorflow(["run", str(script(program))])
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"tf-lso {arguments[0]}: ")
+    assert line.startswith("tf-lso run: ")
     assert "TensorFlow, which is not installed" in line
     assert "pip install 'tf-lso[tensorflow]'" in line
 

@@ -20,14 +20,7 @@ sys.exit(f"imported: {imported}" if imported else code)
 """
 
 # Those that read programs; the rest looks at today's TensorFlow too.
-NEEDS_NO_TENSORFLOW = (
-    "check/test_report.py",
-    "check/test_silent.py",
-    "check/test_uses.py",
-    "source/test_files.py",
-    "source/test_guards.py",
-    "source/test_notebooks.py",
-)
+NEEDS_NO_TENSORFLOW = ("check/test_report.py", "source")
 
 
 def test_tests_that_need_no_tensorflow_import_none():

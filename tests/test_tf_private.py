@@ -3,8 +3,6 @@
 `test_private_names.py` has their names, and the files that may touch them.
 """
 
-import random
-
 import pytest
 import tensorflow as tf
 
@@ -30,40 +28,6 @@ def test_is_recording():
     x = tf.Variable(1.0)
     with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)):
         assert tf_private.is_recording()
-
-
-def test_op_callbacks():
-    seen, callbacks = [], tf_private.op_callbacks()
-
-    def callback(op_type, inputs, attrs, outputs, op_name=None, graph=None):
-        seen.append((op_type, float(inputs[0]), float(outputs[0])))
-        return outputs
-
-    callbacks.add_op_callback(callback)
-    try:
-        tf.exp(tf.constant(0.0))
-    finally:
-        callbacks.remove_op_callback(callback)
-    tf.exp(tf.constant(0.0))
-    assert seen == [("Exp", 0.0, 1.0)]
-
-
-def test_eager_context():
-    context = tf_private.eager_context()
-    before = {name: vars(context).get(name) for name in ("_seed", "_rng")}
-    drawn = []
-    for _ in range(2):
-        context._seed, context._rng = 123456, random.Random(123456)
-        drawn.append(context._internal_operation_seed())
-    vars(context).update(before)
-    assert drawn[0] == drawn[1]
-
-
-def test_generators():
-    module = tf_private.generators()
-    before = module.global_generator
-    assert tf.random.get_global_generator() is module.global_generator
-    module.global_generator = before
 
 
 def test_graph_around():
@@ -166,18 +130,6 @@ def test_merging(mirrored2):
     tf.distribute.OneDeviceStrategy("CPU:0").run(ask)
     mirrored2.run(ask)
     assert seen == [True, False, False, False]
-
-
-def test_rewrite():
-    assert not tf_private.graph_rewrite_is_on()
-    mixed_precision = tf.compat.v1.mixed_precision
-    mixed_precision.enable_mixed_precision_graph_rewrite(
-        tf.compat.v1.train.GradientDescentOptimizer(0.5)
-    )
-    try:
-        assert tf_private.graph_rewrite_is_on()
-    finally:
-        mixed_precision.disable_mixed_precision_graph_rewrite()
 
 
 def test_wrapped_module():

@@ -78,4 +78,4 @@ def __dir__() -> list[str]:
     return sorted({name for name in globals() if name.startswith("__")} | {*_PUBLIC})
 
 
-_load("patches.registration").register()
+_load("patches.import_hooks").register_optimizers()

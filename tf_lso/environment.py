@@ -42,9 +42,6 @@ def require_tensorflow() -> None:
 
     The package does not require TensorFlow, since several distributions provide it. To
     require one of them could overwrite the user's.
-
-    Raises:
-      ImportError: if TensorFlow is missing, or tf_lso does not support the two versions.
     """
     if importlib.util.find_spec("tensorflow") is None:
         raise ImportError(MISSING, name="tensorflow")
@@ -76,15 +73,9 @@ def _tell_of_broken_keras(tensorflow: str, error: Exception) -> None:
 
 
 def check_pair(tensorflow: str, package: str, version: str) -> None:
-    """Raise a clear ImportError if a TensorFlow and a Keras are no supported pair.
+    """Raise ImportError if this is no supported pair of versions.
 
-    Args:
-      tensorflow: the version of TensorFlow.
-      package: "keras" or "tf_keras".
-      version: its version.
-
-    Raises:
-      ImportError: if they are none.
+    `version` is that of the `package`, "keras" or "tf_keras".
     """
     minor = _minor(tensorflow)
     if minor not in PAIRS:
@@ -119,11 +110,7 @@ def _refuse(message: str, package: str, wanted: str) -> None:
 
 
 def tensorflow_version() -> tuple[int, int]:
-    """Return the major and minor version of the TensorFlow here; it is not imported.
-
-    Raises:
-      ImportError: if TensorFlow is missing.
-    """
+    """Return the major and minor version of the TensorFlow here; it is not imported."""
     names = importlib.metadata.packages_distributions().get("tensorflow", [])
     if not names:
         raise ImportError(MISSING, name="tensorflow")
@@ -133,12 +120,7 @@ def tensorflow_version() -> tuple[int, int]:
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
     """Raise ImportError if tf_keras is missing, which `reason` makes `tf.keras`.
 
-    Args:
-      reason: what the user has chosen, as the user wrote it.
-      tensorflow: the major and minor version of TensorFlow.
-
-    Raises:
-      ImportError: the message has the line that installs tf_keras.
+    The reason is what the user wrote. `tensorflow` is a major and a minor version.
     """
     if importlib.util.find_spec("tf_keras"):
         return
@@ -151,11 +133,7 @@ def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
 
 
 def require_tensorboard(what: str) -> None:
-    """Raise ImportError if TensorBoard is missing, which TensorFlow 2.21 no longer brings.
-
-    Args:
-      what: what needs it, as the user wrote it.
-    """
+    """Raise ImportError if TensorBoard, which `what` needs, is missing."""
     if "tensorboard" not in sys.modules and not importlib.util.find_spec("tensorboard"):
         raise ImportError(
             f"{what} writes by the package tensorboard, which is not installed: "

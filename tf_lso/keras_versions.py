@@ -46,16 +46,10 @@ def is_at_least(package: str, major: int, minor: int) -> bool:
 
 
 def private_name(owner: Any, name: str, package: str, file: str) -> Any:
-    """Return the attribute of `owner` that a package has under a private name.
-
-    Args:
-      owner: a class or an instance of the package.
-      name: the attribute's name.
-      package: "keras" or "tf_keras".
-      file: the file of tf_lso that uses the name.
+    """Return the private attribute of a class or an instance of a package.
 
     Raises:
-      ImportError: if `owner` does not have it: this version has moved it.
+      ImportError: if this version has moved it, which `file` of tf_lso uses.
     """
     try:
         return getattr(owner, name)
@@ -99,22 +93,14 @@ def public(package: str) -> types.ModuleType:
 
 
 def private(package: str, path: str) -> types.ModuleType:
-    """Return a private module of a package of Keras 2.
-
-    Args:
-      package: the package.
-      path: str, the module's dotted path below `keras.src`, or below `keras` in 2.12.
-    """
+    """Return a private module of Keras 2 by its path below `keras.src`, or 2.12's `keras`."""
     below = f"{package}.src" if is_at_least(package, 2, 13) else package
     return importlib.import_module(f"{below}.{path}")
 
 
 @functools.cache  # `install(like=...)` puts other classes under the public names
 def optimizer_bases(package: str) -> dict[str, type]:
-    """Return {kind: base class} of a package's optimizers, legacy first.
-
-    The kinds are "keras3", or of Keras 2 "legacy" and "new".
-    """
+    """Return {"keras3": base class of optimizers}, of Keras 2 {"legacy": ..., "new": ...}."""
     optimizers = public(package).optimizers
     if not is_keras2(package):
         return {"keras3": optimizers.Optimizer}
@@ -143,7 +129,7 @@ def state_of_keras3() -> types.ModuleType:
     """Return the module in which Keras 3 keeps its state: policy, names, generators.
 
     Private: the public functions give no access to all of it at once.
-    tests/installation/test_clear_session.py fails when it moves.
+    tests/patches/test_clear_session.py fails when it moves.
     """
     return importlib.import_module("keras.src.backend.common.global_state")
 
@@ -170,11 +156,7 @@ def is_of_one(value: Any) -> bool:
 
 
 def package_of_tensorflow() -> str:
-    """Return the package that `tf.keras` is, which TF_USE_LEGACY_KERAS decides.
-
-    Raises:
-      ImportError: if it should be tf_keras, but tf_keras is not installed.
-    """
+    """Return the package that `tf.keras` is, which TF_USE_LEGACY_KERAS decides."""
     environment.require_legacy_keras()
     import tensorflow as tf
 
@@ -192,12 +174,7 @@ def register_as(cls: type, bound: type) -> None:
 
 
 def registered(package: str, name: str | None = None) -> Callable[[_Class], _Class]:
-    """Return a decorator that makes Keras 3, where it is, find a class in files.
-
-    Args:
-      package: the part of the name in files before `>`.
-      name: the part after it, or None for the class's own.
-    """
+    """Return a decorator that makes Keras 3, where it is, find a class as `package>name`."""
 
     def register(cls: _Class) -> _Class:
         if has_keras3():

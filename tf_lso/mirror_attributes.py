@@ -11,13 +11,7 @@ from tf_lso import names
 
 
 def attribute_error(module: str, name: str, known: Collection[str]) -> AttributeError:
-    """Return the AttributeError for `name` of `module`, with the nearest known name.
-
-    Args:
-      module: the module's name.
-      name: the name asked for.
-      known: collection of the names that it has.
-    """
+    """Return the AttributeError for `name` of `module`, with the nearest known name."""
     message = f"module {module!r} has no attribute {name!r}."
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     elsewhere = [space for space, has in names.NAMESPACES.items() if name in has]

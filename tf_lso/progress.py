@@ -1,25 +1,17 @@
 """The progress bar of the command line."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def bar(
-    items: Iterable[T], title: str, unit: str, total: int | None = None
-) -> Iterable[T]:
+def bar(items: Sequence[T], title: str, unit: str) -> Iterable[T]:
     """Return `items`, with a progress bar if a person may be waiting.
 
-    There is no bar if tqdm is not installed or stderr is no terminal. A bar appears only
-    after one second.
-
-    Args:
-      items: iterable.
-      title: str, the text before the bar.
-      unit: str, what an item is called.
-      total: int, the number of items; needed if `items` has no length.
+    There is no bar if tqdm is not installed or stderr is no terminal. It appears only after
+    one second.
     """
     if not sys.stderr.isatty():
         return items
@@ -27,5 +19,5 @@ def bar(
         import tqdm
     except ImportError:
         return items
-    shown: Iterable[T] = tqdm.tqdm(items, title, total, unit=unit, leave=False, delay=1)
+    shown: Iterable[T] = tqdm.tqdm(items, title, unit=unit, leave=False, delay=1)
     return shown

@@ -11,12 +11,7 @@ _MOST = 5  # variables that a message names
 
 
 def require_own(optimizer: Any, caller: str) -> Any:
-    """Return `optimizer` if it is a `tf_lso.LossScaleOptimizer`; else raise TypeError.
-
-    Args:
-      optimizer: any object.
-      caller: str, what asks for it, for the message.
-    """
+    """Return `optimizer` if it is a `tf_lso.LossScaleOptimizer`; else raise TypeError."""
     if isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer):
         return optimizer
     raise TypeError(

@@ -1,8 +1,8 @@
 """The private names of TensorFlow that tf_lso uses, each in this file alone.
 
-No public name does the same; each function says why. A name is looked up when it is
-needed, so a TensorFlow that has moved it can still import tf_lso. tests/test_tf_private.py
-fails when a name has moved or no longer does what is said here.
+No public name does the same. A name is looked up when it is needed, so a TensorFlow that
+has moved it can still import tf_lso. tests/test_tf_private.py fails when a name has moved
+or no longer does what is said here.
 """
 
 import functools
@@ -16,11 +16,7 @@ _IN_TENSORFLOW_2_12 = {"tensorflow.python.eager.record": "tensorflow.python.eage
 
 @functools.cache
 def _find(module, path):
-    """Return what a private name stands for.
-
-    Args:
-      module: str, the module to import.
-      path: str, the dotted path of the name in it.
+    """Return what the dotted path of a private name in a module stands for.
 
     Raises:
       ImportError: if this TensorFlow does not have it.
@@ -49,35 +45,23 @@ def tf():
 
 
 def in_xla(graph):
-    """Return whether XLA compiles a graph (`jit_compile=True`).
-
-    No public name tells of the graph at hand, and XLA cannot print or assert.
-    """
+    """Return whether XLA, which cannot print, compiles a graph; no public name tells."""
     module = "tensorflow.python.ops.control_flow_util"
     return _find(module, "GraphOrParentsInXlaContext")(graph)
 
 
 def is_recording():
-    """Return whether a tape or a forward accumulator may record operations.
-
-    No public name tells, and these must see each operation.
-    """
+    """Return whether a tape or a forward accumulator may record; no public name tells."""
     return _find("tensorflow.python.eager.record", "could_possibly_record")()
 
 
 def graph_around(graph):
-    """Return the graph that a branch, a loop's body or a function is traced in, or None.
-
-    The public `tf.Graph` does not have it.
-    """
+    """Return the graph that a branch, a loop's body or a function is traced in, or None."""
     return getattr(graph, "outer_graph", None)
 
 
 def outermost(graph):
-    """Return the function that a graph is traced in, the outermost one, or `graph`.
-
-    The public `tf.Graph` does not have the graph around it.
-    """
+    """Return the function that a graph is traced in, the outermost one, or `graph`."""
     eager = tf().compat.v1.executing_eagerly_outside_functions()
     around = graph_around(graph)
     # Around the functions of eager code there is a graph that eager code never uses.
@@ -90,7 +74,7 @@ def is_within(graph):
     """Return whether tensors of `graph` can be used in the graph being built.
 
     They can in the graph itself and in its branches and loops. A function in it may be
-    called from another graph later. The public `tf.Graph` does not tell them apart.
+    called from another graph later.
     """
     here = tf().compat.v1.get_default_graph()
     while here is not graph and getattr(here, "is_control_flow_graph", False):
@@ -102,7 +86,6 @@ def has_returned(graph):
     """Return whether the function of a graph was traced to its end, and gave something.
 
     The graph of a function that failed has neither results nor operations that must run.
-    The public `tf.Graph` does not list them.
     """
     if not graph.building_function:
         return True
@@ -110,10 +93,7 @@ def has_returned(graph):
 
 
 def op_callbacks():
-    """Return the module that lets a function see each eager operation.
-
-    The public `tf.debugging.enable_check_numerics`, which uses it, raises.
-    """
+    """Return the module that lets a function see each eager operation."""
     return importlib.import_module("tensorflow.python.framework.op_callbacks")
 
 
@@ -140,7 +120,6 @@ def needs_no_merge_call():
     """Return whether the strategy at hand updates variables without `merge_call`.
 
     The default strategy and MultiWorkerMirroredStrategy do, MirroredStrategy does not.
-    No public name tells. Keras asks this too.
     """
     name = "__internal__.distribute.strategy_supports_no_merge_call"
     return _find("tensorflow", name)()
@@ -156,19 +135,13 @@ def once_for_replicas(function, *args):
 
 
 def graph_rewrite_is_on():
-    """Return whether `enable_mixed_precision_graph_rewrite` was called.
-
-    There are public names to switch the rewrite on and off, but none to ask.
-    """
+    """Return whether `enable_mixed_precision_graph_rewrite` was called."""
     name = "__internal__.train.is_mixed_precision_graph_rewrite_enabled"
     return _find("tensorflow", name)()
 
 
 def wrapped_module(module: Any) -> Any:
-    """Return the module that a module of tf.compat.v1 wraps, or None if it wraps none.
-
-    Such a wrapper keeps copies of attributes, which no public name updates.
-    """
+    """Return the module that a module of tf.compat.v1 wraps, whose names it copies."""
     return vars(module).get("_tfmw_wrapped_module")
 
 
@@ -203,10 +176,7 @@ def child(owner, name, known=None):
 
 
 def replace_lookup(owner, function):
-    """Let `function` find the children that a restore asks `owner` for.
-
-    It gets what found them before, the name, and since TensorFlow 2.13 those known.
-    """
+    """Let `function(lookup before, name, ...)` find the children that a restore asks for."""
     lookup = functools.partial(function, owner._lookup_dependency)
     object.__setattr__(owner, "_lookup_dependency", lookup)
 
@@ -219,8 +189,7 @@ def deferred(owner):
 class Dependencies:
     """Lets a class say what checkpoints hold of it, by methods of our own names.
 
-    TensorFlow calls its private methods. A class that overrides one of ours stands before
-    the class of TensorFlow or Keras in the order of bases.
+    Such a class stands before that of TensorFlow or Keras in the order of bases.
     """
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):

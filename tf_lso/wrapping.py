@@ -63,14 +63,7 @@ def wrap(optimizer: Any, model: Any) -> Any:
 
 
 def loss_scale_of(model):
-    """Return the loss scale that a model trains with.
-
-    Args:
-      model: a model or layer of Keras 3 or Keras 2.
-
-    Returns:
-      None for none, `DEFAULT` for a dynamic one, or the `LossScale` of a policy.
-    """
+    """Return the `LossScale` of a model's policies, `DEFAULT` for a dynamic one, or None."""
     policies = [layer.dtype_policy for layer in float16_layers(model)]
     own = model.dtype_policy
     if getattr(own, "loss_scale", None) is not None or (
@@ -85,7 +78,7 @@ def loss_scale_of(model):
 def all_layers(model):
     """Return a model and all layers within layers, a list."""
     # Private, since Keras has no public walk over the layers within layers.
-    # TestPrivate of tests/installation/test_wrapping.py fails when it moves.
+    # tests/patches/test_wrapping.py fails when it moves.
     if not hasattr(model, "_flatten_layers"):
         raise TypeError(
             f"'model' must be a model or layer of Keras, but got: {model!r}."
@@ -110,13 +103,7 @@ def _tell_of_two(optimizer, loss_scale):
 
 
 def tell_one(optimizer, model, name):
-    """Warn if an optimizer scales no loss though its model needs it.
-
-    Args:
-      optimizer: any optimizer.
-      model: the model it trains.
-      name: str, what the message calls the optimizer.
-    """
+    """Warn if an optimizer, which the message calls `name`, should scale a model's loss."""
     if loss_scale_of(model) is None or validation.scales_the_loss(optimizer):
         return
     if getattr(optimizer, "loss_scale_factor", None):  # Keras 3's fixed scale

@@ -1,28 +1,43 @@
-"""What the tables say of the installed TensorFlow is what it does."""
+"""What `check` says of the installed TensorFlow is what it does."""
 
 import importlib
+import json
+import re
 
 import pytest
 import tensorflow as tf
 
 from tests.generation import HAS_TF_KERAS
+from tests.source.programs import run, write
 from tf_lso import names
 from tf_lso.commands.check import installed
-from tf_lso.names.targets import TODAY
-from tf_lso.source import lookup
-from tf_lso.source.lookup import BREAKS
+from tf_lso.names.targets import NEWEST, TARGETS, TODAY
 
 pytestmark = pytest.mark.core
 
 TARGET = installed() or TODAY
-MODULES = [m for m in lookup.MODULES if HAS_TF_KERAS or not lookup.in_tf_keras(m)]
-NAMES = [
-    (module, name)
+MODULES = {
+    module: [
+        name
+        for name, use in names.mirror_names(namespace).items()
+        if TARGET.keras_2 or not use.versions.startswith("2.16")
+    ]
     for module, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items()
-    if HAS_TF_KERAS or not lookup.in_tf_keras(module)
-    for name, use in names.mirror_names(namespace).items()
-    if TARGET.keras_2 or not use.versions.startswith("2.16")
-]
+    if HAS_TF_KERAS or not module.startswith("tf_keras")
+}
+
+
+def statements():
+    """Imports of every module and name, and the names as attributes."""
+    for module, found in MODULES.items():
+        parent, _, last = module.rpartition(".")
+        yield f"import {module}"
+        yield f"from {parent} import {last}"
+        for name in found:
+            yield f"from {module} import {name}"
+            public = module.startswith(("tensorflow.", "keras.mixed"))
+            if public and ".python." not in module:
+                yield f"import {module.partition('.')[0]}; {module}.{name}"
 
 
 def error_of(statement):
@@ -34,42 +49,25 @@ def error_of(statement):
     return ""
 
 
-@pytest.mark.parametrize("module, name", NAMES)
-def test_importing_a_name(module, name):
-    expected = lookup.of_path(f"{module}.{name}", lookup.FROM, TARGET).error
-    assert error_of(f"from {module} import {name}") == expected
+@pytest.mark.parametrize("statement", sorted(set(statements())))
+def test_a_statement_fails_as_it_is_told(statement, tmp_path):
+    importlib.import_module("keras")  # which makes it an attribute of tensorflow
+    path = write(tmp_path / "program.py", f"{statement}\n")
+    found = json.loads(run("check", "--format", "json", path)[1])["findings"]
+    # LSO109 is about the package, and not about the name.
+    about = [one for one in found if one["rule"] != "LSO109"]
+    errors = [re.match(r"(\w+Error): |", one["today"])[1] or "" for one in about]
+    assert (errors or [""]) == [error_of(statement)]
+    assert all(one["today"] for one in found)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_importing_a_module(module):
-    verdict = lookup.of_path(module, lookup.IMPORT, TARGET)
-    assert error_of(f"import {module}") == (verdict.error if verdict else "")
-    parent, _, name = module.rpartition(".")
-    verdict = lookup.of_path(module, lookup.FROM, TARGET)
-    found = error_of(f"from {parent} import {name}")
-    assert found == (verdict.error if verdict else "")
+def test_the_installed_target_is_found():
+    assert installed() is TARGETS[".".join(tf.__version__.split(".")[:2])]
 
 
-PUBLIC = [pair for pair in NAMES if pair[0].startswith(("tensorflow.", "keras.mixed"))]
-
-
-@pytest.mark.parametrize(
-    "module, name", [pair for pair in PUBLIC if ".python." not in pair[0]]
-)
-def test_reaching_a_name_as_an_attribute(module, name):
-    importlib.import_module("keras")
-    path = f"{module}.{name}"
-    top = module.partition(".")[0]
-    verdict = lookup.of_path(path, target=TARGET)
-    assert error_of(f"import {top}; {path}") == verdict.error
-    assert lookup.is_there(path, TARGET) == (not verdict.error)
-
-
-def test_what_breaks_without_an_error_says_what_it_does():
-    for module, name in NAMES:
-        verdict = lookup.of_path(f"{module}.{name}", target=TARGET)
-        if verdict.status == BREAKS and not verdict.error:
-            assert verdict.today and not verdict.today.startswith("AttributeError")
+def test_the_newest_target_is_the_last_of_those_with_keras_3():
+    assert NEWEST is TARGETS["2.21"]
+    assert NEWEST.modules == TODAY.modules
 
 
 @pytest.mark.skipif(not TARGET.keras_2, reason="the table is about Keras 2")

@@ -244,12 +244,3 @@ def test_the_comparison_sees_another_random_state(family):
     one, other = trained(family, False, None, "loop"), trained(family, False, 6, "loop")
     with pytest.raises(AssertionError):
         assert_same(one, other)
-
-
-@needs_keras3
-class TestPrivate:
-    """What is private of Keras, and would be noticed here if it moved."""
-
-    def test_keras_has_its_generator_in_its_global_state(self):
-        keras.random.normal(())
-        assert isinstance(keras_generator(), keras.random.SeedGenerator)

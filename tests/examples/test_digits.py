@@ -139,11 +139,11 @@ def test_the_same_program_trains_on_a_cluster(tmp_path):
 
 
 def test_is_a_program_of_2020():
-    """It uses old names, and of tf_lso only its own two helper modules."""
+    """It uses old names, and of tf_lso only its own helper module."""
     source = (_ROOT / "tf_lso/examples/digits.py").read_text(encoding="utf-8")
     imported = re.findall(r"^(?:from|import) (\S+)", source, re.MULTILINE)
     ours = {name for name in imported if name.startswith("tf_lso")}
-    assert ours == {"tf_lso.examples.history", "tf_lso.examples.images"}
+    assert ours == {"tf_lso.examples.history"}
     used = {
         finding.verdict.name for finding in check([_ROOT / "tf_lso/examples"]).findings
     }

@@ -2,21 +2,17 @@
 
 import pytest
 
-from tf_lso import cli
+from tests.source.programs import run
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    """The folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def migrate(folder, capsys):
+def migrate(folder):
     """Runs the command; returns its exit code and what it printed."""
-
-    def run(*arguments):
-        code = cli.main(["migrate", *map(str, arguments)])
-        return code, capsys.readouterr().out
-
-    return run
+    return lambda *arguments: run("migrate", *arguments)

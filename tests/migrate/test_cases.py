@@ -1,14 +1,23 @@
-"""Every spelling of the old API: its migration, and that both sides print the same."""
+"""The programs of `cases.txt` print the same unmodified and migrated.
+
+What migrating makes of them is held in `tests/source/test_cases.py`.
+"""
 
 import json
+import pathlib
 
 import pytest
 
-from tests.migrate.programs import cases, diff_of, migrated, outcome_of
 from tests.processes import ROOT
 from tests.programs_in_processes import start
+from tests.source.programs import migrated, table
 
-CASES = cases()
+CASES = {
+    name.removesuffix(", gives"): program
+    for name, (program, _, _) in table(
+        pathlib.Path(__file__).with_name("cases.txt")
+    ).items()
+}
 # The table has what moving all names gives; by default those that work stay.
 PREFER = ("tf_lso", "least")
 RUNNER = str(ROOT / "tests/migrate/run_cases.py")
@@ -16,16 +25,6 @@ RUNNER = str(ROOT / "tests/migrate/run_cases.py")
 
 def test_there_are_at_least_forty():
     assert len(CASES) >= 40
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_case_becomes_what_stands_there(name):
-    program, diff = CASES[name]
-    assert diff_of(program, migrated(program)) == diff
-    assert [item for item in outcome_of(program).left if "text" not in item.why] == []
-
-
-UNMODIFIED = {name: program for name, (program, _) in CASES.items()}
 
 
 def printed_by(programs, folder, how=(), flags=()):
@@ -38,26 +37,23 @@ def printed_by(programs, folder, how=(), flags=()):
     return json.loads(results[-1].removeprefix("RESULT "))
 
 
-@pytest.fixture(scope="module")
-def printed(tmp_path_factory):
-    """What the programs print: unmodified under `tf-lso run`, and migrated alone."""
-    folder = tmp_path_factory.mktemp("cases")
+def both_printed(programs, folder, prefer):
+    """What programs print unmodified under `tf-lso run`, and what migrated alone."""
+    new = {name: migrated(p, prefer=prefer)[0] for name, p in programs.items()}
     run = ["-m", "tf_lso", "run"]
-    new = {
-        prefer: {name: migrated(p, prefer=prefer) for name, p in UNMODIFIED.items()}
-        for prefer in PREFER
-    }
-    return {
-        "unmodified": printed_by(UNMODIFIED, folder, run, ["--unmodified"]),
-        **{prefer: printed_by(new[prefer], folder) for prefer in PREFER},
-    }
+    old = printed_by(programs, folder, run, ["--unmodified"])
+    return old, printed_by(new, folder)
+
+
+@pytest.fixture(scope="module", params=PREFER)
+def printed(request, tmp_path_factory):
+    return both_printed(CASES, tmp_path_factory.mktemp("cases"), request.param)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("prefer", PREFER)
 @pytest.mark.parametrize("name", CASES)
-def test_a_migrated_case_prints_what_it_printed_under_tf_lso_run(name, prefer, printed):
-    before, after = printed["unmodified"][name], printed[prefer][name]
+def test_a_migrated_case_prints_what_it_printed_under_tf_lso_run(name, printed):
+    before, after = (done[name] for done in printed)
     assert "Traceback" not in before, before
     assert before.strip(), "it prints nothing to compare"
     assert after == before
@@ -66,6 +62,6 @@ def test_a_migrated_case_prints_what_it_printed_under_tf_lso_run(name, prefer, p
 @pytest.mark.slow
 def test_the_cases_need_their_migration(tmp_path):
     """Unmodified and alone most of them fail: else the comparison would show nothing."""
-    done = printed_by(UNMODIFIED, tmp_path)
+    done = printed_by(CASES, tmp_path)
     failed = [name for name, text in done.items() if "Traceback" in text]
     assert len(failed) > len(CASES) / 2

@@ -3,35 +3,73 @@
 import json
 import os
 import pathlib
+import signal
 import stat
+import subprocess
+import sys
+import time
 
 import pytest
 
-from tests.migrate.files import NEW, OLD, git, write
-from tf_lso import cli
+from tests.processes import HANGS_AFTER, ROOT
+from tests.source.programs import git, notebook, run, write
+from tf_lso.commands import one_file
+
+OLD = "from tensorflow.keras import mixed_precision\n"
+NEW = "from tf_lso.keras import mixed_precision\n"
+
+
+def process(*arguments, **options):
+    """Starts the command as a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tf_lso", "migrate", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def write_old(*names):
+    """Writes files of one old name each."""
+    for name in names:
+        write(name, OLD)
+
+
+def changed(*names):
+    """Returns which of those files are migrated; the others are as they were."""
+    texts = {name: pathlib.Path(name).read_text() for name in names}
+    assert set(texts.values()) <= {OLD, NEW}
+    return [name for name, text in texts.items() if text == NEW]
 
 
 class TestWhatIsWritten:
     def test_nothing_without_being_asked(self, migrate):
-        path = write("a.py")
+        write_old("a.py")
         code, printed = migrate("a.py")
-        assert (code, path.read_text()) == (0, OLD)
+        assert (code, changed("a.py")) == (0, [])
         assert printed.startswith(f"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-{OLD}+{NEW}")
         assert "1 file read: 1 would change, in 1 place.\n" in printed
 
     def test_the_file_when_asked(self, migrate):
-        path = write("a.py")
+        write_old("a.py")
         code, printed = migrate("--write", "a.py")
-        assert (code, path.read_text()) == (0, NEW)
+        assert (code, changed("a.py")) == (0, ["a.py"])
         assert "1 changed, in 1 place" in printed
         assert migrate("--write", "a.py")[1] == "1 file read: nothing to change.\n"
 
-    def test_check_tells_by_its_exit_code(self, migrate):
-        path = write("a.py")
-        assert migrate("--check", "a.py")[0] == 1
-        assert path.read_text() == OLD
-        path.write_text(NEW)
-        assert migrate("--check", "a.py")[0] == 0
+    @pytest.mark.parametrize("flag, code", [("--check", 1), ("--write", 0)])
+    def test_files_of_all_kinds_as_a_hook_names_them(self, flag, code, migrate):
+        """As pre-commit finds them: by type, so a script may have no suffix."""
+        script, plain = write("bin/a script", OLD), write("b.py", "x = 1\n")
+        cells = write("c.ipynb", notebook(OLD))
+        assert migrate(flag, script, plain, cells)[0] == code
+        expected = NEW if flag == "--write" else OLD
+        assert script.read_text() == expected
+        assert cells.read_text() == notebook(expected)
+        assert plain.read_text() == "x = 1\n"
+        assert migrate("--check", script, plain, cells)[0] == code
 
     def test_check_and_write_exclude_each_other(self, migrate):
         with pytest.raises(SystemExit) as end:
@@ -39,34 +77,29 @@ class TestWhatIsWritten:
         assert end.value.code == 2
 
     def test_the_mode_stays_and_no_temporary_file(self, migrate, folder):
-        path = write("a.py")
-        path.chmod(0o751)
+        write("a.py", OLD).chmod(0o751)
         migrate("--write", ".")
-        assert stat.S_IMODE(path.stat().st_mode) == 0o751
-        assert os.listdir(folder) == ["a.py"]
+        assert stat.S_IMODE(os.stat("a.py").st_mode) == 0o751
+        assert os.listdir(folder) == changed("a.py") == ["a.py"]
 
-    def test_a_write_that_fails_leaves_the_file(self, migrate, monkeypatch, folder):
-        def fail(*arguments):
-            raise OSError(28, "No space left on device")
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+    def test_the_owner_stays(self, migrate):
+        write("a.py", OLD).chmod(0o644)
+        os.chown("a.py", 1234, 1235)
+        assert migrate("--write", "a.py")[0] == 0
+        found = os.stat("a.py")
+        assert changed("a.py") and (found.st_uid, found.st_gid) == (1234, 1235)
 
-        write("a.py")
-        write("b.txt")
-        monkeypatch.setattr(os, "replace", fail)
-        code, printed = migrate("--write", "a.py")
-        assert code == 2
-        assert "a.py: left alone  cannot be written: No space left" in printed
-        assert sorted(os.listdir(folder)) == ["a.py", "b.txt"]
-        assert pathlib.Path("a.py").read_text() == OLD
-
-    def test_the_diff_is_a_patch(self, migrate):
+    @pytest.mark.parametrize("name", ["a.py", "a b/c d.py"])
+    def test_the_diff_is_a_patch(self, migrate, name):
         git("init", "-q")
-        write("src/a.py", f"x = 1\n{OLD}y = 2")
+        path = write(f"src/{name}", f"x = 1\n{OLD}y = 2")
         write("src/b.py", "import tensorflow as tf\r\ntf.keras.mixed_precision\r\n")
         _, printed = migrate("src")
         write("patch", printed)
         git("apply", "patch")
         assert migrate("--check", "src")[0] == 0
-        assert pathlib.Path("src/a.py").read_text() == f"x = 1\n{NEW}y = 2"
+        assert path.read_text() == f"x = 1\n{NEW}y = 2"
 
     def test_json(self, migrate):
         write("a.py", f"import tensorflow as tf\n{OLD}getattr(tf.keras, name)\n")
@@ -74,20 +107,12 @@ class TestWhatIsWritten:
         code, printed = migrate("--format", "json", ".")
         document = json.loads(printed)
         assert code == 2
-        assert document["summary"] == {
-            "files": 2,
-            "changed": 1,
-            "places": 1,
-            "left": 1,
-            "unreadable": 1,
-        }
-        (changed,), (left,) = document["changed"], document["left"]
-        assert changed["file"] == "./a.py" and f"+{NEW}" in changed["diff"]
-        assert (left["file"], left["line"], left["code"]) == (
-            "./a.py",
-            3,
-            "getattr(tf.keras, name)",
-        )
+        counts = {"changed": 1, "places": 1, "left": 1, "unreadable": 1}
+        assert document["summary"] == {"files": 2, **counts}
+        (one,), (left,) = document["changed"], document["left"]
+        assert one["file"] == "./a.py" and f"+{NEW}" in one["diff"]
+        place = left["file"], left["line"], left["code"]
+        assert place == ("./a.py", 3, "getattr(tf.keras, name)")
         assert left["why"] and left["do"]
         assert document["unreadable"][0]["file"] == "./b.py"
 
@@ -105,148 +130,163 @@ KEPT = {
 }
 
 
-class TestBytes:
-    @pytest.mark.parametrize("kind", KEPT)
-    def test_a_file_without_an_old_name_is_not_touched(self, kind, migrate):
-        path = write("a.py", KEPT[kind])
-        before = path.stat()
-        assert migrate("--write", "a.py")[0] == 0
-        assert path.read_bytes() == KEPT[kind]
-        assert path.stat().st_ino == before.st_ino
-        assert path.stat().st_mtime_ns == before.st_mtime_ns
-
-    def test_columns_count_characters(self, migrate):
-        text = (
-            'import keras as k\nx = "\xe9\u20ac\U0001f600", k.mixed_precision.Policy\n'
-        )
-        path = write("a.py", text)
-        migrate("--write", "--prefer", "tf_lso", "a.py")
-        assert path.read_text("utf-8").endswith(
-            '"\xe9\u20ac\U0001f600", tf_lso.keras.mixed_precision.Policy\n'
-        )
+@pytest.mark.parametrize("kind", KEPT)
+def test_a_file_without_an_old_name_is_not_touched(kind, migrate):
+    path = write("a.py", KEPT[kind])
+    before = path.stat()
+    assert migrate("--write", "a.py")[0] == 0
+    assert path.read_bytes() == KEPT[kind]
+    assert path.stat().st_ino == before.st_ino
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
 
 
-# name -> (bytes, words of the reason)
-BAD = {
-    "syntax": (b"import (\nmixed_precision\n", "does not parse"),
-    "bytes": (b"x = 'mixed_precision \xff'\n", "utf-8"),
-    "not its declared encoding": (
-        b"# coding: ascii\nx = 'mixed_precision \xe9'",
-        "ascii",
-    ),
-    "unknown encoding": (b"# coding: klingon\nmixed_precision\n", "klingon"),
-    "null bytes": (b"mixed_precision\0\n", "null bytes"),
-    "depth": (b"x = " + b"-" * 100_000 + b"mixed_precision\n", "nested too deeply"),
-}
+class TestWhatIsLeftAlone:
+    """It is named with the reason, the exit code is 2, and the others go on."""
 
+    @pytest.fixture
+    def alone(self, migrate):
+        """Migrates a file and another one; returns why the first is left alone."""
 
-class TestBadInput:
-    @pytest.mark.parametrize("kind", BAD)
-    def test_it_is_named_and_the_others_go_on(self, kind, migrate):
-        data, words = BAD[kind]
-        bad, good = write("a.py", data), write("b.py")
-        code, printed = migrate("--write", ".")
-        assert code == 2
-        (line,) = [s for s in printed.splitlines() if "left alone  " in s]
-        assert line.startswith("./a.py") and words in line
-        assert bad.read_bytes() == data
-        assert good.read_text() == NEW
+        def alone(*arguments):
+            write_old("z.py")
+            code, printed = migrate("--write", *arguments)
+            assert (code, changed("z.py")) == (2, ["z.py"])
+            parts = [line.split(": left alone  ") for line in printed.splitlines()]
+            return {part[0]: part[1] for part in parts if len(part) == 2}
 
-    def test_a_link(self, migrate):
-        target = write("elsewhere/a.txt")
-        os.symlink(target, "a.py")
-        code, printed = migrate("--write", ".")
-        assert code == 2 and "./a.py: left alone  is a link" in printed
-        assert os.path.islink("a.py") and target.read_text() == OLD
+        return alone
+
+    def test_a_write_that_fails(self, migrate, monkeypatch, folder):
+        def fail(*arguments):
+            raise OSError(28, "No space left on device")
+
+        write_old("a.py")
+        monkeypatch.setattr(os, "replace", fail)
+        code, printed = migrate("--write", "a.py")
+        assert (code, changed("a.py"), os.listdir(folder)) == (2, [], ["a.py"])
+        assert "a.py: left alone  cannot be written: No space left" in printed
+
+    def test_links(self, alone):
+        write_old("elsewhere/a.txt", "m.py")
+        os.symlink("elsewhere/a.txt", "a.py")
+        os.symlink("m.py", "b.py")
+        os.symlink("m.py", "n.py")
+        os.symlink("loop.py", "loop.py")
+        os.symlink("loop", "loop")
+        said = alone(".")
+        assert said.pop("./loop.py").startswith("Too many levels of symbolic links")
+        assert said.keys() == {"./a.py", "./b.py", "./n.py"}
+        assert all("is a link" in why for why in said.values())
+        assert os.path.islink("a.py")
+        assert changed("elsewhere/a.txt", "m.py") == ["m.py"]
 
     def test_a_link_to_a_folder_is_not_followed(self, migrate, tmp_path_factory):
-        other = tmp_path_factory.mktemp("other") / "a.py"
-        other.write_text(OLD)
+        other = write(tmp_path_factory.mktemp("other") / "a.py", OLD)
         os.symlink(other.parent, "linked")
         assert migrate("--write", ".") == (0, "0 files read: nothing to change.\n")
         assert other.read_text() == OLD
 
-    def test_a_read_only_file(self, migrate):
-        path = write("a.py")
-        path.chmod(0o444)
-        code, printed = migrate("--write", "a.py")
-        assert code == 2 and "a.py: left alone  is read-only" in printed
-        assert path.read_text() == OLD
+    def test_a_read_only_file(self, alone):
+        write("a.py", OLD).chmod(0o444)
+        assert alone(".")["./a.py"].startswith("is read-only")
+        assert changed("a.py") == []
 
-    def test_what_is_not_there(self, migrate):
-        write("b.py")
-        code, printed = migrate("--write", "a.py", "b.py")
-        assert code == 2 and "a.py: left alone  No such file" in printed
-        assert pathlib.Path("b.py").read_text() == NEW
+    def test_what_is_not_there(self, alone):
+        assert alone("a.py", "z.py")["a.py"].startswith("No such file")
 
-    def test_a_file_without_an_old_name_is_not_parsed(self, migrate):
-        write("a.py", b"import (\n")
-        assert migrate(".")[0] == 0
-        assert migrate("a.py")[0] == 0
+    def test_a_file_that_goes_away(self, alone, monkeypatch, folder):
+        write_old("a.py")
+        whole = one_file.diagnose
+
+        def diagnosed(cells, path, *arguments, **options):
+            if path == "./a.py":
+                pathlib.Path(path).unlink(missing_ok=True)
+            return whole(cells, path, *arguments, **options)
+
+        monkeypatch.setattr(one_file, "diagnose", diagnosed)
+        assert alone(".")["./a.py"].startswith("cannot be written")
+        assert os.listdir(folder) == ["z.py"]
+
+    def test_an_error_of_our_own(self, alone, monkeypatch):
+        write_old("a.py")
+        whole = one_file.examine
+
+        def failing(path, *arguments, **options):
+            if path.endswith("a.py"):
+                raise KeyError("x")
+            return whole(path, *arguments, **options)
+
+        monkeypatch.setattr(one_file, "examine", failing)
+        assert alone(".")["./a.py"] == "tf-lso fails on it: KeyError: 'x'"
+
+    def test_a_pipe_is_not_waited_for(self, folder):
+        os.mkfifo("a.py")
+        write_old("b.py")
+        with process("--write", "a.py", "b.py", os.devnull) as running:
+            try:
+                printed, _ = running.communicate(timeout=HANGS_AFTER)
+            finally:
+                running.kill()  # where it waits for ever
+        assert (running.returncode, changed("b.py")) == (2, ["b.py"])
+        assert "a.py: left alone  is no regular file" in printed
+        assert f"{os.devnull}: left alone  is no regular file" in printed
 
 
 class TestFolders:
+    NAMES = ("a.py", "src/b.py", "build/c.py", "src/d_pb2.py", ".hidden/e.py")
+
     def test_what_git_ignores_is_left_out(self, migrate):
         git("init", "-q")
         write(".gitignore", "build/\n*_pb2.py\n")
-        names = ("a.py", "src/b.py", "build/c.py", "src/d_pb2.py", ".hidden/e.py")
-        for name in (*names, "venv/f.py"):
-            write(name)
+        write_old(*self.NAMES, "venv/f.py")
         write("venv/pyvenv.cfg", "")
         code, printed = migrate("--write", ".")
         assert code == 0 and printed.startswith("--- a/a.py")
-        changed = [name for name in names if pathlib.Path(name).read_text() == NEW]
-        assert changed == ["a.py", "src/b.py"]
+        assert changed(*self.NAMES, "venv/f.py") == ["a.py", "src/b.py"]
 
     def test_a_repository_within_a_repository_has_rules_of_its_own(self, migrate):
         git("init", "-q")
         write(".gitignore", "x.py\n")
         git("init", "-q", "inner")
         write("inner/.gitignore", "y.py\n")
-        for name in ("x.py", "y.py", "inner/x.py", "inner/y.py"):
-            write(name)
+        names = ("x.py", "y.py", "inner/x.py", "inner/y.py")
+        write_old(*names)
         migrate("--write", ".")
-        kept = [
-            n
-            for n in ("x.py", "y.py", "inner/x.py", "inner/y.py")
-            if pathlib.Path(n).read_text() == OLD
-        ]
-        assert kept == ["x.py", "inner/y.py"]
+        assert changed(*names) == ["y.py", "inner/x.py"]
 
-    def test_variables_of_another_repository_are_not_asked(self, migrate, monkeypatch):
+    # variables of the environment -> whether git says what it ignores
+    @pytest.mark.parametrize(
+        ("variables", "asked"),
+        [
+            ({"GIT_DIR": "/nowhere", "GIT_WORK_TREE": "/nowhere"}, True),
+            ({"PATH": ""}, False),
+            ({"PATH": "/nowhere"}, False),
+        ],
+    )
+    def test_git_is_asked_where_it_is(self, migrate, monkeypatch, variables, asked):
         git("init", "-q")
         write(".gitignore", "a.py\n")
-        path = write("a.py")
-        monkeypatch.setenv("GIT_DIR", "/nowhere")
-        monkeypatch.setenv("GIT_WORK_TREE", "/nowhere")
-        assert migrate("--write", ".") == (0, "0 files read: nothing to change.\n")
-        assert path.read_text() == OLD
+        write_old("a.py")
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        assert migrate("--write", ".")[0] == 0
+        assert changed("a.py") == ([] if asked else ["a.py"])
 
     def test_it_is_told_where_git_does_not_say(self, migrate, capsys):
         write(".git", "no repository")
         write(".gitignore", "a.py\n")
-        path = write("a.py")
-        assert cli.main(["migrate", "--write", "."]) == 0
-        assert path.read_text() == NEW
-        assert (
-            "since git does not say what it ignores: fatal" in capsys.readouterr().err
-        )
-
-    @pytest.mark.parametrize("found", ["", "/nowhere"])
-    def test_without_git(self, migrate, monkeypatch, found):
-        git("init", "-q")
-        write(".gitignore", "a.py\n")
-        path = write("a.py")
-        monkeypatch.setenv("PATH", found)
+        write_old("a.py")
         assert migrate("--write", ".")[0] == 0
-        assert path.read_text() == NEW
+        assert changed("a.py") == ["a.py"]
+        said = capsys.readouterr().err
+        assert "since git does not say what it ignores: fatal" in said
 
     def test_a_file_that_is_named_is_taken_though_git_ignores_it(self, migrate):
         git("init", "-q")
         write(".gitignore", "a.py\n")
-        path = write("a.py")
+        write_old("a.py")
         migrate("--write", "a.py")
-        assert path.read_text() == NEW
+        assert changed("a.py") == ["a.py"]
 
     def test_many_files(self, migrate):
         for number in range(90):
@@ -255,34 +295,69 @@ class TestFolders:
         code, printed = migrate("--write", ".")
         assert code == 2
         assert "91 files read: 45 changed, in 45 places; 1 file left alone." in printed
-        order = [s for s in printed.splitlines() if s.startswith("--- ")]
-        assert len(order) == 45 and order == sorted(
-            order, key=lambda s: s.split("/")[1]
-        )
-        assert pathlib.Path("p1/f1.py").read_text() == NEW
+        order = [s.split("/")[1] for s in printed.splitlines() if s.startswith("--- ")]
+        assert len(order) == 45 and order == sorted(order)
+        assert changed("p1/f1.py")
 
     def test_a_package_keeps_its_imports(self, migrate):
         program = "import tensorflow as tf\nx = tf.keras.mixed_precision.experimental\n"
-        for name in ("__init__.py", "a.py"):
-            write(f"pkg/{name}", program)
+        package, module = (write(f"pkg/{n}.py", program) for n in ("__init__", "a"))
         migrate("--write", ".")
-        package, module = (pathlib.Path(f"pkg/{n}") for n in ("__init__.py", "a.py"))
-        assert package.read_text().startswith(
-            "import tensorflow as tf\nimport tf_lso\n"
-        )
+        head = "import tensorflow as tf\nimport tf_lso\n"
+        assert package.read_text().startswith(head)
         assert module.read_text().startswith("import tf_lso\n")
 
     def test_a_file_is_migrated_once(self, migrate):
-        write("a.py")
+        write_old("a.py")
         assert "\n1 file read: 1 would" in migrate("a.py", ".", "./a.py")[1]
 
 
-def test_the_hook_runs_the_check():
-    """What `.pre-commit-hooks.yaml` says is a command of ours, for what we read."""
-    text = (pathlib.Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text()
-    entries = [
-        line.split(": ", 1)[1] for line in text.splitlines() if "entry: " in line
-    ]
+def test_an_interrupt_ends_it_between_files(folder):
+    for number in range(400):
+        write(f"f{number}.py", OLD + "x = [1, 2, 3]\n" * 400)
+    running = process("--write", ".", start_new_session=True)
+    deadline = time.monotonic() + HANGS_AFTER
+    first = pathlib.Path("f0.py")
+    while first.read_text().startswith(OLD) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+    _, errors = running.communicate(timeout=HANGS_AFTER)
+    assert running.returncode in (0, 130)  # 0: it was faster
+    assert "Traceback" not in errors
+    assert {path.suffix for path in pathlib.Path().iterdir()} == {".py"}
+    for path in pathlib.Path().iterdir():
+        assert path.read_text().startswith((OLD, NEW))
+
+
+@pytest.mark.parametrize("flags, code", [("", 0), ("--check", 1)])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_without_standard_streams(folder, flags, code, form):
+    write_old("a.py")
+    command = f"{sys.executable} -m tf_lso migrate --format {form} {flags}"
+    ended = subprocess.run(
+        f"{command} a.py <&- >&-",
+        shell=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr, changed("a.py")) == (code, "", [])
+
+
+def test_a_file_of_many_uses_ends(migrate):
+    """It took the third power of their number: hours, for these."""
+    uses = "tf.keras.mixed_precision\n" * 9999
+    path = write("a.py", f"import tensorflow as tf\n{uses}")
+    assert migrate("--write", "a.py")[0] == 0
+    assert path.read_text() == "import tf_lso\n" + uses.replace("tf", "tf_lso")
+
+
+def test_the_hooks_are_commands_of_ours():
+    """What `.pre-commit-hooks.yaml` says, for what we read."""
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text()
+    lines = [line.partition("entry: ")[2] for line in text.splitlines()]
+    entries = [entry for entry in lines if entry]
     assert entries == [
         "tf-lso check",
         "tf-lso check --fix",
@@ -290,24 +365,7 @@ def test_the_hook_runs_the_check():
         "tf-lso migrate --write",
     ]
     for entry in entries:
-        name, *arguments = entry.split()
-        assert name == "tf-lso"
         with pytest.raises(SystemExit) as end:
-            cli.main([*arguments, "--help"])
+            run(*entry.split()[1:], "--help")
         assert end.value.code == 0
     assert text.count("types_or: [python, jupyter]") == len(entries)
-
-
-@pytest.mark.parametrize(
-    "flag, code, expected", [("--check", 1, OLD), ("--write", 0, NEW)]
-)
-def test_the_hook_is_given_names_of_files(flag, code, expected, migrate):
-    """As pre-commit finds them: by type, so a script may have no suffix."""
-    script, plain = write("bin/a script"), write("b.py", "x = 1\n")
-    notebook = write(
-        "c.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": OLD}]})
-    )
-    assert migrate(flag, script, plain, notebook)[0] == code
-    assert script.read_text() == expected
-    assert json.loads(notebook.read_text())["cells"][0]["source"] == expected
-    assert plain.read_text() == "x = 1\n"

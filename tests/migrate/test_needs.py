@@ -6,8 +6,8 @@ import keras
 import pytest
 
 from tests.generation import HAS_KERAS3
-from tests.migrate.programs import migrated, outcome_of
 from tests.processes import ROOT
+from tests.source.programs import migrated
 from tf_lso import optimizer_table as table
 from tf_lso.names import old_behaviors
 
@@ -64,39 +64,17 @@ NONE = (
 
 @pytest.mark.parametrize("line", NEEDS)
 def test_what_is_more_than_a_name_gets_install(line):
-    program = f"import os\n{HEAD}{line}\n"
-    installs = outcome_of(program).installs
+    new, document = migrated(f"import os\n{HEAD}{line}\n")
+    installs = document["changed"][0]["install"]
     assert any(NEEDS[line] in what for what in installs), installs
     first = "import os\nimport tf_lso\n\ntf_lso.install()\n\nimport tensorflow"
-    assert migrated(program).startswith(first)
+    assert new.startswith(first)
 
 
 @pytest.mark.parametrize("line", NONE)
 def test_what_is_a_name_gets_none(line):
-    assert outcome_of(HEAD + line).installs == []
-
-
-def test_a_program_that_installs_already_is_not_told_twice():
-    program = f"import tf_lso\ntf_lso.install()\n{HEAD}opt.lr\n"
-    outcome = outcome_of(program)
-    assert (outcome.installs, outcome.left) == ([], [])
-    assert migrated(program).count("install") == 1
-
-
-def test_without_an_old_name_nothing_is_added():
-    program = "import tensorflow as tf\nopt = tf.keras.optimizers.SGD(lr=0.1)\n"
-    assert outcome_of(program).texts == {}
-
-
-def test_where_tensorflow_is_imported_in_functions_only_it_is_told_of():
-    program = (
-        "def f():\n    from tensorflow.keras import mixed_precision as mp\n"
-        "    return mp.LossScaleOptimizer(Adam(lr=0.1))\n"
-    )
-    outcome = outcome_of(program)
-    assert outcome.installs == []
-    assert [item.line for item in outcome.left] == [3]
-    assert "Keep tf_lso.install()" in outcome.left[0].do
+    document = migrated(HEAD + line)[1]
+    assert document["changed"][0]["install"] == []
 
 
 @pytest.mark.skipif(not HAS_KERAS3, reason="the table is for Keras 3")
@@ -107,9 +85,9 @@ class TestTheTableIsWhatInstallDoes:
         assert set(old_behaviors.ATTRIBUTES) == set(attributes.ATTRIBUTES)
 
     def test_namespaces(self):
-        from tf_lso.patches import optimizer_namespaces
+        from tf_lso.patches import spellings
 
-        spaces = {f"optimizers.{name}" for name in optimizer_namespaces.NAMESPACES}
+        spaces = {f"optimizers.{name}" for name in spellings.NAMESPACES}
         assert set(old_behaviors.OPTIMIZER_NAMESPACES) == spaces
 
     def test_classes(self):
@@ -137,7 +115,7 @@ CHANGES = {
     # They refuse.
     "`save` and `write` of `tf.train.Checkpoint`, `save` of "
     "`tf.train.CheckpointManager`": None,
-    "`lr`, `weights`, `get_weights`, `minimize`, `_decayed_lr`, `_create_all_weights`, "
+    "`lr`, `_decayed_lr`, `minimize`, `get_weights`, `weights`, `_create_all_weights`, "
     "`_create_slots`, `_create_hypers` of optimizers": (
         "print(optimizer.weights)",
         "install",
@@ -188,7 +166,8 @@ def test_each_change_of_install_is_added_or_written():
         if relied is None:
             continue
         line, does = relied
-        done = outcome_of(f"{HEAD}mp.LossScaleOptimizer\n{line}\n", prefer="least")
-        assert bool(done.installs) == (does == "install"), row
-        changed = line not in done.texts[None]
-        assert changed == (does == "tf_lso"), row
+        program = f"{HEAD}mp.LossScaleOptimizer\n{line}\n"
+        new, document = migrated(program, prefer="least")
+        installs = document["changed"][0]["install"]
+        assert bool(installs) == (does == "install"), row
+        assert (line not in new) == (does == "tf_lso"), row

@@ -14,8 +14,8 @@ import shutil
 import pytest
 
 from tests.generation import HAS_KERAS3
-from tests.migrate.programs import migrated
 from tests.old_programs import test_programs
+from tests.source.programs import migrated
 from tf_lso import cli
 
 # The folder where noxfile.py keeps the migrated programs, or "".
@@ -95,23 +95,17 @@ def test_migration_does_not_depend_on_the_installed_tensorflow(monkeypatch):
                 patch.setattr(importlib.metadata, "version", lambda name, v=version: v)
             else:
                 patch.setattr(importlib.metadata, "version", asked)
-            found[version] = [migrated(text) for text in programs]
+            found[version] = [migrated(text)[0] for text in programs]
     assert found["2.12.1"] == found["2.15.1"] == found["2.21.0"] == found[None]
     assert found[None] != programs
 
 
 def test_all_programs_of_the_wild_are_here():
-    assert {name.split()[0].split("_")[1] for name in WILD} == {
-        "01",
-        "02",
-        "05",
-        "06",
-        "08",
-        "10",
-    }
+    numbers = {name.split()[0].split("_")[1] for name in WILD}
+    assert numbers == {"01", "02", "05", "06", "08", "10"}
 
 
 @pytest.mark.parametrize("path", sorted(test_programs.PROGRAMS.glob("wild_*.py")))
 def test_a_program_of_the_wild_needs_its_migration(path):
     text = path.read_text(encoding="utf-8")
-    assert migrated(text) != text
+    assert migrated(text)[0] != text

@@ -80,25 +80,3 @@ def test_spec_source_reload_pickle_and_walk(legacy):
     number, wrong, *others = run(PROGRAM, preloaded.run, TF_USE_LEGACY_KERAS=legacy)
     assert int(number) > 10
     assert (wrong, others) == ("{}", [])
-
-
-# What tensorflow_addons asks.
-QUESTION = """
-    import importlib.util
-    import tf_lso
-
-    tf_lso.install()
-    import tensorflow as tf
-
-    name = "tensorflow.keras.optimizers.legacy"
-    print(importlib.util.find_spec(name) is not None)
-    from tensorflow.keras.optimizers.legacy import Adam
-    print(issubclass(Adam, tf.keras.optimizers.legacy.Optimizer))
-    tf_lso.uninstall()
-    spec = importlib.util.find_spec(name)
-    print(spec is None or "tf_lso" not in spec.origin)
-"""
-
-
-def test_the_question_of_tensorflow_addons():
-    assert run(QUESTION) == ["True"] * 3

@@ -143,45 +143,29 @@ def is_installed():
 
 
 @pytest.mark.usefixtures("clean")
-class TestTheHandle:
-    def test_uninstalls_once_is_enough(self):
-        handle = tf_lso.install()
-        assert is_installed()
-        handle.uninstall()
-        assert not is_installed()
+def test_a_handle_undoes_it_also_that_of_a_second_install():
+    first, second = tf_lso.install(), tf_lso.install()
+    assert is_installed()
+    for handle in (second, second, first):
         handle.uninstall()
         assert not is_installed()
 
-    def test_of_a_second_install_takes_back_the_same(self):
-        tf_lso.install()
-        second = tf_lso.install()
-        second.uninstall()
-        assert not is_installed()
 
-    def test_is_a_context_manager(self):
+@pytest.mark.usefixtures("clean")
+def test_the_end_of_a_block_undoes_what_the_block_has_installed():
+    for _ in range(3):
         with tf_lso.install() as handle:
-            assert is_installed()
+            from tensorflow.keras.mixed_precision import experimental
+
             assert handle is not None
-        assert not is_installed()
-
-    def test_leaves_at_the_end_of_a_block_what_was_there_before_it(self):
-        tf_lso.install()
-        with tf_lso.install():
-            pass
-        assert is_installed()
-
-    def test_uninstalls_after_an_error_in_the_block(self):
-        with pytest.raises(KeyError), tf_lso.install():
-            raise KeyError
-        assert not is_installed()
-
-    def test_installs_again_after_uninstalling(self):
-        for _ in range(3):
+            assert experimental.Policy("float32").loss_scale is None
             with tf_lso.install():
-                from tensorflow.keras.mixed_precision import experimental
-
-                assert experimental.Policy("float32").loss_scale is None
-            assert not is_installed()
+                pass
+            assert is_installed()
+        assert not is_installed()
+    with pytest.raises(KeyError), tf_lso.install():
+        raise KeyError
+    assert not is_installed()
 
 
 @pytest.mark.usefixtures("clean")

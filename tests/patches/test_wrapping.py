@@ -56,9 +56,10 @@ class TestWrap:
         assert optimizer.inner_optimizer is inner
         assert optimizer.dynamic and float(optimizer.loss_scale) == 2.0**15
 
-    @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "float64"])
-    def test_leaves_the_optimizer_of_other_models(self, kinds, dtype):
+    @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "float64", None])
+    def test_leaves_the_optimizer_of_models_that_need_no_scale(self, kinds, dtype):
         module, optimizers = kinds
+        dtype = dtype or policy(module, "mixed_float16", None)
         inner = optimizers.SGD(0.1)
         assert tf_lso.wrap(inner, model(module, dtype)) is inner
 
@@ -70,20 +71,14 @@ class TestWrap:
                 super().__init__()
                 self.blocks = [model(module)]
 
-        assert tf_lso.wrap(optimizers.SGD(), Outer()) is not None
-        assert isinstance(
-            tf_lso.wrap(optimizers.SGD(), Outer()), tf_lso.LossScaleOptimizer
-        )
+        optimizer = tf_lso.wrap(optimizers.SGD(), Outer())
+        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
 
-    def test_leaves_what_is_wrapped(self, kinds):
+    def test_leaves_what_is_wrapped_by_either(self, kinds):
         module, optimizers = kinds
-        ours = tf_lso.LossScaleOptimizer(optimizers.SGD(), initial_scale=4.0)
-        assert tf_lso.wrap(ours, model(module)) is ours
-
-    def test_leaves_the_familys_own_wrapper(self, kinds):
-        module, optimizers = kinds
-        own = wrapper_of(module)(optimizers.SGD())
-        assert tf_lso.wrap(own, model(module)) is own
+        for wrapper in (tf_lso.LossScaleOptimizer, wrapper_of(module)):
+            wrapped = wrapper(optimizers.SGD())
+            assert tf_lso.wrap(wrapped, model(module)) is wrapped
 
     def test_takes_the_loss_scale_of_a_policy(self, kinds):
         module, optimizers = kinds
@@ -91,12 +86,6 @@ class TestWrap:
         optimizer = tf_lso.wrap(optimizers.SGD(), model(module, layers_policy))
         assert isinstance(optimizer, experimental.LossScaleOptimizer)
         assert optimizer.loss_scale is layers_policy.loss_scale
-
-    def test_obeys_a_policy_without_loss_scale(self, kinds):
-        module, optimizers = kinds
-        inner = optimizers.SGD()
-        layers_policy = policy(module, "mixed_float16", None)
-        assert tf_lso.wrap(inner, model(module, layers_policy)) is inner
 
     def test_a_float32_policy_of_the_model_decides_nothing(self, kinds):
         """It has no loss scale because it needs none."""
@@ -162,19 +151,13 @@ class TestCompile:
     def test_a_second_time_with_the_same_optimizer(self, kinds):
         module, optimizers = kinds
         made, inner = model(module), optimizers.Adam(0.1)
+        model(module).compile(inner, "mse")
         for steps in (1, 2):
             made.compile(inner, "mse")
             assert made.optimizer.inner_optimizer is inner
             made.fit(X, Y, verbose=0)
             assert number(made.optimizer.iterations) == steps
             assert np.isfinite(made.get_weights()[0]).all()
-
-    def test_a_second_model_with_the_same_optimizer(self, kinds):
-        module, optimizers = kinds
-        inner = optimizers.SGD(0.1)
-        for made in (model(module), model(module)):
-            made.compile(inner, "mse")
-            assert made.optimizer.inner_optimizer is inner
 
     @needs_keras3
     def test_takes_all_arguments_by_position(self):
@@ -225,19 +208,15 @@ class TestOptimizersThatCompileDoesNotSee:
         assert "Gan.others (Adam)" in caplog.text
         assert "tf_lso.wrap(optimizer, model)" in caplog.text
 
-    def test_are_not_where_they_are_wrapped(self, kinds, caplog):
+    @pytest.mark.parametrize("dtype", ["mixed_float16", "float32", None])
+    def test_are_not_where_they_are_wrapped_or_need_no_scale(
+        self, kinds, dtype, caplog
+    ):
         module, optimizers = kinds
-        made = gan(module, model(module))
+        made = gan(
+            module, model(module, dtype or policy(module, "mixed_float16", None))
+        )
         made.compile(*(tf_lso.wrap(optimizers.SGD(), made) for _ in range(2)))
-        made.fit(X, Y, verbose=0)
-        assert "scales no loss" not in caplog.text
-
-    @pytest.mark.parametrize("layers", ["float32", None])
-    def test_are_not_where_no_scale_is_needed(self, kinds, layers, caplog):
-        module, optimizers = kinds
-        dtype = layers or policy(module, "mixed_float16", None)
-        made = gan(module, model(module, dtype))
-        made.compile(optimizers.SGD(), optimizers.SGD())
         made.fit(X, Y, verbose=0)
         assert "scales no loss" not in caplog.text
 
@@ -260,18 +239,3 @@ class TestOptimizersThatCompileDoesNotSee:
         made.optimizer = keras.optimizers.SGD(loss_scale_factor=8.0)
         made.fit(X, Y, verbose=0)
         assert "scales no loss" not in caplog.text
-
-
-class TestPrivate:
-    """What is private of a Keras, and would be noticed here if it moved."""
-
-    def test_layers_are_found_at_every_depth(self, kinds):
-        module, _ = kinds
-        inside = model(module)
-        outer = module.Sequential([module.layers.InputLayer((2,)), inside])
-        found = wrapping.float16_layers(outer)
-        assert found == [inside.layers[-1]]
-
-    def test_training_begins_with_make_train_function(self, kinds):
-        module, _ = kinds
-        assert hasattr(module.Model.make_train_function, "__wrapped__")

@@ -1,113 +1,106 @@
-"""Paths, files that cannot be read, and exit codes."""
+"""Which files are read, files that cannot be read, and exit codes of the check."""
 
+import json
 import os
 import re
 
 import pytest
 
-from tests.check.programs import notebook, outcome_of, run
-from tf_lso.commands.check import check
-from tf_lso.source import files
+from tests.source.programs import checked, notebook, run, write
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.usefixtures("folder")]
 
 BREAKS = "import tensorflow.contrib.mixed_precision\n"
 
 
-@pytest.fixture
-def tree(tmp_path):
-    """A function that writes files into a folder, and returns the folder."""
-
-    def write(sources):
-        for name, source in sources.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(source)
-        return tmp_path
-
-    return write
+def check(*paths):
+    """Returns the JSON of a check, and the files with findings in it."""
+    document = json.loads(run("check", "--format", "json", *paths)[1])
+    return document, [one["file"] for one in document["findings"]]
 
 
-def test_finds_python_files_and_notebooks_in_order(tree):
-    folder = tree(
-        dict.fromkeys(
-            (
-                "b.py",
-                "a.pyw",
-                "c/d.py",
-                "c/n.ipynb",
-                "readme.txt",
-                ".git/x.py",
-                ".venv/x.py",
-                "env/pyvenv.cfg",
-                "env/x.py",
-                "node_modules/x.py",
-                "lib/site-packages/x.py",
-                "__pycache__/x.py",
-            ),
-            "",
-        )
-    )
-    os.symlink(folder, folder / "c" / "loop")
-    found = [os.path.relpath(p, folder) for p in files.find(str(folder), None)]
-    assert found == ["a.pyw", "b.py", "c/d.py", "c/n.ipynb"]
+def write_all(*names, text=BREAKS):
+    for name in names:
+        write(name, text)
 
 
-def test_a_file_is_read_whatever_its_name(tree):
-    folder = tree({"script": BREAKS})
-    assert check([str(folder / "script")]).exit_code == 1
-    assert check([str(folder)]).exit_code == 0
+def test_finds_python_files_and_notebooks_in_order():
+    write_all("b.py", "a.pyw", "c/d.py", "readme.txt", ".git/x.py", ".venv/x.py")
+    write_all("env/x.py", "node_modules/x.py", "lib/site-packages/x.py")
+    write_all("env/pyvenv.cfg", "__pycache__/x.py")
+    write("c/n.ipynb", notebook(BREAKS))
+    os.symlink("..", "c/loop")
+    assert check(".")[1] == ["./a.pyw", "./b.py", "./c/d.py", "./c/n.ipynb"]
 
 
-def test_a_directory_that_is_named_is_read_though_hidden(tree):
-    folder = tree({".hidden/a.py": BREAKS})
-    assert check([str(folder / ".hidden")]).exit_code == 1
+def test_a_file_is_read_whatever_its_name():
+    write_all("script")
+    assert check("script")[1] == ["script"]
+    assert check(".")[1] == []
 
 
-def test_a_file_named_twice_is_read_once(tree):
-    folder = tree({"a.py": BREAKS})
-    outcome = check([str(folder / "a.py"), str(folder / "a.py")])
-    assert (len(outcome.files), len(outcome.findings)) == (1, 1)
+def test_a_directory_that_is_named_is_read_though_hidden():
+    write_all(".hidden/a.py")
+    assert check(".hidden")[1] == [".hidden/a.py"]
 
 
-def test_what_links_lead_to_is_read_once_under_its_own_name(tree):
-    folder = tree({"src/model.py": BREAKS})
-    (folder / "a_link.py").symlink_to("src/model.py")
-    (folder / "a_folder").symlink_to("src", target_is_directory=True)
-    outcome = check([str(folder), f"{folder}/src/../a_link.py"])
-    assert [f.file for f in outcome.findings] == [f"{folder}/src/model.py"]
-    assert len(outcome.files) == 1
+def test_a_file_named_twice_is_read_once():
+    write_all("a.py")
+    document, found = check("a.py", "a.py")
+    assert (document["summary"]["files"], found) == (1, ["a.py"])
 
 
-def test_a_link_out_of_the_folder_is_followed(tree):
-    folder = tree({"elsewhere/model.py": BREAKS, "src/a.py": ""})
-    (folder / "src/link").symlink_to("../elsewhere", target_is_directory=True)
-    outcome = check([f"{folder}/src"])
-    assert [f.file for f in outcome.findings] == [f"{folder}/src/link/model.py"]
+def test_what_links_lead_to_is_read_once_under_its_own_name():
+    write_all("src/model.py")
+    os.symlink("src/model.py", "a_link.py")
+    os.symlink("src", "a_folder")
+    document, found = check(".", "src/../a_link.py")
+    assert (document["summary"]["files"], found) == (1, ["./src/model.py"])
 
 
+def test_a_link_out_of_the_folder_is_followed():
+    write_all("elsewhere/model.py")
+    write("src/a.py", "")
+    os.symlink("../elsewhere", "src/link")
+    assert check("src")[1] == ["src/link/model.py"]
+
+
+# name -> (bytes, line, words of the reason); both commands name it, and go on.
 UNREADABLE = {
     "syntax": (b"x = 1\ndef f(:\n", 2, "does not parse"),
     "python 2": (b"import os\nprint 'hello'\n", 2, "parentheses"),
     "encoding": (b"x = '\xff'\n", None, "utf-8"),
+    "not its declared encoding": (b"# coding: ascii\nx = '\xe9'\n", None, "ascii"),
     "unknown encoding": (b"# coding: klingon\n", None, "klingon"),
     "null": (b"x = 1\0\n", None, "null"),
     "binary": (b"\x7fELF\x02\x01\x01\0\0\0\xff\xfe", None, ""),
     "deep": (b"-" * 100_000 + b"1\n", None, "nested too deeply"),
     "brackets": (b"(" * 5000 + b")" * 5000, None, ""),
     "indentation": (b"if x:\n  a\n b\n", 3, "unindent"),
+    "no codec for text: hex": (b"# coding: hex\n", None, ""),
+    "no codec for text: rot13": (b"# coding: rot13\n", None, ""),
+    "no codec for text: utf-16": (b"# coding: utf-16\n", None, ""),
+    "no codec for text: undefined": (b"# coding: undefined\n", None, ""),
 }
 
 
 @pytest.mark.parametrize("case", UNREADABLE.values(), ids=UNREADABLE)
 def test_an_unreadable_file_is_named_with_its_reason(case):
     source, line, words = case
-    assert outcome_of(source).unreadable == []  # without an old name it is not parsed
-    outcome = outcome_of(source + b"\n# mixed_precision\n")
-    (item,) = outcome.unreadable
-    assert item.file.endswith("program.py") and words in item.reason
-    assert line is None or item.line == line
-    assert outcome.exit_code == 2
+    write("a.py", source)
+    write("b.py", BREAKS)
+    assert check(".")[0]["unreadable"] == []  # without an old name it is not parsed
+    assert run("migrate", "--write", ".")[0] == run("migrate", "a.py")[0] == 0
+    bad = write("a.py", source + b"\n# mixed_precision\n")
+    good = write("b.py", "from keras import mixed_precision\n")
+    for command in (["check"], ["migrate", "--write"]):
+        code, printed = run(*command, "--format", "json", ".")
+        (item,) = json.loads(printed)["unreadable"]
+        assert item["file"] == "./a.py" and words in item["reason"]
+        assert line is None or item["line"] == line
+        assert code == 2
+    assert bad.read_bytes() == source + b"\n# mixed_precision\n"
+    assert good.read_text() == "from tf_lso.keras import mixed_precision\n"
 
 
 READABLE = {
@@ -124,35 +117,39 @@ READABLE = {
 @pytest.mark.parametrize("source", READABLE.values(), ids=READABLE)
 @pytest.mark.filterwarnings("error")
 def test_odd_files_are_read(source):
-    outcome = outcome_of(source + BREAKS.encode())
-    assert outcome.unreadable == []
-    (finding,) = outcome.findings
+    document = checked(source + BREAKS.encode())
+    assert document["unreadable"] == []
+    (finding,) = document["findings"]
     before = re.split(r"\r\n|\r|\n", source.decode("latin-1"))
-    assert finding.line == len(before)
-    assert finding.code.endswith("import tensorflow.contrib.mixed_precision")
+    assert finding["line"] == len(before)
+    assert finding["code"].endswith("import tensorflow.contrib.mixed_precision")
 
 
-def test_the_rest_is_checked_all_the_same(tree):
-    folder = tree({"a.py": "def f(: # loss_scale\n", "b.py": BREAKS})
-    outcome = check([str(folder / "missing"), str(folder)])
-    assert [item.file for item in outcome.unreadable] == [
-        str(folder / "missing"),
-        str(folder / "a.py"),
-    ]
-    assert len(outcome.findings) == 1
-    assert outcome.exit_code == 2
+def test_the_rest_is_checked_all_the_same():
+    write("a.py", "def f(: # loss_scale\n")
+    write_all("b.py")
+    document, found = check("missing", ".")
+    assert [item["file"] for item in document["unreadable"]] == ["missing", "./a.py"]
+    assert (found, document["summary"]["exit_code"]) == (["./b.py"], 2)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission(tree):
-    folder = tree({"a.py": BREAKS})
-    (folder / "a.py").chmod(0)
-    (item,) = check([str(folder)]).unreadable
-    assert "Permission denied" in item.reason
+def test_a_file_without_permission(monkeypatch):
+    write_all("a.py", "b.py")
+
+    def refuse(path, *arguments, whole=open, **options):
+        if path == "./a.py":
+            raise PermissionError(13, "Permission denied", path)
+        return whole(path, *arguments, **options)
+
+    monkeypatch.setattr("builtins.open", refuse)
+    for command in ("check", "migrate"):
+        (item,) = json.loads(run(command, "--format", "json", ".")[1])["unreadable"]
+        assert item["file"] == "./a.py"
+        assert item["reason"] == "cannot be opened: Permission denied"
 
 
-def test_a_directory_that_cannot_be_listed(tree, monkeypatch):
-    folder = tree({"a.py": "", "b/x.py": "", "c.py": ""})
+def test_a_directory_that_cannot_be_listed(monkeypatch):
+    write_all("a.py", "b/x.py", "c.py")
     scandir = os.scandir
 
     def refuse(path):
@@ -161,17 +158,17 @@ def test_a_directory_that_cannot_be_listed(tree, monkeypatch):
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    outcome = check([str(folder)])
-    (item,) = outcome.unreadable
-    assert (item.file, item.reason) == (str(folder / "b"), "Permission denied")
-    assert (len(outcome.files), outcome.exit_code) == (2, 2)
+    document, found = check(".")
+    (item,) = document["unreadable"]
+    assert (item["file"], item["reason"]) == ("./b", "Permission denied")
+    assert (found, document["summary"]["exit_code"]) == (["./a.py", "./c.py"], 2)
 
 
-def test_a_link_to_nothing_that_is_named(tree):
-    folder = tree({"a.py": ""})
-    os.symlink("nowhere", folder / "b.py")
-    assert check([str(folder / "b.py")]).exit_code == 2
-    assert check([str(folder)]).exit_code == 0
+def test_a_link_to_nothing_that_is_named():
+    write("a.py", "")
+    os.symlink("nowhere", "b.py")
+    assert run("check", "b.py")[0] == 2
+    assert run("check", ".")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -182,13 +179,15 @@ def test_a_link_to_nothing_that_is_named(tree):
         ({"a.py": "from keras.mixed_precision import Policy\n"}, 0),
         ({"a.py": "from keras.mixed_precision import *\n"}, 0),
         ({"a.py": BREAKS}, 1),
-        ({"a.ipynb": notebook(BREAKS).decode()}, 1),
+        ({"a.ipynb": notebook(BREAKS)}, 1),
         ({"a.py": BREAKS, "b.py": "def f(:\n"}, 1),
         ({"a.py": BREAKS, "b.py": "def loss_scale(:\n"}, 2),
         ({"b.py": "def f(:\n"}, 0),
         ({"b.py": "def loss_scale(:\n"}, 2),
     ],
 )
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_exit_codes(tree, sources, code, form):
-    assert run(tree(sources), "--format", form)[0] == code
+@pytest.mark.parametrize("form", ["text", "json", "github"])
+def test_exit_codes(sources, code, form):
+    for name, text in sources.items():
+        write(name, text)
+    assert run("check", ".", "--format", form)[0] == code

@@ -1,39 +1,35 @@
-"""Notebooks: cells, magics, one scope, and cells that cannot be read."""
+"""Notebooks: cells are read in one scope, and migrated with all other bytes as they are."""
+
+import re
 
 import pytest
 
-from tests.check.programs import notebook, outcome_of
-from tf_lso.source import notebooks
+from tests.source.programs import checked, notebook, run, write
 
 pytestmark = pytest.mark.core
 
 POLICY = "tf.keras.mixed_precision.experimental.Policy"
 USE = "tf.keras.mixed_precision.experimental.Policy('mixed_float16')"
+IMPORT = "import tensorflow as tf"
 
 
-def places(data):
+def places(*cells, **metadata):
     """Returns (cell, line, name) of each finding, and (cell, line) of the unreadable."""
-    outcome = outcome_of(data, "program.ipynb")
-    found = [(f.cell, f.line, f.verdict.name) for f in outcome.findings]
-    return found, [(item.cell, item.line) for item in outcome.unreadable]
+    document = checked(notebook(*cells, **metadata), name="program.ipynb")
+    found = [(one["cell"], one["line"], one["name"]) for one in document["findings"]]
+    return found, [(item["cell"], item["line"]) for item in document["unreadable"]]
 
 
 def test_cells_are_counted_as_they_stand_and_share_their_names():
-    data = notebook(
+    cells = (
         {"cell_type": "markdown", "source": "# tf.keras.mixed_precision"},
-        "import tensorflow as tf",
+        IMPORT,
         {"cell_type": "raw", "source": "import tensorflow.contrib.mixed_precision"},
         f"\n{USE}",
     )
-    outcome = outcome_of(data, "program.ipynb")
-    (finding,) = outcome.findings
-    assert (finding.cell, finding.line, finding.column) == (4, 2, 1)
-    assert finding.code == USE
-    assert outcome.exit_code == 1
-
-
-def test_a_later_cell_binds_for_an_earlier_one():
-    assert places(notebook(USE, "import tensorflow as tf"))[0] == [(1, 1, POLICY)]
+    (finding,) = checked(notebook(*cells), name="program.ipynb")["findings"]
+    assert (finding["cell"], finding["line"], finding["column"]) == (4, 2, 1)
+    assert (finding["code"], finding["status"]) == (USE, "breaks")
 
 
 MAGICS = {
@@ -49,70 +45,223 @@ MAGICS = {
     "await": "%load_ext x\nawait f()\n",
     "string": 's = """\n%matplotlib\n!ls\n"""\n!ls\n',
     "bracket": "!ls (\n",
+    "pip without its mark": "pip install -q tensorflow==2.21\n",
+    "conda without its mark": "conda install tf\n",
+    "cd without its mark": "cd ../x\n",
+    "run without its mark": "run a.py\n",
 }
 
 
 @pytest.mark.parametrize("magic", MAGICS.values(), ids=MAGICS)
-def test_magics_move_no_line(magic):
+def test_magics_move_no_line_and_stay(magic, migrate):
     line = magic.count("\n") + 1
-    data = notebook("import tensorflow as tf", f"{magic}{USE}")
-    assert places(data) == ([(2, line, POLICY)], [])
+    assert places(IMPORT, f"{magic}{USE}") == ([(2, line, POLICY)], [])
+    text = notebook(f"{magic}from keras import mixed_precision")
+    expected = text.replace("from keras", "from tf_lso.keras")
+    assert migrate(text, "--prefer", "tf_lso")[:2] == (expected, 0)
 
 
-def test_arithmetic_stays():
-    tree = notebooks.parse("%matplotlib inline\nx = (7\n  % 4)")
-    assert tree.body[1].value.op.__class__.__name__ == "Mod"
+# cells -> (cell, line) of the use, and of what cannot be read
+CELLS = {
+    "a later cell binds for an earlier one": ([USE, IMPORT], (1, 1), []),
+    "one that does not parse stops no other": (
+        [IMPORT, "x = 1\ndef loss_scale(:\n", USE],
+        (3, 1),
+        [(2, 2)],
+    ),
+    "without an old name it may be anything": (
+        [IMPORT, "your code here ...", USE],
+        (3, 1),
+        [],
+    ),
+    # IPython takes the indent off, as when code is pasted out of a function.
+    "one that is indented as a whole": (
+        [IMPORT, f"    x = 1\n    y = {USE}\n    z = 1"],
+        (2, 2),
+        [],
+    ),
+    "a broken one may have held the import": (
+        [f"{IMPORT}\ndef f(:\n", USE],
+        (2, 1),
+        [],
+    ),
+}
 
 
-@pytest.mark.parametrize("magic", ["%%bash", "%%html", "%%writefile x.py", "%%sql a"])
-def test_cells_of_other_languages_are_skipped(magic):
-    assert places(notebook(f"{magic}\nfor i in *; do (\n{USE}")) == ([], [])
+@pytest.mark.parametrize("case", CELLS.values(), ids=CELLS)
+def test_cells(case):
+    cells, (cell, line), unreadable = case
+    assert places(*cells) == ([(cell, line, POLICY)], unreadable)
 
 
-def test_a_cell_that_does_not_parse_stops_no_other():
-    data = notebook("import tensorflow as tf", "x = 1\ndef loss_scale(:\n", USE)
-    assert places(data) == ([(3, 1, POLICY)], [(2, 2)])
-    assert outcome_of(data, "program.ipynb").exit_code == 2
-
-
-def test_a_cell_without_an_old_name_may_be_anything():
-    data = notebook("import tensorflow as tf", "your code here ...", USE)
-    assert places(data) == ([(3, 1, POLICY)], [])
-    assert outcome_of(data, "program.ipynb").exit_code == 1
-
-
-def test_a_cell_that_is_indented_as_a_whole():
-    """IPython takes the indent off, as when code is pasted out of a function."""
-    data = notebook("import tensorflow as tf", f"    x = 1\n    y = {USE}\n    z = 1")
-    assert places(data) == ([(2, 2, POLICY)], [])
-
-
-def test_a_broken_cell_may_have_held_the_import():
-    data = notebook("import tensorflow as tf\ndef f(:\n", USE)
-    (finding,) = outcome_of(data, "program.ipynb").findings
-    assert finding.verdict.status == "unsure"
+def test_what_a_broken_cell_may_have_bound_is_unsure():
+    data = notebook(f"{IMPORT}\ndef f(:\n", USE)
+    assert checked(data, name="a.ipynb")["findings"][0]["status"] == "unsure"
 
 
 @pytest.mark.parametrize("language", ["R", "julia", "scala"])
 def test_notebooks_of_other_languages_are_skipped(language):
-    data = notebook("x <- function(", language_info={"name": language})
-    assert places(data) == ([], [])
+    info = {"name": language}
+    assert places(f"loss_scale <- function(\n{USE}", language_info=info) == ([], [])
+
+
+@pytest.mark.parametrize("magic", ["%%bash", "%%html", "%%writefile x.py", "%%sql a"])
+def test_cells_of_other_languages_are_skipped(magic):
+    assert places(IMPORT, f"{magic}\nfor i in *; do (\n{USE}") == ([], [])
+
+
+# As Jupyter writes them, as Colab does, and as a small one may look.
+NOTEBOOK = r"""{
+ "cells": [
+  {
+   "cell_type": "markdown",
+   "metadata": {},
+   "source": [
+    "Uses tf.keras.mixed_precision\n"
+   ]
+  },
+  {
+   "cell_type": "code",
+   "execution_count": 1,
+   "metadata": {"scrolled":   true},
+   "outputs": [{"name": "stdout", "text": ["caf\u00e9 é \/ mixed_precision\n"]}],
+   "source": [
+    "%matplotlib inline\n",
+    "import tensorflow as tf  # é\n",
+    "!pip install -q tensorflow\n",
+    "from tensorflow.keras import layers, mixed_precision as mp"
+   ]
+  },
+  {
+   "cell_type": "code",
+   "metadata": {},
+   "source": "%%time\npolicy = tf.keras.mixed_precision.Policy(\"mixed_float16\")\n"
+  },
+  {
+   "cell_type": "code",
+   "metadata": {},
+   "source": [
+    "%time mp = tf.keras.mixed_precision"
+   ]
+  },
+  {"cell_type": "code", "metadata": {}, "source": ["mp.set_global_policy(policy)"]},
+  {"cell_type": "code", "metadata": {}, "source": []}
+ ],
+ "metadata": {"kernelspec": {"language": "python", "name": "python3"}, "a" : [1,
+  -2.5e3 ,"x\"]",{}, [] ], "b":{"c":null,"d":true},"e":""},
+ "nbformat": 4,
+ "nbformat_minor": 1e0
+}
+"""
+CHANGED = {
+    """    "import tensorflow as tf  # é\\n",
+""": """    "import tensorflow as tf  # é\\n",
+    "import tf_lso\\n",
+""",
+    """    "from tensorflow.keras import layers, mixed_precision as mp"
+""": """    "from tensorflow.keras import layers\\n",
+    "from tf_lso.keras import mixed_precision as mp"
+""",
+    r"policy = tf.keras": r"policy = tf_lso.keras",
+}
+
+
+@pytest.fixture
+def migrate(folder):
+    """Migrates a notebook; returns its new text, the exit code and what was printed."""
+
+    def migrate(data, *flags):
+        path = write("a.ipynb", data)
+        code, printed = run("migrate", "--write", *flags, path)
+        return path.read_bytes().decode("utf-8", "surrogateescape"), code, printed
+
+    return migrate
+
+
+def test_cells_move_and_all_other_bytes_stay(migrate):
+    new, code, printed = migrate(NOTEBOOK, "--prefer", "tf_lso")
+    expected = NOTEBOOK
+    for before, after in CHANGED.items():
+        assert expected.count(before) == 1
+        expected = expected.replace(before, after)
+    assert (new, code) == (expected, 0)
+    # The cell, the line and the column.
+    assert "a.ipynb:cell 4:1:1: LSO108 left" in printed
+    assert "only IPython understands" in printed
+    assert migrate(new)[0] == new
+
+
+@pytest.mark.parametrize("mark", ["", "\N{BYTE ORDER MARK}"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_line_ends_and_marks_stay(migrate, mark, newline):
+    new, _, _ = migrate(mark + NOTEBOOK.replace("\n", newline))
+    assert new.startswith(mark) and new.removeprefix(mark)[0] == "{"
+    assert new.replace(newline, "\n") == mark + migrate(NOTEBOOK)[0]
+
+
+def test_a_notebook_in_ascii_stays_in_ascii(migrate):
+    new, _, _ = migrate(notebook(f'{IMPORT}\nx = tf.keras.mixed_precision, "é"'))
+    assert new.isascii() and r"tf_lso.keras.mixed_precision, \"\u00e9\"" in new
+
+
+def test_a_notebook_without_an_old_name_is_not_touched(migrate):
+    text = NOTEBOOK.replace("mixed_precision", "layers")
+    assert migrate(text)[0] == text
+
+
+BAD = [
+    (b"loss_scale", "not the JSON of a notebook"),
+    (b'{"loss_scale"', "not the JSON of a notebook"),
+    (b'["loss_scale"]', "not a notebook"),
+    (b'{"loss_scale": 1}', "not a notebook"),
+    (b'{"cells": "loss_scale"}', "not a notebook"),
+    (b'{"cells": ["loss_scale"]}', "not a notebook"),
+    (b'"loss_scale"', "not a notebook"),
+    (b"\xff\xfe{loss_scale}", "not the JSON of a notebook"),
+    (NOTEBOOK.encode("latin-1"), "not text in utf-8"),
+    (NOTEBOOK[:-10].encode(), "not the JSON of a notebook"),
+]
+
+
+@pytest.mark.parametrize(("data", "words"), BAD)
+def test_what_is_no_notebook_is_left_alone_and_named(migrate, data, words):
+    assert checked(data, name="a.ipynb")["unreadable"][0]["reason"]
+    new, code, printed = migrate(data)
+    assert code == 2
+    assert re.match(rf"a\.ipynb(:\d+)?: left alone  {words}", printed)
+    assert new.encode("utf-8", "surrogateescape") == data
+
+
+def test_a_cell_that_does_not_parse_is_left_alone_and_named(migrate):
+    text = NOTEBOOK.replace("policy = tf", "policy = = tf")
+    new, code, printed = migrate(text)
+    assert (new, code) == (text, 2)
+    assert "a.ipynb:cell 3:2: left alone  does not parse" in printed
 
 
 @pytest.mark.parametrize(
-    "data",
+    "source",
     [
-        b"loss_scale",
-        b'{"loss_scale"',
-        b'["loss_scale"]',
-        b'{"loss_scale": 1}',
-        b'{"cells": "loss_scale"}',
-        b'{"cells": ["loss_scale"]}',
-        b"\xff\xfe{loss_scale}",
-        b'"loss_scale"',
+        "%%writefile a.py\nfrom keras import mixed_precision",
+        "\n%%script python\nimport keras\nkeras.mixed_precision.Policy('x')",
+        "import keras as k\nx = %timeit -o k.mixed_precision.Policy('x')",
+        "import keras as k\nx = !echo {k.mixed_precision.Policy('x')}",
     ],
 )
-def test_what_is_no_notebook_is_unreadable(data):
-    outcome = outcome_of(data, "program.ipynb")
-    (item,) = outcome.unreadable
-    assert item.reason and outcome.exit_code == 2
+def test_what_only_ipython_understands_is_told_of(migrate, source):
+    text = notebook("x = 1", source)
+    new, exit_code, printed = migrate(text)
+    assert (new, exit_code) == (text, 0)
+    assert "a.ipynb:cell 2:" in printed and "only IPython understands" in printed
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "!python train.py --hparams='mixed_precision=true'\nx = 1",
+        *(f"%%{name}\npip install mixed_precision" for name in ("bash", "html", "sql")),
+    ],
+)
+def test_what_is_no_old_name_is_not_spoken_of(migrate, source):
+    text = notebook(source)
+    assert migrate(text) == (text, 0, "1 file read: nothing to change.\n")

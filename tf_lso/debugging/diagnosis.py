@@ -1,4 +1,4 @@
-"""The first trouble of a pass: where it began, and of what kind it is. No TensorFlow."""
+"""The first trouble: where it began, and of what kind it is. No TensorFlow."""
 
 import math
 
@@ -23,47 +23,105 @@ def first_of_pass(calls, loss, scale, fitting):
         _forward(calls, statistics.values_of(loss))
         or _backward(calls, scale, fitting)
         or _underflow(calls, scale, fitting)
-        or _first_in(None, None, advice.of_nothing(scale, fitting))
+        or _nothing(scale, fitting)
     )
 
 
-def _first_in(call, kind, message):
-    return report.First(kind, call and call.name, call and call.path, message)
+def first_of_data(arrays):
+    """Return the `First` of the data, a dict of name -> array; None if it is finite."""
+    for name, array in arrays.items():
+        values = statistics.values_of(array)
+        if values.nonfinite:
+            said = advice.say("input", name=name, values=values)
+            return report.First("input", None, None, said)
+    return None
+
+
+def first_of_gradients(variables, scale):
+    """Return the `First` of `VariableGradient`s of which no pass is known."""
+    known = [one for one in reversed(variables) if one.gradient is not None]
+    for one in known:
+        values = one.gradient.at_scale
+        if values.nonfinite:
+            kind = "backward overflow" if values.infinite else "backward nan"
+            said = advice.say(
+                f"{kind} alone", name=one.name, values=values, scale=scale
+            )
+            return report.First(kind, one.name, one.name, said)
+    for one in known:
+        if one.gradient.underflowed >= UNDERFLOW:
+            said = advice.say(
+                "underflow alone",
+                name=one.name,
+                scale=scale,
+                share=f"{one.gradient.underflowed:.0%}",
+                headroom=one.gradient.headroom,
+            )
+            return report.First("underflow", one.name, one.name, said)
+    return _nothing(scale, None)
+
+
+def _nothing(scale, fitting):
+    parts = ["nothing"]
+    if fitting is not None and fitting > scale:
+        parts.append("room")
+    said = advice.say(*parts, scale=scale, fitting=fitting)
+    return report.First(None, None, None, said)
 
 
 def _forward(calls, loss):
-    moments = [(call.start, call, call.input_values, call.parent) for call in calls]
-    moments += [(call.end, call, call.output_values, call) for call in calls]
-    moments += [(math.inf, None, loss, None)]
-    for _, call, values, cause in sorted(moments, key=lambda moment: moment[0]):
+    moments = [(call.start, call.input_values, call.parent, "inside") for call in calls]
+    moments += [(call.end, call.output_values, call, "output") for call in calls]
+    moments.sort(key=lambda moment: moment[0])
+    for _, values, call, place in [*moments, (math.inf, loss, None, "loss")]:
         if not values.nonfinite:
             continue
         # Inf leads to NaN, and not the other way: inf beside NaN is an overflow.
-        overflow = values.infinite or (cause is not None and cause.overflowed)
+        overflow = values.infinite or (call is not None and call.overflowed)
         kind = "forward overflow" if overflow else "forward nan"
-        message = advice.of_forward(kind, values, cause, is_output=cause is call)
-        return _first_in(cause, kind, message)
+        if call is None:
+            return report.First(kind, None, None, advice.say("loss", values=values))
+        said = advice.say(place, "no scale", values=values, call=call)
+        return report.First(kind, call.name, call.path, said + _cause(kind, call))
     return None
+
+
+def _cause(kind, call):
+    is_float16 = getattr(call.layer, "compute_dtype", None) == "float16"
+    for name, held in call.weight_values():
+        if held.nonfinite:
+            return advice.say("bad weight", name=name, values=held)
+        if is_float16 and held.largest > statistics.FLOAT16_MAX:
+            return advice.say("large weight", name=name, largest=held.largest)
+    largest = call.input_values.largest
+    if kind == "forward overflow" and is_float16 and largest > statistics.FLOAT16_MAX:
+        kind = "large input"
+    return advice.say(kind, largest=largest)
 
 
 def _backward(calls, scale, fitting):
     found = _first_on_the_way_back(calls, lambda g: g.at_scale.nonfinite)
     if found is None:
         return None
-    call, where, bad = found
+    call, place, bad = found
     overflow = fitting is not None or any(g.at_scale.infinite for g in bad)
     kind = "backward overflow" if overflow else "backward nan"
-    message = advice.of_backward(kind, call, where, scale, fitting)
-    return _first_in(call, kind, message)
+    parts = [place, "at no scale" if fitting is None else kind]
+    if fitting is not None and fitting < 1:
+        parts.append("small fit")
+    said = advice.say(*parts, call=call, scale=scale, fitting=fitting)
+    return report.First(kind, call.name, call.path, said)
 
 
 def _underflow(calls, scale, fitting):
     found = _first_on_the_way_back(calls, lambda g: g.underflowed >= UNDERFLOW)
     if found is None:
         return None
-    call, where, bad = found
-    message = advice.of_underflow(bad[0].underflowed, call, where, scale, fitting)
-    return _first_in(call, "underflow", message)
+    call, place, bad = found
+    parts = ("underflow", f"lost {place}", "larger scale")
+    share = f"{bad[0].underflowed:.0%}"
+    said = advice.say(*parts, call=call, share=share, scale=scale, fitting=fitting)
+    return report.First("underflow", call.name, call.path, said)
 
 
 def _first_on_the_way_back(calls, is_bad):

@@ -6,7 +6,6 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso.debugging import (
-    advice,
     diagnosis,
     instrumented_pass,
     report,
@@ -35,15 +34,14 @@ def explain(
     its variables, such as a list that it appends to, stays changed.
 
     Args:
-      model: model of Keras 3 or Keras 2 of any kind, compiled or not, that is built and
-        has a layer that computes in float16.
+      model: model of Keras 3 or Keras 2, compiled or not, that is built and has a layer
+        that computes in float16.
       x: one batch of inputs, arrays or tensors, alone or nested, as for `fit`.
       y: the targets of the batch, as for `fit`. None if the loss needs none.
-      loss: the loss. None for the one that the model is compiled with; a str or a
-        `Loss` of Keras, used for each output; or a function of `y` and the model's
-        outputs that returns a scalar. What the model adds (`add_loss`, regularizers)
-        counts too, as in `fit`.
-      optimizer: the optimizer whose scale is used. Defaults to the model's. One that
+      loss: None for the one that the model is compiled with; a str or a `Loss` of Keras,
+        used for each output; or a function of `y` and the outputs that returns a scalar.
+        What the model adds (`add_loss`, regularizers) counts too, as in `fit`.
+      optimizer: the optimizer whose scale is used, by default the model's. One that
         scales no loss counts as a scale of 1.
       loss_scale: number, or loss scale such as `tf_lso.FixedLossScale(128)`, to use in
         place of the optimizer's.
@@ -53,7 +51,7 @@ def explain(
 
     Raises:
       RuntimeError: in a `tf.function`, a graph or the scope of several replicas.
-      TypeError: if `model` is no model, `optimizer` no optimizer, or the data no arrays.
+      TypeError: if `model` is no model, `loss` no loss, or the data no arrays.
       ValueError: if the model is not built, no layer computes in float16, the data does
         not fit the model or is empty, the loss is missing or no scalar, or the scale is
         not positive and finite.
@@ -78,39 +76,37 @@ def explain(
     2018, https://arxiv.org/abs/1710.03740.
     """
     validation.check_eager("explain")
-    validation.check_scope()
     keras = validation.keras_of(model)
-    scale, scale_from = validation.scale_of(
-        getattr(model, "optimizer", None) if optimizer is None else optimizer,
-        loss_scale,
-    )
+    own = getattr(model, "optimizer", None)
+    scale, scale_from = validation.scale_of(loss_scale, optimizer, own)
     x, y = (validation.tensors_of(*pair, keras) for pair in (("x", x), ("y", y)))
     validation.check_batch(x, y)
     validation.check_model(model, keras)
-    seen = instrumented_pass.run(model, keras, x, y, loss, scale)
+    calls, value, variables, fitting = instrumented_pass.run(
+        model, keras, x, y, loss, scale
+    )
     return report.Report(
-        first=_first_in_data(x, y)
-        or diagnosis.first_of_pass(seen.calls, seen.loss, scale, seen.fitting_scale),
-        loss=seen.loss,
+        first=diagnosis.first_of_data(_arrays(x=x, y=y))
+        or diagnosis.first_of_pass(calls, value, scale, fitting),
+        loss=value,
         loss_scale=scale,
         scale_from=scale_from,
-        fitting_scale=seen.fitting_scale,
-        layers=[_layer_call(call) for call in seen.calls[1:]],
-        variables=[report.VariableGradient(*one) for one in seen.variables],
+        fitting_scale=fitting,
+        layers=[_layer_call(call) for call in calls[1:]],
+        variables=variables,
     )
 
 
-def _first_in_data(x, y):
-    for name, data in (("x", x), ("y", y)):
+def _arrays(**batch):
+    """Return {name: array} of the parts of a batch that are of floating point."""
+    found = {}
+    for name, data in batch.items():
         parts = tf.nest.flatten(data)
         for index, part in enumerate(parts):
             if isinstance(part, tf.Tensor) and part.dtype.is_floating:
-                values = statistics.values_of(part.numpy())
-                if values.nonfinite:
-                    what = name if len(parts) == 1 else f"{name}, part {index},"
-                    message = advice.of_input(what, values)
-                    return report.First("input", None, None, message)
-    return None
+                what = name if len(parts) == 1 else f"{name}, part {index},"
+                found[what] = part.numpy()
+    return found
 
 
 def _layer_call(call):
@@ -163,23 +159,15 @@ def explain_gradients(
     Source: an addition.
     """
     validation.check_eager("explain_gradients")
-    if hasattr(loss_scale, "apply_gradients"):
-        scale, scale_from = validation.scale_of(loss_scale, None)
-    elif loss_scale is None:
-        scale, scale_from = 1.0, "none was passed"
-    else:
-        scale, scale_from = validation.scale_of(None, loss_scale)
+    scale, scale_from = validation.scale_of(loss_scale)
     variables = [
         report.VariableGradient(name, None, _gradient(one, scale, scaled))
         for name, one in validation.named_gradients(named_tensors)
     ]
     return report.Report(
-        first=_first_of_gradients(variables, scale),
-        loss=None,
+        first=diagnosis.first_of_gradients(variables, scale),
         loss_scale=scale,
         scale_from=scale_from,
-        fitting_scale=None,
-        layers=[],
         variables=variables,
     )
 
@@ -190,18 +178,3 @@ def _gradient(gradient, scale, scaled):
     (gradient,) = gradients_lib.with_summed_rows([gradient])
     (tensor,) = gradients_lib.values_of([gradient])
     return statistics.gradient_alone(tensor.numpy(), scale, scaled)
-
-
-def _first_of_gradients(variables, scale):
-    known = [one for one in reversed(variables) if one.gradient is not None]
-    for one in known:
-        values = one.gradient.at_scale
-        if values.nonfinite:
-            kind = "backward overflow" if values.infinite else "backward nan"
-            message = advice.of_gradient(one.name, values, scale)
-            return report.First(kind, one.name, one.name, message)
-    for one in known:
-        if one.gradient.underflowed >= diagnosis.UNDERFLOW:
-            message = advice.of_lost_gradient(one.name, one.gradient, scale)
-            return report.First("underflow", one.name, one.name, message)
-    return report.First(None, None, None, advice.of_nothing(scale, None))

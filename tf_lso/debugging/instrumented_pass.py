@@ -1,50 +1,44 @@
 """One forward and backward pass of a model, of which each layer's call is recorded."""
 
-import contextlib
-import dataclasses
+import bisect
+import math
 
 import tensorflow as tf
 
 from tf_lso import variables as variables_lib
 from tf_lso.debugging import (
-    fitting_scale,
     layer_calls,
-    losses,
+    report,
     restored_state,
     statistics,
     validation,
 )
 from tf_lso.scaling import gradients as gradients_lib
 
-
-@dataclasses.dataclass
-class Pass:
-    """What was seen in a pass.
-
-    Attributes:
-      calls: list of `layer_calls.Call` with their gradients, the model's own first.
-      loss: float.
-      variables: list of triples: name, path of the layer or None, `Gradient` or None.
-      fitting_scale: float, the largest scale at which all is finite, or None.
-    """
-
-    calls: list
-    loss: float
-    variables: list
-    fitting_scale: float | None
+# Where the search for a scale ends. At a smaller one gradients become 0 in float16, so
+# that what is not finite by itself may seem to fit; a larger one leaves no room in float32.
+_ENDS = 2.0**-14, 2.0**100
 
 
 def run(model, keras, x, y, loss, scale):
-    """Return the `Pass` of a batch through a model that is built."""
+    """Return calls, loss, gradients of variables and fitting scale of a batch.
+
+    Returns:
+      List of `layer_calls.Call` with their gradients, the model's own first; the loss, a
+      float; list of `VariableGradient`; the largest scale at which all gradients are
+      finite, a float or None.
+    """
     weights = list(model.trainable_variables)
     raw_weights = [variables_lib.raw(variable) for variable in weights]
     tape = tf.GradientTape(persistent=True, watch_accessed_variables=False)
-    with restored_state.restored(model), _eagerly():
+    with restored_state.restored(model):
+        # What is a `tf.function` in the model is seen into.
+        tf.config.run_functions_eagerly(True)
         with tape:
             tape.watch(raw_weights)
             with layer_calls.recorded(keras) as calls:
-                outputs = validation.called(model, x)
-            value = losses.loss_of(model, keras, x, y, outputs, loss)
+                outputs = validation.outputs_of(model, x)
+            value = validation.loss_of(model, keras, x, y, outputs, loss)
         tensors = [t for call in calls for t in (*call.inputs, *call.outputs)]
         gradients, fitting = _gradients(tape, value, [*raw_weights, *tensors], scale)
     for call in calls:
@@ -57,19 +51,22 @@ def run(model, keras, x, y, loss, scale):
             if gradient and owner and owner.layer is call.layer:
                 call.weight_gradients.append(gradient)
         name = variables_lib.name_of(variable)
-        variables.append((name, owner and owner.path, gradient))
-    return Pass(calls, float(value), variables, fitting)
+        variables.append(report.VariableGradient(name, owner and owner.path, gradient))
+    return calls, float(value), variables, fitting
 
 
-@contextlib.contextmanager
-def _eagerly():
-    """Run what is a `tf.function` in the model eagerly too, to see into it."""
-    before = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(True)
-    try:
-        yield
-    finally:
-        tf.config.run_functions_eagerly(before)
+def _owners(calls):
+    """Return id of a variable -> the first call of the innermost layer that has it."""
+    first = {id(call.layer): call for call in reversed(calls)}
+    found = {}
+    # What comes last stays: the layer with the fewest variables, and the inner of two.
+    for call in sorted(first.values(), key=lambda c: (-len(_trainable(c)), c.start)):
+        found.update(dict.fromkeys(map(id, _trainable(call)), call))
+    return found
+
+
+def _trainable(call):
+    return getattr(call.layer, "trainable_variables", ())
 
 
 def _gradients(tape, loss, sources, scale):
@@ -83,30 +80,36 @@ def _gradients(tape, loss, sources, scale):
         return [g if g is None else gradients_lib.values_of([g])[0] for g in found]
 
     at_scale = gradients_at(scale)
-    fitting, at_fitting = fitting_scale.search(gradients_at, scale, at_scale)
-    found = {}
-    for source, one, best in zip(sources, at_scale, at_fitting or at_scale):
-        found[id(source)] = (
-            one
-            if one is None
-            else statistics.gradient_of(
-                one.numpy(), scale, best.numpy(), fitting or scale
-            )
-        )
+    fitting = _fitting_scale(gradients_at, scale, at_scale)
+    at_fitting = at_scale if fitting is None else gradients_at(fitting)
+    found = dict.fromkeys(map(id, sources))
+    for source, one, best in zip(sources, at_scale, at_fitting):
+        if one is not None:
+            arrays = one.numpy(), scale, best.numpy(), fitting or scale
+            found[id(source)] = statistics.gradient_of(*arrays)
     return found, fitting
 
 
-def _owners(calls):
-    """Return id of a variable -> the first call of the innermost layer that has it."""
-    first = {}
-    for call in calls:
-        first.setdefault(id(call.layer), call)
-    # From the layer with the most variables to that with the fewest, which stays.
-    found = {}
-    for call in sorted(first.values(), key=lambda call: -len(_trainable(call))):
-        found.update(dict.fromkeys(map(id, _trainable(call)), call))
-    return found
+def _fitting_scale(gradients_at, scale, gradients):
+    """Return the largest scale at which all gradients are finite, or None.
+
+    Args:
+      gradients_at: function of a scale that returns the gradients at it, a list of
+        tensors and None.
+      scale: float, the loss scale. The scales that are tried are a power of two away.
+      gradients: what `gradients_at(scale)` returned.
+    """
+    smallest, largest = (math.floor(math.log2(end / scale)) for end in _ENDS)
+    fits = _all_finite(gradients)
+    powers = range(0, max(largest, 0) + 1) if fits else range(smallest + 1, 0)
+
+    def overflows(power):
+        return not _all_finite(gradients_at(math.ldexp(scale, power)))
+
+    fitting = bisect.bisect_left(powers, True, key=overflows)
+    return math.ldexp(scale, powers[fitting - 1]) if fitting else None
 
 
-def _trainable(call):
-    return getattr(call.layer, "trainable_variables", ())
+def _all_finite(gradients):
+    found = [tf.math.is_finite(one) for one in gradients if one is not None]
+    return all(bool(tf.reduce_all(one)) for one in found)

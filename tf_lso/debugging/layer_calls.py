@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import threading
 from typing import Any
 
 import tensorflow as tf
@@ -12,15 +11,6 @@ import tensorflow as tf
 from tf_lso import tf_private
 from tf_lso import variables as variables_lib
 from tf_lso.debugging import statistics
-
-# A recorder replaces `__call__` of a class, so only one may run at a time.
-_one_at_a_time = threading.RLock()
-
-# Operations that make inf of finite values without being too large for their dtype:
-# they divide by zero, or take the logarithm of zero.
-_SINGULAR = frozenset(
-    ("Div", "FloorDiv", "Inv", "Log", "Pow", "RealDiv", "Reciprocal", "Rsqrt", "Xdivy")
-)
 
 
 @dataclasses.dataclass(eq=False)
@@ -36,9 +26,8 @@ class Call:
       start, end: int, when it began and ended, in the order of the pass.
       inputs, outputs: lists of the floating-point tensors that it got (before the
         layer casts them) and returned.
-      input_values, output_values: `Values` of them.
       overflowed: bool or None, whether the first operation in it that made a nonfinite
-        value of finite ones overflowed; None if there is none. Calls in it count for
+        value of finite ones made inf; None if there is none. Calls in it count for
         themselves.
       input_gradients, output_gradients, weight_gradients: lists of `Gradient`, after
         the backward pass; the last of the variables of the layer itself.
@@ -52,8 +41,6 @@ class Call:
     end: int = -1
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
-    input_values: Any = None
-    output_values: Any = None
     overflowed: bool | None = None
     input_gradients: list = dataclasses.field(default_factory=list)
     output_gradients: list = dataclasses.field(default_factory=list)
@@ -64,15 +51,20 @@ class Call:
         """The name of the layer."""
         return self.layer.name
 
-    @property
-    def compute_dtype(self):
-        """The dtype that the layer computes in, a str; None for an operation."""
-        return getattr(self.layer, "compute_dtype", None)
+    @functools.cached_property
+    def input_values(self):
+        """The `Values` of the inputs."""
+        return _values_of(self.inputs)
+
+    @functools.cached_property
+    def output_values(self):
+        """The `Values` of the outputs."""
+        return _values_of(self.outputs)
 
     def weight_values(self):
         """Return pairs of a name and `Values`, of the layer's variables as they are."""
         return [
-            (variables_lib.name_of(weight), values_of([raw]))
+            (variables_lib.name_of(weight), _values_of([raw]))
             for weight in getattr(self.layer, "weights", ())
             # A lookup table of tf_keras is a weight, but no variable.
             if isinstance(raw := variables_lib.raw(weight), tf.Variable)
@@ -82,18 +74,13 @@ class Call:
     def is_container(self):
         """Whether the layer only calls others: Functional and Sequential models."""
         method = getattr(type(self.layer), "call", None)
-        is_kerass = getattr(method, "__module__", "").startswith(
-            ("keras.", "tf_keras.")
-        )
-        return is_kerass and hasattr(self.layer, "compile")
+        of_keras = getattr(method, "__module__", "").startswith(("keras.", "tf_keras."))
+        return of_keras and hasattr(self.layer, "compile")
 
 
 @contextlib.contextmanager
 def recorded(keras):
-    """Record the calls of a Keras's layers in this thread, in a list of `Call`.
-
-    The calls stand in the order in which they began.
-    """
+    """Record the calls of a Keras's layers, in a list of `Call` as they begin."""
     recorder = _Recorder(keras)
     callbacks = tf_private.op_callbacks()
     # Not the layers of a model: what the model calls need not be an attribute of it.
@@ -102,7 +89,6 @@ def recorded(keras):
     if hasattr(keras, "Operation"):
         classes.append(keras.Operation)
     with contextlib.ExitStack() as undo:
-        undo.enter_context(_one_at_a_time)
         for cls in classes:
             undo.callback(setattr, cls, "__call__", cls.__call__)
             cls.__call__ = recorder.recording(cls, cls.__call__)
@@ -117,22 +103,20 @@ class _Recorder:
     def __init__(self, keras):
         self.calls = []
         self._keras = keras
-        self._open = []
+        self._open = [None]
         self._moments = itertools.count()
-        self._thread = threading.get_ident()
 
     def see_operation(self, op_type, inputs, attrs, outputs, op_name=None, graph=None):
-        """Note in the innermost call which operation first made a nonfinite value.
+        """Note in the innermost call what the first nonfinite value was.
 
         The outputs of a layer do not tell: where a product overflows, the softmax after
         it in the same layer makes NaN of it.
         """
-        del attrs, op_name
-        if graph is None and self._open and self._open[-1].overflowed is None:
-            made = values_of(outputs)
-            if made.nonfinite and not values_of(inputs).nonfinite:
-                overflowed = made.infinite > 0 and op_type not in _SINGULAR
-                self._open[-1].overflowed = overflowed
+        call = self._open[-1]
+        if graph is None and call is not None and call.overflowed is None:
+            made = _values_of(outputs)
+            if made.nonfinite and not _values_of(inputs).nonfinite:
+                call.overflowed = made.infinite > 0
 
     def recording(self, cls, original):
         """Return a `__call__` for a class that records and calls the `original`."""
@@ -146,37 +130,27 @@ class _Recorder:
         return __call__
 
     def _is_of_interest(self, cls, layer):
-        if threading.get_ident() != self._thread or not tf.executing_eagerly():
+        if not tf.executing_eagerly():
             return False
         base, rnn = self._keras.layers.Layer, self._keras.layers.RNN
         if cls is not base and isinstance(layer, base):
             return False  # the `__call__` of a layer came here, and is recorded
         # Keras 3's LSTM calls its cell at each time step, tf_keras's does not. The
         # cell that a program gave to an RNN is a layer of the program.
-        outer = self._open[-1].layer if self._open else None
+        outer = self._open[-1] and self._open[-1].layer
         return not isinstance(outer, rnn) or type(outer) is rnn
 
     def _record(self, original, layer, args, kwargs):
-        parent = self._open[-1] if self._open else None
-        above = "" if parent is None or parent.parent is None else f"{parent.path}/"
-        call = Call(
-            layer=layer,
-            path=above + layer.name,
-            number=1 + sum(call.layer is layer for call in self.calls),
-            parent=parent,
-            start=next(self._moments),
-        )
+        parent = self._open[-1]
+        above = f"{parent.path}/" if parent and parent.parent else ""
+        number = 1 + sum(call.layer is layer for call in self.calls)
+        call = Call(layer, above + layer.name, number, parent, next(self._moments))
         self.calls.append(call)
         # Each use of a tensor is another tensor, so that it has its own gradient.
         args, kwargs = _copied((args, kwargs), call.inputs)
-        call.input_values = values_of(call.inputs)
         self._open.append(call)
-        try:
-            outputs = original(layer, *args, **kwargs)
-        finally:
-            self._open.pop()
-        outputs = _copied(outputs, call.outputs)
-        call.output_values = values_of(call.outputs)
+        outputs = _copied(original(layer, *args, **kwargs), call.outputs)
+        self._open.pop()
         call.end = next(self._moments)
         return outputs
 
@@ -195,7 +169,6 @@ def _copied(structure, copies):
     return tf.nest.map_structure(copied, structure)
 
 
-def values_of(tensors):
-    """Return the `Values` of those tensors together that are of floating point."""
+def _values_of(tensors):
     arrays = [tensor.numpy() for tensor in tensors if tensor.dtype.is_floating]
     return statistics.values_of(*arrays)

@@ -66,7 +66,7 @@ class VariableGradient:
     gradient: statistics.Gradient | None
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
 class Report:
     """What `explain` found. Print it, or let a notebook show it.
 
@@ -83,11 +83,11 @@ class Report:
     """
 
     first: First
-    loss: float | None
+    loss: float | None = None
     loss_scale: float
     scale_from: str
-    fitting_scale: float | None
-    layers: list[LayerCall]
+    fitting_scale: float | None = None
+    layers: list[LayerCall] = dataclasses.field(default_factory=list)
     variables: list[VariableGradient]
 
     def __str__(self) -> str:
@@ -115,9 +115,9 @@ class Report:
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw how large the gradients are, against the range of float16.
 
-        For each layer the distribution of log2 of the magnitudes of its gradients, of
-        its outputs and its weights, without the loss scale and with it, as in figure 3
-        of Micikevicius et al., "Mixed Precision Training", 2018.
+        For each layer the distribution of log2 of the magnitudes of the gradients of its
+        outputs and weights, without the loss scale and with it, as in figure 3 of
+        Micikevicius et al., "Mixed Precision Training", 2018.
 
         Args:
           path: str or path, a file whose suffix matplotlib knows, such as ".png".

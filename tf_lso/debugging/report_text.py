@@ -7,9 +7,9 @@ from tf_lso.debugging import advice
 
 _WIDTH = 79  # of the paragraphs; a row of a table is one line
 
-_LAYERS, _VARIABLES = "Output of layer", "Gradient of variable"
-_LAYER_COLUMNS = ("dtype", "largest", "nonfinite")
-_VARIABLE_COLUMNS = ("largest", "scaled", "nonfinite", "0 without", "0 with", "room")
+_LAYERS = ("Output of layer", "dtype", "largest", "nonfinite")
+_GRADIENTS = ("largest", "scaled", "nonfinite", "0 without", "0 with", "room")
+_VARIABLES = ("Gradient of variable", *_GRADIENTS)
 _KEY = (
     'Gradients are unscaled but for the column "scaled". "0 without" and "0 with": the '
     "share that is 0 in float16 without and with the loss scale, with those that are 0 "
@@ -21,7 +21,10 @@ _KEY = (
 def text(report):
     """Return a report as text."""
     blocks = ["\n".join(textwrap.fill(part, _WIDTH) for part in _head(report))]
-    blocks += [_text_table(*table) for table in _tables(report)]
+    for table in _tables(report):
+        # The names come last: no name is cut, and a long one moves no column.
+        rows = ["".join(f"{cell:>10} " for cell in row) + name for name, *row in table]
+        blocks.append("\n".join(rows))
     if report.variables:
         blocks.append(textwrap.fill(_KEY, _WIDTH))
     return "\n\n".join(blocks)
@@ -30,25 +33,16 @@ def text(report):
 def html(report):
     """Return a report as HTML, for notebooks."""
     blocks = [f"<p>{escape(part)}</p>" for part in _head(report)]
-    blocks += [_html_table(*table) for table in _tables(report)]
+    for heading, *rows in _tables(report):
+        lines = [_html_row("th", heading), *(_html_row("td", row) for row in rows)]
+        blocks.append(f"<table>{''.join(lines)}</table>")
     if report.variables:
         blocks.append(f"<p>{escape(_KEY)}</p>")
     return "\n".join(blocks)
 
 
-def _text_table(title, columns, rows):
-    # The names come last: no name is cut, and a long one moves no column.
-    lines = [[*columns, title], *([*cells, name] for name, *cells in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines)][:-1]
-    return "\n".join(
-        "  ".join([*map(str.rjust, cells, widths), name]) for *cells, name in lines
-    )
-
-
-def _html_table(title, columns, rows):
-    lines = ["".join(f"<th>{escape(one)}</th>" for one in (title, *columns))]
-    lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+def _html_row(tag, row):
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>"
 
 
 def _head(report):
@@ -65,26 +59,26 @@ def _head(report):
 
 
 def _tables(report):
-    """Yield a title, the headings of the columns, and rows that begin with a name."""
-    if report.layers:
-        yield _LAYERS, _LAYER_COLUMNS, [_layer(row) for row in report.layers]
-    if report.variables:
-        rows = _without_common_part([_variable(row) for row in report.variables])
-        yield _VARIABLES, _VARIABLE_COLUMNS, rows
+    """Return tables: lists of rows, the headings first, that begin with a name."""
+    tables = [
+        [_LAYERS, *map(_layer, report.layers)],
+        [_VARIABLES, *map(_variable, report.variables)],
+    ]
+    return [table for table in tables if len(table) > 1]
 
 
 def _layer(row):
     name = row.path if row.call == 1 else f"{row.path} (call {row.call})"
     values = row.outputs
     largest = _largest(values.largest, values)
-    return [name, row.dtype or "", largest, _share(values.nonfinite)]
+    return name, row.dtype or "", largest, _share(values.nonfinite)
 
 
 def _variable(row):
     gradient = row.gradient
     if gradient is None:
-        return [row.name, "none", "", "", "", "", ""]
-    return [
+        return row.name, "none", *[""] * 5
+    return (
         row.name,
         _largest(gradient.largest, gradient.at_scale),
         _largest(gradient.largest_at_scale, gradient.at_scale),
@@ -92,25 +86,13 @@ def _variable(row):
         _share(gradient.zero_without_scaling),
         _share(gradient.zero_with_scaling),
         "" if gradient.headroom is None else f"2**{gradient.headroom}",
-    ]
+    )
 
 
 def _largest(magnitude, values):
     # No value is finite, at this scale or any other.
-    return f"{magnitude:.3g}" if magnitude or not values.nan + values.infinite else "-"
-
-
-def _without_common_part(rows):
-    """Leave out the name of the model, with which all paths of Keras 3 begin."""
-    first = rows[0][0].partition("/")[0] + "/"
-    if not all(row[0].startswith(first) and row[0].count("/") > 1 for row in rows):
-        return rows
-    return [[row[0].removeprefix(first), *row[1:]] for row in rows]
+    return f"{magnitude:.3g}" if magnitude or not values.nonfinite else "-"
 
 
 def _share(share):
-    if 0 < share < 0.001:
-        return "<0.1 %"
-    if 0.999 < share < 1:
-        return ">99.9 %"
     return f"{100 * share:.3g} %"

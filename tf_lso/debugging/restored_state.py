@@ -16,30 +16,30 @@ _seeds = itertools.count(0x5CA1E)
 
 @contextlib.contextmanager
 def restored(model):
-    """Restore a model's variables and all random state, also after an exception.
+    """Restore variables, all random state and how functions run, after an exception too.
 
     Variables are those of layers, metrics and generators, and all that a layer tracks.
     Optimizers are left out, and other attributes of layers are not restored.
     """
-    parts = _parts(model)
-    generators = [
-        tf_private.generators().global_generator,
-        _global_generator_of_keras(),
-    ]
-    variables = _local_variables(
-        [*model.variables, *_variables_of_metrics(model), *parts]
-        + [generator.state for generator in generators if generator is not None]
-    )
+    parts, generators = _parts(model), _global_generators()
+    metrics = [variable for metric in model.metrics for variable in metric.variables]
+    states = [getattr(one, "state", None) for _, _, one in generators]
+    variables = _local_variables([*model.variables, *metrics, *parts, *states])
     with contextlib.ExitStack() as undo:
         for variable in variables:
             # Reading copies nothing: a variable that is written to gets a new buffer.
             undo.callback(variable.assign, variable.read_value())
         undo.callback(_reset_other_metrics, model, variables)
-        for part in filter(_is_generator_of_keras2, parts):
-            undo.callback(vars(part).update, dict(vars(part)))
+        for part in parts:
+            # A generator of Keras 2 counts in an attribute, and gives seeds by it.
+            if hasattr(part, "make_legacy_seed"):
+                undo.callback(vars(part).update, dict(vars(part)))
         undo.callback(random.setstate, random.getstate())
         undo.callback(np.random.set_state, np.random.get_state())
-        undo.callback(_set_global_generators, *generators)
+        for generator in generators:
+            undo.callback(setattr, *generator)
+        eagerly = tf.config.functions_run_eagerly()
+        undo.callback(tf.config.run_functions_eagerly, eagerly)
         _use_other_seeds(undo)
         yield
 
@@ -61,13 +61,16 @@ def _parts(model):
     return list(found.values())
 
 
-def _is_generator_of_keras2(part):
-    # It counts in an attribute, by which the operations of later calls get their seeds.
-    return hasattr(part, "make_legacy_seed")
+def _global_generators():
+    """Return where the generators of `tf.random` and `keras.random` are, and what is there.
 
-
-def _variables_of_metrics(model):
-    return [variable for metric in model.metrics for variable in metric.variables]
+    None is there as long as nothing was drawn from them.
+    """
+    owners = [(tf_private.generators(), "global_generator")]
+    if keras_versions.has_keras3():
+        state = keras_versions.state_of_keras3().GLOBAL_STATE_TRACKER
+        owners.append((state, "global_seed_generator"))
+    return [(owner, name, getattr(owner, name, None)) for owner, name in owners]
 
 
 def _local_variables(objects):
@@ -93,10 +96,9 @@ def _reset_other_metrics(model, variables):
 def _use_other_seeds(undo):
     """Give random operations another seed until `undo` is closed.
 
-    A stateful operation such as `tf.random.uniform` counts in its kernel, which is
-    found by the operation's seeds, and no kernel's count can be set back. With seeds
-    of its own the pass uses kernels of its own. `tf.random.set_seed` would forget the
-    kernels of the program.
+    A stateful operation such as `tf.random.uniform` counts in its kernel, which is found
+    by the operation's seeds, and no kernel's count can be set back. So the pass has
+    seeds of its own. `tf.random.set_seed` would forget the kernels of the program.
     """
     context = tf_private.eager_context()
     context.ensure_initialized()
@@ -104,20 +106,3 @@ def _use_other_seeds(undo):
     undo.callback(vars(context).update, before)
     context._seed = next(_seeds)
     context._rng = random.Random(context._seed)
-
-
-_NAME = "global_seed_generator"  # in the state of Keras 3
-
-
-def _global_generator_of_keras():
-    """Return the generator behind `keras.random`, or None; Keras 2 has none."""
-    # Private: Keras has no public way to it.
-    if not keras_versions.has_keras3():
-        return None
-    return keras_versions.state_of_keras3().get_global_attribute(_NAME)
-
-
-def _set_global_generators(of_tensorflow, of_keras):
-    tf_private.generators().global_generator = of_tensorflow
-    if keras_versions.has_keras3():
-        keras_versions.state_of_keras3().set_global_attribute(_NAME, of_keras)

@@ -63,20 +63,18 @@ class Gradient:
     exponents: dict[int, int]
 
 
-def _wide(values):
-    values = np.asarray(values)
+def _wide(array):
+    array = np.asarray(array)
     # bfloat16 is no dtype of NumPy's own, and float16 has no room for what is computed.
-    return values if values.dtype == np.float64 else values.astype(np.float32)
+    return array if array.dtype == np.float64 else array.astype(np.float32)
 
 
 def values_of(*arrays):
     """Return the `Values` of some arrays together."""
-    flat = [_wide(array).ravel() for array in arrays]
-    flat = np.concatenate(flat) if flat else np.zeros(0)
-    finite = np.abs(flat[np.isfinite(flat)])
+    flat = np.concatenate([np.zeros(0), *(_wide(array).ravel() for array in arrays)])
     return Values(
         size=flat.size,
-        largest=float(finite.max(initial=0)),
+        largest=float(np.abs(flat[np.isfinite(flat)]).max(initial=0)),
         infinite=int(np.isinf(flat).sum()),
         nan=int(np.isnan(flat).sum()),
     )
@@ -96,22 +94,25 @@ def gradient_of(at_scale, scale, fitting, fitting_scale):
     fitting = np.abs(_wide(fitting).astype(np.float64))
     unscaled = fitting / fitting_scale
     largest = values_of(unscaled).largest
+    # `frexp` gives magnitude = fraction * 2**exponent with fraction in [0.5, 1).
+    counted = unscaled[np.isfinite(unscaled) & (unscaled > 0)]
+    exponents, counts = np.unique(np.frexp(counted)[1] - 1, return_counts=True)
     return Gradient(
         at_scale=values_of(at_scale),
         largest=largest,
         largest_at_scale=largest * scale,
-        zero_without_scaling=_share(_in_float16(unscaled) == 0),
-        zero_with_scaling=_share(_in_float16(at_scale) == 0),
+        zero_without_scaling=_share(_is_zero_in_float16(unscaled)),
+        zero_with_scaling=_share(_is_zero_in_float16(at_scale)),
         underflowed=_share(at_scale[fitting > 0] == 0),
         headroom=headroom(largest * scale),
-        exponents=_exponents(unscaled),
+        exponents=dict(zip(exponents.tolist(), counts.tolist())),
     )
 
 
 def gradient_alone(array, scale, scaled):
     """Return the `Gradient` of an array of which no pass is known, still scaled or not."""
     at_scale = _wide(array) if scaled else _wide(array) * scale
-    in_float16 = np.where(_in_float16(at_scale) == 0, 0, at_scale)
+    in_float16 = np.where(_is_zero_in_float16(at_scale), 0, at_scale)
     return gradient_of(in_float16, scale, at_scale, scale)
 
 
@@ -120,18 +121,10 @@ def headroom(largest):
     return math.floor(math.log2(FLOAT16_MAX / largest)) if largest else None
 
 
-def _in_float16(values):
+def _is_zero_in_float16(values):
     with np.errstate(over="ignore"):
-        return values.astype(np.float16)
+        return values.astype(np.float16) == 0
 
 
 def _share(chosen):
     return float(chosen.mean()) if chosen.size else 0.0
-
-
-def _exponents(magnitudes):
-    # `frexp` gives magnitude = fraction * 2**exponent with fraction in [0.5, 1).
-    counted = np.isfinite(magnitudes) & (magnitudes > 0)
-    exponents = np.frexp(magnitudes[counted])[1] - 1
-    found, counts = np.unique(exponents, return_counts=True)
-    return dict(zip(found.tolist(), counts.tolist()))

@@ -1,4 +1,4 @@
-"""The arguments of `explain`: checked and converted. Errors say what to pass."""
+"""The arguments of `explain`: checked, converted and called. Errors say what to pass."""
 
 import contextlib
 import inspect
@@ -22,22 +22,8 @@ def check_eager(caller):
         )
 
 
-def check_scope():
-    """Raise RuntimeError in the scope of several replicas, where no tape can watch."""
-    strategy = tf.distribute.get_strategy()
-    if tf.distribute.in_cross_replica_context() and strategy.num_replicas_in_sync > 1:
-        raise RuntimeError(
-            "explain() must be called outside of strategy.scope(), which is for several "
-            "replicas at once."
-        )
-
-
 def keras_of(model):
-    """Return the module with the public names of a model's Keras.
-
-    Raises:
-      TypeError: if it is no model.
-    """
+    """Return the module with the public names of a model's Keras, or raise TypeError."""
     for keras in map(keras_versions.public, keras_versions.imported()):
         if isinstance(model, keras.layers.Layer):
             return keras
@@ -48,20 +34,21 @@ def keras_of(model):
 
 
 def check_model(model, keras):
-    """Raise ValueError if a model of a Keras cannot be run, or needs no loss scale."""
+    """Raise an error if a model of a Keras cannot be run, or needs no loss scale."""
     if not model.built:
         raise ValueError(
             f"The model {model.name!r} is not built, so it has no weights to explain. Call "
             "it on a batch first, model(x), or train it for a step."
         )
-    strategy = getattr(model, "distribute_strategy", tf.distribute.get_strategy())
-    of_keras2 = keras_versions.is_keras2(keras_versions.package_of(keras.layers.Layer))
-    if of_keras2 and strategy.num_replicas_in_sync > 1:  # its metrics would fail
-        raise ValueError(
-            f"The model {model.name!r} was made under a strategy of "
-            f"{strategy.num_replicas_in_sync} replicas, which explain() cannot run. Make "
-            "it once more outside of the strategy, and copy the weights: "
-            "copy.set_weights(model.get_weights())."
+    strategy = tf.distribute.get_strategy()
+    if keras_versions.is_keras2(keras_versions.package_of(keras.layers.Layer)):
+        # Its metrics would fail.
+        strategy = getattr(model, "distribute_strategy", strategy)
+    if strategy.num_replicas_in_sync > 1:
+        raise RuntimeError(
+            "explain() runs on one replica, not in strategy.scope() of "
+            f"{strategy.num_replicas_in_sync} replicas. A model of Keras 2 must also be "
+            "made outside of it; copy.set_weights(model.get_weights()) makes it a copy."
         )
     dtypes = sorted({str(layer.compute_dtype) for layer in wrapping.all_layers(model)})
     if "float16" not in dtypes:
@@ -75,30 +62,22 @@ def check_model(model, keras):
 
 
 def tensors_of(name, data, keras):
-    """Return a batch as tensors; float64 arrays become Keras's default, as in `fit`.
-
-    Raises:
-      TypeError: if it is a data set or has parts that are no arrays.
-    """
-    if isinstance(data, tf.data.Dataset) or inspect.isgenerator(data):
-        raise TypeError(
-            f"'{name}' must be one batch, but got {data!r}. Pass "
-            "`x, y = next(iter(dataset))`."
-        )
+    """Return a batch as tensors; float64 becomes Keras's default, as in `fit`."""
 
     def tensor(one):
         if one is None or tf.is_tensor(one):
             return one
         try:
             array = np.asarray(one)
-            if array.dtype == np.float64:
-                with np.errstate(over="ignore"):
-                    array = array.astype(keras.backend.floatx())
-            return tf.convert_to_tensor(array)
+            is_double = array.dtype == np.float64
+            return tf.convert_to_tensor(
+                array.astype(keras.backend.floatx()) if is_double else array
+            )
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"'{name}' must be arrays or tensors, alone or in lists, tuples and "
-                f"dicts, but got: {one!r}."
+                f"dicts, but got: {one!r}. Of a data set pass one batch: "
+                "`x, y = next(iter(dataset))`."
             ) from error
 
     # A list of numbers is one array, as for `fit`.
@@ -111,11 +90,8 @@ def tensors_of(name, data, keras):
 
 def check_batch(x, y):
     """Raise ValueError unless all of x and y have the same number of examples, not 0."""
-    sizes = {
-        len(one)
-        for one in tf.nest.flatten((x, y))
-        if isinstance(one, tf.Tensor) and one.shape.rank
-    }
+    tensors = [one for one in tf.nest.flatten((x, y)) if isinstance(one, tf.Tensor)]
+    sizes = {len(one) for one in tensors if one.shape.rank}
     if len(sizes) > 1:
         raise ValueError(
             "'x' and 'y' must have the same number of examples, but got arrays of "
@@ -125,57 +101,37 @@ def check_batch(x, y):
         raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
 
 
-def scale_of(optimizer, loss_scale):
+def scale_of(*candidates):
     """Return the loss scale, a float, and in words where it comes from.
 
-    Args:
-      optimizer: an optimizer, or None.
-      loss_scale: number, loss-scale object or scalar tensor, or None.
-
-    Raises:
-      TypeError: if `optimizer` is no optimizer.
-      ValueError: if the scale is not positive and finite.
+    The first candidate that is not None counts: a number, a loss scale or an optimizer.
     """
-    if loss_scale is not None:
-        scale, source = loss_scale, "as passed"
-    elif optimizer is None:
-        return 1.0, "there is no optimizer: pass optimizer= or loss_scale="
-    elif optimizer_validation.scales_the_loss(optimizer):
+    given = next((one for one in candidates if one is not None), None)
+    if given is None:
+        return 1.0, "none was passed, and there is no optimizer"
+    scale, source = given, "as passed"
+    if hasattr(given, "apply_gradients"):
         # Keras 3's own has it under other names, the first from its first step on.
-        names = ("loss_scale", "dynamic_scale", "initial_scale")
-        scale = next(
-            getattr(optimizer, name) for name in names if hasattr(optimizer, name)
-        )
-        source = f"of the optimizer, {type(optimizer).__name__}"
-    elif getattr(optimizer, "loss_scale_factor", None):
-        scale = optimizer.loss_scale_factor
-        source = f"loss_scale_factor of the optimizer, {type(optimizer).__name__}"
-    elif not (isinstance(optimizer, str) or hasattr(optimizer, "apply_gradients")):
-        raise TypeError(
-            f"'optimizer' must be an optimizer of Keras, but got: {optimizer!r}. Pass a "
-            "number as loss_scale=."
-        )
-    else:
-        name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
-        return 1.0, f"{name} scales no loss"
+        names = ["loss_scale", "dynamic_scale", "initial_scale"]
+        if not optimizer_validation.scales_the_loss(given):
+            names = ["loss_scale_factor"]
+        scale = next((getattr(given, n) for n in names if hasattr(given, n)), None)
+        source = f"of {type(given).__name__}"
+        if scale is None:
+            return 1.0, f"{type(given).__name__} scales no loss"
     number = math.nan
     with contextlib.suppress(TypeError, ValueError):
         number = float(scale() if callable(scale) else scale)
-    if not 0 < number < math.inf or isinstance(loss_scale, bool):
+    if not 0 < number < math.inf or isinstance(scale, bool):
         raise ValueError(
-            "'loss_scale' must be a positive finite number or a loss scale such as "
-            f"tf_lso.FixedLossScale(128), but got: {scale!r}. Leave it out for that of "
-            "the optimizer."
+            "'loss_scale' must be a positive finite number, a loss scale such as "
+            f"tf_lso.FixedLossScale(128) or an optimizer, but got: {scale!r}."
         )
     return number, source
 
 
 def named_gradients(named_tensors):
-    """Return the pairs of a name and a gradient, a list.
-
-    Raises:
-      TypeError: if they are no such pairs.
-    """
+    """Return the pairs of a name and a gradient, a list, or raise TypeError."""
     if isinstance(named_tensors, Mapping):
         named_tensors = named_tensors.items()
     with contextlib.suppress(TypeError, ValueError):
@@ -189,32 +145,82 @@ def named_gradients(named_tensors):
     )
 
 
-# What Keras and TensorFlow raise where the data does not fit a model.
-_MISFITS = (
-    *(KeyError, TypeError, ValueError, UserWarning),
-    *(tf.errors.InvalidArgumentError, tf.errors.UnimplementedError),
-)
-
-
-def called(model, x):
-    """Return the outputs of a model in training.
-
-    Raises:
-      ValueError: if `x` does not fit the model.
-    """
-    parameters = inspect.signature(model.call).parameters.values()
-    takes = any(p.name == "training" or p.kind is p.VAR_KEYWORD for p in parameters)
+@contextlib.contextmanager
+def _misfits(message):
+    """Raise ValueError where Keras or TensorFlow raises, or warns, that data does not fit."""
     try:
         with warnings.catch_warnings():
             # Keras 3 only warns where the structure of the inputs is another.
             warnings.filterwarnings("error", "The structure of `inputs` doesn't match")
-            return model(x, training=True) if takes else model(x)
-    except _MISFITS as error:
-        got = tf.nest.map_structure(lambda one: getattr(one, "shape", one), x)
-        wanted = getattr(model, "input_shape", None) if model.built else None
-        expected = f" It takes inputs of the shape {wanted}." if wanted else ""
+            yield
+    except (
+        *(LookupError, TypeError, ValueError, UserWarning),
+        *(tf.errors.InvalidArgumentError, tf.errors.UnimplementedError),
+    ) as error:
+        raise ValueError(f"{message} {type(error).__name__}: {error}") from error
+
+
+def outputs_of(model, x):
+    """Return the outputs of a model in training, or raise ValueError."""
+    parameters = inspect.signature(model.call).parameters.values()
+    takes = any(p.name == "training" or p.kind is p.VAR_KEYWORD for p in parameters)
+    got = tf.nest.map_structure(lambda one: getattr(one, "shape", one), x)
+    wanted = getattr(model, "input_shape", "any shape")
+    with _misfits(
+        f"'x' must be what the model {model.name!r} is called with, inputs of {wanted}, "
+        f"but calling it with {got} failed."
+    ):
+        return model(x, training=True) if takes else model(x)
+
+
+_LOSSES = (
+    'loss="mse", a Loss of Keras, or a function of y and the model\'s outputs that '
+    "returns a scalar of floating point, for instance by tf.reduce_mean"
+)
+
+
+def loss_of(model, keras, x, y, outputs, loss):
+    """Return the loss of a batch, a scalar tensor, with what the model itself adds.
+
+    `outputs` is what the model made of `x`. All else is as for `explain`.
+    """
+    if not (loss is None or isinstance(loss, str) or callable(loss)):
+        raise TypeError(f"'loss' must be {_LOSSES}, but got: {loss!r}.")
+    # A model that overrides `compute_loss` may be compiled without a loss.
+    names = ("loss", "optimizer")
+    is_compiled = any(getattr(model, name, None) is not None for name in names)
+    if loss is None and not is_compiled and not model.losses:
         raise ValueError(
-            f"'x' must be what the model '{model.name}' is called with, but calling it "
-            f"with {got} failed.{expected} Pass one batch as to `fit`. "
-            f"{type(error).__name__}: {error}"
-        ) from error
+            f"'loss' is missing, and the model is not compiled. Pass {_LOSSES}."
+        )
+    missing = ", and 'y' is missing" * (y is None)
+    added = model.losses
+    with _misfits(
+        f"Computing the loss failed{missing}. 'y' must be the targets of it."
+    ):
+        if loss is None and is_compiled:
+            value, added = _compiled(model, x, y, outputs), []
+        elif isinstance(loss, (str, keras.losses.Loss)):
+            # Keras 2 would take one array for each output, and skip the loss without.
+            count = len([one for one in tf.nest.flatten(y) if one is not None])
+            if count != len(tf.nest.flatten(outputs)):
+                raise ValueError(f"'y' has {count} arrays, not one for each output.")
+            # An empty model computes this loss as the model would in `fit`.
+            empty = keras.Model(dtype="float32")
+            empty.compile("sgd", loss)
+            value = _compiled(empty, x, y, outputs)
+        else:
+            value = 0.0 if loss is None else loss(y, outputs)
+    if value is not None:
+        value = tf.convert_to_tensor(value)
+    if value is None or value.shape.rank != 0 or not value.dtype.is_floating:
+        got = None if value is None else f"{value.dtype.name} of shape {value.shape}"
+        raise ValueError(f"The loss must be a scalar, but is {got}. Pass {_LOSSES}.")
+    return tf.add_n([value, *(tf.cast(one, value.dtype) for one in added)])
+
+
+def _compiled(model, x, y, outputs):
+    arguments = {"x": x, "y": y, "y_pred": outputs, "sample_weight": None}
+    if "training" in inspect.signature(model.compute_loss).parameters:
+        arguments["training"] = True
+    return model.compute_loss(**arguments)

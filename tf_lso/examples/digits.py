@@ -22,6 +22,7 @@ import random
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -35,10 +36,30 @@ from tf_lso.examples.history import (
     print_table,
     write_loss_scale,
 )
-from tf_lso.examples.images import load_digits
 
 REQUIRED_ACCURACY = 0.95
 CLIP_NORM = 1.0
+
+
+class Digits(NamedTuple):
+    """Images of shape (n, 8, 8, 1), float32 in 0 … 1, and their int64 labels."""
+
+    train_images: np.ndarray
+    train_labels: np.ndarray
+    test_images: np.ndarray
+    test_labels: np.ndarray
+
+
+def load_digits(seed):
+    """Return scikit-learn's digits, a fifth of them held out, chosen by `seed`."""
+    from sklearn import datasets
+
+    pixels, labels = datasets.load_digits(return_X_y=True)
+    images = (pixels / 16.0).astype(np.float32).reshape(-1, 8, 8, 1)
+    order = np.random.default_rng(seed).permutation(len(images))
+    test, train = np.split(order, [len(images) // 5])
+    labels = labels.astype(np.int64)
+    return Digits(images[train], labels[train], images[test], labels[test])
 
 
 def make_strategy():
@@ -125,13 +146,6 @@ def make_train_step(strategy, model, optimizer, batch_size):
     return train_step
 
 
-def make_writer(log_dir):
-    """Return a writer for TensorBoard; if `log_dir` is None, it writes nothing."""
-    if log_dir is None:
-        return tf.summary.create_noop_writer()
-    return tf.summary.create_file_writer(str(log_dir))
-
-
 def train(strategy, model, optimizer, digits, options, is_chief):
     """Train `model` in place and return the `History` of its steps.
 
@@ -142,7 +156,10 @@ def train(strategy, model, optimizer, digits, options, is_chief):
     history = History()
     scale = optimizer.loss_scale().numpy()
     steps = len(digits.train_images) // options.batch_size
-    with make_writer(options.log_dir if is_chief else None).as_default():
+    writer = tf.summary.create_noop_writer()
+    if options.log_dir is not None and is_chief:
+        writer = tf.summary.create_file_writer(str(options.log_dir))
+    with writer.as_default():
         for epoch in range(1, options.epochs + 1):
             for images, labels in dataset:
                 loss = float(train_step(images, labels))

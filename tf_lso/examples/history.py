@@ -68,14 +68,7 @@ def plot(history: History, path: Path) -> None:
 
 
 def write_loss_scale(optimizer: Any) -> None:
-    """Write the loss scale and the skipped steps so far, for TensorBoard.
-
-    They go to the default writer of `tf.summary`. TensorFlow did not count skipped steps
-    in 2020; `tf_lso` does.
-
-    Args:
-      optimizer: The optimizer that holds the loss scale.
-    """
+    """Write the loss scale and the skipped steps, which TensorFlow of 2020 did not count."""
     from tf_lso import summary
 
     summary.loss_scale(optimizer)

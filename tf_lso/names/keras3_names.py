@@ -20,22 +20,26 @@ KERAS_COPY_BREAKS = (
 PACKAGES_TODAY = ("keras.src",)
 
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
+_DEVICE = ("log_device_compatibility_check",)
+_PUBLIC = (
+    "compat.v1.mixed_precision",
+    "compat.v1.mixed_precision.experimental",
+    "compat.v1.train.experimental",
+)
 # Full module name as imported -> the old names that it has today. Modules that are not
 # listed no longer exist.
 MODULES_TODAY = {
-    **{
-        f"{keras}.mixed_precision": tuple(NAMESPACES["keras.mixed_precision"])
-        for keras in ("keras", "tensorflow.keras", *BY_ATTRIBUTE_TODAY)
-    },
+    **dict.fromkeys(
+        (
+            f"{keras}.mixed_precision"
+            for keras in ("keras", "tensorflow.keras", *BY_ATTRIBUTE_TODAY)
+        ),
+        tuple(NAMESPACES["keras.mixed_precision"]),
+    ),
     "tensorflow.train.experimental": (),
     "tensorflow.compat.v2.train.experimental": (),
     **{
-        f"tensorflow.{namespace}": tuple(NAMESPACES[namespace])
-        for namespace in (
-            "compat.v1.mixed_precision",
-            "compat.v1.mixed_precision.experimental",
-            "compat.v1.train.experimental",
-        )
+        f"tensorflow.{namespace}": tuple(NAMESPACES[namespace]) for namespace in _PUBLIC
     },
     "tensorflow.python.training.experimental.loss_scale": tuple(
         PRIVATE["train.experimental.loss_scale"]
@@ -46,13 +50,14 @@ MODULES_TODAY = {
         "LossScaleOptimizerV1",
     ),
     f"{KERAS_COPY}.mixed_precision.policy": (*_POLICY_NAMES, "PolicyV1"),
-    f"{KERAS_COPY}.mixed_precision.device_compatibility_check": (
-        "log_device_compatibility_check",
+    f"{KERAS_COPY}.mixed_precision.device_compatibility_check": _DEVICE,
+    **dict.fromkeys(
+        (
+            f"{keras}.mixed_precision"
+            for keras in ("tf_keras", "tf_keras.src", "tf_keras.api._v2.keras")
+        ),
+        ("LossScaleOptimizer", *_POLICY_NAMES),
     ),
-    **{
-        f"{keras}.mixed_precision": ("LossScaleOptimizer", *_POLICY_NAMES)
-        for keras in ("tf_keras", "tf_keras.src", "tf_keras.api._v2.keras")
-    },
     "tf_keras.api._v1.keras.mixed_precision": ("LossScaleOptimizer",),
     "tf_keras.src.mixed_precision.loss_scale_optimizer": (
         "LossScaleOptimizer",
@@ -60,22 +65,14 @@ MODULES_TODAY = {
         "BaseLossScaleOptimizer",
     ),
     "tf_keras.src.mixed_precision.policy": _POLICY_NAMES,
-    "tf_keras.src.mixed_precision.device_compatibility_check": (
-        "log_device_compatibility_check",
-    ),
+    "tf_keras.src.mixed_precision.device_compatibility_check": _DEVICE,
 }
 
 # Names in `keras` or `tf.keras` that only Keras 3 has. A program that uses one of them was
 # written for Keras 3.
 KERAS_3_ONLY = (
-    "config",
-    "distribution",
-    "dtype_policies",
-    "ops",
+    *"config distribution dtype_policies ops quantizers random tree".split(),
     "optimizers.LossScaleOptimizer",
-    "quantizers",
-    "random",
-    "tree",
     *(
         f"mixed_precision.{name}"
         for name, use in NAMESPACES["keras.mixed_precision"].items()

@@ -35,7 +35,6 @@ class Method:
 
 _NEW, _LEGACY = "tf.keras.optimizers", "tf.keras.optimizers.legacy"
 
-
 _DELEGATED = "Reads and sets the inner optimizer's."
 _INNER = "Does what the inner optimizer's did, also where Keras 3 has none."
 _METHODS = {
@@ -66,33 +65,28 @@ _METHODS = {
         callable=False,
     ),
     "dynamic": Method("Has it: whether the scale moves."),
-    "_optimizer": Method("Has it: the inner optimizer.", current="inner_optimizer"),
-    "lr": Method(_DELEGATED, current="learning_rate"),
+    "_optimizer": Method("Has it: the inner optimizer.", KNOWN, "inner_optimizer"),
+    "lr": Method(_DELEGATED, KNOWN, "learning_rate"),
     "decay": Method(_DELEGATED, lacking=_NEW),
-    "beta_1": Method(_DELEGATED, current="inner_optimizer.beta_1", lacking=_NEW),
-    "beta_2": Method(_DELEGATED, current="inner_optimizer.beta_2", lacking=_NEW),
-    "weights": Method("Has it.", current="variables", lacking=_NEW),
+    "beta_1": Method(_DELEGATED, KNOWN, "inner_optimizer.beta_1", _NEW),
+    "beta_2": Method(_DELEGATED, KNOWN, "inner_optimizer.beta_2", _NEW),
+    "weights": Method("Has it.", KNOWN, "variables", _NEW),
     "variables": Method(
         "Its list can be called.",
         KNOWN_CALLED,
         "optimizer.variables",
         breaks="TypeError: Keras 3's `variables` is a list, and cannot be called.",
     ),
-    **{
-        name: Method(_INNER, lacking=lacking)
-        for name, lacking in {
-            "minimize": "",
-            "compute_gradients": _LEGACY,
-            "get_gradients": _NEW,
-            "get_updates": _NEW,
-            "get_weights": _NEW,
-            "set_weights": "",
-            "get_slot": _NEW,
-            "get_slot_names": _NEW,
-            "add_slot": _NEW,
-            "add_weight": _NEW,
-        }.items()
-    },
+    "minimize": Method(_INNER),
+    "compute_gradients": Method(_INNER, lacking=_LEGACY),
+    "get_gradients": Method(_INNER, lacking=_NEW),
+    "get_updates": Method(_INNER, lacking=_NEW),
+    "get_weights": Method(_INNER, lacking=_NEW),
+    "set_weights": Method(_INNER),
+    "get_slot": Method(_INNER, lacking=_NEW),
+    "get_slot_names": Method(_INNER, lacking=_NEW),
+    "add_slot": Method(_INNER, lacking=_NEW),
+    "add_weight": Method(_INNER, lacking=_NEW),
 }
 METHODS = {
     name: dataclasses.replace(method, breaks=method.breaks.format(name))

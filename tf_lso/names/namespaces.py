@@ -83,48 +83,34 @@ NAMESPACES = {
     **{f"compat.v2.{namespace}": names for namespace, names in _V2.items()},
 }
 
-# Private modules that programs imported nevertheless. Each has a mirror too.
-_PRIVATE_STABLE = {
-    "loss_scale_optimizer": {
+# Private modules that programs imported nevertheless. Each has a mirror too. The stable
+# and the experimental package had modules of the same names.
+PRIVATE_MODULES = ("loss_scale_optimizer", "policy", "device_compatibility_check")
+_DEVICE = ("log_device_compatibility_check",)
+PRIVATE = {
+    "keras.mixed_precision.loss_scale_optimizer": {
         "LossScaleOptimizer": Use("LossScaleOptimizer", "2.4-2.15"),
         **_each(("LossScaleOptimizerV3", "BaseLossScaleOptimizer"), "2.9-2.15"),
         "LossScaleOptimizerV1": Use("LossScaleOptimizerV1", "2.4-2.8"),
     },
-    "policy": {
+    "keras.mixed_precision.policy": {
         "Policy": Use("Policy", "2.4-2.15"),
         "PolicyV1": Use("PolicyV1", "2.4-2.8"),
-        "global_policy": Use("global_policy", "2.4-2.15"),
-        "set_global_policy": Use("set_global_policy", "2.4-2.15"),
+        **_each(("global_policy", "set_global_policy"), "2.4-2.15"),
         "set_policy": Use("set_policy", "2.0-2.8"),
     },
-    "device_compatibility_check": _each(
-        ("log_device_compatibility_check",), "2.2-2.15"
-    ),
-}
-_PRIVATE_EXPERIMENTAL = {
-    "loss_scale_optimizer": {
+    "keras.mixed_precision.device_compatibility_check": _each(_DEVICE, "2.2-2.15"),
+    "keras.mixed_precision.experimental.loss_scale_optimizer": {
         "LossScaleOptimizer": Use("experimental.LossScaleOptimizer", "2.0-2.3"),
     },
-    "policy": {
+    "keras.mixed_precision.experimental.policy": {
         name: _EXPERIMENTAL[name] for name in ("Policy", "global_policy", "set_policy")
     },
-    "device_compatibility_check": _each(("log_device_compatibility_check",), "2.2-2.3"),
-}
-PRIVATE = {
-    **{
-        f"keras.mixed_precision.{module}": names
-        for module, names in _PRIVATE_STABLE.items()
-    },
-    **{
-        f"keras.mixed_precision.experimental.{module}": names
-        for module, names in _PRIVATE_EXPERIMENTAL.items()
-    },
+    "keras.mixed_precision.experimental.device_compatibility_check": _each(
+        _DEVICE, "2.2-2.3"
+    ),
     "train.experimental.loss_scale": _each((*_LOSS_SCALES, "get"), "2.0-2.8"),
 }
-
-
-# The stable and the experimental package had modules of the same names.
-PRIVATE_MODULES = tuple(_PRIVATE_STABLE)
 
 
 def mirror_names(namespace: str) -> dict[str, Use]:

@@ -10,40 +10,28 @@ from tf_lso.names.keras3_names import BY_ATTRIBUTE_TODAY
 ARGUMENTS = ("lr", "decay", "jit_compile", "is_legacy_optimizer")
 # The same for `apply_gradients`.
 APPLY_ARGUMENTS = (
-    "name",
-    "experimental_aggregate_gradients",
-    "skip_gradients_aggregation",
+    "name experimental_aggregate_gradients skip_gradients_aggregation".split()
 )
 # Attributes and methods that today's optimizers lack.
 ATTRIBUTES = (
-    "lr",
-    "_decayed_lr",
-    "get_weights",
-    "weights",
-    "minimize",
-    "_create_all_weights",
-    "_create_slots",
-    "_create_hypers",
-)
+    "lr _decayed_lr get_weights weights minimize _create_all_weights _create_slots "
+    "_create_hypers"
+).split()
 # Namespaces of optimizers that no longer exist.
 OPTIMIZER_NAMESPACES = ("optimizers.legacy", "optimizers.experimental")
 # Packages that can no longer be imported.
 PACKAGES = (*BY_ATTRIBUTE_TODAY, "keras.api")
 # Functions that read configs which older versions wrote.
 LOADING = (
-    "load_model",
-    "model_from_config",
-    "model_from_json",
-    "optimizers.deserialize",
-    "optimizers.get",
-)
+    "load_model model_from_config model_from_json optimizers.deserialize optimizers.get"
+).split()
 # Methods that read checkpoints and weights of older versions -> the functions that make
 # their objects, or () for a method that only models have.
-_OF_CHECKPOINTS = ("Checkpoint", "CheckpointManager")
 RESTORING: dict[str, tuple[str, ...]] = {
-    "restore": _OF_CHECKPOINTS,
-    "read": _OF_CHECKPOINTS,
-    "restore_or_initialize": _OF_CHECKPOINTS,
+    **dict.fromkeys(
+        ("restore", "read", "restore_or_initialize"),
+        ("Checkpoint", "CheckpointManager"),
+    ),
     "load_weights": (),
 }
 # Functions of the backend that now refuse what they used to take, or do more.
@@ -52,12 +40,9 @@ BACKEND = ("backend.set_value", "backend.get_value", "backend.clear_session")
 SCHEDULED = ("learning_rate",)
 # Methods of an optimizer class that TensorFlow called up to 2.10.
 PROTOCOL = (
-    "_resource_apply_dense",
-    "_resource_apply_sparse",
-    "_resource_apply_sparse_duplicate_indices",
-    "_create_slots",
-    "_prepare_local",
-)
+    "_resource_apply_dense _resource_apply_sparse "
+    "_resource_apply_sparse_duplicate_indices _create_slots _prepare_local"
+).split()
 # A base class. Today optimizers call its instances with an integer step.
 SCHEDULE = "LearningRateSchedule"
 # Callbacks that used to log the learning rate under the name LOGGED.

@@ -61,13 +61,12 @@ TF_KERAS_MODULES = dict(_keras_modules(TF_KERAS_PREFIXES))
 
 # Removed in TensorFlow 2.0, without a mirror: name -> what to use instead.
 CONTRIB = {
-    "tensorflow.contrib.mixed_precision.LossScaleOptimizer": (
-        "tf.keras.mixed_precision.LossScaleOptimizer"
-    ),
-    "tensorflow.contrib.mixed_precision.ExponentialUpdateLossScaleManager": (
-        "tf.mixed_precision.experimental.DynamicLossScale"
-    ),
-    "tensorflow.contrib.mixed_precision.FixedLossScaleManager": (
-        "tf.mixed_precision.experimental.FixedLossScale"
-    ),
+    f"tensorflow.contrib.mixed_precision.{name}": f"tf.{instead}"
+    for name, instead in {
+        "LossScaleOptimizer": "keras.mixed_precision.LossScaleOptimizer",
+        "ExponentialUpdateLossScaleManager": (
+            "mixed_precision.experimental.DynamicLossScale"
+        ),
+        "FixedLossScaleManager": "mixed_precision.experimental.FixedLossScale",
+    }.items()
 }

@@ -15,122 +15,109 @@ class Symbol:
 
     Attributes:
       does: what the one of tf_lso does, for people.
+      current: what today's own API has instead, or "" for nothing.
       breaks: what goes wrong on today's TensorFlow if the name still exists but does
         something else, for people.
-      current: what today's own API has instead, or "" for nothing.
       keras_2: what goes wrong on TensorFlow 2.12-2.15, likewise.
     """
 
     does: str
-    breaks: str = ""
     current: str = ""
+    breaks: str = ""
     keras_2: str = ""
 
+
+_KERAS, _CONFIG = "tf.keras.mixed_precision", "tf.keras.config"
 
 SYMBOLS = {
     "LossScaleOptimizer": Symbol(
         "The legacy API and Keras 3's on one object, around Keras 3 and tf_keras "
         "optimizers.",
+        f"{_KERAS}.LossScaleOptimizer",
         "Keras 3's class has no get_scaled_loss, get_unscaled_gradients, loss_scale or "
         "dynamic, takes no fixed scale, and loses the weights to a NaN on any replica "
         "but the first.",
-        "tf.keras.mixed_precision.LossScaleOptimizer",
     ),
     "experimental.LossScaleOptimizer": Symbol(
         "A subclass of the stable class that takes a loss scale: a number, 'dynamic', "
         "or a LossScale object; `loss_scale` can be called and used as a tensor.",
-        current="tf.keras.mixed_precision.LossScaleOptimizer",
+        f"{_KERAS}.LossScaleOptimizer",
     ),
     "LossScaleOptimizerV1": Symbol(
         "The experimental class, under its internal name of TensorFlow 2.4-2.8.",
-        current="tf.keras.mixed_precision.LossScaleOptimizer",
+        f"{_KERAS}.LossScaleOptimizer",
     ),
-    "LossScaleOptimizerV3": Symbol(
-        "The stable class, under its internal name of TensorFlow 2.9-2.15.",
-        current="tf.keras.mixed_precision.LossScaleOptimizer",
-    ),
-    "BaseLossScaleOptimizer": Symbol(
-        "The stable class, under its internal name of TensorFlow 2.9-2.15.",
-        current="tf.keras.mixed_precision.LossScaleOptimizer",
+    **dict.fromkeys(
+        ("LossScaleOptimizerV3", "BaseLossScaleOptimizer"),
+        Symbol(
+            "The stable class, under its internal name of TensorFlow 2.9-2.15.",
+            f"{_KERAS}.LossScaleOptimizer",
+        ),
     ),
     "Policy": Symbol(
-        "The dtype policy of the Keras that `tf.keras` is.",
-        current="tf.keras.mixed_precision.DTypePolicy",
+        "The dtype policy of the Keras that `tf.keras` is.", f"{_KERAS}.DTypePolicy"
     ),
     "experimental.Policy": Symbol(
         "A dtype policy that carries a loss scale, with which `compile` wraps the "
         "optimizer.",
-        current="tf.keras.mixed_precision.DTypePolicy",
+        f"{_KERAS}.DTypePolicy",
     ),
     "PolicyV1": Symbol(
         "The experimental policy, under its internal name of TensorFlow 2.4-2.8.",
-        current="tf.keras.mixed_precision.DTypePolicy",
+        f"{_KERAS}.DTypePolicy",
     ),
-    "global_policy": Symbol(
-        "Returns the policy in force.",
-        current="tf.keras.config.dtype_policy",
-    ),
+    "global_policy": Symbol("Returns the policy in force.", f"{_CONFIG}.dtype_policy"),
     "experimental.global_policy": Symbol(
-        "Returns the policy in force, with its loss scale.",
-        current="tf.keras.config.dtype_policy",
+        "Returns the policy in force, with its loss scale.", f"{_CONFIG}.dtype_policy"
     ),
     "set_global_policy": Symbol(
         "Sets the policy in force, and lets `compile` wrap optimizers with tf_lso.",
+        f"{_CONFIG}.set_dtype_policy",
         "Under mixed_float16 `compile` wraps the optimizer with Keras 3's "
         "LossScaleOptimizer, which loses the weights to a NaN on any replica but the "
         "first.",
-        current="tf.keras.config.set_dtype_policy",
     ),
     "set_policy": Symbol(
         "Sets the policy in force, with its loss scale, and lets `compile` wrap "
         "optimizers by it.",
-        current="tf.keras.config.set_dtype_policy",
+        f"{_CONFIG}.set_dtype_policy",
     ),
     "get_layer_policy": Symbol(
-        "Returns the dtype policy of a layer.",
-        current="layer.dtype_policy",
+        "Returns the dtype policy of a layer.", "layer.dtype_policy"
     ),
-    "LossScale": Symbol(
-        "The base class of loss scales, for subclasses of your own.",
-    ),
+    "LossScale": Symbol("The base class of loss scales, for subclasses of your own."),
     "FixedLossScale": Symbol(
         "A loss scale that never moves.",
-        current="tf.keras.optimizers.Optimizer(loss_scale_factor=...)",
+        "tf.keras.optimizers.Optimizer(loss_scale_factor=...)",
     ),
     "DynamicLossScale": Symbol(
         "A loss scale that grows and shrinks, by any multiplier.",
-        current="tf.keras.mixed_precision.LossScaleOptimizer",
+        f"{_KERAS}.LossScaleOptimizer",
     ),
-    "get": Symbol(
-        "Makes a loss scale of a number, 'dynamic', a config or None.",
-    ),
+    "get": Symbol("Makes a loss scale of a number, 'dynamic', a config or None."),
     "MixedPrecisionLossScaleOptimizer": Symbol(
         "Loss scaling around an optimizer of `tf.compat.v1.train`.",
-        current="tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer",
+        "tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer",
     ),
     "enable_mixed_precision_graph_rewrite": Symbol(
         "Wraps an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`, and turns "
         "TensorFlow's graph rewrite to float16 on.",
+        f"{_KERAS}.set_global_policy('mixed_float16')",
         "It refuses the optimizers of Keras 3.",
-        "tf.keras.mixed_precision.set_global_policy('mixed_float16')",
         "It refuses the optimizers of tf.keras.optimizers, and takes those of "
         "tf.keras.optimizers.legacy.",
     ),
     "disable_mixed_precision_graph_rewrite": Symbol(
         "Turns TensorFlow's graph rewrite to float16 off.",
-        current="tf.keras.mixed_precision.set_global_policy('float32')",
+        f"{_KERAS}.set_global_policy('float32')",
     ),
     "log_device_compatibility_check": Symbol(
         "Tells, once, whether this machine computes fast in a policy's dtype.",
     ),
-    "DTypePolicy": Symbol(
-        "Keras 3's dtype policy.", current="tf.keras.mixed_precision.DTypePolicy"
-    ),
-    "dtype_policy": Symbol(
-        "Returns the policy in force.", current="tf.keras.config.dtype_policy"
-    ),
+    "DTypePolicy": Symbol("Keras 3's dtype policy.", f"{_KERAS}.DTypePolicy"),
+    "dtype_policy": Symbol("Returns the policy in force.", f"{_CONFIG}.dtype_policy"),
     "set_dtype_policy": Symbol(
-        "Sets the policy in force.", current="tf.keras.config.set_dtype_policy"
+        "Sets the policy in force.", f"{_CONFIG}.set_dtype_policy"
     ),
 }
 

@@ -6,6 +6,7 @@ today's have in common.
 
 import dataclasses
 import functools
+import re
 
 from tf_lso.environment import PAIRS
 from tf_lso.names import keras3_names
@@ -56,17 +57,16 @@ class Target:
     @property
     def library(self) -> str:
         """The subject of a sentence on what it lacks, with its verb."""
-        if self.keras_2:
-            return f"TensorFlow {self.version} has"
-        return f"TensorFlow {TODAY.version} have"
+        version, verb = (
+            (self.version, "has") if self.keras_2 else (TODAY.version, "have")
+        )
+        return f"TensorFlow {version} {verb}"
 
 
 def minor(version: str) -> tuple[int, int] | None:
     """Return the major and minor version of `2.4` or `2.4.1`, or None."""
-    parts = version.split(".")[:2]
-    if len(parts) < 2 or not all(part.isdigit() for part in parts):
-        return None
-    return int(parts[0]), int(parts[1])
+    found = re.match(r"([0-9]+)\.([0-9]+)(\.|$)", version)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def prefixes(path: str) -> set[str]:
@@ -89,35 +89,25 @@ TODAY = Target(
     keras3_names.PACKAGES_TODAY,
     keras3_names.BY_ATTRIBUTE_TODAY,
 )
-_KERAS_3 = ("keras.", "tensorflow.keras.", *(f"{k}." for k in TODAY.by_attribute))
-
-
-def _modules_of_keras_2(private: str) -> dict[str, tuple[str, ...]]:
-    """Return what 2.12-2.15 have: their `keras` has what tf_keras has today.
-
-    `private` is the package that has Keras's own modules.
-    """
-    others = {m: n for m, n in TODAY.modules.items() if not m.startswith(_KERAS_3)}
-    keras = {
-        module.removeprefix("tf_").replace("keras.src", private): names
-        for module, names in others.items()
-        if module.startswith("tf_keras.")
-    }
-    stable = keras["keras.mixed_precision"]
-    return {
-        **others,
-        **keras,
-        "tensorflow.keras.mixed_precision": stable,
-        "tensorflow.compat.v2.keras.mixed_precision": stable,
-        "tensorflow.compat.v1.keras.mixed_precision": stable[:1],
-    }
+# The Keras of TensorFlow, by all its names.
+_TF = ("tensorflow.keras.", *(f"{keras}." for keras in TODAY.by_attribute))
 
 
 def _target(version: str, keras_2: bool) -> Target:
+    """Return a target; the `keras` of 2.12-2.15 has what tf_keras has today."""
     versions = (f"{version}.0",)
     if not keras_2:
         return dataclasses.replace(TODAY, version=version, tensorflow=versions)
-    modules = _modules_of_keras_2("keras" if version == "2.12" else "keras.src")
+    private = "keras" if version == "2.12" else "keras.src"  # Keras's own modules
+    modules = {
+        m: n for m, n in TODAY.modules.items() if not m.startswith(("keras.", *_TF))
+    }
+    for module, names in TODAY.modules.items():
+        if module.startswith("tf_keras."):
+            modules[module.removeprefix("tf_").replace("keras.src", private)] = names
+    stable = modules["keras.mixed_precision"]
+    modules |= {f"{keras}mixed_precision": stable for keras in _TF}
+    modules["tensorflow.compat.v1.keras.mixed_precision"] = stable[:1]
     return Target(version, versions, versions, modules, keras_2=True)
 
 
@@ -130,23 +120,21 @@ def like(version: str, target: Target) -> Target:
     """Return a target where `tf.keras` is the Keras that an earlier TensorFlow had."""
     if (minor(version) or (2, 0)) >= (2, 16):
         return dataclasses.replace(target, like=version)
-    if not target.keras_2:
+    modules, keras_3 = target.modules, not target.keras_2
+    if keras_3:
         of_2 = {m: n for m, n in TARGETS["2.15"].modules.items() if m.startswith(_TF)}
-        of_3 = {m: n for m, n in target.modules.items() if not m.startswith(_TF)}
+        of_3 = {m: n for m, n in modules.items() if not m.startswith(_TF)}
         modules = {**of_3, **of_2}
-        target = dataclasses.replace(
-            target, modules=modules, keras_2=True, keras_3=True
-        )
-    name = f"{target.version}, like {version}"
-    return dataclasses.replace(target, version=name, like=version, by_attribute=())
+    return dataclasses.replace(
+        target,
+        version=f"{target.version}, like {version}",
+        modules=modules,
+        by_attribute=(),
+        keras_2=True,
+        like=version,
+        keras_3=keras_3,
+    )
 
-
-# The Keras of TensorFlow, by all its names.
-_TF = (
-    "tensorflow.keras.",
-    "tensorflow.compat.v1.keras.",
-    "tensorflow.compat.v2.keras.",
-)
 
 # Names of Keras 3 -> the old names, which have the same in all versions.
 OLDER = {

@@ -29,10 +29,9 @@ class Handle:
         if self._ledger is None:
             return "<tf_lso was installed before, and nothing has changed>"
         package = keras_versions.package_of_tensorflow()
-        tensorflow = sys.modules["tensorflow"].__version__
         return (
             "<tf_lso is installed: the old names lead to tf_lso, on TensorFlow "
-            f"{tensorflow} with Keras "
+            f"{sys.modules['tensorflow'].__version__} with Keras "
             f"{keras_versions.version(package)} ({package}). Undo it: tf_lso.uninstall()>"
         )
 
@@ -129,16 +128,14 @@ def _change_all(ledger, like):
     if "tf_keras" in sys.modules:
         _change_one(ledger, "tf_keras", like)
     else:
-        change = functools.partial(_change_one, package="tf_keras", like=like)
-        later = functools.partial(ledger_lib.add, ledger, change)
-        ledger.on_undo(import_hooks.ImportHook("tf_keras", later).remove)
+        later = functools.partial(_change_one, ledger, "tf_keras", like)
+        ledger.on_undo(import_hooks.ImportHook(later, "tf_keras").remove)
 
 
 def _change_one(ledger, package, like):
     """Change a Keras, and with "keras" TensorFlow too."""
     # These come first: they keep the originals of what is replaced.
-    from tf_lso import compat, mixed_precision, policies, train  # noqa: F401
-    from tf_lso import keras as keras_mirror  # noqa: F401
+    from tf_lso import compat, keras, mixed_precision, policies, train  # noqa: F401
     from tf_lso.optimizers import families
 
     policies.for_package(package)

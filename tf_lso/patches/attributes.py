@@ -27,20 +27,22 @@ def keep_decay_in_config(ledger, owner):
 
     @ledger.around(owner, "get_config")
     def get_config(original, self):
-        config = original(self)
-        if getattr(self, "decay", 0.0):
-            config["decay"] = self.decay
-        return config
+        decay = getattr(self, "decay", 0.0)
+        return {**original(self), **({"decay": decay} if decay else {})}
+
+
+def replace_rate(ledger, owner, read):
+    """Make `learning_rate` return `read(optimizer, what it returned)`."""
+    before = owner.learning_rate
+    after = property(
+        lambda self: read(self, before.fget(self)), before.fset, doc=before.__doc__
+    )
+    ledger.set_attribute(owner, "learning_rate", after)
 
 
 def _get_weights(self):
     """The values of all variables, a list of arrays."""
     return [variables_lib.raw(variable).numpy() for variable in self.variables]
-
-
-def _weights(self):
-    """All variables, a list."""
-    return list(self.variables)
 
 
 def _create_all_weights(self, var_list):
@@ -55,7 +57,7 @@ def _create_hypers(self):
 # Name -> attribute that a class gets if it has none of that name.
 ATTRIBUTES = {
     "get_weights": _get_weights,
-    "weights": property(_weights),
+    "weights": property(lambda self: list(self.variables)),
     "_create_all_weights": _create_all_weights,
     "_create_slots": _create_all_weights,
     "_create_hypers": _create_hypers,

@@ -19,21 +19,16 @@ def _scheduled(optimizer, schedule):
 
 
 def _is_schedule(rate):
-    return any(
-        isinstance(
-            rate, keras_versions.public(k).optimizers.schedules.LearningRateSchedule
-        )
-        for k in keras_versions.imported_keras2()
-    )
+    kerases = map(keras_versions.public, keras_versions.imported_keras2())
+    schedules = [keras.optimizers.schedules for keras in kerases]
+    return isinstance(rate, tuple(one.LearningRateSchedule for one in schedules))
 
 
 def _decayed_lr(self, var_dtype):
     """The learning rate of the next step, a tensor."""
     rate = self._learning_rate
-    rate = (
-        _scheduled(self, rate) if _is_schedule(rate) else attributes.decayed(self, rate)
-    )
-    return tf.cast(rate, var_dtype)
+    use = _scheduled if _is_schedule(rate) else attributes.decayed
+    return tf.cast(use(self, rate), var_dtype)
 
 
 ATTRIBUTES = {**attributes.ATTRIBUTES, "_decayed_lr": _decayed_lr}
@@ -45,7 +40,7 @@ def add_attributes(keras, ledger):
 
 
 # Private methods below, since the class refuses these arguments before any public method
-# runs. tests/installation/test_attributes.py fails when they move.
+# runs. tests/patches/test_attributes.py fails when they move.
 
 
 def take_arguments(keras, ledger):
@@ -64,22 +59,17 @@ def take_arguments(keras, ledger):
 
     @ledger.around(owner, "_build_learning_rate")
     def build_learning_rate(original, self, learning_rate):
-        """Use that `lr`, and call a schedule with a float32 step."""
         lr = self.__dict__.pop("_old_lr", None)
         learning_rate = learning_rate if lr is None else lr
         if not _is_schedule(learning_rate):
             return original(self, learning_rate)
         with tf.init_scope():
-            self._current_learning_rate = tf.Variable(
-                _scheduled(self, learning_rate),
-                name="current_learning_rate",
-                trainable=False,
-            )
+            rate, name = _scheduled(self, learning_rate), "current_learning_rate"
+            self._current_learning_rate = tf.Variable(rate, trainable=False, name=name)
         return learning_rate
 
     @ledger.around(owner, "_compute_current_learning_rate")
     def compute_current_learning_rate(original, self):
-        """Call the schedule in the same way at each step."""
         is_made = hasattr(self, "_current_learning_rate")
         if is_made and _is_schedule(self._learning_rate):
             self._current_learning_rate.assign(_scheduled(self, self._learning_rate))
@@ -92,11 +82,7 @@ def take_arguments(keras, ledger):
         with _at_step.on():
             original(self, gradient, variable)
 
-    rate_of_keras = owner.learning_rate
-
-    def learning_rate(self):
-        rate = rate_of_keras.fget(self)
+    def read(self, rate):
         return attributes.decayed(self, rate) if _at_step.is_on else rate
 
-    replaced = property(learning_rate, rate_of_keras.fset, doc=rate_of_keras.__doc__)
-    ledger.set_attribute(owner, "learning_rate", replaced)
+    attributes.replace_rate(ledger, owner, read)

@@ -6,27 +6,17 @@ they did not wrap (`if use_float16: opt = LossScaleOptimizer(opt)`).
 
 import tensorflow as tf
 
-from tf_lso import as_tensor, keras3_private, keras_versions, pages, scheduled_rate
+from tf_lso import keras3_private, keras_versions, pages, scheduled_rate
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import validation
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.patches import attributes
 
 
-def _learning_rate(self):
-    """The learning rate as a TensorFlow variable, as in TensorFlow 2.0-2.10."""
-    return variables_lib.raw(self.learning_rate)
-
-
-def _set_learning_rate(self, value):
-    self.learning_rate = value
-
-
 def _decayed_lr(self, var_dtype):
     """The learning rate of the next step, a tensor."""
-    return tf.cast(
-        attributes.decayed(self, tf.convert_to_tensor(self.learning_rate)), var_dtype
-    )
+    rate = tf.convert_to_tensor(self.learning_rate)
+    return tf.cast(attributes.decayed(self, rate), var_dtype)
 
 
 def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
@@ -45,7 +35,10 @@ def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
 
 # Name -> attribute that the class gets if it has none of that name.
 ATTRIBUTES = {
-    "lr": property(_learning_rate, _set_learning_rate),
+    "lr": property(
+        lambda self: variables_lib.raw(self.learning_rate),
+        lambda self, value: setattr(self, "learning_rate", value),
+    ),
     "_decayed_lr": _decayed_lr,
     "minimize": minimize,
     **attributes.ATTRIBUTES,
@@ -76,9 +69,12 @@ def _refuse_what_keras3_passes_over(cls):
         if keras_versions.is_of_one(base) or issubclass(base, LossScaleOptimizer):
             return
         own = vars(base)
-        passed_over = [name for name in _PASSED_OVER if name in own]
-        if "update_step" in own:  # written for both
-            passed_over = [name for name in passed_over if name not in _UPDATES]
+        is_for_both = "update_step" in own
+        passed_over = [
+            name
+            for name in _PASSED_OVER
+            if name in own and not (is_for_both and name in _UPDATES)
+        ]
         if passed_over:
             raise TypeError(
                 f"{base.__name__} overrides {', '.join(passed_over)}. Keras 3 does not "
@@ -88,16 +84,12 @@ def _refuse_what_keras3_passes_over(cls):
                 "For Keras 3, override update_step(gradient, variable, learning_rate). See "
                 f"{pages.troubleshooting('optimizer-methods')}"
             )
-        if "update_step" in own:
+        if is_for_both:
             return
 
 
-# Arguments of TensorFlow 2.9-2.15 that do not change the updates.
-_WITHOUT_EFFECT = ("jit_compile", "is_legacy_optimizer")
-
-
 # Some methods below are private, since Keras has no public access between the learning
-# rate and the update. tests/installation/test_attributes.py fails when they move.
+# rate and the update. tests/patches/test_attributes.py fails when they move.
 
 
 def take_arguments(keras, ledger):
@@ -115,7 +107,7 @@ def take_arguments(keras, ledger):
         validation.check_reduces(self)
         _refuse_what_keras3_passes_over(type(self))
         decay = kwargs.pop("decay", None)
-        for name in _WITHOUT_EFFECT:
+        for name in ("jit_compile", "is_legacy_optimizer"):  # not of the updates
             kwargs.pop(name, None)
         if "lr" in kwargs:
             args, kwargs["learning_rate"] = args[1:], kwargs.pop("lr")
@@ -137,7 +129,6 @@ def take_arguments(keras, ledger):
         experimental_aggregate_gradients=True,
         skip_gradients_aggregation=False,
     ):
-        del name
         if experimental_aggregate_gradients and not skip_gradients_aggregation:
             return original(self, grads_and_vars)
         keras3_private.sum_gradients_only_once(self)
@@ -148,7 +139,6 @@ def take_arguments(keras, ledger):
 
         @ledger.around(owner, "_backend_update_step")
         def update_step(original, self, grads, trainable_variables, learning_rate):
-            """Divide the learning rate by `1 + decay * iterations`."""
             rate = attributes.decayed(self, scheduled_rate.plain(learning_rate))
             return original(self, grads, trainable_variables, rate)
 
@@ -169,46 +159,7 @@ def call_schedules(keras, ledger):
             return rate(tf.cast(variables_lib.raw(steps), tf.float32))
         return original(self)
 
-    rate_of_keras = owner.learning_rate
-
-    def learning_rate(self):
-        rate = rate_of_keras.fget(self)
+    def read(self, rate):
         return scheduled_rate.rate_of(keras3_private.learning_rate(self), rate)
 
-    replaced = property(learning_rate, rate_of_keras.fset, doc=rate_of_keras.__doc__)
-    ledger.set_attribute(owner, "learning_rate", replaced)
-
-
-def set_values(keras, ledger):
-    """Take variables of all kinds, and loss scales.
-
-    Keras 3's `set_value` fails for its own variables, such as `optimizer.learning_rate`.
-    """
-    # Private: `import tensorflow.keras.backend` copies the public module from this one.
-    from keras.src.legacy import backend as legacy_backend
-
-    for module in (tf.keras.backend, legacy_backend):
-        if not hasattr(module, "set_value"):
-            continue
-        ledger.set_attribute(module, "set_value", _set_value)
-
-        @ledger.around(module, "get_value")
-        def get_value(original, x):
-            is_scale = isinstance(x, as_tensor.AsTensor)
-            return x.numpy() if is_scale else original(x)
-
-
-def _set_value(x, value):
-    """Set a variable of TensorFlow or Keras to an array, a number or a tensor."""
-    x.assign(tf.cast(tf.convert_to_tensor(value), variables_lib.raw(x).dtype))
-
-
-def make_variables_numbers(keras, ledger):
-    """Add what variables of Keras 3.0 lack, and later ones have."""
-    numbers = {"__int__": _as_number(int), "__float__": _as_number(float)}
-    if not hasattr(keras.Variable, "__int__"):
-        attributes.add_missing(ledger, keras_versions.variable_of_keras3(), numbers)
-
-
-def _as_number(number):
-    return lambda self: number(self.value)
+    attributes.replace_rate(ledger, owner, read)

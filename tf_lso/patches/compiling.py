@@ -31,33 +31,6 @@ def _compiled(optimizer, model, automatic=True):
     return wrapping.wrap(optimizer, model)
 
 
-def tell_of_unscaled(model):
-    """Warn of optimizers that a model holds, and that train float16 without a scale."""
-    if wrapping.loss_scale_of(model) is None:
-        return
-    for name, optimizer in _optimizers_in(model):
-        if optimizer not in _left_bare:
-            wrapping.tell_one(
-                optimizer, model, f"{type(model).__name__}.{name.lstrip('_')}"
-            )
-
-
-def _optimizers_in(model):
-    """Yield the optimizers among a model's attributes, each with its name."""
-    seen = set()
-    for name, value in list(vars(model).items()):
-        if name.startswith("_self_"):  # TensorFlow's own list of the attributes
-            continue
-        if isinstance(value, dict):
-            values = value.values()
-        else:
-            values = value if isinstance(value, (list, tuple)) else [value]
-        for one in values:
-            if binding.is_optimizer(one) and id(one) not in seen:
-                seen.add(id(one))
-                yield name, one
-
-
 def wrap_in_keras3(keras, ledger):
     """Wrap by tf_lso where a layer computes in float16.
 
@@ -117,6 +90,23 @@ def look_before_training(keras, ledger):
 
     @ledger.around(keras.Model, "make_train_function")
     def make_train_function(original, self, *args, **kwargs):
-        if getattr(self, "train_function", None) is None:  # once after `compile`
-            tell_of_unscaled(self)
+        is_first = getattr(self, "train_function", None) is None  # after `compile`
+        if is_first and wrapping.loss_scale_of(self) is not None:
+            for name, optimizer in _optimizers_in(self):
+                if optimizer not in _left_bare:
+                    shown = f"{type(self).__name__}.{name.lstrip('_')}"
+                    wrapping.tell_one(optimizer, self, shown)
         return original(self, *args, **kwargs)
+
+
+def _optimizers_in(model):
+    """Return (name, optimizer) of those among a model's attributes, each once."""
+    found = {}
+    for name, value in list(vars(model).items()):
+        values = value.values() if isinstance(value, dict) else value
+        values = values if isinstance(value, (dict, list, tuple)) else [value]
+        for one in values:
+            # `_self_...` is TensorFlow's own list of the attributes.
+            if binding.is_optimizer(one) and not name.startswith("_self_"):
+                found.setdefault(id(one), (name, one))
+    return found.values()

@@ -6,28 +6,23 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
+from typing import Any
 
-_FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
+from tf_lso import keras_versions
 
 
 class ImportHook(importlib.abc.MetaPathFinder):
-    """Calls functions before and after a module's first import runs its code.
+    """Calls a function once one of some modules, and all that it imports, is imported.
 
     Args:
-      name: the module's name.
-      after: function without arguments.
-      before: function without arguments, or None.
+      function: takes no arguments.
+      *names: of modules that are not imported yet. They may import one another.
     """
 
-    def __init__(
-        self,
-        name: str,
-        after: Callable[[], object],
-        before: Callable[[], object] | None = None,
-    ) -> None:
-        self._name = name
-        self._before = before
-        self._after = after
+    def __init__(self, function: Callable[[], object], *names: str) -> None:
+        self._function, self._names = function, set(names)
+        self._loading = 0  # how many of them are being imported
+        self._is_waiting = True
         sys.meta_path.insert(0, self)
 
     def find_spec(
@@ -36,11 +31,11 @@ class ImportHook(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None = None,
         target: types.ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Return the spec of the module, with a loader that calls the functions."""
+        """Return the spec of a module, with a loader that calls the function."""
         del path, target
-        if name != self._name:
+        if name not in self._names:
             return None
-        self.remove()
+        self._names.remove(name)  # the other finders are to find it
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
             return spec
@@ -50,39 +45,65 @@ class ImportHook(importlib.abc.MetaPathFinder):
         def exec_module(module: types.ModuleType) -> None:
             # Back to the class's own. Another hook for this module may have done it already.
             vars(loader).pop("exec_module", None)
-            if self._before is not None:
-                self._before()
-            load(module)
-            self._after()
+            self._loading += 1
+            try:
+                load(module)
+            finally:
+                self._loading -= 1
+            if self._is_waiting and not self._loading:
+                self.remove()
+                self._function()
 
         vars(loader)["exec_module"] = exec_module
         return spec
 
     def remove(self) -> None:
-        """Stop waiting for the module."""
+        """Stop waiting."""
+        self._is_waiting = False
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
 
 def after_import_of_frameworks(function: Callable[[], object]) -> None:
-    """Call `function` once, when TensorFlow or a Keras has been imported completely.
-
-    They import one another. The first that is done may be part of another one's import,
-    which would be too early. Where TensorFlow is there already, call it now.
-    """
+    """Call `function` once, when TensorFlow or a Keras has been imported completely."""
     if "tensorflow" in sys.modules:
         function()
-        return
-    at_work: list[bool] = []
-    hooks: list[ImportHook] = []
+    else:
+        ImportHook(function, "tensorflow", *keras_versions.PACKAGES)
 
-    def done() -> None:
-        at_work.pop()
-        if not at_work and hooks:
-            for hook in hooks:
-                hook.remove()
-            hooks.clear()
-            function()
 
-    for name in _FRAMEWORKS:
-        hooks.append(ImportHook(name, done, lambda: at_work.append(True)))
+# Name of an optimizer of tf_lso in files -> module whose import registers the class.
+_OPTIMIZERS = {
+    "tf_lso>LossScaleOptimizer": "tf_lso.optimizers.loss_scale_optimizer",
+    "tf_lso>ExperimentalLossScaleOptimizer": "tf_lso.optimizers.experimental",
+}
+
+
+class _Later:
+    """Stands for a class until a file needs it."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def from_config(self, config: dict[str, Any]) -> Any:
+        """Import the class and make the optimizer that the config describes."""
+        cls = importlib.import_module(self._module).LossScaleOptimizer
+        return cls.from_config(config)
+
+
+def register_optimizers() -> None:
+    """Make Keras 3 find tf_lso's optimizers in files, as soon as it is imported.
+
+    Keras 3 does not import the modules that a file names. Keras 2 has `loading_configs`.
+    """
+
+    def register() -> None:
+        if keras_versions.has_keras3():
+            registered = sys.modules["keras"].saving.get_custom_objects()
+            for name, module in _OPTIMIZERS.items():
+                registered.setdefault(name, _Later(module))
+
+    if hasattr(sys.modules.get("keras"), "saving"):
+        register()
+    else:
+        ImportHook(register, "keras")

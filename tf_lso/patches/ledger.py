@@ -24,7 +24,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Ledger:
-    """The changes so far, in order. `undo` undoes them."""
+    """The changes so far, in order."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
@@ -32,24 +32,29 @@ class Ledger:
 
     def set_attribute(self, owner: Any, name: str, value: object) -> None:
         """Set an attribute of a module or class."""
-        if tf_private.wrapped_module(owner) is not None:
-            self._undo.append(_restorer_of_wrapper(owner, name))
-        else:
-            before = vars(owner).get(name, _ABSENT)
-            self._undo.append(lambda: _restore(owner, name, before))
-        setattr(owner, name, value)
-
-    def set_item(self, owner: dict[str, Any], name: str, value: object) -> None:
-        """Set an item of a dict, such as `sys.modules`."""
-        before = owner.get(name, _ABSENT)
+        wrapped = tf_private.wrapped_module(owner)
+        if wrapped is not None:
+            self.on_undo(_cleaner(owner, name))
+        before = vars(wrapped or owner).get(name, _ABSENT)
 
         def undo() -> None:
-            if before is _ABSENT:
-                owner.pop(name, None)
-            else:
-                owner[name] = before
+            if before is not _ABSENT:
+                setattr(owner, name, before)
+            elif name in vars(owner):
+                delattr(owner, name)
 
-        self._undo.append(undo)
+        self.on_undo(undo)
+        setattr(owner, name, value)
+
+    def set_item(self, owner: Any, name: str, value: object) -> None:
+        """Set an item of a dict, such as `sys.modules`."""
+        before = {name: owner[name]} if name in owner else {}
+
+        def undo() -> None:
+            owner.pop(name, None)
+            owner.update(before)
+
+        self.on_undo(undo)
         owner[name] = value
 
     def around(self, owner: Any, name: str) -> Callable[[_Function], _Function]:
@@ -62,49 +67,44 @@ class Ledger:
         Raises:
           ImportError: if this version has none of that name.
         """
-        scope = owner
         if isinstance(owner, type):
-            scope = next((cls for cls in owner.__mro__ if name in vars(cls)), owner)
-        if not hasattr(scope, name):
+            owner = next((cls for cls in owner.__mro__ if name in vars(cls)), owner)
+        if not hasattr(owner, name):
             raise ImportError(
                 f"{owner} has no {name}, which tf_lso replaces. Install versions of "
                 "TensorFlow and Keras that tf_lso supports."
             )
-
-        def decorate(function: _Function) -> _Function:
-            replacement = self._calling(function, getattr(scope, name))
-            self.set_attribute(scope, name, replacement)
-            return function
-
-        return decorate
+        return self._replacing([owner], name)
 
     def everywhere(self, original: Any) -> Callable[[_Function], _Function]:
         """Return a decorator like `around`, for a function in all modules of Keras.
 
         This changes private modules: `get` and `load_model` look functions up in the
-        modules that define them, and `tf.keras` has another name for each. TestPrivate of
-        test_loading.py fails when this moves.
+        modules that define them, and `tf.keras` has another name for each. The tests of
+        test_loading.py fail when this moves.
         """
+        name = original.__name__
+        modules = [m for path, m in sys.modules.items() if _OF_KERAS.match(path)]
+        owners = [one for one in modules if vars(one).get(name) is original]
+        return self._replacing(owners, name)
 
+    def _replacing(
+        self, owners: list[Any], name: str
+    ) -> Callable[[_Function], _Function]:
         def decorate(function: _Function) -> _Function:
-            name, replacement = original.__name__, self._calling(function, original)
-            for path, module in list(sys.modules.items()):
-                if _OF_KERAS.match(path) and vars(module).get(name) is original:
-                    self.set_attribute(module, name, replacement)
+            original = getattr(owners[0], name)
+
+            @functools.wraps(original)
+            def replacement(*args: Any, **kwargs: Any) -> Any:
+                if not self.is_open:  # a program keeps what it copied
+                    return original(*args, **kwargs)
+                return function(original, *args, **kwargs)
+
+            for owner in owners:
+                self.set_attribute(owner, name, replacement)
             return function
 
         return decorate
-
-    def _calling(self, function: Callable[..., Any], original: Any) -> Any:
-        """Return what calls `function` with the original, while it is not undone."""
-
-        @functools.wraps(original)
-        def replacement(*args: Any, **kwargs: Any) -> Any:
-            if not self.is_open:  # a program keeps what it copied
-                return original(*args, **kwargs)
-            return function(original, *args, **kwargs)
-
-        return replacement
 
     def on_undo(self, function: Callable[[], object]) -> None:
         """Call `function` on undo, in its place in the order."""
@@ -118,7 +118,7 @@ class Ledger:
 
 
 def make(key: Hashable, change: Callable[[Ledger], object]) -> Ledger | None:
-    """Let `change` make its changes, all or none; once for a key.
+    """Let `change` make its changes, all or none.
 
     Returns:
       The ledger, None if the changes of this key are made already.
@@ -134,13 +134,6 @@ def make(key: Hashable, change: Callable[[Ledger], object]) -> Ledger | None:
             raise
         _made[key] = ledger
         return ledger
-
-
-def add(ledger: Ledger, change: Callable[[Ledger], object]) -> None:
-    """Let `change` make its changes too, unless `ledger` is undone already."""
-    with _lock:
-        if ledger.is_open:
-            change(ledger)
 
 
 def is_made(key: Hashable) -> bool:
@@ -162,27 +155,16 @@ def undo_all() -> None:
             undo(next(reversed(_made)))
 
 
-def _restore(owner: Any, name: str, before: object) -> None:
-    if before is not _ABSENT:
-        setattr(owner, name, before)
-    elif name in vars(owner):
-        delattr(owner, name)
+def _cleaner(wrapper: Any, name: str) -> Callable[[], None]:
+    """Return what takes an attribute back out of a module of tf.compat.v1.
 
-
-def _restorer_of_wrapper(owner: Any, name: str) -> Callable[[], None]:
-    """Return what restores an attribute of a module of tf.compat.v1.
-
-    Such a module is a wrapper, which keeps copies of attributes.
+    Such a module wraps another, keeps copies of its attributes, and lists them.
     """
-    wrapped: Any = tf_private.wrapped_module(owner)
-    attributes = {scope: vars(scope).get(name, _ABSENT) for scope in (wrapped, owner)}
-    listed = list(owner.__all__)
+    listed, is_copied = list(wrapper.__all__), name in vars(wrapper)
 
-    def undo() -> None:
-        # `setattr` also refreshes the cache that reading from the wrapper uses.
-        _restore(owner, name, attributes[wrapped])
-        if attributes[owner] is _ABSENT:
-            vars(owner).pop(name, None)
-        owner.__all__[:] = listed
+    def clean() -> None:
+        if not is_copied:
+            vars(wrapper).pop(name, None)
+        wrapper.__all__[:] = listed
 
-    return undo
+    return clean

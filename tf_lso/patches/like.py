@@ -1,12 +1,8 @@
 """The Keras of an earlier TensorFlow: `install(like="2.4")`, `tf-lso run --like 2.4`.
 
-| `like` | `tf.keras` | `tf.keras.optimizers.X` |
-|---|---|---|
-| 2.0-2.10 | Keras 2 | an OptimizerV2, as it was: `tf.keras.optimizers.legacy.X` |
-| 2.11-2.15 | Keras 2 | the newer optimizers of Keras 2 |
-| 2.16 and later | Keras 3 | of Keras 3 |
-
-Keras 2 is the package tf_keras from TensorFlow 2.16 on.
+In 2.0-2.10 `tf.keras` was Keras 2, and `tf.keras.optimizers.X` an OptimizerV2, which is
+`tf.keras.optimizers.legacy.X`. In 2.11-2.15 it had the newer optimizers, and since 2.16
+it is Keras 3. Keras 2 is the package tf_keras from TensorFlow 2.16 on.
 """
 
 import contextlib
@@ -24,14 +20,6 @@ VARIABLE = "TF_LSO_LIKE"
 _CHOICE = "TF_USE_LEGACY_KERAS"  # what TensorFlow since 2.15 reads when it is imported
 _OLDEST, _KERAS3 = (2, 0), (2, 16)
 _NEWER_OPTIMIZERS = (2, 11)
-
-# The modules of optimizers that programs import; those that a TensorFlow lacks are left.
-_MODULES = (
-    "{package}.optimizers",
-    "{package}.api._v2.keras.optimizers",
-    "{package}.api.keras.optimizers",
-    "tensorflow.keras.optimizers",
-)
 
 
 def parsed(like: str) -> tuple[int, int]:
@@ -62,8 +50,7 @@ def choose(like: str) -> None:
       ImportError: if the Keras is not installed, or this TensorFlow has none such.
       RuntimeError: if TensorFlow was imported with another Keras.
     """
-    version = parsed(like)
-    of_keras2 = version < _KERAS3
+    of_keras2 = parsed(like) < _KERAS3
     here = environment.tensorflow_version()
     if here < _KERAS3:
         if not of_keras2:
@@ -95,10 +82,18 @@ def has_legacy_optimizers(like: str | None) -> bool:
 def use_legacy_optimizers(keras, ledger):
     """Make them the legacy ones, as TensorFlow 2.0-2.10 had them."""
     package = keras_versions.package_of(keras)
-    modules = list(_modules(package))  # before any changes: imports copy what is there
-    values = {
-        n: c for n, c in vars(keras.optimizers.legacy).items() if inspect.isclass(c)
-    }
+    # The modules of optimizers that programs import, some in a few versions alone.
+    names = [
+        f"{package}.{one}optimizers" for one in ("", "api._v2.keras.", "api.keras.")
+    ]
+    if keras_versions.package_of_tensorflow() == package:
+        names.append("tensorflow.keras.optimizers")
+    modules = []  # before any changes: imports copy what is there
+    for name in names:
+        with contextlib.suppress(ImportError):
+            modules.append(importlib.import_module(name))
+    legacy = vars(keras.optimizers.legacy)
+    values = {name: cls for name, cls in legacy.items() if inspect.isclass(cls)}
     own = keras_versions.private(package, "optimizers")
     for function in ("get", "deserialize"):
 
@@ -110,12 +105,3 @@ def use_legacy_optimizers(keras, ledger):
     for module in modules:
         for name, value in values.items():
             ledger.set_attribute(module, name, value)
-
-
-def _modules(package):
-    """Yield the modules by which programs reach the optimizers of a package."""
-    is_of_tensorflow = keras_versions.package_of_tensorflow() == package
-    for spelled in _MODULES:
-        if is_of_tensorflow or not spelled.startswith("tensorflow"):
-            with contextlib.suppress(ImportError):
-                yield importlib.import_module(spelled.format(package=package))

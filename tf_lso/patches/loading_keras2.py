@@ -22,7 +22,8 @@ def _private(keras, path):
     return keras_versions.private(keras_versions.package_of(keras), path)
 
 
-def _is_ours(optimizer):
+def is_ours(optimizer):
+    """Whether tf_lso has wrapped an optimizer."""
     return isinstance(optimizer, optimizers.LossScaleOptimizer)
 
 
@@ -36,7 +37,7 @@ def save_in_keras_files(keras, ledger):
 
     @ledger.everywhere(saving_lib._is_keras_trackable)
     def is_keras_trackable(original, obj):
-        return _is_ours(obj) or original(obj)
+        return is_ours(obj) or original(obj)
 
     @ledger.everywhere(saving_lib._save_state)
     def save_state(original, trackable, *args, **kwargs):
@@ -45,7 +46,11 @@ def save_in_keras_files(keras, ledger):
 
     @ledger.everywhere(saving_lib._load_state)
     def load_state(original, trackable, *args, **kwargs):
-        _make_slots(trackable)
+        # Files are lists that do not say whose slots they hold, and have those of all
+        # weights. Legacy optimizers make none of weights without a gradient.
+        for optimizer, variables in _optimizers_of(trackable):
+            if variables and optimizer._family.name == "legacy":
+                optimizer.build(variables)
         original(trackable, *args, **kwargs)
 
 
@@ -57,14 +62,14 @@ def _optimizers_of(model):
     """
     if not getattr(model, "built", False):
         return []
-    found = {n: o for n, o in getattr(model, "__dict__", {}).items() if _is_ours(o)}
     pairs = []
-    for name, optimizer in found.items():
-        variables = model.trainable_variables
-        if name != "optimizer":
-            known = {id(v) for v in optimizer._family.built_variables()}
-            variables = [v for v in variables if id(v) in known]
-        pairs.append((optimizer, variables))
+    for name, optimizer in list(getattr(model, "__dict__", {}).items()):
+        if is_ours(optimizer):
+            variables = model.trainable_variables
+            if name != "optimizer":
+                known = {id(v) for v in optimizer._family.built_variables()}
+                variables = [v for v in variables if id(v) in known]
+            pairs.append((optimizer, variables))
     return pairs
 
 
@@ -82,17 +87,6 @@ def _order_slots(model):
         optimizer._family.order_slots(optimizer, variables)
 
 
-def _make_slots(model):
-    """Make slots of all weights, also of those without a gradient, before a file is loaded.
-
-    Legacy optimizers make none of these. Files are lists that do not say whose slots they
-    hold, and have those of all.
-    """
-    for optimizer, variables in _optimizers_of(model):
-        if variables and optimizer._family.name == "legacy":
-            optimizer.build(variables)
-
-
 def build_optimizers(model):
     """Build the optimizer of a loaded model; Keras 2 does not build legacy ones."""
     for optimizer, variables in _optimizers_of(model):
@@ -108,7 +102,7 @@ def save_in_h5(keras, ledger):
     @ledger.everywhere(hdf5_format.save_optimizer_weights_to_hdf5_group)
     def save_optimizer(original, hdf5_group, optimizer):
         original(hdf5_group, optimizer)
-        if _is_ours(optimizer):
+        if is_ours(optimizer):
             group = hdf5_group.create_group(OWN_GROUP)
             for index, variable in enumerate(optimizer._state.own_variables()):
                 group[str(index)] = variables_lib.numpy(variable)
@@ -122,7 +116,7 @@ def save_in_h5(keras, ledger):
     def load_model(original, filepath, *args, **kwargs):
         model = original(filepath, *args, **kwargs)
         optimizer = getattr(model, "optimizer", None)
-        if _is_ours(optimizer):
+        if is_ours(optimizer):
             if isinstance(filepath, h5py.File):
                 _load_own(filepath, optimizer, filepath.filename)
             else:
@@ -134,10 +128,9 @@ def save_in_h5(keras, ledger):
 
 def _load_own(file, optimizer, name):
     own = optimizer._state.own_variables()
-    arrays = [
-        np.array(file[OWN_GROUP][str(i)]) for i in range(len(file.get(OWN_GROUP, ())))
-    ]
-    if len(arrays) == len(own):
+    group = file.get(OWN_GROUP, ())
+    if len(group) == len(own):
+        arrays = [np.array(group[str(i)]) for i in range(len(group))]
         variables_lib.assign_all(own, arrays)
     else:
         optimizer._state.tell_no_scale(name)
@@ -167,7 +160,7 @@ def restore_saved_models(keras, ledger):
     def load(original, path, *args, **kwargs):
         model = original(path, *args, **kwargs)
         optimizer = getattr(model, "optimizer", None)
-        if _is_ours(optimizer):
+        if is_ours(optimizer):
             build_optimizers(model)
             variables = os.path.join(path, "variables", "variables")
             # With the model, since TensorFlow finds slots by their variables.
@@ -192,7 +185,7 @@ def convert_wrapped(keras, ledger):
     @ledger.everywhere(keras.__internal__.optimizers.convert_to_legacy_optimizer)
     def convert_to_legacy_optimizer(original, optimizer):
         is_legacy = isinstance(optimizer, keras.optimizers.legacy.Optimizer)
-        if is_legacy or not _is_ours(optimizer):
+        if is_legacy or not is_ours(optimizer):
             return original(optimizer)
         config = optimizer.get_config()
         key = "inner_optimizer" if "inner_optimizer" in config else "optimizer"

@@ -16,8 +16,8 @@ import h5py
 from tf_lso import keras3_private, log, thread_switch
 from tf_lso.checkpoints import restoring
 from tf_lso.checkpoints.source import CheckpointError
-from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import state as state_lib
+from tf_lso.patches.loading_keras2 import is_ours
 
 # Class names of dtype policies in models of TensorFlow 2.1-2.15. The second is that of the
 # experimental policy in 2.4-2.8.
@@ -32,9 +32,9 @@ def load_models(keras, ledger):
 
     @ledger.everywhere(keras.models.load_model)
     def load_model(original, filepath, custom_objects=None, *args, **kwargs):
-        of_keras2 = _is_of_keras2(filepath)
+        is_h5, of_keras2 = _is_h5(filepath), _is_of_keras2(filepath)
         with contextlib.ExitStack() as stack:
-            if _is_h5(filepath):
+            if is_h5:
                 stack.enter_context(_layers_of_h5.on())
                 # Keras 3.0 leaves `custom_objects` out here.
                 scope = keras.saving.custom_object_scope(custom_objects or {})
@@ -42,7 +42,7 @@ def load_models(keras, ledger):
             if of_keras2:
                 stack.enter_context(state_lib.state_follows.on())
             model = original(filepath, custom_objects, *args, **kwargs)
-        if _is_h5(filepath):
+        if is_h5:
             _build_optimizer(model)
         if of_keras2:
             _restore_optimizer(model, filepath)
@@ -69,7 +69,7 @@ def save_waiting_slots(keras, ledger):
     @ledger.around(keras.Model, "save_weights")
     def save(original, self, *args, **kwargs):
         optimizer = getattr(self, "optimizer", None)
-        if _is_ours(optimizer) and self.built and optimizer._family.slots_wait():
+        if is_ours(optimizer) and self.built and optimizer._family.slots_wait():
             optimizer.build(self.trainable_variables)
         return original(self, *args, **kwargs)
 
@@ -172,10 +172,6 @@ def _has_optimizer_of_keras2(path):
         return False  # Keras says what is wrong
 
 
-def _is_ours(optimizer):
-    return isinstance(optimizer, optimizers.LossScaleOptimizer)
-
-
 def _is_h5(path):
     return str(path).endswith((".h5", ".hdf5"))
 
@@ -199,14 +195,11 @@ def _is_of_keras2(path):
 def _restore_optimizer(model, path):
     # Keras 3 expects other names, places and orders of the state.
     optimizer = getattr(model, "optimizer", None)
-    if not _is_ours(optimizer) or not model.built:
-        return
-    try:
-        report = restoring.restore(path, model=model, optimizer=optimizer)
-        if any("no loss scale" in why for _, why in report.kept):
-            optimizer._state.tell_no_scale(path)
-    except CheckpointError as error:
-        log.logger().warning("The optimizer starts without its saved state: %s", error)
+    if is_ours(optimizer) and model.built:
+        with _telling(CheckpointError):
+            report = restoring.restore(path, model=model, optimizer=optimizer)
+            if any("no loss scale" in why for _, why in report.kept):
+                optimizer._state.tell_no_scale(path)
 
 
 def _build_optimizer(model):
@@ -216,9 +209,13 @@ def _build_optimizer(model):
         if getattr(part, "built", False) and not keras3_private.built_variables(part):
             part.built = False
     if optimizer is not None and model.built and not optimizer.built:
-        try:
+        with _telling(ValueError):  # the state does not fit; the optimizer is built
             optimizer.build(model.trainable_variables)
-        except ValueError as error:  # the state does not fit; the optimizer is built
-            log.logger().warning(
-                "The optimizer starts without its saved state: %s", error
-            )
+
+
+@contextlib.contextmanager
+def _telling(kind):
+    try:
+        yield
+    except kind as error:
+        log.logger().warning("The optimizer starts without its saved state: %s", error)

@@ -9,7 +9,10 @@ import functools
 import importlib
 import sys
 
+import tensorflow as tf
+
 from tf_lso import keras_versions, names
+from tf_lso import optimizer_table as table
 from tf_lso.patches import added_modules
 
 # Spelling of a module -> its namespace.
@@ -63,34 +66,47 @@ def lead_to_tf_lso(keras, ledger):
     roots = ("tf_keras",) if is_tf_keras else ("tensorflow", "keras")
     import_packages(roots)
     if not is_tf_keras:
-        _apply_packages(ledger)
+        _add_packages(ledger)
         for (module, attribute), namespace in _PATHS.items():
-            if module.split(".")[0] in keras_versions.imported_keras2():
-                continue  # it has the attribute
-            replacement = module_for(namespace, module)
-            _set_all(ledger, sys.modules[module], {attribute: replacement})
+            # A Keras 2 has the attribute.
+            if module.split(".")[0] not in keras_versions.imported_keras2():
+                replacement = module_for(namespace, module)
+                _set_all(ledger, sys.modules[module], {attribute: replacement})
     for spelled, namespace in _SPELLED.items():
-        if spelled.split(".")[0] in roots and not keras_versions.is_own_private(
-            spelled
-        ):
-            _apply_one(ledger, spelled, namespace)
+        is_own = keras_versions.is_own_private(spelled)
+        if spelled.split(".")[0] in roots and not is_own:
+            _lead(ledger, spelled, namespace)
 
 
 def import_packages(roots):
     """Import the packages that TensorFlow 2.12-2.15 has, so that they are changed in place.
 
     An import makes a copy of each that leads to `tf.keras`, and `tf` leads to the copy.
+    Keras 3 has none of them, and of the others an import makes copies.
     """
-    if keras_versions.has_keras3():
-        return  # which has none of them, and of the others an import makes copies
-    packages = {spelled.rpartition(".")[0] for spelled in _SPELLED}
-    for name in sorted({*packages, *_PACKAGES}):
+    packages = {*_PACKAGES, *(spelled.rpartition(".")[0] for spelled in _SPELLED)}
+    for name in () if keras_versions.has_keras3() else sorted(packages):
         if name.split(".")[0] in roots and "experimental" not in name:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
 
 
-def _apply_one(ledger, spelled, namespace):
+def _add_packages(ledger):
+    for name in _COPIED:
+        if name not in sys.modules:
+            added_modules.let_import(ledger, name, _reach(name))
+    keras = {"keras": sys.modules["keras"], "tensorflow": tf.keras}
+    for name, stands_for in _PACKAGES.items():
+        if name in sys.modules:
+            continue
+        package = keras.get(stands_for) or added_modules.package(name, __file__)
+        added_modules.let_import(ledger, name, package)
+        parent, _, last = name.rpartition(".")
+        if parent.startswith("keras"):
+            ledger.set_attribute(sys.modules[parent], last, package)
+
+
+def _lead(ledger, spelled, namespace):
     contents = _contents(spelled, namespace)
     loaded = sys.modules.get(spelled)
     if spelled in _IN_PLACE:
@@ -103,7 +119,11 @@ def _apply_one(ledger, spelled, namespace):
     elif loaded is None:
         added_modules.let_import(ledger, spelled, module_for(namespace, spelled))
     elif spelled.startswith(_OVERLAID):
-        _apply_overlay(ledger, spelled, contents)
+        overlay = added_modules.copied(loaded, contents)
+        added_modules.let_import(ledger, spelled, overlay)
+        parent, _, last = spelled.rpartition(".")
+        if vars(sys.modules[parent]).get(last) is loaded:
+            ledger.set_attribute(sys.modules[parent], last, overlay)
     else:
         _set_all(ledger, loaded, contents)
 
@@ -114,37 +134,6 @@ def _reach(spelled):
     return functools.reduce(getattr, path, sys.modules[root])
 
 
-def _apply_packages(ledger):
-    import tensorflow as tf
-
-    for name in _COPIED:
-        if name not in sys.modules:
-            added_modules.let_import(ledger, name, _reach(name))
-    keras = {"keras": sys.modules["keras"], "tensorflow": tf.keras}
-    for name, stands_for in _PACKAGES.items():
-        if name in sys.modules:
-            continue
-        package = (
-            keras[stands_for]
-            if stands_for
-            else added_modules.new(name, None, __file__, path=[])
-        )
-        added_modules.let_import(ledger, name, package)
-        parent, _, last = name.rpartition(".")
-        if parent.startswith("keras"):
-            ledger.set_attribute(sys.modules[parent], last, package)
-
-
-def _apply_overlay(ledger, spelled, contents):
-    original = sys.modules[spelled]
-    overlay = added_modules.copied(original)
-    vars(overlay).update(contents)
-    added_modules.let_import(ledger, spelled, overlay)
-    parent, _, last = spelled.rpartition(".")
-    if vars(sys.modules[parent]).get(last) is original:
-        ledger.set_attribute(sys.modules[parent], last, overlay)
-
-
 def _set_all(ledger, owner, contents):
     for name, value in contents.items():
         if vars(owner).get(name) is not value:
@@ -152,21 +141,6 @@ def _set_all(ledger, owner, contents):
 
 
 # --- The contents of the modules.
-
-
-def _mirror(namespace):
-    return importlib.import_module(f"tf_lso.{namespace}")
-
-
-def _policies(spelled):
-    """Return the policies of the Keras that a spelling leads to."""
-    from tf_lso import policies
-
-    root = spelled.split(".")[0]
-    if root == "tensorflow":
-        return policies.for_tensorflow()
-    return policies.for_package(root)
-
 
 # Symbol -> attribute of `PolicyApi`.
 _OF_POLICIES = {
@@ -184,17 +158,24 @@ _OF_POLICIES = {
 }
 
 
+def _policies(root):
+    """Return the policies of the Keras that a spelling with this first name leads to."""
+    from tf_lso import policies  # late: to make them registers them with Keras
+
+    of_tensorflow = root == "tensorflow"
+    return policies.for_tensorflow() if of_tensorflow else policies.for_package(root)
+
+
 def _contents(spelled, namespace):
     """Return {name: object} for the module that takes the place of `spelled`."""
-    mirror = _mirror(namespace)
-    contents = {}
-    for name, use in names.mirror_names(namespace).items():
-        attribute = _OF_POLICIES.get(use.symbol)
-        contents[name] = (
-            getattr(_policies(spelled), attribute)
-            if attribute
-            else getattr(mirror, name)
-        )
+    mirror = importlib.import_module(f"tf_lso.{namespace}")
+    api = _policies(spelled.split(".")[0])
+    contents = {
+        name: getattr(api, _OF_POLICIES[use.symbol])
+        if use.symbol in _OF_POLICIES
+        else getattr(mirror, name)
+        for name, use in names.mirror_names(namespace).items()
+    }
     for inside in (*names.NAMESPACES, *names.PRIVATE):
         parent, _, last = inside.rpartition(".")
         own = keras_versions.is_own_private(f"{spelled}.{last}")
@@ -209,16 +190,39 @@ def module_for(namespace, spelled):
     It is tf_lso's mirror, or a copy with other policies if the spelling leads to another
     Keras than `tf.keras`.
     """
-    from tf_lso import policies
-
-    mirror = _mirror(namespace)
-    if _policies(spelled) is policies.for_tensorflow():
-        return mirror
-    return _other_mirror(namespace, spelled.split(".")[0])
+    return _module_for(namespace, spelled.split(".")[0])
 
 
 @functools.cache
-def _other_mirror(namespace, root):
-    module = added_modules.copied(_mirror(namespace))
-    vars(module).update(_contents(root, namespace))
-    return module
+def _module_for(namespace, root):
+    mirror = importlib.import_module(f"tf_lso.{namespace}")
+    if _policies(root) is _policies("tensorflow"):
+        return mirror
+    return added_modules.copied(mirror, _contents(root, namespace))
+
+
+# --- Namespaces of optimizers that existed only in TensorFlow 2.9-2.15.
+
+# Names in each. `legacy` had the older optimizers in 2.11-2.15, `experimental` the newer
+# ones in 2.9-2.15.
+NAMESPACES = {
+    namespace: (*table.in_namespace(namespace), "Optimizer")
+    for namespace in ("legacy", "experimental")
+}
+
+
+def add_namespaces(keras, ledger):
+    """Add both; Keras 3's optimizers stand for the older and the newer ones."""
+    owners = {"keras": keras.optimizers}
+    if keras_versions.package_of_tensorflow() == "keras":
+        owners["tensorflow.keras"] = tf.keras.optimizers
+    for namespace, classes in NAMESPACES.items():
+        here = {n: c for n, c in vars(keras.optimizers).items() if n in classes}
+        name = f"keras.optimizers.{namespace}"
+        module = added_modules.package(name, __file__, here)
+        for root, owner in owners.items():
+            ledger.set_attribute(owner, namespace, module)
+            added_modules.let_import(ledger, f"{root}.optimizers.{namespace}", module)
+            copied = sys.modules.get(f"{root}.optimizers", owner)
+            if copied is not owner:
+                ledger.set_attribute(copied, namespace, module)

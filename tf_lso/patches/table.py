@@ -1,32 +1,31 @@
 """All that tf_lso changes in TensorFlow and Keras, as one table.
 
-`python -m tools.changes_page` writes a page from it. A test holds each function to the
+`python -m tools.written_pages` writes a page from it. A test holds each function to the
 names of its row.
 """
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tf_lso import keras_versions, log
 from tf_lso.patches import (
     attributes_keras2,
     attributes_keras3,
-    clear_session,
     compiling,
+    keras3,
     like,
     loading_configs,
     loading_keras2,
     loading_keras3,
-    logged_rate,
-    notebook,
-    optimizer_namespaces,
     spellings,
     train_checkpoint,
 )
 from tf_lso.patches import ledger as ledger_lib
 
-# The moments; `Patch.when` explains them.
+# The moments. All but the last: by `install()`. COMPILING: also at the first policy of
+# tf_lso that is set, in its Keras. LOADING: also at the first wrapped optimizer of a
+# Keras 2. LIKE: by `install(like="2.4")`.
 COMPILING, LOADING, INSTALL, LIKE = "compiling", "loading", "install", "like"
 
 # The places.
@@ -39,9 +38,7 @@ class Patch(NamedTuple):
     Attributes:
       target: the names that are changed, for the page.
       where: one of the four places.
-      when: COMPILING: at the first policy of tf_lso that is set, in its Keras, and by
-        `install()`. LOADING: by `install()`, and in a Keras 2 at the first optimizer of it
-        that is wrapped. INSTALL: by `install()`. LIKE: by `install(like="2.4")`.
+      when: one of the four moments.
       function: makes the change; gets the module with the public names of a Keras, and the
         ledger that undoes it. Its docstring says what is new and why, also on the page.
     """
@@ -57,14 +54,10 @@ class Patch(NamedTuple):
         return " ".join((self.function.__doc__ or "").split())
 
 
-_OF_OPTIMIZERS = (
-    "`lr`, `weights`, `get_weights`, `minimize`, `_decayed_lr`, `_create_all_weights`, "
-    "`_create_slots`, `_create_hypers` of optimizers"
-)
-_OF_NEWER_OPTIMIZERS = (
-    "`weights`, `get_weights`, `_decayed_lr`, `_create_all_weights`, `_create_slots`, "
-    "`_create_hypers` of newer optimizers"
-)
+def _listed(attributes: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in attributes)
+
+
 # fmt: off
 PATCHES = [Patch(*row) for row in (
     ("`Model.compile`", KERAS_3, COMPILING, compiling.wrap_in_keras3),
@@ -72,51 +65,45 @@ PATCHES = [Patch(*row) for row in (
      KERAS_2, COMPILING, compiling.wrap_in_keras2),
     ("`make_train_function` of models", EACH, COMPILING, compiling.look_before_training),
 
-    ("`optimizers.deserialize`",
-     EACH, LOADING, loading_configs.deserialize_all_generations),
-    ("`Model.compile_from_config`",
-     EACH, LOADING, loading_configs.compile_all_generations),
+    ("`optimizers.deserialize`", EACH, LOADING, loading_configs.deserialize_all_generations),
+    ("`Model.compile_from_config`", EACH, LOADING, loading_configs.compile_all_generations),
     ("`_is_keras_trackable`, `_save_state`, `_load_state`",
      KERAS_2, LOADING, loading_keras2.save_in_keras_files),
     ("`save_model_to_hdf5`, `save_optimizer_weights_to_hdf5_group`, `load_model_from_hdf5`",
      KERAS_2, LOADING, loading_keras2.save_in_h5),
     ("`model_metadata`", KERAS_2, LOADING, loading_keras2.save_kind_of_wrapper),
-    ("`load` and `save` of SavedModels",
-     KERAS_2, LOADING, loading_keras2.restore_saved_models),
+    ("`load` and `save` of SavedModels", KERAS_2, LOADING, loading_keras2.restore_saved_models),
     ("`convert_to_legacy_optimizer`", KERAS_2, LOADING, loading_keras2.convert_wrapped),
     ("`_set_optimizer` of models without eager execution",
      KERAS_2, LOADING, compiling.keep_wrappers_in_graphs),
-    ("`deserialize` of losses and metrics",
-     KERAS_3, LOADING, loading_keras3.find_functions),
+    ("`deserialize` of losses and metrics", KERAS_3, LOADING, loading_keras3.find_functions),
     ("`Policy` and `PolicyV1` among the custom objects, `deserialize` of policies",
      KERAS_3, LOADING, loading_keras3.find_policies),
     ("`load_model`", KERAS_3, LOADING, loading_keras3.load_models),
     ("`Model.load_weights`", KERAS_3, LOADING, loading_keras3.load_weights),
-    ("`Model.save`, `Model.save_weights`",
-     KERAS_3, LOADING, loading_keras3.save_waiting_slots),
+    ("`Model.save`, `Model.save_weights`", KERAS_3, LOADING, loading_keras3.save_waiting_slots),
     ("`from_config` of layers", KERAS_3, LOADING, loading_keras3.take_batch_shapes),
 
     ("the old names", EACH, INSTALL, spellings.lead_to_tf_lso),
-    ("`tf.train.Checkpoint.read`",
-     TENSORFLOW, INSTALL, train_checkpoint.read_all_generations),
+    ("`tf.train.Checkpoint.read`", TENSORFLOW, INSTALL, train_checkpoint.read_all_generations),
     ("`save` and `write` of `tf.train.Checkpoint`, `save` of `tf.train.CheckpointManager`",
      TENSORFLOW, INSTALL, train_checkpoint.refuse_to_lose_slots),
-    (_OF_OPTIMIZERS, KERAS_3, INSTALL, attributes_keras3.add_attributes),
+    (f"{_listed(attributes_keras3.ATTRIBUTES)} of optimizers",
+     KERAS_3, INSTALL, attributes_keras3.add_attributes),
     ("`__init__`, `apply_gradients`, `get_config`, `_backend_update_step` of optimizers",
      KERAS_3, INSTALL, attributes_keras3.take_arguments),
     ("`learning_rate`, `_get_current_learning_rate` of optimizers",
      KERAS_3, INSTALL, attributes_keras3.call_schedules),
-    ("`set_value`, `get_value` of `tf.keras.backend`",
-     KERAS_3, INSTALL, attributes_keras3.set_values),
-    ("`__int__`, `__float__` of variables",
-     KERAS_3, INSTALL, attributes_keras3.make_variables_numbers),
+    ("`set_value`, `get_value` of `tf.keras.backend`", KERAS_3, INSTALL, keras3.set_values),
+    ("`__int__`, `__float__` of variables", KERAS_3, INSTALL, keras3.make_variables_numbers),
     ("`on_epoch_end` of `LearningRateScheduler` and `ReduceLROnPlateau`",
-     KERAS_3, INSTALL, logged_rate.log_lr),
+     KERAS_3, INSTALL, keras3.log_lr),
     ("`tf.keras.optimizers.legacy`, `tf.keras.optimizers.experimental`",
-     KERAS_3, INSTALL, optimizer_namespaces.add_namespaces),
-    ("`tf.keras.backend.clear_session`", KERAS_3, INSTALL, clear_session.keep_policy),
-    ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, notebook.show_hints),
-    (_OF_NEWER_OPTIMIZERS, KERAS_2, INSTALL, attributes_keras2.add_attributes),
+     KERAS_3, INSTALL, spellings.add_namespaces),
+    ("`tf.keras.backend.clear_session`", KERAS_3, INSTALL, keras3.keep_policy),
+    ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, keras3.show_hints),
+    (f"{_listed(attributes_keras2.ATTRIBUTES)} of newer optimizers",
+     KERAS_2, INSTALL, attributes_keras2.add_attributes),
     ("`learning_rate`, `get_config`, `_process_kwargs`, `_build_learning_rate`, "
      "`_compute_current_learning_rate`, `_update_step` of newer optimizers",
      KERAS_2, INSTALL, attributes_keras2.take_arguments),
@@ -128,15 +115,7 @@ PATCHES = [Patch(*row) for row in (
 
 
 def enable(when: str, package: str) -> bool:
-    """Make the changes of a moment in a Keras; once is enough.
-
-    Args:
-      when: COMPILING, LOADING, INSTALL or LIKE.
-      package: "keras" or "tf_keras".
-
-    Returns:
-      Whether this call did it.
-    """
+    """Make the changes of a moment in "keras" or "tf_keras"; whether this call did it."""
 
     def change(ledger: ledger_lib.Ledger) -> None:
         for patch in PATCHES:
@@ -149,12 +128,9 @@ def enable(when: str, package: str) -> bool:
 
 def is_in(patch: Patch, package: str) -> bool:
     """Whether a row is about a Keras. What is TensorFlow's changes with `keras`."""
-    if patch.where == TENSORFLOW:
-        return package == "keras"
-    return patch.where in (
-        EACH,
-        KERAS_2 if keras_versions.is_keras2(package) else KERAS_3,
-    )
+    generation = KERAS_2 if keras_versions.is_keras2(package) else KERAS_3
+    is_tensorflow = patch.where == TENSORFLOW and package == "keras"
+    return is_tensorflow or patch.where in (EACH, generation)
 
 
 def disable(when: str, package: str) -> None:

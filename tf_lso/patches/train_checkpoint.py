@@ -5,7 +5,7 @@ families. From a checkpoint of TensorFlow 2.0-2.15 it would silently restore not
 the loss scale into a Keras 3 optimizer.
 """
 
-import collections
+import re
 import weakref
 
 import tensorflow as tf
@@ -13,10 +13,13 @@ import tensorflow as tf
 from tf_lso import keras_versions, log, pages, tf_private
 from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import layouts, object_graph, plan, restoring, source, targets
-from tf_lso.optimizers import binding, loss_scale_optimizer, state
+from tf_lso.optimizers import binding, state
+from tf_lso.patches.loading_keras2 import is_ours
 
 # Family of an optimizer -> the layouts that TensorFlow restores into it completely.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
+# Attributes of models of Keras 2 that lead to layers.
+_OF_KERAS2 = re.compile("layer-|layer_with_weights-")
 
 
 def read_all_generations(keras, ledger):
@@ -33,10 +36,8 @@ def read_all_generations(keras, ledger):
             return original(self, save_path, options)
         in_file = _in_file(graph, optimizers_)
         _refuse_other_slots(graph, optimizers_, in_file)
-        layout = None
-        if _root(self) is self:
-            layout = _foreign_layout(graph, models, optimizers_, in_file)
-        if layout is None:
+        layout = _foreign_layout(graph, models, optimizers_, in_file)
+        if layout is None or _root(self) is not self:
             return original(self, save_path, options)
         # An optimizer that the program names has to be in the file; another only may.
         wanted = {p: o for p, o in optimizers_.items() if p in in_file or len(p) == 1}
@@ -68,13 +69,9 @@ def refuse_to_lose_slots(keras, ledger):
         is_manager = isinstance(self, tf.train.CheckpointManager)
         saved = self.checkpoint if is_manager else self
         for optimizer in _optimizers(saved).values():
-            if _is_ours(optimizer) and optimizer._family.slots_wait():
+            if is_ours(optimizer) and optimizer._family.slots_wait():
                 raise ValueError(state.BUILD_FIRST)
         return original(self, *args, **kwargs)
-
-
-def _is_ours(optimizer):
-    return isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer)
 
 
 def _root(checkpoint_):
@@ -86,9 +83,7 @@ def _root(checkpoint_):
 
 def _models(checkpoint_):
     """Return the models that a `tf.train.Checkpoint` names, by their names."""
-    classes = tuple(
-        keras_versions.public(package).Model for package in keras_versions.imported()
-    )
+    classes = tuple(keras_versions.public(k).Model for k in keras_versions.imported())
     children = tf_private.children(checkpoint_).items()
     return {name: child for name, child in children if isinstance(child, classes)}
 
@@ -99,19 +94,16 @@ def _optimizers(checkpoint_):
     A compiled model has one. A path is a tuple of names, as in the graph of a checkpoint.
     """
     root = _root(checkpoint_)
-    found, seen = {}, {id(root)}
-    queue = collections.deque([((), root)])
-    while queue:
-        path, parent = queue.popleft()
+    found, seen, queue = {}, {id(root)}, [((), root)]
+    for path, parent in queue:
         for name, child in tf.train.TrackableView.children(parent).items():
-            if id(child) in seen:
-                continue
-            seen.add(id(child))
             below = (*path, name)
-            if binding.is_optimizer(child):
-                found[below] = child
-            else:
-                queue.append((below, child))
+            if id(child) not in seen:
+                seen.add(id(child))
+                if binding.is_optimizer(child):
+                    found[below] = child
+                else:
+                    queue.append((below, child))
     return found
 
 
@@ -140,7 +132,7 @@ def _refuse_other_slots(graph, optimizers_, in_file):
     """
     for path, node in in_file.items():
         optimizer = optimizers_[path]
-        if not _is_ours(optimizer):
+        if not is_ours(optimizer):
             continue
         inner = optimizer.inner_optimizer
         saved = object_graph.source(graph, None, node)
@@ -152,11 +144,11 @@ def _refuse_other_slots(graph, optimizers_, in_file):
         if slots and (more or fewer):
             kept = table.slots_made(inner) - fewer | more
             own = targets.OptimizerTargets(optimizer)
-            advice = plan.how_to_make(saved, own, kept)
             raise source.CheckpointError(
                 f"{graph.prefix} does not fit the optimizer {'.'.join(path)!r}, and "
                 "nothing was changed: one of them has the slots "
-                f"{', '.join(sorted(more | fewer))}. {advice}"
+                f"{', '.join(sorted(more | fewer))}. "
+                f"{plan.how_to_make(saved, own, kept)}"
             )
 
 
@@ -167,13 +159,11 @@ def _foreign_layout(graph, models, optimizers_, in_file):
         if layout not in _OWN[binding.require_family(optimizers_[path]).name]:
             return layout
     # Without an optimizer, the attributes of the model tell the layout.
-    below = graph.children(0) if keras_versions.has_keras3() else {}
-    for name, model in models.items():
-        if name in below and isinstance(model, keras_versions.public("keras").Model):
-            if any(
-                step.startswith(("layer-", "layer_with_weights-"))
-                for step in graph.children(below[name])
-            ):
+    if keras_versions.has_keras3():
+        for name, model in models.items():
+            below = graph.children(graph.follow(0, [name]))
+            is_of_keras3 = isinstance(model, keras_versions.public("keras").Model)
+            if is_of_keras3 and any(map(_OF_KERAS2.match, below)):
                 return "model"
     return None
 
@@ -183,14 +173,13 @@ def _restore(graph, models, optimizers_, in_file):
         raise ValueError(
             "which optimizer is which model's is known to the program only"
         )
-    (name, model) = next(iter(models.items()))
-    names = {"model": name}
-    if not optimizers_:
-        return restoring.restore(graph.prefix, model=model, names=names)
-    (path, optimizer) = next(iter(optimizers_.items()))
-    # The file may have its optimizer under several names, and lists the shortest.
-    listed = {node: name for name, node in object_graph.optimizers(graph).items()}
-    names["optimizer"] = listed.get(in_file.get(path), "/".join(path))
+    ((name, model),) = models.items()
+    names, optimizer = {"model": name}, None
+    if optimizers_:
+        ((path, optimizer),) = optimizers_.items()
+        # The file may have its optimizer under several names, and lists the shortest.
+        listed = {node: name for name, node in object_graph.optimizers(graph).items()}
+        names["optimizer"] = listed.get(in_file.get(path), "/".join(path))
     return restoring.restore(
         graph.prefix, model=model, optimizer=optimizer, names=names
     )
@@ -198,13 +187,13 @@ def _restore(graph, models, optimizers_, in_file):
 
 def _refusal(path, layout, models, optimizers_, error):
     paths = [".".join(path) for path in optimizers_]
-    named = ", ".join([*models, *paths])
     roles = {"model": list(models)[:1], "optimizer": paths[:1]}
     calls = ", ".join(f"{role}={n}" for role, names in roles.items() for n in names)
     return (
         f"{path}: was written by {layouts.LAYOUTS[layout]}. tf.train.Checkpoint restores "
-        f"only a part of it: variables of {named} keep their values, and the optimizer's "
-        f"slots and step counter start anew. Call tf_lso.checkpoints.restore({path!r}, "
-        f"{calls}), for each pair with names={{'model': ..., 'optimizer': ...}}. tf_lso "
-        f"tried that, and it failed: {error} See {pages.troubleshooting('part')}"
+        f"only a part of it: variables of {', '.join([*models, *paths])} keep their "
+        "values, and the optimizer's slots and step counter start anew. Call "
+        f"tf_lso.checkpoints.restore({path!r}, {calls}), for each pair with "
+        "names={'model': ..., 'optimizer': ...}. tf_lso tried that, and it failed: "
+        f"{error} See {pages.troubleshooting('part')}"
     )

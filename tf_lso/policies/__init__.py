@@ -14,13 +14,7 @@ from tf_lso.policies.device import log_device_compatibility_check
 @functools.cache
 def for_package(package: str) -> PolicyApi:
     """Return the policy functions and classes of a Keras, "keras" or "tf_keras"."""
-    if keras_versions.is_keras2(package):
-        from tf_lso.policies import keras2
-
-        return PolicyApi(keras2.Keras2(package))
-    from tf_lso.policies import keras3
-
-    return PolicyApi(keras3)
+    return PolicyApi(package)
 
 
 def for_tensorflow() -> PolicyApi:

@@ -6,23 +6,38 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso import keras_versions, tf_private
-from tf_lso.policies import experimental
+from tf_lso.policies import device, experimental
+
+
+def _family_of(package):
+    """Return what policies need from a Keras, as it is before `install` replaces it."""
+    keras = keras_versions.public(package)
+    is_keras2 = keras_versions.is_keras2(package)
+    space = keras.mixed_precision if is_keras2 else keras.config
+    warn = device.log_device_compatibility_check  # Keras 2 itself warns
+    return types.SimpleNamespace(
+        package=package,
+        Layer=keras.layers.Layer,
+        Policy=keras.mixed_precision.Policy if is_keras2 else keras.DTypePolicy,
+        get_global=space.global_policy if is_keras2 else space.dtype_policy,
+        set_global=space.set_global_policy if is_keras2 else space.set_dtype_policy,
+        floatx=keras.backend.floatx,
+        tell_of_device=(lambda policy_name: None) if is_keras2 else warn,
+    )
 
 
 class PolicyApi:
-    """The functions and classes in the mixed_precision modules of one Keras.
+    """The functions and classes in the mixed_precision modules of a Keras.
 
     Args:
-      family: what that Keras has: the module `keras3`, or a `keras2.Keras2`.
+      package: "keras" or "tf_keras".
     """
 
-    def __init__(self, family):
-        self._family = family
+    def __init__(self, package):
+        self._family = family = _family_of(package)
         self.Policy = family.Policy
         # So that Keras loads layers and models that were saved with them.
-        register = keras_versions.public(
-            family.PACKAGE
-        ).saving.register_keras_serializable
+        register = keras_versions.public(package).saving.register_keras_serializable
         self.ExperimentalPolicy = register("tf_lso", "Policy")(
             experimental.policy_class(family.Policy, family.tell_of_device)
         )
@@ -125,7 +140,7 @@ class PolicyApi:
         # Late: the patches ask for policies.
         from tf_lso.patches import table as patches
 
-        patches.enable(patches.COMPILING, family.PACKAGE)
+        patches.enable(patches.COMPILING, family.package)
         family.set_global(policy)
 
 

@@ -112,9 +112,7 @@ class LossScalePolicy:
 def policy_class(base, tell_of_device):
     """Return the experimental policy class, based on a Keras's own policy class.
 
-    Args:
-      base: the policy class of the Keras.
-      tell_of_device: function that gets a policy's name and warns if it may be slow.
+    `tell_of_device` gets a policy's name and warns if it may be slow.
     """
 
     class Policy(LossScalePolicy, base):

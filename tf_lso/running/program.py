@@ -5,11 +5,12 @@ import runpy
 import shlex
 import signal
 import sys
-import traceback
 import types
 from collections.abc import Callable
 
-from tf_lso import environment
+from tf_lso import environment, patches
+from tf_lso.patches import hints, import_hooks
+from tf_lso.patches import like as like_lib
 
 
 def run(
@@ -30,10 +31,6 @@ def run(
       like: version of the TensorFlow whose Keras the program gets, or None; see
         `patches.like.choose`, which was called.
     """
-    from tf_lso import patches
-    from tf_lso.patches import import_hooks
-    from tf_lso.patches import like as like_lib
-
     if not module and not os.path.exists(arguments[0]):
         print(f"tf-lso: can't open {arguments[0]!r}: no such file", file=sys.stderr)
         return 2
@@ -41,46 +38,36 @@ def run(
     if like is not None:
         os.environ[like_lib.VARIABLE] = like  # for child processes
     import_hooks.after_import_of_frameworks(lambda: patches.install(like=like))
-    _reach_child_processes()
-    sys.argv[:] = arguments
-    command = shlex.join(["-m", *arguments] if module else arguments)
-    return _exit_code_of(_run_module if module else _run_script, command)
-
-
-def _reach_child_processes() -> None:
-    """Let the Pythons that the program starts have the old names too."""
+    # The Pythons that the program starts have the old names too.
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child_processes")
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    sys.argv[:] = arguments
+    command = shlex.join(["-m", *arguments] if module else arguments)
+    return _exit_code_of(_run_module if module else _run_script, command)
 
 
 def _exit_code_of(run_main: Callable[[str], None], command: str) -> int:
     try:
         run_main(sys.argv[0])
     except SystemExit as end:
-        return _exit_code(end.code)
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)  # as Python does with `sys.exit("message")`
+        return 1
     except KeyboardInterrupt as error:
         _show(error)
         return 128 + signal.SIGINT
-    except ImportError as error:
-        if error.name == "tensorflow":
+    except BaseException as error:
+        if isinstance(error, ImportError) and error.name == "tensorflow":
             print(f"tf-lso run: {environment.MISSING}", file=sys.stderr)
             return 2
         _show(error)
-        _show_hint(error, command)
-        return 1
-    except BaseException as error:
-        _show(error)
-        _show_hint(error, command)
+        line = hints.hint(error, command)
+        if line is not None:
+            print(line, file=sys.stderr)
         return 1
     return 0
-
-
-def _exit_code(code: object) -> int:
-    if code is None or isinstance(code, int):
-        return code or 0
-    print(code, file=sys.stderr)  # as Python does with `sys.exit("message")`
-    return 1
 
 
 def _run_script(path: str) -> None:
@@ -112,19 +99,7 @@ def _show(error: BaseException) -> None:
         trace = trace.tb_next
     if isinstance(error, SyntaxError):
         trace = None
-    error = error.with_traceback(trace)
-    if sys.excepthook is sys.__excepthook__:
-        traceback.print_exception(type(error), error, trace)
-    else:
-        sys.excepthook(type(error), error, trace)
-
-
-def _show_hint(error: BaseException, command: str) -> None:
-    from tf_lso.patches import hints
-
-    line = hints.hint(error, command)
-    if line is not None:
-        print(line, file=sys.stderr)
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
 
 
 def _is_ours(frame: types.FrameType) -> bool:

@@ -13,7 +13,7 @@ from tf_lso.source.diagnostics import OTHER, Diagnosis, Diagnostic, Use
 from tf_lso.source.edits import Statements
 from tf_lso.source.fixes import Plan
 from tf_lso.source.forms import is_for_keras_3
-from tf_lso.source.guards import Branch, types_asked_for
+from tf_lso.source.guards import asked_for
 from tf_lso.source.inference import Elsewhere, Inference
 from tf_lso.source.lookup import UNSURE, WORKS, Verdict
 from tf_lso.source.modules import Placement
@@ -88,7 +88,7 @@ class _One:
         self.ignored = self._ignored()
         found, wider = uses(inference, options.prefer != Options.prefer)
         self.silenced = {use.place for use in found if not self._counts(use)}
-        keeps_keras_3 = is_for_keras_3(inference)
+        keeps_keras_3 = is_for_keras_3(inference, found)
         self.renaming = Renaming(
             inference, options, self.text, keeps_keras_3, self.silenced
         )
@@ -279,9 +279,8 @@ class _One:
                 if any(
                     self._becomes_ours(path)
                     for guard in site.guards
-                    if isinstance(guard, Branch)
-                    for kind in types_asked_for(guard)
-                    for path in self.inference.paths(kind, guard.scope)
+                    for kind in asked_for(guard, "isinstance")
+                    for path in self.inference.paths(*kind)
                 ):
                     yield site.place, site.node.attr
 

@@ -35,8 +35,7 @@ class Sources:
         """Return the scopes and places of the trees."""
         program = Program()
         for cell, tree in self.trees.items():
-            program.cell = cell
-            walk(program, tree)
+            walk(program, tree, cell)
         program.finish()
         return program
 

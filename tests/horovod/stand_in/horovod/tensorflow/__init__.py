@@ -1,10 +1,8 @@
 """Sums and means of tensors over processes, and a tape that returns means."""
 
 import os
-import pickle
-import socket
-import struct
 import time
+from multiprocessing import connection
 
 import tensorflow as tf
 
@@ -22,15 +20,14 @@ def init():
     """Connect the processes; HOROVOD_RANK, HOROVOD_SIZE and the port are in the environment."""
     if size() == 1 or _peers:
         return
-    port = int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
+    address = "127.0.0.1", int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
     if rank() == 0:
-        with socket.create_server(("127.0.0.1", port)) as server:
-            server.settimeout(120)
-            _peers.extend(server.accept()[0] for _ in range(size() - 1))
+        with connection.Listener(address, backlog=size()) as listener:
+            _peers.extend(listener.accept() for _ in range(size() - 1))
         return
     for _ in range(1200):
         try:
-            _peers.append(socket.create_connection(("127.0.0.1", port), timeout=120))
+            _peers.append(connection.Client(address))
             return
         except ConnectionRefusedError:
             time.sleep(0.1)
@@ -50,33 +47,14 @@ def rank():
 local_rank, local_size = rank, size
 
 
-def _send(peer, value):
-    data = pickle.dumps(value)
-    peer.sendall(struct.pack("!Q", len(data)) + data)
-
-
-def _receive(peer):
-    def exactly(count):
-        data = b""
-        while len(data) < count:
-            part = peer.recv(count - len(data))
-            if not part:
-                raise ConnectionError("the other process has ended")
-            data += part
-        return data
-
-    (length,) = struct.unpack("!Q", exactly(8))
-    return pickle.loads(exactly(length))
-
-
 def _together(values, combine):
     """Combine the lists of arrays of all processes; each gets the result."""
     if rank() != 0:
-        _send(_peers[0], values)
-        return _receive(_peers[0])
-    result = combine([values] + [_receive(peer) for peer in _peers])
+        _peers[0].send(values)
+        return _peers[0].recv()
+    result = combine([values] + [peer.recv() for peer in _peers])
     for peer in _peers:
-        _send(peer, result)
+        peer.send(result)
     return result
 
 

@@ -47,10 +47,10 @@ def DistributedOptimizer(
         def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
             above = super(self.__class__, self)
             if hasattr(above, "_compute_gradients"):
-                return reduced(
-                    above._compute_gradients(loss, var_list, grad_loss, tape)
-                )
-            return reduced(above.compute_gradients(loss, var_list, tape=tape))
+                pairs = above._compute_gradients(loss, var_list, grad_loss, tape)
+            else:
+                pairs = above.compute_gradients(loss, var_list, tape=tape)
+            return reduced(pairs)
 
         def compute_gradients(self, loss, var_list, tape=None):
             return self._compute_gradients(loss, var_list, None, tape)
