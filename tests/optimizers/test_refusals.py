@@ -49,7 +49,7 @@ def state_of(optimizer, *model_variables):
 
 NO_BOOL = [None, 1, 0, 128.0, np.float32(128), "dynamic", "true", np.True_, G, [True]]
 NOT_POSITIVE = [0, -2.0, NAN, INF, -INF, np.float32(NAN), 1e39, 1e-50, 10**400, "abc"]
-NO_NUMBER = [[2.0], [], object(), 2j, np.array([1.0, 2.0]), {}, float]
+NO_NUMBER = [[2.0], [], ..., 2j, np.array([1.0, 2.0]), {}, float]
 NO_STEPS = [0, -1, 1.5, 0.5, NAN, INF, "x", 10**400]
 KERAS3_DEFAULTS = {
     "weight_decay": None,
