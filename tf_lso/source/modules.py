@@ -127,8 +127,12 @@ def placed(paths: Iterable[str], needing: dict[str, list[str]]) -> dict[str, Pla
     files = {os.path.abspath(path): path for path in paths if path.endswith(".py")}
     importers = collections.defaultdict[str, set[str]](set)
     found = functools.cache(functools.partial(file_of, exists=files.__contains__))
+    # Only a module whose last part names a file or folder is looked for: few are.
+    known = {part for file in files for part in file.removesuffix(".py").split(os.sep)}
     for file in files:
         for level, module in _imports(file):
+            if module and module.rpartition(".")[2] not in known:
+                continue
             other = found(os.path.dirname(file), level, module)
             if other:
                 importers[other].add(file)
