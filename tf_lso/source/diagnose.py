@@ -11,7 +11,7 @@ from tf_lso.source import lookup, reasons, rules, strings
 from tf_lso.source.diagnostics import OTHER, Diagnosis, Diagnostic
 from tf_lso.source.edits import Statements
 from tf_lso.source.fixes import Plan
-from tf_lso.source.forms import is_for_keras_3
+from tf_lso.source.forms import REFUSES, is_for_keras_3
 from tf_lso.source.inference import Elsewhere, Inference
 from tf_lso.source.lookup import UNSURE, WORKS, Verdict
 from tf_lso.source.modules import Placement
@@ -95,7 +95,7 @@ class _One:
         self.silenced = {use.place for use in found if not self._counts(use)}
         keeps_keras_3 = is_for_keras_3(inference, found)
         self.renaming = Renaming(inference, options, text, keeps_keras_3, self.silenced)
-        self.plan = Plan(inference.program, read.trees, self.texts, self.renaming)
+        self.plan = Plan(read, self.renaming)
         self.plan.add_imports()
         strings.add_calls(self.plan)
         self.plan.add_chains()
@@ -183,7 +183,10 @@ class _One:
             # Only an optimizer has these; other methods may be a policy's, too.
             scales = use.verdict.name.endswith(names.SCALING)
             works = use.verdict.status == WORKS or use.guarded
-            if use.place in plan.left:
+            _, refused, do = use.verdict.tf_lso.partition(REFUSES)
+            if refused and not self.renaming.keras3:
+                why_not = reasons.REFUSED.of(do)
+            elif use.place in plan.left:
                 why_not = plan.left[use.place][1]
             elif fix or works or self.renaming.keras3:
                 pass
@@ -214,10 +217,10 @@ class _One:
         """Yield what is left at places where `check` tells of nothing."""
         told = {use.place for use in self.uses} | self.silenced
         for place, (name, why_not) in self.plan.left.items():
-            refused = why_not.why == reasons.REFUSED.why
-            rule = rules.ARGUMENTS if refused else rules.UNSEEN
             verdict = Verdict(name, UNSURE, why_not.why, why_not.do)
-            use = Diagnostic(rule, place[0] or None, *place[1:], OTHER, False, verdict)
+            use = Diagnostic(
+                rules.UNSEEN, place[0] or None, *place[1:], OTHER, False, verdict
+            )
             if place not in told and self._counts(use):
                 yield self._completed(use, None, why_not)._replace(seen=False)
         if self.options.wants(rules.UNSEEN):

@@ -7,6 +7,7 @@ from typing import Any
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
 from tf_lso.source.inference import Found, Value
+from tf_lso.source.reading import Sources
 from tf_lso.source.reasons import Reason
 from tf_lso.source.renaming import New, Renaming, Stays
 from tf_lso.source.scopes import Imported, Place, Program, Scope, Site
@@ -36,20 +37,12 @@ class Plan:
       read: ids of chains and strings that are planned already.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        trees: dict[int | None, ast.Module],
-        texts: dict[int | None, Text],
-        renaming: Renaming,
-    ) -> None:
-        self.program = program
-        self.trees = trees
-        self.texts = texts
-        self.renaming = renaming
-        self.moved = renaming.moved
+    def __init__(self, read: Sources, renaming: Renaming) -> None:
+        self.trees, self.texts = read.trees, read.texts
+        self.renaming, self.moved = renaming, renaming.moved
         self.inference = renaming.inference
-        self.root = _free_name(program)
+        self.program = self.inference.program
+        self.root = _free_name(self.program)
         self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
         self.imports: dict[int, tuple[Site, Moves]] = {}
         self.needs: list[tuple[Scope, tuple[Value, ...]]] = []

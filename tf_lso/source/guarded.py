@@ -9,7 +9,7 @@ from typing import Any
 
 from tf_lso import names
 from tf_lso.source import lookup
-from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Use
+from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Diagnostic
 from tf_lso.source.guards import DEPENDS, asked_for, outcome
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import UNSURE, WRONG, Verdict
@@ -38,7 +38,7 @@ class Care:
         verdict: Verdict,
         value: Value | None = None,
         asked: str = "",
-    ) -> Use:
+    ) -> Diagnostic:
         """Return the use of a node, with what its guards add to the verdict.
 
         `value` is what is used, if that is known, and `asked` the attribute that a
@@ -57,7 +57,7 @@ class Care:
         if kind in (METHOD, OTHER) and hasattr(node, "attr"):
             # It stands where the attribute's own name does.
             place = node.end_lineno, node.end_col_offset - len(node.attr.encode())
-        return Use(rule, site.cell, *place, kind, guarded, verdict)
+        return Diagnostic(rule, site.cell, *place, kind, guarded, verdict)
 
     def _reason(
         self, site: Site, verdict: Verdict, value: Value | None, asked: str

@@ -7,7 +7,14 @@ from typing import Any
 from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY_BREAKS
 from tf_lso.source import forms, lookup, methods, rules, wider
-from tf_lso.source.diagnostics import ATTRIBUTE, CONSTRUCTOR, IMPORT, METHOD, NOTE, Use
+from tf_lso.source.diagnostics import (
+    ATTRIBUTE,
+    CONSTRUCTOR,
+    IMPORT,
+    METHOD,
+    NOTE,
+    Diagnostic,
+)
 from tf_lso.source.guarded import Care, silent
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, WRONG, Verdict
@@ -29,7 +36,9 @@ _SCALES = {"distribute", "strategy", "LossScaleOptimizer", *names.SCALING}
 _SAVED = {*names.OPTIMIZERS, *names.NAMESPACES["keras.mixed_precision"]}
 
 
-def uses(values: Inference, strict: bool = False) -> tuple[list[Use], list[Use]]:
+def uses(
+    values: Inference, strict: bool = False
+) -> tuple[list[Diagnostic], list[Diagnostic]]:
     """Return the uses of the old API in a program, one per position, in order.
 
     What is more than a name counts beside a name that is not as it was; if `strict`,
@@ -41,7 +50,7 @@ def uses(values: Inference, strict: bool = False) -> tuple[list[Use], list[Use]]
         strict or not (use.guarded or use.verdict.status == WORKS) for use in found
     )
     more = wider.uses(values, care, counts)
-    best: dict[Place, Use] = {}
+    best: dict[Place, Diagnostic] = {}
     for use in sorted([*found, *more], key=lambda use: (use.place, use.rank())):
         best.setdefault(use.place, use)
     return list(best.values()), more
@@ -56,9 +65,9 @@ class _Rules:
         self.fails_first = False  # whether an import at the top fails, unguarded
         self.scales = not _SCALES.isdisjoint(values.program.words)
 
-    def all(self) -> Iterator[Use]:
+    def all(self) -> Iterator[Diagnostic]:
         """Yield every use, in the order of the program."""
-        kinds: dict[type, tuple[Callable[[Any], Iterator[Use]], ...]] = {
+        kinds: dict[type, tuple[Callable[[Any], Iterator[Diagnostic]], ...]] = {
             ast.Import: (self._import,),
             ast.ImportFrom: (self._import,),
             ast.Attribute: (self._attribute, self._methods),
@@ -77,13 +86,13 @@ class _Rules:
         value: Value | None = None,
         asked: str = "",
         rule: str = "",
-    ) -> Use:
+    ) -> Diagnostic:
         rule = rule or _rule_of(verdict, kind)
         return self.care.use(site, node, kind, rule, verdict, value, asked)
 
     # --- Names.
 
-    def _import(self, site: Site) -> Iterator[Use]:
+    def _import(self, site: Site) -> Iterator[Diagnostic]:
         how = lookup.IMPORT if isinstance(site.node, ast.Import) else lookup.FROM
         for alias, path in zip(site.node.names, imported_paths(site.node)):
             if alias.name == "*":
@@ -97,7 +106,7 @@ class _Rules:
                     self.fails_first = True
                 yield use
 
-    def _attribute(self, site: Site) -> Iterator[Use]:
+    def _attribute(self, site: Site) -> Iterator[Diagnostic]:
         chain = chain_of(site.node)
         if not self.values.values(chain[0].value, site.scope):
             return
@@ -110,12 +119,12 @@ class _Rules:
 
     def _reached(
         self, site: Site, node: ast.expr, kind: str, value: Value, call: ast.Call | None
-    ) -> Iterator[Use]:
+    ) -> Iterator[Diagnostic]:
         """Yield the use of a name, which may be called."""
         verdict, rule = self._of_path(value), ""
         if verdict and call:
-            where = call, site.scope, self.values, self.target
-            if form := forms.of_call(verdict, value.path, *where):
+            called = value.path, call, site.scope, self.values
+            if form := forms.of_call(verdict, *called):
                 rule = rules.ARGUMENTS if form.status == BREAKS else ""
                 verdict = form
         elif verdict and id(node) in self.program.type_tests:
@@ -144,7 +153,7 @@ class _Rules:
 
     # --- Calls.
 
-    def _call(self, site: Site) -> Iterator[Use]:
+    def _call(self, site: Site) -> Iterator[Diagnostic]:
         node = site.node
         for value in self.values.values(node.func, site.scope):
             if value.path in (GETATTR, HASATTR) and len(node.args) > 1:
@@ -156,7 +165,7 @@ class _Rules:
             elif isinstance(node.func, ast.Name) and not value.instance | value.derived:
                 yield from self._reached(site, node, CONSTRUCTOR, value, node)
 
-    def _getattr(self, site: Site, function: str) -> Iterator[Use]:
+    def _getattr(self, site: Site, function: str) -> Iterator[Diagnostic]:
         owner, name = site.node.args[:2]
         asks = function == HASATTR or len(site.node.args) > 2
         owners, text = self.values.of(owner, site.scope), literal(name)
@@ -170,7 +179,7 @@ class _Rules:
         if text in names.METHODS and names.METHODS[text].seen == names.ANYWHERE:
             yield from self._asked_for(site, owner, text, asks)
 
-    def _computed(self, site: Site, owners: tuple[Value, ...]) -> Iterator[Use]:
+    def _computed(self, site: Site, owners: tuple[Value, ...]) -> Iterator[Diagnostic]:
         """Yield the uses of a name that only the run computes."""
         modules = (v for v in owners if v.path in lookup.MODULES and not v.instance)
         for value in modules:
@@ -181,7 +190,7 @@ class _Rules:
                 kind, rule = ATTRIBUTE, rules.UNSEEN
                 yield self._use(site, site.node, kind, verdict, value, rule=rule)
 
-    def _custom_objects(self, site: Site) -> Iterator[Use]:
+    def _custom_objects(self, site: Site) -> Iterator[Diagnostic]:
         call = site.node
         given = [k.value for k in call.keywords if k.arg == "custom_objects"]
         given += call.args if last_name(call.func) in _SCOPES else []
@@ -198,7 +207,7 @@ class _Rules:
 
     # --- Methods of optimizers.
 
-    def _methods(self, site: Site) -> Iterator[Use]:
+    def _methods(self, site: Site) -> Iterator[Diagnostic]:
         for node in chain_of(site.node):
             name = node.attr
             if name in names.METHODS and isinstance(node.ctx, ast.Load):
@@ -209,7 +218,7 @@ class _Rules:
 
     def _asked_for(
         self, site: Site, owner: ast.expr, name: str, asks: bool
-    ) -> Iterator[Use]:
+    ) -> Iterator[Diagnostic]:
         """Yield the use of a method whose name is a text."""
         node = ast.Attribute(owner, name, ast.Load())
         if verdict := methods.of_access(node, site, self.values):
