@@ -16,10 +16,8 @@ from tf_lso.source import guards, lookup, reasons
 from tf_lso.source.scopes import (
     CLASS,
     Binding,
-    Branch,
     Caught,
     Derived,
-    Fallback,
     Guards,
     Imported,
     Program,
@@ -125,7 +123,7 @@ class Inference:
         self._table: dict[tuple[Scope, str], Found] = {}
         self._open: set[tuple[Scope, str]] = set()  # the names that are being solved
         # Whether the target's versions never run what stands under a guard.
-        self.is_dead = functools.cache(self._is_dead)
+        self.is_dead = functools.cache(functools.partial(guards.is_dead, values=self))
 
     @functools.cached_property
     def copy_only(self) -> bool:
@@ -210,35 +208,6 @@ class Inference:
             for guard in around
         )
         return any(dead)
-
-    # --- Guards.
-
-    def _is_dead(self, guard: Branch | Fallback) -> bool:
-        if isinstance(guard, Fallback):
-            return self._succeeds(guard)
-        return guards.outcome(guard.test, guard.scope, self) is (not guard.taken)
-
-    def _succeeds(self, fallback: Fallback) -> bool:
-        """Whether what a `try` imports and reaches of TensorFlow is all there."""
-        known = False
-        for node in (n for statement in fallback.body for n in ast.walk(statement)):
-            paths: list[str] = []
-            if isinstance(node, IMPORT_STATEMENTS):
-                paths = imported_paths(node)
-                how = lookup.IMPORT if isinstance(node, ast.Import) else lookup.FROM
-                if not all(p.partition(".")[0] in lookup.FRAMEWORKS for p in paths):
-                    return False  # another library, which may be missing
-            elif isinstance(node, ast.Attribute):
-                values, how = self.values(node, fallback.scope), lookup.ACCESS
-                paths = [value.path for value in values if not value.instance]
-            for path in filter(lookup.is_known, paths):
-                verdict = lookup.of_path(path, how, self.target)
-                if not lookup.is_there(path, self.target) or (
-                    verdict and verdict.error
-                ):
-                    return False
-                known = True
-        return known
 
     # --- Expressions.
 

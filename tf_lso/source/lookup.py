@@ -1,5 +1,6 @@
 """The verdict on an old name: what `tf_lso.names` knows of a dotted path of a program."""
 
+import ast
 import dataclasses
 
 from tf_lso import mirror_attributes, names
@@ -57,6 +58,11 @@ TOKENS = (
         if method.seen in (names.ANYWHERE, names.CALLED)
     ),
 )
+
+
+def how_of(node: ast.AST) -> str:
+    """Return how a node reaches the paths that it leads to."""
+    return {ast.Import: IMPORT, ast.ImportFrom: FROM}.get(type(node), ACCESS)
 
 
 def may_have_old_names(text: str | bytes) -> bool:

@@ -221,10 +221,9 @@ class Renaming:
 
     def _keep(self, site: Site) -> None:
         """Keep the names of an import, or a chain, that stay with all their uses."""
-        node, how = site.node, lookup.ACCESS
+        node, how = site.node, lookup.how_of(site.node)
         parts: list[tuple[Any, str]] = []
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            how = lookup.IMPORT if isinstance(node, ast.Import) else lookup.FROM
             parts = list(zip(node.names, imported_paths(node)))
         elif isinstance(node, ast.Attribute):
             parts = [(node, path) for path in self.inference.paths(node, site.scope)]

@@ -17,7 +17,7 @@ from tf_lso.source.diagnostics import (
 )
 from tf_lso.source.guarded import Care, silent
 from tf_lso.source.inference import Inference, Value
-from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, WRONG, Verdict
+from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.source.scopes import Place, Site
 from tf_lso.source.syntax import (
     GETATTR,
@@ -77,30 +77,17 @@ class _Rules:
             for rule in kinds.get(type(site.node), ()):
                 yield from rule(site)
 
-    def _use(
-        self,
-        site: Site,
-        node: ast.expr | ast.alias,
-        kind: str,
-        verdict: Verdict,
-        value: Value | None = None,
-        asked: str = "",
-        rule: str = "",
-    ) -> Diagnostic:
-        rule = rule or _rule_of(verdict, kind)
-        return self.care.use(site, node, kind, rule, verdict, value, asked)
-
     # --- Names.
 
     def _import(self, site: Site) -> Iterator[Diagnostic]:
-        how = lookup.IMPORT if isinstance(site.node, ast.Import) else lookup.FROM
+        how = lookup.how_of(site.node)
         for alias, path in zip(site.node.names, imported_paths(site.node)):
             if alias.name == "*":
                 verdict = lookup.star(site.node.module, self.target)
             else:
                 verdict = lookup.of_path(path, how, self.target)
             if verdict:
-                use = self._use(site, alias, IMPORT, self._judged(path, verdict))
+                use = self.care.use(site, alias, IMPORT, self._judged(path, verdict))
                 fails = use.verdict.status == BREAKS and use.verdict.error
                 if fails and not use.guarded and not site.scope.parent:
                     self.fails_first = True
@@ -135,7 +122,7 @@ class _Rules:
                 verdict = verdict.but(WORKS, today, tf_lso=does)
         if verdict and (rule or kind != CONSTRUCTOR):
             verdict = self._judged(value.path, verdict)
-            yield self._use(site, node, kind, verdict, value, rule=rule)
+            yield self.care.use(site, node, kind, verdict, value, rule=rule)
 
     def _of_path(self, value: Value) -> Verdict | None:
         return lookup.of_path(value.path, target=self.target)
@@ -161,7 +148,7 @@ class _Rules:
             elif value.path in IMPORTS:
                 path = literal(next(iter(node.args), None)) or ""
                 if verdict := lookup.of_path(path, lookup.IMPORT, self.target):
-                    yield self._use(site, node, IMPORT, verdict)
+                    yield self.care.use(site, node, IMPORT, verdict)
             elif isinstance(node.func, ast.Name) and not value.instance | value.derived:
                 yield from self._reached(site, node, CONSTRUCTOR, value, node)
 
@@ -175,7 +162,7 @@ class _Rules:
         for value in self.values.attributes(owners, [text]).values:
             if verdict := self._of_path(value):
                 verdict = _asked(verdict) if asks else verdict
-                yield self._use(site, site.node, ATTRIBUTE, verdict, value)
+                yield self.care.use(site, site.node, ATTRIBUTE, verdict, value)
         if text in names.METHODS and names.METHODS[text].seen == names.ANYWHERE:
             yield from self._asked_for(site, owner, text, asks)
 
@@ -188,7 +175,7 @@ class _Rules:
                     today = "Which name this asks for is known only when it runs."
                     verdict = verdict.but(UNSURE, today, name=f"{verdict.name}.*")
                 kind, rule = ATTRIBUTE, rules.UNSEEN
-                yield self._use(site, site.node, kind, verdict, value, rule=rule)
+                yield self.care.use(site, site.node, kind, verdict, value, rule=rule)
 
     def _custom_objects(self, site: Site) -> Iterator[Diagnostic]:
         call = site.node
@@ -203,7 +190,7 @@ class _Rules:
                 spelled = f"keras.mixed_precision.{name}"
                 does = f"tf_lso.{spelled} can be given, too."
                 verdict = Verdict(f"tf.{spelled}", WORKS, today, does)
-                yield self._use(site, key, NOTE, verdict)
+                yield self.care.use(site, key, NOTE, verdict)
 
     # --- Methods of optimizers.
 
@@ -214,7 +201,7 @@ class _Rules:
                 verdict = methods.of_access(node, site, self.values)
                 if verdict:
                     verdict = self._heard(verdict, self.care.passes_over, site)
-                    yield self._use(site, node, METHOD, verdict, asked=name)
+                    yield self.care.use(site, node, METHOD, verdict, asked=name)
 
     def _asked_for(
         self, site: Site, owner: ast.expr, name: str, asks: bool
@@ -225,7 +212,7 @@ class _Rules:
             passed = self.care.asks if asks else self.care.passes_over
             verdict = self._heard(verdict, passed, site)
             verdict = _asked(verdict) if asks else verdict
-            yield self._use(site, site.node, METHOD, verdict)
+            yield self.care.use(site, site.node, METHOD, verdict)
 
     def _heard(
         self, verdict: Verdict, passed: Callable[[Site, str], bool], site: Site
@@ -237,20 +224,6 @@ class _Rules:
         counts = verdict.status == BREAKS and not self.fails_first
         wrong = counts and passed(site, verdict.name.rpartition(".")[2])
         return silent(verdict) if wrong else verdict
-
-
-def _rule_of(verdict: Verdict, kind: str) -> str:
-    if verdict.status == WRONG:
-        return rules.SILENT
-    if kind == METHOD:
-        return rules.METHOD
-    if verdict.status == UNSURE:
-        return rules.UNSEEN if verdict.name.endswith("*") else rules.CHANGED
-    if verdict.status == WORKS:
-        return rules.SAME
-    if verdict.replacement is None:
-        return rules.NO_STAND_IN
-    return rules.GONE if verdict.error else rules.CHANGED
 
 
 def _asked(verdict: Verdict) -> Verdict:

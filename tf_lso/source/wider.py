@@ -80,7 +80,7 @@ def _use(
         status = UNSURE  # it may be one that this version wrote
     elif values.target.keras_2:
         status, today = UNSURE, _LACKS_2
-    return care.use(site, node, OTHER, rule, Verdict(what, status, today, tf_lso))
+    return care.use(site, node, OTHER, Verdict(what, status, today, tf_lso), rule=rule)
 
 
 def _by_itself(values: Inference, site: Site) -> _Found:
