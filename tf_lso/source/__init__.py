@@ -10,7 +10,8 @@ the verdict on a dotted path, by `tf_lso.names`.
 `uses` finds the places that the `rules` are about, with `forms` of calls, `methods`,
 what is `guarded`, and `wider`. `renaming` decides what becomes of a name; `fixes` and
 `strings` plan the edits, or note one of the `reasons` why there is none; `edits` changes
-the statements. `diagnose` joins all of it to `diagnostics`.
+the statements, and `install` says where `install()` goes. `diagnose` joins all of it to
+`diagnostics`.
 
 Standard library only.
 """

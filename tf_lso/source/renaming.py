@@ -209,6 +209,10 @@ class Renaming:
             for stop in value.stops
         )
 
+    def becomes_ours(self, path: str) -> bool:
+        """Whether a path is one of tf_lso once the file is migrated."""
+        return isinstance(self.decide(path), New) or path.startswith("tf_lso.")
+
     def _accesses(self, site: Site) -> Iterator[tuple[ast.AST, str, ast.Call | None]]:
         """Yield (owner, what is taken of it, the call of that) at a site."""
         node = site.node
