@@ -97,7 +97,7 @@ class _One:
         # An import that moves whole needs none of the packages that are gone.
         moved = {
             site.place
-            for site, moves in self.plan.imports.values()
+            for site, moves in self.plan.imports
             if len(moves) == len(site.node.names)
         }
         self.uses, self.wider = (
@@ -147,7 +147,7 @@ class _One:
         done.diagnostics.sort(key=lambda one: one.place)
         if changed:
             done.changes = sum(map(len, plan.edits.values()))
-            done.changes += sum(len(moves) for _, moves in plan.imports.values())
+            done.changes += sum(len(moves) for _, moves in plan.imports)
             done.changes = max(done.changes, 1)  # also if only install() is added
             # Other files import from a package, and later cells use what a cell imports.
             package = os.path.basename(self.path) == "__init__.py"

@@ -104,7 +104,7 @@ class Statements:
         `install()` is to be called before `install_at`, if that is given. `cleans` says
         whether imports that nothing in the file uses any more go.
         """
-        for site, moves in self.plan.imports.values():
+        for site, moves in self.plan.imports:
             text = self.plan.texts[site.cell]
             self.first[site.node], lines = rewritten(text, site.node, moves)
             self.after[site.node] += lines

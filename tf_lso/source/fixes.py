@@ -30,7 +30,7 @@ class Plan:
     Attributes:
       root: the name under which `tf_lso` is imported.
       edits: cell -> its edits.
-      imports: import statements whose names move: id -> (site, alias -> `New`).
+      imports: import statements whose names move: (site, alias -> `New`).
       needs: (scope that has to see the name `tf_lso`, what TensorFlow comes from).
       fixes: place -> what is done there.
       left: place -> (name, why nothing is done there).
@@ -44,7 +44,7 @@ class Plan:
         self.program = self.inference.program
         self.root = _free_name(self.program)
         self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
-        self.imports: dict[int, tuple[Site, Moves]] = {}
+        self.imports: list[tuple[Site, Moves]] = []
         self.needs: list[tuple[Scope, tuple[Value, ...]]] = []
         self.fixes: dict[Place, str] = {}
         self.left: dict[Place, tuple[str, Reason]] = {}
@@ -81,7 +81,7 @@ class Plan:
                 elif isinstance(way, Stays):
                     self.leave(site, alias, way.name, way.reason, way.instead)
             if moves:
-                self.imports[id(site.node)] = site, moves
+                self.imports.append((site, moves))
 
     def add_chains(self) -> None:
         """Plan the chains of attributes, such as `tf.keras.mixed_precision.Policy`."""

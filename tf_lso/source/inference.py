@@ -7,7 +7,7 @@ values, each of which may be a guess, and a doubt where there may be others.
 import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY
@@ -15,7 +15,6 @@ from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import guards, lookup, reasons
 from tf_lso.source.scopes import (
     CLASS,
-    Binding,
     Caught,
     Derived,
     Guards,
@@ -42,11 +41,6 @@ class Stop(NamedTuple):
     node: ast.AST | None = None
     scope: Scope | None = None
 
-    @property
-    def imports(self) -> ast.Import | ast.ImportFrom | None:
-        """The import statement, if one stands there."""
-        return self.node if isinstance(self.node, IMPORT_STATEMENTS) else None
-
 
 class Value(NamedTuple):
     """One thing that an expression may stand for."""
@@ -61,7 +55,8 @@ class Value(NamedTuple):
     @property
     def origin(self) -> ast.Import | ast.ImportFrom | None:
         """The import that it comes from, if it comes from one of this file."""
-        return self.stops[0].imports if self.stops else None
+        first = self.stops[0].node if self.stops else None
+        return first if isinstance(first, IMPORT_STATEMENTS) else None
 
 
 class Found(NamedTuple):
@@ -130,9 +125,8 @@ class Inference:
         """Whether all of Keras in the program is the copy that TensorFlow keeps."""
         paths = self.program.imported
         copies = [path for path in paths if path.startswith(f"{KERAS_COPY}.")]
-        return any(".mixed_precision" not in path for path in copies) and not any(
-            path == "tensorflow" or path.startswith(_KERASES) for path in paths
-        )
+        others = [p for p in paths if p == "tensorflow" or p.startswith(_KERASES)]
+        return not others and any(".mixed_precision" not in path for path in copies)
 
     # --- Names.
 
@@ -145,7 +139,7 @@ class Inference:
             self._open.add(key)
             self._table[key] = _NOTHING  # `x = x.y`: what is known of it until then
             for binding in owner.names[name]:
-                self._table[key] = union([self._table[key], self._binding(binding)])
+                self._table[key] = union([self._table[key], self._binding(*binding)])
             self._open.remove(key)
         elif key in self._open and owner.kind == CLASS and owner.parent:
             # `tf = tf` in a class: the outer one is meant.
@@ -161,8 +155,7 @@ class Inference:
             found = (Value(_USUAL[name], sure=False),)
         return Found(found, reasons.STAR if self.program.stars else reasons.UNBOUND)
 
-    def _binding(self, binding: Binding) -> Found:
-        value, scope, around = binding
+    def _binding(self, value: Any, scope: Scope, around: Guards) -> Found:
         if isinstance(value, Imported):
             found = self._import(value, scope)
         elif isinstance(value, Derived):
@@ -177,13 +170,12 @@ class Inference:
             found = _NOTHING  # as in `except ImportError: tf = None`
         else:
             found = self.of(value, scope)
-        if around and found.values:
-            values = (
-                v._replace(guarded=True) if self._passes_over(v, around) else v
+        return found._replace(
+            values=tuple(
+                v._replace(guarded=v.guarded or self._passes_over(v, around))
                 for v in found.values
             )
-            found = found._replace(values=tuple(values))
-        return found
+        )
 
     def _import(self, value: Imported, scope: Scope) -> Found:
         node = value.node
@@ -200,14 +192,11 @@ class Inference:
     def _passes_over(self, value: Value, around: Guards) -> bool:
         """Whether the program never binds the value at a place with these guards."""
         old = lookup.is_name(value.path) or value.path in lookup.MODULES
-        missing = old and not (
-            value.instance or lookup.is_there(value.path, self.target)
-        )
-        dead = (
-            missing if isinstance(guard, Caught) else self.is_dead(guard)
+        there = value.instance or lookup.is_there(value.path, self.target)
+        return any(
+            old and not there if isinstance(guard, Caught) else self.is_dead(guard)
             for guard in around
         )
-        return any(dead)
 
     # --- Expressions.
 
@@ -274,8 +263,9 @@ class Inference:
         for value in found.values:
             if not value.instance and not value.derived:
                 stop = Stop(f"{value.path}.{path}", node)
-                stops = (*value.stops, stop)
-                values.append(value._replace(path=stop.path, stops=stops))
+                values.append(
+                    value._replace(path=stop.path, stops=(*value.stops, stop))
+                )
         return found._replace(values=tuple(values))
 
     def _called(self, found: Found, call: ast.Call, scope: Scope) -> Found:
