@@ -11,10 +11,11 @@ from tf_lso import names
 from tf_lso.source import lookup, rules
 from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Diagnostic
 from tf_lso.source.guards import DEPENDS, asked_for, outcome
-from tf_lso.source.inference import Inference, Value
+from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import UNSURE, WORKS, WRONG, Verdict
 from tf_lso.source.scopes import FUNCTION, Branch, Caught, Guard, Site
 from tf_lso.source.syntax import literal
+from tf_lso.source.values import Value
 
 _LOSS, _GRADIENTS = names.SCALING
 

@@ -79,14 +79,9 @@ def split(path: str) -> tuple[str, str]:
     return module, name if module else ""
 
 
-def parent(path: str) -> str:
-    """Return the path without its last part."""
-    return path.rpartition(".")[0]
-
-
 def is_name(path: str) -> bool:
     """Whether the path is a name directly in one of the modules, known or not."""
-    return path not in MODULES and parent(path) in MODULES
+    return path not in MODULES and path.rpartition(".")[0] in MODULES
 
 
 def is_known(path: str) -> bool:
@@ -137,7 +132,10 @@ def _is_private(module: str) -> bool:
 
 def _failure(path: str, how: str, target: Target) -> tuple[str, str]:
     """Return the exception's name and a sentence for a path that is gone, or "" each."""
-    there, above = is_there(path, target), path if how == IMPORT else parent(path)
+    there, above = (
+        is_there(path, target),
+        path if how == IMPORT else path.rpartition(".")[0],
+    )
     importable = _is_importable(above, target)
     if there and (how == ACCESS or importable):
         return "", ""

@@ -1,6 +1,7 @@
 """Small questions about single nodes of a syntax tree."""
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
 # Functions whose calls we look into, unless the program gives the name another meaning.
@@ -43,3 +44,28 @@ def imported_paths(node: ast.Import | ast.ImportFrom) -> list[str]:
     if isinstance(node, ast.ImportFrom):
         above = "." * node.level + f"{node.module or ''}."
     return [above + alias.name for alias in node.names]
+
+
+def parts(node: ast.AST, *without: str) -> list[Any]:
+    """Return what is directly in a node, without those fields."""
+    fields = [value for name, value in ast.iter_fields(node) if name not in without]
+    parts = [part for field in fields for part in list_of(field)]
+    return [part for part in parts if isinstance(part, ast.AST)]
+
+
+def list_of(field: Any) -> list[Any]:
+    """Return what a field of a node has: a list, or one thing."""
+    return field if isinstance(field, list) else [field]
+
+
+def pairs(target: Any, value: Any) -> Iterator[tuple[ast.Name, Any]]:
+    """Yield (name, its expression) of an assignment, also of tuples to tuples."""
+    sides = target, value
+    if isinstance(target, ast.Name):
+        yield target, value
+    elif all(isinstance(side, (ast.Tuple, ast.List)) for side in sides):
+        parts = [*target.elts, *value.elts]
+        starred = any(isinstance(part, ast.Starred) for part in parts)
+        if not starred and len(target.elts) == len(value.elts):
+            for part, expression in zip(target.elts, value.elts):
+                yield from pairs(part, expression)

@@ -16,7 +16,7 @@ from tf_lso.source.diagnostics import (
     Diagnostic,
 )
 from tf_lso.source.guarded import Care, silent
-from tf_lso.source.inference import Inference, Value
+from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.source.scopes import Place, Site
 from tf_lso.source.syntax import (
@@ -28,6 +28,7 @@ from tf_lso.source.syntax import (
     last_name,
     literal,
 )
+from tf_lso.source.values import Value
 
 _SCOPES = ("custom_object_scope", "CustomObjectScope")
 # Words of programs that scale losses themselves, or train on several replicas.

@@ -15,10 +15,11 @@ from tf_lso.names import old_behaviors
 from tf_lso.source import rules
 from tf_lso.source.diagnostics import OTHER, Diagnostic
 from tf_lso.source.guarded import Care
-from tf_lso.source.inference import Inference, Value, optimizer_of
+from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import BREAKS, UNSURE, Verdict
 from tf_lso.source.scopes import Scope, Site
 from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, last_name, literal
+from tf_lso.source.values import Value, optimizer_of
 
 # (rule, node, what is used)
 _Found = Iterator[tuple[str, Any, str]]
