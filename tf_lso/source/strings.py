@@ -73,11 +73,9 @@ def _asked(plan: Plan, site: Site, name: str, asks: bool) -> None:
     refs = [ref for ref in found.certain if not plan.moved(ref)]
     if not refs:
         return
-    way = plan.renaming.decide(f"{found.certain[0].path}.{name}")
-    stays = isinstance(way, Stays)
-    if stays and asks:
-        return
-    new = plan.decided(site, site.node, found, [name])  # or says why it stays
+    stays = isinstance(plan.renaming.decide(f"{refs[0].path}.{name}"), Stays)
+    # `decided` says why it stays. Nothing has to be done about a question.
+    new = None if stays and asks else plan.decided(site, site.node, found, [name])
     if new is None or stays:
         return
     parts = refs[0].path.count(".") + 1

@@ -60,12 +60,14 @@ def list_of(field: Any) -> list[Any]:
 
 def pairs(target: Any, value: Any) -> Iterator[tuple[ast.Name, Any]]:
     """Yield (name, its expression) of an assignment, also of tuples to tuples."""
-    sides = target, value
-    if isinstance(target, ast.Name):
-        yield target, value
-    elif all(isinstance(side, (ast.Tuple, ast.List)) for side in sides):
-        parts = [*target.elts, *value.elts]
-        starred = any(isinstance(part, ast.Starred) for part in parts)
-        if not starred and len(target.elts) == len(value.elts):
-            for part, expression in zip(target.elts, value.elts):
-                yield from pairs(part, expression)
+    match target, value:
+        case ast.Name(), _:
+            yield target, value
+        case (
+            (ast.Tuple(names) | ast.List(names)),
+            (ast.Tuple(given) | ast.List(given)),
+        ):
+            starred = any(isinstance(n, ast.Starred) for n in [*names, *given])
+            if not starred and len(names) == len(given):
+                for pair in zip(names, given):
+                    yield from pairs(*pair)

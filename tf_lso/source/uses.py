@@ -165,7 +165,8 @@ class _Rules:
                 verdict = _asked(verdict) if asks else verdict
                 yield self.care.use(site, site.node, ATTRIBUTE, verdict, value)
         if text in names.METHODS and names.METHODS[text].seen == names.ANYWHERE:
-            yield from self._asked_for(site, owner, text, asks)
+            node = ast.Attribute(owner, text, ast.Load())
+            yield from self._method(site, site.node, node, asks)
 
     def _computed(self, site: Site, owners: tuple[Value, ...]) -> Iterator[Diagnostic]:
         """Yield the uses of a name that only the run computes."""
@@ -197,34 +198,23 @@ class _Rules:
 
     def _methods(self, site: Site) -> Iterator[Diagnostic]:
         for node in chain_of(site.node):
-            name = node.attr
-            if name in names.METHODS and isinstance(node.ctx, ast.Load):
-                verdict = methods.of_access(node, site, self.values)
-                if verdict:
-                    verdict = self._heard(verdict, self.care.passes_over, site)
-                    yield self.care.use(site, node, METHOD, verdict, asked=name)
+            if node.attr in names.METHODS and isinstance(node.ctx, ast.Load):
+                yield from self._method(site, node, node)
 
-    def _asked_for(
-        self, site: Site, owner: ast.expr, name: str, asks: bool
+    def _method(
+        self, site: Site, at: ast.expr, node: ast.Attribute, asks: bool = False
     ) -> Iterator[Diagnostic]:
-        """Yield the use of a method whose name is a text."""
-        node = ast.Attribute(owner, name, ast.Load())
+        """Yield the use of a method at a node; `asks` says whether it is asked for.
+
+        A guard that passes over it in silence counts in a program that gets that far.
+        """
         if verdict := methods.of_access(node, site, self.values):
             passed = self.care.asks if asks else self.care.passes_over
-            verdict = self._heard(verdict, passed, site)
-            verdict = _asked(verdict) if asks else verdict
-            yield self.care.use(site, site.node, METHOD, verdict)
-
-    def _heard(
-        self, verdict: Verdict, passed: Callable[[Site, str], bool], site: Site
-    ) -> Verdict:
-        """Return the verdict where a guard may pass over the method in silence.
-
-        It counts in a program that gets as far as that.
-        """
-        counts = verdict.status == BREAKS and not self.fails_first
-        wrong = counts and passed(site, verdict.name.rpartition(".")[2])
-        return silent(verdict) if wrong else verdict
+            reached = verdict.status == BREAKS and not self.fails_first
+            if reached and passed(site, node.attr):
+                verdict = silent(verdict)
+            verdict, asked = (_asked(verdict), "") if asks else (verdict, node.attr)
+            yield self.care.use(site, at, METHOD, verdict, asked=asked)
 
 
 def _asked(verdict: Verdict) -> Verdict:
