@@ -83,9 +83,7 @@ def run(args: argparse.Namespace) -> int:
         (entry,) = (e for e in help.entries("rules.md") if e.name == args.explain)
         print(entry.shown())
         return 0
-    if not args.paths:
-        args.parser.error("the following arguments are required: PATH")
-    target, chosen = args.target or installed() or NEWEST, options.chosen(args)
+    chosen, target = options.chosen(args), args.target or installed() or NEWEST
     if args.fix:
         outcome = migrate(args.paths, chosen, True, target)
         print(report.migrate_text(outcome), end="")

@@ -78,8 +78,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the migration, write its report to stdout and return the exit code."""
-    if not args.paths:
-        args.parser.error("the following arguments are required: PATH")
     outcome = migrate(args.paths, options.chosen(args), args.write)
     print(_FORMATS[args.format](outcome), end="")
     return 2 if outcome.unreadable else int(args.check and bool(outcome.changed))

@@ -39,7 +39,9 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(args: argparse.Namespace) -> Options:
-    """Return the `Options` of a command's arguments."""
+    """Return the `Options` of a command's arguments, which have to name a path."""
+    if not args.paths:
+        args.parser.error("the following arguments are required: PATH")
     given = vars(args)
     fields = (field.name for field in dataclasses.fields(Options))
     return Options(**{name: given[name] for name in fields if name in given})

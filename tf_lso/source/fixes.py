@@ -10,7 +10,7 @@ from tf_lso.source.reading import Sources
 from tf_lso.source.reasons import Reason
 from tf_lso.source.renaming import New, Renaming, Stays
 from tf_lso.source.scopes import Imported, Place, Program, Scope, Site
-from tf_lso.source.syntax import chain_of, imported_paths
+from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, imported_paths
 from tf_lso.source.texts import Edit, Text
 from tf_lso.source.values import Found, Value
 
@@ -67,7 +67,7 @@ class Plan:
     def add_imports(self) -> None:
         """Plan the import statements."""
         for site in self.program.sites:
-            if not isinstance(site.node, (ast.Import, ast.ImportFrom)):
+            if not isinstance(site.node, IMPORT_STATEMENTS):
                 continue
             moves = {}
             for alias, path in zip(site.node.names, imported_paths(site.node)):

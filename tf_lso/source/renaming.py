@@ -15,7 +15,7 @@ from tf_lso.source import reasons as left
 from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import WORKS
 from tf_lso.source.scopes import CLASS, Place, Site
-from tf_lso.source.syntax import chain_of, imported_paths, literal
+from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, imported_paths, literal
 from tf_lso.source.values import Value
 
 LEAST, TF_LSO = "least", "tf_lso"
@@ -187,7 +187,7 @@ class Renaming:
         An import or a module stays if all that is made of it does.
         """
         way = self.decide(path)
-        whole = isinstance(node, (ast.Import, ast.ImportFrom)) or path in lookup.MODULES
+        whole = isinstance(node, IMPORT_STATEMENTS) or path in lookup.MODULES
         stays = (id(node), path) in self._kept or not (
             whole or not self._lasts(path, call)
         )
@@ -228,7 +228,7 @@ class Renaming:
         """Keep the names of an import, or a chain, that stay with all their uses."""
         node, how = site.node, lookup.how_of(site.node)
         parts: list[tuple[Any, str]] = []
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
+        if isinstance(node, IMPORT_STATEMENTS):
             parts = list(zip(node.names, imported_paths(node)))
         elif isinstance(node, ast.Attribute):
             parts = [(node, path) for path in self.inference.paths(node, site.scope)]
