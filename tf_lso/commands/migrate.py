@@ -39,7 +39,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `tf-lso migrate` to its parser."""
-    options.add_shared(parser)
+    options.add_shared(parser, _FORMATS)
     does = parser.add_mutually_exclusive_group()
     does.add_argument(
         "--write", action="store_true", help="write the files, each in one step"
@@ -67,12 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="install",
         action="store_false",
         help="never add tf_lso.install(); list what it would be needed for",
-    )
-    parser.add_argument(
-        "--format",
-        choices=tuple(_FORMATS),
-        default="text",
-        help="text for people and `git apply` (the default), or one JSON object",
     )
 
 
