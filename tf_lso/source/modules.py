@@ -117,11 +117,8 @@ class Placement:
 def placed(paths: Iterable[str], needing: dict[str, list[str]]) -> dict[str, Placement]:
     """Return file -> its placement, of the files for which one file is not for itself.
 
-    That one is the entry of a program: no other file imports it.
-
-    Args:
-      paths: all files of the programs.
-      needing: file -> why it needs `install()`.
+    That one is the entry of a program: no other file imports it. `paths` are all files;
+    `needing` tells why a file needs `install()`.
     """
     if not needing:
         return {}

@@ -97,13 +97,8 @@ class Renaming:
 
     With LEAST, a name that works in all versions stays, and so does a module of which
     only such names are used. A statement that imports one name that moves moves whole.
-
-    Args:
-      inference: what the program's expressions stand for.
-      options: the `Options`.
-      text: the text of the whole program.
-      keras3: whether the program is written for Keras 3.
-      silenced: the places that a comment silences.
+    `keras3` says whether the program is written for Keras 3; `silenced` are the places
+    that a comment silences.
     """
 
     def __init__(
