@@ -1,5 +1,7 @@
 """Rules: each has an id, an example, and a way to choose or to silence it."""
 
+import json
+
 import pytest
 
 from tests.source.programs import checked, example, migrated, run, write
@@ -64,3 +66,10 @@ def test_fix_is_another_name_of_migrate_write(tmp_path):
     code, printed = run("check", "--fix", path)
     assert (code, "1 changed, in 1 place" in printed) == (0, True)
     assert path.read_text() == old.replace("tensorflow", "tf_lso")
+
+
+def test_check_fix_prints_the_format_that_is_asked_for(tmp_path):
+    path = write(tmp_path / "program.py", example("LSO101")[0])
+    code, printed = run("check", "--fix", "--format", "json", path)
+    document = json.loads(printed)
+    assert (code, document["written"], len(document["changed"])) == (0, True, 1)

@@ -48,7 +48,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `tf-lso check` to its parser."""
-    options.add_shared(parser)
+    options.add_shared(parser, _FORMATS)
     parser.add_argument(
         "--target",
         type=options.target,
@@ -68,13 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print what a rule is about, and an example: one of "
         f"{RULES[0]} to {RULES[-1]}",
     )
-    parser.add_argument(
-        "--format",
-        choices=tuple(_FORMATS),
-        default="text",
-        help="text for people (the default), one JSON object, or annotations of a GitHub "
-        "workflow",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -83,13 +76,11 @@ def run(args: argparse.Namespace) -> int:
         (entry,) = (e for e in help.entries("rules.md") if e.name == args.explain)
         print(entry.shown())
         return 0
-    if not args.paths:
-        args.parser.error("the following arguments are required: PATH")
-    target, chosen = args.target or installed() or NEWEST, options.chosen(args)
+    chosen, target = options.chosen(args), args.target or installed() or NEWEST
     if args.fix:
         outcome = migrate(args.paths, chosen, True, target)
-        print(report.migrate_text(outcome), end="")
-        return 2 if outcome.unreadable else 0
-    outcome = check(args.paths, target, chosen)
-    print(_FORMATS[args.format](outcome), end="")
-    return outcome.exit_code
+        shown = _FORMATS | {"text": report.migrate_text}
+    else:
+        outcome, shown = check(args.paths, target, chosen), _FORMATS
+    print(shown[args.format](outcome), end="")
+    return 2 * bool(outcome.unreadable) if args.fix else outcome.exit_code

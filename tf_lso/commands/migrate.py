@@ -39,7 +39,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `tf-lso migrate` to its parser."""
-    options.add_shared(parser)
+    options.add_shared(parser, _FORMATS)
     does = parser.add_mutually_exclusive_group()
     does.add_argument(
         "--write", action="store_true", help="write the files, each in one step"
@@ -68,18 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="never add tf_lso.install(); list what it would be needed for",
     )
-    parser.add_argument(
-        "--format",
-        choices=tuple(_FORMATS),
-        default="text",
-        help="text for people and `git apply` (the default), or one JSON object",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the migration, write its report to stdout and return the exit code."""
-    if not args.paths:
-        args.parser.error("the following arguments are required: PATH")
     outcome = migrate(args.paths, options.chosen(args), args.write)
     print(_FORMATS[args.format](outcome), end="")
     return 2 if outcome.unreadable else int(args.check and bool(outcome.changed))

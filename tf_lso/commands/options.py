@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import importlib.metadata
+from collections.abc import Collection
 
 from tf_lso.names import targets
 from tf_lso.names.targets import NEWEST, TARGETS, Target
@@ -10,8 +11,8 @@ from tf_lso.source.renaming import Options
 from tf_lso.source.rules import RULES
 
 
-def add_shared(parser: argparse.ArgumentParser) -> None:
-    """Add what to read, which rules count, and for which Keras."""
+def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> None:
+    """Add what to read, which rules count, for which Keras, and how it is printed."""
     parser.add_argument(
         "paths",
         nargs="*",
@@ -35,11 +36,19 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
             metavar="RULES",
             help=f"rules, or beginnings of them, with commas between them: {words}",
         )
+    parser.add_argument(
+        "--format",
+        choices=tuple(formats),
+        default="text",
+        help="text is for people, and the default; json is one object",
+    )
     parser.set_defaults(parser=parser)
 
 
 def chosen(args: argparse.Namespace) -> Options:
-    """Return the `Options` of a command's arguments."""
+    """Return the `Options` of a command's arguments, which have to name a path."""
+    if not args.paths:
+        args.parser.error("the following arguments are required: PATH")
     given = vars(args)
     fields = (field.name for field in dataclasses.fields(Options))
     return Options(**{name: given[name] for name in fields if name in given})

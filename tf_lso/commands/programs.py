@@ -42,7 +42,7 @@ class Outcome:
     @property
     def left(self) -> list[Diagnostic]:
         """What `migrate` leaves to a person."""
-        return [one for file in self.files for one in file.diagnostics if one.why_not]
+        return [one for file in self.files for one in file.left]
 
     @property
     def changed(self) -> list[Diagnosis]:

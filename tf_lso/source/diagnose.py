@@ -1,25 +1,22 @@
 """One pass over one program, of a file or a notebook: all that there is to say of it."""
 
-import ast
 import os
 import re
 from collections.abc import Iterable, Iterator
 
 from tf_lso import names
 from tf_lso.names.targets import TODAY, Target
-from tf_lso.source import lookup, reasons, rules, strings
+from tf_lso.source import install, reasons, rules, strings
 from tf_lso.source.diagnostics import OTHER, Diagnosis, Diagnostic
 from tf_lso.source.edits import Statements
 from tf_lso.source.fixes import Plan
-from tf_lso.source.forms import is_for_keras_3
+from tf_lso.source.forms import REFUSES, is_for_keras_3
 from tf_lso.source.inference import Elsewhere, Inference
 from tf_lso.source.lookup import UNSURE, WORKS, Verdict
 from tf_lso.source.modules import Placement
 from tf_lso.source.reading import Sources, parsed
 from tf_lso.source.reasons import Reason
-from tf_lso.source.renaming import New, Options, Renaming
-from tf_lso.source.scopes import Place, Site
-from tf_lso.source.syntax import imported_paths
+from tf_lso.source.renaming import Options, Renaming
 from tf_lso.source.texts import Text, applied
 from tf_lso.source.uses import uses
 
@@ -32,8 +29,6 @@ _MAGIC = re.compile(rf"^\s*([\w, ]+=\s*)?[%!].*({_OLD})")
 # In a cell that is not run as Python, such as one of `%%writefile`.
 _FOREIGN = re.compile(_OLD.replace(r"precision\b|\btrain", r"precision\.|\btrain"))
 _IGNORE = re.compile(r"#\s*tf-lso:\s*ignore(?:\[([\w\s,]*)\])?")
-# Calls that wrap an optimizer, or make `compile` do it.
-_WRAPPING = (*names.OPTIMIZERS, "set_global_policy", "set_policy", "set_dtype_policy")
 _INSTALLABLE = (rules.OPTIMIZER, rules.FILES)
 _BY_HAND = (rules.PROTOCOL, rules.STATE)
 _INSTALL = "tf_lso.install()"
@@ -82,7 +77,6 @@ class _One:
         self.path = path
         self.options = options
         self.inference = inference
-        self.sites = inference.program.sites
         text = "".join(text.text for text in self.texts.values())
         # (cell, line) -> the rules that a comment there ignores, "" for all.
         self.ignored: dict[tuple[int, int], set[str]] = {}
@@ -95,7 +89,7 @@ class _One:
         self.silenced = {use.place for use in found if not self._counts(use)}
         keeps_keras_3 = is_for_keras_3(inference, found)
         self.renaming = Renaming(inference, options, text, keeps_keras_3, self.silenced)
-        self.plan = Plan(inference.program, read.trees, self.texts, self.renaming)
+        self.plan = Plan(read, self.renaming)
         self.plan.add_imports()
         strings.add_calls(self.plan)
         self.plan.add_chains()
@@ -103,7 +97,7 @@ class _One:
         # An import that moves whole needs none of the packages that are gone.
         moved = {
             site.place
-            for site, moves in self.plan.imports.values()
+            for site, moves in self.plan.imports
             if len(moves) == len(site.node.names)
         }
         self.uses, self.wider = (
@@ -119,9 +113,11 @@ class _One:
         """Return all that is found, and the texts after the fixes."""
         plan, done = self.plan, Diagnosis(self.path)
         installed = placement.met or any(self.inference.calls_of("tf_lso.install"))
-        done.wraps = any(map(self._wraps, self.sites))
+        done.wraps = install.wraps(self.renaming)
         wraps = done.wraps or placement.wraps
-        guards = {} if installed or wraps else dict(self._guards())
+        guards = {}
+        if not (installed or wraps):
+            guards = dict(install.guards(self.uses, self.renaming))
         needs = {f"a guard that asks for `{name}`" for name in guards.values()}
         if not installed:
             needs.update(
@@ -132,10 +128,9 @@ class _One:
             if self.options.like and self.uses:
                 needs.add(f"the Keras of TensorFlow {self.options.like}")
         needs.update(placement.reasons)
-        at = _first_import(plan.trees, True) if self.options.install else None
-        if placement.reasons:
-            at = at or _first_import(plan.trees, False)
-        at = at if needs else None
+        at = None
+        if needs and self.options.install:
+            at = install.place(plan.trees, bool(placement.reasons))
         changed = at or plan.edits or plan.imports
         heads = {cell: Text(text.text[:_HEAD]) for cell, text in self.texts.items()}
         for told in self._told(_GENERATED, heads, reasons.GENERATED) if changed else ():
@@ -152,7 +147,7 @@ class _One:
         done.diagnostics.sort(key=lambda one: one.place)
         if changed:
             done.changes = sum(map(len, plan.edits.values()))
-            done.changes += sum(len(moves) for _, moves in plan.imports.values())
+            done.changes += sum(len(moves) for _, moves in plan.imports)
             done.changes = max(done.changes, 1)  # also if only install() is added
             # Other files import from a package, and later cells use what a cell imports.
             package = os.path.basename(self.path) == "__init__.py"
@@ -175,7 +170,7 @@ class _One:
         moved = {name.rpartition(".")[2] for name in fixed}
         # Whether the optimizers are tf_lso's in the end.
         makes = wraps or installed or bool(installs)
-        makes |= not moved.isdisjoint(_WRAPPING)
+        makes |= not moved.isdisjoint(install.WRAPPING)
         settled = makes or bool(plan.edits or plan.imports)
         by_install = placement.met or bool(installs)
         for use in self.uses:
@@ -183,7 +178,10 @@ class _One:
             # Only an optimizer has these; other methods may be a policy's, too.
             scales = use.verdict.name.endswith(names.SCALING)
             works = use.verdict.status == WORKS or use.guarded
-            if use.place in plan.left:
+            _, refused, do = use.verdict.tf_lso.partition(REFUSES)
+            if refused and not self.renaming.keras3:
+                why_not = reasons.REFUSED.of(do)
+            elif use.place in plan.left:
                 why_not = plan.left[use.place][1]
             elif fix or works or self.renaming.keras3:
                 pass
@@ -214,10 +212,10 @@ class _One:
         """Yield what is left at places where `check` tells of nothing."""
         told = {use.place for use in self.uses} | self.silenced
         for place, (name, why_not) in self.plan.left.items():
-            refused = why_not.why == reasons.REFUSED.why
-            rule = rules.ARGUMENTS if refused else rules.UNSEEN
             verdict = Verdict(name, UNSURE, why_not.why, why_not.do)
-            use = Diagnostic(rule, place[0] or None, *place[1:], OTHER, False, verdict)
+            use = Diagnostic(
+                rules.UNSEEN, place[0] or None, *place[1:], OTHER, False, verdict
+            )
             if place not in told and self._counts(use):
                 yield self._completed(use, None, why_not)._replace(seen=False)
         if self.options.wants(rules.UNSEEN):
@@ -237,63 +235,3 @@ class _One:
                     place = rules.UNSEEN, cell, number, 0, OTHER, False, verdict
                     known = self.path, 1, line, None, reason
                     yield Diagnostic(*place, *known, seen=False)
-
-    # --- What install() is called for.
-
-    def _guards(self) -> Iterator[tuple[Place, str]]:
-        """Yield (place, method) of each guard that passes over today's optimizer.
-
-        They matter where the program wraps no optimizers by tf_lso itself.
-        """
-        for use in self.uses:
-            if use.rule == rules.SILENT and not use.guarded:
-                yield use.place, use.verdict.name.rpartition(".")[2]
-        # A test for a class that will be tf_lso's.
-        tests = self.inference.program.type_tests
-        asked = any(
-            self._becomes_ours(path)
-            for site in self.sites
-            if id(site.node) in tests
-            for path in self.inference.paths(site.node, site.scope)
-        )
-        for site in self.sites if asked else ():
-            if isinstance(site.node, ast.Attribute) and site.node.attr in names.SCALING:
-                yield site.place, site.node.attr
-
-    def _wraps(self, site: Site) -> bool:
-        """Whether a migrated call wraps an optimizer by tf_lso."""
-        return isinstance(site.node, ast.Call) and any(
-            {lookup.symbol(path), path.rpartition(".")[2]} & {*_WRAPPING}
-            for path in self.inference.paths(site.node.func, site.scope)
-            if self._becomes_ours(path)
-        )
-
-    def _becomes_ours(self, path: str) -> bool:
-        moves = isinstance(self.renaming.decide(path), New)
-        return moves or path.startswith("tf_lso.")
-
-
-def _first_import(
-    trees: dict[int | None, ast.Module], framework: bool
-) -> ast.stmt | None:
-    """Return the statement at the top before which `install()` is to be called, or None.
-
-    That is the one that first imports TensorFlow or Keras, or else any import that others
-    may precede.
-    """
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    for statement in (s for tree in trees.values() for s in tree.body):
-        if not isinstance(statement, definitions):
-            nodes = ast.walk(statement) if framework else [statement]
-            if any(_is_import(node, framework) for node in nodes):
-                return statement
-    return None
-
-
-def _is_import(node: ast.AST, framework: bool) -> bool:
-    if not isinstance(node, (ast.Import, ast.ImportFrom)):
-        return False
-    first = {path.split(".")[0] for path in imported_paths(node)}
-    if framework:
-        return not (getattr(node, "level", 0) or first.isdisjoint(lookup.FRAMEWORKS))
-    return "__future__" not in first

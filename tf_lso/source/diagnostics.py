@@ -15,6 +15,8 @@ CONSTRUCTOR, OTHER = "constructor", "other"
 class Diagnostic(NamedTuple):
     """One place of a program that has to do with the old API.
 
+    The rules yield it without what follows `verdict`.
+
     Attributes:
       rule: the id, one of `rules.RULES`.
       cell: number of the notebook cell, from 1, or None.
@@ -86,9 +88,6 @@ class Diagnostic(NamedTuple):
             verdict.name,
             verdict.today,
         )
-
-
-Use = Diagnostic  # as the rules yield it, before its file is known
 
 
 @dataclasses.dataclass(frozen=True)

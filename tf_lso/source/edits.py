@@ -6,6 +6,7 @@ import re
 
 from tf_lso.source.fixes import Moves, Plan
 from tf_lso.source.scopes import CLASS, Imported, Place, Scope
+from tf_lso.source.syntax import IMPORT_STATEMENTS
 from tf_lso.source.texts import Edit, Text, applied
 
 # --- One import statement.
@@ -91,10 +92,8 @@ class Statements:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.top = {s: cell for cell, tree in plan.trees.items() for s in tree.body}
-        self.cells: dict[ast.stmt, int | None] = dict(self.top)
-        for site in plan.program.sites:
-            if isinstance(site.node, (ast.Import, ast.ImportFrom)):
-                self.cells[site.node] = site.cell
+        sites = (s for s in plan.program.sites if isinstance(s.node, IMPORT_STATEMENTS))
+        self.cells = {**self.top, **{site.node: site.cell for site in sites}}
         self.first: dict[ast.stmt, str] = {}  # what takes its place, "" for nothing
         self.after = collections.defaultdict[ast.stmt, list[str]](list)
 
@@ -104,10 +103,11 @@ class Statements:
         `install()` is to be called before `install_at`, if that is given. `cleans` says
         whether imports that nothing in the file uses any more go.
         """
-        for site, moves in self.plan.imports.values():
+        for site, moves in self.plan.imports:
             text = self.plan.texts[site.cell]
-            self.first[site.node], lines = rewritten(text, site.node, moves)
-            self.after[site.node] += lines
+            self.first[site.node], self.after[site.node] = rewritten(
+                text, site.node, moves
+            )
         name = self.plan.root
         line = "import tf_lso" if name == "tf_lso" else f"import tf_lso as {name}"
         if install_at is not None:
@@ -165,17 +165,12 @@ class Statements:
         new = applied(text.text, self.plan.edits.get(None, ()))
         refs = [ref for _, refs in self.plan.needs for ref in refs]
         for node in dict.fromkeys(ref.origin for ref in refs):
-            # A comment may say that it is wanted.
-            if (
-                node not in self.top
-                or "#" in text.after(node)
-                or node not in self.after
-            ):
-                continue
-            name = node.names[0].asname or node.names[0].name.split(".")[0]
-            uses = re.findall(rf"(?<![\w.]){re.escape(name)}\b", new)
-            if len(node.names) == len(uses) == 1:
-                self.first[node] = ""
+            if node in self.top and node in self.after:
+                name = node.names[0].asname or node.names[0].name.split(".")[0]
+                uses = re.findall(rf"(?<![\w.]){re.escape(name)}\b", new)
+                # A comment may say that it is wanted.
+                if len(node.names) == len(uses) == 1 and "#" not in text.after(node):
+                    self.first[node] = ""
 
     # --- Edits.
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
-from tf_lso.source.inference import Found, Value
+from tf_lso.source.reading import Sources
 from tf_lso.source.reasons import Reason
 from tf_lso.source.renaming import New, Renaming, Stays
 from tf_lso.source.scopes import Imported, Place, Program, Scope, Site
-from tf_lso.source.syntax import chain_of, imported_paths
+from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, imported_paths
 from tf_lso.source.texts import Edit, Text
+from tf_lso.source.values import Found, Value
 
 Moves = dict[ast.alias, New]  # of an import statement
 _SPACE = re.compile(r"\\?\s")
@@ -29,29 +30,21 @@ class Plan:
     Attributes:
       root: the name under which `tf_lso` is imported.
       edits: cell -> its edits.
-      imports: import statements whose names move: id -> (site, alias -> `New`).
+      imports: import statements whose names move: (site, alias -> `New`).
       needs: (scope that has to see the name `tf_lso`, what TensorFlow comes from).
       fixes: place -> what is done there.
       left: place -> (name, why nothing is done there).
       read: ids of chains and strings that are planned already.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        trees: dict[int | None, ast.Module],
-        texts: dict[int | None, Text],
-        renaming: Renaming,
-    ) -> None:
-        self.program = program
-        self.trees = trees
-        self.texts = texts
-        self.renaming = renaming
-        self.moved = renaming.moved
+    def __init__(self, read: Sources, renaming: Renaming) -> None:
+        self.trees, self.texts = read.trees, read.texts
+        self.renaming, self.moved = renaming, renaming.moved
         self.inference = renaming.inference
-        self.root = _free_name(program)
+        self.program = self.inference.program
+        self.root = _free_name(self.program)
         self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
-        self.imports: dict[int, tuple[Site, Moves]] = {}
+        self.imports: list[tuple[Site, Moves]] = []
         self.needs: list[tuple[Scope, tuple[Value, ...]]] = []
         self.fixes: dict[Place, str] = {}
         self.left: dict[Place, tuple[str, Reason]] = {}
@@ -74,7 +67,7 @@ class Plan:
     def add_imports(self) -> None:
         """Plan the import statements."""
         for site in self.program.sites:
-            if not isinstance(site.node, (ast.Import, ast.ImportFrom)):
+            if not isinstance(site.node, IMPORT_STATEMENTS):
                 continue
             moves = {}
             for alias, path in zip(site.node.names, imported_paths(site.node)):
@@ -88,7 +81,7 @@ class Plan:
                 elif isinstance(way, Stays):
                     self.leave(site, alias, way.name, way.reason, way.instead)
             if moves:
-                self.imports[id(site.node)] = site, moves
+                self.imports.append((site, moves))
 
     def add_chains(self) -> None:
         """Plan the chains of attributes, such as `tf.keras.mixed_precision.Policy`."""

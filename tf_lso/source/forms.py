@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
-from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import lookup, rules
-from tf_lso.source.diagnostics import FAILURES, Use
+from tf_lso.source.diagnostics import FAILURES, Diagnostic
 from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import BREAKS, WORKS, Verdict
 from tf_lso.source.scopes import Scope, Site
 from tf_lso.source.syntax import chain_of, literal
 
+REFUSES = "Refuses it, too. "  # before what to write instead
 _EXPERIMENTAL = "tf_lso.keras.mixed_precision.experimental"
 _NEVER = "No version of the stable class takes it: it is an error everywhere."
 _DYNAMIC = "TypeError: The second argument is `dynamic`, which is True or False."
@@ -57,8 +57,8 @@ _OPTIMIZER = _Form(
 )
 _LOSS_SCALE = _Form(
     f"ValueError: Keras 3's class takes no `loss_scale`. {_NEVER}",
-    f"{_EXPERIMENTAL}.LossScaleOptimizer takes a loss scale; the stable class takes "
-    "dynamic=… and initial_scale=….",
+    f"{REFUSES}{_EXPERIMENTAL}.LossScaleOptimizer takes a loss scale; the stable class "
+    "takes dynamic=… and initial_scale=….",
     f"TypeError: The class takes no `loss_scale`. {_NEVER}",
 )
 _FIXED = _Form(
@@ -71,20 +71,20 @@ _MAYBE_FIXED = _Form(
 )
 _WORD = _Form(
     f"Keras 3 takes {{0}} for the initial scale, and fails when it is built. {_NEVER}",
-    "Refuses it, too. Write LossScaleOptimizer(optimizer): the scale is dynamic "
+    f"{REFUSES}Write LossScaleOptimizer(optimizer): the scale is dynamic "
     f"unless told otherwise. {_EXPERIMENTAL}.LossScaleOptimizer takes 'dynamic'.",
     _DYNAMIC,
 )
 _NUMBER = _Form(
     "Keras 3 takes {0} for the initial scale of a scale that moves. TensorFlow 2.4-2.15 "
     "raised TypeError: their second argument is `dynamic`.",
-    "Refuses it, too. Write LossScaleOptimizer(optimizer, dynamic=False, "
+    f"{REFUSES}Write LossScaleOptimizer(optimizer, dynamic=False, "
     "initial_scale={0}) for a fixed scale.",
     _DYNAMIC,
 )
 _OBJECT = _Form(
     f"Keras 3 takes the loss scale for a number, and fails when it is built. {_NEVER}",
-    f"Refuses it, too. {_EXPERIMENTAL}.LossScaleOptimizer takes a loss scale.",
+    f"{REFUSES}{_EXPERIMENTAL}.LossScaleOptimizer takes a loss scale.",
     _DYNAMIC,
 )
 _BOOL = _Form(
@@ -138,24 +138,15 @@ def _second(value: ast.expr, is_scale: _Asks) -> _Form | None:
 
 
 def of_call(
-    verdict: Verdict | None,
-    path: str,
-    call: ast.Call,
-    scope: Scope,
-    values: Inference,
-    target: Target = TODAY,
+    verdict: Verdict, path: str, call: ast.Call, scope: Scope, values: Inference
 ) -> Verdict | None:
     """Return the verdict on a call, or None if its arguments add nothing.
 
     Only names that `tf.keras` has have forms that it refuses. `verdict` is that on the
     name.
     """
-    name = lookup.symbol(path)
-    if (
-        not verdict
-        or verdict.error
-        or any(isinstance(a, ast.Starred) for a in call.args)
-    ):
+    name, target = lookup.symbol(path), values.target
+    if verdict.error or any(isinstance(a, ast.Starred) for a in call.args):
         return None
     if name not in _NAMES or not lookup.is_own(path, target):
         return None
@@ -178,7 +169,7 @@ _KERAS_3 = tuple(
 _OLD = (rules.GONE, rules.METHOD, rules.SILENT, rules.ARGUMENTS)
 
 
-def is_for_keras_3(values: Inference, found: list[Use]) -> bool:
+def is_for_keras_3(values: Inference, found: list[Diagnostic]) -> bool:
     """Whether a program uses what only Keras 3 has, and nothing of the old API."""
     new = {site.place for site in values.program.sites if _is_new(site, values)}
     return bool(new) and not any(

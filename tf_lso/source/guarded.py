@@ -8,13 +8,14 @@ it gradients of a loss that nobody has scaled: it trains wrong, without a word.
 from typing import Any
 
 from tf_lso import names
-from tf_lso.source import lookup
-from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Use
+from tf_lso.source import lookup, rules
+from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Diagnostic
 from tf_lso.source.guards import DEPENDS, asked_for, outcome
-from tf_lso.source.inference import Inference, Value
-from tf_lso.source.lookup import UNSURE, WRONG, Verdict
+from tf_lso.source.inference import Inference
+from tf_lso.source.lookup import UNSURE, WORKS, WRONG, Verdict
 from tf_lso.source.scopes import FUNCTION, Branch, Caught, Guard, Site
 from tf_lso.source.syntax import literal
+from tf_lso.source.values import Value
 
 _LOSS, _GRADIENTS = names.SCALING
 
@@ -34,16 +35,17 @@ class Care:
         site: Site,
         node: Any,
         kind: str,
-        rule: str,
         verdict: Verdict,
         value: Value | None = None,
         asked: str = "",
-    ) -> Use:
+        rule: str = "",
+    ) -> Diagnostic:
         """Return the use of a node, with what its guards add to the verdict.
 
         `value` is what is used, if that is known, and `asked` the attribute that a
-        `hasattr` before it may have asked for.
+        `hasattr` before it may have asked for. Without a `rule` the verdict tells it.
         """
+        rule = rule or _rule_of(verdict, kind)
         status, guarded, why = verdict.status, False, ""
         if status in FAILURES:
             if reason := self._reason(site, verdict, value, asked):
@@ -57,7 +59,7 @@ class Care:
         if kind in (METHOD, OTHER) and hasattr(node, "attr"):
             # It stands where the attribute's own name does.
             place = node.end_lineno, node.end_col_offset - len(node.attr.encode())
-        return Use(rule, site.cell, *place, kind, guarded, verdict)
+        return Diagnostic(rule, site.cell, *place, kind, guarded, verdict)
 
     def _reason(
         self, site: Site, verdict: Verdict, value: Value | None, asked: str
@@ -132,3 +134,17 @@ def silent(verdict: Verdict) -> Verdict:
         "tf_lso.install(), or where tf_lso wraps them.",
         error="",
     )
+
+
+def _rule_of(verdict: Verdict, kind: str) -> str:
+    if verdict.status == WRONG:
+        return rules.SILENT
+    if kind == METHOD:
+        return rules.METHOD
+    if verdict.status == UNSURE:
+        return rules.UNSEEN if verdict.name.endswith("*") else rules.CHANGED
+    if verdict.status == WORKS:
+        return rules.SAME
+    if verdict.replacement is None:
+        return rules.NO_STAND_IN
+    return rules.GONE if verdict.error else rules.CHANGED

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tf_lso.source import lookup
-from tf_lso.source.scopes import Branch, Caught, Guard, Scope
-from tf_lso.source.syntax import last_name, listed, literal
+from tf_lso.source.scopes import Branch, Caught, Fallback, Guard, Scope
+from tf_lso.source.syntax import IMPORT_STATEMENTS, last_name, listed, literal
 
 if TYPE_CHECKING:
     from tf_lso.source.inference import Inference
@@ -65,6 +65,32 @@ def _asked(test: ast.expr, holds: bool, function: str) -> Iterator[ast.expr]:
 
 
 # --- Which branch a TensorFlow takes.
+
+
+def is_dead(guard: Branch | Fallback, values: "Inference") -> bool:
+    """Whether the target's versions never run what stands under a guard."""
+    if isinstance(guard, Fallback):
+        return _succeeds(guard, values)
+    return outcome(guard.test, guard.scope, values) is (not guard.taken)
+
+
+def _succeeds(fallback: Fallback, values: "Inference") -> bool:
+    """Whether what a `try` imports and reaches of TensorFlow is all there."""
+    known, target = False, values.target
+    for node in (n for statement in fallback.body for n in ast.walk(statement)):
+        if not isinstance(node, (*IMPORT_STATEMENTS, ast.Attribute)):
+            continue
+        how, paths = lookup.how_of(node), values.paths(node, fallback.scope)
+        first = {path.partition(".")[0] for path in paths}
+        if how != lookup.ACCESS and not first <= lookup.FRAMEWORKS:
+            return False  # another library, which may be missing
+        for path in filter(lookup.is_known, paths):
+            verdict = lookup.of_path(path, how, target)
+            if not lookup.is_there(path, target) or (verdict and verdict.error):
+                return False
+            known = True
+    return known
+
 
 NOTHING = "nothing"  # the test has nothing to do with TensorFlow
 DEPENDS = "depends"  # it does, but its outcome is not known

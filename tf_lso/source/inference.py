@@ -6,20 +6,16 @@ values, each of which may be a guess, and a doubt where there may be others.
 
 import ast
 import functools
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import guards, lookup, reasons
 from tf_lso.source.scopes import (
     CLASS,
-    Binding,
-    Branch,
     Caught,
     Derived,
-    Fallback,
     Guards,
     Imported,
     Program,
@@ -35,50 +31,7 @@ from tf_lso.source.syntax import (
     imported_paths,
     literal,
 )
-
-
-class Stop(NamedTuple):
-    """A place at which a value gets a name: an import, or a chain that is assigned."""
-
-    path: str
-    node: ast.AST | None = None
-    scope: Scope | None = None
-
-    @property
-    def imports(self) -> ast.Import | ast.ImportFrom | None:
-        """The import statement, if one stands there."""
-        return self.node if isinstance(self.node, IMPORT_STATEMENTS) else None
-
-
-class Value(NamedTuple):
-    """One thing that an expression may stand for."""
-
-    path: str  # dotted, of a module, class or function, as the program spells it
-    instance: bool = False  # whether it is what a call of the path returns
-    derived: bool = False  # whether it is a subclass of the path, or one's instance
-    sure: bool = True  # False where it is only likely that the path is meant
-    guarded: bool = False  # whether it comes from a place that the program passes over
-    stops: tuple[Stop, ...] = ()  # the places on its way here
-
-    @property
-    def origin(self) -> ast.Import | ast.ImportFrom | None:
-        """The import that it comes from, if it comes from one of this file."""
-        return self.stops[0].imports if self.stops else None
-
-
-class Found(NamedTuple):
-    """All that an expression may stand for; `doubt` says why there may be more."""
-
-    values: tuple[Value, ...] = ()
-    doubt: reasons.Reason | None = None
-
-    @property
-    def certain(self) -> tuple[Value, ...]:
-        """The values whose names stand for modules, classes and functions themselves."""
-        return tuple(
-            v for v in self.values if v.sure and not v.instance and not v.derived
-        )
-
+from tf_lso.source.values import Found, Stop, Value, union
 
 _NOTHING = Found()
 _HIDDEN = Found((), reasons.SHADOWED)
@@ -86,24 +39,6 @@ _HIDDEN = Found((), reasons.SHADOWED)
 _USUAL = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras"}
 # Where other Kerases than TensorFlow's own copy begin.
 _KERASES = ("keras", "tf_keras", "tensorflow.keras", "tensorflow.compat")
-
-
-def optimizer_of(value: Value) -> bool:
-    """Whether the value is an instance of one of the old LossScaleOptimizers."""
-    symbol = lookup.symbol(value.path)
-    if value.path.startswith("tf_lso."):
-        symbol = value.path.rpartition(".")[2]
-    return value.instance and symbol in names.OPTIMIZERS
-
-
-def union(parts: Iterable[Found]) -> Found:
-    """Return the answer for one of several things."""
-    values: dict[Value, None] = {}  # as an ordered set
-    doubt = None
-    for found in parts:
-        values.update(dict.fromkeys(found.values))
-        doubt = doubt or found.doubt
-    return Found(tuple(values), doubt)
 
 
 # Returns what another file of the program binds a name to: (import, name) -> answer.
@@ -125,16 +60,15 @@ class Inference:
         self._table: dict[tuple[Scope, str], Found] = {}
         self._open: set[tuple[Scope, str]] = set()  # the names that are being solved
         # Whether the target's versions never run what stands under a guard.
-        self.is_dead = functools.cache(self._is_dead)
+        self.is_dead = functools.cache(functools.partial(guards.is_dead, values=self))
 
     @functools.cached_property
     def copy_only(self) -> bool:
         """Whether all of Keras in the program is the copy that TensorFlow keeps."""
         paths = self.program.imported
         copies = [path for path in paths if path.startswith(f"{KERAS_COPY}.")]
-        return any(".mixed_precision" not in path for path in copies) and not any(
-            path == "tensorflow" or path.startswith(_KERASES) for path in paths
-        )
+        others = [p for p in paths if p == "tensorflow" or p.startswith(_KERASES)]
+        return not others and any(".mixed_precision" not in path for path in copies)
 
     # --- Names.
 
@@ -147,7 +81,7 @@ class Inference:
             self._open.add(key)
             self._table[key] = _NOTHING  # `x = x.y`: what is known of it until then
             for binding in owner.names[name]:
-                self._table[key] = union([self._table[key], self._binding(binding)])
+                self._table[key] = union([self._table[key], self._binding(*binding)])
             self._open.remove(key)
         elif key in self._open and owner.kind == CLASS and owner.parent:
             # `tf = tf` in a class: the outer one is meant.
@@ -163,8 +97,7 @@ class Inference:
             found = (Value(_USUAL[name], sure=False),)
         return Found(found, reasons.STAR if self.program.stars else reasons.UNBOUND)
 
-    def _binding(self, binding: Binding) -> Found:
-        value, scope, around = binding
+    def _binding(self, value: Any, scope: Scope, around: Guards) -> Found:
         if isinstance(value, Imported):
             found = self._import(value, scope)
         elif isinstance(value, Derived):
@@ -179,13 +112,12 @@ class Inference:
             found = _NOTHING  # as in `except ImportError: tf = None`
         else:
             found = self.of(value, scope)
-        if around and found.values:
-            values = (
-                v._replace(guarded=True) if self._passes_over(v, around) else v
+        return found._replace(
+            values=tuple(
+                v._replace(guarded=v.guarded or self._passes_over(v, around))
                 for v in found.values
             )
-            found = found._replace(values=tuple(values))
-        return found
+        )
 
     def _import(self, value: Imported, scope: Scope) -> Found:
         node = value.node
@@ -202,43 +134,11 @@ class Inference:
     def _passes_over(self, value: Value, around: Guards) -> bool:
         """Whether the program never binds the value at a place with these guards."""
         old = lookup.is_name(value.path) or value.path in lookup.MODULES
-        missing = old and not (
-            value.instance or lookup.is_there(value.path, self.target)
-        )
-        dead = (
-            missing if isinstance(guard, Caught) else self.is_dead(guard)
+        there = value.instance or lookup.is_there(value.path, self.target)
+        return any(
+            old and not there if isinstance(guard, Caught) else self.is_dead(guard)
             for guard in around
         )
-        return any(dead)
-
-    # --- Guards.
-
-    def _is_dead(self, guard: Branch | Fallback) -> bool:
-        if isinstance(guard, Fallback):
-            return self._succeeds(guard)
-        return guards.outcome(guard.test, guard.scope, self) is (not guard.taken)
-
-    def _succeeds(self, fallback: Fallback) -> bool:
-        """Whether what a `try` imports and reaches of TensorFlow is all there."""
-        known = False
-        for node in (n for statement in fallback.body for n in ast.walk(statement)):
-            paths: list[str] = []
-            if isinstance(node, IMPORT_STATEMENTS):
-                paths = imported_paths(node)
-                how = lookup.IMPORT if isinstance(node, ast.Import) else lookup.FROM
-                if not all(p.partition(".")[0] in lookup.FRAMEWORKS for p in paths):
-                    return False  # another library, which may be missing
-            elif isinstance(node, ast.Attribute):
-                values, how = self.values(node, fallback.scope), lookup.ACCESS
-                paths = [value.path for value in values if not value.instance]
-            for path in filter(lookup.is_known, paths):
-                verdict = lookup.of_path(path, how, self.target)
-                if not lookup.is_there(path, self.target) or (
-                    verdict and verdict.error
-                ):
-                    return False
-                known = True
-        return known
 
     # --- Expressions.
 
@@ -305,8 +205,9 @@ class Inference:
         for value in found.values:
             if not value.instance and not value.derived:
                 stop = Stop(f"{value.path}.{path}", node)
-                stops = (*value.stops, stop)
-                values.append(value._replace(path=stop.path, stops=stops))
+                values.append(
+                    value._replace(path=stop.path, stops=(*value.stops, stop))
+                )
         return found._replace(values=tuple(values))
 
     def _called(self, found: Found, call: ast.Call, scope: Scope) -> Found:

@@ -1,5 +1,6 @@
 """The verdict on an old name: what `tf_lso.names` knows of a dotted path of a program."""
 
+import ast
 import dataclasses
 
 from tf_lso import mirror_attributes, names
@@ -59,6 +60,11 @@ TOKENS = (
 )
 
 
+def how_of(node: ast.AST) -> str:
+    """Return how a node reaches the paths that it leads to."""
+    return {ast.Import: IMPORT, ast.ImportFrom: FROM}.get(type(node), ACCESS)
+
+
 def may_have_old_names(text: str | bytes) -> bool:
     """Whether a text has a part of an old name."""
     data = text.encode(errors="replace") if isinstance(text, str) else text
@@ -73,14 +79,9 @@ def split(path: str) -> tuple[str, str]:
     return module, name if module else ""
 
 
-def parent(path: str) -> str:
-    """Return the path without its last part."""
-    return path.rpartition(".")[0]
-
-
 def is_name(path: str) -> bool:
     """Whether the path is a name directly in one of the modules, known or not."""
-    return path not in MODULES and parent(path) in MODULES
+    return path not in MODULES and path.rpartition(".")[0] in MODULES
 
 
 def is_known(path: str) -> bool:
@@ -131,7 +132,10 @@ def _is_private(module: str) -> bool:
 
 def _failure(path: str, how: str, target: Target) -> tuple[str, str]:
     """Return the exception's name and a sentence for a path that is gone, or "" each."""
-    there, above = is_there(path, target), path if how == IMPORT else parent(path)
+    there, above = (
+        is_there(path, target),
+        path if how == IMPORT else path.rpartition(".")[0],
+    )
     importable = _is_importable(above, target)
     if there and (how == ACCESS or importable):
         return "", ""

@@ -5,10 +5,11 @@ import ast
 from tf_lso import names
 from tf_lso.names.targets import Target
 from tf_lso.source import lookup
-from tf_lso.source.inference import Inference, optimizer_of
+from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.source.scopes import CLASS, FUNCTION, Scope, Site
 from tf_lso.source.syntax import last_name
+from tf_lso.source.values import optimizer_of
 
 _TENSORFLOW = lookup.FRAMEWORKS | {"tf_lso", "tensorflow_addons"}
 # A file that imports one of these, but not TensorFlow, has that library's optimizers.

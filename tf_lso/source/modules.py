@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable
 
 from tf_lso import names
 from tf_lso.source import lookup
-from tf_lso.source.inference import Found, Inference
+from tf_lso.source.inference import Inference
 from tf_lso.source.reading import parsed
+from tf_lso.source.values import Found
 
 
 def file_of(
@@ -116,19 +117,20 @@ class Placement:
 def placed(paths: Iterable[str], needing: dict[str, list[str]]) -> dict[str, Placement]:
     """Return file -> its placement, of the files for which one file is not for itself.
 
-    That one is the entry of a program: no other file imports it.
-
-    Args:
-      paths: all files of the programs.
-      needing: file -> why it needs `install()`.
+    That one is the entry of a program: no other file imports it. `paths` are all files;
+    `needing` tells why a file needs `install()`.
     """
     if not needing:
         return {}
     files = {os.path.abspath(path): path for path in paths if path.endswith(".py")}
     importers = collections.defaultdict[str, set[str]](set)
     found = functools.cache(functools.partial(file_of, exists=files.__contains__))
+    # Only a module whose last part names a file or folder is looked for: few are.
+    known = {part for file in files for part in file.removesuffix(".py").split(os.sep)}
     for file in files:
         for level, module in _imports(file):
+            if module and module.rpartition(".")[2] not in known:
+                continue
             other = found(os.path.dirname(file), level, module)
             if other:
                 importers[other].add(file)

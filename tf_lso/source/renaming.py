@@ -12,10 +12,11 @@ from tf_lso.names.keras3_names import KERAS_COPY, SHARED
 from tf_lso.names.targets import TARGETS
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
-from tf_lso.source.inference import Inference, Value
+from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import WORKS
 from tf_lso.source.scopes import CLASS, Place, Site
-from tf_lso.source.syntax import chain_of, imported_paths, literal
+from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, imported_paths, literal
+from tf_lso.source.values import Value
 
 LEAST, TF_LSO = "least", "tf_lso"
 
@@ -96,13 +97,8 @@ class Renaming:
 
     With LEAST, a name that works in all versions stays, and so does a module of which
     only such names are used. A statement that imports one name that moves moves whole.
-
-    Args:
-      inference: what the program's expressions stand for.
-      options: the `Options`.
-      text: the text of the whole program.
-      keras3: whether the program is written for Keras 3.
-      silenced: the places that a comment silences.
+    `keras3` says whether the program is written for Keras 3; `silenced` are the places
+    that a comment silences.
     """
 
     def __init__(
@@ -186,7 +182,7 @@ class Renaming:
         An import or a module stays if all that is made of it does.
         """
         way = self.decide(path)
-        whole = isinstance(node, (ast.Import, ast.ImportFrom)) or path in lookup.MODULES
+        whole = isinstance(node, IMPORT_STATEMENTS) or path in lookup.MODULES
         stays = (id(node), path) in self._kept or not (
             whole or not self._lasts(path, call)
         )
@@ -209,6 +205,10 @@ class Renaming:
             for stop in value.stops
         )
 
+    def becomes_ours(self, path: str) -> bool:
+        """Whether a path is one of tf_lso once the file is migrated."""
+        return isinstance(self.decide(path), New) or path.startswith("tf_lso.")
+
     def _accesses(self, site: Site) -> Iterator[tuple[ast.AST, str, ast.Call | None]]:
         """Yield (owner, what is taken of it, the call of that) at a site."""
         node = site.node
@@ -221,10 +221,9 @@ class Renaming:
 
     def _keep(self, site: Site) -> None:
         """Keep the names of an import, or a chain, that stay with all their uses."""
-        node, how = site.node, lookup.ACCESS
+        node, how = site.node, lookup.how_of(site.node)
         parts: list[tuple[Any, str]] = []
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            how = lookup.IMPORT if isinstance(node, ast.Import) else lookup.FROM
+        if isinstance(node, IMPORT_STATEMENTS):
             parts = list(zip(node.names, imported_paths(node)))
         elif isinstance(node, ast.Attribute):
             parts = [(node, path) for path in self.inference.paths(node, site.scope)]

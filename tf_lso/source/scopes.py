@@ -13,16 +13,14 @@ Place = tuple[int, int, int]  # cell or 0, line, bytes of the line before it
 FUNCTION, CLASS, MODULE, COMPREHENSION = "function", "class", "module", "comprehension"
 
 
-@dataclasses.dataclass(frozen=True)
-class Caught:
+class Caught(NamedTuple):
     """The exceptions that are caught around a place, by name."""
 
     errors: frozenset[str]
     raises: bool = False  # whether each clause raises in turn
 
 
-@dataclasses.dataclass(frozen=True)
-class Branch:
+class Branch(NamedTuple):
     """A place that runs only where `test`, in `scope`, comes out as `taken`."""
 
     test: ast.expr
@@ -30,8 +28,7 @@ class Branch:
     taken: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class Fallback:
+class Fallback(NamedTuple):
     """A place that runs only where `body`, in `scope`, fails: an `except` clause."""
 
     body: tuple[ast.stmt, ...]

@@ -9,7 +9,7 @@ import re
 import typing
 from collections.abc import Iterator
 
-from tf_lso.source import forms, lookup
+from tf_lso.source import lookup
 from tf_lso.source import reasons as left
 from tf_lso.source.fixes import Plan
 from tf_lso.source.renaming import New, Stays
@@ -39,11 +39,11 @@ _GENERIC = {*typing.__all__} - {"Literal"}
 _TYPED = ("cast", "TypeVar", "NewType", "ForwardRef")
 
 
-# --- Calls: `getattr`, `hasattr`, `import_module`, and constructors.
+# --- Calls: `getattr`, `hasattr`, `import_module`.
 
 
 def add_calls(plan: Plan) -> None:
-    """Plan calls that reach an old name by a string, or that tf_lso refuses."""
+    """Plan calls that reach an old name by a string."""
     for site in plan.program.sites:
         if not isinstance(site.node, ast.Call):
             continue
@@ -56,8 +56,6 @@ def add_calls(plan: Plan) -> None:
                 _asked(plan, site, name, function == HASATTR)
         elif function in IMPORTS and given:
             _import(plan, site, literal(given[0]) or "", function == BUILTIN_IMPORT)
-        else:
-            _constructor(plan, site)
 
 
 def _computed(plan: Plan, site: Site) -> None:
@@ -75,11 +73,9 @@ def _asked(plan: Plan, site: Site, name: str, asks: bool) -> None:
     refs = [ref for ref in found.certain if not plan.moved(ref)]
     if not refs:
         return
-    way = plan.renaming.decide(f"{found.certain[0].path}.{name}")
-    stays = isinstance(way, Stays)
-    if stays and asks:
-        return
-    new = plan.decided(site, site.node, found, [name])  # or says why it stays
+    stays = isinstance(plan.renaming.decide(f"{refs[0].path}.{name}"), Stays)
+    # `decided` says why it stays. Nothing has to be done about a question.
+    new = None if stays and asks else plan.decided(site, site.node, found, [name])
     if new is None or stays:
         return
     parts = refs[0].path.count(".") + 1
@@ -105,17 +101,6 @@ def _import(plan: Plan, site: Site, path: str, builtin: bool) -> None:
     start = text.start(given) + spelled.index(path)
     plan.edit(site.cell, start, start + len(path), way.module)
     plan.fix(site, site.node, way.module)
-
-
-def _constructor(plan: Plan, site: Site) -> None:
-    """List a call that no version took, and that tf_lso refuses."""
-    node, scope = site.node, site.scope
-    for path in plan.inference.paths(node.func, scope):
-        form = forms.of_call(lookup.of_path(path), path, node, scope, plan.inference)
-        if form and (form.tf_lso.startswith("Refuses") or "everywhere" in form.today):
-            if isinstance(plan.renaming.decide(path), New):
-                do = form.tf_lso.removeprefix("Refuses it, too. ")
-                plan.leave(site, node, path, left.REFUSED, do)
 
 
 # --- Other strings: annotations move, and what looks like code is listed.

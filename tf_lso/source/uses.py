@@ -7,10 +7,17 @@ from typing import Any
 from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY_BREAKS
 from tf_lso.source import forms, lookup, methods, rules, wider
-from tf_lso.source.diagnostics import ATTRIBUTE, CONSTRUCTOR, IMPORT, METHOD, NOTE, Use
+from tf_lso.source.diagnostics import (
+    ATTRIBUTE,
+    CONSTRUCTOR,
+    IMPORT,
+    METHOD,
+    NOTE,
+    Diagnostic,
+)
 from tf_lso.source.guarded import Care, silent
-from tf_lso.source.inference import Inference, Value
-from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, WRONG, Verdict
+from tf_lso.source.inference import Inference
+from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.source.scopes import Place, Site
 from tf_lso.source.syntax import (
     GETATTR,
@@ -21,6 +28,7 @@ from tf_lso.source.syntax import (
     last_name,
     literal,
 )
+from tf_lso.source.values import Value
 
 _SCOPES = ("custom_object_scope", "CustomObjectScope")
 # Words of programs that scale losses themselves, or train on several replicas.
@@ -29,7 +37,9 @@ _SCALES = {"distribute", "strategy", "LossScaleOptimizer", *names.SCALING}
 _SAVED = {*names.OPTIMIZERS, *names.NAMESPACES["keras.mixed_precision"]}
 
 
-def uses(values: Inference, strict: bool = False) -> tuple[list[Use], list[Use]]:
+def uses(
+    values: Inference, strict: bool = False
+) -> tuple[list[Diagnostic], list[Diagnostic]]:
     """Return the uses of the old API in a program, one per position, in order.
 
     What is more than a name counts beside a name that is not as it was; if `strict`,
@@ -41,7 +51,7 @@ def uses(values: Inference, strict: bool = False) -> tuple[list[Use], list[Use]]
         strict or not (use.guarded or use.verdict.status == WORKS) for use in found
     )
     more = wider.uses(values, care, counts)
-    best: dict[Place, Use] = {}
+    best: dict[Place, Diagnostic] = {}
     for use in sorted([*found, *more], key=lambda use: (use.place, use.rank())):
         best.setdefault(use.place, use)
     return list(best.values()), more
@@ -56,9 +66,9 @@ class _Rules:
         self.fails_first = False  # whether an import at the top fails, unguarded
         self.scales = not _SCALES.isdisjoint(values.program.words)
 
-    def all(self) -> Iterator[Use]:
+    def all(self) -> Iterator[Diagnostic]:
         """Yield every use, in the order of the program."""
-        kinds: dict[type, tuple[Callable[[Any], Iterator[Use]], ...]] = {
+        kinds: dict[type, tuple[Callable[[Any], Iterator[Diagnostic]], ...]] = {
             ast.Import: (self._import,),
             ast.ImportFrom: (self._import,),
             ast.Attribute: (self._attribute, self._methods),
@@ -68,36 +78,23 @@ class _Rules:
             for rule in kinds.get(type(site.node), ()):
                 yield from rule(site)
 
-    def _use(
-        self,
-        site: Site,
-        node: ast.expr | ast.alias,
-        kind: str,
-        verdict: Verdict,
-        value: Value | None = None,
-        asked: str = "",
-        rule: str = "",
-    ) -> Use:
-        rule = rule or _rule_of(verdict, kind)
-        return self.care.use(site, node, kind, rule, verdict, value, asked)
-
     # --- Names.
 
-    def _import(self, site: Site) -> Iterator[Use]:
-        how = lookup.IMPORT if isinstance(site.node, ast.Import) else lookup.FROM
+    def _import(self, site: Site) -> Iterator[Diagnostic]:
+        how = lookup.how_of(site.node)
         for alias, path in zip(site.node.names, imported_paths(site.node)):
             if alias.name == "*":
                 verdict = lookup.star(site.node.module, self.target)
             else:
                 verdict = lookup.of_path(path, how, self.target)
             if verdict:
-                use = self._use(site, alias, IMPORT, self._judged(path, verdict))
+                use = self.care.use(site, alias, IMPORT, self._judged(path, verdict))
                 fails = use.verdict.status == BREAKS and use.verdict.error
                 if fails and not use.guarded and not site.scope.parent:
                     self.fails_first = True
                 yield use
 
-    def _attribute(self, site: Site) -> Iterator[Use]:
+    def _attribute(self, site: Site) -> Iterator[Diagnostic]:
         chain = chain_of(site.node)
         if not self.values.values(chain[0].value, site.scope):
             return
@@ -110,12 +107,12 @@ class _Rules:
 
     def _reached(
         self, site: Site, node: ast.expr, kind: str, value: Value, call: ast.Call | None
-    ) -> Iterator[Use]:
+    ) -> Iterator[Diagnostic]:
         """Yield the use of a name, which may be called."""
         verdict, rule = self._of_path(value), ""
         if verdict and call:
-            where = call, site.scope, self.values, self.target
-            if form := forms.of_call(verdict, value.path, *where):
+            called = value.path, call, site.scope, self.values
+            if form := forms.of_call(verdict, *called):
                 rule = rules.ARGUMENTS if form.status == BREAKS else ""
                 verdict = form
         elif verdict and id(node) in self.program.type_tests:
@@ -126,7 +123,7 @@ class _Rules:
                 verdict = verdict.but(WORKS, today, tf_lso=does)
         if verdict and (rule or kind != CONSTRUCTOR):
             verdict = self._judged(value.path, verdict)
-            yield self._use(site, node, kind, verdict, value, rule=rule)
+            yield self.care.use(site, node, kind, verdict, value, rule=rule)
 
     def _of_path(self, value: Value) -> Verdict | None:
         return lookup.of_path(value.path, target=self.target)
@@ -144,7 +141,7 @@ class _Rules:
 
     # --- Calls.
 
-    def _call(self, site: Site) -> Iterator[Use]:
+    def _call(self, site: Site) -> Iterator[Diagnostic]:
         node = site.node
         for value in self.values.values(node.func, site.scope):
             if value.path in (GETATTR, HASATTR) and len(node.args) > 1:
@@ -152,11 +149,11 @@ class _Rules:
             elif value.path in IMPORTS:
                 path = literal(next(iter(node.args), None)) or ""
                 if verdict := lookup.of_path(path, lookup.IMPORT, self.target):
-                    yield self._use(site, node, IMPORT, verdict)
+                    yield self.care.use(site, node, IMPORT, verdict)
             elif isinstance(node.func, ast.Name) and not value.instance | value.derived:
                 yield from self._reached(site, node, CONSTRUCTOR, value, node)
 
-    def _getattr(self, site: Site, function: str) -> Iterator[Use]:
+    def _getattr(self, site: Site, function: str) -> Iterator[Diagnostic]:
         owner, name = site.node.args[:2]
         asks = function == HASATTR or len(site.node.args) > 2
         owners, text = self.values.of(owner, site.scope), literal(name)
@@ -166,11 +163,12 @@ class _Rules:
         for value in self.values.attributes(owners, [text]).values:
             if verdict := self._of_path(value):
                 verdict = _asked(verdict) if asks else verdict
-                yield self._use(site, site.node, ATTRIBUTE, verdict, value)
+                yield self.care.use(site, site.node, ATTRIBUTE, verdict, value)
         if text in names.METHODS and names.METHODS[text].seen == names.ANYWHERE:
-            yield from self._asked_for(site, owner, text, asks)
+            node = ast.Attribute(owner, text, ast.Load())
+            yield from self._method(site, site.node, node, asks)
 
-    def _computed(self, site: Site, owners: tuple[Value, ...]) -> Iterator[Use]:
+    def _computed(self, site: Site, owners: tuple[Value, ...]) -> Iterator[Diagnostic]:
         """Yield the uses of a name that only the run computes."""
         modules = (v for v in owners if v.path in lookup.MODULES and not v.instance)
         for value in modules:
@@ -179,9 +177,9 @@ class _Rules:
                     today = "Which name this asks for is known only when it runs."
                     verdict = verdict.but(UNSURE, today, name=f"{verdict.name}.*")
                 kind, rule = ATTRIBUTE, rules.UNSEEN
-                yield self._use(site, site.node, kind, verdict, value, rule=rule)
+                yield self.care.use(site, site.node, kind, verdict, value, rule=rule)
 
-    def _custom_objects(self, site: Site) -> Iterator[Use]:
+    def _custom_objects(self, site: Site) -> Iterator[Diagnostic]:
         call = site.node
         given = [k.value for k in call.keywords if k.arg == "custom_objects"]
         given += call.args if last_name(call.func) in _SCOPES else []
@@ -194,54 +192,29 @@ class _Rules:
                 spelled = f"keras.mixed_precision.{name}"
                 does = f"tf_lso.{spelled} can be given, too."
                 verdict = Verdict(f"tf.{spelled}", WORKS, today, does)
-                yield self._use(site, key, NOTE, verdict)
+                yield self.care.use(site, key, NOTE, verdict)
 
     # --- Methods of optimizers.
 
-    def _methods(self, site: Site) -> Iterator[Use]:
+    def _methods(self, site: Site) -> Iterator[Diagnostic]:
         for node in chain_of(site.node):
-            name = node.attr
-            if name in names.METHODS and isinstance(node.ctx, ast.Load):
-                verdict = methods.of_access(node, site, self.values)
-                if verdict:
-                    verdict = self._heard(verdict, self.care.passes_over, site)
-                    yield self._use(site, node, METHOD, verdict, asked=name)
+            if node.attr in names.METHODS and isinstance(node.ctx, ast.Load):
+                yield from self._method(site, node, node)
 
-    def _asked_for(
-        self, site: Site, owner: ast.expr, name: str, asks: bool
-    ) -> Iterator[Use]:
-        """Yield the use of a method whose name is a text."""
-        node = ast.Attribute(owner, name, ast.Load())
+    def _method(
+        self, site: Site, at: ast.expr, node: ast.Attribute, asks: bool = False
+    ) -> Iterator[Diagnostic]:
+        """Yield the use of a method at a node; `asks` says whether it is asked for.
+
+        A guard that passes over it in silence counts in a program that gets that far.
+        """
         if verdict := methods.of_access(node, site, self.values):
             passed = self.care.asks if asks else self.care.passes_over
-            verdict = self._heard(verdict, passed, site)
-            verdict = _asked(verdict) if asks else verdict
-            yield self._use(site, site.node, METHOD, verdict)
-
-    def _heard(
-        self, verdict: Verdict, passed: Callable[[Site, str], bool], site: Site
-    ) -> Verdict:
-        """Return the verdict where a guard may pass over the method in silence.
-
-        It counts in a program that gets as far as that.
-        """
-        counts = verdict.status == BREAKS and not self.fails_first
-        wrong = counts and passed(site, verdict.name.rpartition(".")[2])
-        return silent(verdict) if wrong else verdict
-
-
-def _rule_of(verdict: Verdict, kind: str) -> str:
-    if verdict.status == WRONG:
-        return rules.SILENT
-    if kind == METHOD:
-        return rules.METHOD
-    if verdict.status == UNSURE:
-        return rules.UNSEEN if verdict.name.endswith("*") else rules.CHANGED
-    if verdict.status == WORKS:
-        return rules.SAME
-    if verdict.replacement is None:
-        return rules.NO_STAND_IN
-    return rules.GONE if verdict.error else rules.CHANGED
+            reached = verdict.status == BREAKS and not self.fails_first
+            if reached and passed(site, node.attr):
+                verdict = silent(verdict)
+            verdict, asked = (_asked(verdict), "") if asks else (verdict, node.attr)
+            yield self.care.use(site, at, METHOD, verdict, asked=asked)
 
 
 def _asked(verdict: Verdict) -> Verdict:

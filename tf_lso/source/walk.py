@@ -1,9 +1,10 @@
 """One pass over a syntax tree: what it binds, its places of interest, their guards."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
+from tf_lso.names import old_behaviors
 from tf_lso.source import guards
 from tf_lso.source.scopes import (
     CLASS,
@@ -20,7 +21,16 @@ from tf_lso.source.scopes import (
     Scope,
     Site,
 )
-from tf_lso.source.syntax import chain_of, imported_paths, last_name, listed, literal
+from tf_lso.source.syntax import (
+    chain_of,
+    imported_paths,
+    last_name,
+    list_of,
+    listed,
+    literal,
+    pairs,
+    parts,
+)
 
 
 def walk(program: Program, tree: ast.Module, cell: int | None = None) -> None:
@@ -42,22 +52,10 @@ def _each(nodes: Iterable[Any], at: Site, guard: Guard | None = None) -> list[Si
     return [at._replace(node=node, guards=inside) for node in nodes]
 
 
-def _parts(node: ast.AST, *without: str) -> list[Any]:
-    """Return what is directly in a node, without those fields."""
-    fields = [value for name, value in ast.iter_fields(node) if name not in without]
-    parts = [part for field in fields for part in _list(field)]
-    return [part for part in parts if isinstance(part, ast.AST)]
-
-
-def _list(field: Any) -> list[Any]:
-    return field if isinstance(field, list) else [field]
-
-
 # By these names, modules pass TensorFlow on.
 _HANDED_ON = ("tf", "tensorflow")
 # Parts of the dotted names of the old modules.
 _SPELLING = ("mixed_precision", "train.experimental", "training.experimental")
-_LOGGED = ("lr",)  # the learning rate in a history
 
 
 class _Notes:
@@ -111,21 +109,21 @@ class _Notes:
         node, inside = at.node, self._inner(FUNCTION, at)
         method = at.scope.kind == CLASS and not getattr(node, "decorator_list", True)
         value = Derived(tuple(at.scope.node.bases), instance=True) if method else None
-        for arg in _parts(node.args):
+        for arg in parts(node.args):
             if isinstance(arg, ast.arg):
                 inside.bind(arg.arg, value, where=at.scope.parent)
                 value = None  # only the first one is `self`
         # The body runs outside of the `try` around it.
         guards = tuple(g for g in at.guards if not isinstance(g, Caught))
         body = Site(node, inside, guards, at.cell)
-        return [*_each(_parts(node, "body"), at), *_each(_list(node.body), body)]
+        return [*_each(parts(node, "body"), at), *_each(list_of(node.body), body)]
 
     def _classdef(self, at: Site) -> list[Site]:
         node = at.node
         self.program.sites.append(at)
         at.scope.bind(node.name, Derived(tuple(node.bases)), at.guards)
         body = at._replace(scope=self._inner(CLASS, at))
-        return [*_each(_parts(node, "body"), at), *_each(node.body, body)]
+        return [*_each(parts(node, "body"), at), *_each(node.body, body)]
 
     def _inner(self, kind: str, at: Site) -> Scope:
         self.program.scopes.append(Scope(kind, at.scope, at.node))
@@ -134,7 +132,7 @@ class _Notes:
     def _listcomp(self, at: Site) -> list[Site]:
         inside = at._replace(scope=self._inner(COMPREHENSION, at))
         first, *others = at.node.generators
-        rest = [*_parts(at.node, "generators"), *_parts(first, "iter"), *others]
+        rest = [*parts(at.node, "generators"), *parts(first, "iter"), *others]
         return [*_each([first.iter], at), *_each(rest, inside)]
 
     _setcomp = _dictcomp = _generatorexp = _listcomp
@@ -144,7 +142,7 @@ class _Notes:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         if isinstance(node, ast.NamedExpr):  # it binds outside of its comprehension
             owner = owner.enclosing(FUNCTION, CLASS, MODULE) or owner
-        for name, value in (pair for t in targets for pair in _pairs(t, node.value)):
+        for name, value in (pair for t in targets for pair in pairs(t, node.value)):
             owner.bind(name.id, value, at.guards, where=at.scope)
             self.paired.add(id(name))
 
@@ -191,7 +189,11 @@ class _Notes:
     _asyncwith = _with
 
     def _if(self, at: Site) -> list[Site]:
-        body, orelse, test = _list(at.node.body), _list(at.node.orelse), at.node.test
+        body, orelse, test = (
+            list_of(at.node.body),
+            list_of(at.node.orelse),
+            at.node.test,
+        )
         negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
         if guards.ends_loudly(body if negated else orelse):
             self.program.loud.update(map(id, ast.walk(test)))
@@ -248,18 +250,5 @@ class _Notes:
 
     def _constant(self, at: Site) -> None:
         text = literal(at.node) or ""
-        if text in _LOGGED or any(part in text for part in _SPELLING):
+        if text == old_behaviors.LOGGED or any(part in text for part in _SPELLING):
             self.program.texts.append(at)
-
-
-def _pairs(target: Any, value: Any) -> Iterator[tuple[ast.Name, Any]]:
-    """Yield (name, its expression) of an assignment, also of tuples to tuples."""
-    sides = target, value
-    if isinstance(target, ast.Name):
-        yield target, value
-    elif all(isinstance(side, (ast.Tuple, ast.List)) for side in sides):
-        parts = [*target.elts, *value.elts]
-        starred = any(isinstance(part, ast.Starred) for part in parts)
-        if not starred and len(target.elts) == len(value.elts):
-            for part, expression in zip(target.elts, value.elts):
-                yield from _pairs(part, expression)

@@ -13,12 +13,13 @@ from typing import Any
 from tf_lso import optimizer_table as table
 from tf_lso.names import old_behaviors
 from tf_lso.source import rules
-from tf_lso.source.diagnostics import OTHER, Use
+from tf_lso.source.diagnostics import OTHER, Diagnostic
 from tf_lso.source.guarded import Care
-from tf_lso.source.inference import Inference, Value, optimizer_of
+from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import BREAKS, UNSURE, Verdict
 from tf_lso.source.scopes import Scope, Site
 from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, last_name, literal
+from tf_lso.source.values import Value, optimizer_of
 
 # (rule, node, what is used)
 _Found = Iterator[tuple[str, Any, str]]
@@ -56,7 +57,7 @@ _SAID = {
 }
 
 
-def uses(values: Inference, care: Care, has_old_names: bool) -> list[Use]:
+def uses(values: Inference, care: Care, has_old_names: bool) -> list[Diagnostic]:
     """Return the uses of a program; `has_old_names` says whether those below count."""
     if values.target.like is not None and values.target.legacy_optimizers:
         return []
@@ -74,13 +75,13 @@ def uses(values: Inference, care: Care, has_old_names: bool) -> list[Use]:
 
 def _use(
     values: Inference, care: Care, site: Site, rule: str, node: Any, what: str
-) -> Use:
+) -> Diagnostic:
     (today, tf_lso), status = _SAID[rule], BREAKS
     if rule == rules.FILES:
         status = UNSURE  # it may be one that this version wrote
     elif values.target.keras_2:
         status, today = UNSURE, _LACKS_2
-    return care.use(site, node, OTHER, rule, Verdict(what, status, today, tf_lso))
+    return care.use(site, node, OTHER, Verdict(what, status, today, tf_lso), rule=rule)
 
 
 def _by_itself(values: Inference, site: Site) -> _Found:
