@@ -13,7 +13,6 @@ from tests import preloaded, programs_in_processes
 from tests.generation import HAS_KERAS3
 from tests.processes import HANGS_AFTER, QUIET, run_workers
 from tests.troubleshooting_cases import CASES, PRELUDE
-from tf_lso import pages
 from tf_lso.commands import help
 
 ROOT = Path(__file__).parents[1]
@@ -212,7 +211,7 @@ def programs_of_trouble(heading):
 
 def names_in_messages():
     """The names of entries that messages of tf_lso end with."""
-    called = re.compile(r"""pages\.troubleshooting\(\s*["']([\w-]+)["']\s*\)""")
+    called = re.compile(r"`tf-lso help ([\w-]+)`")
     return {
         name
         for path in (ROOT / "tf_lso").rglob("*.py")
@@ -229,10 +228,3 @@ def test_the_names_in_messages_are_those_of_entries():
 def test_each_entry_has_a_name_of_its_own():
     names = [entry.name for entry in help.entries()]
     assert len(names) == len(set(names)) == len(ENTRIES)
-
-
-def test_a_message_ends_with_the_command(monkeypatch):
-    assert pages.troubleshooting("stuck") == "`tf-lso help stuck`"
-    monkeypatch.setattr(pages, "SITE", "https://x.org/")
-    address = "https://x.org/troubleshooting.html#stuck"
-    assert pages.troubleshooting("stuck") == f"`tf-lso help stuck` or {address}"

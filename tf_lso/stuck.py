@@ -4,7 +4,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import pages
 from tf_lso.optimizers import loss_scale_optimizer
 
 _MOST = 5  # variables that a message names
@@ -51,7 +50,7 @@ def message(optimizer: Any, steps: int) -> str:
         f"{float(optimizer.loss_scale):g}. The run is lost: nothing will change any more. "
         f"Not finite are the gradients of: {names}{more}. {advice} "
         "tf_lso.debugging.explain() finds the layer. See "
-        f"{pages.troubleshooting('stuck')}"
+        "`tf-lso help stuck`"
     )
 
 

@@ -6,7 +6,7 @@ Neither looks at the layers' policies, nor knows the loss scale of an experiment
 
 from typing import Any
 
-from tf_lso import log, pages
+from tf_lso import log
 from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, validation
 
 _once = log.Once()
@@ -115,5 +115,5 @@ def tell_one(optimizer, model, name):
         f"may compute in float16 ({shown}), where small gradients become 0. Wrap it: "
         "tf_lso.wrap(optimizer, model), and scale the loss: optimizer.get_scaled_loss, "
         "then get_unscaled_gradients. See "
-        f"{pages.troubleshooting('scales-no-loss')}"
+        "`tf-lso help scales-no-loss`"
     )

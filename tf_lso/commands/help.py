@@ -13,8 +13,6 @@ import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
-from tf_lso import pages
-
 SUMMARY = "explain an error or a warning: list the entries, search them, print one"
 DESCRIPTION = """\
 Prints an entry of the page "Troubleshooting by message", which comes with the package:
@@ -128,7 +126,7 @@ def _listed(chosen: list[Entry]) -> str:
 
 def _shown(entry: Entry) -> str:
     """Return an entry as text for a terminal."""
-    text = _LINK.sub(lambda link: f"{link[1]} ({pages.address(link[2])})", entry.text)
+    text = _LINK.sub(lambda link: f"{link[1]} (compat_docs/{link[2]})", entry.text)
     parts = [_filled(entry.heading)]
     blocks = re.split(r"^```\w*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     for number, part in enumerate(blocks):  # every second one is code
