@@ -40,17 +40,15 @@ class Gradient:
     Attributes:
       at_scale: `Values`, as the backward pass at the loss scale gave them.
       largest: float, the largest finite magnitude, unscaled.
-      largest_at_scale: float, that times the loss scale. Above 65504 where the
-        gradient does not fit float16.
+      largest_at_scale: float, that times the loss scale; float16 ends at 65504.
       zero_without_scaling: float, the share of values that are 0 in float16, unscaled.
       zero_with_scaling: float, the share of values that are 0 in float16 at the scale.
       underflowed: float, of the values that are not 0 at the largest scale that fits,
         the share that is 0 at this scale.
-      headroom: int, the power of two by which the gradient can still be multiplied
-        before float16 overflows. Negative where it is too large already, None where
-        all values are 0.
-      exponents: dict, power of two -> how many magnitudes lie between it and the next
-        one, unscaled. Zeros are not counted.
+      headroom: int, the power of two by which the gradient could still be multiplied in
+        float16. Negative where it is too large already, None where all values are 0.
+      exponents: dict, power of two -> how many magnitudes, unscaled and not 0, lie
+        between it and the next one.
     """
 
     at_scale: Values
@@ -81,14 +79,10 @@ def values_of(*arrays):
 
 
 def gradient_of(at_scale, scale, fitting, fitting_scale):
-    """Return the `Gradient` of an array.
+    """Return the `Gradient` of the arrays at the loss scale and at the fitting one.
 
-    Args:
-      at_scale: array, the gradient at the loss scale, nonfinite where it overflowed.
-      scale: float, the loss scale.
-      fitting: array of the same shape, the gradient at the largest scale that fits.
-        Where none fits, `at_scale`: what is finite of it counts.
-      fitting_scale: float, that scale.
+    The fitting scale is the largest at which all is finite. Where there is none, both
+    arrays are those at the loss scale: what is finite of them counts.
     """
     at_scale = _wide(at_scale)
     fitting = np.abs(_wide(fitting).astype(np.float64))
