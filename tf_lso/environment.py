@@ -38,11 +38,8 @@ MISSING = f"tf_lso needs TensorFlow, which is not installed. {_INSTALL}"
 
 
 def require_tensorflow() -> None:
-    """Raise a clear ImportError unless a supported pair of TensorFlow and Keras is there.
-
-    The package does not require TensorFlow, since several distributions provide it. To
-    require one of them could overwrite the user's.
-    """
+    """Raise ImportError unless a supported pair of TensorFlow and Keras is installed."""
+    # No requirement of the package: that could overwrite the user's distribution of it.
     if importlib.util.find_spec("tensorflow") is None:
         raise ImportError(MISSING, name="tensorflow")
     import tensorflow as tf
@@ -73,10 +70,7 @@ def _tell_of_broken_keras(tensorflow: str, error: Exception) -> None:
 
 
 def check_pair(tensorflow: str, package: str, version: str) -> None:
-    """Raise ImportError if this is no supported pair of versions.
-
-    `version` is that of the `package`, "keras" or "tf_keras".
-    """
+    """Raise ImportError for a pair of TensorFlow and "keras" or "tf_keras" that is none."""
     minor = _minor(tensorflow)
     if minor not in PAIRS:
         major, newest = max(PAIRS)
@@ -118,10 +112,7 @@ def tensorflow_version() -> tuple[int, int]:
 
 
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
-    """Raise ImportError if tf_keras is missing, which `reason` makes `tf.keras`.
-
-    The reason is what the user wrote. `tensorflow` is a major and a minor version.
-    """
+    """Raise ImportError if tf_keras is missing, which the user's `reason` makes `tf.keras`."""
     if importlib.util.find_spec("tf_keras"):
         return
     raise ImportError(
@@ -143,7 +134,7 @@ def require_tensorboard(what: str) -> None:
 
 
 def require_legacy_keras() -> None:
-    """Raise a clear ImportError if `tf.keras` is to be tf_keras, but that is missing."""
+    """Raise ImportError if `tf.keras` is to be tf_keras, but that is missing."""
     import tensorflow as tf
 
     wanted = os.environ.get("TF_USE_LEGACY_KERAS")

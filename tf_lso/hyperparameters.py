@@ -24,9 +24,8 @@ def dead_overrides(optimizer):
 def delegated_names(optimizer):
     """Return the names that a wrapper of `optimizer` reads and sets on it, a frozenset.
 
-    An OptimizerV2 knows them itself. For others they are those of the legacy class of
-    that name, the nearest among the optimizer's classes; for optimizers newer than that,
-    and for what subclasses add, the constructor arguments that are kept as numbers.
+    An OptimizerV2 knows them itself. Others have those of the nearest class that had a
+    legacy one, and the constructor arguments of newer classes that are kept as numbers.
     """
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__

@@ -57,8 +57,8 @@ def message(optimizer: Any, steps: int) -> str:
 def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
     """Raise an error if no step was applied for long, at the smallest loss scale.
 
-    Call it in eager code of a training loop, for instance every hundred steps. It waits
-    for the device, since it reads a number from it.
+    Call it in eager code of a training loop, for instance every hundred steps: it waits
+    for the device.
 
     Args:
       optimizer: `tf_lso.LossScaleOptimizer`.
@@ -68,8 +68,7 @@ def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
       TypeError: if `optimizer` is no `tf_lso.LossScaleOptimizer`, or `patience` no int.
       ValueError: if `patience` is less than 1.
       RuntimeError: if the last `patience` steps were skipped with the scale at its
-        minimum. The message names the variables, and says what to do. Also if it is
-        called in a `tf.function`, where it cannot read the number.
+        minimum; the message names the variables. Also in a `tf.function`.
 
     Example:
     >>> import tensorflow as tf

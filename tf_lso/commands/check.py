@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
-from tf_lso import progress
+from tf_lso import log
 from tf_lso.commands import migrate, one_file, report
 from tf_lso.commands.report import Outcome
 from tf_lso.names import targets
@@ -164,7 +164,7 @@ def check(
         target = targets.like(options.like, target)
     outcome = Outcome(target)
     listed = _listed(paths, outcome.failed)
-    for path in progress.bar(listed, "tf-lso check", "file"):
+    for path in log.progress_bar(listed, "tf-lso check", "file"):
         outcome.add(one_file.examine(path, options, target, writes=False))
     return outcome
 

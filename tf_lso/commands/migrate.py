@@ -6,7 +6,7 @@ import stat
 import sys
 from collections.abc import Iterable
 
-from tf_lso import progress
+from tf_lso import log
 from tf_lso.commands import one_file, report
 from tf_lso.commands.report import Outcome
 from tf_lso.names import targets
@@ -195,7 +195,7 @@ def migrate(
             listed.setdefault(os.path.abspath(file), file)
     # Links come first. Once the target is written, the link would have no change.
     ordered = sorted(listed.values(), key=lambda path: not os.path.islink(path))
-    shown = progress.bar(ordered, "tf-lso migrate", "file")
+    shown = log.progress_bar(ordered, "tf-lso migrate", "file")
     found = {path: _examined(path, options, target) for path in shown}
     if any(one.wraps for one in found.values()):
         wraps = Placement(wraps=True)

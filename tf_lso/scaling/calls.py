@@ -21,7 +21,7 @@ import weakref
 
 import tensorflow as tf
 
-from tf_lso import log, replica, tf_private
+from tf_lso import graphs, log, tf_private
 
 LEGACY = "get_scaled_loss"
 KERAS3 = "scale_loss"
@@ -165,7 +165,7 @@ class Calls:
 
     def _place(self):
         """Return the place of the running code, a new one if nothing was called here."""
-        here, number = self._here(), replica.replica_id()
+        here, number = self._here(), graphs.replica_id()
         if number not in here and here and (number is None or None in here):
             return here.get(None) or next(iter(here.values()))
         if number not in here:
@@ -184,13 +184,13 @@ class Calls:
         """
         here = self._here().values()
         with self._lock:
-            graphs = [(g, list(places.values())) for g, places in self._graphs.items()]
+            traced = [(g, list(places.values())) for g, places in self._graphs.items()]
             others = set(self._places)
-        for graph, places in graphs:
+        for graph, places in traced:
             if not tf_private.has_returned(graph):
                 others.difference_update(places)
         if place.scaled_by:
-            others.intersection_update(p for _, places in graphs for p in places)
+            others.intersection_update(p for _, places in traced for p in places)
         return self._gone.union(*(p.gave | p.left for p in others.difference(here)))
 
     def check_loss(self, loss, method):

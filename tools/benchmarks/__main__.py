@@ -17,7 +17,7 @@ import tempfile
 
 from tests import devices
 from tests.processes import assert_succeeded, run_workers
-from tf_lso import progress
+from tf_lso import log
 from tools.benchmarks import plan, report
 
 _ROOT = pathlib.Path(__file__).parents[2]
@@ -147,7 +147,7 @@ def main(arguments=None):
     result = {"environment": _environment(), "failures": [], "figures": []}
     result["imports"] = _import_seconds() if options.imports else {}
     records = []
-    for job in progress.bar(jobs(options), "tools/benchmark", "process"):
+    for job in log.progress_bar(jobs(options), "tools/benchmark", "process"):
         try:
             records += run(job)
         except AssertionError as error:
