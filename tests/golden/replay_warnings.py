@@ -11,7 +11,7 @@ from tests.golden import replays
 from tests.golden.replay_policies import Api
 from tf_lso import log
 from tf_lso.keras.mixed_precision import experimental
-from tf_lso.policies import device
+from tf_lso.policies import api
 
 # What a warning of tf_lso tells of, by the names that the record has for it.
 TOLD = {
@@ -94,7 +94,7 @@ class _Texts(logging.Handler):
 def replay(family, case):
     """What the record holds for a case of `warnings_logged`."""
     handler, logger = _Texts(), logging.getLogger("tensorflow")
-    said, device._once = device._once, log.Once()
+    said, api._once = api._once, log.Once()
 
     def run():
         _act(family, case["case"])
@@ -105,5 +105,5 @@ def replay(family, case):
     try:
         return replays.attempt(run)
     finally:
-        device._once = said
+        api._once = said
         logger.removeHandler(handler)

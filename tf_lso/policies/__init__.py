@@ -7,8 +7,7 @@ from tf_lso import environment, keras_versions
 environment.require_tensorflow()  # before Keras is asked for what it may not have
 
 # ruff: noqa: E402
-from tf_lso.policies.api import PolicyApi
-from tf_lso.policies.device import log_device_compatibility_check
+from tf_lso.policies.api import PolicyApi, log_device_compatibility_check
 
 
 @functools.cache

@@ -5,16 +5,49 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import keras_versions, tf_private
-from tf_lso.policies import device, experimental
+from tf_lso import keras_versions, log, tf_private
+from tf_lso.policies import experimental
+
+_FAST = (7, 0)  # compute capability of the first GPUs with float16 matrix units
+
+_once = log.Once()
+
+
+def log_device_compatibility_check(policy_name: str) -> None:
+    """Warn, once in a process, if a float16 policy may be slow on this machine.
+
+    Args:
+      policy_name: str, the name of a dtype policy.
+
+    Source: TensorFlow 2.2-2.15, when a mixed_float16 policy was made.
+    """
+    if policy_name != "mixed_float16":
+        return
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        _once.warn(
+            "The dtype policy mixed_float16 may run slowly, because this machine has no "
+            "GPU: CPUs gain nothing from float16. The GPUs of other workers are not checked."
+        )
+        return
+    capabilities = [
+        tf.config.experimental.get_device_details(gpu).get("compute_capability")
+        for gpu in gpus
+    ]
+    slow = [c for c in capabilities if c is not None and c < _FAST]
+    if slow:
+        _once.warn(
+            "The dtype policy mixed_float16 may run slowly: it needs GPUs of compute "
+            f"capability 7.0 or more, but this machine has some of {slow}."
+        )
 
 
 def _family_of(package):
     """Return what policies need from a Keras, as it is before `install` replaces it."""
     keras = keras_versions.public(package)
     is_keras2 = keras_versions.is_keras2(package)
+    warn = log_device_compatibility_check  # Keras 2 itself warns
     space = keras.mixed_precision if is_keras2 else keras.config
-    warn = device.log_device_compatibility_check  # Keras 2 itself warns
     return types.SimpleNamespace(
         package=package,
         Layer=keras.layers.Layer,
@@ -61,8 +94,8 @@ class PolicyApi:
 
             Raises:
               TypeError: if it is none of these.
-              ValueError: if no policy has the name, it does not compute in floating
-                point, or the mixed precision graph rewrite is on.
+              ValueError: if no policy has the name, it computes in no floating point, or
+                the mixed precision graph rewrite is on.
 
             Source: TensorFlow 2.4-2.15.
             """
@@ -78,15 +111,13 @@ class PolicyApi:
         def set_policy(policy: Any) -> None:
             """Set the dtype policy that new layers get, with its loss scale.
 
-            From then on `compile` wraps the optimizer of a model with that policy,
-            with the policy's loss scale.
+            `compile` then wraps the optimizer of a model with that policy, with its scale.
 
             Args:
-              policy: a policy, its name, or None for the policy of the default dtype.
+              policy: as for `set_global_policy`.
 
             Raises:
-              TypeError: as `set_global_policy`.
-              ValueError: as `set_global_policy`.
+              TypeError, ValueError: as `set_global_policy`.
 
             Source: TensorFlow 2.0-2.8.
             """

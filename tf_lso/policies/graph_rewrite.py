@@ -19,8 +19,7 @@ _TFWrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-type]
     """Loss scaling around an optimizer of `tf.compat.v1.train`.
 
-    A step with gradients that are not finite is skipped, and `global_step` does not
-    count it.
+    A step with gradients that are not finite is skipped, and `global_step` counts no such.
 
     Args:
       opt: the `tf.compat.v1.train.Optimizer` to wrap.
@@ -103,10 +102,9 @@ def _wrap(opt, loss_scale):
 def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
     """Turn on TensorFlow's rewrite of graphs to float16, and scale the loss for it.
 
-    The rewrite changes what `tf.function` and `fit` trace from then on. Eager steps stay
-    as they are. It changes operations on GPUs, and on CPUs that compute in float16
-    (AVX512-FP16): there too a first step may overflow and be skipped. On other CPUs it
-    changes nothing.
+    The rewrite changes what `tf.function` and `fit` trace from then on, on GPUs and on
+    CPUs that compute in float16 (AVX512-FP16): there a first step may overflow and be
+    skipped. Eager steps, and other CPUs, stay as they are.
 
     Args:
       opt: an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`.
@@ -117,8 +115,7 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
 
     Raises:
       ValueError: if `opt` is no optimizer or scales the loss already, `loss_scale` is no
-        loss scale, or the global policy is a mixed precision policy. Then nothing is
-        turned on.
+        loss scale, or the global policy is a mixed precision policy.
 
     Example:
     >>> import tensorflow as tf
@@ -150,19 +147,18 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
 
 
 def _turn_on():
-    # This function is TensorFlow's only access to the switch, and to the flag that
-    # policies check. It requires one of TensorFlow's own optimizers, and warns that
-    # their loss scale is deprecated.
+    # TensorFlow's only access to the switch, and to the flag that policies check, takes
+    # one of its own optimizers, and warns that their loss scale is deprecated.
     logger = tf.get_logger()
-    logger.addFilter(_is_of_use)
+
+    def is_of_use(record):
+        return "FixedLossScale" not in record.getMessage()
+
+    logger.addFilter(is_of_use)
     try:
         _tf_enable(tf.compat.v1.train.GradientDescentOptimizer(0.0), 1.0)
     finally:
-        logger.removeFilter(_is_of_use)
-
-
-def _is_of_use(record):
-    return "FixedLossScale" not in record.getMessage()
+        logger.removeFilter(is_of_use)
 
 
 def disable_mixed_precision_graph_rewrite() -> None:
