@@ -7,7 +7,7 @@ import operator
 
 import tensorflow as tf
 
-from tf_lso import graphs, keras_versions
+from tf_lso import graphs, keras_versions, tf_private
 from tf_lso import variables as variables_lib
 
 # Variables of each optimizer of Keras 3, by the names in checkpoints. A wrapper has them
@@ -40,7 +40,10 @@ def _is_in_this_keras(name):
 
 def _check(owner, names):
     for name in filter(_is_in_this_keras, names):
-        keras_versions.private_name(owner, name, "keras", __file__)
+        if not hasattr(owner, name):
+            cls = owner if isinstance(owner, type) else type(owner)
+            there, moved = keras_versions.version("keras"), f"{cls.__name__}.{name}"
+            raise tf_private.moved("keras", there, moved, __file__)
 
 
 def check_class():

@@ -44,18 +44,6 @@ def is_at_least(package: str, major: int, minor: int) -> bool:
     return here >= (major, minor)
 
 
-def private_name(owner: Any, name: str, package: str, file: str) -> Any:
-    """Return the private attribute that `file` uses, or raise if this version has it not."""
-    try:
-        return getattr(owner, name)
-    except AttributeError as error:
-        cls = owner if isinstance(owner, type) else type(owner)
-        raise ImportError(
-            f"{package} {version(package)} has no {cls.__name__}.{name}, which tf_lso "
-            f"uses in {file}. Install a version of {package} that tf_lso supports."
-        ) from error
-
-
 def is_keras2(package: str) -> bool:
     """Whether a package is Keras 2."""
     return version(package).startswith("2.")

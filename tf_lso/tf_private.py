@@ -13,6 +13,14 @@ from typing import Any
 _IN_TENSORFLOW_2_12 = {"tensorflow.python.eager.record": "tensorflow.python.eager.tape"}
 
 
+def moved(framework: str, version: str, name: str, file: str) -> ImportError:
+    """Return the error for a private name, used in a file, that a framework has not."""
+    return ImportError(
+        f"{framework} {version} has no {name}, which tf_lso uses in {file}. Install a "
+        f"version of {framework} that tf_lso supports."
+    )
+
+
 @functools.cache
 def _find(module, path):
     """Return what the dotted path of a private name in a module stands for, or raise."""
@@ -24,11 +32,8 @@ def _find(module, path):
             getattr, path.split("."), importlib.import_module(module)
         )
     except (ImportError, AttributeError) as error:
-        version = importlib.import_module("tensorflow").__version__
-        raise ImportError(
-            f"TensorFlow {version} has no {module}.{path}, which tf_lso uses in "
-            f"{__file__}. Install a version of TensorFlow that tf_lso supports."
-        ) from error
+        name = f"{module}.{path}"
+        raise moved("TensorFlow", tf().__version__, name, __file__) from error
 
 
 def tf():

@@ -5,6 +5,7 @@ import io
 import itertools
 import math
 
+from tf_lso import environment
 from tf_lso.debugging import advice, statistics
 
 # Colors that people with a color vision deficiency can tell apart.
@@ -21,15 +22,13 @@ _RANGES = (  # begin in powers of two, name, color of the ground
 
 def draw(report, path=None):
     """Draw a report into a file or a figure, see `Report.plot`."""
-    try:
-        # Not by pyplot, which has state and may want a window.
-        from matplotlib import figure
-    except ImportError as error:
-        raise ImportError(
-            "A plot needs the package matplotlib, which is not installed: "
-            "`pip install matplotlib`, or `pip install 'tf-lso[plot]'`.",
-            name="matplotlib",
-        ) from error
+    environment.require(
+        "matplotlib",
+        "A plot needs the package matplotlib, which is not installed: "
+        "`pip install matplotlib`, or `pip install 'tf-lso[plot]'`.",
+    )
+    # Not by pyplot, which has state and may want a window.
+    from matplotlib import figure
 
     class Picture(figure.Figure):
         """A figure that a notebook shows without pyplot."""
