@@ -4,9 +4,8 @@ import math
 
 from tf_lso.debugging import advice, report, statistics
 
-# From this share of lost values on, a gradient counts as underflowed. The detector of
-# Micikevicius et al. (2018, section 3.2) lost 31 % of its gradient values without
-# scaling, and diverged.
+# The share of lost values. The detector of Micikevicius et al. (2018, section 3.2), which
+# diverged without scaling, lost 31 %.
 UNDERFLOW = 0.25
 
 
@@ -116,9 +115,8 @@ def _underflow(calls, scale, fitting):
 def _first_on_the_way_back(calls, is_bad):
     """Return the call with the first bad gradient, where that is, and the gradients.
 
-    The place is "gradient" (in the layer itself), "between" (in the layer's own code,
-    between the layers that it calls), or "after" (behind the output of the layer: in
-    the loss, or where gradients of several branches are added up).
+    It is in the layer itself ("gradient"), "between" the layers that the layer calls, or
+    "after" its output: in the loss, or where gradients of branches are added up.
     """
 
     def bad(gradients):

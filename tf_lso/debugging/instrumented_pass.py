@@ -9,8 +9,8 @@ from tf_lso import variables as variables_lib
 from tf_lso.debugging import layer_calls, report, restored_state, statistics, validation
 from tf_lso.scaling import gradients as gradients_lib
 
-# Where the search for a scale ends. At a smaller one gradients become 0 in float16, so
-# that what is not finite by itself may seem to fit; a larger one leaves no room in float32.
+# Where the search for a scale ends. At a smaller one what is not finite by itself may
+# become 0 and seem to fit; a larger one leaves no room in float32.
 _ENDS = 2.0**-14, 2.0**100
 
 

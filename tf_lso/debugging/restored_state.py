@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_lso import keras_versions, tf_private, wrapping
 from tf_lso import variables as variables_lib
 
-# The seeds of passes. Each pass has one of its own, see `_use_other_seeds`.
+# Each pass has one of its own, see `_use_other_seeds`.
 _seeds = itertools.count(0x5CA1E)
 
 
@@ -89,9 +89,8 @@ def _reset_other_metrics(model, variables):
 def _use_other_seeds(undo):
     """Give random operations another seed until `undo` is closed.
 
-    A stateful operation such as `tf.random.uniform` counts in its kernel, which is found
-    by the operation's seeds, and no kernel's count can be set back. So the pass has
-    seeds of its own. `tf.random.set_seed` would forget the kernels of the program.
+    `tf.random.uniform` counts in a kernel, found by its seeds, and no count can be set
+    back. `tf.random.set_seed` would forget the kernels of the program.
     """
     context = tf_private.eager_context()
     context.ensure_initialized()

@@ -7,7 +7,10 @@ from tf_lso import environment, keras_versions
 environment.require_tensorflow()  # before Keras is asked for what it may not have
 
 # ruff: noqa: E402
-from tf_lso.policies.api import PolicyApi, log_device_compatibility_check
+from tf_lso.policies.api import PolicyApi
+from tf_lso.policies.api import (
+    log_device_compatibility_check as log_device_compatibility_check,
+)
 
 
 @functools.cache
@@ -36,19 +39,3 @@ get_layer_policy = _api.get_layer_policy
 DTypePolicy = Policy
 dtype_policy = global_policy
 set_dtype_policy = set_global_policy
-
-__all__ = [
-    "DTypePolicy",
-    "ExperimentalPolicy",
-    "Policy",
-    "dtype_policy",
-    "experimental_global_policy",
-    "for_package",
-    "for_tensorflow",
-    "get_layer_policy",
-    "global_policy",
-    "log_device_compatibility_check",
-    "set_dtype_policy",
-    "set_global_policy",
-    "set_policy",
-]
