@@ -65,6 +65,15 @@ class ThreadSwitch(threading.local):
             self.is_on = before
 
 
+def require_eager(caller):
+    """Raise RuntimeError in a `tf.function` or a graph, where there are no numbers."""
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            f"{caller}() must be called in eager code: it reads numbers. Call it after "
+            "the tf.function that takes the step has returned."
+        )
+
+
 def local_variable(initial_value, name, dtype, shape=None):
     """Make a variable that is the same on every replica and is never aggregated."""
     # The value is a constant, which no function being traced must hold back. With

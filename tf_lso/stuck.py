@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import tensorflow as tf
-
+from tf_lso import graphs
 from tf_lso.optimizers import loss_scale_optimizer
 
 _MOST = 5  # variables that a message names
@@ -80,11 +79,7 @@ def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
     """
     require_own(optimizer, "raise_if_stuck()")
     check_patience(patience)
-    if not tf.executing_eagerly():
-        raise RuntimeError(
-            "raise_if_stuck() must be called in eager code: after the tf.function that "
-            "takes the step has returned."
-        )
+    graphs.require_eager("raise_if_stuck")
     steps = int(optimizer.loss_scale_state.stuck_steps())
     if steps >= patience:
         raise RuntimeError(message(optimizer, steps))

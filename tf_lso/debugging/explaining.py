@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_lso import graphs
 from tf_lso.debugging import (
     diagnosis,
     instrumented_pass,
@@ -72,7 +73,7 @@ def explain(
     Source: an addition. The ranges: Micikevicius et al., "Mixed Precision Training",
     2018, https://arxiv.org/abs/1710.03740.
     """
-    validation.check_eager("explain")
+    graphs.require_eager("explain")
     keras = validation.keras_of(model)
     own = getattr(model, "optimizer", None)
     scale, scale_from = validation.scale_of(loss_scale, optimizer, own)
@@ -155,7 +156,7 @@ def explain_gradients(
 
     Source: an addition.
     """
-    validation.check_eager("explain_gradients")
+    graphs.require_eager("explain_gradients")
     scale, scale_from = validation.scale_of(loss_scale)
     variables = [
         report.VariableGradient(name, None, _gradient(one, scale, scaled))

@@ -13,15 +13,6 @@ from tf_lso import keras_versions, wrapping
 from tf_lso.optimizers import validation as optimizer_validation
 
 
-def check_eager(caller):
-    """Raise RuntimeError in a `tf.function` or a graph, where there are no numbers."""
-    if not tf.executing_eagerly():
-        raise RuntimeError(
-            f"{caller}() must be called in eager code: it reads numbers. Call it outside "
-            "of the tf.function."
-        )
-
-
 def keras_of(model):
     """Return the module with the public names of a model's Keras, or raise TypeError."""
     for keras in map(keras_versions.public, keras_versions.imported()):
