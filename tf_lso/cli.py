@@ -108,10 +108,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _wrapped(text: str) -> str:
-    """Return a text with its paragraphs as wide as the terminal.
-
-    Paragraphs with indented lines, such as lists and code, stay as they are.
-    """
+    """Return a text as wide as the terminal but for lists and code, which are indented."""
     width = shutil.get_terminal_size().columns - 2  # as argparse does
     paragraphs = text.strip("\n").split("\n\n")
     return "\n\n".join(
@@ -127,11 +124,7 @@ def _version() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code.
-
-    Args:
-      arguments: list of str, by default those of the process.
-    """
+    """Run the command line, by default of the process; return the exit code."""
     args = _parser().parse_args(arguments)
     if args.command == "migrate":
         _write_as_utf8()

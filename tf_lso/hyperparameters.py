@@ -1,7 +1,6 @@
-"""Which attributes were hyperparameters of a legacy optimizer, and delegated.
+"""The attributes of its inner optimizer that a wrapper of TensorFlow 2.4-2.15 had.
 
-A wrapper of TensorFlow 2.4-2.15 answered for the hyperparameters of its inner optimizer
-(`opt.beta_1`, `opt.lr = 0.1`) and for nothing else of it.
+They were the hyperparameters alone: `opt.beta_1`, `opt.lr = 0.1`.
 """
 
 import inspect

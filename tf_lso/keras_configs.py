@@ -184,7 +184,7 @@ def _arguments(cls, package, kind, config):
             break  # nothing gets to the classes below
     given = {}
     for key, value in config.items():
-        if given.setdefault(table.ALIASES.get(key, key), value) != value:
+        if given.setdefault("learning_rate" if key == "lr" else key, value) != value:
             raise ValueError(
                 f"The config of {cls.__name__} must not have two values of {key!r}, under "
                 f"either name, but got {config!r}."

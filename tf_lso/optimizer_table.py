@@ -4,9 +4,6 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-# Other names of hyperparameters in TensorFlow 2.0-2.15.
-ALIASES = {"lr": "learning_rate"}
-
 
 @dataclasses.dataclass(frozen=True)
 class Facts:

@@ -1,7 +1,7 @@
 """Wrap the optimizers that need a loss scale: the model's layers tell which.
 
-Keras 3 and Keras 2 wrap the optimizer of a model whose own policy is mixed_float16.
-Neither looks at the layers' policies, nor knows the loss scale of an experimental one.
+Keras wraps for a model whose own policy is mixed_float16, whatever the layers' policies,
+and knows no loss scale of an experimental one.
 """
 
 from typing import Any

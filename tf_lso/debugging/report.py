@@ -2,7 +2,7 @@
 
 import dataclasses
 import html
-import math
+import json
 import os
 import textwrap
 from typing import Any
@@ -146,7 +146,10 @@ class Report:
 
         Numbers that JSON lacks, inf and NaN, are None.
         """
-        return _plain(self)
+        # JSON has only strings as keys, and constants for what is not finite.
+        text = json.dumps(dataclasses.asdict(self))
+        plain: dict[str, Any] = json.loads(text, parse_constant=lambda name: None)
+        return plain
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw how large the gradients are, against the range of float16.
@@ -203,17 +206,3 @@ def _largest(magnitude, values):
 
 def _share(share):
     return f"{100 * share:.3g} %"
-
-
-def _plain(value):
-    if isinstance(value, statistics.Values):
-        return {**vars(value), "nonfinite": value.nonfinite}
-    if dataclasses.is_dataclass(value):
-        return {name: _plain(part) for name, part in vars(value).items()}
-    if isinstance(value, list):
-        return [_plain(part) for part in value]
-    if isinstance(value, dict):  # JSON has only strings as keys
-        return {str(key): part for key, part in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -20,17 +20,14 @@ class Values:
       largest: float, the largest magnitude of the finite values, 0 if there are none.
       infinite: int, how many values are inf or -inf.
       nan: int, how many values are NaN.
+      nonfinite: float, the share of values that are not finite.
     """
 
     size: int
     largest: float
     infinite: int
     nan: int
-
-    @property
-    def nonfinite(self):
-        """The share of values that are not finite, a float from 0 to 1."""
-        return (self.infinite + self.nan) / self.size if self.size else 0.0
+    nonfinite: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,11 +67,13 @@ def _wide(array):
 def values_of(*arrays):
     """Return the `Values` of some arrays together."""
     flat = np.concatenate([np.zeros(0), *(_wide(array).ravel() for array in arrays)])
+    infinite, nan = int(np.isinf(flat).sum()), int(np.isnan(flat).sum())
     return Values(
         size=flat.size,
         largest=float(np.abs(flat[np.isfinite(flat)]).max(initial=0)),
-        infinite=int(np.isinf(flat).sum()),
-        nan=int(np.isnan(flat).sum()),
+        infinite=infinite,
+        nan=nan,
+        nonfinite=(infinite + nan) / flat.size if flat.size else 0.0,
     )
 
 
