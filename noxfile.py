@@ -131,10 +131,7 @@ def _would_install(session):
 def _tested(session, column, marks):
     """What came out of the tests of a column, as `support.count` returns it."""
     arguments, minutes = _TESTS[column]
-    bounded = [
-        "tools/bounded.py",
-        os.environ.get("TF_LSO_TEST_MINUTES") or str(minutes),
-    ]
+    minutes = os.environ.get("TF_LSO_TEST_MINUTES") or str(minutes)
     report = pathlib.Path(session.cache_dir, "report.xml")
     pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments.split()]
     pytest += ["-m", marks] if marks else []
@@ -145,7 +142,7 @@ def _tested(session, column, marks):
         "TF_LSO_MIGRATED": _MIGRATED.name,
     }
     session.run(
-        *("python", *bounded, "python", *pytest),
+        *("python", "tools/bounded.py", minutes, "python", *pytest),
         *("-o", "junit_family=xunit1", f"--junitxml={report}"),
         env=environment,
         success_codes=[0, 1],  # 1: the report has the tests that failed

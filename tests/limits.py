@@ -13,21 +13,13 @@ from tests.generation import KERAS
 
 
 class Limit(NamedTuple):
-    """One limit.
+    """One limit."""
 
-    Attributes:
-      keras: minor versions of the package `keras`, of those that noxfile.py has.
-      tests: the tests that fail by it, as pytest names them.
-      reason: what that Keras cannot do, as the table of supported versions has it.
-      bare: a program that shows it without tf_lso.
-      raises: what that program ends with, a part of it.
-    """
-
-    keras: tuple[str, ...]
-    tests: tuple[str, ...]
-    reason: str
-    bare: str
-    raises: str
+    keras: tuple[str, ...]  # minor versions of the package, of those of noxfile.py
+    tests: tuple[str, ...]  # those that fail by it, as pytest names them
+    reason: str  # what that Keras cannot do, as the table of supported versions has it
+    bare: str  # a program that shows it without tf_lso
+    raises: str  # a part of what that program ends with
 
 
 def _limit(text):

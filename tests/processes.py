@@ -34,16 +34,10 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
 class WorkerResult(NamedTuple):
-    """How one worker ended.
+    """How one worker ended."""
 
-    Attributes:
-      returncode: The exit code; `-9` for a worker that had to be killed.
-      output: What it wrote to standard output and standard error, in order. For a
-        killed worker, a last line says why it was killed.
-    """
-
-    returncode: int
-    output: str
+    returncode: int  # -9 for a worker that had to be killed
+    output: str  # with a last line that says why, for such a one
 
 
 def run_workers(

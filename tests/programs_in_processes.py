@@ -9,24 +9,13 @@ from tests.processes import HANGS_AFTER, LEAN, QUIET
 
 
 def start(arguments, **environment):
-    """Run Python with `arguments` to its end; return what it did.
-
-    Args:
-      arguments: list of str.
-      **environment: variables to set.
-    """
+    """Run Python with `arguments` and variables to its end; return what it did."""
     return subprocess.run(
         [sys.executable, *arguments],
-        env={
-            **os.environ,
-            "PYTHONPATH": LEAN,
-            **QUIET,
-            **environment,
-        },
+        env={**os.environ, "PYTHONPATH": LEAN, **QUIET, **environment},
         capture_output=True,
         text=True,
         timeout=HANGS_AFTER,
-        check=False,
     )
 
 

@@ -14,7 +14,7 @@ from tests.generation import needs_tf_keras
 from tests.processes import HANGS_AFTER, ROOT
 from tests.programs_in_processes import hiding, start
 from tf_lso import cli
-from tf_lso.commands import one_file
+from tf_lso.commands import programs
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
@@ -248,7 +248,7 @@ def test_an_interrupt_ends_a_command_with_one_line(monkeypatch, capsys, command,
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(one_file, "examine", interrupted)
+    monkeypatch.setattr(programs, "examine", interrupted)
     assert cli.main([command, __file__]) == 130
     assert capsys.readouterr() == ("", f"tf-lso {command}: interrupted{adds}\n")
 

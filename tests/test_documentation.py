@@ -34,12 +34,8 @@ from tests import consoles, preloaded
 from tests.processes import HANGS_AFTER, QUIET, assert_succeeded, run_workers
 
 ROOT = Path(__file__).parents[1]
-PAGES = [
-    "README.md",
-    "CHANGELOG.md",
-    *(str(p.relative_to(ROOT)) for p in ROOT.glob("compat_docs/**/*.md")),
-]
-PAGES.sort()
+_FILES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("compat_docs/**/*.md")]
+PAGES = sorted(str(path.relative_to(ROOT)) for path in _FILES)
 
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?"
@@ -51,19 +47,12 @@ _MARKS = (None, "own process", "own process, 2 workers", "does not run today")
 
 
 class Block(NamedTuple):
-    """A ```python block of a page.
+    """A ```python block of a page."""
 
-    Attributes:
-      line: The line of the page that its first line of code stands on.
-      mark: The comment above it, or None.
-      code: Its text.
-      output: The text that it has to print, or None if that is not written down.
-    """
-
-    line: int
-    mark: str | None
+    line: int  # of the page, that its first line of code stands on
+    mark: str | None  # the comment above it
     code: str
-    output: str | None
+    output: str | None  # what it has to print, if that is written down
 
 
 def blocks_of(text):
@@ -160,16 +149,8 @@ def test_code_runs_and_prints_what_stands_below_it(page, number, workers):
         assert done.returncode == 0, done.stdout + done.stderr
         return
     command = [sys.executable, *command]
-    assert_succeeded(
-        run_workers(
-            command,
-            workers,
-            HANGS_AFTER,
-            QUIET,
-            cwd=ROOT,
-            after_tensorflow=after_tensorflow,
-        )
-    )
+    options = {"cwd": ROOT, "after_tensorflow": after_tensorflow}
+    assert_succeeded(run_workers(command, workers, HANGS_AFTER, QUIET, **options))
 
 
 def test_code_is_found_with_known_marks_only():
@@ -231,58 +212,22 @@ def test_commands_print_what_stands_below_them(page, tmp_path):
     assert problems == [], "\n".join(problems)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_file_of_a_page_is_used_by_a_command(page):
-    assert consoles.unused_files((ROOT / page).read_text("utf-8")) == []
-
-
 def test_wrong_commands_and_wrong_output_are_found(tmp_path):
-    file = "<!-- file: a/b.py -->\n```python\nprint(1)\n1 / 0\n```\n"
     right = "```console\n$ python a/b.py\n1\nZeroDivisionError: ...\n```\n"
     wrong = "```console\n$ python a/b.py\n2\n```\n"
-    assert consoles.problems_of(file + right, tmp_path) == []
-    [problem] = consoles.problems_of(file + wrong, tmp_path)
+    assert consoles.problems_of(_FILE + right, tmp_path) == []
+    [problem] = consoles.problems_of(_FILE + wrong, tmp_path)
     assert "Got:\n    1\n    ZeroDivisionError: division by zero" in problem
     with pytest.raises(KeyError):
         consoles.problems_of("```console\n$ rm -r x\n```\n", tmp_path)
-    assert consoles.unused_files(file + right) == []
-    assert consoles.unused_files(file + "```console\n$ tf-lso check a\n```\n") == []
-    assert consoles.unused_files(file) == ["a/b.py"]
+    assert consoles.unused_files(_FILE + right) == []
 
 
-# --- Links.
-
-# Of the project itself: a site, a repository, a package of an index.
-_OUR_ADDRESS = re.compile(r"https?://[^\s)\"'`>]*tf[-_]lso[^\s)\"'`>]*")
+# --- What the text of a page must not have: functions of (path, text) that return it.
 
 
-def addresses_of_ours(files):
-    """The addresses in files that do not exist: there is no site yet."""
-    found = []
-    for file in files:
-        text = file.read_text(encoding="utf-8", errors="ignore")
-        found += _OUR_ADDRESS.findall(text)
-    return found
-
-
-def test_nothing_leads_to_an_address_that_does_not_exist():
-    folders = ("tf_lso", "compat_docs", "tools", ".github", ".ci")
-    files = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.is_file()]
-    files += [path for path in ROOT.iterdir() if path.is_file()]
-    assert len(files) > 200
-    assert addresses_of_ours(files) == []
-
-
-def test_an_address_that_does_not_exist_is_found(tmp_path):
-    file = tmp_path / "page.md"
-    file.write_text("[a](https://tf-lso.x.org/a.html) https://tensorflow.org")
-    assert addresses_of_ours([file]) == ["https://tf-lso.x.org/a.html"]
-
-
-def _slug(heading):
-    """The anchor that a heading gets."""
-    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
-    return kept.replace(" ", "-")
+def _without_code(text):
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def broken_links(page, text):
@@ -304,32 +249,11 @@ def _has(target, anchor):
         return _defines(target, anchor.split("."))
     text = target.read_text("utf-8") if target.is_file() else ""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return target.suffix == ".md" and anchor in map(_slug, headings)
+    slugs = [re.sub(r"[^\w\- ]", "", h.strip().lower()) for h in headings]
+    return target.suffix == ".md" and anchor in [s.replace(" ", "-") for s in slugs]
 
 
-def _without_code(text):
-    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page):
-    path = ROOT / page
-    assert broken_links(path, path.read_text(encoding="utf-8")) == []
-
-
-def test_broken_links_are_found():
-    page = ROOT / "compat_docs" / "start.md"
-    here = "../tests/test_documentation.py"
-    good = ["#install", "../LICENSE", "https://x.org/#d", f"{here}#Block"]
-    bad = ["gone.md", "#c", f"{here}#gone", f"{here}#Block.gone"]
-    text = " ".join(f"[x]({link})" for link in [*good, *bad])
-    assert broken_links(page, text) == bad
-
-
-# --- Names of files and tests.
-
-
-def missing_names(text):
+def missing_names(page, text):
     """The files and the `file.py::name` in backticks that do not exist."""
     missing = []
     for name in re.findall(r"`((?:tf_lso|tests|tools|compat_docs)/[^`\s]*)`", text):
@@ -341,9 +265,7 @@ def missing_names(text):
 
 def _defines(path, names):
     """Whether a file has the function, or the class and in it the method."""
-    if not names:
-        return True
-    scope = ast.parse(path.read_text(encoding="utf-8"))
+    scope = ast.parse(path.read_text(encoding="utf-8")) if names else None
     for name in names:
         found = [n for n in scope.body if getattr(n, "name", None) == name]
         if not found:
@@ -352,35 +274,43 @@ def _defines(path, names):
     return True
 
 
-FOR_USERS = [page for page in PAGES if re.search(r"(start|how-to/.*)\.md$", page)]
+def ways_into_the_source(page, text):
+    """The paths of the source in a page that is for users."""
+    if not re.search(r"(start|how-to/.*)\.md$", str(page)):
+        return []
+    return re.findall(r"\b(?:tf_lso|tests)/\S+", _without_code(text))
 
 
-@pytest.mark.parametrize("page", FOR_USERS)
-def test_a_page_for_users_does_not_send_them_into_the_source(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert re.findall(r"\b(?:tf_lso|tests)/\S+", _without_code(text)) == []
+def shell_problems(page, text):
+    """Lines of ```sh blocks that no shell could read, or with a wrong TF_CONFIG."""
+    problems, clusters = [], set()
+    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        if subprocess.run(["bash", "-n"], input=block, text=True).returncode:
+            problems.append(block)
+        for value in re.findall(r"TF_CONFIG='([^']*)'", block):
+            try:
+                clusters.add(json.dumps(json.loads(value)["cluster"]))
+            except ValueError:
+                problems.append(value)
+    return problems + sorted(clusters)[1:]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_files_and_tests_that_are_named_exist(page):
-    assert missing_names((ROOT / page).read_text(encoding="utf-8")) == []
+# Of the project itself: a site, a repository, a package of an index.
+_OUR_ADDRESS = re.compile(r"https?://[^\s)\"'`>]*tf[-_]lso[^\s)\"'`>]*")
 
 
-def test_missing_files_and_tests_are_found():
-    here = "tests/test_documentation.py"
-    good = f"`{here}`, `{here}::{test_missing_files_and_tests_are_found.__name__}`"
-    bad = [f"{here}::test_gone", "tests/gone.py::test_x", "tf_lso/gone.py"]
-    bad.append(f"{here}::Block::test_missing_files_and_tests_are_found")
-    assert missing_names(" ".join([good, *(f"`{name}`" for name in bad)])) == bad
+def addresses_of_ours(page, text):
+    """The addresses, none of which exists: there is no site yet."""
+    return _OUR_ADDRESS.findall(text)
 
 
+_VERSIONS = r"2\.\d+(\u20132\.\d+)?"
 _ROW_OF_A_DIFFERENCE = re.compile(
-    r"^\|.*\(\[test\]\(\.\./\.\./tests/.*"
-    r"\| (2\.\d+(\u20132\.\d+)?|Keras 3)(, 2\.\d+(\u20132\.\d+)?)* \|$"
+    rf"^\|.*\(\[test\]\(\.\./\.\./tests/.*\| ({_VERSIONS}|Keras 3)(, {_VERSIONS})* \|$"
 )
 
 
-def incomplete_rows(text):
+def incomplete_rows(page, text):
     """The rows of tables with a column `Versions` that lack a test or a version."""
     rows, in_table = [], False
     for line in text.splitlines():
@@ -388,32 +318,92 @@ def incomplete_rows(text):
             in_table = False
         elif line.rstrip(" |").endswith("| Versions"):
             in_table = True
-        elif (
-            in_table
-            and set(line) - set("|-: ")
-            and not _ROW_OF_A_DIFFERENCE.match(line)
-        ):
-            rows.append(line)
+        elif in_table and set(line) - set("|-: "):
+            rows += [] if _ROW_OF_A_DIFFERENCE.match(line) else [line]
     return rows
 
 
-def test_each_difference_has_a_test_and_its_versions():
+def unused_files(page, text):
+    """The files that no command of the page uses."""
+    return consoles.unused_files(text)
+
+
+def _links(links):
+    return " ".join(f"[x]({link})" for link in links)
+
+
+def _ticked(names):
+    return " ".join(f"`{name}`" for name in names)
+
+
+_HERE = "tests/test_documentation.py"
+_FILE = "<!-- file: a/b.py -->\n```python\nprint(1)\n1 / 0\n```\n"
+_CLUSTERS = "```sh\nTF_CONFIG='{\"cluster\":1}' x\nTF_CONFIG='{\"cluster\":2}' x\n```\n"
+_LINKS = ["gone.md", "#c", f"../{_HERE}#gone", f"../{_HERE}#Block.gone"]
+_NAMES = [f"{_HERE}::test_gone", "tests/gone.py::test_x", "tf_lso/gone.py"]
+_NAMES.append(f"{_HERE}::Block::blocks_of")
+_ROWS = ["| b | 2.0\u20132.3 |", "| c ([test](../../tests/x.py)) | never |"]
+_ROW = "| a ([test](../../tests/x.py#test_a)) | 2.0\u20132.3, 2.9 |"
+
+# Check -> a text of compat_docs/start.md without what it finds, one with that, and that.
+CHECKS = {
+    broken_links: (
+        _links(["#install", "../LICENSE", "https://x.org/#d", f"../{_HERE}#Block"]),
+        _links(_LINKS),
+        _LINKS,
+    ),
+    missing_names: (_ticked([_HERE, f"{_HERE}::blocks_of"]), _ticked(_NAMES), _NAMES),
+    ways_into_the_source: ("```py\ntests/a.py\n```\n", "a tests/a.py", ["tests/a.py"]),
+    shell_problems: ("```sh\nls x\n```\n", "```sh\nls 'x\n```\n", ["ls 'x\n"]),
+    addresses_of_ours: ("https://x.org", "(https://tf-lso.x/)", ["https://tf-lso.x/"]),
+    incomplete_rows: (
+        f"| What | Versions |\n|---|---|\n{_ROW}\n",
+        "\n".join(["| What | Versions |", "|---|---|", _ROW, *_ROWS]),
+        _ROWS,
+    ),
+    unused_files: (f"{_FILE}```console\n$ tf-lso check a\n```\n", _FILE, ["a/b.py"]),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_text_of_a_page(check, page):
+    path = ROOT / page
+    assert check(path, path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_check_finds_what_is_wrong(check):
+    good, bad, found = CHECKS[check]
+    page = ROOT / "compat_docs" / "start.md"
+    assert check(page, good) == []
+    assert check(page, bad) == found
+
+
+def test_other_wrong_shell_lines_are_found():
+    assert shell_problems(None, "```sh\nTF_CONFIG='{\"c\"' x\n```\n") == ['{"c"']
+    assert shell_problems(None, _CLUSTERS) == ["2"]
+
+
+def test_nothing_leads_to_an_address_that_does_not_exist():
+    folders = ("tf_lso", "compat_docs", "tools", ".github", ".ci")
+    files = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.is_file()]
+    files += [path for path in ROOT.iterdir() if path.is_file()]
+    assert len(files) > 200
+    for file in files:
+        assert addresses_of_ours(file, file.read_text("utf-8", "ignore")) == []
+
+
+def test_the_page_of_differences_has_tables():
     text = (ROOT / "compat_docs/reference/differences.md").read_text(encoding="utf-8")
     assert text.count("| Versions |") >= 2
-    assert incomplete_rows(text) == []
-
-
-def test_an_incomplete_difference_is_found():
-    good = "| a ([test](../../tests/x.py#test_a)) | 2.0\u20132.3, 2.9 |"
-    bad = ["| b | 2.0\u20132.3 |", "| c ([test](../../tests/x.py)) | never |"]
-    table = "\n".join(["| What | Versions |", "|---|---|", good, *bad, ""])
-    assert incomplete_rows(table) == bad
 
 
 # --- What the README and Start say of the package.
 
 
-def _config():
+@pytest.fixture(scope="module")
+def config():
     parser = configparser.ConfigParser(interpolation=None)
     parser.read(ROOT / "setup.cfg", encoding="utf-8")
     return parser
@@ -426,14 +416,9 @@ def unnamed_extras(text, extras):
     return named ^ set(extras)
 
 
-def test_start_names_the_extras():
+def test_start_names_the_extras(config):
     start = (ROOT / "compat_docs" / "start.md").read_text(encoding="utf-8")
-    assert unnamed_extras(start, _config()["options.extras_require"]) == set()
-
-
-def test_the_readme_is_read_in_minutes():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(readme.split()) <= 700
+    assert unnamed_extras(start, config["options.extras_require"]) == set()
 
 
 def test_unnamed_extras_are_found():
@@ -441,45 +426,17 @@ def test_unnamed_extras_are_found():
     assert unnamed_extras("| `tf-lso[a]` | `tf-lso[b]` |", ["a"]) == {"b"}
 
 
-def test_the_readme_names_the_pythons():
+def test_the_readme_is_read_in_minutes_and_names_the_pythons(config):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    classifiers = _config()["metadata"]["classifiers"]
-    for python in re.findall(r":: (3\.\d+)", classifiers):
-        assert re.search(
-            rf"^\| Python \|.*\b{re.escape(python)}\b", readme, re.MULTILINE
-        )
+    assert len(readme.split()) <= 700
+    (row,) = re.findall(r"^\| Python \|.*", readme, re.MULTILINE)
+    for python in re.findall(r":: (3\.\d+)", config["metadata"]["classifiers"]):
+        assert re.search(rf"\b{re.escape(python)}\b", row)
 
 
 def test_the_changelog_has_the_version():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{tf_lso.__version__}]" in changelog
-
-
-def shell_problems(text):
-    """Lines of ```sh blocks that no shell could read, or with a wrong TF_CONFIG."""
-    problems, clusters = [], set()
-    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        parsed = subprocess.run(["bash", "-n"], input=block, text=True, check=False)
-        if parsed.returncode:
-            problems.append(block)
-        for value in re.findall(r"TF_CONFIG='([^']*)'", block):
-            try:
-                clusters.add(json.dumps(json.loads(value)["cluster"]))
-            except ValueError:
-                problems.append(value)
-    return problems + sorted(clusters)[1:]
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_shell_lines_parse_and_tell_of_one_cluster(page):
-    assert shell_problems((ROOT / page).read_text(encoding="utf-8")) == []
-
-
-def test_wrong_shell_lines_are_found():
-    assert shell_problems("```sh\nls 'x\n```\n") == ["ls 'x\n"]
-    assert shell_problems("```sh\nTF_CONFIG='{\"cluster\"' x\n```\n") == ['{"cluster"']
-    two = "```sh\nTF_CONFIG='{\"cluster\":1}' x\nTF_CONFIG='{\"cluster\":2}' x\n```\n"
-    assert shell_problems(two) == ["2"]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import re
 import sys
 import textwrap
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -20,32 +19,21 @@ PAGE = ROOT / "compat_docs" / "troubleshooting.md"
 _MARKS = re.compile(r"^( *)#! trouble\n(.*?)^ *#! after\n", re.MULTILINE | re.DOTALL)
 
 
-class Fix(NamedTuple):
-    """The code block of an entry: its language and its lines."""
+_PARTS = re.split(r"^### (.*)\n", PAGE.read_text(encoding="utf-8"), flags=re.M)
+_BLOCKS = re.compile(r"^```(py|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-    language: str
-    code: str
-
-
-def entries():
-    """{heading: list of the `Fix`es below it} of the page."""
-    parts = re.split(r"^### (.*)\n", PAGE.read_text(encoding="utf-8"), flags=re.M)
-    blocks = re.compile(r"^```(py|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    return {
-        heading: [Fix(*block) for block in blocks.findall(body)]
-        for heading, body in zip(parts[1::2], parts[2::2])
-    }
+# Heading of the page -> its fixes, each the language and the code of a block.
+ENTRIES = {
+    heading: _BLOCKS.findall(body) for heading, body in zip(_PARTS[1::2], _PARTS[2::2])
+}
 
 
-ENTRIES = entries()
-
-
-def as_python(fix):
+def as_python(language, code):
     """The fix as lines of Python."""
-    if fix.language == "py":
-        return fix.code
+    if language == "py":
+        return code
     lines = []
-    for line in fix.code.splitlines():
+    for line in code.splitlines():
         command, *words = line.split()
         if command == "export":
             lines.append("os.environ[{!r}] = {!r}".format(*words[0].split("=")))
@@ -66,7 +54,7 @@ def programs(heading):
     program = case.program if case.alone or case.workers > 1 else PRELUDE + case.program
 
     def with_fix(match):
-        return textwrap.indent(as_python(fix), match[1])
+        return textwrap.indent(as_python(*fix), match[1])
 
     return _MARKS.sub(r"\2", program), _MARKS.sub(with_fix, program)
 
@@ -126,8 +114,8 @@ def test_each_entry_has_a_case_and_each_case_an_entry():
 
 @pytest.mark.parametrize("heading", ENTRIES)
 def test_an_entry_has_one_fix_of_few_lines(heading):
-    (fix,) = ENTRIES[heading]
-    assert len([line for line in fix.code.splitlines() if line.strip()]) <= 3
+    ((_, code),) = ENTRIES[heading]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 3
 
 
 @pytest.mark.parametrize("heading", SHARED)
@@ -167,17 +155,14 @@ def test_of_several_workers(heading):
 # --- What `--like` cures.
 
 
-def section_of(heading):
-    """The heading of the section of the page that an entry stands in."""
-    before = PAGE.read_text(encoding="utf-8").partition(f"\n### {heading}\n")[0]
-    return re.findall(r"^## (.*)$", before, re.MULTILINE)[-1]
-
-
 @pytest.mark.skipif(not HAS_KERAS3, reason="they are about Keras 3")
 def test_like_cures_what_stands_below_its_heading(tmp_path):
     """The programs with the trouble run to their ends, all in one process."""
-    headings = [h for h in ENTRIES if section_of(h) == "Old programs and Keras 3"]
+    section = PAGE.read_text("utf-8").split("\n## Old programs and Keras 3\n")[1]
+    headings = re.findall(r"^### (.*)$", section.split("\n## ")[0], re.MULTILINE)
     assert len(headings) > 15
+    # The programs with the trouble, without what all begin with.
+    programs = [_MARKS.sub(r"\2", CASES[heading].program) for heading in headings]
     lines = [
         "import os, traceback",
         "import tf_lso",
@@ -188,7 +173,7 @@ def test_like_cures_what_stands_below_its_heading(tmp_path):
         "def new_model():",
         "    layers = [tf.keras.layers.Dense(2, name=name) for name in ('one', 'two')]",
         "    return tf.keras.Sequential([tf.keras.Input((2,)), *layers])",
-        f"for program in {[programs_of_trouble(h) for h in headings]!r}:",
+        f"for program in {programs!r}:",
         "    try:",
         "        exec(program)",
         "    except Exception:",
@@ -201,30 +186,14 @@ def test_like_cures_what_stands_below_its_heading(tmp_path):
     assert done.stdout == "END\n", done.stdout + done.stderr
 
 
-def programs_of_trouble(heading):
-    """The program of a heading with the trouble, without what all begin with."""
-    return _MARKS.sub(r"\2", CASES[heading].program)
-
-
 # --- What messages end with.
 
 
-def names_in_messages():
-    """The names of entries that messages of tf_lso end with."""
-    called = re.compile(r"`tf-lso help ([\w-]+)`")
-    return {
-        name
-        for path in (ROOT / "tf_lso").rglob("*.py")
-        for name in called.findall(path.read_text(encoding="utf-8"))
-    }
-
-
 def test_the_names_in_messages_are_those_of_entries():
-    names = {entry.name for entry in help.entries()}
-    assert len(names_in_messages()) > 9
-    assert names_in_messages() <= names
-
-
-def test_each_entry_has_a_name_of_its_own():
+    called = re.compile(r"`tf-lso help ([\w-]+)`")
+    files = (ROOT / "tf_lso").rglob("*.py")
+    in_messages = {n for f in files for n in called.findall(f.read_text("utf-8"))}
     names = [entry.name for entry in help.entries()]
     assert len(names) == len(set(names)) == len(ENTRIES)
+    assert len(in_messages) > 9
+    assert in_messages <= set(names)

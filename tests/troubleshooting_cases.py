@@ -9,25 +9,15 @@ _HOROVOD = Path(__file__).parent / "horovod" / "stand_in"
 
 
 class Case(NamedTuple):
-    """A program with a trouble.
+    """A program with a trouble."""
 
-    Attributes:
-      program: The text, with the two marks.
-      shows: What the program prints instead of the heading, where that is no message.
-      alone: Whether the program has to begin in a process of its own.
-      no_tensorflow: Whether that process must not have TensorFlow imported.
-      workers: How many workers run it.
-      stays: Whether the fixed program shows the message too, a warning.
-      keras3: Whether the trouble is of Keras 3 alone, or of what is made for it.
-    """
-
-    program: str
-    shows: str | None = None
-    alone: bool = False
-    no_tensorflow: bool = False
+    program: str  # with the two marks
+    shows: str | None = None  # instead of the heading, where that is no message
+    alone: bool = False  # it has to begin in a process of its own
+    no_tensorflow: bool = False  # which must not have TensorFlow imported
     workers: int = 1
-    stays: bool = False
-    keras3: bool = False
+    stays: bool = False  # the fixed program shows the message too, a warning
+    keras3: bool = False  # the trouble is of Keras 3, or of what is made for it
 
 
 # What the programs begin with that share a process. Two logical CPUs are there.

@@ -126,8 +126,7 @@ def _version() -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, by default of the process; return the exit code."""
     args = _parser().parse_args(arguments)
-    if args.command == "migrate":
-        _write_as_utf8()
+    _set_output(args.command)
     try:
         code: int = args.run(args)
         if args.command != "run" and sys.stdout is not None:
@@ -148,10 +147,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGINT
 
 
-def _write_as_utf8() -> None:
-    """Let a patch have the characters of the files, whatever the locale."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
-        sys.stdout.reconfigure(encoding="utf-8")
+def _set_output(command: str) -> None:
+    """Let no character end a report, and a patch have the characters of the files."""
+    if command != "run" and isinstance(sys.stdout, io.TextIOWrapper):
+        errors = "replace" if command == "help" else "backslashreplace"
+        sys.stdout.reconfigure(errors=errors)
+        if command == "migrate" and not sys.stdout.isatty():
+            sys.stdout.reconfigure(encoding="utf-8", errors=errors)
 
 
 def _discard_output() -> None:

@@ -96,24 +96,14 @@ make_environment() {
   printf '%s\n' "$wanted" >"$stamp"
 }
 
-# TensorFlow is there twice if tensorflow-cpu was asked for, since tf-keras requires the one called tensorflow. The
-# two share their files, which goes well only if they are the same version.
+# TensorFlow is there twice if tensorflow-cpu was asked for, since tf-keras requires the one
+# called tensorflow. The two share their files, which goes well only in one version.
 check_versions() {
-  "$environment/bin/python" - >&2 <<'PYTHON' || fail "the installed versions do not fit."
-import sys
-from importlib.metadata import PackageNotFoundError, version
-
-found = {}
-for name in ("tensorflow", "tensorflow-cpu", "tf-keras"):
-    try:
-        found[name] = version(name)
-    except PackageNotFoundError:
-        pass
-tensorflows = {v for name, v in found.items() if name != "tf-keras"}
-minors = {tuple(v.split(".")[:2]) for v in found.values()}
-if len(tensorflows) != 1 or len(minors) != 1:
-    sys.exit(f"These have to be of one version: {found}")
-PYTHON
+  local found
+  found=$("$environment/bin/python" -m pip list --format=freeze --disable-pip-version-check |
+    grep -E '^tensorflow(-cpu)?==')
+  [ "$(printf '%s\n' "$found" | cut -d= -f3 | sort -u | wc -l)" -eq 1 ] ||
+    fail "these have to be of one version:" $found
 }
 
 prepare_environment() {

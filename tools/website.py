@@ -26,18 +26,16 @@ def main():
     parser = argparse.ArgumentParser(
         "tools/docs", None, _DESCRIPTION, _EPILOG, formatter_class=raw
     )
-    text = "serve the site on this machine (port 8000 if none is given)"
-    parser.add_argument(
-        "--serve", nargs="?", type=int, const=8000, metavar="PORT", help=text
-    )
+    add, text = parser.add_argument, "serve the site on this machine (default: 8000)"
+    add("--serve", nargs="?", type=int, const=8000, metavar="PORT", help=text)
     text, default = "where to build (default: build/docs)", ROOT / "build" / "docs"
-    parser.add_argument("--out", type=Path, default=default, help=text)
+    add("--out", type=Path, default=default, help=text)
     options = parser.parse_args()
     out = options.out.resolve()
     command = [sys.executable, "-m", "sphinx", "-b", "html", "--quiet"]
     command += ["--fail-on-warning", "--keep-going", "--nitpicky"]
     command += ["-d", str(out.parent / f"{out.name}-cache")]
-    done = subprocess.run([*command, str(ROOT / "compat_docs"), str(out)], check=False)
+    done = subprocess.run([*command, str(ROOT / "compat_docs"), str(out)])
     if done.returncode:
         return done.returncode
     print(out / "index.html", flush=True)

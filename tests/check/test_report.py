@@ -1,9 +1,7 @@
 """What the command prints, for people, for programs and for pull requests."""
 
-import contextlib
 import importlib.metadata
 import importlib.util
-import io
 import json
 import os
 import re
@@ -13,7 +11,6 @@ import sys
 import pytest
 
 from tests.source.programs import checked, notebook, run, write
-from tf_lso import cli
 from tf_lso.names.targets import TARGETS
 
 pytestmark = pytest.mark.core
@@ -111,6 +108,7 @@ def test_json():
     assert (finding["status"], finding["guarded"]) == ("breaks", False)
     assert document["unreadable"] == []
     counts = {"files": 1, "findings": 3, "breaks": 3, "exit_code": 1}
+    counts |= {"changed": 1, "places": 1, "left": 0}
     zeros = dict.fromkeys(("wrong", "guarded", "works", "unsure", "unreadable"), 0)
     assert document["summary"] == counts | zeros
 
@@ -172,24 +170,6 @@ def test_is_the_same_in_every_run():
         for seed in "1234"
     }
     assert len(reports) == 1
-
-
-class Terminal(io.StringIO):
-    """What is written to a terminal."""
-
-    encoding = "utf-8"
-
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize("no_color", ["", "1"])
-def test_colors_on_a_terminal_only(monkeypatch, no_color):
-    monkeypatch.setenv("NO_COLOR", no_color)
-    with contextlib.redirect_stdout(Terminal()) as terminal:
-        cli.main(["check", "program.py"])
-    assert ("\033[31mbreaks\033[0m" in terminal.getvalue()) is not bool(no_color)
-    assert ("\033" in terminal.getvalue()) is not bool(no_color)
 
 
 def test_imports_nothing_heavy():

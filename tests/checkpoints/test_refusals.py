@@ -285,10 +285,10 @@ def test_the_report_names_every_key_and_every_variable_once(path):
 @pytest.mark.parametrize(
     ("role", "value", "match"),
     [
-        ("scale", float("nan"), "is nan, which is no positive finite number"),
-        ("scale", float("inf"), "is inf, which is no positive finite number"),
-        ("scale", -1.0, "is -1.0, which is no positive"),
-        ("count", -1, "is negative"),
+        ("scale", float("nan"), "the loss scale at the key .* is nan"),
+        ("scale", float("inf"), "the loss scale at the key .* is inf"),
+        ("scale", -1.0, "the loss scale at the key .* is -1.0"),
+        ("count", -1, "the count at the key .* is -1.0"),
     ],
 )
 def test_a_scale_that_is_no_number(tmp_path, role, value, match):

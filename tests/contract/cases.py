@@ -95,7 +95,8 @@ def nonfinite_on_one_replica_skips_on_all(s):
     step(s.feed(1.0), s.feed(1.0))
     before = [families.numpy(v).copy() for v in (x, y)]
     for done, bad in enumerate((NAN, INF, -INF)):
-        step(s.feed(1.0), s.feed(s.only_last(bad, 1.0)))
+        by_replica = s.only_last(bad, 1.0)
+        step(s.feed(1.0), s.feed(by_replica[::-1] if done == 1 else by_replica))
         check_equal(x, before[0])
         check_equal(y, before[1])
         check_state(optimizer, scale=4.0 / 2**done, count=0, iterations=2 + done)
@@ -111,16 +112,6 @@ def nonfinite_on_one_replica_skips_on_all(s):
     assert not np.array_equal(families.numpy(x), before[0])
 
 
-@case()
-def nonfinite_on_the_first_replica_skips_on_all(s):
-    optimizer = s.optimizer()
-    x = s.variable(1.0)
-    step = s.linear_step(optimizer, [x])
-    step(s.feed([NAN] + [1.0] * (s.replicas - 1)))
-    check_equal(x, 1.0)
-    check_state(optimizer, scale=4.0, count=0, iterations=1)
-
-
 @case(modes=("eager", "function"))
 def overflow_of_the_sum_skips(s):
     if s.replicas == 1:
@@ -133,42 +124,16 @@ def overflow_of_the_sum_skips(s):
     check_state(optimizer, scale=1.0, count=0, iterations=1)
 
 
-# Numbers, so many that a plain sum proves them finite.
-LARGE = 2**16
-
-
 @case()
 def large_gradients_may_overflow_as_scaled_sums(s):
     """Times the scale, each replica's is finite, but not their sum; nobody asks for it."""
     optimizer = s.optimizer()
-    x, y = s.variable(np.zeros(LARGE)), s.variable(0.0)
+    x, y = s.variable([0.0, 0.0]), s.variable(0.0)
     step = s.linear_step(optimizer, [x, y])
     step(s.feed(3.9e37), s.feed(1.0))
-    check_equal(x, np.full(LARGE, -3.9e36 * s.replicas), exact=False)
+    check_equal(x, np.full(2, -3.9e36 * s.replicas), exact=False)
     check_equal(y, -0.1 * s.replicas, exact=False)
     check_state(optimizer, scale=8.0, count=1, iterations=1)
-
-
-@case()
-def large_gradients_that_are_not_finite_skip(s):
-    optimizer = s.optimizer()
-    x, y = s.variable(np.ones(LARGE)), s.variable(3.0)
-    step = s.linear_step(optimizer, [x, y])
-    change = 0.1 * s.replicas
-    step(s.feed(1.0), s.feed(1.0))
-    check_equal(x, np.full(LARGE, 1.0 - change), exact=False)
-    check_equal(y, 3.0 - change, exact=False)
-    before = [families.numpy(v).copy() for v in (x, y)]
-    for done, bad in enumerate((NAN, INF, -INF)):
-        bad, good = s.feed(s.only_last(bad, 1.0)), s.feed(1.0)
-        step(*((bad, good) if done % 2 else (good, bad)))
-        check_equal(x, before[0])
-        check_equal(y, before[1])
-        check_state(optimizer, scale=4.0 / 2**done, count=0, iterations=2 + done)
-    step(s.feed(1.0), s.feed(1.0))
-    check_equal(x, np.full(LARGE, 1.0 - 2 * change), exact=False)
-    check_equal(y, 3.0 - 2 * change, exact=False)
-    check_state(optimizer, scale=1.0, count=1, iterations=5)
 
 
 @case(modes=("function",), styles=("legacy",))
@@ -189,34 +154,33 @@ def overflow_of_a_float16_sum_skips(s):
     check_state(optimizer, scale=1.0, count=0, iterations=1)
 
 
-@case(modes=("eager", "function"))
-def optimizer_made_outside_the_scope(s):
+def _equals_one_of_the_scope(s, build, gradients):
+    """Whether an Adam made outside the scope trains as one that was made in it."""
     s.built = False
     optimizer = families.wrapped(s.family, "Adam", growth=2)
     x = s.variable([1.0, 2.0])
     other, y = s.optimizer("Adam", growth=2), s.variable([1.0, 2.0])
+    if build and s.family == "keras3":
+        optimizer.build([x])
     for opt, v in ((optimizer, x), (other, y)):
         step = s.linear_step(opt, [v])
-        for g in (1.0, 1.0, s.only_last(NAN, 1.0), 2.0):
+        for g in gradients:
             step(s.feed(g))
-        check_state(opt, scale=8.0, count=1, iterations=4)
     check_equal(x, families.numpy(y))
+    return optimizer, other
+
+
+@case(modes=("eager", "function"))
+def optimizer_made_outside_the_scope(s):
+    gradients = (1.0, 1.0, s.only_last(NAN, 1.0), 2.0)
+    for opt in _equals_one_of_the_scope(s, False, gradients):
+        check_state(opt, scale=8.0, count=1, iterations=4)
 
 
 @case(modes=("eager", "function"), only=("keras3", "new"))
 def built_outside_the_scope(s):
-    s.built = False
-    optimizer = families.wrapped(s.family, "Adam", growth=2)
-    x = s.variable([1.0, 2.0])
-    other, y = s.optimizer("Adam", growth=2), s.variable([1.0, 2.0])
-    if s.family == "keras3":
-        optimizer.build([x])
-    for opt, v in ((optimizer, x), (other, y)):
-        step = s.linear_step(opt, [v])
-        for g in (1.0, 2.0):
-            step(s.feed(g))
+    for opt in _equals_one_of_the_scope(s, True, (1.0, 2.0)):
         check_state(opt, scale=16.0, count=0, iterations=2)
-    check_equal(x, families.numpy(y))
 
 
 def _sparse_step(s, optimizer, x, dense_shape=True):
@@ -272,28 +236,24 @@ def repeated_rows_have_one_gradient(s):
     check_equal(x, families.numpy(y))
 
 
-@case()
-def sparse_duplicate_with_nan_skips(s):
-    optimizer = s.optimizer()
+def _sparse_skips(s, by_replica, indices, scale):
+    optimizer = s.optimizer(scale=scale)
     x = s.variable(np.ones((4, 2)))
     step = _sparse_step(s, optimizer, x)
-    bad, good = _rows(NAN, 1.0, 1.0), _rows(1.0, 1.0, 1.0)
-    step(s.feed(s.only_last(bad, good)), s.feed([[1, 1, 3]] * s.replicas, tf.int64))
+    step(s.feed(by_replica), s.feed([indices] * s.replicas, tf.int64))
     check_equal(x, np.ones((4, 2)))
-    check_state(optimizer, scale=4.0, count=0, iterations=1)
+    check_state(optimizer, scale=max(scale / 2, 1.0), count=0, iterations=1)
+
+
+@case()
+def sparse_duplicate_with_nan_skips(s):
+    bad, good = _rows(NAN, 1.0, 1.0), _rows(1.0, 1.0, 1.0)
+    _sparse_skips(s, s.only_last(bad, good), [1, 1, 3], scale=8.0)
 
 
 @case()
 def sparse_duplicates_that_overflow_when_summed_skip(s):
-    optimizer = s.optimizer(scale=1.0)
-    x = s.variable(np.ones((4, 2)))
-    step = _sparse_step(s, optimizer, x)
-    step(
-        s.feed([_rows(3e38, 3e38)] * s.replicas),
-        s.feed([[1, 1]] * s.replicas, tf.int64),
-    )
-    check_equal(x, np.ones((4, 2)))
-    check_state(optimizer, scale=1.0, count=0, iterations=1)
+    _sparse_skips(s, [_rows(3e38, 3e38)] * s.replicas, [1, 1], scale=1.0)
 
 
 def _bare_sums(s):
@@ -336,6 +296,8 @@ def equals_the_bare_optimizer(s):
     if s.family == "new" and s.replicas > 1:
         names.remove("Nadam")  # Keras 2's own leaves different values on the replicas
     assert len(names) >= 8
+    if s.api == "experimental":
+        names = names[:2]  # the stable class has all
     for name in names:
         arguments = OPTIMIZERS[name]
         optimizer = s.optimizer(name, 0.1, **arguments)
@@ -398,7 +360,7 @@ def replicas_agree_where_the_caller_aggregates(s):
 def fixed_scale_never_skips(s):
     with s.scope():
         inner = families.FAMILIES[s.family].SGD(0.1)
-        optimizer = _fixed(inner, 3.0)
+        optimizer = tf_lso.LossScaleOptimizer(inner, dynamic=False, initial_scale=3.0)
     x = s.variable(1.0)
     step = s.linear_step(optimizer, [x])
     step(s.feed(1.0))
@@ -408,12 +370,6 @@ def fixed_scale_never_skips(s):
     step(s.feed(NAN))
     assert np.isnan(families.numpy(x))
     assert set(families.copies(optimizer.iterations)) == {2}
-
-
-def _fixed(inner, scale):
-    import tf_lso
-
-    return tf_lso.LossScaleOptimizer(inner, dynamic=False, initial_scale=scale)
 
 
 @case(modes=("function",))
@@ -490,8 +446,6 @@ def constraints_hold(s):
 
 @case(modes=("eager", "function"), styles=("legacy",))
 def loss_scale_update_agrees(s):
-    import tf_lso
-
     with s.scope():
         scale = tf_lso.DynamicLossScale(8.0, 2)
 
@@ -571,7 +525,7 @@ def no_reduction_more_than_the_bare_optimizer(s):
     if s.replicas == 1 or not _bare_sums(s):
         return
     optimizer, bare = s.optimizer("Adam"), s.bare("Adam")
-    x, y, z = s.variable(np.ones(LARGE)), s.variable(1.0), s.variable([1.0, 2.0])
+    x, y, z = s.variable(np.ones(3)), s.variable(1.0), s.variable([1.0, 2.0])
     s.prepare(optimizer, [x, y])
     if s.family != "legacy":
         s.build(bare, [x, y])
@@ -586,7 +540,7 @@ def no_reduction_more_than_the_bare_optimizer(s):
     def ours(g, h):
         step(optimizer, [(g, x), (h, y)])
 
-    args = s.feed([np.ones(LARGE)] * s.replicas), s.feed(1.0)
+    args = s.feed([np.ones(3)] * s.replicas), s.feed(1.0)
     theirs = s.compiled(lambda g, h: step(bare, [(g, x), (h, y)]))
     theirs, _ = _reductions(theirs, *args)
     assert theirs > 0

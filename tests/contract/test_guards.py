@@ -24,88 +24,76 @@ def _only_here(gradients_, are_equal=False):
     return AGREED(gradients_, are_equal=True)
 
 
-# Name -> (name of an object, attribute, what stands there without the guard, case, family).
+# Name -> (object:attribute, what stands there without the guard, case, family).
 GUARDS = {
     "the check": (
-        "tf_lso.scaling.finite",
-        "_are_finite",
+        "tf_lso.scaling.finite:_are_finite",
         lambda tensors: tf.constant(True),
         "sparse_duplicates_that_overflow_when_summed_skip",
         "new",
     ),
     "summing before the check": (
-        "tf_lso.optimizers.families.family",
-        "_sum_over_replicas",
+        "tf_lso.optimizers.families.family:_sum_over_replicas",
         lambda grads_and_vars: grads_and_vars,
         "nonfinite_on_one_replica_skips_on_all",
         "keras3",
     ),
     "summing once": (
-        "tf_lso.keras3_private",
-        "already_summed",
+        "tf_lso.keras3_private:already_summed",
         contextlib.nullcontext,
         "finite_steps_apply_and_count",
         "keras3",
     ),
     "summing before clipping": (
-        "tf_lso.optimizers.families.family",
-        "_sum_over_replicas",
+        "tf_lso.optimizers.families.family:_sum_over_replicas",
         lambda grads_and_vars: grads_and_vars,
         "inner_clipping_follows_aggregation",
         "keras3",
     ),
     "adding up rows before the check": (
-        "tf_lso.scaling.gradients",
-        "with_summed_rows",
+        "tf_lso.scaling.gradients:with_summed_rows",
         lambda gradient: gradient,
         "sparse_duplicates_that_overflow_when_summed_skip",
         "new",
     ),
     "adding up rows before the update": (
-        "tf_lso.scaling.gradients",
-        "with_summed_rows",
+        "tf_lso.scaling.gradients:with_summed_rows",
         lambda gradient: gradient,
         "repeated_rows_have_one_gradient",
         "keras3",
     ),
     "the dense shape of slices": (
-        "tf_lso.scaling.gradients",
-        "with_dense_shape",
+        "tf_lso.scaling.gradients:with_dense_shape",
         lambda gradient, variable: gradient,
         "sparse_gradients_apply",
         "keras3",
     ),
     "agreement where the caller sums": (
-        "tf_lso.scaling.finite",
-        "agreed",
+        "tf_lso.scaling.finite:agreed",
         _only_here,
         "replicas_agree_where_the_caller_aggregates",
         "legacy",
     ),
     "agreement of LossScale.update": (
-        "tf_lso.scaling.finite",
-        "agreed",
+        "tf_lso.scaling.finite:agreed",
         _only_here,
         "loss_scale_update_agrees",
         "legacy",
     ),
     "counting each step once": (
-        "tf_lso.keras3_private",
-        "count_steps_once",
+        "tf_lso.keras3_private:count_steps_once",
         lambda optimizer: None,
         "optimizer_made_outside_the_scope",
         "keras3",
     ),
     "building under the variables' strategy": (
-        "tf_lso.optimizers.families.keras3.variables_lib",
-        "scope_of",
+        "tf_lso.optimizers.families.keras3.variables_lib:scope_of",
         lambda strategy: contextlib.nullcontext(),
         "built_outside_the_scope",
         "keras3",
     ),
     "the floor and the halving": (
-        "tf_lso.scaling.scale_variables.rule_lib",
-        "next_state",
+        "tf_lso.scaling.scale_variables.rule_lib:next_state",
         lambda rule_, state, finite_, where: state,
         "nonfinite_on_one_replica_skips_on_all",
         "new",
@@ -129,7 +117,8 @@ ERRORS = {
     ],
 )
 def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
-    owner, attribute, without, case, family = GUARDS[guard]
+    place, without, case, family = GUARDS[guard]
+    owner, _, attribute = place.partition(":")
     style, mode = CASES[case].styles[0], CASES[case].modes[-1]
     setting = Setting(family, style, mode, mirrored2, built=True)
     if setting.mode == "jit":

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from tests import families
-from tests.golden import differences, harness, messages, replays
+from tests.golden import differences, encoding, harness, messages
 
 # Family in the record -> the families here; policies have none, but are of a Keras.
 FAMILIES = {
@@ -25,8 +25,12 @@ FAMILIES = {
 
 def same(actual, expected, case, family):
     """Whether a result is the expected one, to the last bit."""
-    del case, family
-    return replays.equal(actual, expected)
+    return encoding.equal(actual, expected)
+
+
+def is_as_clear(message, recorded, case):
+    """Whether a message of tf_lso that no difference tells of says enough."""
+    return messages.is_as_clear(message, recorded.get("message", ""))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,36 +38,32 @@ class Section:
     """One section of a file of the record.
 
     Attributes:
+      file: the file's name.
       name: that of the section.
-      replay: function of (family, case) that gives what the record holds for the case.
+      replay: function of (api, family, case) that does what the case says.
       equal: function of (actual, expected, case, family).
       families: family in the record -> the families here.
       applies: function of (case, family): whether the Keras that is installed has it.
       slow: function of (case, family): whether the replay is left to the longer run.
-      file: the file's name.
-      is_clear: function of (message, recorded, case): whether a message of tf_lso that no
-        difference tells of says enough.
+      api: the class that replays all cases, in place of that of each case.
+      is_clear: function of (message, recorded, case).
       recorded: function that makes of a recorded result what is compared.
       each: whether a difference must change each replay that it holds for, or some.
+      on_tf_keras: whether the record of tf_keras is replayed on its own wrapper.
     """
 
+    file: str
     name: str
     replay: Callable
     equal: Callable = same
     families: dict = dataclasses.field(default_factory=lambda: FAMILIES)
     applies: Callable = lambda case, family: True
     slow: Callable = lambda case, family: False
-    file: str = "training"
-    is_clear: Callable = lambda message, recorded, case: messages.is_as_clear(
-        message, recorded.get("message", "")
-    )
-    recorded: Callable = replays.recorded
+    api: str | None = None
+    is_clear: Callable = is_as_clear
+    recorded: Callable = encoding.recorded
     each: bool = False
-
-    @property
-    def differences(self):
-        """The differences of this section, a tuple."""
-        return differences.of(self.file, self.name)
+    on_tf_keras: bool = False
 
     def replays(self):
         """Yield (case, results, family), one family after the other."""
@@ -77,16 +77,23 @@ class Section:
     def actual(self, family, case):
         """What tf_lso gives; played once.
 
-        Cases that differ in the family of the record alone are one program on `family`.
+        Cases that differ in the family of the record alone are one program on `family`,
+        and so are those of both classes where one class replays all.
         """
-        program = {name: value for name, value in case.items() if name != "family"}
-        return _played(self.replay, family, json.dumps(program))
+        shared = ("family", "api") if self.api else ("family",)
+        program = {name: value for name, value in case.items() if name not in shared}
+        api = self.api or case.get("api")
+        return _played(self.replay, api, family, json.dumps(program))
+
+    def on_reference(self, family, case):
+        """What tf_keras's own wrapper gives."""
+        return play(self.replay, "reference", family, case)
 
     def listed(self, case, family, version):
         """The differences that a replay of `case` against `version` shows."""
         return [
             difference
-            for difference in self.differences
+            for difference in differences.of(self.file, self.name)
             if difference.holds(case, family, version)
         ]
 
@@ -102,7 +109,7 @@ class Section:
 
     def idle(self):
         """The differences without which each replay would be equal."""
-        found = list(self.differences)
+        found = list(differences.of(self.file, self.name))
         for case, results, family in self.replays():
             for version, recorded, listed in self._each_version(case, results, family):
                 idle = self._idle(version, recorded, listed, case, family)
@@ -117,14 +124,12 @@ class Section:
 
     def _idle(self, version, recorded, listed, case, family):
         """Those of the listed differences without which the replay would be equal."""
-        return [
-            one
-            for one in listed
-            if self._problem(
-                version, recorded, [d for d in listed if d is not one], case, family
-            )
-            is None
-        ]
+
+        def is_idle(one):
+            others = [difference for difference in listed if difference is not one]
+            return self._problem(version, recorded, others, case, family) is None
+
+        return [one for one in listed if is_idle(one)]
 
     def _problem(self, version, recorded, listed, case, family):
         """How tf_lso differs beyond the listed differences, or None."""
@@ -152,13 +157,18 @@ class Section:
         return self.is_clear(message, recorded, case)
 
 
+def play(replay, api, family, case):
+    """What the record would hold for the case."""
+    return encoding.plain(encoding.attempt(lambda: replay(api, family, case)))
+
+
 @functools.cache
-def _played(replay, family, case):
-    return replay(family, json.loads(case))
+def _played(replay, api, family, case):
+    return play(replay, api, family, json.loads(case))
 
 
 def parameters(sections):
-    """A `pytest.param` for each replay of {name: Section}; some are marked slow."""
+    """A `pytest.param` for each replay of the sections; some are marked slow."""
     return [
         pytest.param(
             section,
@@ -168,12 +178,6 @@ def parameters(sections):
             marks=pytest.mark.slow if section.slow(case, family) else (),
             id=f"{section.name}-{harness.name_of(case)}-{family}",
         )
-        for section in sections.values()
+        for section in sections
         for case, results, family in section.replays()
     ]
-
-
-def group(section, case, results, family):
-    """The name of the test that a replay belongs to."""
-    del case, results
-    return f"{section.name}-{family}"

@@ -10,7 +10,7 @@ import functools
 import json
 import re
 
-from tests.golden import harness, replays
+from tests.golden import encoding, harness
 
 
 class _Anything:
@@ -28,19 +28,7 @@ ANYTHING = _Anything()
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Difference:
-    """One difference.
-
-    Attributes:
-      section: the section of the record.
-      names: the names of the case; a list holds alternatives.
-      reason: why.
-      gives: what tf_lso gives instead; see `expected`.
-      message: pattern that tf_lso's message matches, where it raises.
-      families: the optimizer families it was replayed on, all if empty.
-      versions: the versions that differ, all if empty.
-      row: how the row of compat_docs/reference/differences.md begins that tells users of
-        it.
-    """
+    """One difference; `record/README.md` tells of the attributes."""
 
     section: str
     names: dict
@@ -62,15 +50,10 @@ class Difference:
             )
         )
 
-    def expected(self, recorded, case, family, version, file="training"):
-        """What tf_lso gives, from what was recorded.
+    def expected(self, recorded, case, family, version, file):
+        """What tf_lso gives on a family, from what was recorded of a version.
 
-        Args:
-          recorded: that, or what the difference before this one made of it.
-          case: the case.
-          family: the optimizer family here.
-          version: the version that was recorded.
-          file: the file of the record.
+        `recorded` may be what the difference before this one made of it.
         """
         ((kind, value),) = self.gives.items()
         if kind == "error":
@@ -81,15 +64,18 @@ class Difference:
             return changed(recorded, value)
         if kind == "replace":
             text = json.dumps(recorded, sort_keys=True)
-            return json.loads(functools.reduce(_replaced, value, text))
+            for pattern, replacement in value:
+                text = re.sub(pattern, replacement, text)
+            return json.loads(text)
         if kind == "as_in":
-            wanted = {**case, **{k: v for k, v in value.items() if k != "version"}}
+            wanted = {**case, **value}
+            wanted.pop("version")
             ((_, results),) = [
                 found
                 for found in harness.cases(self.section, file)
                 if found[0] == wanted
             ]
-            return replays.recorded(harness.result_of(results, value["version"]))
+            return encoding.recorded(harness.result_of(results, value["version"]))
         assert kind == "by_case", kind
         for one in value:
             if (
@@ -99,10 +85,6 @@ class Difference:
             ):
                 recorded = changed(recorded, one["changes"])
         return recorded
-
-
-def _replaced(text, rule):
-    return re.sub(*rule, text)
 
 
 def changed(recorded, changes):

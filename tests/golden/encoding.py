@@ -1,23 +1,48 @@
-"""What attributes and calls give, in the form of `behaviour.json.gz`."""
+"""Values in the form of the record, and how two of them are compared."""
 
 import re
 
+import numpy as np
 import tensorflow as tf
 
 import tf_lso
 from tests import families
-from tests.golden import replays
+
+NAN, INF = float("nan"), float("inf")
+
+# Between kernels: a few units in the last place of float32 over 25 steps.
+TOLERANCE = {"rtol": 1e-6, "atol": 1e-7}
 
 
 def encode(value):
-    """Return `value` as the record has it."""
-    if isinstance(families.raw(value), (tf.Variable, tf.Tensor)):
-        return replays.encode(families.raw(value))
+    """Return `value` as the record has it, without the Python types of tensors."""
+    value = families.raw(value)
+    if isinstance(value, tf.IndexedSlices):
+        parts = ("dense_shape", "indices", "values")
+        return {"IndexedSlices": {part: encode(getattr(value, part)) for part in parts}}
+    if isinstance(value, tf.Operation):
+        return {"Operation": value.type}
+    if tf.is_tensor(value) and not hasattr(value, "numpy"):
+        shape = value.shape.as_list()
+        return {"dtype": value.dtype.name, "shape": shape, "symbolic": True}
+    if isinstance(value, (tf.Tensor, tf.Variable)):
+        array = value.numpy()
+        if value.dtype == tf.bfloat16:
+            array = array.astype(np.float32)  # as the record has it
+        content = {"shape": list(array.shape), "v": array.tolist()}
+        return {"dtype": array.dtype.name, **content}
+    if isinstance(value, tuple):
+        return {"tuple": [encode(element) for element in value]}
     if isinstance(value, list) and not callable(value):
         return [encode(element) for element in value]
     if isinstance(value, tf_lso.LossScale) or _is_optimizer(value):
-        return plain({"py": type(value).__name__, "repr": repr(value)})
-    return "<callable>" if callable(value) else replays.encode(value)
+        return instance(value)
+    return "<callable>" if callable(value) else value
+
+
+def instance(value):
+    """An object that is no number, as the record has it."""
+    return plain({"py": type(value).__name__, "repr": repr(value)})
 
 
 def _is_optimizer(value):
@@ -25,9 +50,17 @@ def _is_optimizer(value):
     return isinstance(value, bases)
 
 
+class Outcome(dict):
+    """{"ok": encoded result}, or {"error": type of the exception, "message": text}."""
+
+
 def attempt(function):
-    """What the call gave, as the record has it."""
-    return replays.attempt(lambda: encode(function()))
+    """The `Outcome` of a call, which may be one that the call returns."""
+    try:
+        value = function()
+        return value if isinstance(value, Outcome) else Outcome(ok=encode(value))
+    except Exception as error:
+        return Outcome(error=type(error).__name__, message=str(error))
 
 
 def plain(value):
@@ -46,6 +79,43 @@ def plain(value):
     return re.sub(r"<(class ')?[^ ']*\.(?=\w+('>| object at))", r"<\1", text)
 
 
-def public(names):
-    """The result of `dir` without private names."""
-    return {"ok": [name for name in names["ok"] if not name.startswith("_")]}
+def recorded(value):
+    """Return a recorded value as `encode` gives it: floats, no types of tensors."""
+    if isinstance(value, dict):
+        return {k: recorded(v) for k, v in value.items() if k != "t"}
+    if isinstance(value, list):
+        return [recorded(element) for element in value]
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
+def without(value, *names):
+    """Return an encoded value without the entries of these names, at any depth."""
+    if isinstance(value, dict):
+        return {k: without(v, *names) for k, v in value.items() if k not in names}
+    if isinstance(value, list):
+        return [without(element, *names) for element in value]
+    return value
+
+
+def equal(actual, expected, exact=True, tolerance=TOLERANCE):
+    """Whether two encoded values are the same; nan equals nan.
+
+    Texts of errors are left out. Unless `exact`, floats may differ by `tolerance`: as
+    far as kernels of other versions make them.
+    """
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        keys = (actual.keys() | expected.keys()) - {"message"}
+        return all(
+            key in actual
+            and key in expected
+            and equal(actual[key], expected[key], exact, tolerance)
+            for key in keys
+        )
+    if isinstance(actual, list) and isinstance(expected, list):
+        return len(actual) == len(expected) and all(
+            equal(a, e, exact, tolerance) for a, e in zip(actual, expected)
+        )
+    if isinstance(actual, float) and isinstance(expected, float):
+        tolerance = {"rtol": 0, "atol": 0} if exact else tolerance
+        return np.isclose(actual, expected, equal_nan=True, **tolerance)
+    return actual == expected

@@ -1,8 +1,11 @@
 """Replays the recorded cases, on tf_lso and on tf_keras's own wrapper.
 
-How a case was set up does not stand in the record; it stands here, and
-`test_reference.py` proves it: tf_keras's wrapper, driven by the same code, reproduces
-the record of tf_keras bit for bit. So where tf_lso differs, it is tf_lso.
+How a case was set up does not stand in the record; it stands here, and the tests of the
+replays prove it: tf_keras's wrapper, driven by the same code, reproduces the record of
+tf_keras bit for bit. So where tf_lso differs, it is tf_lso.
+
+A `replay_*` module has functions of (api, family, case) that return what the record holds
+for the case, where `api` names one of `CLASSES`.
 """
 
 import functools
@@ -15,7 +18,10 @@ import numpy as np
 import tensorflow as tf
 
 import tf_lso
+from tests import families
 from tests.families import FAMILIES, keras, keras2
+from tests.golden.encoding import encode, recorded
+from tf_lso.keras.mixed_precision import experimental
 
 RECORDS = pathlib.Path(__file__).parent / "record"
 
@@ -26,9 +32,6 @@ SAME_KERNELS = tf.__version__.startswith("2.21.") and platform.machine() in (
     "x86_64",
     "AMD64",
 )
-
-# Between kernels: a few units in the last place of float32 over 25 steps.
-TOLERANCE = {"rtol": 1e-6, "atol": 1e-7}
 
 # Before 2.3 a skipped step was not counted in `iterations`.
 COUNTS_SKIPPED_STEPS_NOT = "2.1.4"
@@ -60,46 +63,26 @@ def result_of(results, version):
     return None
 
 
-def number(recorded):
-    """The recorded value with "nan", "inf" and "-inf" as floats, lists kept."""
-    if isinstance(recorded, list):
-        return [number(element) for element in recorded]
-    return float(recorded) if isinstance(recorded, str) else recorded
-
-
 def name_of(case):
     """A short test id."""
     return "-".join(str(value) for value in case.values() if value is not None)
 
 
-# --- The two wrappers.
+# --- Optimizers.
 
+CLASSES = {
+    "stable": tf_lso.LossScaleOptimizer,
+    "experimental": experimental.LossScaleOptimizer,
+    "reference": keras2.mixed_precision.LossScaleOptimizer,
+}
 
-def ours(inner, kind="dynamic", scale=4.0, growth=2):
-    """Wrap `inner` in tf_lso's optimizer, as the record's `kind` wants it."""
-    return _wrapped(tf_lso.LossScaleOptimizer, inner, kind, scale, growth)
+_ARGUMENTS = {
+    "SGD": {"learning_rate": 0.1, "momentum": 0.9},
+    "Adam": {"learning_rate": 0.01},
+    "RMSprop": {"learning_rate": 0.01},
+}
 
-
-def reference(inner, kind="dynamic", scale=4.0, growth=2):
-    """Wrap `inner` in tf_keras's own optimizer."""
-    return _wrapped(
-        keras2.mixed_precision.LossScaleOptimizer, inner, kind, scale, growth
-    )
-
-
-def _wrapped(cls, inner, kind, scale, growth):
-    if kind == "fixed":
-        return cls(inner, dynamic=False, initial_scale=scale)
-    return cls(inner, initial_scale=scale, dynamic_growth_steps=growth)
-
-
-# --- The inner optimizers.
-
-_SGD = {"learning_rate": 0.1, "momentum": 0.9}
-_ADAM = {"learning_rate": 0.01}
-_RMSPROP = {"learning_rate": 0.01}
-
-# Case of `schedules_and_clipping` -> arguments on top of those of `inner_optimizer`.
+# Case of `schedules_and_clipping` -> arguments on top of those.
 _CASES = {
     "schedule": {},
     "decay": {"decay": 0.1},
@@ -116,10 +99,9 @@ _CASES = {
 }
 
 
-def inner_optimizer(family, name, case=None):
+def inner_optimizer(family, name="SGD", case=None):
     """Return a new optimizer of a family, as it was for the recorded case."""
-    arguments = {"SGD": _SGD, "Adam": _ADAM, "RMSprop": _RMSPROP}[name]
-    arguments = arguments | _CASES.get(case, {})
+    arguments = _ARGUMENTS[name] | _CASES.get(case, {})
     schedules = (keras if family == "keras3" else keras2).optimizers.schedules
     if case == "schedule":
         arguments["learning_rate"] = schedules.PiecewiseConstantDecay(
@@ -132,16 +114,32 @@ def inner_optimizer(family, name, case=None):
     return getattr(FAMILIES[family], name)(**arguments)
 
 
+def wrap(api, inner, kind="dynamic", scale=4.0, growth=2):
+    """Wrap `inner` in the class of that api, as the record's `kind` wants it."""
+    fixed = kind == "fixed"
+    if api == "experimental":
+        loss_scale = scale if fixed else tf_lso.DynamicLossScale(scale, growth)
+        return CLASSES[api](inner, loss_scale)
+    if fixed:
+        return CLASSES[api](inner, dynamic=False, initial_scale=scale)
+    return CLASSES[api](inner, initial_scale=scale, dynamic_growth_steps=growth)
+
+
+def wrapped(api, family, name="SGD", case=None, **configuration):
+    """`wrap` around a new `inner_optimizer`."""
+    return wrap(api, inner_optimizer(family, name, case), **configuration)
+
+
 # --- One step in each recorded style.
 
 
-def tape_step(optimizer, loss_fn, variables):
+def tape_step(optimizer, loss_fn, variables, **keywords):
     """get_scaled_loss, tape, get_unscaled_gradients, apply_gradients."""
     with tf.GradientTape() as tape:
         scaled_loss = optimizer.get_scaled_loss(loss_fn())
     gradients = tape.gradient(scaled_loss, variables)
     gradients = optimizer.get_unscaled_gradients(gradients)
-    return optimizer.apply_gradients(zip(gradients, variables))
+    return optimizer.apply_gradients(zip(gradients, variables), **keywords)
 
 
 def apply_step(optimizer, loss_fn, variables):
@@ -159,13 +157,24 @@ def minimize_step(optimizer, loss_fn, variables):
 STYLES = {"tape": tape_step, "apply": apply_step, "minimize": minimize_step}
 
 
-def play(optimizer, family, style="tape", mode="eager"):
-    """Take the 25 recorded steps.
+def apply(optimizer, gradient, variable, **keywords):
+    """apply_gradients of one number to one variable."""
+    pairs = [(tf.constant(gradient), variable)]
+    return optimizer.apply_gradients(pairs, **keywords)
+
+
+def replay_trajectory(api, case, family=None):
+    """Take the 25 steps of a recorded trajectory, on another family if one is named.
 
     Returns:
       The list of states after each step, and the list of what `encode` gives for what the
       steps returned: each time in eager mode, at each trace otherwise.
     """
+    family = family or TF_KERAS_FAMILY[case["family"]]
+    # Those of schedules_and_clipping all had a dynamic scale of 4 that grew after 3.
+    configuration = {"kind": "dynamic", "scale": 4.0, "growth": 3}
+    configuration |= {k: case[k] for k in configuration if k in case}
+    optimizer = wrapped(api, family, case["inner"], case.get("case"), **configuration)
     variables = [
         tf.Variable(1.0, name="v0"),
         tf.Variable([1.0, 2.0, 3.0], name="v1"),
@@ -178,87 +187,49 @@ def play(optimizer, family, style="tape", mode="eager"):
             return scalar * first + tf.reduce_sum(vector * second)
 
         # At once: tensors of 2.12 have no shape after their graph is gone.
-        returned.append(encode(STYLES[style](optimizer, loss_fn, variables)))
+        returned.append(encode(STYLES[case["style"]](optimizer, loss_fn, variables)))
 
-    if mode == "function":
+    if case.get("mode") == "function":
         step = tf.function(step)
     states = []
-    for scalar, vector in record()["coefficients"]:
-        step(tf.constant(number(scalar)), tf.constant(number(vector)))
-        states.append(state(optimizer, family, variables))
+    for scalar, vector in recorded(record()["coefficients"]):
+        step(tf.constant(scalar), tf.constant(vector))
+        states.append(state(optimizer, variables))
     return states, returned
-
-
-def optimizer_of(wrap, case, family=None):
-    """The optimizer of a recorded trajectory, of another family if one is named."""
-    family = family or TF_KERAS_FAMILY[case["family"]]
-    inner = inner_optimizer(family, case["inner"], case.get("case"))
-    # Those of schedules_and_clipping all had a dynamic scale of 4 that grew after 3.
-    configuration = {"kind": "dynamic", "scale": 4.0, "growth": 3}
-    configuration |= {k: case[k] for k in configuration if k in case}
-    return wrap(inner, **configuration)
-
-
-def encode(value):
-    """Return `value` as the record has it, without the Python types of tensors."""
-    if isinstance(value, tf.IndexedSlices):
-        parts = ("dense_shape", "indices", "values")
-        return {"IndexedSlices": {part: encode(getattr(value, part)) for part in parts}}
-    if isinstance(value, tf.Operation):
-        return {"Operation": value.type}
-    if tf.is_tensor(value) and not hasattr(value, "numpy"):  # symbolic
-        return {
-            "dtype": value.dtype.name,
-            "shape": value.shape.as_list(),
-            "symbolic": True,
-        }
-    if isinstance(value, (tf.Tensor, tf.Variable)):
-        array = value.numpy()
-        if value.dtype == tf.bfloat16:
-            array = array.astype(np.float32)  # as the record has it
-        return {
-            "dtype": array.dtype.name,
-            "shape": list(array.shape),
-            "v": array.tolist(),
-        }
-    if isinstance(value, tuple):
-        return {"tuple": [encode(element) for element in value]}
-    if isinstance(value, list):
-        return [encode(element) for element in value]
-    return value
-
-
-def replay_trajectory(wrap, case, family=None):
-    """Play a recorded trajectory; returns what `play` does."""
-    family = family or TF_KERAS_FAMILY[case["family"]]
-    optimizer = optimizer_of(wrap, case, family)
-    return play(optimizer, family, case["style"], case.get("mode", "eager"))
 
 
 # --- What is recorded of an optimizer.
 
 
-def state(optimizer, family, variables):
-    """The state as the record has it."""
-    counter = optimizer.dynamic_counter
+def counts(optimizer):
+    """Scale, counter and iterations; None where the optimizer scales nothing."""
+    counter = getattr(optimizer, "dynamic_counter", None)
+    scale = getattr(optimizer, "loss_scale", None)
     return {
-        "vars": [np.asarray(v.numpy()).tolist() for v in variables],
-        "loss_scale": float(optimizer.loss_scale),
-        "counter": None if counter is None else int(counter.numpy()),
-        "iterations": int(optimizer.iterations.numpy()),
-        "slots": slots(optimizer, family, variables),
+        "loss_scale": None if scale is None else float(scale),
+        "counter": None if counter is None else int(families.numpy(counter)),
+        "iterations": int(families.numpy(optimizer.iterations)),
     }
 
 
-def slots(optimizer, family, variables):
+def state(optimizer, variables):
+    """The state as the record has it."""
+    return {
+        "vars": [np.asarray(v.numpy()).tolist() for v in variables],
+        **counts(optimizer),
+        "slots": slots(optimizer, variables),
+    }
+
+
+def slots(optimizer, variables):
     """The slot variables as the record of the family has them."""
-    if family == "legacy":
+    inner = optimizer.inner_optimizer
+    if isinstance(inner, FAMILIES["legacy"].Optimizer):
         return {
             slot: [_slot(optimizer, v, slot) for v in variables]
             for slot in optimizer.get_slot_names()
         }
-    if family == "new":
-        inner = optimizer.inner_optimizer
+    if isinstance(inner, FAMILIES["new"].Optimizer):
         counters = {id(inner.iterations), id(getattr(inner, "_learning_rate", None))}
         found = {}
         for v in inner.variables:
@@ -280,17 +251,7 @@ def _slot(optimizer, variable, slot):
         return "err:KeyError"
 
 
-# --- Comparing.
-
-
-def flat(value):
-    """A float64 vector of nested lists of numbers."""
-    if isinstance(value, list):
-        return np.concatenate([flat(v) for v in value] or [np.zeros(0)])
-    return np.array([number(value)], np.float64)
-
-
-def assert_counts(actual, recorded, what):
-    """Compare scale, counter and iterations; they are equal in every version."""
-    for key in ("loss_scale", "counter", "iterations"):
-        assert actual[key] == recorded[key], f"{what}: {key}"
+def variables_of(optimizer):
+    """Its variables, of which the older optimizers have a method."""
+    variables = optimizer.variables
+    return list(variables() if callable(variables) else variables)

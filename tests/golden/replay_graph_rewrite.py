@@ -8,7 +8,9 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, PACKAGES, here
-from tests.golden import encoding, replays
+from tests.golden.encoding import INF, NAN, attempt
+from tests.golden.harness import apply
+from tests.golden.replay_policies import LOSS_SCALES, loss_scale_argument
 from tf_lso import policies
 from tf_lso.patches import table as patches
 
@@ -21,13 +23,6 @@ REPLAYED_ON = {None: here("legacy", "keras3")}
 _MODULES = {
     "v1": tf_lso.compat.v1.mixed_precision,
     "v2": tf_lso.train.experimental,
-}
-
-_LOSS_SCALES = {
-    "8": lambda: 8,
-    "0.5": lambda: 0.5,
-    "None": lambda: None,
-    "Dyn": lambda: tf_lso.DynamicLossScale(8.0, 3),
 }
 
 _OPTIMIZERS = {
@@ -46,7 +41,7 @@ _INNER = {
 }
 
 # Two finite steps, three that are skipped, and three finite ones.
-GRADIENTS = (0.5, 0.5, float("inf"), float("nan"), float("inf"), 0.5, 0.5, 0.5)
+GRADIENTS = (0.5, 0.5, INF, NAN, INF, 0.5, 0.5, 0.5)
 
 
 # --- The wrapper of tf.compat.v1.
@@ -57,7 +52,7 @@ def _eager(inner):
     optimizer, variable = Wrapper(inner, scale), tf.Variable(1.0, name="v")
     rows = []
     for gradient in GRADIENTS:
-        optimizer.apply_gradients([(tf.constant(gradient), variable)])
+        apply(optimizer, gradient, variable)
         counter = dict(scale.named_variables())["good_steps"]
         rows.append([float(variable), float(scale()), int(counter), None])
     return rows
@@ -92,11 +87,6 @@ def _compute_gradients(inner):
     return Wrapper(inner, 8).compute_gradients(lambda: 2.0 * variable, [variable])
 
 
-def _made(optimizer):
-    mro = [cls.__name__ for cls in type(optimizer).__mro__]
-    return {"mro": mro, "repr": repr(optimizer)}
-
-
 def _wrapper(case, family):
     inner = _INNER["GradientDescentOptimizer"]()
     words = case.split()
@@ -113,7 +103,9 @@ def _wrapper(case, family):
     if case == "MPLSO(keras)":
         return Wrapper(FAMILIES[family].SGD(0.1), 8)
     (name,) = re.fullmatch(r"MPLSO\(GradientDescent,(.+)\)", case).groups()
-    return _made(Wrapper(inner, _LOSS_SCALES.get(name, lambda: name)()))
+    optimizer = Wrapper(inner, LOSS_SCALES.get(name, lambda: name)())
+    mro = [cls.__name__ for cls in type(optimizer).__mro__]
+    return {"mro": mro, "repr": repr(optimizer)}
 
 
 # --- The switch.
@@ -121,12 +113,8 @@ def _wrapper(case, family):
 
 def _enabled(module, case, family):
     optimizer, loss_scale = re.fullmatch(r"enable_v\d\((\w+),(.+)\)", case).groups()
-    arguments = {}
-    if loss_scale != "default":
-        value = _LOSS_SCALES.get(loss_scale, lambda: loss_scale)
-        arguments["loss_scale"] = value()
     wrapped = module.enable_mixed_precision_graph_rewrite(
-        _OPTIMIZERS[optimizer](FAMILIES[family].SGD), **arguments
+        _OPTIMIZERS[optimizer](FAMILIES[family].SGD), **loss_scale_argument(loss_scale)
     )
     value = getattr(wrapped, "loss_scale", None)
     return {
@@ -135,49 +123,37 @@ def _enabled(module, case, family):
     }
 
 
+def _switched(switch, module, api, family):
+    """What the last of the steps gives that the name of a case tells of."""
+
+    def enable():
+        module.enable_mixed_precision_graph_rewrite(FAMILIES[family].SGD(0.1))
+
+    def set_policy():
+        api.set_global_policy("mixed_float16")
+
+    disable = module.disable_mixed_precision_graph_rewrite
+    steps = {
+        "options_after_enable": [enable, _options],
+        "options_after_disable": [enable, disable, _options],
+        "disable": [enable, disable],
+        "disable_twice": [enable, disable, disable],
+        "enable_after_mixed_policy": [set_policy, lambda: _error_of(enable)],
+        "policy_after_enable": [enable, set_policy],
+        "reset_policy": [lambda: api.set_global_policy(None)],
+    }
+    return [step() for step in steps[switch]][-1]
+
+
+def _error_of(function):
+    outcome = attempt(function)
+    return dict(outcome) if "error" in outcome else None
+
+
 def _options():
     options = tf.config.optimizer.get_experimental_options()
     names = ("auto_mixed_precision", "disable_meta_optimizer", "disable_model_pruning")
     return {name: options.get(name, False) for name in names}
-
-
-def _on(module, family):
-    module.enable_mixed_precision_graph_rewrite(FAMILIES[family].SGD(0.1))
-
-
-def _after_policy(module, api, family):
-    api.set_global_policy("mixed_float16")
-    try:
-        _on(module, family)
-    except ValueError as error:
-        return {"error": "ValueError", "message": str(error)}
-    return None
-
-
-def _policy_after(module, api, family):
-    _on(module, family)
-    api.set_global_policy("mixed_float16")
-
-
-def _disabled(module, family):
-    _on(module, family)
-    return module.disable_mixed_precision_graph_rewrite()
-
-
-_SWITCH = {
-    "options_after_enable": lambda m, api, family: (_on(m, family), _options())[1],
-    "options_after_disable": lambda m, api, family: (_disabled(m, family), _options())[
-        1
-    ],
-    "disable": lambda m, api, family: _disabled(m, family),
-    "disable_twice": lambda m, api, family: (
-        _disabled(m, family),
-        m.disable_mixed_precision_graph_rewrite(),
-    )[1],
-    "enable_after_mixed_policy": _after_policy,
-    "policy_after_enable": _policy_after,
-    "reset_policy": lambda m, api, family: api.set_global_policy(None),
-}
 
 
 @contextlib.contextmanager
@@ -193,18 +169,13 @@ def _restored(api):
             patches.disable(patches.COMPILING, package)
 
 
-def replay(family, case):
-    """What the record holds for a case of `graph_rewrite`."""
-    name = case["case"]
-    api = policies.for_package(PACKAGES[family])
-
-    def run():
+def replay(generation, family, case):
+    """What the record holds for a case of `graph_rewrite`, which has no generation."""
+    name, api = case["case"], policies.for_package(PACKAGES[family])
+    with _restored(api):
         if name.startswith("MPLSO"):
             return _wrapper(name, family)
         if "(" in name:
             return _enabled(_MODULES[name[7:9]], name, family)
         switch, _, version = name.rpartition("_")
-        return _SWITCH[switch](_MODULES[version], api, family)
-
-    with _restored(api):
-        return encoding.plain(replays.attempt(run))
+        return _switched(switch, _MODULES[version], api, family)

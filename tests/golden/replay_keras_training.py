@@ -2,11 +2,8 @@
 
 import numpy as np
 
-import tf_lso
-from tests import families
-from tests.families import keras, keras2
-from tests.golden import harness, replays
-from tf_lso.keras.mixed_precision import experimental
+from tests.families import KERASES
+from tests.golden import encoding, harness
 
 # Ten batches of matrices of other sizes, and a float32 tanh, in other kernels.
 _TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
@@ -14,60 +11,28 @@ _TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 OTHER_FORMULA = {"rtol": 1e-5, "atol": 1e-5}
 
 
-def wrapped(api, inner, kind, scale, growth):
-    """Wrap as that generation does."""
-    if api == "stable":
-        return harness.ours(inner, kind, scale, growth)
-    fixed = kind == "fixed"
-    loss_scale = scale if fixed else tf_lso.DynamicLossScale(scale, growth)
-    return experimental.LossScaleOptimizer(inner, loss_scale)
-
-
-def _optimizer(family, case):
-    inner = harness.inner_optimizer(family, case["inner"])
-    return wrapped(case["api"], inner, case["kind"], case["scale"], case["growth"])
-
-
-def _model(family, weights):
-    layers = (keras if family == "keras3" else keras2).layers
-    module = keras if family == "keras3" else keras2
-    model = module.Sequential([layers.Dense(2, activation="tanh"), layers.Dense(1)])
-    model.build((None, 3))
-    model.set_weights(weights)
-    return model
-
-
-def _row(loss, model):
-    optimizer = model.optimizer
-    counter = optimizer.dynamic_counter
-    return {
-        "loss": float(loss),
-        "weights": [w.tolist() for w in model.get_weights()],
-        "loss_scale": float(optimizer.loss_scale),
-        "counter": None if counter is None else int(families.numpy(counter)),
-        "iterations": int(families.numpy(optimizer.iterations)),
-    }
-
-
 def _inputs(name):
     values = harness.record("training")["inputs"][name]
-    return [np.float32(harness.number(value)) for value in values]
+    return [np.float32(encoding.recorded(value)) for value in values]
 
 
-def replay(family, case):
+def replay(api, family, case):
     """What the record holds for a case of `keras_training`."""
-
-    def run():
-        model = _model(family, _inputs("W"))
-        optimizer = _optimizer(family, case)
-        model.compile(optimizer, "mse", run_eagerly=case["run_eagerly"])
-        rows = []
-        for x, y in zip(_inputs("X"), _inputs("Y")):
-            model.reset_metrics()  # Keras 3.0 gives the mean of all batches so far
-            rows.append(_row(model.train_on_batch(x, y), model))
-        return {"rows": rows}
-
-    return replays.attempt(run)
+    keras = KERASES[family]
+    dense = keras.layers.Dense
+    model = keras.Sequential([dense(2, activation="tanh"), dense(1)])
+    model.build((None, 3))
+    model.set_weights(_inputs("W"))
+    configuration = {name: case[name] for name in ("kind", "scale", "growth")}
+    optimizer = harness.wrapped(api, family, case["inner"], **configuration)
+    model.compile(optimizer, "mse", run_eagerly=case["run_eagerly"])
+    rows = []
+    for x, y in zip(_inputs("X"), _inputs("Y")):
+        model.reset_metrics()  # Keras 3.0 gives the mean of all batches so far
+        loss = float(model.train_on_batch(x, y))
+        weights = [w.tolist() for w in model.get_weights()]
+        rows.append({"loss": loss, "weights": weights, **harness.counts(optimizer)})
+    return {"rows": rows}
 
 
 def equal(actual, expected, case, family):
@@ -78,4 +43,4 @@ def equal(actual, expected, case, family):
         [{k: row[k] for k in ("loss_scale", "counter", "iterations")} for row in rows]
         for rows in (actual["ok"]["rows"], expected["ok"]["rows"])
     ]
-    return counts[0] == counts[1] and replays.equal(actual, expected, False, tolerance)
+    return counts[0] == counts[1] and encoding.equal(actual, expected, False, tolerance)

@@ -7,11 +7,10 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, here
-from tests.golden import replays
+from tests.golden.harness import CLASSES, apply
 from tests.golden.replay_policies import Api
 from tf_lso import log
-from tf_lso.keras.mixed_precision import experimental
-from tf_lso.policies import api
+from tf_lso.policies import api as policies_api
 
 # What a warning of tf_lso tells of, by the names that the record has for it.
 TOLD = {
@@ -29,14 +28,6 @@ REPLAYED_ON = {
     None: here("keras3"),
 }
 
-_LOSS_SCALES = {
-    "construct_8": lambda: 8,
-    "construct_DynamicLossScale_8_3": lambda: tf_lso.DynamicLossScale(8.0, 3),
-    "construct_DynamicLossScale_default": lambda: tf_lso.DynamicLossScale(),
-    "construct_FixedLossScale": lambda: tf_lso.FixedLossScale(8.0),
-    "construct_dynamic": lambda: "dynamic",
-}
-
 
 def _scaled(optimizer, variable):
     with tf.GradientTape() as tape:
@@ -50,12 +41,18 @@ def _unscaled(optimizer, variable):
 
 
 _STEPS = {
-    "apply_without_scaling": lambda opt, v: opt.apply_gradients(
-        [(tf.constant(2.0), v)]
-    ),
-    "minimize": lambda opt, v: opt.minimize(lambda: 2.0 * v, [v]),
+    "apply_without_scaling": lambda optimizer, v: apply(optimizer, 2.0, v),
+    "minimize": lambda optimizer, v: optimizer.minimize(lambda: 2.0 * v, [v]),
     "only_get_scaled_loss": _scaled,
     "only_get_unscaled": _unscaled,
+}
+
+_LOSS_SCALES = {
+    "construct_8": lambda: 8,
+    "construct_DynamicLossScale_8_3": lambda: tf_lso.DynamicLossScale(8.0, 3),
+    "construct_DynamicLossScale_default": lambda: tf_lso.DynamicLossScale(),
+    "construct_FixedLossScale": lambda: tf_lso.FixedLossScale(8.0),
+    "construct_dynamic": lambda: "dynamic",
 }
 
 _POLICIES = {
@@ -68,17 +65,13 @@ _POLICIES = {
 
 def _act(family, name):
     if name in _POLICIES:
-        api = Api("experimental", family)
-        try:
+        with Api("experimental", family) as api:
             return _POLICIES[name](api)
-        finally:
-            api.reset()
     if name in _STEPS:
-        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1))
+        optimizer = CLASSES["stable"](FAMILIES[family].SGD(0.1))
         return _STEPS[name](optimizer, tf.Variable(1.0))
     if name in _LOSS_SCALES:
-        inner = FAMILIES[family].SGD(0.1)
-        return experimental.LossScaleOptimizer(inner, _LOSS_SCALES[name]())
+        return CLASSES["experimental"](FAMILIES[family].SGD(0.1), _LOSS_SCALES[name]())
     return getattr(tf_lso, name)(8.0)
 
 
@@ -91,19 +84,15 @@ class _Texts(logging.Handler):
         self.texts.append(record.getMessage())
 
 
-def replay(family, case):
+def replay(api, family, case):
     """What the record holds for a case of `warnings_logged`."""
     handler, logger = _Texts(), logging.getLogger("tensorflow")
-    said, api._once = api._once, log.Once()
-
-    def run():
-        _act(family, case["case"])
-        text = " ".join(handler.texts)
-        return [told for told, pattern in TOLD.items() if re.search(pattern, text)]
-
+    said, policies_api._once = policies_api._once, log.Once()
     logger.addHandler(handler)
     try:
-        return replays.attempt(run)
+        _act(family, case["case"])
     finally:
-        api._once = said
+        policies_api._once = said
         logger.removeHandler(handler)
+    text = " ".join(handler.texts)
+    return [told for told, pattern in TOLD.items() if re.search(pattern, text)]

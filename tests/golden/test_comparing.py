@@ -3,108 +3,106 @@
 import pytest
 
 from tests.families import here
-from tests.golden import comparing
+from tests.golden import collecting, comparing
 from tests.golden.differences import Difference, changed
 
 CASE = {"case": "a"}
-ERROR = {"error": "ValueError", "message": "no scale, but got: 0.5"}
+TEXT = "no scale, but got: 0.5"
+ERROR = {"error": "ValueError", "message": TEXT}
 
 
-def section(monkeypatch, recorded, actual, listed=(), **more):
-    """A section of one case that 2.1.4 and 2.8.4 gave alike."""
-    results = [{"versions": ["2.1.4", "2.8.4"], "result": recorded}]
-    monkeypatch.setattr(
-        comparing.harness, "cases", lambda section, file: [(CASE, results)]
-    )
-    replay = lambda family, case: actual  # noqa: E731  one for each test, not cached
-    monkeypatch.setattr(comparing.differences, "of", lambda file, section: listed)
-    return comparing.Section("s", replay, **more)
+@pytest.fixture
+def section(monkeypatch):
+    """Makes a section of one case that 2.1.4 and 2.8.4 gave alike."""
+
+    def make(recorded, gives, listed=(), **more):
+        results = [{"versions": ["2.1.4", "2.8.4"], "result": recorded}]
+        monkeypatch.setattr(
+            comparing.harness, "cases", lambda section, file: [(CASE, results)]
+        )
+        monkeypatch.setattr(comparing.differences, "of", lambda file, section: listed)
+
+        def replay(api, family, case):  # one for each test, not cached
+            if isinstance(gives, Exception):
+                raise gives
+            return gives
+
+        return comparing.Section("f", "s", replay, **more)
+
+    return make
 
 
-def check(of):
-    """Check all its replays; returns how many there were."""
-    replays = list(of.replays())
+def check(section):
+    """Check all its replays; returns the families."""
+    replays = list(section.replays())
     for replay in replays:
-        of.check(*replay)
-    return len(replays)
+        section.check(*replay)
+    return [family for _, _, family in replays]
 
 
-def test_equal_results_pass_on_every_family(monkeypatch):
-    of = section(monkeypatch, {"ok": 1.0}, {"ok": 1.0})
-    assert check(of) == len(here("keras3", "new"))
-    assert [family for _, _, family in of.replays()] == [*here("keras3", "new")]
+def test_equal_results_pass_on_every_family(section):
+    assert check(section({"ok": 1.0}, 1.0)) == [*here("keras3", "new")]
 
 
-def test_another_result_is_found(monkeypatch):
+def test_another_result_is_found(section):
     with pytest.raises(AssertionError, match=r"2\.1\.4"):
-        check(section(monkeypatch, {"ok": 1.0}, {"ok": 1.5}))
+        check(section({"ok": 1.0}, 1.5))
 
 
-def test_an_unclear_message_is_found(monkeypatch):
-    clear = {"error": "ValueError", "message": "a scale of 0.5 is too small"}
-    check(section(monkeypatch, ERROR, clear))
-    unclear = {**clear, "message": "it is too small"}
+def test_an_unclear_message_is_found(section):
+    check(section(ERROR, ValueError("a scale of 0.5 is too small")))
     with pytest.raises(AssertionError, match="unclear"):
-        check(section(monkeypatch, ERROR, unclear))
+        check(section(ERROR, ValueError("it is too small")))
 
 
-def test_a_difference_holds_for_its_versions_only(monkeypatch):
-    difference = Difference("s", {}, "r", {"error": "ValueError"}, message="0.5")
-    check(section(monkeypatch, {"ok": 1}, ERROR, [difference]))
-    of_one = Difference(
-        "s", {}, "r", {"error": "ValueError"}, "0.5", versions=("2.1.4",)
-    )
+def test_a_difference_holds_for_its_versions_only(section):
+    gives = {"error": "ValueError"}
+    check(section({"ok": 1}, ValueError(TEXT), [Difference("s", {}, "r", gives)]))
+    of_one = Difference("s", {}, "r", gives, versions=("2.1.4",))
     with pytest.raises(AssertionError, match=r"2\.8\.4"):
-        check(section(monkeypatch, {"ok": 1}, ERROR, [of_one]))
+        check(section({"ok": 1}, ValueError(TEXT), [of_one]))
 
 
-def test_the_message_of_a_difference_is_looked_for(monkeypatch):
+def test_the_message_of_a_difference_is_looked_for(section):
     difference = Difference("s", {}, "r", {"error": "ValueError"}, message="the remedy")
     with pytest.raises(AssertionError, match="unclear"):
-        check(section(monkeypatch, {"ok": 1}, ERROR, [difference]))
+        check(section({"ok": 1}, ValueError(TEXT), [difference]))
 
 
-@pytest.mark.parametrize(
-    ("actual", "idle"), [({"ok": 1}, True), ({**ERROR, "message": "b"}, False)]
-)
-def test_a_difference_without_use_is_found(monkeypatch, actual, idle):
-    difference = Difference("s", {}, "r", {"result": actual})
-    of = section(monkeypatch, {"ok": 1}, actual, [difference])
+@pytest.mark.parametrize(("gives", "idle"), [(1, True), (2, False)])
+def test_a_difference_without_use_is_found(section, gives, idle):
+    difference = Difference("s", {}, "r", {"result": {"ok": gives}})
+    of = section({"ok": 1}, gives, [difference])
     assert of.idle() == ([difference] if idle else [])
 
 
-def test_slow_replays_are_marked_and_those_that_do_not_apply_are_left_out(monkeypatch):
-    only = section(
-        monkeypatch,
-        {"ok": 1},
-        {"ok": 1},
-        applies=lambda case, family: family == "new",
-        slow=lambda case, family: family == "new",
-    )
-    assert [family for _, _, family in only.replays()] == ["new"]
-    (parameter,) = comparing.parameters({"s": only})
+def test_slow_replays_are_marked_and_those_that_do_not_apply_are_left_out(section):
+    def is_new(case, family):
+        return family == "new"
+
+    only = section({"ok": 1}, 1, applies=is_new, slow=is_new)
+    assert check(only) == ["new"]
+    (parameter,) = comparing.parameters([only])
     assert [mark.name for mark in parameter.marks] == ["slow"]
 
 
+# --- What a difference gives.
+
+
+def _expected(gives, recorded, case=CASE, family="new", version="2.1.4"):
+    difference = Difference("s", {}, "r", gives)
+    return difference.expected(recorded, case, family, version, "f")
+
+
 def test_as_in_gives_what_another_version_gave(monkeypatch):
-    results = [
-        {"versions": ["2.1.4"], "result": {"ok": 1}},
-        {"versions": ["2.8.4"], "result": {"ok": "nan"}},
-    ]
+    of_a = [{"versions": ["2.8.4"], "result": {"ok": "nan"}}]
     of_b = [{"versions": ["2.8.4"], "result": {"ok": 3}}]
-    monkeypatch.setattr(
-        comparing.harness,
-        "cases",
-        lambda section, file: [(CASE, results), ({"case": "b"}, of_b)],
-    )
-    given = _as_in(version="2.8.4")
+    cases = [(CASE, of_a), ({"case": "b"}, of_b)]
+    monkeypatch.setattr(comparing.harness, "cases", lambda section, file: cases)
+    given = _expected({"as_in": {"version": "2.8.4"}}, {"ok": 1})
     assert given["ok"] != given["ok"]  # it is NaN
-    assert _as_in(version="2.8.4", case="b") == {"ok": 3}
-
-
-def _as_in(**wanted):
-    difference = Difference("s", {}, "r", {"as_in": wanted})
-    return difference.expected({"ok": 1}, CASE, "new", "2.1.4")
+    given = _expected({"as_in": {"version": "2.8.4", "case": "b"}}, {"ok": 1})
+    assert given == {"ok": 3}
 
 
 def test_changes_are_made_in_a_copy():
@@ -115,18 +113,57 @@ def test_changes_are_made_in_a_copy():
     assert changed(recorded, {"": {"error": "E"}}) == {"error": "E"}
 
 
-def test_changes_of_other_cases_families_and_versions_are_not_made():
+@pytest.mark.parametrize(
+    ("of_other", "result"),
+    [
+        ({}, 2),
+        ({"case": {"case": "b"}}, 1),
+        ({"family": "keras3"}, 1),
+        ({"version": "2.8.4"}, 1),
+    ],
+)
+def test_changes_of_other_cases_families_and_versions_are_not_made(of_other, result):
     one = {"cases": [CASE], "families": ["new"], "versions": ["2.1.4"]}
     gives = {"by_case": [{**one, "changes": {"ok": 2}}]}
-    expected = Difference("s", {}, "r", gives).expected
-    assert expected({"ok": 1}, CASE, "new", "2.1.4") == {"ok": 2}
-    assert expected({"ok": 1}, {"case": "b"}, "new", "2.1.4") == {"ok": 1}
-    assert expected({"ok": 1}, CASE, "keras3", "2.1.4") == {"ok": 1}
-    assert expected({"ok": 1}, CASE, "new", "2.8.4") == {"ok": 1}
+    assert _expected(gives, {"ok": 1}, **of_other) == {"ok": result}
 
 
 def test_a_text_is_replaced_wherever_it_stands():
     gives = {"replace": [["PolicyV1", "Policy"], ["<(Policy) ", r"<D\1 "]]}
     recorded = {"ok": {"a": ["PolicyV1"], "b": "<Policy x"}}
-    expected = Difference("s", {}, "r", gives).expected(recorded, CASE, "new", "2.1.4")
-    assert expected == {"ok": {"a": ["Policy"], "b": "<DPolicy x"}}
+    expected = {"ok": {"a": ["Policy"], "b": "<DPolicy x"}}
+    assert _expected(gives, recorded) == expected
+
+
+# --- A test of many cases fails if one does, and names all that do.
+
+
+def _is_even(number):
+    assert number % 2 == 0, f"{1 // (number - 3)} is odd"
+
+
+NUMBERS = [pytest.param(n, id=f"case {n}") for n in range(4)]
+
+
+def test_every_mismatch_is_found_whatever_the_error():
+    found = collecting.mismatches(_is_even, NUMBERS)
+    assert [text[:25] for text in found] == [
+        "case 1: AssertionError: -",
+        "case 3: ZeroDivisionError",
+    ]
+
+
+def test_a_mismatch_fails_the_test_of_its_group():
+    test = collecting.each(NUMBERS, lambda number: "ab"[number % 2])(_is_even)
+    assert test.__name__ == "_is_even"
+    test("a")
+    with pytest.raises(pytest.fail.Exception, match="2 of 2 cases"):
+        test("b")
+
+
+def test_slow_parameters_have_a_group_of_their_own():
+    slow = pytest.param(8, id="slow one", marks=pytest.mark.slow)
+    test = collecting.each([*NUMBERS, slow], lambda number: "ab"[number % 2])(len)
+    (mark,) = test.pytestmark
+    groups = {p.values[0]: [m.name for m in p.marks] for p in mark.args[1]}
+    assert groups == {"a": [], "b": [], "a-slow": ["slow"]}

@@ -15,16 +15,7 @@ import tensorflow as tf
 from tests.families import FAMILIES, needs_keras3, raw
 from tests.golden import harness
 
-OPTIMIZERS = (
-    "SGD",
-    "Adam",
-    "RMSprop",
-    "Adagrad",
-    "Adadelta",
-    "Adamax",
-    "Nadam",
-    "Ftrl",
-)
+OPTIMIZERS = "SGD Adam RMSprop Adagrad Adadelta Adamax Nadam Ftrl".split()
 STEPS = 20
 SCALE = {"scale": 2.0**10, "growth": 3}
 
@@ -45,42 +36,28 @@ def _gradients(seed):
         yield gradients
 
 
-def _variables():
-    return [
-        tf.Variable(1.0),
-        tf.Variable(tf.ones([5])),
-        tf.Variable(tf.ones([6, 4])),  # gets slices: three rows of its six
-    ]
-
-
-def _slices(values, indices):
-    return tf.IndexedSlices(values, tf.constant(indices), tf.constant([6, 4]))
-
-
 class _Run:
     """An optimizer and its variables, and the step that it takes."""
 
     def __init__(self, optimizer, mode, indices=(4, 0, 2)):
         self.optimizer = optimizer
-        self.variables = _variables()
+        # The last gets slices: three rows of its six.
+        self.variables = [tf.Variable(tf.ones(shape)) for shape in ((), (5,), (6, 4))]
         self.indices = indices
         self.step = tf.function(self._step) if mode == "function" else self._step
 
     def _step(self, scalar, vector, rows):
         scale = self.optimizer.loss_scale
-        gradients = [scalar * scale, vector * scale]
-        gradients += [_slices(rows * scale, self.indices)]
+        gradients = [scalar * scale, vector * scale, self.slices(rows * scale)]
         gradients = self.optimizer.get_unscaled_gradients(gradients)
         self.optimizer.apply_gradients(zip(gradients, self.variables))
 
+    def slices(self, values):
+        return tf.IndexedSlices(values, tf.constant(self.indices), tf.constant([6, 4]))
+
     def state(self):
-        optimizer = self.optimizer
-        numbers = [
-            float(optimizer.loss_scale),
-            int(optimizer.dynamic_counter.numpy()),
-            int(optimizer.iterations.numpy()),
-        ]
-        return [*numbers, *_values(self.variables, optimizer.inner_optimizer)]
+        numbers = harness.counts(self.optimizer).values()
+        return [*numbers, *_values(self.variables, self.optimizer.inner_optimizer)]
 
 
 class _Bare(_Run):
@@ -91,7 +68,7 @@ class _Bare(_Run):
         self.scale, self.counter = SCALE["scale"], 0
 
     def _step(self, scalar, vector, rows):
-        gradients = [scalar, vector, _slices(rows, self.indices)]
+        gradients = [scalar, vector, self.slices(rows)]
         self.optimizer.apply_gradients(zip(gradients, self.variables))
 
     def step_or_skip(self, *gradients):
@@ -110,15 +87,11 @@ class _Bare(_Run):
 
 
 def _values(variables, inner):
-    of_inner = inner.variables
-    of_inner = of_inner() if callable(of_inner) else of_inner
-    return [raw(v).numpy() for v in (*variables, *of_inner)]
+    return [raw(v).numpy() for v in (*variables, *harness.variables_of(inner))]
 
 
 def _assert_equal(ours, reference, step):
-    ours, reference = ours.state(), reference.state()
-    assert len(ours) == len(reference)
-    for actual, expected in zip(ours, reference):
+    for actual, expected in zip(ours.state(), reference.state(), strict=True):
         np.testing.assert_array_equal(actual, expected, err_msg=f"step {step}")
 
 
@@ -130,8 +103,8 @@ def test_equals_the_wrapper_of_tf_keras(family, name):
     mode = ("eager", "function")[turn % 2]
     # Two of the rows that the slices name are one.
     ours, reference = (
-        _Run(wrap(_inner(family, name), **SCALE), mode, indices=(4, 0, 4))
-        for wrap in (harness.ours, harness.reference)
+        _Run(harness.wrap(api, _inner(family, name), **SCALE), mode, indices=(4, 0, 4))
+        for api in ("stable", "reference")
     )
     scales = set()
     for step, gradients in enumerate(_gradients(OPTIMIZERS.index(name))):
@@ -149,7 +122,7 @@ def test_equals_the_wrapper_of_tf_keras(family, name):
 )
 @needs_keras3
 def test_equals_the_bare_optimizer_of_keras3(name, mode):
-    ours = _Run(harness.ours(_inner("keras3", name), **SCALE), mode)
+    ours = _Run(harness.wrap("stable", _inner("keras3", name), **SCALE), mode)
     bare = _Bare(_inner("keras3", name), mode)
     for step, gradients in enumerate(_gradients(len(name))):
         ours.step(*[tf.constant(gradient) for gradient in gradients])

@@ -5,6 +5,7 @@ Each case runs on the real classes too, which TensorFlow keeps as
 """
 
 import ast
+import functools
 import re
 import types
 
@@ -13,8 +14,18 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.golden import harness, replays
-from tests.golden.replays import INF, NAN, attempt, encode
+from tests.golden import harness, messages
+from tests.golden.encoding import (
+    INF,
+    NAN,
+    attempt,
+    encode,
+    equal,
+    instance,
+    recorded,
+    without,
+)
+from tests.golden.replay_calls import PATTERN, python_value, slices
 
 OURS = types.SimpleNamespace(
     Base=tf_lso.LossScale,
@@ -34,6 +45,7 @@ NOT_POSITIVE = (
     "must be a positive and finite",
 )
 NO_ARGUMENT = "A `multiplier` or `increment_period` of `DynamicLossScale`"
+NO_PERIOD = "'increment_period' must be"
 
 # The name of a case -> why tf_lso refuses what the real classes took, and its message.
 REFUSED = {
@@ -44,12 +56,9 @@ REFUSED = {
     "Dyn_args(8, 2, 0)": (NO_ARGUMENT, NOT_POSITIVE[1]),
     "Fixed_inf": NOT_POSITIVE,
     "Fixed_nan": NOT_POSITIVE,
-    "Dyn_args(8, -1)": (NO_ARGUMENT, "'increment_period' must be"),
-    "Dyn_args(8, 0)": (NO_ARGUMENT, "'increment_period' must be"),
-    "Dyn_args(8, 2.9)": (
-        "Growth steps with a fraction, such as 2.9",
-        "'increment_period' must be",
-    ),
+    "Dyn_args(8, -1)": (NO_ARGUMENT, NO_PERIOD),
+    "Dyn_args(8, 0)": (NO_ARGUMENT, NO_PERIOD),
+    "Dyn_args(8, 2.9)": ("Growth steps with a fraction, such as 2.9", NO_PERIOD),
 }
 
 # The name of a case -> why tf_lso does as the last version did, and not the first.
@@ -65,16 +74,9 @@ OTHERWISE = {
     ),
 }
 
+# --- The cases: functions of the classes that return what `attempt` encodes.
+
 _TENSOR = "<tf.Tensor: shape=(), dtype=float32, numpy=8.0>"
-
-
-def _instance(value):
-    """What the record calls {"py": class, "repr": text}."""
-    return {"py": type(value).__name__, "repr": repr(value)}
-
-
-def _abstract(classes):
-    return {"ok": sorted(classes.Base.__abstractmethods__)}
 
 
 def _incomplete(classes):
@@ -85,25 +87,23 @@ def _incomplete(classes):
         def update(self, grads):
             return tf.no_op(), True
 
-    return attempt(Incomplete)
+    return Incomplete()
 
 
-def _arguments(name):
-    """The arguments that a case's name holds as their `repr`."""
-    text = name.removeprefix("Dyn_args").replace(_TENSOR, "tf.constant(8.0)")
-    return eval(text, {"np": np, "tf": tf, "inf": INF, "nan": NAN})
+def _defaults(classes):
+    loss_scale = classes.Dynamic()
+    names = ("initial_loss_scale", "increment_period", "multiplier")
+    return [*(getattr(loss_scale, name) for name in names), loss_scale()]
 
 
-def _set(loss_scale, name):
-    def assign():
-        setattr(loss_scale, name, 1)
-
-    return attempt(assign)
+def _from_config(classes):
+    config = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
+    return repr(classes.Dynamic.from_config(config))
 
 
 def _equal(classes):
     first, second = classes.Fixed(8), classes.Fixed(8)
-    return {"ok": [first == second, first == first]}
+    return [first == second, first == first]
 
 
 def _update_in_function(classes):
@@ -112,17 +112,11 @@ def _update_in_function(classes):
     @tf.function
     def update():
         operation, should_apply = fixed.update([tf.constant(1.0)])
-        operation = {"Operation": _instance(operation.type)}
+        operation = {"Operation": instance(operation.type)}
         trace.append({"tuple": [operation, should_apply]})
         return fixed()
 
-    return {"ok": [encode(update()), trace]}
-
-
-def _checkpoint_names(classes, folder):
-    checkpoint = tf.train.Checkpoint(s=classes.Dynamic(8.0))
-    path = checkpoint.save(str(folder / "ckpt"))
-    return {"ok": [name for name, _ in tf.train.list_variables(path)]}
+    return [encode(update()), trace]
 
 
 FIXED_ARGUMENTS = {
@@ -137,53 +131,31 @@ FIXED_ARGUMENTS = {
     "Fixed_np32": np.float32(8.0),
     "Fixed_np64": np.float64(8.0),
     "Fixed_str": "8",
-    "Fixed_tensor": tf.constant,
 }
 
-SIMPLE = {
-    "Base_abstract": _abstract,
-    "Base_instantiate": lambda c: attempt(c.Base),
+CALLS = {
+    "Base_abstract": lambda c: sorted(c.Base.__abstractmethods__),
+    "Base_instantiate": lambda c: c.Base(),
     "Base_subclass_incomplete": _incomplete,
-    "Dyn_config": lambda c: attempt(c.Dynamic(8, 3, 4.0).get_config),
-    "Dyn_defaults": lambda c: _defaults(c.Dynamic()),
-    "Dyn_from_config": lambda c: _from_config(c),
-    "Dyn_repr": lambda c: {"ok": repr(c.Dynamic(8, 3, 4.0))},
-    "Dyn_str": lambda c: {"ok": str(c.Dynamic(8, 3, 4.0))},
-    "Dyn_set_initial": lambda c: _set(c.Dynamic(), "initial_loss_scale"),
-    "Dyn_set_period": lambda c: _set(c.Dynamic(), "increment_period"),
-    "Fixed_call": lambda c: attempt(c.Fixed(8)),
-    "Fixed_config": lambda c: attempt(c.Fixed(8).get_config),
+    "Dyn_config": lambda c: c.Dynamic(8, 3, 4.0).get_config(),
+    "Dyn_defaults": _defaults,
+    "Dyn_from_config": _from_config,
+    "Dyn_repr": lambda c: repr(c.Dynamic(8, 3, 4.0)),
+    "Dyn_str": lambda c: str(c.Dynamic(8, 3, 4.0)),
+    "Dyn_set_initial": lambda c: setattr(c.Dynamic(), "initial_loss_scale", 1),
+    "Dyn_set_period": lambda c: setattr(c.Dynamic(), "increment_period", 1),
+    "Fixed_call": lambda c: c.Fixed(8)(),
+    "Fixed_config": lambda c: c.Fixed(8).get_config(),
     "Fixed_eq": _equal,
-    "Fixed_from_config": lambda c: {
-        "ok": _instance(c.Fixed.from_config({"loss_scale_value": 9.0}))
-    },
-    "Fixed_noargs": lambda c: attempt(c.Fixed),
-    "Fixed_repr": lambda c: {"ok": repr(c.Fixed(8))},
-    "Fixed_update": lambda c: attempt(lambda: c.Fixed(8).update([tf.constant(NAN)])),
+    "Fixed_from_config": lambda c: instance(
+        c.Fixed.from_config({"loss_scale_value": 9.0})
+    ),
+    "Fixed_noargs": lambda c: c.Fixed(),
+    "Fixed_repr": lambda c: repr(c.Fixed(8)),
+    "Fixed_tensor": lambda c: instance(c.Fixed(tf.constant(8.0))),
+    "Fixed_update": lambda c: c.Fixed(8).update([tf.constant(NAN)]),
     "Fixed_update_in_function": _update_in_function,
 }
-
-
-def _defaults(loss_scale):
-    names = ("initial_loss_scale", "increment_period", "multiplier")
-    return {"ok": [getattr(loss_scale, n) for n in names] + [encode(loss_scale())]}
-
-
-def _from_config(classes):
-    config = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
-    return {"ok": repr(classes.Dynamic.from_config(config))}
-
-
-# --- update
-
-
-def _slices(values, shape):
-    return tf.IndexedSlices(
-        tf.constant(values),
-        tf.constant([0, 2]),
-        None if shape is None else tf.constant(shape),
-    )
-
 
 UPDATES = {
     "update:empty": lambda: [],
@@ -194,30 +166,21 @@ UPDATES = {
     "update:pyfloat": lambda: [1.0],
     "update:pynan": lambda: [NAN],
     "update:single_tensor": lambda: tf.constant(NAN),
-    "update:slices": lambda: [_slices([1.0, NAN], [4])],
-    "update:slices_no_shape": lambda: [_slices([1.0, 2.0], None)],
-    "update:slices_ok": lambda: [_slices([1.0, 2.0], [4])],
+    "update:slices": lambda: [slices([1.0, NAN])],
+    "update:slices_no_shape": lambda: [slices(shape=None)],
+    "update:slices_ok": lambda: [slices()],
 }
+
+
+def _scale_and_count(loss_scale):
+    return [float(loss_scale()), int(loss_scale._num_good_steps.numpy())]
 
 
 def _update(classes, name):
     loss_scale = classes.Dynamic(8.0)
-
-    def run():
-        _, should_apply = loss_scale.update(UPDATES[name]())
-        return {"good": _count(loss_scale), "scale": _scale(loss_scale)} | {
-            "should_apply": bool(should_apply)
-        }
-
-    return attempt(run)
-
-
-def _scale(loss_scale):
-    return float(loss_scale())
-
-
-def _count(loss_scale):
-    return int(loss_scale._num_good_steps.numpy())
+    _, should_apply = loss_scale.update(UPDATES[name]())
+    scale, count = _scale_and_count(loss_scale)
+    return {"good": count, "scale": scale, "should_apply": bool(should_apply)}
 
 
 def _trajectory(classes, name):
@@ -232,26 +195,35 @@ def _trajectory(classes, name):
         update = tf.function(update)
     rows = []
     for letter in pattern:
-        should_apply = update(tf.constant(replays.PATTERN[letter]))
-        rows.append([bool(should_apply), _scale(loss_scale), _count(loss_scale)])
-    return {"ok": {"rows": rows, "repr": repr(loss_scale)}}
+        should_apply = bool(update(tf.constant(PATTERN[letter])))
+        rows.append([should_apply, *_scale_and_count(loss_scale)])
+    return {"rows": rows, "repr": repr(loss_scale)}
 
 
-def replay(classes, name, folder):
-    """What the record holds for the case of this name."""
-    if name in SIMPLE:
-        return SIMPLE[name](classes)
+def _checkpoint_names(classes, folder):
+    checkpoint = tf.train.Checkpoint(s=classes.Dynamic(8.0))
+    path = checkpoint.save(str(folder / "ckpt"))
+    return [name for name, _ in tf.train.list_variables(path)]
+
+
+def _call(classes, name, folder):
+    if name in CALLS:
+        return CALLS[name](classes)
     if name in FIXED_ARGUMENTS:
-        value = FIXED_ARGUMENTS[name]
-        value = value(8.0) if callable(value) else value
-        return attempt(lambda: _instance(classes.Fixed(value)))
+        return instance(classes.Fixed(FIXED_ARGUMENTS[name]))
     if name in UPDATES:
         return _update(classes, name)
     if name.startswith("traj:"):
         return _trajectory(classes, name)
     if name == "deferred_checkpoint_names":
         return _checkpoint_names(classes, folder)
-    return attempt(lambda: repr(classes.Dynamic(*_arguments(name))))
+    arguments = name.removeprefix("Dyn_args").replace(_TENSOR, "tf.constant(8.0)")
+    return repr(classes.Dynamic(*python_value(arguments)))
+
+
+def replay(classes, name, folder):
+    """What the record holds for the case of this name."""
+    return attempt(lambda: _call(classes, name, folder))
 
 
 def _recorded(result):
@@ -259,31 +231,33 @@ def _recorded(result):
 
     The op that it returned beside was None or a variable in eager mode, by chance.
     """
-    result = replays.recorded(result)
+    result = recorded(result)
     if not isinstance(result.get("ok"), dict):
         return result
-    content = replays.without(result["ok"], "returns", "ret")
+    content = without(result["ok"], "returns", "ret")
     if "ret" in result["ok"]:
         content["should_apply"] = result["ok"]["ret"]["tuple"][1]["v"]
     return {"ok": content}
 
 
-CASES = [
-    pytest.param(case["case"], results, id=case["case"])
-    for case, results in harness.cases("loss_scale_classes")
-]
+def _cases(file, applies=lambda name, results: True):
+    return [
+        pytest.param(case["case"], results, id=case["case"])
+        for case, results in harness.cases("loss_scale_classes", file)
+        if applies(case["case"], results)
+    ]
 
 
-@pytest.mark.parametrize(("name", "results"), CASES)
+@pytest.mark.parametrize(("name", "results"), _cases("golden"))
 def test_real_classes(name, results, tmp_path):
     result = harness.result_of(results, harness.REFERENCE)
     if result is None:
         pytest.skip("a name of other versions")
     actual = replay(REAL, name, tmp_path)
-    assert replays.equal(actual, _recorded(result)), actual
+    assert equal(actual, _recorded(result)), actual
 
 
-@pytest.mark.parametrize(("name", "results"), CASES)
+@pytest.mark.parametrize(("name", "results"), _cases("golden"))
 def test_tf_lso(name, results, tmp_path):
     actual = replay(OURS, name, tmp_path)
     for entry in results:
@@ -294,9 +268,50 @@ def test_tf_lso(name, results, tmp_path):
             assert re.search(REFUSED[name][1], actual["message"])
             continue
         if name in OTHERWISE:
-            assert not replays.equal(expected, OTHERWISE[name][1]), "no difference"
+            assert not equal(expected, OTHERWISE[name][1]), "no difference"
             expected = OTHERWISE[name][1]
         if name in AS_THE_LAST and harness.REFERENCE not in entry["versions"]:
-            assert not replays.equal(actual, expected), "no difference"
+            assert not equal(actual, expected), "no difference"
         else:
-            assert replays.equal(actual, expected), f"{entry['versions']}: {actual}"
+            assert equal(actual, expected), f"{entry['versions']}: {actual}"
+
+
+# --- Beside what they compute: public names, old names, messages.
+
+
+@pytest.mark.parametrize(
+    ("name", "results"), _cases("behaviour", lambda name, results: "_attrs" in name)
+)
+def test_has_the_public_names(name, results):
+    loss_scale = OURS.Dynamic() if name == "Dyn_attrs" else OURS.Fixed(8)
+    for entry in results:
+        assert set(entry["result"]["ok"]) <= set(dir(loss_scale))
+
+
+def test_has_every_name_that_a_version_had():
+    ((_, results),) = harness.cases("loss_scale_classes", "behaviour", case="aliases")
+    had = {
+        alias
+        for entry in results
+        for alias, known in entry["result"]["ok"].items()
+        if known
+    }
+    assert len(had) == 5
+    for alias in had:
+        parts = alias.split(".")[1:]  # without `tf`
+        assert functools.reduce(getattr, parts, tf_lso) is tf_lso.DynamicLossScale
+
+
+@pytest.mark.parametrize(
+    ("name", "results"),
+    _cases(
+        "behaviour",
+        lambda name, results: any("message" in entry["result"] for entry in results),
+    ),
+)
+def test_messages_are_as_clear(name, results, tmp_path):
+    actual = replay(OURS, name, tmp_path)
+    for entry in results:
+        if "message" in entry["result"] and "error" in actual:
+            recorded_message = entry["result"]["message"]
+            assert messages.is_as_clear(actual["message"], recorded_message)

@@ -19,15 +19,19 @@ TINY = 1e-30
 GRADIENTS = (1.0, 3e38, 1.0)
 
 
-def _rows(wrap, family, strategy):
+def _rows(api, family, strategy):
     """(variable on each replica, scale, iterations) after each step."""
     with strategy.scope():
         variable = tf.Variable(1.0)
-        optimizer = wrap(families.FAMILIES[family].SGD(TINY))
+        optimizer = harness.wrap(api, families.FAMILIES[family].SGD(TINY))
+
+    def apply(gradient):
+        # A tensor of each replica's own: one object on both would not be summed.
+        optimizer.apply_gradients([(tf.identity(gradient), variable)])
 
     @tf.function
     def step(gradient):
-        strategy.run(lambda g: _apply(optimizer, g, variable), args=(gradient,))
+        strategy.run(apply, args=(gradient,))
 
     rows = []
     for gradient in GRADIENTS:
@@ -38,42 +42,30 @@ def _rows(wrap, family, strategy):
     return rows
 
 
-def _apply(optimizer, gradient, variable):
-    # A tensor of each replica's own: one object on both would not be summed.
-    optimizer.apply_gradients([(tf.identity(gradient), variable)])
-
-
-def _recorded(rows):
-    return [
-        [ast.literal_eval(copies.replace("inf", "2e308")), scale, iterations]
-        for copies, scale, iterations in rows
-    ]
-
-
-def _minor(version):
-    """5 of a version such as "2.5.3" or "2.5-tf_keras"."""
-    return int(re.split(r"\W", version)[1])
-
-
 def _recorded_rows(since_2_5):
+    def minor(version):
+        return int(re.split(r"\W", version)[1])  # 5 of "2.5.3" or "2.5-tf_keras"
+
     return [
-        _recorded(probe["rows"])
+        [
+            [ast.literal_eval(copies.replace("inf", "2e308")), scale, iterations]
+            for copies, scale, iterations in probe["rows"]
+        ]
         for probe in harness.record()["sum_overflow"]
-        if (_minor(probe["version"]) >= 5) == since_2_5
+        if (minor(probe["version"]) >= 5) == since_2_5
     ]
 
 
 @pytest.mark.parametrize("family", ["legacy", "new"])
 def test_reference(mirrored2, family):
-    rows = _rows(harness.reference, family, mirrored2)
+    rows = _rows("reference", family, mirrored2)
     assert rows == _recorded_rows(since_2_5=True)[-1]
 
 
 @pytest.mark.parametrize("family", families.FAMILIES)
 def test_step_is_skipped_as_since_2_5(mirrored2, family):
-    rows = _rows(harness.ours, family, mirrored2)
+    rows = _rows("stable", family, mirrored2)
     later, earlier = _recorded_rows(since_2_5=True), _recorded_rows(since_2_5=False)
-    assert len(later) == 7
-    assert len(earlier) == 5
+    assert (len(later), len(earlier)) == (7, 5)
     assert all(rows == recorded for recorded in later)
     assert not any(rows == recorded for recorded in earlier)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.generation import HAS_KERAS3
 from tests.migrate.test_cases import both_printed
-from tests.source.programs import migrated, table, write
+from tests.source.programs import example, migrated, table, write
 from tf_lso.source import rules
 
 # rule -> a program that it finds
@@ -23,7 +23,7 @@ PROGRAMS = {
 
 
 def test_every_rule_with_a_fix_is_here():
-    assert set(PROGRAMS) == {rule for rule, entry in rules.RULES.items() if entry.after}
+    assert set(PROGRAMS) == {rule for rule in rules.RULES if example(rule)[1]}
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +57,17 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("rule", PROGRAMS)
 def test_the_rest_stays_byte_for_byte(rule, way, migrate):
-    entry = rules.RULES[rule]
+    before, after = example(rule)
     tail = "# \xe9  \nif 1:\n\tx = 'y'   \n"
-    path = write("a.py", WAYS[way](entry.before + tail))
+    path = write("a.py", WAYS[way](before + tail))
     assert migrate("--write", "a.py")[0] == 0
-    assert path.read_bytes() == WAYS[way](entry.after + tail)
+    assert path.read_bytes() == WAYS[way](after + tail)
     assert migrate("--check", "a.py")[0] == 0
 
 
 @pytest.mark.parametrize("rule", PROGRAMS)
 def test_a_notebook_keeps_its_other_cells_and_magics(rule):
-    before = rules.RULES[rule].before
+    before, _ = example(rule)
     magic = "%matplotlib inline\n!ls  \n"
     cells = [
         {"cell_type": "markdown", "source": [before]},

@@ -1,54 +1,21 @@
-"""compat_docs/reference/old-names.md is what its tool makes of the table of names."""
+"""compat_docs/reference/old-names.md has every old name, and says what install() leaves."""
 
-import importlib.machinery
-import importlib.util
+import importlib
 import pathlib
-import subprocess
-import sys
 
 import pytest
+
+import tf_lso
+from tf_lso import names
 
 pytestmark = pytest.mark.core
 
 ROOT = pathlib.Path(__file__).parents[2]
-TOOL = ROOT / "tools" / "api_table"
-
-
-def tool():
-    loader = importlib.machinery.SourceFileLoader("api_table", str(TOOL))
-    module = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader("api_table", loader)
-    )
-    loader.exec_module(module)
-    return module
-
-
-def test_the_page_is_up_to_date():
-    done = subprocess.run(
-        [sys.executable, TOOL, "--check"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_check_sees_a_page_that_is_not(monkeypatch, tmp_path):
-    module = tool()
-    monkeypatch.setattr(module, "PAGE", tmp_path / "api.md")
-    monkeypatch.setattr(sys, "argv", ["api_table", "--check"])
-    assert module.main() == 1
-    monkeypatch.setattr(sys, "argv", ["api_table"])
-    assert module.main() == 0
-    monkeypatch.setattr(sys, "argv", ["api_table", "--check"])
-    assert module.main() == 0
-    module.PAGE.write_text(module.PAGE.read_text().replace("gone", "there", 1))
-    assert module.main() == 1
+PAGE = ROOT / "compat_docs" / "reference" / "old-names.md"
 
 
 def test_the_page_has_every_name_and_every_spelling():
-    from tf_lso import names
-
-    text = (ROOT / "compat_docs" / "reference" / "old-names.md").read_text(
-        encoding="utf-8"
-    )
+    text = PAGE.read_text(encoding="utf-8")
     for namespace, uses in names.NAMESPACES.items():
         if not namespace.startswith("compat.v2"):
             section = text.split(f"\n## tf.{namespace}\n")[1].split("\n## ")[0]
@@ -63,15 +30,7 @@ def test_the_page_has_every_name_and_every_spelling():
 
 def test_the_page_says_what_install_leaves():
     pytest.importorskip("tf_keras")
-    import importlib
-
-    import tf_lso
-    from tf_lso import names
-
-    pytest.importorskip("tf_keras")
-    text = (ROOT / "compat_docs" / "reference" / "old-names.md").read_text(
-        encoding="utf-8"
-    )
+    text = PAGE.read_text(encoding="utf-8")
     seen = 0
     with tf_lso.install():
         for spelled, namespace in names.TF_KERAS_MODULES.items():

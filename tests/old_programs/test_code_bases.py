@@ -5,16 +5,13 @@ those that Keras 3 cannot run, what its error says.
 """
 
 import json
-import os
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import pytest
 
-from tests.old_programs import test_programs
-from tests.processes import HANGS_AFTER, LEAN, QUIET
+from tests.old_programs.test_programs import differences, marked_slow, run
+from tf_lso import cli
 
 PROGRAMS = pathlib.Path(__file__).parent / "code_bases"
 
@@ -23,70 +20,46 @@ PROGRAMS = pathlib.Path(__file__).parent / "code_bases"
 # the migrated program gives the same on Keras 3.
 EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
 NAMES = sorted(EXPECTED)
+MIGRATED = [name for name in NAMES if EXPECTED[name].get("migrated")]
 ON_KERAS_3 = [name for name in NAMES if "keras 3" not in EXPECTED[name]]
 
 # A process takes some seconds, so the quick suite has the one that uses most.
 QUICK = ("bert_accumulation",)
 
 
-def parameters(names):
-    return [
-        pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow])
-        for name in names
-    ]
-
-
-def run(arguments, cwd):
-    """Run Python; return what the program printed as RESULT, or None, and its errors."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": LEAN, **QUIET, "TF_USE_LEGACY_KERAS": "0"},
-        capture_output=True,
-        text=True,
-        timeout=HANGS_AFTER,
-        check=False,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    printed = json.loads(lines[-1].removeprefix("RESULT ")) if lines else None
-    return printed, done.stderr
-
-
-def check(name, printed, errors):
+def check(name, printed, code, errors):
     assert printed is not None, errors[-4000:]
-    assert not test_programs.differences(EXPECTED[name]["printed"], printed), printed
+    assert not differences(EXPECTED[name]["printed"], printed), printed
 
 
-@pytest.mark.parametrize("name", parameters(NAMES))
+@pytest.mark.parametrize("name", marked_slow(NAMES, QUICK))
 def test_like_2_4(name, tmp_path):
     command = ["-m", "tf_lso", "run", "--like", "2.4", str(PROGRAMS / f"{name}.py")]
-    check(name, *run(command, tmp_path))
+    # The quick one begins without TensorFlow, and `--like` chooses its Keras.
+    with_keras_2 = {} if name in QUICK else {"TF_USE_LEGACY_KERAS": "1"}
+    check(name, *run(command, tmp_path, bool(with_keras_2), **with_keras_2))
 
 
 @pytest.mark.keras3
-@pytest.mark.parametrize("name", parameters(NAMES))
+@pytest.mark.parametrize("name", marked_slow(NAMES, QUICK))
 def test_on_keras_3_it_runs_or_the_error_names_like(name, tmp_path):
     command = ["-m", "tf_lso", "run", str(PROGRAMS / f"{name}.py")]
-    printed, errors = run(command, tmp_path)
+    printed, code, errors = run(command, tmp_path, after_tensorflow=True)
     if name in ON_KERAS_3:
-        check(name, printed, errors)
+        check(name, printed, code, errors)
     else:
-        assert printed is None
+        assert (printed, code) == (None, 1)
         assert EXPECTED[name]["keras 3"] in errors
         assert "tf-lso run --like 2.4" in errors.splitlines()[-1]
 
 
 @pytest.mark.keras3
-@pytest.mark.parametrize(
-    "name", parameters([name for name in NAMES if EXPECTED[name].get("migrated")])
-)
+@pytest.mark.parametrize("name", marked_slow(MIGRATED, QUICK))
 def test_migrated(name, tmp_path):
     path = shutil.copy(PROGRAMS / f"{name}.py", tmp_path)
-    _, errors = run(["-m", "tf_lso", "migrate", "--write", path], tmp_path)
-    assert pathlib.Path(path).read_text() != (PROGRAMS / f"{name}.py").read_text(), (
-        errors
-    )
-    check(name, *run([path], tmp_path))
+    assert cli.main(["migrate", "--write", path]) == 0
+    assert pathlib.Path(path).read_text() != (PROGRAMS / f"{name}.py").read_text()
+    check(name, *run([path], tmp_path, after_tensorflow=True))
 
 
 def test_every_program_is_there():

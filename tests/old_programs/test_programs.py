@@ -66,7 +66,6 @@ def run(command, cwd, after_tensorflow=False, **variables):
             capture_output=True,
             text=True,
             timeout=HANGS_AFTER,
-            check=False,
         )
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     printed = json.loads(lines[-1].removeprefix("RESULT ")) if lines else None
@@ -136,13 +135,18 @@ def rewrite_uses_float16():
     return printed
 
 
-def cases(keras, quick):
-    """The programs for one Keras; those that are not `quick` are marked slow."""
+def marked_slow(names, quick):
+    """The names as parameters; those that are not `quick` are marked slow."""
     return [
         pytest.param(name, marks=[] if name in quick else [pytest.mark.slow])
-        for name, expected in EXPECTED.items()
-        if expected.get("only", keras) == keras
+        for name in names
     ]
+
+
+def cases(keras, quick):
+    """The programs for one Keras."""
+    names = [n for n, case in EXPECTED.items() if case.get("only", keras) == keras]
+    return marked_slow(names, quick)
 
 
 def path_of(name):
@@ -201,28 +205,23 @@ def test_on_tf_keras(name, started):
     check(name, *started["test_on_tf_keras", name].result())
 
 
+WITH_ONE_LINE = (
+    "wild_06_loss_scale_objects",
+    "wild_02_exp_set_policy_fit",
+    "exp_mirrored_fit",
+    "import_forms",
+    "python_keras_imports",
+    "rewrite_compat_names",
+    "save_load_h5",
+)
+
+
 @pytest.mark.parametrize(
     "after",
     ["", pytest.param("import tensorflow as tf\n", marks=pytest.mark.slow)],
     ids=["first", "after TensorFlow"],
 )
-@pytest.mark.parametrize(
-    "name",
-    [
-        "wild_06_loss_scale_objects",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in (
-                "wild_02_exp_set_policy_fit",
-                "exp_mirrored_fit",
-                "import_forms",
-                "python_keras_imports",
-                "rewrite_compat_names",
-                "save_load_h5",
-            )
-        ),
-    ],
-)
+@pytest.mark.parametrize("name", marked_slow(WITH_ONE_LINE, WITH_ONE_LINE[:1]))
 def test_with_one_line_at_the_top(name, after, tmp_path):
     path, arguments = path_of(name)
     program = tmp_path / "program.py"
@@ -249,10 +248,8 @@ def test_the_rewrite_in_float16_skips_the_first_step():
             losses.append(np.mean(outputs**2))
             if number >= skipped:
                 slopes = 2 * outputs / len(batch)
-                kernel, bias = (
-                    kernel - 0.05 * slopes @ batch,
-                    bias - 0.05 * slopes.sum(),
-                )
+                kernel = kernel - 0.05 * slopes @ batch
+                bias = bias - 0.05 * slopes.sum()
         return float(np.mean(losses[2:]))
 
     def overflows(scale):

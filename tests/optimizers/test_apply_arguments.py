@@ -11,7 +11,6 @@ import tf_lso
 from tests.families import FAMILIES, bare_sums, copies, number
 
 NONE = tf.distribute.get_strategy()
-NAN = float("nan")
 
 
 def clipping(family):
@@ -27,7 +26,10 @@ def clipping(family):
 
 
 def clipping_only(family):
-    """A class that takes no more, as those of Keras 3 may."""
+    """A class that takes no more, as those of Keras 3 may.
+
+    Of Keras 2 a class must take what tells it not to sum over replicas once more.
+    """
 
     class ClippingOnly(FAMILIES[family].SGD):
         def apply_gradients(self, grads_and_vars, clip_norm=0.5):
@@ -38,18 +40,31 @@ def clipping_only(family):
     return ClippingOnly
 
 
-# Of Keras 2 a class must take what tells it not to sum over replicas once more.
-CLASSES = [
-    pytest.param(clipping, id="with kwargs"),
-    pytest.param(clipping_only, id="without", marks=pytest.mark.keras3),
-]
+def weighting(family):
+    """A class that names what TensorFlow 2.4 gave it, and one argument of its own."""
+
+    class Weighting(FAMILIES[family].SGD):
+        def apply_gradients(
+            self,
+            grads_and_vars,
+            name=None,
+            experimental_aggregate_gradients=True,
+            weight=1.0,
+        ):
+            return super().apply_gradients(
+                [(weight * g, v) for g, v in grads_and_vars],
+                name=name,
+                experimental_aggregate_gradients=experimental_aggregate_gradients,
+            )
+
+    return Weighting
 
 
 class Setting:
     """An optimizer, the variable x, and a way to apply a gradient of 2."""
 
-    def __init__(self, make, family, mode, strategy):
-        self.family, self.strategy, self.traced = family, strategy, mode == "traced"
+    def __init__(self, make, family, mode="eager", strategy=NONE):
+        self.strategy, self.traced = strategy, mode == "traced"
         with strategy.scope():
             self.x = tf.Variable(0.0, name="x")
             self.optimizer = tf_lso.LossScaleOptimizer(
@@ -57,17 +72,18 @@ class Setting:
             )
             self.optimizer.build([self.x])
 
+    def run(self, step, *args):
+        function = step
+        if self.strategy is not NONE:
+            function = lambda *args: self.strategy.run(step, args=args)  # noqa: E731
+        (tf.function(function) if self.traced else function)(*args)
+
     def apply(self, *args, gradient=2.0, **kwargs):
         def step(gradient):
             pairs = [(gradient * 1.0, self.x)]  # each replica has its own
             self.optimizer.apply_gradients(pairs, *args, **kwargs)
 
-        def on_replicas(gradient):
-            self.strategy.run(step, args=(gradient,))
-
-        function = step if self.strategy is NONE else on_replicas
-        function = tf.function(function) if self.traced else function
-        function(tf.constant(gradient))
+        self.run(step, tf.constant(gradient))
 
     @property
     def taken(self):
@@ -78,91 +94,54 @@ class Setting:
     @property
     def state(self):
         optimizer = self.optimizer
-        return (
-            self.taken,
-            number(copies(optimizer.iterations)[0]),
-            float(optimizer.loss_scale),
-            number(copies(optimizer.dynamic_counter)[0]),
-        )
+        counters = optimizer.iterations, optimizer.dynamic_counter
+        numbers = [number(copies(counter)[0]) for counter in counters]
+        return self.taken, float(optimizer.loss_scale), *numbers
 
 
-MODES = [
-    pytest.param("eager", marks=pytest.mark.core),
-    "traced",
-    pytest.param("eager replicas", marks=pytest.mark.slow),
-    "traced replicas",
+CLASSES = [
+    *[pytest.param(clipping, family, id=family) for family in FAMILIES],
+    pytest.param(clipping_only, "keras3", id="without kwargs"),
 ]
 
 
-@pytest.fixture(params=MODES)
-def setting(request, family, mirrored2):
-    """Makes a setting, given a function that makes a class."""
-    if request.node.get_closest_marker("keras3"):
-        family = "keras3"
-    mode, _, replicas = request.param.partition(" ")
-    strategy = mirrored2 if replicas else NONE
-    return lambda make: Setting(make, family, mode, strategy)
+@pytest.mark.core
+@pytest.mark.parametrize("make, family", CLASSES)
+def test_a_second_argument_reaches_the_inner_optimizer(make, family):
+    setting, taken = Setting(make, family), 0.0
+    for args, kwargs, norm in (
+        ([1.0], {}, 1.0),
+        ([0.25], {}, 0.25),
+        ([tf.constant(1.0)], {}, 1.0),
+        ([], {"clip_norm": 1.0}, 1.0),
+        ([], {}, 0.5),  # its default
+        (["my_step"], {}, 0.5),  # a name is the name
+        ([None], {}, 0.5),
+        ([], {"name": "my_step"}, 0.5),
+        ([], {"name": None}, 0.5),
+    ):
+        taken += norm
+        setting.apply(*args, **kwargs)
+        assert setting.taken == taken, (args, kwargs)
 
 
-@pytest.mark.parametrize("make", CLASSES)
-class TestASecondArgument:
-    def test_by_position_reaches_the_inner_optimizer(self, setting, make):
-        setting = setting(make)
-        setting.apply(1.0)
-        assert setting.taken == 1.0
-        setting.apply(0.25)
-        assert setting.taken == 1.25
-
-    def test_as_a_tensor_reaches_it(self, setting, make):
-        setting = setting(make)
-        setting.apply(tf.constant(1.0))
-        assert setting.taken == 1.0
-
-    def test_by_keyword_reaches_it(self, setting, make):
-        setting = setting(make)
-        setting.apply(clip_norm=1.0)
-        assert setting.taken == 1.0
-
-    def test_that_is_left_out_has_its_default(self, setting, make):
-        setting = setting(make)
-        setting.apply()
-        assert setting.taken == 0.5
-
-    @pytest.mark.parametrize("name", ["my_step", None])
-    def test_that_is_a_name_is_the_name(self, setting, make, name):
-        setting = setting(make)
-        setting.apply(name)
-        assert setting.taken == 0.5
-        setting.apply(name=name)
-        assert setting.taken == 1.0
-
-    def test_of_a_skipped_step_changes_nothing(self, setting, make):
-        setting = setting(make)
-        setting.apply(1.0, gradient=NAN)
-        assert setting.taken == 0.0
-        assert float(setting.optimizer.loss_scale) == 4.0
-        setting.apply(1.0)
-        assert setting.taken == 1.0
+MODES = [
+    ("traced", False),
+    pytest.param("eager", True, marks=pytest.mark.slow),
+    ("traced", True),
+]
 
 
-@pytest.mark.keras3
-def test_what_the_inner_optimizer_does_not_take_is_refused(setting):
-    setting = setting(clipping_only)
-    setting.apply(1.0)
-    before = setting.state
-    with pytest.raises(TypeError, match="clip_value"):
-        setting.apply(clip_value=1.0)
-    with pytest.raises(TypeError, match="clip_value"):
-        setting.apply(1.0, clip_value=1.0)
-    with pytest.raises(TypeError, match="clip_norm"):
-        setting.apply(1.0, clip_norm=1.0)
-    assert setting.state == before
-    setting.apply(1.0)
-    assert setting.taken == 2.0
-
-
-def test_scaled_gradients_are_unscaled_before_they_are_clipped(setting):
-    setting = setting(clipping)
+@pytest.mark.parametrize("mode, on_replicas", MODES)
+@pytest.mark.parametrize("make, family", CLASSES)
+def test_in_each_mode_it_is_of_the_unscaled_gradients_of_steps_that_are_applied(
+    make, family, mode, on_replicas, mirrored2
+):
+    strategy = mirrored2 if on_replicas else NONE
+    setting = Setting(make, family, mode, strategy)
+    setting.apply(1.0, gradient=float("nan"))
+    assert setting.taken == 0.0
+    assert float(setting.optimizer.loss_scale) == 4.0
 
     def step():
         with tf.GradientTape() as tape:
@@ -170,57 +149,45 @@ def test_scaled_gradients_are_unscaled_before_they_are_clipped(setting):
         gradients = tape.gradient(scaled, [setting.x])
         setting.optimizer.apply_gradients(zip(gradients, [setting.x]), 4.0)
 
-    function = (
-        (lambda: setting.strategy.run(step)) if setting.strategy != NONE else step
-    )
-    (tf.function(function) if setting.traced else function)()
-    replicas = setting.strategy.num_replicas_in_sync if bare_sums(setting.family) else 1
+    setting.run(step)
+    replicas = 2 if on_replicas and bare_sums(family) else 1
     assert setting.taken == 0.75 * replicas
 
 
-@pytest.mark.parametrize("argument", [1.0, 3])
-def test_an_optimizer_that_takes_no_second_argument_refuses_it(setting, argument):
-    setting = setting(lambda family: FAMILIES[family].SGD)
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "make, family, calls",
+    [
+        *[
+            (lambda family: FAMILIES[family].SGD, family, ["3", "1.0", "clip_norm=1.0"])
+            for family in FAMILIES
+        ],
+        (
+            clipping_only,
+            "keras3",
+            ["clip_value=1.0", "1.0, clip_value=1.0", "1.0, clip_norm=1.0"],
+        ),
+    ],
+)
+def test_what_the_inner_optimizer_does_not_take_is_refused(make, family, calls):
+    setting = Setting(make, family)
     setting.apply()
     before = setting.state
-    with pytest.raises(TypeError, match=r"apply_gradients\(\)"):
-        setting.apply(argument)
-    with pytest.raises(TypeError, match="clip_norm"):
-        setting.apply(clip_norm=argument)
+    for call in calls:
+        with pytest.raises(TypeError, match=rf"apply_gradients\(\).*{call[:9]}"):
+            eval(f"setting.apply({call})")
     assert setting.state == before
+    setting.apply()
+    assert setting.taken == 2 * before[0]
 
 
-class TestLegacyArguments:
-    """A class that names what TensorFlow 2.4 gave it, and one argument of its own."""
-
-    @pytest.fixture
-    def setting(self, mirrored2):
-        def make(family):
-            class Weighting(FAMILIES[family].SGD):
-                def apply_gradients(
-                    self,
-                    grads_and_vars,
-                    name=None,
-                    experimental_aggregate_gradients=True,
-                    weight=1.0,
-                ):
-                    return super().apply_gradients(
-                        [(weight * g, v) for g, v in grads_and_vars],
-                        name=name,
-                        experimental_aggregate_gradients=experimental_aggregate_gradients,
-                    )
-
-            return Weighting
-
-        return lambda mode: Setting(make, "legacy", mode, mirrored2)
-
-    @pytest.mark.parametrize("mode", ["eager", "traced"])
-    @pytest.mark.parametrize("aggregates, taken", [(True, 2.0), (False, 1.0)])
-    def test_of_aggregation_is_followed_beside_one_of_its_own(
-        self, setting, mode, aggregates, taken
-    ):
-        setting = setting(mode)
-        setting.apply(weight=0.5, experimental_aggregate_gradients=aggregates)
-        assert setting.taken == taken
-        setting.apply("my_step", aggregates, weight=0.5)
-        assert setting.taken == 2 * taken
+@pytest.mark.parametrize("mode", ["eager", "traced"])
+@pytest.mark.parametrize("aggregates, taken", [(True, 2.0), (False, 1.0)])
+def test_legacy_arguments_are_followed_beside_one_of_its_own(
+    mode, aggregates, taken, mirrored2
+):
+    setting = Setting(weighting, "legacy", mode, mirrored2)
+    setting.apply(weight=0.5, experimental_aggregate_gradients=aggregates)
+    assert setting.taken == taken
+    setting.apply("my_step", aggregates, weight=0.5)
+    assert setting.taken == 2 * taken

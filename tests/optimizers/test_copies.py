@@ -20,72 +20,56 @@ def _state(optimizer):
     return [weight.tolist() for weight in optimizer.get_weights()]
 
 
-def test_a_copy_goes_on_as_the_original_would(family):
+def _pickled(optimizer):
+    return pickle.loads(pickle.dumps(optimizer))
+
+
+COPIES = pytest.mark.parametrize(
+    "copied", [copy.deepcopy, _pickled], ids=["deepcopy", "pickle"]
+)
+
+
+@COPIES
+def test_a_copy_goes_on_as_the_original_would(family, copied):
     optimizer, x = wrapped(family, "Adam", clipnorm=1.0), tf.Variable(1.0)
     optimizer.learning_rate = 0.25
     _trained(optimizer, x)
     before, start = _state(optimizer), float(x)
-    copied = copy.deepcopy(optimizer)
-    assert type(copied) is type(optimizer)
-    assert _state(copied) == before
-    legacy_step(copied, lambda: 2.0 * x, [x])
+    again = copied(optimizer)
+    assert type(again) is type(optimizer)
+    for name in ("loss_scale", "dynamic_counter", "iterations", "learning_rate"):
+        assert float(getattr(again, name)) == float(getattr(optimizer, name))
+    again = copied(again)  # that of a pickle has not been built
+    legacy_step(again, lambda: 2.0 * x, [x])
     moved = float(x)
     assert moved != start
     assert _state(optimizer) == before
     x.assign(start)
     legacy_step(optimizer, lambda: 2.0 * x, [x])
     assert float(x) == moved
-
-
-def test_a_copy_is_made_before_the_first_step(family):
-    optimizer, x = wrapped(family), tf.Variable(1.0)
-    copied = copy.deepcopy(optimizer)
-    legacy_step(copied, lambda: 2.0 * x, [x])
-    assert int(optimizer.iterations.numpy()) == 0
-    assert int(copied.iterations.numpy()) == 1
-
-
-@pytest.mark.parametrize(
-    "loss_scale", [64, tf_lso.DynamicLossScale(8.0, 3, 4.0)], ids=["fixed", "dynamic"]
-)
-def test_a_copy_has_an_equal_loss_scale_of_its_own(family, loss_scale):
-    inner = FAMILIES[family].SGD(0.1)
-    optimizer = experimental.LossScaleOptimizer(inner, loss_scale)
-    copied = copy.deepcopy(optimizer)
-    assert copied.loss_scale is not optimizer.loss_scale
-    assert copied.loss_scale.get_config() == optimizer.loss_scale.get_config()
-
-
-def test_a_name_is_copied(family):
-    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1), name="mine")
-    assert copy.deepcopy(optimizer).name == "mine"
-
-
-def test_a_pickle_goes_on_as_the_original_would(family):
-    optimizer, x = wrapped(family, "Adam", clipnorm=1.0), tf.Variable(1.0)
-    optimizer.learning_rate = 0.25
-    _trained(optimizer, x)
-    start = float(x)
-    again = pickle.loads(pickle.dumps(optimizer))
-    assert type(again) is type(optimizer)
-    for name in ("loss_scale", "dynamic_counter", "iterations", "learning_rate"):
-        assert float(getattr(again, name)) == float(getattr(optimizer, name))
-    again = pickle.loads(pickle.dumps(again))  # which has not been built
-    legacy_step(again, lambda: 2.0 * x, [x])
-    moved = float(x)
-    x.assign(start)
-    legacy_step(optimizer, lambda: 2.0 * x, [x])
-    assert float(x) == moved
     assert _state(again) == _state(optimizer)
 
 
-def test_a_pickle_keeps_a_loss_scale_of_another_class(family):
+def test_a_copy_made_before_the_first_step_is_independent_and_has_the_name(family):
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1), name="mine")
+    x, copied = tf.Variable(1.0), copy.deepcopy(optimizer)
+    legacy_step(copied, lambda: 2.0 * x, [x])
+    assert int(optimizer.iterations.numpy()) == 0
+    assert int(copied.iterations.numpy()) == 1
+    assert copied.name == "mine"
+
+
+@COPIES
+@pytest.mark.parametrize(
+    "loss_scale", [64, tf_lso.DynamicLossScale(8.0, 3, 4.0)], ids=["fixed", "dynamic"]
+)
+def test_a_copy_has_an_equal_loss_scale_of_its_own(family, loss_scale, copied):
     inner = FAMILIES[family].SGD(0.1)
-    scale = tf_lso.DynamicLossScale(8.0, 3, 4.0)
-    optimizer = experimental.LossScaleOptimizer(inner, scale)
-    again = pickle.loads(pickle.dumps(optimizer))
-    assert type(again.loss_scale) is tf_lso.DynamicLossScale
-    assert again.loss_scale.get_config() == scale.get_config()
+    optimizer = experimental.LossScaleOptimizer(inner, loss_scale)
+    again = copied(optimizer)
+    assert again.loss_scale is not optimizer.loss_scale
+    assert type(again.loss_scale) is type(optimizer.loss_scale)
+    assert again.loss_scale.get_config() == optimizer.loss_scale.get_config()
 
 
 def test_a_pickle_of_other_variables_is_an_error_when_it_is_built(family):
@@ -118,14 +102,8 @@ def _slots(optimizer, variables):
     }
 
 
-def _pickled(optimizer):
-    return pickle.loads(pickle.dumps(optimizer))
-
-
 @pytest.mark.parametrize("steps", _IN_STEPS.values(), ids=_IN_STEPS)
-@pytest.mark.parametrize(
-    "copied", [copy.deepcopy, _pickled], ids=["deepcopy", "pickle"]
-)
+@COPIES
 def test_slots_made_in_several_steps_are_copied(copied, steps):
     optimizer, variables = _trained_in_steps(steps)
     slots = _slots(optimizer, variables)
@@ -171,44 +149,58 @@ def test_variables_of_one_name_are_built_at_once_before_a_pickle():
         assert _slots(again, [variable]) == _slots(optimizer, [variable])
 
 
-def test_a_copy_made_outside_the_scope_is_of_the_strategy(family, mirrored2):
+def _states_on_replicas(strategy, optimizer, x, factors, traced=True):
+    """All state after each step with such a factor, which must be equal on replicas."""
+    x.assign([1.0])
+
+    def on_replica(factor):
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        factor *= tf.cast(replica, tf.float32) * 4.0 - 1.0
+        legacy_step(optimizer, lambda: factor * x, [x])
+
+    def step(factor):
+        strategy.run(on_replica, (factor,))
+
+    step, states = tf.function(step) if traced else step, []
+    for factor in factors:
+        step(tf.constant(factor))
+        every = (*optimizer.weights, x, optimizer.dynamic_counter)
+        state = [copies(v) for v in every]
+        assert all(len(set(map(str, values))) == 1 for values in state)
+        states.append([values[0] for values in state])
+        states[-1].append(float(optimizer.loss_scale))
+    return states
+
+
+@pytest.fixture
+def on_replicas(family, mirrored2):
+    """An optimizer that grows its scale each two steps, and x, under the strategy."""
     with mirrored2.scope():
-        x, optimizer = tf.Variable([1.0]), wrapped(family, "Adam")
+        x = tf.Variable([1.0])
+        return wrapped(family, "Adam", scale=8.0, growth=2), x
+
+
+def test_a_copy_made_outside_the_scope_is_of_the_strategy(on_replicas, mirrored2):
+    optimizer, x = on_replicas
     unbuilt = copy.deepcopy(optimizer)
-
-    def step(optimizer):
-        def on_replica():
-            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-            factor = tf.cast(replica, tf.float32) * 4.0 - 1.0
-            legacy_step(optimizer, lambda: factor * x, [x])
-
-        mirrored2.run(tf.function(on_replica))
-
-    def after_a_step(optimizer):
-        x.assign([1.0])
-        step(optimizer)
-        state = [copies(v) for v in (*optimizer.weights, x, optimizer.dynamic_counter)]
-        assert [len(values) for values in state] == [2] * 5
-        assert all(first == second for first, second in state)
-        return state
-
-    assert after_a_step(unbuilt) == after_a_step(optimizer)
+    expected = _states_on_replicas(mirrored2, optimizer, x, [1.0])
+    assert _states_on_replicas(mirrored2, unbuilt, x, [1.0]) == expected
+    assert all(len(copies(v)) == 2 for v in (*unbuilt.weights, unbuilt.dynamic_counter))
     copied = copy.deepcopy(optimizer)
-    assert after_a_step(copied) == after_a_step(optimizer)
+    expected = _states_on_replicas(mirrored2, optimizer, x, [1.0], traced=False)
+    assert _states_on_replicas(mirrored2, copied, x, [1.0], traced=False) == expected
 
 
 @pytest.mark.parametrize("traced", [True, False])
 @pytest.mark.parametrize("built", [True, False])
 def test_a_pickle_opened_outside_the_scope_goes_on_as_inside(
-    family, built, traced, mirrored2
+    on_replicas, built, traced, mirrored2
 ):
     """It does not know the model: its counter and scale are one variable for all replicas.
 
     They are updated once for all, so only the slots have to be of the strategy.
     """
-    with mirrored2.scope():
-        x = tf.Variable([1.0])
-        optimizer = wrapped(family, "Adam", scale=8.0, growth=2)
+    optimizer, x = on_replicas
     if built:
         with mirrored2.scope():
             optimizer.build([x])
@@ -216,31 +208,10 @@ def test_a_pickle_opened_outside_the_scope_goes_on_as_inside(
     outside = pickle.loads(text)
     with mirrored2.scope():
         inside = pickle.loads(text)
-
-    def after_steps(optimizer):
-        x.assign([1.0])
-
-        def on_replica(factor):
-            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-            factor *= tf.cast(replica, tf.float32) * 4.0 - 1.0
-            legacy_step(optimizer, lambda: factor * x, [x])
-
-        def step(factor):
-            mirrored2.run(on_replica, (factor,))
-
-        step, states = tf.function(step) if traced else step, []
-        for factor in (2.0, 1.0, float("inf"), 1.0):
-            step(tf.constant(factor))
-            every = (*optimizer.weights, x, optimizer.dynamic_counter)
-            state = [copies(v) for v in every]
-            assert all(len(set(map(str, values))) == 1 for values in state)
-            states.append([values[0] for values in state])
-            states[-1].append(float(optimizer.loss_scale))
-        return states
-
-    expected = after_steps(inside)
+    factors = (2.0, 1.0, float("inf"), 1.0)
+    expected = _states_on_replicas(mirrored2, inside, x, factors, traced)
     assert [state[-1] for state in expected] == [8, 16, 8, 8]
-    assert after_steps(outside) == expected
+    assert _states_on_replicas(mirrored2, outside, x, factors, traced) == expected
 
 
 def test_aggregate_gradients_sums_over_replicas(mirrored2):

@@ -32,41 +32,32 @@ def listed():
     return own | set(Family.__annotations__)
 
 
-def used():
-    """The attributes that code outside of an adapter uses of one, and those of `self`."""
-    outside, inside = set(), set()
-    for path in PACKAGE.rglob("*.py"):
+def attributes(folder=PACKAGE):
+    """The (owner, attribute, path) of each attribute that the package's code reads."""
+    for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Attribute):
-                continue
-            owner = ast.unparse(node.value).rpartition(".")[2]
-            if owner in ("family", "_family", "_family_class"):
-                outside.add(node.attr)
-            elif owner == "self" and path.parent.name == "families":
-                inside.add(node.attr)
-    return outside, inside
+            if isinstance(node, ast.Attribute):
+                yield ast.unparse(node.value).rpartition(".")[2], node.attr, path
+
+
+def of_families(folder=PACKAGE):
+    names = ("family", "_family", "_family_class")
+    return {name for owner, name, _ in attributes(folder) if owner in names}
 
 
 def test_what_is_listed_is_used_and_what_is_used_is_listed():
-    outside, inside = used()
+    inside = {
+        name
+        for owner, name, path in attributes()
+        if owner == "self" and path.parent.name == "families"
+    }
     by_binding = {"base", "bases", "package"}  # of `families/__init__.py` too
-    assert listed() - outside - inside - by_binding == set()
+    assert listed() - of_families() - inside - by_binding == set()
     # An instance has `inner`, that of Keras 3 `views`, a legacy one `restored`; the module
-    # has the other two.
-    others = {"inner", "views", "restored", "Family", "forwarded"} | _of_modules()
-    assert outside - listed() - others == set()
-
-
-def _of_modules():
-    """Names of other things that are called `family` somewhere: policies, checkpoints."""
-    others = set()
-    for room in ("policies", "checkpoints"):
-        for path in (PACKAGE / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Attribute):
-                    owner = ast.unparse(node.value).rpartition(".")[2]
-                    others |= {node.attr} if owner in ("family", "_family") else set()
-    return others
+    # has the other two. Policies and checkpoints call other things a family.
+    others = {"inner", "views", "restored", "Family", "forwarded"}
+    others |= of_families(PACKAGE / "policies") | of_families(PACKAGE / "checkpoints")
+    assert of_families() - listed() - others == set()
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)

@@ -55,24 +55,21 @@ def test_threads_take_the_first_eager_step_together(family):
     assert int(numpy(optimizer.iterations)) == THREADS
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_scale_restored_before_the_optimizer_is_built(family, style):
+def test_scale_restored_before_the_optimizer_is_built(family):
     optimizer = wrapped(family, scale=4.0)
     optimizer.loss_scale_state._current_loss_scale.assign(1024.0)
     x = tf.Variable(0.0, name="x")
-    tf.function(lambda: STYLES[style](optimizer, lambda: x * 1.0, [x]))()
+    tf.function(lambda: STYLES["legacy"](optimizer, lambda: x * 1.0, [x]))()
     assert float(x) == pytest.approx(-0.1)
     check_state(optimizer, scale=1024.0, count=1, iterations=1)
 
 
-@pytest.mark.parametrize("scale", [2.0**25, 2.0**30])
 @pytest.mark.parametrize("style", STYLES)
-def test_float16_gradients_with_a_great_scale(family, scale, style):
+def test_float16_gradients_with_a_great_scale(family, style):
     """A float16 reciprocal of such a scale is 0, and the update would be 0."""
-    optimizer = wrapped(family, scale=scale)
-    optimizer.learning_rate = 2.0**14
+    optimizer = wrapped(family, "SGD", 2.0**14, scale=2.0**30)
     x = tf.Variable(np.float16(1.0), name="x")
-    gradient = tf.constant(np.float16(scale * 2.0**-15))  # 2**-15 when unscaled
+    gradient = tf.constant(np.float16(2.0**15))  # 2**-15 when unscaled
     if style == "legacy":
         optimizer.get_scaled_loss(tf.constant(1.0))
         (gradient,) = optimizer.get_unscaled_gradients([gradient])
@@ -100,22 +97,6 @@ def test_two_optimizers_of_a_gan_in_one_step(family):
     check_state(one, scale=4.0, count=1, iterations=1)
     check_state(other, scale=8.0, count=0, iterations=1)
     assert (float(x), float(y)) == (pytest.approx(0.9), 1.0)
-
-
-def _minimizing(optimizer, x):
-    return lambda: optimizer.minimize(lambda: x * x, [x])
-
-
-def test_minimize_in_every_mode(family):
-    for mode in ("eager", "function", "jit"):
-        optimizer = wrapped(family, scale=4.0, growth=2)
-        x = tf.Variable(1.0, name="x")
-        step = _minimizing(optimizer, x)
-        if mode != "eager":
-            step = tf.function(step, jit_compile=mode == "jit")
-        step(), step()
-        assert float(x) == pytest.approx(0.64)
-        check_state(optimizer, scale=8.0, count=0, iterations=2)
 
 
 def test_sparse_step_makes_no_dense_temporary(family):

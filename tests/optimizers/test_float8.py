@@ -93,13 +93,3 @@ def test_gradients_of_a_loss_that_was_not_scaled():
     bare, _ = _trained(tf.distribute.get_strategy(), lambda inner: inner, _step)
     ours, _ = _trained(tf.distribute.get_strategy(), tf_lso.LossScaleOptimizer, _step)
     _same(ours, bare)
-
-
-def test_minimize():
-    bare, _ = _trained(tf.distribute.get_strategy(), lambda inner: inner, _step)
-    ours, _ = _trained(
-        tf.distribute.get_strategy(),
-        lambda inner: tf_lso.LossScaleOptimizer(inner, initial_scale=8),
-        lambda optimizer, loss, variables: optimizer.minimize(loss, variables),
-    )
-    _same(ours, bare, scale=8.0)

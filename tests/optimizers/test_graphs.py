@@ -11,7 +11,6 @@ from tf_lso.keras.mixed_precision import experimental
 V1 = tf.compat.v1
 
 
-@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("loss_scale", [8, "dynamic"])
 @pytest.mark.parametrize("method", ["minimize", "get_updates", "apply_gradients"])
 def test_the_operation_does_the_step(family, loss_scale, method):
@@ -37,7 +36,6 @@ def test_the_operation_does_the_step(family, loss_scale, method):
                 assert session.run(optimizer.loss_scale()) == 2.0**14
 
 
-@pytest.mark.parametrize("family", FAMILIES)
 def test_skipped_steps_in_a_row_are_counted(family):
     with tf.Graph().as_default():
         v = V1.get_variable("v", initializer=2.0, use_resource=True)

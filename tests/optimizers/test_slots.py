@@ -68,13 +68,12 @@ class TestTheTable:
 
 @pytest.mark.parametrize("name", LEGACY)
 class TestEveryFamily:
-    def test_has_the_slot_names_of_tensorflow(self, family, name, variables):
+    def test_gives_the_slot_of_each_variable(self, family, name, variables):
+        inner = getattr(FAMILIES[family], name)(**ARGUMENTS.get(name, {}))
+        assert tf_lso.LossScaleOptimizer(inner).get_slot_names() == []
         optimizer = wrap(family, name, *variables)
         assert isinstance(optimizer.get_slot_names(), list)
         assert set(optimizer.get_slot_names()) == set(SLOTS[name])
-
-    def test_gives_the_slot_of_each_variable(self, family, name, variables):
-        optimizer = wrap(family, name, *variables)
         seen = []
         for variable, slot in itertools.product(variables, SLOTS[name]):
             found = optimizer.get_slot(variable, slot)
@@ -82,10 +81,6 @@ class TestEveryFamily:
             assert any(raw(found) is raw(w) for w in optimizer.weights)
             seen.append(id(raw(found)))
         assert len(set(seen)) == len(seen)
-
-    def test_has_no_slots_before_the_first_step(self, family, name):
-        inner = getattr(FAMILIES[family], name)(**ARGUMENTS.get(name, {}))
-        assert tf_lso.LossScaleOptimizer(inner).get_slot_names() == []
 
 
 def test_the_numbers_of_the_slots_are_those_of_the_legacy_optimizer(variables):
@@ -105,12 +100,17 @@ def test_the_numbers_of_the_slots_are_those_of_the_legacy_optimizer(variables):
 
 
 def test_slots_that_were_not_asked_for_are_not_named(family, variables):
-    inner = FAMILIES[family].Adam(0.1)
-    optimizer = tf_lso.LossScaleOptimizer(inner)
+    class Mine(FAMILIES[family].Adam):  # which has the slots of its base
+        pass
+
+    optimizer = tf_lso.LossScaleOptimizer(Mine(0.1))
     optimizer.apply_gradients([(tf.ones((1, 2)), variables[0])])
     assert set(optimizer.get_slot_names()) == {"m", "v"}
-    with pytest.raises(KeyError, match="vhat"):
-        optimizer.get_slot(variables[0], "vhat")
+    for name in ("vhat", "nope"):
+        with pytest.raises(KeyError, match=name):
+            optimizer.get_slot(variables[0], name)
+    with pytest.raises(KeyError):
+        optimizer.get_slot(tf.Variable(1.0), "m")
 
 
 @pytest.mark.parametrize(
@@ -137,40 +137,25 @@ def test_averages_are_a_slot(family, variables):
     assert optimizer.get_slot(variables[0], "average").shape == (1, 2)
 
 
-def test_a_subclass_has_the_slots_of_its_base(family, variables):
-    class Mine(FAMILIES[family].Adam):
-        pass
-
-    optimizer = tf_lso.LossScaleOptimizer(Mine(0.1))
-    optimizer.apply_gradients([(tf.ones((1, 2)), variables[0])])
-    assert {"m", "v"} <= set(optimizer.get_slot_names())
-
-
-class TestGetSlot:
-    def test_of_an_unknown_name(self, family, variables):
-        optimizer = wrap(family, "Adam", *variables)
-        with pytest.raises(KeyError, match="nope"):
-            optimizer.get_slot(variables[0], "nope")
-
-    def test_of_an_unknown_variable(self, family, variables):
-        optimizer = wrap(family, "Adam", *variables)
-        with pytest.raises(KeyError):
-            optimizer.get_slot(tf.Variable(1.0), "m")
-
-    @needs_keras3
-    def test_of_a_keras_variable(self):
-        x = keras.Variable([1.0])
-        optimizer = wrap("keras3", "Adam", x)
-        assert optimizer.get_slot(x, "m").shape == (1,)
+@needs_keras3
+def test_the_slot_of_a_keras_variable():
+    x = keras.Variable([1.0])
+    assert wrap("keras3", "Adam", x).get_slot(x, "m").shape == (1,)
 
 
 class TestAddSlot:
     def test_makes_a_variable_of_the_shape(self, family, variables):
         optimizer = wrap(family, "SGD", *variables)
+        before = len(optimizer.weights)
         slot = optimizer.add_slot(variables[0], "extra", "ones")
         assert copies(slot)[0].tolist() == [[1.0, 1.0]]
         assert "extra" in optimizer.get_slot_names()
         assert raw(optimizer.get_slot(variables[0], "extra")) is raw(slot)
+        assert len(optimizer.weights) == before + 1
+        assert any(raw(slot) is raw(w) for w in optimizer.weights)
+        assert raw(optimizer.add_slot(variables[1], "extra")) is not raw(slot)
+        with pytest.raises(KeyError):
+            wrap(family, "SGD", *variables).get_slot(variables[0], "extra")
 
     def test_gives_the_one_that_exists(self, family, variables):
         optimizer = wrap(family, "SGD", *variables)
@@ -180,34 +165,12 @@ class TestAddSlot:
         momentum = optimizer.get_slot(variables[0], "momentum")
         assert raw(optimizer.add_slot(variables[0], "momentum")) is raw(momentum)
 
-    def test_of_each_variable_is_its_own(self, family, variables):
-        optimizer = wrap(family, "SGD", *variables)
-        first, second = (optimizer.add_slot(v, "extra") for v in variables)
-        assert raw(first) is not raw(second)
-        with pytest.raises(KeyError):
-            wrap(family, "SGD", *variables).get_slot(variables[0], "extra")
 
-    def test_is_among_the_weights(self, family, variables):
-        optimizer = wrap(family, "SGD", *variables)
-        before = len(optimizer.weights)
-        slot = optimizer.add_slot(variables[0], "extra")
-        assert len(optimizer.weights) == before + 1
-        assert any(raw(slot) is raw(w) for w in optimizer.weights)
-
-
-class TestAddWeight:
-    def test_makes_a_variable_of_the_inner_optimizer(self, family):
-        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD())
-        weight = optimizer.add_weight("extra", (2,), initializer="ones")
-        assert copies(weight)[0].tolist() == [1.0, 1.0]
-        if family != "legacy":  # OptimizerV2 lists its step counter and slots alone
-            assert any(raw(weight) is raw(w) for w in optimizer.weights)
-
-    @pytest.mark.parametrize("dtype", [tf.int64, tf.float64])
-    def test_takes_the_arguments_of_tensorflow(self, family, dtype):
-        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD())
-        weight = optimizer.add_weight(
-            "extra", shape=[], dtype=dtype, initializer="zeros", trainable=False
-        )
-        assert raw(weight).dtype == dtype
-        assert raw(weight).shape == ()
+@pytest.mark.parametrize("dtype", [tf.float32, tf.int64, tf.float64])
+def test_add_weight_makes_a_variable_of_the_inner_optimizer(family, dtype):
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD())
+    weight = optimizer.add_weight("extra", (2,), dtype, "ones", trainable=False)
+    assert copies(weight)[0].tolist() == [1.0, 1.0]
+    assert raw(weight).dtype == dtype
+    if family != "legacy":  # OptimizerV2 lists its step counter and slots alone
+        assert any(raw(weight) is raw(w) for w in optimizer.weights)

@@ -15,7 +15,7 @@ _X, _Y = np.ones([8, 3], "float32"), np.ones([8, 1], "float32")
 def _model(wrapper, trained):
     keras.backend.clear_session()  # so that names begin anew
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
-    model.compile(wrapper(keras.optimizers.Adam(0.1)), "mse", jit_compile=False)
+    model.compile(wrapper(keras.optimizers.Adam(0.1)), "mse", run_eagerly=True)
     if trained:
         model.fit(_X, _Y, batch_size=4, verbose=0)
     return model

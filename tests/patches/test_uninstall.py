@@ -10,7 +10,6 @@ from tests.generation import HAS_KERAS3, KERAS
 from tests.processes import ROOT
 from tests.programs_in_processes import run
 from tf_lso import names
-from tools import changes_page
 
 PAGE = ROOT / "compat_docs" / "explanation" / "changes.md"
 
@@ -210,12 +209,6 @@ def test_the_page_names_what_is_changed():
     changed = {name.removesuffix(" itself").split(".")[-1] for name in paths}
     assert BY_OPTIMIZER | BY_POLICY <= changed
     assert changed - _old_names() <= named
-
-
-def test_the_page_is_written_from_the_table():
-    text = PAGE.read_text(encoding="utf-8")
-    assert changes_page.tables() in text  # else: python -m tools.changes_page
-    assert text == changes_page.page()
 
 
 # Prints the names that each row of the table changes in the Kerases that are there.

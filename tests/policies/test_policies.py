@@ -1,6 +1,6 @@
 """Dtype policies of TensorFlow 2.0-2.15, for Keras 3 and tf_keras.
 
-What each version did with them is recorded: `tests/golden/test_training.py` compares it.
+What each version did with them is recorded: `tests/golden/test_sections.py` compares it.
 """
 
 import json

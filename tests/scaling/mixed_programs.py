@@ -15,19 +15,16 @@ have left one, the scale as it is now. Nothing else is right.
 """
 
 import collections
-import concurrent.futures
 import dataclasses
-import gc
 import logging
 import random
-import threading
 
 import tensorflow as tf
 
-from tests.families import FAMILIES, bare_sums, copies, wrapped
+from tests.families import FAMILIES, copies
+from tests.scaling.programs import NAN, Bench
 from tf_lso import log
 
-NAN = float("nan")
 SCALE, GROWTH = 8.0, 3
 SCALES = (2.0, 8.0, 64.0)
 
@@ -106,12 +103,9 @@ class Expected:
         return f"x {found}, scale {scale}; expected {sorted(allowed)}, {self.scale}"
 
     def unscaled(self, value, own, here):
-        """Note an unscaled gradient; return what is wrong, or None.
+        """Note an unscaled gradient of a loss with the scale `own`; return what is wrong.
 
-        Args:
-          value: what came out.
-          own: scale of its loss.
-          here: whether the function or thread that unscaled has scaled the loss.
+        `here` says whether the function or thread that unscaled has scaled the loss.
         """
         allowed = {2.0 * own / self.scale, *([2.0] if here else [])}
         if value != value or value in allowed:
@@ -122,106 +116,25 @@ class Expected:
         return Wrong(what + ", after\n" + "\n".join(map(str, self.log)))
 
 
-class Program:
-    """One optimizer, the functions that use it, and what should have come out."""
+class Program(Bench):
+    """A random program, and what should have come out."""
 
-    def __init__(self, family, seed, kind):
+    def __init__(self, family, seed, kind, strategy=None):
+        super().__init__(family, SCALE, GROWTH, strategy)
         self.random = random.Random(seed)
         self.methods = KINDS[kind]
-        self.optimizer = wrapped(family, "SGD", 1.0, scale=SCALE, growth=GROWTH)
-        self.x = tf.Variable(0.0, name="x")
-        self.optimizer.build([self.x])
-        self.expected = Expected(self.optimizer, self.x)
+        self.expected = Expected(self.optimizer, self.x, self.replicas)
         self.log = self.expected.log
         self.in_flight = []
-        self.functions = {}
-        self.worker = concurrent.futures.ThreadPoolExecutor(1)
         self.warnings = _Warnings()
 
-    # --- What programs are made of.
-
-    def gradient(self, method, factor):
-        with tf.GradientTape() as tape:
-            scaled = getattr(self.optimizer, method)(2.0 * self.x * factor)
-        return tape.gradient(scaled, self.x)
-
-    def unscale(self, gradient):
-        return self.optimizer.get_unscaled_gradients([gradient])[0]
-
-    def unscaled_gradient(self, method, factor):
-        return self.unscale(self.gradient(method, factor))
-
-    def apply_gradients(self, gradient):
-        self.optimizer.apply_gradients([(gradient, self.x)])
-
-    def apply(self, gradient):
-        self.optimizer.apply([gradient], [self.x])
-
-    def whole(self, method, factor):
-        gradient = self.gradient(method, factor)
-        keras3 = method == "scale_loss"
-        self.apply_gradients(gradient if keras3 else self.unscale(gradient))
-
-    def whole_of_both(self, method, factor):
-        self.apply_gradients(self.unscaled_gradient("scale_loss", factor))
-
-    def minimize(self, method, factor):
-        self.optimizer.minimize(lambda: 2.0 * self.x * factor, [self.x])
-
-    def loop(self, method, factor):
-        tf.while_loop(
-            lambda i: i < 1,
-            lambda i: (self.whole(method, factor), i + 1)[1:],
-            [tf.constant(0)],
-        )
-
-    # --- Where they run.
-
     def call(self, where, name, *args):
-        """Call a method of this class eagerly, in a thread, or traced."""
-        self.note(where, name, args)
-        method = getattr(self, name)
-        if where == "eager":
-            return method(*args)
-        if where == "worker":
-            return self.worker.submit(method, *args).result()
-        if where == "thread":
-            return self.in_thread(method, *args)
-        texts = [a for a in args if isinstance(a, str)]
-        tensors = [tf.convert_to_tensor(a) for a in args if not isinstance(a, str)]
-        key = (where, name, *texts)
-        function = self.functions.get(key) or tf.function(
-            lambda *tensors: method(*texts, *tensors), jit_compile=where == "xla"
-        )
-        if where == "collected":
-            result = function(*tensors)
-            del function
-            gc.collect()
-            return result
-        self.functions[key] = function
-        return function(*tensors)
-
-    def note(self, where, name, args):
-        """Write a call into the log, and note the scale if it scales a loss."""
+        """Call a method in a place, and note the scale if it scales a loss."""
         texts = [a for a in args if isinstance(a, str)]
         self.log.append((where, name, *texts))
         if "scale_loss" in texts and where in ("eager", "worker", "replicas"):
             self.expected.last[where] = self.expected.scale
-
-    def in_thread(self, method, *args):
-        """Call it in a thread that ends."""
-        results = concurrent.futures.Future()
-
-        def run():
-            try:
-                results.set_result(method(*args))
-            except Exception as error:
-                results.set_exception(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-        return results.result()
+        return super().call(where, name, *args)
 
     # --- Actions.
 
@@ -289,10 +202,8 @@ class Program:
             tensor = self.call(where, "gradient", method, factor)
             return Gradient(tensor, False, finite, scale)
         if self.happens(0.5):
-            tensor, unscales_in = (
-                self.call(where, "unscaled_gradient", method, factor),
-                where,
-            )
+            tensor = self.call(where, "unscaled_gradient", method, factor)
+            unscales_in = where
         else:
             tensor = self.call(where, "gradient", method, factor)
             if self.happens(0.3):
@@ -342,25 +253,13 @@ class Program:
 class ProgramOfReplicas(Program):
     """A program of eager replicas, each of which has a gradient of its own."""
 
-    def __init__(self, family, seed, kind, strategy):
-        self.strategy = strategy
-        with strategy.scope():
-            super().__init__(family, seed, kind)
-        if bare_sums(family):
-            self.expected.replicas = strategy.num_replicas_in_sync
-
-    def call(self, where, name, *args):
-        """Call a method on all replicas."""
-        self.note(where, name, args)
-        return self.strategy.run(getattr(self, name), args=args)
-
     def where_in_part(self):
         return "replicas"
 
     def micro_batches(self, method, factor):
         """Two losses and one apply."""
         first, second = self.gradient(method, factor), self.gradient(method, factor)
-        gradient = (first + second) / 2.0
+        gradient = self.mean(first, second)
         keras3 = method == "scale_loss"
         self.apply_gradients(gradient if keras3 else self.unscale(gradient))
 
@@ -406,19 +305,15 @@ def _outcome(program, kind, actions):
     return "right"
 
 
-def run(family, seed, kind, actions=8):
-    """Run one program of a kind; return what came of it, or raise `Wrong`.
+def run(family, seed, kind, strategy=None):
+    """Run one program of a kind, under a strategy one of eager replicas.
 
-    Returns:
-      "right"; and of programs of both kinds "refused" or "warned" as well.
+    Returns "right"; of programs of both kinds "refused" or "warned" as well. Raises
+    `Wrong`.
     """
-    return _outcome(Program(family, seed, kind), kind, actions)
-
-
-def run_replicas(family, seed, kind, strategy, actions=6):
-    """Run one program of eager replicas; return or raise as `run`."""
-    program = ProgramOfReplicas(family, seed, kind, strategy)
-    return _outcome(program, kind, actions)
+    if strategy:
+        return _outcome(ProgramOfReplicas(family, seed, kind, strategy), kind, 6)
+    return _outcome(Program(family, seed, kind), kind, 8)
 
 
 def turn(seed):
@@ -427,23 +322,17 @@ def turn(seed):
     return families[seed % len(families)], kinds[seed // len(families) % len(kinds)]
 
 
-def many(count, first_seed=0, one=run):
+def many(seeds, strategy=None):
     """Run many programs, whatever comes of them.
 
-    Args:
-      count: how many.
-      first_seed: seed of the first of them.
-      one: callable that takes a family, a seed and a kind: `run`.
-
-    Returns:
-      A Counter of (kind, "right", "refused", "warned" or "wrong"), and a dict: (family,
-      seed, kind) -> what was wrong.
+    Returns a Counter of (kind, "right", "refused", "warned" or "wrong"), and a dict:
+    (family, seed, kind) -> what was wrong.
     """
     counts, wrong = collections.Counter(), {}
-    for seed in range(first_seed, first_seed + count):
+    for seed in seeds:
         family, kind = turn(seed)
         try:
-            outcome = one(family, seed, kind)
+            outcome = run(family, seed, kind, strategy)
         except Wrong as error:
             outcome, wrong[family, seed, kind] = "wrong", str(error)
         counts[kind, outcome] += 1

@@ -1,7 +1,5 @@
 """Random programs are right, and those that mix two protocols at least refused."""
 
-import functools
-
 import pytest
 
 from tests.scaling import mixed_programs
@@ -11,8 +9,6 @@ OUTCOMES = {
     "keras3": {"right"},
     "both": {"right", "refused", "warned"},
 }
-
-
 SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(18, 36)]
 
 
@@ -25,22 +21,15 @@ def test_random_programs(seed):
 @pytest.mark.parametrize("seed", range(9))
 def test_random_programs_of_eager_replicas(seed, mirrored2):
     family, kind = mixed_programs.turn(seed)
-    outcome = mixed_programs.run_replicas(family, seed, kind, mirrored2)
-    assert outcome in OUTCOMES[kind]
+    assert mixed_programs.run(family, seed, kind, mirrored2) in OUTCOMES[kind]
 
 
 @pytest.mark.slow
-def test_many_random_programs():
-    counts, wrong = mixed_programs.many(300, first_seed=1000)
+def test_many_random_programs(mirrored2):
+    counts, wrong = mixed_programs.many(range(1000, 1300))
     assert wrong == {}
     assert counts["both", "right"] > 0.3 * 100
-
-
-@pytest.mark.slow
-def test_many_random_programs_of_eager_replicas(mirrored2):
-    run = functools.partial(mixed_programs.run_replicas, strategy=mirrored2)
-    _, wrong = mixed_programs.many(45, first_seed=1000, one=run)
-    assert wrong == {}
+    assert mixed_programs.many(range(1000, 1045), mirrored2)[1] == {}
 
 
 def test_a_program_is_the_same_each_time():
@@ -49,6 +38,5 @@ def test_a_program_is_the_same_each_time():
         program = mixed_programs.Program("legacy", 7, "legacy")
         for _ in range(3):
             program.act()
-        program.worker.shutdown()
         logs.append(program.log)
     assert logs[0] == logs[1]

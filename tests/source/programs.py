@@ -28,7 +28,7 @@ import tempfile
 from unittest import mock
 
 from tf_lso import cli
-from tf_lso.commands import check
+from tf_lso.commands import check, help
 from tf_lso.names import targets
 
 # Of a finding: what the report says of it.
@@ -76,6 +76,18 @@ def rows(source, *flags, name="program.py"):
     return [
         f"{one['line']} {status_of(one)} {one['name']}" for one in document["findings"]
     ]
+
+
+def example(rule):
+    """Returns the example on a rule's page: the program, and its migration if any."""
+    (entry,) = (entry for entry in help.entries("rules.md") if entry.name == rule)
+    kind, code = re.search(r"```(\w+)\n(.*?)```", entry.text, re.DOTALL).groups()
+    if kind == "text":
+        return code, ""
+    lines = code.splitlines(keepends=True)
+    return tuple(
+        "".join(line[2:] or "\n" for line in lines if line[0] != mark) for mark in "+-"
+    )
 
 
 def migrated(source, *flags, name="program.py", prefer="tf_lso"):

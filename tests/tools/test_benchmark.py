@@ -6,8 +6,6 @@ import gc
 import json
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,31 +13,15 @@ import pytest
 import tensorflow as tf
 
 from tests import counting
-from tests.processes import HANGS_AFTER, run_workers
+from tests.processes import run_workers
 from tools.benchmarks import __main__ as command
 from tools.benchmarks import one_process, plan, report
-
-ROOT = Path(__file__).parents[2]
 
 
 def job(family="keras3", mode="function", name="tiny", strategy="default"):
     """A job of all candidates of a family."""
     chosen = plan.candidates_of(family)
     return plan.Job("time", mode, strategy, family, name, chosen, 2)
-
-
-def run_tool(folder, *arguments):
-    """What the tool prints, called as a user does, and the figures in its file."""
-    command = [sys.executable, "-m", "tools.benchmarks", "--out", str(folder)]
-    done = subprocess.run(
-        [*command, *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=HANGS_AFTER,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, figures_in(folder)
 
 
 def figures_in(folder):
@@ -49,23 +31,25 @@ def figures_in(folder):
 
 
 @pytest.fixture
-def forked(monkeypatch):
-    """Lets the tool's processes begin with TensorFlow imported, which is sooner."""
+def tool(monkeypatch, tmp_path):
+    """Runs the tool, whose processes begin with TensorFlow imported, which is sooner."""
     begin = functools.partial(run_workers, after_tensorflow=True)
     monkeypatch.setattr(command, "run_workers", begin)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
+    usual = ("--modes", "function", "--families", "keras3", "--out", str(tmp_path))
+    return lambda *arguments: command.main([*usual, *arguments])
 
 
-QUICK = ("--quick", "--modes", "function", "--families")
-# Of the candidates' times these tests read none.
-ONE_ROUND = (*QUICK[:-1], "--rounds", "1", "--families")
+# Of the candidates' times the tests that give this read none.
+ONE_ROUND = ("--quick", "--rounds", "1")
 
 
 class TestTheTool:
-    def test_writes_figures_table_and_plots(self, tmp_path):
-        printed, figures = run_tool(tmp_path, *QUICK, "keras3")
+    def test_writes_figures_table_and_plots(self, tool, tmp_path, capsys):
+        assert tool("--quick") == 0
+        printed = capsys.readouterr().out
         assert f"tensorflow {tf.__version__}" in printed
-        by_name = {r["candidate"]: r for r in figures}
+        by_name = {r["candidate"]: r for r in figures_in(tmp_path)}
         assert list(by_name) == list(plan.CANDIDATES)
         for name, record in by_name.items():
             assert "skipped" not in record, record
@@ -87,16 +71,15 @@ class TestTheTool:
     @pytest.mark.parametrize(
         ("strategy", "collectives"), [("mirrored2", 2), ("multiworker2", 1)]
     )
-    def test_measures_several_replicas(self, tmp_path, strategy, collectives, forked):
-        chosen = ("legacy", "--strategies", strategy, "--out", str(tmp_path))
-        assert command.main([*ONE_ROUND, *chosen]) == 0
+    def test_measures_several_replicas(self, tool, tmp_path, strategy, collectives):
+        chosen = ("--families", "legacy", "--strategies", strategy)
+        assert tool(*ONE_ROUND, *chosen) == 0
         assert {r["collectives"] for r in figures_in(tmp_path)} == {collectives}
 
     @pytest.mark.slow
-    def test_sees_a_dense_temporary_in_the_peak_memory(self, tmp_path, forked):
+    def test_sees_a_dense_temporary_in_the_peak_memory(self, tool, tmp_path):
         chosen = ("--workloads", "embedding", "--candidates", "peer,tf_lso", "--memory")
-        out = ("--out", str(tmp_path))
-        assert command.main([*ONE_ROUND, "keras3", *chosen, *out]) == 0
+        assert tool(*ONE_ROUND, *chosen) == 0
         added = {r["candidate"]: r["added_peak_mb"] for r in figures_in(tmp_path)}
         assert added["peer"] > 60  # a byte or more for each of 64 M values
         assert added["tf_lso"] < 20
@@ -116,11 +99,10 @@ class TestTheTool:
         assert message in capsys.readouterr().err
 
     def test_a_process_that_fails_is_noted_with_the_reason(
-        self, forked, monkeypatch, capsys, tmp_path
+        self, tool, monkeypatch, capsys, tmp_path
     ):
         monkeypatch.setitem(plan.WORKLOADS, "nonsense", None)  # for the parent alone
-        chosen = ("--modes", "function", "--families", "keras3", "--out", str(tmp_path))
-        assert command.main([*chosen, "--workloads", "nonsense"]) == 1
+        assert tool("--workloads", "nonsense") == 1
         said = capsys.readouterr().err
         assert said.startswith("time, function, default, keras3, nonsense failed:")
         result = json.loads((tmp_path / "benchmark.json").read_text())
@@ -164,14 +146,12 @@ class TestCandidates:
             moved[candidate] = [a - b for a, b in zip(now, start)]
         bare = moved.pop(plan.BARE)
         assert all(np.abs(change).max() > 0 for change in bare)
+        close = {"rtol": 1e-3, "atol": 3e-8}  # to the last bits of about 0.1
         for candidate, changes in moved.items():
             # Only a loss in a tape is scaled; the floor rescales it all the same.
             factor = 2.0**-15 if candidate == plan.FLOOR or not trains else 1.0
             for change, expected in zip(changes, bare, strict=True):
-                # To the last bits of variables of about 0.1.
-                np.testing.assert_allclose(
-                    change, expected * factor, rtol=1e-3, atol=3e-8
-                )
+                np.testing.assert_allclose(change, expected * factor, **close)
 
     def test_that_fail_are_noted_with_the_reason(self, monkeypatch):
         def refuse(name, job, setting):
@@ -200,9 +180,7 @@ def test_each_round_rotates_the_order_and_collects_no_garbage_within():
     times = one_process.in_turns(steps, 4, 2)
     assert "".join(order) == "aabbcc" + "bbccaa" + "ccaabb" + "aabbcc"
     assert not any(collecting) and gc.isenabled()
-    assert {name: len(seconds) for name, seconds in times.items()} == dict.fromkeys(
-        "abc", 4
-    )
+    assert {name: len(times[name]) for name in times} == {"a": 4, "b": 4, "c": 4}
 
 
 @pytest.mark.parametrize("memory", [False, True])
@@ -300,22 +278,18 @@ def test_a_plot_shows_every_figure(tmp_path, monkeypatch):
             for name, ms in ((plan.PEER, 12.0), (plan.OURS, -0.5), (plan.FLOOR, 0.0)):
                 made = record(name, None, family=family, workload=workload)
                 records.append(made | {"added_ms": ms, "added_quartiles": [-1, 13]})
-    (path,) = report.draw(records, tmp_path)
-    assert path.name == "added-default-function.png" and path.stat().st_size
+    report.draw(records, tmp_path)
+    assert (tmp_path / "added-default-function.png").stat().st_size
     (figure,) = saved
-    assert [panel.get_title() for panel in figure.axes] == [
-        "tiny MLP",
-        "4096 values each",
-    ]
+    titles = [panel.get_title() for panel in figure.axes]
+    assert titles == ["tiny MLP", "4096 values each"]
     for panel in figure.axes:
         assert [text.get_text() for text in panel.texts] == ["12", "-0.5", "0"] * 2
         assert [bar.get_height() for bar in panel.patches] == [12, -0.5, 0] * 2
         assert len({bar.get_x() for bar in panel.patches}) == 6  # none hides another
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.texts] == [
-        *("Keras 3", "tf_keras"),
-        *("tf_lso", "check and divide only"),
-    ]
+    labels = [text.get_text() for text in legend.texts]
+    assert labels == ["Keras 3", "tf_keras", "tf_lso", "check and divide only"]
 
 
 def graph_of(function, *arguments):
@@ -341,14 +315,10 @@ class TestCounting:
 
     def test_collectives_are_found_in_branches_too(self):
         def reduce(x):
+            keys = {"group_size": 2, "group_key": 1, "instance_key": 1}
+            operations = {"merge_op": "Add", "final_op": "Id"}
             return tf.raw_ops.CollectiveReduceV2(
-                input=x,
-                group_size=2,
-                group_key=1,
-                instance_key=1,
-                ordering_token=[],
-                merge_op="Add",
-                final_op="Id",
+                input=x, ordering_token=[], **keys, **operations
             )
 
         def step(x):

@@ -25,7 +25,6 @@ def run(minutes, program, by=("-c", IMPATIENT)):
         capture_output=True,
         text=True,
         timeout=HANGS_AFTER,
-        check=False,
     )
 
 

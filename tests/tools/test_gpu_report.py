@@ -13,36 +13,29 @@ from tests.gpu import LINES, conftest
 from tests.processes import HANGS_AFTER, ROOT
 
 
-class TestTheDevices:
-    def test_gpus_are_hidden_unless_they_are_asked_for(self, monkeypatch):
-        monkeypatch.setenv(devices.VARIABLE, "CPU")
-        assert devices.environment() == {"CUDA_VISIBLE_DEVICES": "-1"}
-        monkeypatch.delenv(devices.VARIABLE)
-        assert devices.kind() == "CPU"
-        monkeypatch.setenv(devices.VARIABLE, "GPU")
-        assert "CUDA_VISIBLE_DEVICES" not in devices.environment()
-
-    def test_another_kind_is_refused(self, monkeypatch):
-        monkeypatch.setenv(devices.VARIABLE, "TPU")
-        with pytest.raises(ValueError, match="TF_LSO_DEVICES=TPU: use CPU or GPU"):
-            devices.kind()
+def test_gpus_are_hidden_unless_they_are_asked_for(monkeypatch):
+    monkeypatch.setenv(devices.VARIABLE, "CPU")
+    assert devices.environment() == {"CUDA_VISIBLE_DEVICES": "-1"}
+    monkeypatch.delenv(devices.VARIABLE)
+    assert devices.kind() == "CPU"
+    monkeypatch.setenv(devices.VARIABLE, "GPU")
+    assert "CUDA_VISIBLE_DEVICES" not in devices.environment()
+    monkeypatch.setenv(devices.VARIABLE, "TPU")
+    with pytest.raises(ValueError, match="TF_LSO_DEVICES=TPU: use CPU or GPU"):
+        devices.kind()
 
 
-def report(*arguments, **variables):
+def report(**variables):
     """Run `pytest --gpu` as tools/test does."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--gpu"]
+    sooner = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    pytest = "-m pytest -p no:cacheprovider --gpu tests/gpu".split()
     return subprocess.run(
-        [*command, "tests/gpu", *arguments],
+        [sys.executable, *pytest],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compiles sooner
-            **variables,
-        },
+        env={**os.environ, **sooner, **variables},
         capture_output=True,
         text=True,
         timeout=2 * HANGS_AFTER,
-        check=False,
     )
 
 

@@ -16,20 +16,17 @@ from tools.support import PAIRS, REFERENCE
 BY_NAME = {pair.name: pair for pair in PAIRS}
 
 
-def result(**changes):
-    """What came out of an environment in which all went well."""
-    good = {"passed": 3, "skipped": 1, "failed": {}, "limits": {}}
-    versions = {"python": "3.11.7", "tensorflow": "2.15.1", "keras": "2.15.0"}
-    return {
-        "date": "2026-01-02",
-        "machine": "Linux",
-        "versions": versions,
-        "installs": [],
-        "quick": False,
-        "core": good,
-        "programs": good,
-        **changes,
-    }
+GOOD = {"passed": 3, "skipped": 1, "failed": {}, "limits": {}}
+# What came out of an environment in which all went well.
+RESULT = {
+    "date": "2026-01-02",
+    "machine": "Linux",
+    "versions": {"python": "3.11.7", "tensorflow": "2.15.1", "keras": "2.15.0"},
+    "installs": [],
+    "quick": False,
+    "core": GOOD,
+    "programs": GOOD,
+}
 
 
 def _numbers(version):
@@ -88,9 +85,9 @@ def test_passes():
 def test_what_is_expected_to_fail_is_a_limit_and_a_failure_if_it_passes(tmp_path):
     file, report = tmp_path / "test_it.py", tmp_path / "report.xml"
     file.write_text(EXPECTED_TO_FAIL)
-    command = [sys.executable, "-m", "pytest", "-o", "junit_family=xunit1", str(file)]
-    command += [f"--junitxml={report}"]
-    subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    options = ["-o", "junit_family=xunit1", f"--junitxml={report}"]
+    command = [sys.executable, "-m", "pytest", *options, file]
+    subprocess.run(command, cwd=tmp_path, capture_output=True)
     counted = support.count(report.read_text(encoding="utf-8"))
     assert counted["limits"] == {"test_it.py::test_it[True]": "a limit"}
     failed = counted["failed"]
@@ -102,38 +99,38 @@ def test_what_is_expected_to_fail_is_a_limit_and_a_failure_if_it_passes(tmp_path
 
 class TestTheTable:
     def test_each_pair_has_a_row(self):
-        shown = support.shown({"2.15": result()})
+        shown = support.shown({"2.15": RESULT})
         rows = [line for line in shown.splitlines() if line.startswith("| 2.")]
         assert len(rows) == len(PAIRS)
         told = "| 2.15 | 3.11.7 | 2.15.1 | 2.15.0 | - | 3 passed, 1 skipped |"
         assert [row for row in rows if "not run" not in row] == [
             f"{told} 3 passed, 1 skipped | nothing | 2026-01-02 |"
         ]
-        quick = support.row(BY_NAME["2.15"], result(quick=True))
+        quick = support.row(BY_NAME["2.15"], RESULT | {"quick": True})
         assert "| 3 passed, 1 skipped (a part) |" in quick
 
-    def test_failures_are_told_once_with_their_reason(self):
+    @pytest.mark.parametrize(
+        ("kind", "count", "heading"),
+        [
+            ("failed", "**2 failed**, 3 passed", "What failed"),
+            ("limits", "3 passed, 1 skipped, 2 limits", "Limits"),
+        ],
+    )
+    def test_failures_and_limits_are_told_once_with_their_reason(
+        self, kind, count, heading
+    ):
         why = {f"tests/a.py::b[{n}]": "ValueError: no" for n in range(2)}
-        columns = {"passed": 1, "skipped": 0, "failed": why, "limits": {}}
-        found = {"2.15": result(core=columns)}
-        shown = support.shown(found)
-        assert "| **2 failed**, 1 passed |" in shown
-        assert "- 2.15, core, `tests/a.py::b`: ValueError: no (2 cases)\n" in shown
-        assert "What failed" not in support.shown({"2.15": result()})
-        assert not support.is_good(found["2.15"])
-
-    def test_limits_are_no_failures_and_told_with_their_reason(self):
-        columns = {**result()["core"], "limits": {"tests/a.py::b[0]": "no such thing"}}
-        found = {"2.15": result(core=columns)}
-        shown = support.shown(found)
-        assert "| 3 passed, 1 skipped, 1 limit |" in shown
-        assert "## Limits\n\n- 2.15, core, `tests/a.py::b`: no such thing\n" in shown
-        assert support.is_good(found["2.15"])
-        assert "## Limits" not in support.shown({"2.15": result()})
+        found = RESULT | {"core": GOOD | {kind: why}}
+        shown = support.shown({"2.15": found})
+        assert f"| {count}" in shown
+        line = "- 2.15, core, `tests/a.py::b`: ValueError: no (2 cases)\n"
+        assert f"## {heading}\n\n{line}" in shown
+        assert heading not in support.shown({"2.15": RESULT})
+        assert support.is_good(found) == (kind == "limits")
 
     def test_what_would_be_installed_is_a_failure(self):
-        assert support.is_good(result())
-        assert not support.is_good(result(installs=["keras 3.15.1"]))
+        assert support.is_good(RESULT)
+        assert not support.is_good(RESULT | {"installs": ["keras 3.15.1"]})
 
     def test_the_page_is_what_the_results_say(self, tmp_path):
         shutil.copy(REFERENCE / "support.md", tmp_path)
@@ -141,7 +138,7 @@ class TestTheTable:
         support.write(support.read(), tmp_path)
         for name in ("support.md", "support.json"):
             assert (tmp_path / name).read_text() == (REFERENCE / name).read_text()
-        support.write({"2.14": result()}, tmp_path)
+        support.write({"2.14": RESULT}, tmp_path)
         assert list(support.read(tmp_path)) == ["2.14"]
         assert "| 2.12 | 3.11 | 2.12 | 2.12 | - | not run |" in (
             tmp_path / "support.md"

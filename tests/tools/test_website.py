@@ -83,13 +83,8 @@ def test_a_name_that_is_not_shown_is_found():
     assert unlisted(["tf_lso.A", "tf_lso.B"], page) == ["tf_lso.B"]
 
 
-@pytest.fixture
-def source_links(site):
-    """The module of the site that turns links to files into links to pages."""
-    return site("source_links")
-
-
-def test_links_to_files_become_links_to_their_pages(source_links, tmp_path):
+def test_links_to_files_become_links_to_their_pages(site, tmp_path):
+    source_links = site("source_links")
     here = ROOT / "compat_docs" / "reference"
     line = source_links.line_of(Path(__file__), "public_names")
     text = "[t](../../tests/tools/test_website.py#public_names) [p](../start.md)"
@@ -103,32 +98,23 @@ def test_links_to_files_become_links_to_their_pages(source_links, tmp_path):
     assert f'id="L-{line}"' in shown_text and "public_names" in shown_text
 
 
-def build(folder):
-    """Build the site as tools/docs does; return the process."""
-    return subprocess.run(
-        [sys.executable, "-m", "tools.website", "--out", str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=HANGS_AFTER,
-        check=False,
-    )
-
-
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path):
     for module in ("furo", "myst_parser", "sphinx_copybutton"):
         pytest.importorskip(module, reason="the extra tf-lso[docs] is not installed")
-    done = build(tmp_path / "site")
+    command = [sys.executable, "-m", "tools.website", "--out", tmp_path / "site"]
+    options = {"cwd": ROOT, "capture_output": True, "text": True}
+    done = subprocess.run(command, timeout=HANGS_AFTER, **options)
     assert done.returncode == 0, done.stdout + done.stderr
-    api = sorted((tmp_path / "site/reference/api").glob("*.html"))
-    page = "".join(path.read_text(encoding="utf-8") for path in api)
+
+    def text(path):
+        return (tmp_path / "site" / path).read_text(encoding="utf-8")
+
+    page = "".join(map(text, (tmp_path / "site/reference/api").glob("*.html")))
     for name in ("tf_lso.LossScaleOptimizer.get_scaled_loss", *public_names()):
         assert f'id="{name}"' in page
-    page = (tmp_path / "site/reference/command-line.html").read_text(encoding="utf-8")
-    assert "usage: tf-lso run" in page
-    page = (tmp_path / "site/reference/differences.html").read_text(encoding="utf-8")
+    assert "usage: tf-lso run" in text("reference/command-line.html")
+    page = text("reference/differences.html")
     links = re.findall(r'href="\.\./(_files/tests/[\w/]+\.py\.html)#(L-\d+)"', page)
     assert len(links) > 100
-    for path, line in links:
-        assert f'id="{line}"' in (tmp_path / "site" / path).read_text(encoding="utf-8")
+    assert all(f'id="{line}"' in text(path) for path, line in links)

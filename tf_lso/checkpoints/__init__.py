@@ -1,26 +1,20 @@
-"""Reads what legacy programs saved.
+"""Reads what legacy programs saved: a file is opened, matched, planned and restored.
 
-The formats: `opening` finds out what a path is, and makes a `source.Source` from it with
-`checkpoint`, which reads an `object_graph`, or `keras_files`, which reads `h5`. `layouts`
-has what is known of them. `matching` finds out which variable of the file is which of
-`model_targets` and `optimizer_targets`. `plan` says what goes where and what does not fit.
-`restoring` writes the values, or refuses.
+`object_graph` and `h5` read the formats, each into a `source.Source`; `layouts` has the
+names in them. `matching` finds out which variable of the file is which of the `targets`,
+`plan` says what goes where and what does not fit, and `restoring` writes, or refuses.
 """
 
 import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:  # type checkers do not see `__getattr__`'s names
-    from tf_lso.checkpoints.errors import CheckpointError as CheckpointError
     from tf_lso.checkpoints.report import Report as Report
     from tf_lso.checkpoints.restoring import restore as restore
+    from tf_lso.checkpoints.source import CheckpointError as CheckpointError
 
 # Public name -> the module that has it. Loaded when first used: TensorFlow is slow.
-_NAMES = {
-    "CheckpointError": "errors",
-    "Report": "report",
-    "restore": "restoring",
-}
+_NAMES = {"CheckpointError": "source", "Report": "report", "restore": "restoring"}
 
 __all__ = sorted(_NAMES)
 

@@ -1,81 +1,84 @@
-"""Reads the arrays of HDF5 files, also of those in .keras files."""
+"""Reads what Keras 2 and Keras 3 save: .h5, .keras and .weights.h5 files.
+
+An .h5 file lists its layers and the names of their weights. The others have a group for
+each object, and the numbers of the variables in it.
+"""
 
 import contextlib
+import dataclasses
 import json
 import zipfile
 
 import h5py
 import numpy as np
 
-from tf_lso.checkpoints.errors import CheckpointError, refusing
-from tf_lso.checkpoints.source import Entry
+from tf_lso.checkpoints import layouts
+from tf_lso.checkpoints.source import (
+    LAYER_STEP,
+    UNKNOWN,
+    VARS_STEP,
+    WEIGHT_STEP,
+    CheckpointError,
+    Entry,
+    OptimizerState,
+    Source,
+    refusing,
+)
 
-_CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
+# The group for weights that the model itself has (since TensorFlow 2.6).
+_OF_THE_MODEL = "top_level_model_weights"
 
 
 @contextlib.contextmanager
 def opened(path):
-    """Return a context with the `Reader` of an .h5 or .keras file."""
+    """Return a context with the `Source` of a file."""
     config, file = None, path
     with contextlib.ExitStack() as stack:
-        if zipfile.is_zipfile(path):
-            with refusing(f"{path}: no .keras file that can be read"):
-                archive = stack.enter_context(zipfile.ZipFile(path))
-                config = json.loads(archive.read(_CONFIG))
-                file = archive.open(_WEIGHTS)
         with refusing(f"{path}: no .keras and no HDF5 file that can be read"):
-            opened_file = stack.enter_context(h5py.File(file, "r"))
-        yield Reader(path, opened_file, config)
+            if zipfile.is_zipfile(path):
+                archive = stack.enter_context(zipfile.ZipFile(path))
+                config = json.loads(archive.read("config.json"))
+                file = archive.open("model.weights.h5")
+            file = stack.enter_context(h5py.File(file, "r"))
+        with refusing(f"{path}: the file is damaged"):
+            source = _source(Reader(path, file), config)
+        yield source
 
 
 class Reader:
     """The datasets of an open file; links to other files are refused."""
 
-    def __init__(self, path, file, config):
+    def __init__(self, path, file):
         self.path = path
         self.file = file
-        self.config = config  # of the model in a .keras file, None in others
 
-    def _reached(self, parent, key, kind):
+    def at(self, parent, key, kind=h5py.Group):
         """Return what a key leads to below `parent`, of the class `kind`."""
-        what, name = ("group", "group") if kind is h5py.Group else ("key", "array")
+        what = f"{self.path}: the {kind.__name__.lower()} {key}"
         for part in key.split("/"):
-            with refusing(f"{self.path}: the {what} {key} is missing or damaged"):
+            with refusing(f"{what} is missing or damaged"):
                 link = parent.get(part, getlink=True)
                 parent = parent[part]
             if not isinstance(link, h5py.HardLink):
                 raise CheckpointError(
-                    f"{self.path}: the {what} {key} is a link ({type(link).__name__}), "
-                    "which Keras never writes and which is not followed."
+                    f"{what} is a link, which Keras never writes and which is not followed."
                 )
         if not isinstance(parent, kind):
-            raise CheckpointError(f"{self.path}: the {what} {key} is no {name}.")
+            raise CheckpointError(f"{what} is a {type(parent).__name__.lower()}.")
+        if kind is h5py.Dataset and (parent.external or parent.is_virtual):
+            raise CheckpointError(f"{what} is in another file, which is not opened.")
         return parent
-
-    def group(self, parent, name):
-        """Return the group `name` below `parent`."""
-        return self._reached(parent, name, h5py.Group)
-
-    def _dataset(self, key):
-        """Return the dataset at `key`, or raise: its values must be in this file."""
-        found = self._reached(self.file, key, h5py.Dataset)
-        if found.external or found.is_virtual:
-            raise CheckpointError(
-                f"{self.path}: the values of {key} are in another file, which is not "
-                "opened."
-            )
-        return found
 
     def entry(self, key, name="", *paths):
         """Return the `Entry` of a key, for a variable with a name and paths."""
-        dataset = self._dataset(key)
+        dataset = self.at(self.file, key, h5py.Dataset)
         return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
     def read(self, entry):
         """Return the value of an `Entry`, a NumPy array."""
         what = f"{self.path}: the key {entry.key} cannot be read, the file is damaged"
         with refusing(what):
-            return np.asarray(self._dataset(entry.key)[()])
+            return np.asarray(self.file[entry.key][()])
 
     def texts(self, group, name):
         """Return an attribute of a group as a list of str, also if it is one text.
@@ -99,3 +102,164 @@ class Reader:
         found = {}
         self.file.visititems(found.__setitem__)
         return [key for key, item in found.items() if isinstance(item, h5py.Dataset)]
+
+
+def _source(reader, config):
+    """Return the `Source` of an open file, with the config of the model in it, or None."""
+    file = reader.file
+    if config is None and ("layer_names" in file.attrs or "model_weights" in file):
+        layout, (variables, optimizer) = "h5", _in_lists(reader)
+    else:
+        layout, (variables, optimizer) = "keras", _in_groups(reader, config or {})
+    return Source(reader.path, layout, variables, optimizer, reader.keys(), reader.read)
+
+
+def _in_lists(reader):
+    """Return the variables and the `OptimizerState` of an .h5 file."""
+    file = reader.file
+    root = reader.at(file, "model_weights") if "model_weights" in file else file
+    variables = {entry.key: entry for entry in _of_layers(reader, root)}
+    if "optimizer_weights" not in file:
+        return variables, None
+    entries = list(_weights(reader, reader.at(file, "optimizer_weights")))
+    # A wrapper of Keras 3 has a counter and a rate that mean nothing, before its own.
+    places = [n for n, e in enumerate(entries) if _last(e.name) == "iteration"]
+    start = max(places, default=0)
+    outer, inner = entries[2:start], entries[start:]
+    if layouts.OWN_GROUP in file:
+        own = range(len(reader.at(file, layouts.OWN_GROUP)))
+        outer = [*inner, *(reader.entry(f"{layouts.OWN_GROUP}/{n}") for n in own)]
+    config = {}
+    if "training_config" in file.attrs:
+        (text,) = reader.texts(file, "training_config")
+        with refusing(f"{reader.path}: the attribute training_config is damaged"):
+            config = dict(json.loads(text))
+    return variables, _state(config, outer, inner, variables)
+
+
+def _of_layers(reader, root):
+    number = 0
+    for layer in reader.texts(root, "layer_names"):
+        group = reader.at(root, layer)
+        weights = list(_weights(reader, group, layer, f"{LAYER_STEP}{number}"))
+        yield from weights
+        number += bool(weights)
+    if _OF_THE_MODEL in root:
+        yield from _weights(reader, reader.at(root, _OF_THE_MODEL))
+
+
+def _weights(reader, group, layer=None, *path):
+    """Yield the weights that a group lists, those of a layer at a path."""
+    for place, text in enumerate(reader.texts(group, "weight_names")):
+        name = layouts.plain(text)
+        if layer is not None and "/" not in name:  # in files of Keras 3.0
+            name = f"{layer}/{name}"
+        key = f"{group.name}/{text}".strip("/")
+        yield reader.entry(key, name, (*path, f"{WEIGHT_STEP}{place}"))
+
+
+def _in_groups(reader, config):
+    """Return the variables and the `OptimizerState` of a .keras or .weights.h5 file."""
+    groups = {}  # the object's path -> {number: entry}
+    for key in reader.keys():
+        *path, number = key.split("/")
+        if path[-1:] == [VARS_STEP] and number.isdigit():
+            path, number = tuple(filter(None, path[:-1])), int(number)
+            entry = reader.entry(key, "", (*path, f"{VARS_STEP}:{number}"))
+            groups.setdefault(path, {})[number] = entry
+    lists = {path: [e for _, e in sorted(g.items())] for path, g in groups.items()}
+    outer = lists.get(("optimizer",), [])
+    inner = lists.get(("optimizer", "inner_optimizer"), [])
+    variables = {
+        entry.key: entry
+        for path, entries in lists.items()
+        if path[:1] not in (("optimizer",), ("metrics",))
+        for entry in entries
+    }
+    if not (outer or inner):
+        return variables, None
+    config = config.get("compile_config") or {}
+    return variables, _state(config, outer, inner, variables, unsaid="new")
+
+
+def _state(config, outer, inner, variables, unsaid=None):
+    """Return the `OptimizerState` of the entries of a wrapper and of its inner optimizer.
+
+    `outer` is also what the file has of an optimizer without a wrapper. Keras 3 saves the
+    count and the scale with the wrapper. Old versions save only these two. Newer ones
+    save two meaningless scalars before them, and the inner variables a second time after
+    them. Keras 2 saves only the inner variables; under tf_lso it saves them with the
+    wrapper too, and after them a variable that only Nadam has, the scale and the count.
+    `unsaid` is the family of Keras 2 if the config does not tell it.
+    """
+    class_name, config = _class_of(config)
+    state = OptimizerState(layouts.family_of_config(config), class_name, config)
+    shapes = [entry.shape for entry in inner]
+    own = outer[2:4] if len(outer) == len(inner) + 4 else outer
+    if not shapes:
+        inner = _without_scale(state, outer)
+        # Of those without a group of the inner optimizer only legacy ones have a scale.
+        state.family = "legacy" if state.scale else state.family
+    elif [entry.shape for entry in own] == [(), ()] and _is_count(own[0]):
+        state.count, state.scale = own
+        state.family = "keras3"
+    state.iterations, *rest = inner
+    if rest and _is_rate(rest[0], state.family):  # Keras 2 does not save it
+        state.hyperparameters["learning_rate"] = rest.pop(0)
+        state.family = "keras3"
+    state.made = [_labeled(entry, class_name, variables) for entry in rest]
+    as_keras2 = [entry.shape for entry in outer[: len(shapes)]] in ([], shapes)
+    if shapes and as_keras2 and state.family != "keras3":
+        state.made += [
+            dataclasses.replace(entry, slot="momentum_cache", of=None)
+            for entry in _without_scale(state, outer[len(shapes) :])
+        ]
+        state.family = state.family or unsaid
+    return state
+
+
+def _class_of(config):
+    """Return the class name and config of the inner optimizer, None and {} if unknown."""
+    name, inside = None, {}
+    below = config.get("optimizer_config", config.get("optimizer"))
+    while isinstance(below, dict):
+        inside = below.get("config")
+        if not isinstance(inside, dict):
+            return None, {}
+        name = below.get("class_name")
+        below = inside.get("inner_optimizer", inside.get("optimizer"))
+    return (name.split(">")[-1], inside) if isinstance(name, str) else (None, {})
+
+
+def _without_scale(state, entries):
+    """Return the entries before the scale and the count that tf_lso puts last, if any."""
+    tail = entries[-2:]
+    shapes = [entry.shape for entry in tail]
+    if shapes != [(), ()] or _is_count(tail[0]) or not _is_count(tail[1]):
+        return entries
+    state.scale, state.count = tail
+    return entries[:-2]
+
+
+def _is_count(entry):
+    return entry.dtype.startswith(("int", "uint"))
+
+
+def _is_rate(entry, family):
+    """Whether the variable after the step counter is the learning rate, as in Keras 3."""
+    if entry.shape or entry.name:
+        return not entry.shape and _last(entry.name) == "learning_rate"
+    return entry.dtype != "int64" and family in ("keras3", None)
+
+
+def _last(name):
+    return name.split("/")[-1]
+
+
+def _labeled(entry, class_name, variables):
+    """Return the entry with what its name says of the slot and its variable."""
+    slot, of = layouts.SCALARS.get(_last(entry.name)), None
+    if slot is None:
+        slot = layouts.slot_of(entry.name, class_name)
+        of = UNKNOWN if slot is None else layouts.owner(entry.name, variables, slot)
+    return dataclasses.replace(entry, slot=slot, of=of)

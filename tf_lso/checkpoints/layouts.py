@@ -42,19 +42,15 @@ ITERATIONS = ("iter", "_iterations")
 # Attributes that lead from the optimizer to a variable of the loss scale -> what it is.
 # The last two are those of Keras 3's own LossScaleOptimizer.
 LOSS_SCALE = {
-    ("loss_scale", "current_loss_scale"): "scale",
-    ("loss_scale", "good_steps"): "count",
-    ("dynamic_scale",): "scale",
-    ("step_counter",): "count",
+    "loss_scale/current_loss_scale": "scale",
+    "loss_scale/good_steps": "count",
+    "dynamic_scale": "scale",
+    "step_counter": "count",
 }
 
-# Attributes that lead to variables that traced steps of tf_lso use. Only SavedModels have
-# them; the last only with a dynamic scale. They are no state: nothing is restored into them.
-OF_TRACED_STEPS = (
-    ("skipped_steps",),
-    ("overflowed",),
-    ("loss_scale", "skipped_in_a_row"),
-)
+# Attributes that lead to variables that traced steps of tf_lso use, which are no state.
+# Only SavedModels have them; the last only with a dynamic scale.
+OF_TRACED_STEPS = ("skipped_steps", "overflowed", "loss_scale/skipped_in_a_row")
 
 # Name in a checkpoint of a hyperparameter that is a variable -> the hyperparameter.
 HYPERPARAMETERS = {
@@ -63,17 +59,12 @@ HYPERPARAMETERS = {
 }
 
 # Names that families give to one variable, in a file or as an attribute -> what it is.
-SCALARS = {
-    "momentum_cache": "momentum_cache",
-    "_m_cache": "momentum_cache",
-    "_u_product": "momentum_cache",
-}
+SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_cache")
 
 # A variable of tf_keras that each step computes from the schedule of the learning rate.
 COMPUTED = "_current_learning_rate"
 
-# Attributes of optimizers that lead to no slot and no scalar: the counter, and lists of
-# other variables.
+# Attributes of optimizers that lead to no slot and no scalar.
 NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
 
 # The group of .h5 files of Keras 2 for what `loading_keras2` adds.
@@ -102,13 +93,14 @@ def owner(name, variables, slot=None):
     name = plain(name)
     if slot is not None:
         name = name.removesuffix(f"/{slot}")
-    found = [
-        (len(own), key)
+    lengths = {
+        key: len(own)
         for key, own in ((key, plain(v.name)) for key, v in variables.items())
         if own and name.endswith(f"/{own}")
-    ]
-    longest = [key for length, key in found if length == max(n for n, _ in found)]
-    return longest[0] if len(longest) == 1 else UNKNOWN
+    }
+    longest = max(lengths.values(), default=0)
+    found = [key for key, length in lengths.items() if length == longest]
+    return found[0] if len(found) == 1 else UNKNOWN
 
 
 def slot_of(name, class_name):
@@ -137,25 +129,12 @@ def optimizer_class(entries, family):
     optimizers of TensorFlow 2.11-2.15.
     """
     parts = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
-    classes = dict.fromkeys([*table.OPTIMIZERS, *_optimizers_of_keras3()])
-    if (
-        family == "keras3"
-    ):  # which calls an RMSprop "rm_sprop", and the next "rm_sprop_1"
+    names = {*table.OPTIMIZERS}
+    if keras_versions.has_keras3():  # whose other classes no table knows
+        public = vars(keras_versions.public("keras").optimizers).items()
+        classes = {name for name, value in public if isinstance(value, type)}
+        names |= {n for n in classes if not n.endswith("Optimizer")}  # no wrappers
+    if family == "keras3":  # an RMSprop is called "rm_sprop", and the next "rm_sprop_1"
         parts = {re.sub(r"_(\d+$)?", "", part).lower() for part in parts}
-        known = [name for name in classes if name.lower() in parts]
-    else:
-        known = [name for name in classes if name in parts]
-    return known[0] if len(known) == 1 else None
-
-
-def _optimizers_of_keras3():
-    """Return the names of Keras 3's optimizers, also of those that no table knows."""
-    public = (
-        vars(keras_versions.public("keras").optimizers)
-        if keras_versions.has_keras3()
-        else {}
-    )
-    classes = [name for name, value in public.items() if isinstance(value, type)]
-    return [
-        n for n in classes if not n.endswith("Optimizer")
-    ]  # of wrappers and the base
+    known = {n for n in names if (n.lower() if family == "keras3" else n) in parts}
+    return known.pop() if len(known) == 1 else None

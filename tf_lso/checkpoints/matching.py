@@ -5,12 +5,10 @@ name of its slot and its model variable. What has no names is found by its order
 """
 
 import collections
-import dataclasses
 
 from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import layouts
-from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.checkpoints.source import UNKNOWN
+from tf_lso.checkpoints.source import UNKNOWN, CheckpointError
 
 # --- The variables of a model.
 
@@ -19,16 +17,17 @@ def match_model(source, model, mapping=None):
     """Return {key in `source.variables`: Target} for all variables with a match.
 
     A variable is found by its path in the model (the kernel of the second layer), or by
-    its name and the name of its layer. If both find all variables, but not the same
-    ones, only the user knows which is right, and says so by `mapping`: names in the file
-    and names in the model, of layers or variables.
+    its name and that of its layer. If both find all variables, but not the same ones,
+    only the user knows which is right, and says so by `mapping`.
     """
     mapped = _mapped(source, model, mapping or {})
     taken = set(mapped.values())
     rest = {k: entry for k, entry in source.variables.items() if k not in mapped}
-    by_place = {k: _at_place(entry, model) for k, entry in rest.items()}
-    by_place = _unique(by_place, taken)
-    by_name = _by_name(rest, [t for t in model.targets if t not in taken])
+    by_place = _unique({k: _at_place(e, model) for k, e in rest.items()}, taken)
+    free = [target for target in model.targets if target not in taken]
+    count = collections.Counter(_short(target.name) for target in free)
+    named = {_short(t.name): t for t in free if count[_short(t.name)] == 1}
+    by_name = _unique({k: named.get(_short(e.name)) for k, e in rest.items()}, taken)
     complete = [
         found
         for found in (by_place, by_name)
@@ -64,20 +63,6 @@ def _at_place(entry, model):
     return next((target for target in found if target is not None), None)
 
 
-def _by_name(variables, targets):
-    """Return {key: Target} of what has the same names of its layer and itself alone."""
-    ours, theirs = collections.defaultdict(list), collections.defaultdict(list)
-    for target in targets:
-        ours[_short(target.name)].append(target)
-    for key, entry in variables.items():
-        theirs[_short(entry.name)].append(key)
-    return {
-        keys[0]: ours[name][0]
-        for name, keys in theirs.items()
-        if len(keys) == len(ours[name]) == 1
-    }
-
-
 def _short(name):
     """Return the names of the layer and the variable, without outer models."""
     return tuple(layouts.plain(name).split("/")[-2:])
@@ -86,14 +71,17 @@ def _short(name):
 def _mapped(source, model, mapping):
     """Return {key: Target} of the variables that a user's mapping names."""
     found = {}
+    names = {}  # what users may call a variable of the file
+    for key, entry in source.variables.items():
+        paths = ("/".join(path) for path in entry.paths)
+        names[key] = [n for n in (layouts.plain(entry.name), *paths) if n]
     for name_in_file in sorted(mapping, key=len):  # a longer name says it more exactly
         parts = f"/{name_in_file}/"
-        whole = {key: _names(entry) for key, entry in source.variables.items()}
-        named = {k: n for k, ns in whole.items() for n in ns[::-1] if parts in f"/{n}/"}
+        named = {k: n for k, ns in names.items() for n in ns[::-1] if parts in f"/{n}/"}
         if not named:
             raise CheckpointError(
                 f"'mapping' names {name_in_file!r}, but {source.path} has only: "
-                f"{', '.join(ns[0] for ns in whole.values())}."
+                f"{', '.join(ns[0] for ns in names.values())}."
             )
         for key, name in named.items():
             below = f"/{name}/".split(parts, 1)[1]
@@ -107,31 +95,14 @@ def _mapped(source, model, mapping):
     return found
 
 
-def _names(entry):
-    """Return what users may call a variable of a file: its name and its paths."""
-    paths = ["/".join(path) for path in entry.paths]
-    return [name for name in (layouts.plain(entry.name), *paths) if name]
-
-
 # --- The variables of an optimizer.
 
 
-@dataclasses.dataclass
-class Match:
-    """Which entry of a file goes to which variable of an optimizer."""
-
-    entries: dict  # Target -> Entry
-    anew: dict  # Target of a slot that the file need not have -> its first value
-    left: list  # of the entries that no variable takes
-
-
 def match_optimizer(source, optimizer, matched):
-    """Return the `Match` of a file and an optimizer.
+    """Return {Target: `Entry`} of a file and an optimizer that is built.
 
-    Args:
-      source: the `Source`, with slots that are called as in `optimizer`.
-      optimizer: the `OptimizerTargets`, built.
-      matched: the result of `match_model`.
+    The slots of the `source` are called as in `optimizer`; `matched` is as from
+    `match_model`.
     """
     state, matched = source.optimizer, {**matched, None: None}
     place = {(target.slot, target.of): target for target in optimizer.own}
@@ -146,32 +117,16 @@ def match_optimizer(source, optimizer, matched):
             of = order[number]
         if (entry.slot, of) in place:
             found[place[entry.slot, of]] = entry
-    found |= _by_order(source, optimizer, matched, place, order, found)
-    taken = {entry.key for entry in found.values()}
-    left = [entry for entry in state.made if entry.key not in taken]
-    return Match(found, _made_anew(state, optimizer, matched, found), left)
-
-
-def _by_order(source, optimizer, matched, place, order, found):
-    """Return {Target: entry} of entries without names, whose order is known."""
-    state = source.optimizer
-    taken = {entry.key for entry in found.values()}
-    rest = [entry for entry in state.made if entry.key not in taken]
+    rest = left(state, found)
     free = [target for target in optimizer.own if target not in found]
     unnamed = [entry for entry in rest if entry.slot is None]
-    more = {}
     scalars = [entry for entry in unnamed if not (entry.name or entry.shape)]
     alone = [target for target in free if target.of is None]
+    more = {}
     if len(scalars) == len(alone) == 1:  # such as Nadam's product of momentums
         more = {alone[0]: scalars[0]}
         unnamed.remove(scalars[0])
-    slots = {slot for slot, of in place if of is not None} - state.slots.keys()
-    orders = []
-    for groups in _groups(state.family, table.of(optimizer.class_names)):
-        made = [(slot, of) for group in groups for of in order for slot in group]
-        listed = [place.get(label) for label in made if label[0] in slots]
-        if len(listed) == len(unnamed) and listed not in orders:
-            orders.append(listed)
+    orders = _orders(state, optimizer, place, order, len(unnamed))
     fitting = [listed for listed in orders if _fit(unnamed, listed)]
     if len(fitting) > 1:
         raise CheckpointError(
@@ -181,9 +136,17 @@ def _by_order(source, optimizer, matched, place, order, found):
             "tf.train.Checkpoint, and restore that."
         )
     if orders and unnamed:
-        listed = [*fitting, *orders][0]
-        return {**more, **{t: e for t, e in zip(listed, unnamed) if t is not None}}
-    return _as_built(source, optimizer, matched, rest, free) or more
+        pairs = zip([*fitting, *orders][0], unnamed)
+        more |= {target: entry for target, entry in pairs if target is not None}
+    elif _are_as_built(source, optimizer, matched, rest, free):
+        more = dict(zip(free, rest))
+    return found | more
+
+
+def left(state, found):
+    """Return the entries of an `OptimizerState` that a {Target: Entry} does not have."""
+    taken = {entry.key for entry in found.values()}
+    return [entry for entry in state.made if entry.key not in taken]
 
 
 def _fit(entries, targets):
@@ -193,53 +156,58 @@ def _fit(entries, targets):
     return fit and len(entries) == len(targets)
 
 
-def _groups(family, facts):
-    """Return the groups of slots, for each order in which a family may list them.
+def _orders(state, optimizer, place, order, count):
+    """Return the orders in which the file may list `count` slots, lists of Targets.
 
-    The slots of a group stand together, for one variable after the other: the newer
-    optimizers of Keras 2 and those of Keras 3 list their slots variable by variable,
-    those of OptimizerV2 slot by slot.
+    OptimizerV2 lists them slot by slot, but for Ftrl, which makes both at once; all
+    others list them variable by variable.
     """
+    facts = table.of(optimizer.class_names)
     newer = [tuple(table.AVERAGE), *facts.order]
-    legacy = [(slot,) for slot in facts.slots]
-    if "linear" in facts.slots:  # Ftrl makes both at once
-        legacy = newer
-    return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
+    legacy = newer if "linear" in facts.slots else [(slot,) for slot in facts.slots]
+    slots = {slot for slot, of in place if of is not None} - state.slots
+    found = []
+    for groups in {"legacy": [legacy], None: [newer, legacy]}.get(
+        state.family, [newer]
+    ):
+        made = [(slot, of) for group in groups for of in order for slot in group]
+        listed = [place.get(label) for label in made if label[0] in slots]
+        if len(listed) == count and listed not in found:
+            found.append(listed)
+    return found
 
 
-def _as_built(source, optimizer, matched, rest, free):
-    """Return {Target: entry} if the file lists the same variables in the same order.
+def _are_as_built(source, optimizer, matched, rest, free):
+    """Whether the file lists the same variables in the same order.
 
-    This is for classes that no table knows. Empty if the file is of another family or was
-    built in another order, or if a shape or a name differs.
+    For classes that no table knows: of one family, and no shape and no name may differ.
     """
     state = source.optimizer
     if state.family not in (None, optimizer.family) or not _fit(rest, free):
-        return {}
+        return False
     if state.order and [matched.get(key) for key in state.order] != optimizer.built:
-        return {}
-    if (state.slots.keys() ^ optimizer.slots) & table.MADE_BY.keys():
-        return {}  # as many slots of another argument, such as centered for momentum
+        return False
+    if (state.slots ^ optimizer.slots) & table.MADE_BY.keys():
+        return False  # as many slots of another argument, such as centered for momentum
     # A user's own class may call its slots otherwise now.
     is_known = table.of(optimizer.class_names).slots or state.family == "legacy"
     for target, entry in zip(free, rest):
         owner = matched.get(layouts.owner(entry.name, source.variables))
         is_other = entry.slot not in (None, target.slot) and target.of is not None
         if owner not in (None, target.of) or (is_known and is_other):
-            return {}
-    return dict(zip(free, rest))
+            return False
+    return True
 
 
-def _made_anew(state, optimizer, matched, found):
+def made_anew(state, optimizer, matched, found):
     """Return {Target: first value} of slots that an OptimizerV2 never made.
 
-    It made slots at the first gradient of a variable, so a variable that is in the file
-    without any had none: an unused head, or a layer that was frozen. A slot that the file
-    has of no variable, or one of several, is not meant.
+    It made them at the first gradient of a variable, so a variable of which the file has
+    none had no gradient: an unused head, or a layer that was frozen.
     """
     if state.family != "legacy":
         return {}
-    without = set(matched.values()) - {None, *(target.of for target in found)}
+    without = set(matched.values()) - {target.of for target in found}
     slots = {target.slot for target in found}
     values = {
         target: optimizer.first_value(target.slot)

@@ -1,4 +1,4 @@
-"""Reads the objects and the tensors of a checkpoint of `tf.train.Checkpoint`.
+"""Reads a checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel.
 
 Such a file holds tensors by keys, and a graph of the saved objects: which attribute of
 which object led to which tensor. The keys differ between versions, but the graph tells
@@ -10,17 +10,28 @@ import dataclasses
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf import message
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from tf_lso.checkpoints.errors import CheckpointError, refusing
-from tf_lso.checkpoints.source import Entry
+from tf_lso import optimizer_table as table
+from tf_lso.checkpoints import layouts
+from tf_lso.checkpoints.source import (
+    LAYER_STEP,
+    UNKNOWN,
+    CheckpointError,
+    Entry,
+    OptimizerState,
+    Source,
+    refusing,
+)
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+SAVE_COUNTER = "save_counter"
 
-# At most this many paths to one variable are kept: a layer is a child under several
-# names.
+# At most this many paths to one variable are kept: a layer has several names.
 _MOST_PATHS = 6
+
+# Children of Keras models, which other objects that hold models do not have.
+_OF_A_MODEL = ("layer-", LAYER_STEP, "_functional", "_operations")
 
 
 class ObjectGraph:
@@ -28,7 +39,7 @@ class ObjectGraph:
 
     def __init__(self, prefix):
         self.prefix = prefix
-        with refusing(f"{prefix}: no checkpoint that can be read", tf.errors.OpError):
+        with refusing(f"{prefix}: no checkpoint that can be read"):
             self._reader = tf.train.load_checkpoint(prefix)
             self._shapes = self._reader.get_variable_to_shape_map()
             self._dtypes = self._reader.get_variable_to_dtype_map()
@@ -39,31 +50,28 @@ class ObjectGraph:
                 "with tf.compat.v1.train.Saver, and save it with tf.train.Checkpoint."
             )
         proto = trackable_object_graph_pb2.TrackableObjectGraph()
-        with refusing(f"{prefix}: the key {GRAPH_KEY} is damaged", message.DecodeError):
+        with refusing(f"{prefix}: the key {GRAPH_KEY} is damaged"):
             proto.ParseFromString(self._get(GRAPH_KEY))
+            self.keys = sorted(self._shapes.keys() - {GRAPH_KEY})  # of all tensors
             self._nodes, count = proto.nodes, len(proto.nodes)
             self._children = [
                 {c.local_name: c.node_id for c in node.children} for node in self._nodes
             ]
-            named = {0}.union(*(below.values() for below in self._children))
-            for slot in (slot for node in range(count) for slot in self.slots(node)):
-                named.update(slot[1:])
-            for number in named:
-                if not 0 <= number < count:
-                    raise IndexError(f"it names the object {number} of {count}")
+            named = [0, *(n for below in self._children for n in below.values())]
+            for node in range(count):
+                named += [number for slot in self.slots(node) for number in slot[1:]]
+            if not all(0 <= number < count for number in named):
+                raise IndexError("it names objects that it does not have")
 
     def _get(self, key):
-        what = f"{self.prefix}: the key {key} cannot be read, the file is damaged"
-        with refusing(what, tf.errors.OpError):
+        with refusing(
+            f"{self.prefix}: the key {key} cannot be read, the file is damaged"
+        ):
             return self._reader.get_tensor(key)
 
     def read(self, entry):
         """Return the value of an `Entry`, a NumPy array."""
         return np.asarray(self._get(entry.key))
-
-    def keys(self):
-        """Return the keys of all tensors, a list."""
-        return sorted(key for key in self._shapes if key != GRAPH_KEY)
 
     def entry(self, node):
         """Return the `Entry` of a node, None if the node is no variable."""
@@ -88,9 +96,8 @@ class ObjectGraph:
 
     def elements(self, node):
         """Return the nodes of the elements of a list, empty if the node is none."""
-        children = self.children(node).items()
-        numbered = sorted((int(n), child) for n, child in children if n.isdigit())
-        return [child for _, child in numbered]
+        below = self.children(node)
+        return [below[n] for n in sorted(filter(str.isdigit, below), key=int)]
 
     def slots(self, node):
         """Return (slot name, node of its model variable, its node) of an optimizer."""
@@ -100,7 +107,7 @@ class ObjectGraph:
         ]
 
     def walk(self, start, but=()):
-        """Yield (node, list of paths) of each node below `start` `but` some, nearest first."""
+        """Yield (node, its paths) of each node below `start` `but` some, nearest first."""
         paths = collections.defaultdict(list)
         paths[start] = [()]
         queue, seen = collections.deque([start]), {start, *but}
@@ -122,3 +129,113 @@ class ObjectGraph:
             for node, paths in self.walk(start, but)
             if (entry := self.entry(node)) is not None
         }
+
+
+def optimizers(graph):
+    """Return {path: node} of the optimizers; of a wrapper and its inner, the wrapper."""
+    found, inside = {}, set()
+    for node, paths in graph.walk(0):
+        if node not in inside and inner(graph, node) is not None:
+            found["/".join(paths[0])] = node
+            inside.update(below for below, _ in graph.walk(node))
+    return found
+
+
+def inner(graph, node):
+    """Return the node of the optimizer: this one or the one it wraps, or None."""
+    below = graph.children(node)
+    places = [*(below.get(name) for name in layouts.INNER), node]
+    return next((at for at in places if _counter(graph, at) is not None), None)
+
+
+def _counter(graph, node):
+    below = graph.children(node)
+    return next((below[n] for n in layouts.ITERATIONS if n in below), None)
+
+
+def layout(graph, node):
+    """Return the key of `layouts.LAYOUTS` of the optimizer at a node."""
+    at = inner(graph, node)
+    below = graph.children(at)
+    if "iter" in below:
+        return "v2" if at == node else "2.0-2.2"
+    # Optimizers of Keras 3 also list the model variables; in tf_lso's the inner one does.
+    return "keras3" if "_trainable_variables" in below else "new"
+
+
+def models(graph, of_optimizers):
+    """Return {path: node} of the nodes that may be the model, likeliest first."""
+    root = graph.children(0)
+    if any(name.startswith(_OF_A_MODEL) for name in root):
+        return {"": 0}
+    found = {
+        name: node
+        for name, node in root.items()
+        if node not in of_optimizers
+        and graph.entry(node) is None
+        and graph.variables(node)
+    }
+    return {**found, "": 0}  # the root may be a model of a user's class
+
+
+def source(graph, model, optimizer):
+    """Return the `Source` of two nodes or None: of a model and an optimizer."""
+    # The root also has the counter of tf.train.Checkpoint.
+    others = {graph.children(0).get(SAVE_COUNTER), *optimizers(graph).values()}
+    variables = {} if model is None else graph.variables(model, others)
+    state, layout_ = None, "model"
+    if optimizer is not None:
+        state, layout_ = _state(graph, optimizer, variables), layout(graph, optimizer)
+    return Source(graph.prefix, layout_, variables, state, graph.keys, graph.read)
+
+
+def _state(graph, node, variables):
+    at, family = inner(graph, node), layouts.FAMILIES[layout(graph, node)]
+    below, counter = graph.children(at), _counter(graph, at)
+    state = OptimizerState(family, iterations=graph.entry(counter))
+    state.order = graph.elements(below.get("_trainable_variables"))
+    others = {counter, graph.children(0).get(SAVE_COUNTER), *variables, *state.order}
+    traced = [graph.follow(node, p.split("/")) for p in layouts.OF_TRACED_STEPS]
+    if None not in traced[:2]:  # a user's own class may have one of these names
+        others.update(traced)
+    for path, role in layouts.LOSS_SCALE.items():
+        child = graph.follow(node, path.split("/"))
+        if child is not None and (entry := graph.entry(child)):
+            setattr(state, role, entry)
+            others.add(child)
+    # Node of a variable -> `Entry.slot` and `Entry.of`.
+    made = dict.fromkeys(graph.elements(below.get("_variables")), (None, UNKNOWN))
+    for name, child in below.items():
+        if child in others or name in layouts.NO_STATE:
+            others.add(child)
+        elif (entry := graph.entry(child)) is None:
+            made.update(_slots(graph, name, child, state.order, variables))
+        elif name in layouts.HYPERPARAMETERS:
+            state.hyperparameters[layouts.HYPERPARAMETERS[name]] = entry
+            others.add(child)
+        else:
+            made[child] = layouts.SCALARS.get(name, name), None
+    for name, variable, slot in graph.slots(at) + graph.slots(node):
+        made[slot] = name, variable
+    # What no attribute leads to directly, such as a list in a list.
+    for child in graph.variables(at, others):
+        made.setdefault(child, (None, UNKNOWN))
+    # Keras 3.1-3.9 saved its lists of slots empty, and all slots in `_variables`.
+    known = {slot for slot, _ in made.values()}
+    empty = table.ENDS.keys() & below.keys() - known if family == "keras3" else ()
+    for child, (slot, of) in made.items():
+        entry = None if child in others else graph.entry(child)
+        if entry is not None:
+            slot = slot or layouts.list_of(entry.name, empty)
+            state.made.append(dataclasses.replace(entry, slot=slot, of=of))
+    state.class_name = layouts.optimizer_class(state.made, family)
+    return state
+
+
+def _slots(graph, name, node, order, variables):
+    """Return {node: (slot, its model variable)} of a list of slots."""
+    entries = {child: graph.entry(child) for child in graph.elements(node)}
+    if None in entries.values():
+        return {}
+    made = {c: (name, layouts.owner(e.name, variables)) for c, e in entries.items()}
+    return made | {child: (name, of) for child, of in zip(entries, order)}

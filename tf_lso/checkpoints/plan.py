@@ -10,15 +10,19 @@ import math
 import numpy as np
 
 from tf_lso import optimizer_table as table
-from tf_lso.checkpoints import layouts, matching, remedy
-from tf_lso.checkpoints.errors import CheckpointError
+from tf_lso.checkpoints import layouts, matching
 from tf_lso.checkpoints.report import Report
+from tf_lso.checkpoints.source import CheckpointError
 
 # Hyperparameters that today's optimizers lack -> the value that has no effect.
 _NEUTRAL = {"decay": 0.0, "beta": 0.0}
 
 _NO_GRADIENT = (
     "made anew: the file has no slots of this variable, as without a gradient"
+)
+_IDLE = (
+    " The newer SGD of Keras 2 has slots without momentum too. If it had none, leave them: "
+    "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer, partial=True)."
 )
 
 
@@ -33,20 +37,11 @@ class Plan:
 
     def apply(self):
         """Read all values before writing any, so that a damaged file changes nothing."""
-        values = [self._value(*step) for step in self.steps]
+        values = [self.source.read(entry) for entry, _ in self.steps]
         for (_, target), value in zip(self.steps, values):
-            target.variable.assign(value)
+            target.variable.assign(value.astype(target.dtype, copy=False))
         for setting in self.settings:
             setting()
-
-    def _value(self, entry, target):
-        value = np.asarray(self.source.read(entry))
-        if value.shape != target.shape:
-            raise CheckpointError(
-                f"{self.source.path}: the key {entry.key} has the shape {value.shape}, "
-                f"but said {target.shape}. The file is damaged."
-            )
-        return value.astype(target.dtype, copy=False)
 
     def rank(self):
         """Return how little fits: the numbers of gaps and of unused keys, a tuple."""
@@ -88,53 +83,65 @@ def make(source, model, optimizer, mapping=None):
     for target in missing:
         plan.move(None, target)
     if optimizer is not None and source.optimizer is not None:
-        source = plan.source = _named_as_here(source, optimizer)
-        plan.move(_count(source, source.optimizer.iterations), optimizer.iterations)
-        match = matching.match_optimizer(source, optimizer, matched)
-        _plan_state(plan, match, optimizer)
+        plan.source = _named_as_here(source, optimizer)
+        _check_numbers(source)
+        plan.move(source.optimizer.iterations, optimizer.iterations)
+        _plan_state(plan, matched, optimizer)
         _plan_hyperparameters(plan, optimizer)
-        _plan_loss_scale(plan, optimizer)
+        for role, target in optimizer.loss_scale.items():
+            if source.optimizer.scale is None and source.optimizer.count is None:
+                plan.report.kept.append((target.name, "the file has no loss scale"))
+            else:
+                plan.move(getattr(source.optimizer, role), target)
     report = plan.report
     used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
     report.unused += [key for key in source.keys if key not in used]
     return plan
 
 
-def _named_as_here(source, optimizer):
-    """Return a copy of a `Source` with the names that this optimizer uses.
-
-    Slots get the names of OptimizerV2, and what is a hyperparameter of a user's own class
-    becomes one.
-    """
+def _check_numbers(source):
+    """Raise if the step counter, the scale or the count is no value that training gives."""
     state = source.optimizer
-    settings = {
-        entry.slot: entry
-        for entry in state.made
-        if entry.of is None and entry.slot not in optimizer.slots
-        if optimizer.hyperparameter(entry.slot) is not None
-    }
+    for entry in (state.iterations, state.scale, state.count):
+        value = 1.0 if entry is None else source.number(entry)
+        is_scale = entry is state.scale
+        if not math.isfinite(value) or value < 0 or (is_scale and value == 0):
+            what = ("count", "loss scale")[is_scale]
+            raise CheckpointError(
+                f"{source.path}: the {what} at the key {entry.key} is {value}. The file is "
+                "damaged, or the program that wrote it had failed by then; use an older one."
+            )
+
+
+def _named_as_here(source, optimizer):
+    """Return a copy of a `Source` with the slots and hyperparameters of this optimizer."""
+    state = source.optimizer
+    hyperparameters, made = dict(state.hyperparameters), []
     slot_of = table.slot_of_attributes(optimizer.inner)
-    state = dataclasses.replace(
-        state,
-        hyperparameters={**state.hyperparameters, **settings},
-        made=[
-            dataclasses.replace(entry, slot=slot_of.get(entry.slot, entry.slot))
-            for entry in state.made
-            if settings.get(entry.slot) is not entry
-        ],
-    )
+    for entry in state.made:
+        is_own = entry.of is not None or entry.slot in optimizer.slots
+        if is_own or optimizer.hyperparameter(entry.slot) is None:
+            slot = slot_of.get(entry.slot, entry.slot)
+            made.append(dataclasses.replace(entry, slot=slot))
+        else:
+            hyperparameters[entry.slot] = entry
+    state = dataclasses.replace(state, hyperparameters=hyperparameters, made=made)
     return dataclasses.replace(source, optimizer=state)
 
 
-def _plan_state(plan, match, optimizer):
+def _plan_state(plan, matched, optimizer):
     """Plan all variables that the optimizer made, and all that the file has of them."""
-    state, report = plan.source.optimizer, plan.report
+    source, report = plan.source, plan.report
+    state = source.optimizer
+    found = matching.match_optimizer(source, optimizer, matched)
+    anew = matching.made_anew(state, optimizer, matched, found)
     lacking = set()
     for target in optimizer.own:
-        if target in match.entries:
-            plan.move(match.entries[target], target)
-        elif target in match.anew:
-            plan.settings.append(functools.partial(_fill, target, match.anew[target]))
+        if target in found:
+            plan.move(found[target], target)
+        elif target in anew:
+            value = np.full(target.shape, anew[target], target.dtype)
+            plan.settings.append(functools.partial(target.variable.assign, value))
             report.kept.append((target.name, _NO_GRADIENT))
         elif target.slot == "momentum" and optimizer.hyperparameter("momentum") == 0:
             # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
@@ -144,26 +151,52 @@ def _plan_state(plan, match, optimizer):
         else:
             plan.move(None, target)
             lacking.add(target.slot)
-    left = match.left
-    if "SGD" in optimizer.class_names and state.config.get("momentum") == 0:
-        left = []  # tf_keras makes and writes its slots nevertheless; they mean nothing
+    left = matching.left(state, found)
+    is_sgd = "SGD" in optimizer.class_names  # that of tf_keras has and writes its slots
+    if is_sgd and state.config.get("momentum") == 0:  # without momentum too
+        left = []
     for entry in left:
         what = f"this {optimizer.class_names[0]} has no variable for it"
         report.wrong.append((entry.key, "optimizer", what))
-    others = remedy.other_arguments(state, optimizer)
-    for argument, value in others.items():
-        what = f"{argument}={value} in the file, and this optimizer was made otherwise"
+    others = []  # which may make as many slots, as centered and momentum do
+    for slot, (argument, _) in table.MADE_BY.items():
+        has = slot in optimizer.slots
+        value = state.config.get(argument, has)
+        if slot in optimizer.table and bool(value) != has and not is_sgd:
+            others.append(f"{argument}={value}")
+    for argument in others:
+        what = f"{argument} in the file, and this optimizer was made otherwise"
         report.wrong.append(("config", "optimizer", what))
     more = {entry.slot for entry in left}
     differs = (more | lacking) & table.MADE_BY.keys()
     told = any(state.config.get(name) for name, _ in table.MADE_BY.values())
     if differs or others or ((left or lacking) and told):
-        slots = optimizer.slots - lacking | more
-        report.remedy = remedy.how_to_make(plan.source, optimizer, slots)
+        report.remedy = how_to_make(source, optimizer, optimizer.slots - lacking | more)
 
 
-def _fill(target, value):
-    target.variable.assign(np.full(target.shape, value, target.dtype))
+def how_to_make(source, optimizer, slots):
+    """Return how to make the optimizer as it was when the file with `slots` was saved."""
+    state, made_by = source.optimizer, table.MADE_BY
+    arguments = {n: state.config[n] for n, _ in made_by.values() if state.config.get(n)}
+    if not state.config:
+        arguments = dict(pair for slot, pair in made_by.items() if slot in slots)
+    values = {n: optimizer.hyperparameter(n) for n in ("learning_rate", "momentum")}
+    values |= {name: source.number(e) for name, e in state.hyperparameters.items()}
+    if "momentum" in arguments:
+        arguments["momentum"] = values["momentum"] or arguments["momentum"]
+    rate = state.config.get("learning_rate", values["learning_rate"])
+    first = [f"{_shortest(rate)}"] if isinstance(rate, (int, float)) else []
+    shown = [*first, *(f"{name}={_shortest(v)}" for name, v in arguments.items())]
+    name = state.class_name or optimizer.class_names[0]
+    may_be_idle = (name, state.family) == ("SGD", "new") and not state.config
+    idle = _IDLE if may_be_idle and "momentum" in arguments else ""
+    made = f"{name}({', '.join(shown)})"
+    return f"Make the optimizer as it was when it was saved: {made}.{idle}"
+
+
+def _shortest(number):
+    """Return the shortest number of the same float32 value: 0.9, not 0.8999999762."""
+    return number if isinstance(number, bool) else float(str(np.float32(number)))
 
 
 def _plan_hyperparameters(plan, optimizer):
@@ -181,16 +214,22 @@ def _plan_hyperparameters(plan, optimizer):
             # This decay is not of the learning rate, but of the momentum.
             report.kept.append((target, "today's Nadam has a schedule of its own"))
         elif now is None:
-            report.wrong.append((entry.key, target, _no_such(name, value)))
+            what = f"{value:g}, and this optimizer has no such hyperparameter"
+            if name == "decay":
+                what = (
+                    f"{value:g}, and this optimizer has no decay: give it learning_rate="
+                    f"InverseTimeDecay(learning_rate, 1, {value:g})"
+                )
+            report.wrong.append((entry.key, target, what))
         elif name == "momentum" and now == 0 != value and name not in optimizer.slots:
             what = f"{value:g}, but this optimizer was made without: it has no slots"
             report.wrong.append((entry.key, target, what))
             slots = optimizer.slots | {name}
-            report.remedy = remedy.how_to_make(plan.source, optimizer, slots)
+            report.remedy = how_to_make(plan.source, optimizer, slots)
         elif np.float32(now) == np.float32(value):
             report.restored.append((entry.key, target))
         else:
-            number = remedy.shortest(value)
+            number = _shortest(value)
             plan.settings.append(
                 functools.partial(setattr, optimizer.inner, name, number)
             )
@@ -199,40 +238,3 @@ def _plan_hyperparameters(plan, optimizer):
     if "learning_rate" not in hyperparameters:
         why = "the file has none: it was a schedule, or this format keeps none"
         report.kept.append(("optimizer/learning_rate", why))
-
-
-def _no_such(name, value):
-    if name == "decay":
-        return (
-            f"{value:g}, and this optimizer has no decay: give it learning_rate="
-            f"InverseTimeDecay(learning_rate, 1, {value:g})"
-        )
-    return f"{value:g}, and this optimizer has no such hyperparameter"
-
-
-def _plan_loss_scale(plan, optimizer):
-    state = plan.source.optimizer
-    if state.scale is not None:
-        value = plan.source.number(state.scale)
-        if not (math.isfinite(value) and value > 0):
-            raise CheckpointError(
-                f"{plan.source.path}: the loss scale at the key {state.scale.key} is "
-                f"{value}, which is no positive finite number. The file is damaged, or "
-                "the program that wrote it had failed by then; use an older one."
-            )
-    entries = {"scale": state.scale, "count": _count(plan.source, state.count)}
-    for role, target in optimizer.loss_scale.items():
-        if state.scale is None and state.count is None:
-            plan.report.kept.append((target.name, "the file has no loss scale"))
-        else:
-            plan.move(entries[role], target)
-
-
-def _count(source, entry):
-    """Return an entry that is a count, or None; raise if its value is negative."""
-    if entry is not None and source.number(entry) < 0:
-        raise CheckpointError(
-            f"{source.path}: the count at the key {entry.key} is negative. The file "
-            "is damaged."
-        )
-    return entry

@@ -12,9 +12,6 @@ _ROWS = {
     "unused": "{}",
 }
 
-# Layouts that today's Keras reads by itself.
-_OF_TODAY = ("keras", "keras3")
-
 _SAVE = """\
 To keep this as a file of today's Keras, with the restored optimizer:
   model.compile(optimizer)
@@ -23,9 +20,7 @@ To keep this as a file of today's Keras, with the restored optimizer:
 
 @dataclasses.dataclass
 class Report:
-    """What became of each tensor of a file and of each variable.
-
-    `print(report)` shows it whole.
+    """What became of each tensor of a file and of each variable; print it to see all.
 
     Attributes:
       path: str, the file.
@@ -63,7 +58,7 @@ class Report:
                 lines += [f"{field}:", *(f"  {form.format(*row)}" for row in rows)]
         if self.remedy:
             lines.append(self.remedy)
-        if self.complete and self.layout not in _OF_TODAY:
+        if self.complete and self.layout not in ("keras", "keras3"):  # of today
             lines.append(_SAVE)
         return "\n".join(lines)
 

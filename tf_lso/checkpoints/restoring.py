@@ -1,14 +1,20 @@
 """`restore`: read what legacy programs saved into today's model and optimizer."""
 
+import contextlib
 import os
+import pathlib
+import zipfile
 from typing import Any
 
+import tensorflow as tf
+
 from tf_lso import wrapping
-from tf_lso.checkpoints import opening, plan
-from tf_lso.checkpoints.errors import CheckpointError
-from tf_lso.checkpoints.model_targets import ModelTargets
-from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
+from tf_lso.checkpoints import h5, object_graph, plan
 from tf_lso.checkpoints.report import Report
+from tf_lso.checkpoints.source import CheckpointError
+from tf_lso.checkpoints.targets import ModelTargets, OptimizerTargets
+
+_FILES = (".h5", ".hdf5", ".hdf", ".keras")
 
 
 def restore(
@@ -22,16 +28,14 @@ def restore(
 ) -> Report:
     """Restore a file of any generation into a model and its optimizer.
 
-    Reads checkpoints of `tf.train.Checkpoint` and `model.save_weights`, SavedModels, and
-    .h5 and .keras files, written by TensorFlow 2.0-2.15, by tf_keras or by Keras 3, with
-    or without a loss scale. Restores weights, slots, the step counter, hyperparameters,
-    the loss scale and its count. If something is missing or does not fit, nothing
-    changes.
+    Reads what TensorFlow 2.0-2.15, tf_keras or Keras 3 saved, with or without a loss
+    scale. Restores weights, slots, the step counter, hyperparameters, the loss scale and
+    its count. If something is missing or does not fit, nothing changes.
 
     Args:
-      path: str or path: a checkpoint, with or without ".index"; a folder of
-        checkpoints, whose latest is read; a SavedModel; or an .h5, .keras or .weights.h5
-        file.
+      path: str or path: a checkpoint of `tf.train.Checkpoint` or `model.save_weights`,
+        with or without ".index"; a folder of checkpoints, whose latest is read; a
+        SavedModel; or an .h5, .keras or .weights.h5 file.
       model: a built model of Keras 3 or Keras 2, of the architecture that was saved.
       optimizer: a `tf_lso.LossScaleOptimizer`, or an optimizer of Keras 3 or Keras 2,
         of the class that was saved. It is built if necessary. None restores the model
@@ -56,39 +60,80 @@ def restore(
     >>> import tensorflow as tf
     >>> import tf_lso
     >>> from tf_lso import checkpoints
-    >>> layers = [tf.keras.Input((3,)), tf.keras.layers.Dense(2, name="dense")]
-    >>> model = tf.keras.Sequential(layers)
+    >>> model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(2)])
     >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
     >>> opt.build(model.trainable_variables)
     >>> saved = tf.train.Checkpoint(model=model, optimizer=opt)
     >>> path = saved.save(tempfile.mkdtemp() + "/ckpt")
-    >>> report = checkpoints.restore(path, model=model, optimizer=opt)
-    >>> report.complete
+    >>> checkpoints.restore(path, model=model, optimizer=opt).complete
     True
 
     Source: in TensorFlow 2.0-2.15 `tf.train.Checkpoint.restore` did this for checkpoints
     of the same version.
     """
-    with opening.opened(path, names) as sources:
-        report = _fill(sources, model, optimizer, partial, mapping)
+    with opened(path, names) as sources:
+        targets = ModelTargets(model)
+        wanted = None if optimizer is None else OptimizerTargets(optimizer)
+        if wanted is not None:
+            for source in sources:
+                wanted.check_class(source)
+            wanted.build(targets)
+        made = _likeliest(sources, targets, wanted, mapping)
+        if not (made.report.complete or partial):
+            raise CheckpointError(_refusal(made.report))
+        made.apply()
     if optimizer is not None:
         wrapping.tell_one(optimizer, model, "The optimizer given to restore()")
-    return report
-
-
-def _fill(sources, model, optimizer, partial, mapping):
-    """Restore the likeliest of the opened sources of a file; return the `Report`."""
-    targets = ModelTargets(model)
-    wanted = None if optimizer is None else OptimizerTargets(optimizer)
-    if wanted is not None:
-        for source in sources:
-            wanted.check_class(source)
-        wanted.build(targets)
-    made = _likeliest(sources, targets, wanted, mapping)
-    if not (made.report.complete or partial):
-        raise CheckpointError(_refusal(made.report))
-    made.apply()
     return made.report
+
+
+@contextlib.contextmanager
+def opened(path, names=None):
+    """Return a context with the possible `Source`s of a path, likeliest first."""
+    path = os.fspath(path)
+    if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_FILES)):
+        with h5.opened(path) as source:
+            yield [source]
+    elif os.path.isfile(os.path.join(path, "saved_model.pb")):
+        yield _pairs(os.path.join(path, "variables", "variables"), names)
+    else:
+        yield _pairs(_prefix(path), names)
+
+
+def _prefix(path):
+    """Return the checkpoint that a path means, without ".index"."""
+    is_folder = os.path.isdir(path)
+    prefix = (
+        tf.train.latest_checkpoint(path) if is_folder else path.removesuffix(".index")
+    )
+    if prefix is None or not os.path.exists(f"{prefix}.index"):
+        folder = pathlib.Path(path) if is_folder else pathlib.Path(path).parent
+        there = ", ".join(sorted(p.stem for p in folder.glob("*.index"))[:10])
+        raise CheckpointError(
+            f"{path}: there is no checkpoint, SavedModel, .h5 or .keras file; the "
+            f"checkpoints in that folder are: {there or 'none'}."
+        )
+    return prefix
+
+
+def _pairs(prefix, names):
+    """Return the `Source`s of the models and the optimizers in a checkpoint."""
+    graph = object_graph.ObjectGraph(prefix)
+    optimizers = object_graph.optimizers(graph)
+    models = object_graph.models(graph, optimizers.values())
+    found = {"model": models, "optimizer": optimizers}
+    for kind, name in (names or {}).items():
+        if name not in found.get(kind, ()):
+            has = " and ".join(f"{kind} {sorted(found[kind])}" for kind in found)
+            raise CheckpointError(
+                f"{prefix}: has no {kind} called {name!r}; 'names' may have {has}."
+            )
+        found[kind] = {name: found[kind][name]}
+    return [
+        object_graph.source(graph, model, optimizer)
+        for model in found["model"].values()
+        for optimizer in found["optimizer"].values() or [None]
+    ]
 
 
 def _likeliest(sources, targets, optimizer, mapping):
@@ -115,15 +160,14 @@ def _likeliest(sources, targets, optimizer, mapping):
 
 def _refusal(report):
     """Return the message for a plan that is not complete."""
-    rows = [
-        *(f"missing in the file: {name}" for name in report.missing),
-        *(f"wrong: {key} for {name} ({what})" for key, name, what in report.wrong),
-    ]
-    shown = "".join(f"\n  {row}" for row in rows[:20])
-    more = f"\n  and {len(rows) - 20} more" if len(rows) > 20 else ""
-    remedy = f"\n{report.remedy} Or pass" if report.remedy else "\nPass"
+    rows = [f"missing in the file: {name}" for name in report.missing]
+    rows += [f"wrong: {key} for {name} ({what})" for key, name, what in report.wrong]
+    if len(rows) > 20:
+        rows[20:] = [f"and {len(rows) - 20} more"]
+    shown = "\n  ".join(["", *rows])
+    remedy = f"{report.remedy} Or pass" if report.remedy else "Pass"
     return (
         f"{report.path} does not fit, and nothing was changed. {report.summary()}.{shown}"
-        f"{more}{remedy} partial=True to restore what fits, or mapping={{name in the file: "
+        f"\n{remedy} partial=True to restore what fits, or mapping={{name in the file: "
         "name in the model} if layers are named or ordered differently."
     )

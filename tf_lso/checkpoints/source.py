@@ -1,14 +1,9 @@
-"""What a file holds, in the same form for every format.
+"""What a file holds, in the same form for every format; its tensors are read later."""
 
-Each reader makes a `Source` from a file, and `matching` and `plan` use only that.
-Tensors are read when `Source.read` is called with their entries, and not before.
-"""
-
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
-
-from tf_lso.checkpoints.errors import CheckpointError
 
 # Steps of a path to a variable that are no attribute. A number follows: of a layer among
 # those with weights, as in checkpoints; of a weight of a layer in the order of Keras; of
@@ -19,6 +14,22 @@ LAYER_STEP, WEIGHT_STEP, VARS_STEP = "layer_with_weights-", "#", "vars"
 UNKNOWN = "unknown"
 
 
+class CheckpointError(ValueError):
+    """A file cannot be read, or what is in it does not fit; the message names it."""
+
+
+@contextlib.contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Turn whatever a damaged file raises into a CheckpointError: `what` and why."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except Exception as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise CheckpointError(f"{what} ({lines[0].rstrip('.')}).") from error
+
+
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """One tensor of a file, and what the file says of its variable."""
@@ -27,14 +38,12 @@ class Entry:
     name: str  # of the variable in the program that wrote the file, or ""
     shape: tuple[int, ...]
     dtype: str  # such as "float32"
-    # Each a tuple of the steps that lead to it from the model: attributes, and the steps
-    # above.
+    # Each the steps that lead to it from the model: attributes, and the steps above.
     paths: tuple[tuple[str, ...], ...] = ()
-    # Of a variable of the optimizer: the name of the slot, or of a variable that is none,
-    # such as Nadam's "momentum_cache"; None if the file does not say it.
+    # Of a variable of the optimizer: the name of the slot, or of what is none, such as
+    # Nadam's "momentum_cache"; None if the file does not say it.
     slot: str | None = None
-    # The key in `Source.variables` of the variable that a slot belongs to, or `UNKNOWN`;
-    # None if the variable belongs to none.
+    # The key in `Source.variables` of what a slot belongs to, None for what is no slot.
     of: Any = UNKNOWN
 
 
@@ -49,20 +58,15 @@ class OptimizerState:
     scale: Entry | None = None
     count: Entry | None = None  # of finite steps
     hyperparameters: dict[str, Entry] = dataclasses.field(default_factory=dict)
-    # All other variables. Those that the file lists come first, in the order in which the
-    # optimizer made them.
+    # All other variables; first those that the file lists, in the order of their making.
     made: list[Entry] = dataclasses.field(default_factory=list)
     # The keys in `Source.variables` of what the optimizer was built for, in order.
     order: list[Any] = dataclasses.field(default_factory=list)
 
     @property
-    def slots(self) -> dict[str, list[Entry]]:
-        """The slots whose names the file says, by these names."""
-        found: dict[str, list[Entry]] = {}
-        for entry in self.made:
-            if entry.slot is not None and entry.of is not None:
-                found.setdefault(entry.slot, []).append(entry)
-        return found
+    def slots(self) -> set[str]:
+        """The names of the slots, where the file says them."""
+        return {e.slot for e in self.made if e.slot is not None and e.of is not None}
 
 
 @dataclasses.dataclass

@@ -1,11 +1,12 @@
 """`tf-lso help`: prints, lists and searches the entries of «Troubleshooting by message».
 
-The page is `troubleshooting.md` beside this file: in the repository a link to the page in
-compat_docs, in an installed package the page itself. An entry is a heading `### ...`, its
-name as `<a id="NAME"></a>`, and a text with one block of code.
+The pages `troubleshooting.md` and `rules.md` beside this file are links to those in
+compat_docs; in an installed package they are the pages themselves. An entry is a heading
+`### ...`, its name as `<a id="NAME"></a>`, and a text with one block of code.
 """
 
 import argparse
+import itertools
 import re
 import shutil
 import sys
@@ -31,33 +32,24 @@ exit codes:
   0  found
   1  no entry has all of the words
 """
-
-_PAGE = Path(__file__).with_name("troubleshooting.md")
 _ENTRY = re.compile(
-    r"^### (?P<heading>[^\n]*)\n\n<a id=\"(?P<name>[\w-]+)\"></a>\n\n(?P<text>.*?)(?=^##|\Z)",
-    re.MULTILINE | re.DOTALL,
+    r"^### ([^\n]*)\n\n<a id=\"([\w-]+)\"></a>\n\n(.*?)(?=^##|\Z)", re.M | re.S
 )
+_CODE = re.compile(r"^```\w*\n(.*?)^```$", re.M | re.S)
 _LINK = re.compile(r"\[([^]]*)\]\((?!https?:)([^)\s]*)\)")
 
 
 class Entry(NamedTuple):
-    """An entry of the page.
+    """An entry of a page: in its heading `…` stands for what differs each time."""
 
-    Attributes:
-      name: What `tf-lso help` takes.
-      section: The heading of the part of the page that it stands in.
-      heading: The message, or what happens; `…` stands for what differs each time.
-      text: Markdown.
-    """
-
-    name: str
     section: str
     heading: str
+    name: str
     text: str
 
     def has(self, words: list[str]) -> bool:
         """Whether for each of the words one of its words begins with it."""
-        whole = f"{self.name} {self.heading} {self.text}".lower()
+        whole = " ".join(self[1:]).lower()
         starts = (rf"(?<![^\W_]){re.escape(word.lower())}" for word in words)
         return all(re.search(start, whole) for start in starts)
 
@@ -66,17 +58,24 @@ class Entry(NamedTuple):
         parts = [re.escape(part.strip()) for part in self.heading.split("…")]
         return re.search(".*".join(parts), message, re.DOTALL) is not None
 
+    def shown(self) -> str:
+        """Return it as text for a terminal."""
+        text = _LINK.sub(r"\1 (compat_docs/\2)", self.text)
+        text = _CODE.sub(lambda code: textwrap.indent(code[1].rstrip(), "    "), text)
+        paragraphs = [self.heading, *text.split("\n\n")]
+        return "\n\n".join(p if p[:1] == " " else _filled(p) for p in paragraphs)
 
-def entries() -> list[Entry]:
-    """Return the entries of the page, in its order."""
-    found = []
-    sections = re.split(r"^## (.*)\n", _PAGE.read_text(encoding="utf-8"), flags=re.M)
-    for section, body in zip(sections[1::2], sections[2::2]):
-        for match in _ENTRY.finditer(body):
-            # `a message`, ``one with `code` `` or plain words.
-            heading = re.sub(r"^(`+) ?(.*?) ?\1$", r"\2", match["heading"])
-            found.append(Entry(match["name"], section, heading, match["text"].strip()))
-    return found
+
+def entries(page: str = "troubleshooting.md") -> list[Entry]:
+    """Return the entries of a page, in its order."""
+    text = Path(__file__).with_name(page).read_text(encoding="utf-8")
+    sections = re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, flags=re.M)
+    return [
+        # A heading is `a message`, ``one with `code` `` or plain words.
+        Entry(section, re.sub(r"^(`+) ?(.*?) ?\1$", r"\2", heading), name, text.strip())
+        for section, body in sections
+        for heading, name, text in _ENTRY.findall(body)
+    ]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,57 +91,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
-    known = entries()
-    words = " ".join(args.words).split()
+    known, message = entries(), " ".join(args.words)
     chosen = (
-        [entry for entry in known if words == [entry.name]]
-        or [entry for entry in known if words and entry.explains(" ".join(args.words))]
-        or [entry for entry in known if entry.has(words)]
+        [entry for entry in known if message == entry.name]
+        or [entry for entry in known if message and entry.explains(message)]
+        or [entry for entry in known if entry.has(message.split())]
     )
     if not chosen:
-        print(
-            f"tf-lso help: no entry has all of: {' '.join(words)}. Try fewer words, or "
-            "`tf-lso help` for the list.",
-            file=sys.stderr,
-        )
+        said = f"no entry has all of: {message}. Try fewer words, or `tf-lso help`."
+        print(f"tf-lso help: {said}", file=sys.stderr)
         return 1
-    text = _shown(chosen[0]) if len(chosen) == 1 else _listed(chosen)
-    # A console that has no `…` or `–` gets a question mark for it.
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "replace").decode(encoding))
+    if len(chosen) == 1:
+        print(chosen[0].shown())
+        return 0
+    for section, listed in itertools.groupby(chosen, lambda entry: entry.section):
+        lines = [f"  {entry.name:<24}{entry.heading}" for entry in listed]
+        print("\n".join([section, *(_filled(line, " " * 26) for line in lines), ""]))
+    print(f"{len(chosen)} entries. Print one: tf-lso help NAME")
     return 0
-
-
-def _listed(chosen: list[Entry]) -> str:
-    """Return the list of entries, below the headings of their sections."""
-    lines = []
-    for number, entry in enumerate(chosen):
-        if number == 0 or entry.section != chosen[number - 1].section:
-            lines += ["", entry.section]
-        lines.append(_filled(f"  {entry.name:<24}{entry.heading}", " " * 26))
-    lines += ["", f"{len(chosen)} entries. Print one: tf-lso help NAME"]
-    return "\n".join(lines[1:])
-
-
-def _shown(entry: Entry) -> str:
-    """Return an entry as text for a terminal."""
-    text = _LINK.sub(lambda link: f"{link[1]} (compat_docs/{link[2]})", entry.text)
-    parts = [_filled(entry.heading)]
-    blocks = re.split(r"^```\w*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    for number, part in enumerate(blocks):  # every second one is code
-        if number % 2:
-            parts.append(textwrap.indent(part.rstrip(), "    "))
-        else:
-            parts += map(_filled, filter(None, part.strip().split("\n\n")))
-    return "\n\n".join(parts)
 
 
 def _filled(text: str, indent: str = "") -> str:
     """Return a paragraph in lines that fit the terminal."""
-    return textwrap.fill(
-        text,
-        min(shutil.get_terminal_size((88, 0)).columns, 100),
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    width = min(shutil.get_terminal_size((88, 0)).columns, 100)
+    return textwrap.fill(text, width, subsequent_indent=indent, break_on_hyphens=False)

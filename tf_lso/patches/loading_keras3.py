@@ -14,7 +14,8 @@ import zipfile
 import h5py
 
 from tf_lso import graphs, keras3_private, log
-from tf_lso.checkpoints import errors, opening, restoring
+from tf_lso.checkpoints import restoring
+from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.optimizers import state as state_lib
 from tf_lso.patches.loading_keras2 import is_ours
 
@@ -164,10 +165,10 @@ def _has_optimizer_of_keras2(path):
     if not str(path).endswith(".weights.h5") or not os.path.isfile(path):
         return False
     try:
-        with opening.opened(str(path)) as (source,):
+        with restoring.opened(str(path)) as (source,):
             state = source.optimizer
             return state is not None and state.family in ("legacy", "new")
-    except errors.CheckpointError:
+    except CheckpointError:
         return False  # Keras says what is wrong
 
 
@@ -195,7 +196,7 @@ def _restore_optimizer(model, path):
     # Keras 3 expects other names, places and orders of the state.
     optimizer = getattr(model, "optimizer", None)
     if is_ours(optimizer) and model.built:
-        with _telling(errors.CheckpointError):
+        with _telling(CheckpointError):
             report = restoring.restore(path, model=model, optimizer=optimizer)
             if any("no loss scale" in why for _, why in report.kept):
                 optimizer._state.tell_no_scale(path)

@@ -1,6 +1,6 @@
 """All that tf_lso changes in TensorFlow and Keras, as one table.
 
-`python -m tools.changes_page` writes a page from it. A test holds each function to the
+`python -m tools.written_pages` writes a page from it. A test holds each function to the
 names of its row.
 """
 

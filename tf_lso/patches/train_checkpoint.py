@@ -12,15 +12,7 @@ import tensorflow as tf
 
 from tf_lso import keras_versions, log, tf_private
 from tf_lso import optimizer_table as table
-from tf_lso.checkpoints import (
-    checkpoint,
-    errors,
-    layouts,
-    object_graph,
-    optimizer_targets,
-    remedy,
-    restoring,
-)
+from tf_lso.checkpoints import layouts, object_graph, plan, restoring, source, targets
 from tf_lso.optimizers import binding, state
 from tf_lso.patches.loading_keras2 import is_ours
 
@@ -61,9 +53,9 @@ def read_all_generations(keras, ledger):
         done = {*map(id, models.values()), *map(id, wanted.values())}
         children = tf_private.children(self).items()
         others = {n: c for n, c in children if id(c) not in done}
-        others.pop(checkpoint.SAVE_COUNTER, None)
+        others.pop(object_graph.SAVE_COUNTER, None)
         rest = tf.train.Checkpoint(**others)
-        tf_private.track(rest, self.save_counter, checkpoint.SAVE_COUNTER)
+        tf_private.track(rest, self.save_counter, object_graph.SAVE_COUNTER)
         return original(rest, save_path, options).expect_partial()
 
 
@@ -119,7 +111,7 @@ def _graph(path):
     """Return the `ObjectGraph` of a path, None if TensorFlow is to say what is wrong."""
     try:
         return object_graph.ObjectGraph(str(path)) if tf.executing_eagerly() else None
-    except errors.CheckpointError:
+    except source.CheckpointError:
         return None
 
 
@@ -129,7 +121,7 @@ def _in_file(graph, optimizers_):
     return {
         path: node
         for path, node in nodes.items()
-        if node is not None and checkpoint.inner(graph, node) is not None
+        if node is not None and object_graph.inner(graph, node) is not None
     }
 
 
@@ -143,27 +135,27 @@ def _refuse_other_slots(graph, optimizers_, in_file):
         if not is_ours(optimizer):
             continue
         inner = optimizer.inner_optimizer
-        source = checkpoint.source(graph, None, node)
-        slots = source.optimizer.slots.keys()
+        saved = object_graph.source(graph, None, node)
+        slots = saved.optimizer.slots
         is_new = binding.require_family(inner).name == "new"
         # tf_keras makes this slot always; TensorFlow 2.9 and 2.10 did not.
         always = ["momentum"] if is_new and type(inner).__name__ == "SGD" else []
         more, fewer = table.differing_slots(slots, inner, always)
         if slots and (more or fewer):
-            targets = optimizer_targets.OptimizerTargets(optimizer)
             kept = table.slots_made(inner) - fewer | more
-            raise errors.CheckpointError(
+            own = targets.OptimizerTargets(optimizer)
+            raise source.CheckpointError(
                 f"{graph.prefix} does not fit the optimizer {'.'.join(path)!r}, and "
                 "nothing was changed: one of them has the slots "
                 f"{', '.join(sorted(more | fewer))}. "
-                f"{remedy.how_to_make(source, targets, kept)}"
+                f"{plan.how_to_make(saved, own, kept)}"
             )
 
 
 def _foreign_layout(graph, models, optimizers_, in_file):
     """Return the layout of a file that TensorFlow restores only in part, or None."""
     for path, node in in_file.items():
-        layout = checkpoint.layout(graph, node)
+        layout = object_graph.layout(graph, node)
         if layout not in _OWN[binding.require_family(optimizers_[path]).name]:
             return layout
     # Without an optimizer, the attributes of the model tell the layout.
@@ -186,7 +178,7 @@ def _restore(graph, models, optimizers_, in_file):
     if optimizers_:
         ((path, optimizer),) = optimizers_.items()
         # The file may have its optimizer under several names, and lists the shortest.
-        listed = {node: name for name, node in checkpoint.optimizers(graph).items()}
+        listed = {node: name for name, node in object_graph.optimizers(graph).items()}
         names["optimizer"] = listed.get(in_file.get(path), "/".join(path))
     return restoring.restore(
         graph.prefix, model=model, optimizer=optimizer, names=names

@@ -1,7 +1,6 @@
 """One pass over one program, of a file or a notebook: all that there is to say of it."""
 
 import ast
-import dataclasses
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -9,16 +8,15 @@ from collections.abc import Iterable, Iterator
 from tf_lso import names
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import lookup, reasons, rules, strings
-from tf_lso.source.diagnostics import OTHER, Diagnosis, Diagnostic, Use
+from tf_lso.source.diagnostics import OTHER, Diagnosis, Diagnostic
 from tf_lso.source.edits import Statements
 from tf_lso.source.fixes import Plan
 from tf_lso.source.forms import is_for_keras_3
-from tf_lso.source.guards import Branch, types_asked_for
 from tf_lso.source.inference import Elsewhere, Inference
 from tf_lso.source.lookup import UNSURE, WORKS, Verdict
 from tf_lso.source.modules import Placement
 from tf_lso.source.reading import Sources, parsed
-from tf_lso.source.reasons import WhyNot
+from tf_lso.source.reasons import Reason
 from tf_lso.source.renaming import New, Options, Renaming
 from tf_lso.source.scopes import Place, Site
 from tf_lso.source.syntax import imported_paths
@@ -37,7 +35,10 @@ _IGNORE = re.compile(r"#\s*tf-lso:\s*ignore(?:\[([\w\s,]*)\])?")
 # Calls that wrap an optimizer, or make `compile` do it.
 _WRAPPING = (*names.OPTIMIZERS, "set_global_policy", "set_policy", "set_dtype_policy")
 _INSTALLABLE = (rules.OPTIMIZER, rules.FILES)
+_BY_HAND = (rules.PROTOCOL, rules.STATE)
 _INSTALL = "tf_lso.install()"
+# Why a use stays where the program makes no optimizer; else its verdict tells.
+_WHY_NOT = {rules.SILENT: reasons.GUARD, rules.METHOD: reasons.MADE_ELSEWHERE}
 
 
 def diagnose(
@@ -47,7 +48,6 @@ def diagnose(
     options: Options | None = None,
     elsewhere: Elsewhere | None = None,
     placement: Placement | None = None,
-    writes: bool = True,
 ) -> Diagnosis:
     """Return what is found in a program, and its texts after the fixes.
 
@@ -58,18 +58,16 @@ def diagnose(
       options: the `Options`.
       elsewhere: tells what other files of the program bind.
       placement: what it has to do with `install()` for other files.
-      writes: whether to apply the fixes.
     """
     read = parsed(path, cells)
-    options = options or Options()
     inference = Inference(read.program(), target, elsewhere)
-    one = _One(read, path, options, inference)
+    one = _One(read, path, options or Options(), inference)
     done = one.diagnosis(placement or Placement())
-    if writes and done.changes:
-        one.write(done)
     done.unreadable = read.failed
     if read.failed:  # half a notebook is not changed
         done.texts, done.changes, done.installs = {}, 0, []
+    for failed in parsed(path, done.texts.items()).failed:
+        raise ValueError(f"its migration {failed.reason}")
     return done
 
 
@@ -81,17 +79,22 @@ class _One:
     ) -> None:
         self.read = read
         self.texts = read.texts
-        self.text = "".join(text.text for text in self.texts.values())
         self.path = path
         self.options = options
         self.inference = inference
-        self.ignored = self._ignored()
+        self.sites = inference.program.sites
+        text = "".join(text.text for text in self.texts.values())
+        # (cell, line) -> the rules that a comment there ignores, "" for all.
+        self.ignored: dict[tuple[int, int], set[str]] = {}
+        for cell, one in self.texts.items() if "tf-lso:" in text else ():
+            for number, line in enumerate(one.lines, 1):
+                if comment := _IGNORE.search(line):
+                    told = re.findall(r"\w+", comment[1] or "") or [""]
+                    self.ignored[cell or 0, number] = set(told)
         found, wider = uses(inference, options.prefer != Options.prefer)
         self.silenced = {use.place for use in found if not self._counts(use)}
-        keeps_keras_3 = is_for_keras_3(inference)
-        self.renaming = Renaming(
-            inference, options, self.text, keeps_keras_3, self.silenced
-        )
+        keeps_keras_3 = is_for_keras_3(inference, found)
+        self.renaming = Renaming(inference, options, text, keeps_keras_3, self.silenced)
         self.plan = Plan(inference.program, read.trees, self.texts, self.renaming)
         self.plan.add_imports()
         strings.add_calls(self.plan)
@@ -107,29 +110,16 @@ class _One:
             [use for use in part if self._counts(use) and use.place not in moved]
             for part in (found, wider)
         )
-        self.install_at: ast.stmt | None = None
 
-    def _ignored(self) -> dict[tuple[int, int], set[str]]:
-        """Return (cell, line) -> the rules that a comment there ignores, "" for all."""
-        found: dict[tuple[int, int], set[str]] = {}
-        for cell, text in self.texts.items() if "tf-lso:" in self.text else ():
-            for number, line in text.numbered():
-                if comment := _IGNORE.search(line):
-                    told = re.findall(r"\w+", comment[1] or "") or [""]
-                    found[cell or 0, number] = set(told)
-        return found
-
-    def _counts(self, use: Use) -> bool:
+    def _counts(self, use: Diagnostic) -> bool:
         told = self.ignored.get(use.place[:2], set())
         return self.options.wants(use.rule) and told.isdisjoint({"", use.rule})
 
-    # --- What becomes of the program.
-
     def diagnosis(self, placement: Placement) -> Diagnosis:
-        """Return all that is found."""
+        """Return all that is found, and the texts after the fixes."""
         plan, done = self.plan, Diagnosis(self.path)
         installed = placement.met or any(self.inference.calls_of("tf_lso.install"))
-        done.wraps = any(map(self._wraps, self.inference.program.sites))
+        done.wraps = any(map(self._wraps, self.sites))
         wraps = done.wraps or placement.wraps
         guards = {} if installed or wraps else dict(self._guards())
         needs = {f"a guard that asks for `{name}`" for name in guards.values()}
@@ -141,127 +131,112 @@ class _One:
             )
             if self.options.like and self.uses:
                 needs.add(f"the Keras of TensorFlow {self.options.like}")
-        moves = bool(plan.edits or plan.imports)
+        needs.update(placement.reasons)
         at = _first_import(plan.trees, True) if self.options.install else None
         if placement.reasons:
-            needs.update(placement.reasons)
             at = at or _first_import(plan.trees, False)
-        changed = moves or bool(needs and at)
-        if changed and (generated := self._generated()):
-            plan.fixes.clear()
-            found = [self._joined(use, None, True, True, False) for use in self.uses]
-            done.diagnostics = [*found, generated]
+        at = at if needs else None
+        changed = at or plan.edits or plan.imports
+        heads = {cell: Text(text.text[:_HEAD]) for cell, text in self.texts.items()}
+        for told in self._told(_GENERATED, heads, reasons.GENERATED) if changed else ():
+            seen = [self._completed(use, None, None) for use in self.uses]
+            done.diagnostics = [*seen, told]
             return done
         if at:
             done.installs = sorted(needs)
-            self.install_at = at if needs else None
         else:
             for place, name in guards.items():
                 plan.left.setdefault(place, (name, reasons.GUARD.of()))
-        fixed = (use.verdict.name for use in self.uses if use.place in plan.fixes)
-        moved = {name.rpartition(".")[2] for name in fixed}
-        makes = wraps or installed or bool(done.installs)
-        makes |= not moved.isdisjoint(_WRAPPING)  # the optimizers are tf_lso's then
-        by_install = placement.met or bool(done.installs)
-        done.diagnostics = [
-            self._joined(
-                use, plan.left.get(use.place), makes, makes or moves, by_install
-            )
-            for use in self.uses
-        ]
+        done.diagnostics = [*self._joined(placement, installed, wraps, done.installs)]
         done.diagnostics += self._unseen()
-        done.diagnostics.sort(key=lambda one: (one.cell or 0, one.line, one.column))
-        done.changes = sum(map(len, plan.edits.values()))
-        done.changes += sum(len(moves) for _, moves in plan.imports.values())
-        if changed:  # also if only install() is added
-            done.changes = max(done.changes, 1)
+        done.diagnostics.sort(key=lambda one: one.place)
+        if changed:
+            done.changes = sum(map(len, plan.edits.values()))
+            done.changes += sum(len(moves) for _, moves in plan.imports.values())
+            done.changes = max(done.changes, 1)  # also if only install() is added
+            # Other files import from a package, and later cells use what a cell imports.
+            package = os.path.basename(self.path) == "__init__.py"
+            cleans = not package and list(self.texts) == [None]
+            Statements(plan).add(at, self.options.like, cleans)
+            done.texts = {
+                cell: applied(self.texts[cell].text, edits)
+                for cell, edits in plan.edits.items()
+            }
         return done
-
-    def write(self, done: Diagnosis) -> None:
-        """Add the texts after the fixes, of a program of which something changes."""
-        # Other files import from a package, and later cells use what a cell imports.
-        package = os.path.basename(self.path) == "__init__.py"
-        cleans = not package and list(self.texts) == [None]
-        Statements(self.plan).add(self.install_at, self.options.like, cleans)
-        done.texts = {
-            cell: applied(self.texts[cell].text, edits)
-            for cell, edits in self.plan.edits.items()
-        }
 
     # --- Uses with their fixes, and what else is left.
 
     def _joined(
-        self,
-        use: Use,
-        left: tuple[str, WhyNot] | None,
-        makes: bool,
-        settled: bool,
-        installs: bool,
-    ) -> Diagnostic:
-        """Return a use with its fix, or the reason why there is none.
-
-        Args:
-          use: the use.
-          left: its name, and why the plan leaves it, if it does.
-          makes: whether the optimizers are tf_lso's in the end.
-          settled: whether something of the program moves.
-          installs: whether `install()` is called.
-        """
-        fix, why_not = self.plan.fixes.get(use.place), None
-        works = use.verdict.status == WORKS or use.guarded
-        if left:
-            why_not = left[1]
-        elif not (fix or works or self.renaming.keras3):
+        self, placement: Placement, installed: bool, wraps: bool, installs: list[str]
+    ) -> Iterator[Diagnostic]:
+        """Yield the uses, each with its fix or the reason why there is none."""
+        plan = self.plan
+        fixed = (use.verdict.name for use in self.uses if use.place in plan.fixes)
+        moved = {name.rpartition(".")[2] for name in fixed}
+        # Whether the optimizers are tf_lso's in the end.
+        makes = wraps or installed or bool(installs)
+        makes |= not moved.isdisjoint(_WRAPPING)
+        settled = makes or bool(plan.edits or plan.imports)
+        by_install = placement.met or bool(installs)
+        for use in self.uses:
+            fix, why_not = plan.fixes.get(use.place), None
             # Only an optimizer has these; other methods may be a policy's, too.
             scales = use.verdict.name.endswith(names.SCALING)
-            fix, why_not = _otherwise(use, makes if scales else settled, installs)
-        return self._diagnostic(use, fix, why_not)
+            works = use.verdict.status == WORKS or use.guarded
+            if use.place in plan.left:
+                why_not = plan.left[use.place][1]
+            elif fix or works or self.renaming.keras3:
+                pass
+            elif use.rule in _INSTALLABLE and not by_install:
+                why_not = reasons.NEEDS.of(use.verdict.name)
+            elif (makes if scales else settled) and use.rule not in _BY_HAND:
+                fix = _INSTALL if by_install else "the optimizer is tf_lso's"
+            else:
+                told = Reason(use.verdict.today, use.verdict.tf_lso)
+                why_not = _WHY_NOT.get(use.rule, told)
+            yield self._completed(use, fix, why_not)
+
+    def _completed(
+        self, use: Diagnostic, fix: str | None, why_not: Reason | None
+    ) -> Diagnostic:
+        text = self.texts[use.cell]
+        start = text.starts[use.line - 1]
+        column = text.offset(use.line, use.offset) - start + 1
+        return use._replace(
+            file=self.path,
+            column=column,
+            code=text.lines[use.line - 1],
+            fix=fix,
+            why_not=why_not,
+        )
 
     def _unseen(self) -> Iterator[Diagnostic]:
         """Yield what is left at places where `check` tells of nothing."""
         told = {use.place for use in self.uses} | self.silenced
         for place, (name, why_not) in self.plan.left.items():
-            refused = why_not.reason == reasons.REFUSED
+            refused = why_not.why == reasons.REFUSED.why
             rule = rules.ARGUMENTS if refused else rules.UNSEEN
             verdict = Verdict(name, UNSURE, why_not.why, why_not.do)
-            use = Use(rule, place[0] or None, *place[1:], OTHER, False, verdict)
+            use = Diagnostic(rule, place[0] or None, *place[1:], OTHER, False, verdict)
             if place not in told and self._counts(use):
-                yield self._diagnostic(use, None, why_not, seen=False)
-        # What only IPython understands.
-        for pattern, texts in (_MAGIC, self.texts), (_FOREIGN, self.read.foreign):
-            for cell, text in texts.items():
-                for number, line in text.numbered() if cell else ():
-                    if pattern.search(line) and self.options.wants(rules.UNSEEN):
-                        yield self._told(cell, text, number, reasons.MAGIC)
-
-    def _generated(self) -> Diagnostic | None:
-        for cell, text in self.texts.items():
-            for number, line in text.numbered():
-                if text.starts[number - 1] < _HEAD and _GENERATED.search(line):
-                    return self._told(cell, text, number, reasons.GENERATED)
-        return None
+                yield self._completed(use, None, why_not)._replace(seen=False)
+        if self.options.wants(rules.UNSEEN):
+            for cell, text in self.texts.items():
+                pattern = _MAGIC if cell in self.read.trees else _FOREIGN
+                if cell:
+                    yield from self._told(pattern, {cell: text}, reasons.MAGIC)
 
     def _told(
-        self, cell: int | None, text: Text, line: int, reason: reasons.Reason
-    ) -> Diagnostic:
-        why_not = reason.of()
-        verdict = Verdict("mixed_precision", UNSURE, why_not.why, why_not.do)
-        use = Use(rules.UNSEEN, cell, line, 0, OTHER, False, verdict)
-        return self._diagnostic(use, None, why_not, seen=False, text=text)
-
-    def _diagnostic(
-        self,
-        use: Use,
-        fix: str | None,
-        why_not: WhyNot | None,
-        seen: bool = True,
-        text: Text | None = None,
-    ) -> Diagnostic:
-        rule, cell, line, offset, kind, guarded, verdict = use
-        text = text or self.texts[cell]
-        column = text.offset(line, offset) - text.starts[line - 1] + 1
-        place = self.path, cell, line, column, kind, text.line(line)
-        return Diagnostic(rule, *place, guarded, verdict, fix, why_not, seen)
+        self, pattern: re.Pattern[str], texts: dict[int | None, Text], reason: Reason
+    ) -> Iterator[Diagnostic]:
+        """Yield each line that a pattern finds, with the reason why it is left."""
+        verdict = Verdict("mixed_precision", UNSURE, reason.why, reason.do)
+        for cell, text in texts.items():
+            for number, line in enumerate(text.lines, 1):
+                if pattern.search(line):
+                    place = rules.UNSEEN, cell, number, 0, OTHER, False, verdict
+                    known = self.path, 1, line, None, reason
+                    yield Diagnostic(*place, *known, seen=False)
 
     # --- What install() is called for.
 
@@ -273,17 +248,17 @@ class _One:
         for use in self.uses:
             if use.rule == rules.SILENT and not use.guarded:
                 yield use.place, use.verdict.name.rpartition(".")[2]
-        for site in self.inference.program.sites:
+        # A test for a class that will be tf_lso's.
+        tests = self.inference.program.type_tests
+        asked = any(
+            self._becomes_ours(path)
+            for site in self.sites
+            if id(site.node) in tests
+            for path in self.inference.paths(site.node, site.scope)
+        )
+        for site in self.sites if asked else ():
             if isinstance(site.node, ast.Attribute) and site.node.attr in names.SCALING:
-                # A branch for instances of a class that will be tf_lso's.
-                if any(
-                    self._becomes_ours(path)
-                    for guard in site.guards
-                    if isinstance(guard, Branch)
-                    for kind in types_asked_for(guard)
-                    for path in self.inference.paths(kind, guard.scope)
-                ):
-                    yield site.place, site.node.attr
+                yield site.place, site.node.attr
 
     def _wraps(self, site: Site) -> bool:
         """Whether a migrated call wraps an optimizer by tf_lso."""
@@ -298,31 +273,6 @@ class _One:
         return moves or path.startswith("tf_lso.")
 
 
-_WHY_NOT = {
-    rules.PROTOCOL: reasons.PROTOCOL,
-    rules.STATE: reasons.STATE,
-    rules.ARGUMENTS: reasons.ARGUMENTS,
-    rules.SILENT: reasons.GUARD,
-    rules.METHOD: reasons.MADE_ELSEWHERE,
-}
-
-
-def _otherwise(
-    use: Use, settled: bool, installs: bool
-) -> tuple[str | None, WhyNot | None]:
-    """Return the fix of a use that no edit of its own fixes, or why there is none."""
-    if use.rule in _INSTALLABLE:
-        if settled and installs:
-            return _INSTALL, None
-        return None, reasons.NEEDS.of(use.verdict.name)
-    if use.rule in (rules.PROTOCOL, rules.STATE):
-        return None, _WHY_NOT[use.rule].of()
-    if settled:  # by what the optimizer is made of, or by install()
-        return (_INSTALL if installs else "the optimizer is tf_lso's"), None
-    reason = _WHY_NOT.get(use.rule, reasons.VERSIONS)
-    return None, reason.of(use.verdict.replacement or "")
-
-
 def _first_import(
     trees: dict[int | None, ast.Module], framework: bool
 ) -> ast.stmt | None:
@@ -333,32 +283,17 @@ def _first_import(
     """
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     for statement in (s for tree in trees.values() for s in tree.body):
-        if framework and not isinstance(statement, definitions):
-            if any(map(_imports_framework, ast.walk(statement))):
-                return statement
-        elif isinstance(statement, (ast.Import, ast.ImportFrom)) and not framework:
-            if getattr(statement, "module", "") != "__future__":
+        if not isinstance(statement, definitions):
+            nodes = ast.walk(statement) if framework else [statement]
+            if any(_is_import(node, framework) for node in nodes):
                 return statement
     return None
 
 
-def _imports_framework(node: ast.AST) -> bool:
-    if isinstance(node, ast.ImportFrom) and node.level:
+def _is_import(node: ast.AST, framework: bool) -> bool:
+    if not isinstance(node, (ast.Import, ast.ImportFrom)):
         return False
-    return isinstance(node, (ast.Import, ast.ImportFrom)) and any(
-        path.split(".")[0] in lookup.FRAMEWORKS for path in imported_paths(node)
-    )
-
-
-def reparsed(
-    done: Diagnosis, options: Options, target: Target, placement: Placement
-) -> None:
-    """Raise ValueError if the new texts do not parse, or would change again."""
-    options = dataclasses.replace(options, like=None)
-    placement = dataclasses.replace(placement, reasons=[])
-    cells = done.texts.items()
-    again = diagnose(cells, done.path, target, options, None, placement)
-    if again.unreadable:
-        raise ValueError(f"its migration {again.unreadable[0].reason}")
-    if again.texts:
-        raise ValueError("its migration would need a second one")
+    first = {path.split(".")[0] for path in imported_paths(node)}
+    if framework:
+        return not (getattr(node, "level", 0) or first.isdisjoint(lookup.FRAMEWORKS))
+    return "__future__" not in first

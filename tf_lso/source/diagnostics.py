@@ -3,9 +3,8 @@
 import dataclasses
 from typing import NamedTuple
 
-from tf_lso.source.files import Unreadable
 from tf_lso.source.lookup import BREAKS, LABELS, WRONG, Verdict
-from tf_lso.source.reasons import WhyNot
+from tf_lso.source.reasons import Reason
 from tf_lso.source.scopes import Place
 
 FAILURES = (WRONG, BREAKS)
@@ -13,8 +12,24 @@ IMPORT, ATTRIBUTE, METHOD, NOTE = "import", "attribute", "method", "note"
 CONSTRUCTOR, OTHER = "constructor", "other"
 
 
-class Use(NamedTuple):
-    """A use, before its file is known. `offset` counts bytes of the line."""
+class Diagnostic(NamedTuple):
+    """One place of a program that has to do with the old API.
+
+    Attributes:
+      rule: the id, one of `rules.RULES`.
+      cell: number of the notebook cell, from 1, or None.
+      line: in the file or cell, from 1.
+      offset: bytes of the line before it.
+      kind: one of the words above.
+      guarded: whether the program takes care that it does not fail.
+      verdict: the old name, and what happens.
+      file: path as it was reached from the command line.
+      column: in characters, from 1.
+      code: the source line, stripped.
+      fix: what `migrate` does about it in words, such as the new name, or None.
+      why_not: why it is left, if something is to be done that `migrate` does not do.
+      seen: whether `check` tells of it; else only `migrate` says that it is left.
+    """
 
     rule: str
     cell: int | None
@@ -23,61 +38,17 @@ class Use(NamedTuple):
     kind: str
     guarded: bool
     verdict: Verdict
+    file: str = ""
+    column: int = 1
+    code: str = ""
+    fix: str | None = None
+    why_not: Reason | None = None
+    seen: bool = True
 
     @property
     def place(self) -> Place:
         """The position, for sorting."""
         return self.cell or 0, self.line, self.offset
-
-    def rank(self) -> tuple[object, ...]:
-        """Return the rank. Of several at one position, the first one counts.
-
-        A name stands for all that it is ever bound to. So a path without a replacement is
-        often wrong, and comes last. The longer name wins: `getattr(a, "b").c` is about c.
-        """
-        verdict = self.verdict
-        return (
-            self.kind == OTHER,
-            self.guarded,
-            verdict.replacement is None,
-            list(LABELS).index(verdict.status),
-            -len(verdict.name),
-            verdict.name,
-            verdict.today,
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class Diagnostic:
-    """One place of a program that has to do with the old API.
-
-    Attributes:
-      rule: the id, one of `rules.RULES`.
-      file: path as it was reached from the command line.
-      cell: number of the notebook cell, from 1, or None.
-      line: in the file or cell, from 1.
-      column: from 1.
-      kind: one of the words above.
-      code: the source line, stripped.
-      guarded: whether the program takes care that it does not fail.
-      verdict: the old name, and what happens.
-      fix: what `migrate` does about it in words, such as the new name, or None.
-      why_not: why it is left, if something is to be done that `migrate` does not do.
-      seen: whether `check` tells of it; else only `migrate` says that it is left.
-    """
-
-    rule: str
-    file: str
-    cell: int | None
-    line: int
-    column: int
-    kind: str
-    code: str
-    guarded: bool
-    verdict: Verdict
-    fix: str | None = None
-    why_not: WhyNot | None = None
-    seen: bool = True
 
     @property
     def name(self) -> str:
@@ -99,6 +70,36 @@ class Diagnostic:
         """Whether this alone makes the check exit with 1."""
         return self.verdict.status in FAILURES and not self.guarded
 
+    def rank(self) -> tuple[object, ...]:
+        """Return the rank. Of several at one position, the first one counts.
+
+        A name stands for all that it is ever bound to. So a path without a replacement is
+        often wrong, and comes last. The longer name wins: `getattr(a, "b").c` is about c.
+        """
+        verdict = self.verdict
+        return (
+            self.kind == OTHER,
+            self.guarded,
+            verdict.replacement is None,
+            list(LABELS).index(verdict.status),
+            -len(verdict.name),
+            verdict.name,
+            verdict.today,
+        )
+
+
+Use = Diagnostic  # as the rules yield it, before its file is known
+
+
+@dataclasses.dataclass(frozen=True)
+class Unreadable:
+    """A file or cell that could not be read, and why."""
+
+    file: str
+    reason: str
+    cell: int | None = None
+    line: int | None = None
+
 
 @dataclasses.dataclass
 class Diagnosis:
@@ -114,7 +115,6 @@ class Diagnosis:
       wraps: whether the migrated program itself wraps optimizers by tf_lso.
       old: the bytes of the file.
       new: its bytes after the fixes.
-      diff: the unified diff of the two, or "" where nothing changes.
     """
 
     path: str = ""
@@ -126,12 +126,6 @@ class Diagnosis:
     wraps: bool = False
     old: bytes = b""
     new: bytes = b""
-    diff: str = ""
-
-    @property
-    def findings(self) -> list[Diagnostic]:
-        """What `check` tells of."""
-        return [found for found in self.diagnostics if found.seen]
 
     @property
     def left(self) -> list[Diagnostic]:

@@ -1,37 +1,43 @@
 """Adds to a plan what it needs of imports: moved names, `import tf_lso`, `install()`."""
 
 import ast
-import bisect
+import collections
 import re
-from collections.abc import Iterable
 
 from tf_lso.source.fixes import Moves, Plan
-from tf_lso.source.renaming import New
 from tf_lso.source.scopes import CLASS, Imported, Place, Scope
 from tf_lso.source.texts import Edit, Text, applied
 
 # --- One import statement.
 
 _MODULE = re.compile(r"from[\s\\]+(.+?)(?=[\s\\]+import\b)", re.DOTALL)
-_NEWLINE = r"(?:\r\n|\r|\n)"
-_COMMENT = r"#[^\r\n]*(?![^\r\n])"  # to the end of its line
-# Behind a name: its comma, and the rest of the line if no other name stands there.
-_ITS_OWN = re.compile(
-    rf"(?:(?:\s|\\|{_COMMENT})*?,)?(?:[ \t\f]*(?:{_COMMENT})?(?:{_NEWLINE}|\Z))?"
-)
+_COMMENT = re.compile(r"#[^\r\n]*")
+# A name with its comma, and what stands behind it in its line.
+_OWN = re.compile(r"(?:#[^\n]*|[^,#])*,?[^\n]*\n?")
 
 
 def rewritten(
     text: Text, node: ast.Import | ast.ImportFrom, moves: Moves
 ) -> tuple[str, list[str]]:
     """Return what takes the place of an import, and the statements that follow it."""
-    source = text.of(node)
-    if isinstance(node, ast.Import):
-        return _renamed(text, node, moves), []
-    groups: dict[str, list[ast.alias]] = {}
+    source, begin = text.of(node), text.start(node)
+    if isinstance(node, ast.Import):  # `import a.b` binds `a`, and keeps that
+        edits = [
+            Edit(
+                text.start(alias) - begin,
+                text.end(alias) - begin,
+                f"{way.module} as {alias.asname}"
+                if alias.asname
+                else alias.name.split(".")[0],
+            )
+            for alias, way in moves.items()
+        ]
+        return applied(source, edits), []
+    groups = collections.defaultdict[str, list[ast.alias]](list)
     for alias in node.names:
         way = moves.get(alias)
-        groups.setdefault(_source(way) if way else "", []).append(alias)
+        parent = way.module.rpartition(".")[0] if way and way.is_module else ""
+        groups[parent or (way.module if way else "")].append(alias)
     if len(groups) == 1:
         (path,) = groups
         return _MODULE.sub(f"from {path}", source, count=1), []
@@ -44,30 +50,6 @@ def rewritten(
     return first, lines
 
 
-def _source(way: New) -> str:
-    """The module to import from: a module that moves is imported from its package."""
-    return way.module.rpartition(".")[0] if way.is_module else way.module
-
-
-def _renamed(text: Text, node: ast.Import, moves: Moves) -> str:
-    """`import a.b as c` takes the new path; `import a.b` binds `a`, and keeps that."""
-    edits, seen, start = [], set(), text.start(node)
-    end = start
-    for alias in node.names:
-        way, name = moves.get(alias), alias.name
-        if way and alias.asname:
-            name = way.module
-            new = f"{name} as {alias.asname}"
-            edits.append(Edit(text.start(alias) - start, text.end(alias) - start, new))
-        elif way:
-            name = alias.name.split(".")[0]
-            place, new = (end, "") if name in seen else (text.start(alias), name)
-            edits.append(Edit(place - start, text.end(alias) - start, new))
-        seen.add(name)
-        end = text.end(alias)
-    return applied(text.of(node), edits)
-
-
 def _without(
     text: Text, node: ast.ImportFrom, kept: list[ast.alias]
 ) -> tuple[str, dict[ast.alias, list[str]]]:
@@ -77,30 +59,24 @@ def _without(
     """
     source, begin = text.of(node), text.start(node)
     starts = [text.start(alias) - begin for alias in node.names]
-    before = source[: starts[0]]
-    closing = source.rindex(")") if "(" in before else len(source)
-    newline, left, comments = text.newline(begin), before, {}
+    left, comments, piece = source[: starts[0]], {}, ""
+    closing = source.rindex(")") if "(" in left else len(source)
     for alias, start, stop in zip(node.names, starts, [*starts[1:], closing]):
+        piece = source[start:stop]
+        own = piece if not kept else _OWN.match(piece).group()  # type: ignore[union-attr]
+        comments[alias] = _COMMENT.findall(own)
         if alias in kept:
-            left += source[start:stop]
-            continue
-        own = _ITS_OWN.match(source, text.end(alias) - begin, stop)
-        end = own.end() if own else stop
-        rest = source[end:stop]
-        comments[alias] = re.findall(_COMMENT, source[start : end if kept else stop])
-        if "#" in rest:
-            left = left.rstrip(" \t\f")
-            left += rest if left.endswith(("\r", "\n")) else newline + rest
+            left += piece
+        elif "#" in piece[len(own) :]:
+            left = left.rstrip(" \t\f") + piece[len(own) :]
     if not kept:
-        first = node.names[0]
-        comments[first] = re.findall(_COMMENT, before) + comments[first]
+        comments[node.names[0]][:0] = _COMMENT.findall(left)
         return "", comments
     if node.names[-1] not in kept:
         left = left.rstrip(" \t\f\r\n\\")
-        lines = re.split(_NEWLINE, source[:closing])
-        alone = "(" in before and not lines[-1].strip()
-        if alone or "#" in re.split(_NEWLINE, left)[-1]:
-            left += newline + (lines[-1] if alone else "")
+        tail = re.search(r"(?:[\r\n][ \t]*)?\Z", piece).group()  # type: ignore[union-attr]
+        if tail or "#" in re.split(r"[\r\n]", left)[-1]:
+            left += text.newline() + tail[1:]
         else:
             left = left.removesuffix(",")
     return left + source[closing:], comments
@@ -120,7 +96,7 @@ class Statements:
             if isinstance(site.node, (ast.Import, ast.ImportFrom)):
                 self.cells[site.node] = site.cell
         self.first: dict[ast.stmt, str] = {}  # what takes its place, "" for nothing
-        self.after: dict[ast.stmt, list[str]] = {}  # statement -> lines behind it
+        self.after = collections.defaultdict[ast.stmt, list[str]](list)
 
     def add(self, install_at: ast.stmt | None, like: str | None, cleans: bool) -> None:
         """Add the edits of the statements to the plan's own.
@@ -131,7 +107,7 @@ class Statements:
         for site, moves in self.plan.imports.values():
             text = self.plan.texts[site.cell]
             self.first[site.node], lines = rewritten(text, site.node, moves)
-            self._note(site.node, lines)
+            self.after[site.node] += lines
         name = self.plan.root
         line = "import tf_lso" if name == "tf_lso" else f"import tf_lso as {name}"
         if install_at is not None:
@@ -140,18 +116,11 @@ class Statements:
         self._bind(line, install_at)
         if cleans:
             self._remove_unused()
-        for node in self.cells:
-            if node in self.first or node in self.after:
-                self._replace(node, self.first.get(node), self.after.get(node, []))
-
-    def _note(self, node: ast.stmt, lines: Iterable[str]) -> None:
-        known = self.after.setdefault(node, [])
-        known.extend(line for line in lines if line not in known)
-
-    # --- `import tf_lso`.
+        for node in {**self.first, **self.after}:
+            self._replace(node)
 
     def _bind(self, line: str, install_at: ast.stmt | None) -> None:
-        """Put the import behind the imports of the rewritten names."""
+        """Put `import tf_lso` behind the imports of the rewritten names."""
         places: dict[ast.stmt, None] = {}  # as an ordered set
         at_top = False
         for scope, refs in self.plan.needs:
@@ -164,31 +133,24 @@ class Statements:
                 places.update(dict.fromkeys(filter(None, origins)))
             else:
                 at_top = True
-        known = self._first_import(install_at)
-        if at_top and known is None:
+        bound = [self._place(node) for node in places if node in self.top]
+        known = [
+            self._place(binding.value.node)
+            for binding in self.plan.program.module.names.get(self.plan.root, ())
+            if isinstance(binding.value, Imported) and binding.value.node in self.top
+        ]
+        if install_at is not None:
+            known.append((*self._place(install_at)[:2], -1))
+        if at_top and not known:
             self._at_top(line)
             return
-        starts = [self._place(node) for node in places if node in self.top]
-        starts += [known] if known else []
-        first = min(starts, default=None)
+        first = min([*bound, *known], default=None)
         for node in places:
             if first is None or self._place(node) <= first:
-                self._note(node, [line])
+                self.after[node].append(line)
 
     def _place(self, node: ast.stmt) -> Place:
         return self.cells[node] or 0, node.lineno, node.col_offset
-
-    def _first_import(self, install_at: ast.stmt | None) -> Place | None:
-        """Return the place after which `tf_lso` is bound already, or None."""
-        found = []
-        if install_at is not None:
-            found.append((self.top[install_at] or 0, install_at.lineno, -1))
-        for binding in self.plan.program.module.names.get(self.plan.root, ()):
-            value = binding.value
-            if isinstance(value, Imported) and value.path == "tf_lso":
-                if value.node in self.top:
-                    found.append(self._place(value.node))
-        return min(found, default=None)
 
     def _at_top(self, line: str) -> None:
         body = next(tree.body for tree in self.plan.trees.values() if tree.body)
@@ -197,68 +159,54 @@ class Statements:
             index += 1
         self._precede(body[index], [line])
 
-    # --- Imports that nothing needs any more.
-
     def _remove_unused(self) -> None:
+        """Take out imports whose names only the replaced chains used."""
         text = self.plan.texts[None]
+        new = applied(text.text, self.plan.edits.get(None, ()))
         refs = [ref for _, refs in self.plan.needs for ref in refs]
-        replaced = sorted((e.start, e.end) for e in self.plan.edits.get(None, ()))
         for node in dict.fromkeys(ref.origin for ref in refs):
-            if node is None or node not in self.top or len(node.names) != 1:
+            # A comment may say that it is wanted.
+            if (
+                node not in self.top
+                or "#" in text.after(node)
+                or node not in self.after
+            ):
                 continue
             name = node.names[0].asname or node.names[0].name.split(".")[0]
-            if self.after.get(node) and _is_unused(text, name, node, replaced):
+            uses = re.findall(rf"(?<![\w.]){re.escape(name)}\b", new)
+            if len(node.names) == len(uses) == 1:
                 self.first[node] = ""
 
     # --- Edits.
 
-    def _replace(self, node: ast.stmt, first: str | None, after: list[str]) -> None:
+    def _replace(self, node: ast.stmt) -> None:
         cell = self.cells[node]
         text = self.plan.texts[cell]
         start, end = text.start(node), text.end(node)
+        first, after = self.first.get(node), self.after[node]
         if first == "":
             first, *after = after
         if first is not None:
             self.plan.edit(cell, start, end, first)
-        if not after:
-            return
-        indent, rest, newline = text.before(start), text.after(end), text.newline(end)
+        indent, rest, newline = text.before(node), text.after(node), text.newline()
         if indent.strip() or not re.fullmatch(r"\s*(#.*)?", rest):
-            joined = "".join(f"; {_on_one_line(line, newline)}" for line in after)
-            self.plan.edit(cell, end, end, joined)
-            return
-        place = end + len(rest)
-        lines = "".join(f"{newline}{indent}{line}" for line in after)
-        self.plan.edit(cell, place, place, lines)
+            lines = "".join(f"; {_on_one_line(line, newline)}" for line in after)
+            self.plan.edit(cell, end, end, lines)
+        else:
+            lines = "".join(f"{newline}{indent}{line}" for line in after)
+            self.plan.edit(cell, end + len(rest), end + len(rest), lines)
 
     def _precede(self, node: ast.stmt, lines: list[str]) -> None:
         cell = self.top[node]
         text = self.plan.texts[cell]
-        decorators = getattr(node, "decorator_list", ())
-        first = min(part.lineno for part in (node, *decorators))
-        start = text.start(node) if first == node.lineno else text.starts[first - 1]
-        newline = text.newline(start)
-        if text.before(start).strip():
+        start, indent = text.start(node), text.before(node)
+        for decorator in getattr(node, "decorator_list", ())[:1]:
+            start = text.start(decorator) - 1
+        if indent.strip():
             joined = "".join(f"{line}; " for line in lines if line)
         else:
-            joined = "".join(f"{line}{newline}" for line in lines)
+            joined = "".join(f"{line}{text.newline()}{indent}" for line in lines)
         self.plan.edit(cell, start, start, joined)
-
-
-def _is_unused(
-    text: Text, name: str, node: ast.stmt, replaced: list[tuple[int, int]]
-) -> bool:
-    """Whether the name stands only in the import itself and where it is replaced."""
-    if "#" in text.after(text.end(node)):
-        return False  # a comment may say that it is wanted
-    own = text.start(node), text.end(node)
-    for found in re.finditer(rf"\b{re.escape(name)}\b", text.text):
-        place = found.start()
-        before = bisect.bisect_right(replaced, (place, len(text.text)))
-        spans = [own, *replaced[max(before - 1, 0) : before]]
-        if not any(start <= place < end for start, end in spans):
-            return False
-    return True
 
 
 def _on_one_line(statement: str, newline: str) -> str:

@@ -7,13 +7,20 @@ from typing import Any
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
 from tf_lso.source.inference import Found, Value
-from tf_lso.source.reasons import Reason, WhyNot
+from tf_lso.source.reasons import Reason
 from tf_lso.source.renaming import New, Renaming, Stays
 from tf_lso.source.scopes import Imported, Place, Program, Scope, Site
 from tf_lso.source.syntax import chain_of, imported_paths
 from tf_lso.source.texts import Edit, Text
 
 Moves = dict[ast.alias, New]  # of an import statement
+_SPACE = re.compile(r"\\?\s")
+# Names that only the old API and its modules have.
+_TELLING = re.compile(
+    r"(^|\.)mixed_precision\.(experimental|LossScaleOptimizer|Policy|global_policy|"
+    r"set_global_policy)\b|(^|\.)keras\.mixed_precision\b|"
+    r"\.((Dynamic|Fixed)LossScale|enable_mixed_precision_graph_rewrite)$"
+)
 
 
 class Plan:
@@ -47,7 +54,7 @@ class Plan:
         self.imports: dict[int, tuple[Site, Moves]] = {}
         self.needs: list[tuple[Scope, tuple[Value, ...]]] = []
         self.fixes: dict[Place, str] = {}
-        self.left: dict[Place, tuple[str, WhyNot]] = {}
+        self.left: dict[Place, tuple[str, Reason]] = {}
         self.read: set[int] = set()
 
     def edit(self, cell: int | None, start: int, end: int, new: str) -> None:
@@ -64,39 +71,30 @@ class Plan:
         """Note that something at a node stays as it is. Each place is noted once."""
         self.left.setdefault(site.at(node), (name, reason.of(instead)))
 
-    # --- Imports.
-
     def add_imports(self) -> None:
         """Plan the import statements."""
         for site in self.program.sites:
-            if isinstance(site.node, (ast.Import, ast.ImportFrom)):
-                self._import(site)
-
-    def _import(self, site: Site) -> None:
-        moves = {}
-        is_from = isinstance(site.node, ast.ImportFrom)
-        for alias, path in zip(site.node.names, imported_paths(site.node)):
-            if alias.name == "*":
-                if verdict := lookup.star(site.node.module):
-                    self.leave(site, alias, path, left.STAR, verdict.replacement or "")
+            if not isinstance(site.node, (ast.Import, ast.ImportFrom)):
                 continue
-            way = self.renaming.at(site.node, path, imported=is_from)
-            if isinstance(way, New):
-                moves[alias] = way
-                self.fix(site, alias, way.module)
-            elif isinstance(way, Stays):
-                self.leave(site, alias, way.name, way.reason, way.instead)
-        if moves:
-            self.imports[id(site.node)] = site, moves
-
-    # --- Attributes.
+            moves = {}
+            for alias, path in zip(site.node.names, imported_paths(site.node)):
+                way = self.renaming.at(site.node, path)
+                verdict = lookup.star(path[:-2]) if alias.name == "*" else None
+                if verdict:
+                    self.leave(site, alias, path, left.STAR)
+                elif isinstance(way, New):
+                    moves[alias] = way
+                    self.fix(site, alias, way.module)
+                elif isinstance(way, Stays):
+                    self.leave(site, alias, way.name, way.reason, way.instead)
+            if moves:
+                self.imports[id(site.node)] = site, moves
 
     def add_chains(self) -> None:
         """Plan the chains of attributes, such as `tf.keras.mixed_precision.Policy`."""
         for site in self.program.sites:
             if isinstance(site.node, ast.Attribute) and id(site.node) not in self.read:
-                text = self.texts[site.cell]
-                if edit := self.chain(site, site.node, text):
+                if edit := self.chain(site, site.node, self.texts[site.cell]):
                     self.edit(site.cell, *edit)
                     self.fix(site, site.node, edit.new)
 
@@ -118,16 +116,13 @@ class Plan:
         if new is None:
             return None
         ref = next(v for v in found.certain if not self.moved(v))
-        edit, reason = None, left.LAYOUT
-        if not isinstance(chain[-1].ctx, ast.Load) and (
-            len(chain) <= new.parts - ref.path.count(".")
-        ):  # it assigns to the old name itself, or to a module on its way
-            reason = left.STORED
-        else:
-            edit = _replaced(text, chain, new, ref)
-            if not isinstance(base, ast.Name):
-                reason = left.CALLED
+        count = new.parts - ref.path.count(".") - 1  # attributes that it replaces
+        # It may assign to the old name itself, or to a module on its way.
+        stores = not isinstance(chain[-1].ctx, ast.Load) and len(chain) <= count + 1
+        edit = None if stores else _replaced(text, chain, new.module, count)
         if edit is None:
+            reason = left.LAYOUT if isinstance(base, ast.Name) else left.CALLED
+            reason = left.STORED if stores else reason
             self.leave(site, at, ".".join([ref.path, *steps]), reason, new.module)
             return None
         self.needs.append((site.scope, found.certain))
@@ -143,34 +138,33 @@ class Plan:
         ways, last = {}, ".".join(steps)
         call = self.program.calls.get(id(site.node))
         for ref in found.certain:
-            way = self.renaming.at(site.node, f"{ref.path}.{last}", call=call)
+            way = self.renaming.at(site.node, f"{ref.path}.{last}", call)
             if isinstance(way, New):
-                here = way.parts > ref.path.count(".")  # else the import moves
-                if self.moved(ref) or not here:
-                    self.fix(site, node, way.module)
+                if self.moved(ref) or way.parts <= ref.path.count("."):
+                    self.fix(site, node, way.module)  # by its import
                     way = None
             elif way is not None and self.moved(ref) and way.reason != left.STRANGER:
                 way = None
             ways[ref] = way
         stays = [way for way in ways.values() if isinstance(way, Stays)]
-        new = [way for way in ways.values() if isinstance(way, New)]
+        new = {ref: way for ref, way in ways.items() if isinstance(way, New)}
         # If only one of several modules has the name, that one is meant.
-        certain = [way for way in stays if way.reason != left.STRANGER]
+        certain = any(way.reason != left.STRANGER for way in stays)
         if stays and (len(stays) == len(ways) or (certain and not new)):
             self.leave(site, node, stays[0].name, stays[0].reason, stays[0].instead)
         if not new:
             return None
-        doubt = found.doubt or (left.SEVERAL if certain else None)
-        known = [way for way in ways.values() if not isinstance(way, Stays)]
-        if len({way.symbol for way in new}) > 1 or len(new) < len(known):
-            doubt = doubt or left.SEVERAL
-        if doubt:
-            ref = next(ref for ref, way in ways.items() if isinstance(way, New))
-            path = f"{ref.path}.{last}"
-            tail = path.split(".")[new[0].parts :]
-            self.leave(site, node, path, doubt, ".".join([new[0].module, *tail]))
-            return None
-        return new[0]
+        ref, way = next(iter(new.items()))
+        agree = (
+            len({way.symbol for way in new.values()}) == 1 and None not in ways.values()
+        )
+        doubt = found.doubt or (None if agree and not certain else left.SEVERAL)
+        if doubt is None:
+            return way
+        path = f"{ref.path}.{last}"
+        tail = path.split(".")[way.parts :]
+        self.leave(site, node, path, doubt, ".".join([way.module, *tail]))
+        return None
 
     def rooted(self, path: str) -> str:
         """Return a path of tf_lso, as the program is to spell it."""
@@ -190,50 +184,34 @@ def _free_name(program: Program) -> str:
     return name
 
 
-# --- Chains of attributes.
-
-_SPACE = re.compile(r"\\?\s")
-# Names that only the old API and its modules have.
-_TELLING = re.compile(
-    r"(^|\.)mixed_precision\.(experimental|LossScaleOptimizer|Policy|global_policy|"
-    r"set_global_policy)\b|(^|\.)keras\.mixed_precision\b|"
-    r"\.((Dynamic|Fixed)LossScale|enable_mixed_precision_graph_rewrite)$"
-)
-
-
 def _replaced(
-    text: Text, chain: list[ast.Attribute], new: New, ref: Value
+    text: Text, chain: list[ast.Attribute], module: str, steps: int
 ) -> Edit | None:
     """Return the edit of the shortest beginning of a chain that makes it the new one.
 
     None where the name does not stand there as plain text.
     """
-    steps = new.parts - ref.path.count(".") - 1  # attributes that the module replaces
-    module = new.module.split(".")
-    while steps > 0 and len(module) > 1 and chain[steps - 1].attr == module[-1]:
-        steps -= 1
-        module.pop()
+    above, _, last = module.rpartition(".")
+    while steps > 0 and above and chain[steps - 1].attr == last:
+        steps, module = steps - 1, above
+        above, _, last = module.rpartition(".")
     node = chain[steps].value if steps < len(chain) else chain[-1]
-    spelled = [part.attr for part in chain[:steps]]
-    base = chain[0].value
-    if isinstance(base, ast.Name):
-        spelled.insert(0, base.id)
+    spelled = [getattr(chain[0].value, "id", ""), *(n.attr for n in chain[:steps])]
     # Before Python 3.12 the parser misplaces names in f-strings of several lines.
-    if _SPACE.sub("", text.of(node)) != ".".join(spelled) or len(spelled) != steps + 1:
+    if _SPACE.sub("", text.of(node)) != ".".join(spelled):
         return None
-    return Edit(text.start(node), text.end(node), ".".join(module))
+    return Edit(text.start(node), text.end(node), module)
 
 
 def _is_telling(steps: list[str], base: ast.AST, program: Program) -> bool:
     """Whether a chain looks like an old name, though what it begins with is not seen."""
-    usual = getattr(base, "id", "") in ("tf", "tensorflow", "keras")
+    name = getattr(base, "id", "")
     # As in `sys.modules["tensorflow"]`.
-    texts = (part.value for part in ast.walk(base) if isinstance(part, ast.Constant))
-    named = not lookup.FRAMEWORKS.isdisjoint(texts)
-    if not (usual or named or program.packages & lookup.FRAMEWORKS):
+    texts = [part.value for part in ast.walk(base) if isinstance(part, ast.Constant)]
+    known = {*lookup.FRAMEWORKS, "tf"}
+    if known.isdisjoint({name, *texts, *program.packages}):
         return False
-    spelled = ".".join([getattr(base, "id", ""), *steps])
-    return bool(_TELLING.search(spelled))
+    return bool(_TELLING.search(".".join([name, *steps])))
 
 
 def _guess(steps: list[str]) -> str:
@@ -241,7 +219,6 @@ def _guess(steps: list[str]) -> str:
     for start in range(len(steps)):  # `self.tf.keras…` ends as `keras…` does
         parts = ["tensorflow", *steps[start:]]
         for end in range(len(parts), 1, -1):
-            module = lookup.MODULES.get(".".join(parts[:end]))
-            if module:
+            if module := lookup.MODULES.get(".".join(parts[:end])):
                 return ".".join(["tf_lso", module, *parts[end : end + 1]])
-    return "the name in tf_lso"
+    return ""

@@ -5,21 +5,18 @@ that asks whether its optimizer has the old methods, and goes on where it has no
 it gradients of a loss that nobody has scaled: it trains wrong, without a word.
 """
 
-import ast
-import dataclasses
-from collections.abc import Iterator
+from typing import Any
 
 from tf_lso import names
-from tf_lso.source import branches, lookup
-from tf_lso.source.diagnostics import FAILURES
-from tf_lso.source.guards import Branch, Caught, Guard, asked_for, types_asked_for
+from tf_lso.source import lookup
+from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Use
+from tf_lso.source.guards import DEPENDS, asked_for, outcome
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import UNSURE, WRONG, Verdict
-from tf_lso.source.scopes import CLASS, FUNCTION, Scope, Site
-from tf_lso.source.syntax import chain_of, literal
+from tf_lso.source.scopes import FUNCTION, Branch, Caught, Guard, Site
+from tf_lso.source.syntax import literal
 
 _LOSS, _GRADIENTS = names.SCALING
-_SCALE_LOSS = "scale_loss"
 
 
 class Care:
@@ -27,33 +24,40 @@ class Care:
 
     def __init__(self, values: Inference) -> None:
         self._values = values
-        self._installed = min(
-            (
-                site.place
-                for site in values.calls_of("tf_lso.install")
-                if not site.scope.enclosing(FUNCTION)
-            ),
-            default=None,
-        )
+        self._program = values.program
+        calls = values.calls_of("tf_lso.install")
+        top = (site.place for site in calls if not site.scope.enclosing(FUNCTION))
+        self._installed = min(top, default=None)
 
-    def of(
-        self, site: Site, verdict: Verdict, value: Value | None, asked: str
-    ) -> tuple[Verdict, bool]:
-        """Return the verdict, with what the guard adds, and whether the use is guarded.
+    def use(
+        self,
+        site: Site,
+        node: Any,
+        kind: str,
+        rule: str,
+        verdict: Verdict,
+        value: Value | None = None,
+        asked: str = "",
+    ) -> Use:
+        """Return the use of a node, with what its guards add to the verdict.
 
         `value` is what is used, if that is known, and `asked` the attribute that a
         `hasattr` before it may have asked for.
         """
-        if verdict.status not in FAILURES:
-            return verdict, False
-        if reason := self._reason(site, verdict, value, asked):
-            return _add(verdict, f"Not here: {reason}."), True
-        if value and not value.sure:
-            return _add(verdict, "That this is TensorFlow is a guess.", UNSURE), False
-        if any(map(self._depends, site.guards)):
-            why = "Whether this runs depends on a version."
-            return _add(verdict, why, UNSURE), False
-        return verdict, False
+        status, guarded, why = verdict.status, False, ""
+        if status in FAILURES:
+            if reason := self._reason(site, verdict, value, asked):
+                guarded, why = True, f" Not here: {reason}."
+            elif value and not value.sure:
+                status, why = UNSURE, " That this is TensorFlow is a guess."
+            elif any(map(self._depends, site.guards)):
+                status, why = UNSURE, " Whether this runs depends on a version."
+        verdict = verdict.but(status, verdict.today + why)
+        place = node.lineno, node.col_offset
+        if kind in (METHOD, OTHER) and hasattr(node, "attr"):
+            # It stands where the attribute's own name does.
+            place = node.end_lineno, node.end_col_offset - len(node.attr.encode())
+        return Use(rule, site.cell, *place, kind, guarded, verdict)
 
     def _reason(
         self, site: Site, verdict: Verdict, value: Value | None, asked: str
@@ -61,11 +65,11 @@ class Care:
         """Return why the use does not fail, or ""."""
         for guard in site.guards:
             if isinstance(guard, Caught):
-                if verdict.error and guard.catches(verdict.error):
+                if verdict.error in guard.errors:
                     return "an except clause takes care of it"
             elif self._values.is_dead(guard):
                 return "these versions do not take this branch"
-            elif isinstance(guard, Branch) and asked in asked_for(guard):
+            elif asked in (literal(n) for n, _ in asked_for(guard, "hasattr")):
                 return "hasattr is asked first"
         if value and value.guarded:
             return "what it comes from is not bound on these versions"
@@ -78,59 +82,26 @@ class Care:
     def _depends(self, guard: Guard) -> bool:
         if not isinstance(guard, Branch):
             return False
-        found = branches.outcome(guard.test, guard.scope, self._values)
-        return found == branches.DEPENDS
+        return outcome(guard.test, guard.scope, self._values) == DEPENDS
 
-
-def _add(verdict: Verdict, sentence: str, status: str | None = None) -> Verdict:
-    today = f"{verdict.today} {sentence}"
-    return dataclasses.replace(verdict, status=status or verdict.status, today=today)
-
-
-def silent(verdict: Verdict) -> Verdict:
-    """Return the verdict on a guarded method where today's optimizer is passed over."""
-    return dataclasses.replace(
-        verdict,
-        status=WRONG,
-        today="Trains wrong, silently: Keras 3's LossScaleOptimizer has no "
-        f"{verdict.name.rpartition('.')[2]}, so the guard leaves it out. The loss is not "
-        "scaled, and the gradients are divided by the scale all the same.",
-        tf_lso="Its optimizers have it, so the guard finds it: under tf-lso run or "
-        "tf_lso.install(), or where tf_lso wraps them.",
-        error="",
-    )
-
-
-class Silent:
-    """Answers which guards of a program pass over today's optimizer in silence."""
-
-    def __init__(self, values: Inference) -> None:
-        self._program = values.program
-        self._values = values
-        self._users: dict[str, set[Scope]] = {_SCALE_LOSS: set(), _LOSS: set()}
-        for site in self._program.sites:
-            for name in self._users.keys() & set(_attributes(site.node)):
-                self._users[name].add(_outermost(site.scope))
+    # --- Guards that pass over today's optimizer in silence.
 
     def asks(self, site: Site, name: str) -> bool:
         """Whether asking for the method there leaves today's optimizer unserved."""
         loud = id(site.node) in self._program.loud
-        return name in names.SCALING and not (loud or self._serves_keras_3(site, name))
+        return not loud and self._unserved(site, name)
 
     def passes_over(self, site: Site, name: str) -> bool:
         """Whether guards around a use of the method do, other than by asking for it."""
-        missed = name in names.SCALING and any(map(self._is_missed, site.guards))
-        return missed and not self._serves_keras_3(site, name)
+        return self._unserved(site, name) and any(map(self._is_missed, site.guards))
 
     def _is_missed(self, guard: Guard) -> bool:
         if isinstance(guard, Caught):
-            return not guard.raises and guard.catches("AttributeError")
-        if not isinstance(guard, Branch):
-            return False
+            return not guard.raises and "AttributeError" in guard.errors
         # It asks for the old wrappers alone, and here none of them is bound. (One that is
         # gone and not guarded ends the program before the guard decides anything.)
-        kinds = types_asked_for(guard)
-        values = [v for kind in kinds for v in self._values.values(kind, guard.scope)]
+        kinds = asked_for(guard, "isinstance")
+        values = [v for kind in kinds for v in self._values.values(*kind)]
         return bool(values) and all(
             value.guarded
             and lookup.symbol(value.path) in names.OPTIMIZERS
@@ -138,31 +109,26 @@ class Silent:
             for value in values
         )
 
-    def _serves_keras_3(self, site: Site, name: str) -> bool:
-        """Whether the program scales by `scale_loss` where the old method is missing.
+    def _unserved(self, site: Site, name: str) -> bool:
+        """Whether nothing calls `scale_loss` where the old method is missing.
 
-        Then gradients go to the optimizer as they are.
+        Where it is called, gradients go to the optimizer as they are.
         """
-        served = self._users[_SCALE_LOSS]
-        if name == _GRADIENTS or not served:
-            return bool(served)
-        function = _outermost(site.scope)
-        return function in served or function not in self._users[_LOSS]
+        words = self._program.words
+        served, used = words.get("scale_loss", set()), words.get(_LOSS, set())
+        function = site.scope.enclosing(FUNCTION)
+        elsewhere = function in used and function not in served
+        return name in names.SCALING and (not served or (name == _LOSS and elsewhere))
 
 
-def _outermost(scope: Scope) -> Scope:
-    """Return the outermost function around a scope, below classes, or the module."""
-    outermost = None
-    for inner in scope.outwards():
-        if inner.kind == CLASS and outermost:
-            break
-        if inner.kind == FUNCTION or not (inner.parent or outermost):
-            outermost = inner
-    return outermost or scope
-
-
-def _attributes(node: ast.AST) -> Iterator[str]:
-    """Yield the names of attributes that a node reads, also by `getattr`."""
-    yield from (part.attr for part in chain_of(node))
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr":
-        yield from filter(None, map(literal, node.args[1:2]))
+def silent(verdict: Verdict) -> Verdict:
+    """Return the verdict on a guarded method where today's optimizer is passed over."""
+    return verdict.but(
+        WRONG,
+        "Trains wrong, silently: Keras 3's LossScaleOptimizer has no "
+        f"{verdict.name.rpartition('.')[2]}, so the guard leaves it out. The loss is not "
+        "scaled, and the gradients are divided by the scale all the same.",
+        tf_lso="Its optimizers have it, so the guard finds it: under tf-lso run or "
+        "tf_lso.install(), or where tf_lso wraps them.",
+        error="",
+    )

@@ -12,14 +12,26 @@ from typing import NamedTuple
 from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY
 from tf_lso.names.targets import TODAY, Target
-from tf_lso.source import branches, lookup, reasons
-from tf_lso.source.guards import Branch, Caught, Fallback
-from tf_lso.source.scopes import CLASS, Binding, Derived, Imported, Program, Scope, Site
+from tf_lso.source import guards, lookup, reasons
+from tf_lso.source.scopes import (
+    CLASS,
+    Binding,
+    Branch,
+    Caught,
+    Derived,
+    Fallback,
+    Guards,
+    Imported,
+    Program,
+    Scope,
+    Site,
+)
 from tf_lso.source.syntax import (
+    BUILTIN_IMPORT,
     GETATTR,
     HELPERS,
+    IMPORT_STATEMENTS,
     IMPORTS,
-    imported,
     imported_paths,
     literal,
 )
@@ -35,8 +47,7 @@ class Stop(NamedTuple):
     @property
     def imports(self) -> ast.Import | ast.ImportFrom | None:
         """The import statement, if one stands there."""
-        node = self.node
-        return node if isinstance(node, (ast.Import, ast.ImportFrom)) else None
+        return self.node if isinstance(self.node, IMPORT_STATEMENTS) else None
 
 
 class Value(NamedTuple):
@@ -75,10 +86,6 @@ _HIDDEN = Found((), reasons.SHADOWED)
 _USUAL = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras"}
 # Where other Kerases than TensorFlow's own copy begin.
 _KERASES = ("keras", "tf_keras", "tensorflow.keras", "tensorflow.compat")
-# The expressions that are taken apart; bindings of other types lead nowhere.
-_KINDS = {ast.Attribute, ast.Call, ast.Name, ast.IfExp, ast.BoolOp, ast.NamedExpr}
-_LEADS = {Imported, Derived, *_KINDS}
-_DEEPEST = 8  # parts of a path: `x = x.y` in a loop has no end
 
 
 def optimizer_of(value: Value) -> bool:
@@ -104,7 +111,7 @@ Elsewhere = Callable[[ast.ImportFrom, str], Found | None]
 
 
 class Inference:
-    """The answers for all names of a program: a fixed point over all its bindings."""
+    """The answers for all names of a program, each worked out when it is asked for."""
 
     def __init__(
         self,
@@ -116,29 +123,14 @@ class Inference:
         self.target = target
         self._elsewhere = elsewhere
         self._table: dict[tuple[Scope, str], Found] = {}
-        self._open: tuple[Scope, str] | None = None  # the name that is being solved
-        self._dead: dict[int, bool] = {}
-        self._solve(guarded=False)
-        guards = [
-            guard
-            for scope, name in self._table
-            for binding in scope.names[name]
-            for guard in binding.guards
-        ]
-        if guards:  # only now is it known which branches are taken
-            for guard in guards:
-                if not isinstance(guard, Caught):
-                    self.is_dead(guard)
-            self._table = {}
-            self._solve(guarded=True)
-        self._add_evidence()
+        self._open: set[tuple[Scope, str]] = set()  # the names that are being solved
+        # Whether the target's versions never run what stands under a guard.
+        self.is_dead = functools.cache(self._is_dead)
 
     @functools.cached_property
     def copy_only(self) -> bool:
         """Whether all of Keras in the program is the copy that TensorFlow keeps."""
-        imports = (ast.Import, ast.ImportFrom)
-        sites = (s for s in self.program.sites if isinstance(s.node, imports))
-        paths = [path for site in sites for path in imported_paths(site.node)]
+        paths = self.program.imported
         copies = [path for path in paths if path.startswith(f"{KERAS_COPY}.")]
         return any(".mixed_precision" not in path for path in copies) and not any(
             path == "tensorflow" or path.startswith(_KERASES) for path in paths
@@ -146,47 +138,54 @@ class Inference:
 
     # --- Names.
 
-    def _solve(self, guarded: bool) -> None:
-        todo = []
-        for scope in self.program.scopes:
-            for name, bindings in scope.names.items():
-                leads = [b for b in bindings if type(b.value) in _LEADS]
-                if any(map(_is_doubtful, bindings)):
-                    self._table[scope, name] = _HIDDEN
-                if leads:
-                    todo.append((scope, name, leads))
-        changed = True
-        while changed:  # it ends, since paths have no more than so many parts
-            changed = False
-            for scope, name, bindings in todo:
-                before = self._table.get((scope, name), _NOTHING)
-                self._open = scope, name
-                parts = [before]
-                for binding in bindings:
-                    new = self._binding(binding)
-                    if guarded and binding.guards:
-                        marked = (self._passed_over(v, binding) for v in new.values)
-                        new = new._replace(values=tuple(marked))
-                    parts.append(new)
-                found = union(parts)
-                if found != before:
-                    self._table[scope, name] = found
-                    changed = True
-        self._open = None
+    def _name(self, name: str, scope: Scope) -> Found:
+        owner = scope.find(name)
+        if owner is None:
+            return self._unbound(name)
+        key = owner, name
+        if key not in self._table:
+            self._open.add(key)
+            self._table[key] = _NOTHING  # `x = x.y`: what is known of it until then
+            for binding in owner.names[name]:
+                self._table[key] = union([self._table[key], self._binding(binding)])
+            self._open.remove(key)
+        elif key in self._open and owner.kind == CLASS and owner.parent:
+            # `tf = tf` in a class: the outer one is meant.
+            return union([self._table[key], self._name(name, owner.parent)])
+        return self._table[key]
+
+    def _unbound(self, name: str) -> Found:
+        if name in HELPERS:
+            return Found((Value(HELPERS[name]),))
+        starred = (f"{module}.{name}" for module in self.program.stars)
+        found = tuple(Value(path) for path in starred if lookup.is_known(path))
+        if not found and name in _USUAL:
+            found = (Value(_USUAL[name], sure=False),)
+        return Found(found, reasons.STAR if self.program.stars else reasons.UNBOUND)
 
     def _binding(self, binding: Binding) -> Found:
-        value = binding.value
+        value, scope, around = binding
         if isinstance(value, Imported):
-            return self._import(value, binding.scope)
-        if isinstance(value, Derived):
-            found = union(self.of(base, binding.scope) for base in value.bases)
-            kept = (
+            found = self._import(value, scope)
+        elif isinstance(value, Derived):
+            kinds = union(self.of(base, scope) for base in value.bases)
+            values = (
                 v._replace(derived=True, instance=value.instance, stops=())
-                for v in found.values
-                if lookup.symbol(v.path) or v.path.startswith("tf_lso.")
+                for v in kinds.values
+                if not v.instance
             )
-            return Found(tuple(kept), reasons.SHADOWED)
-        return self.of(value, binding.scope)
+            found = Found(tuple(values), reasons.SHADOWED)
+        elif isinstance(value, ast.Constant) and value.value is None:
+            found = _NOTHING  # as in `except ImportError: tf = None`
+        else:
+            found = self.of(value, scope)
+        if around and found.values:
+            values = (
+                v._replace(guarded=True) if self._passes_over(v, around) else v
+                for v in found.values
+            )
+            found = found._replace(values=tuple(values))
+        return found
 
     def _import(self, value: Imported, scope: Scope) -> Found:
         node = value.node
@@ -197,70 +196,49 @@ class Inference:
         if not value.path:  # relative
             return _HIDDEN
         stop = Stop(value.path, node, scope)
-        found = Found((Value(value.path, sure=value.sure, stops=(stop,)),))
-        return found if value.sure else found._replace(doubt=reasons.ELSEWHERE)
+        doubt = None if value.sure else reasons.ELSEWHERE
+        return Found((Value(value.path, sure=value.sure, stops=(stop,)),), doubt)
 
-    def _passed_over(self, value: Value, binding: Binding) -> Value:
-        """Mark a value that the program never binds here."""
-        way = {value.path, lookup.parent(value.path)}
-        missing = (
-            not value.instance
-            and not lookup.is_there(value.path, self.target)
-            and not lookup.MODULES.keys().isdisjoint(way)
+    def _passes_over(self, value: Value, around: Guards) -> bool:
+        """Whether the program never binds the value at a place with these guards."""
+        old = lookup.is_name(value.path) or value.path in lookup.MODULES
+        missing = old and not (
+            value.instance or lookup.is_there(value.path, self.target)
         )
-        passed = any(
+        dead = (
             missing if isinstance(guard, Caught) else self.is_dead(guard)
-            for guard in binding.guards
+            for guard in around
         )
-        return value._replace(guarded=True) if passed else value
+        return any(dead)
 
-    def is_dead(self, guard: Branch | Fallback) -> bool:
-        """Whether the target's versions never run what stands under the guard."""
-        if id(guard) not in self._dead:
-            if isinstance(guard, Fallback):
-                dead = self._succeeds(guard)
-            else:
-                taken = branches.outcome(guard.test, guard.scope, self)
-                dead = taken is (not guard.taken)
-            self._dead[id(guard)] = dead
-        return self._dead[id(guard)]
+    # --- Guards.
+
+    def _is_dead(self, guard: Branch | Fallback) -> bool:
+        if isinstance(guard, Fallback):
+            return self._succeeds(guard)
+        return guards.outcome(guard.test, guard.scope, self) is (not guard.taken)
 
     def _succeeds(self, fallback: Fallback) -> bool:
         """Whether what a `try` imports and reaches of TensorFlow is all there."""
-        reached = []
-        for node in (n for statement in fallback.body for n in ast.walk(statement)):
-            if isinstance(node, ast.Import):
-                reached += [(path, lookup.IMPORT) for path in imported_paths(node)]
-            elif isinstance(node, ast.ImportFrom):
-                module = "" if node.level else node.module
-                reached += [(f"{module}.{a.name}", lookup.FROM) for a in node.names]
-            elif isinstance(node, ast.Attribute):
-                values = self.values(node, fallback.scope)
-                reached += [(v.path, lookup.ACCESS) for v in values if not v.instance]
         known = False
-        for path, how in reached:
-            top = path.partition(".")[0]
-            if how != lookup.ACCESS and top not in lookup.FRAMEWORKS:
-                return False  # another library, which may be missing
-            if lookup.is_known(path):
+        for node in (n for statement in fallback.body for n in ast.walk(statement)):
+            paths: list[str] = []
+            if isinstance(node, IMPORT_STATEMENTS):
+                paths = imported_paths(node)
+                how = lookup.IMPORT if isinstance(node, ast.Import) else lookup.FROM
+                if not all(p.partition(".")[0] in lookup.FRAMEWORKS for p in paths):
+                    return False  # another library, which may be missing
+            elif isinstance(node, ast.Attribute):
+                values, how = self.values(node, fallback.scope), lookup.ACCESS
+                paths = [value.path for value in values if not value.instance]
+            for path in filter(lookup.is_known, paths):
                 verdict = lookup.of_path(path, how, self.target)
-                there = lookup.is_there(path, self.target)
-                if not there or (verdict and verdict.error):
+                if not lookup.is_there(path, self.target) or (
+                    verdict and verdict.error
+                ):
                     return False
                 known = True
         return known
-
-    def _add_evidence(self) -> None:
-        """Believe isinstance(name, LossScaleOptimizer)."""
-        for scope, name, kind in self.program.evidence:
-            owner = scope.find(name)
-            kinds = (
-                v._replace(instance=True, stops=()) for v in self.values(kind, scope)
-            )
-            found = tuple(filter(optimizer_of, kinds))
-            if owner and found:
-                known = self._table.get((owner, name), _NOTHING)
-                self._table[owner, name] = union([known, Found(found)])
 
     # --- Expressions.
 
@@ -281,27 +259,11 @@ class Inference:
 
     def paths(self, node: ast.AST, scope: Scope) -> list[str]:
         """Return the paths that an import or a chain of attributes leads to."""
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
+        if isinstance(node, IMPORT_STATEMENTS):
             return imported_paths(node)
         return [value.path for value in self.of(node, scope).certain]
 
-    def origins(
-        self, node: ast.AST, scope: Scope, depth: int = 5
-    ) -> Iterator[tuple[ast.AST, Scope]]:
-        """Yield an expression, and those that the names in it are bound to, with scopes."""
-        yield node, scope
-        name = node.id if isinstance(node, ast.Name) and depth else ""
-        owner = scope.find(name)
-        for value, where, _ in owner.names[name] if owner else ():
-            below = [value] if isinstance(value, ast.expr) else []
-            if isinstance(value, Derived) and not value.instance:
-                below = list(value.bases)
-            for expression in below:
-                yield from self.origins(expression, where, depth - 1)
-        for part in (node.body, node.orelse) if isinstance(node, ast.IfExp) else ():
-            yield from self.origins(part, scope, depth)
-
-    def of(self, node: ast.AST, scope: Scope) -> Found:
+    def of(self, node: ast.AST | None, scope: Scope) -> Found:
         """Return what an expression in that scope stands for."""
         # This is a loop, since a chain may be deeper than Python's stack.
         chain: list[ast.Attribute | ast.Call] = []
@@ -322,51 +284,29 @@ class Inference:
             found = self.attributes(found, steps, step)
         return found
 
-    def _start(self, node: ast.AST, scope: Scope) -> Found:
-        if isinstance(node, ast.Name):
-            return self._name(node.id, scope)
-        if isinstance(node, ast.NamedExpr):
-            return self.of(node.value, scope)
-        if isinstance(node, ast.IfExp):
-            return union(self.of(n, scope) for n in (node.body, node.orelse))
-        if isinstance(node, ast.BoolOp):
-            return union(self.of(n, scope) for n in node.values)
+    def _start(self, node: ast.AST | None, scope: Scope) -> Found:
+        match node:
+            case ast.Name(id=name):
+                return self._name(name, scope)
+            case ast.NamedExpr(value=value):
+                return self.of(value, scope)
+            case ast.IfExp(body=body, orelse=orelse):
+                return union([self.of(body, scope), self.of(orelse, scope)])
+            case ast.BoolOp(values=parts):
+                return union(self.of(part, scope) for part in parts)
         return _HIDDEN
-
-    def _name(self, name: str, scope: Scope) -> Found:
-        owner = scope.find(name)
-        if owner is None:
-            if name in HELPERS:
-                return Found((Value(HELPERS[name]),))
-            return self._unbound(name)
-        found = self._table.get((owner, name), _NOTHING)
-        if (owner, name) == self._open and owner.kind == CLASS:
-            # `tf = tf` in a class: the outer one is meant.
-            outer = self._table.get((self.program.module, name), _NOTHING)
-            return union([found, outer])
-        return found
-
-    def _unbound(self, name: str) -> Found:
-        starred = (f"{module}.{name}" for module in self.program.stars)
-        found = tuple(Value(path) for path in starred if lookup.is_known(path))
-        if not found and name in _USUAL:
-            found = (Value(_USUAL[name], sure=False),)
-        return Found(found, reasons.STAR if self.program.stars else reasons.UNBOUND)
 
     def attributes(
         self, found: Found, steps: list[str], node: ast.AST | None = None
     ) -> Found:
         """Return what a chain of attributes may be; `node` is its last one."""
         path = ".".join(steps)
-        values = (
-            value._replace(
-                path=f"{value.path}.{path}",
-                stops=(*value.stops, Stop(f"{value.path}.{path}", node)),
-            )
-            for value in found.values
-            if not value.instance and not value.derived
-            if value.path.count(".") + len(steps) < _DEEPEST
-        )
+        values = []
+        for value in found.values:
+            if not value.instance and not value.derived:
+                stop = Stop(f"{value.path}.{path}", node)
+                stops = (*value.stops, stop)
+                values.append(value._replace(path=stop.path, stops=stops))
         return found._replace(values=tuple(values))
 
     def _called(self, found: Found, call: ast.Call, scope: Scope) -> Found:
@@ -377,24 +317,12 @@ class Inference:
             if name is None:
                 return Found((), reasons.DYNAMIC)
             return self.attributes(self.of(owner, scope), [name], call)
-        path = imported(call, function) if function in IMPORTS else ""
-        if path:
+        if function in IMPORTS and (path := literal(call.args[0]) if call.args else ""):
+            if function == BUILTIN_IMPORT:  # it returns the package
+                path = path.partition(".")[0]
             return Found((Value(path, stops=(Stop(path, call),)),))
-        made = tuple(
-            value._replace(instance=True, stops=())
-            for value in found.values
-            if not value.instance
-            if lookup.is_name(value.path) or value.path.startswith("tf_lso.")
-        )
-        return Found(made, reasons.SHADOWED)
-
-
-def _is_doubtful(binding: Binding) -> bool:
-    """Whether a binding may be anything. `except ImportError: tf = None` is not."""
-    value = binding.value
-    if isinstance(value, ast.Constant):
-        return value.value is not None
-    return type(value) not in _LEADS
+        made = (v._replace(instance=True, stops=()) for v in found.values)
+        return Found(tuple(made), reasons.SHADOWED)
 
 
 def _the_one(found: Found) -> str:

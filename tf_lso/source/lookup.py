@@ -13,12 +13,7 @@ WORKS = "works"  # listed to be complete
 UNSURE = "unsure"  # depends on what only a run can tell
 
 # The worst first, in words for people.
-LABELS = {
-    WRONG: "trains wrong, silently",
-    BREAKS: BREAKS,
-    UNSURE: UNSURE,
-    WORKS: WORKS,
-}
+LABELS = {WRONG: "trains wrong, silently", **{s: s for s in (BREAKS, UNSURE, WORKS)}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +28,10 @@ class Verdict:
     current: str = ""  # what today's own API has instead
     replacement: str | None = None  # dotted name in tf_lso
 
+    def but(self, status: str, today: str, **changes: str) -> "Verdict":
+        """Return the verdict with another status, and what else is different."""
+        return dataclasses.replace(self, status=status, today=today, **changes)
+
 
 _CONTRIB = "tensorflow.contrib.mixed_precision"
 MODULES = {
@@ -42,26 +41,16 @@ MODULES = {
 }
 # Packages that have or had the API.
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
-# How a program reaches a path.
-ACCESS = "access"  # as an attribute
-IMPORT = "import"  # import path
-FROM = "from"  # from … import name
+# How a program reaches a path: as an attribute, by `import path`, or by `from … import`.
+ACCESS, IMPORT, FROM = "access", "import", "from"
 _NAMES = {**names.NAMESPACES, **names.PRIVATE}
-
-
 # Paths on the way to a module, as `tensorflow` and `tensorflow.keras`.
 PREFIXES = frozenset().union(*map(prefixes, MODULES)) - MODULES.keys()
 
 # Each old name contains one of these. A file without them is not parsed.
 TOKENS = (
-    b"mixed_precision",
-    b"LossScale",
-    b"train.experimental",
-    b"loss_scale",
-    b"optimizer._optimizer",
-    b"opt._optimizer",
-    b"_resource_apply_",
-    b"_create_slots",
+    *b"mixed_precision LossScale train.experimental loss_scale".split(),
+    *b"optimizer._optimizer opt._optimizer _resource_apply_ _create_slots".split(),
     *(
         name.encode()
         for name, method in names.METHODS.items()
@@ -96,7 +85,7 @@ def is_name(path: str) -> bool:
 
 def is_known(path: str) -> bool:
     """Whether the path is one of the modules, above one, or directly in one."""
-    return path in PREFIXES or path in MODULES or parent(path) in MODULES
+    return path in PREFIXES or path in MODULES or is_name(path)
 
 
 def in_tf_keras(path: str) -> bool:
@@ -120,55 +109,39 @@ def symbol(path: str) -> str:
 def is_there(path: str, target: Target = TODAY) -> bool:
     """Whether TensorFlow, its Keras or tf_keras has the path."""
     module, _, name = path.rpartition(".")
-    if path in MODULES:
-        return path in target.modules
-    if path in PREFIXES:
-        return path in target.prefixes
-    has = target.modules.get(module)
-    if has is None or name in has or symbol(path):
-        return has is not None and name in has
-    return _has_more(module)
+    if path in MODULES or path in PREFIXES:
+        return path in target.modules or path in target.prefixes
+    old = name in target.modules.get(module, ())
+    return old or (module in target.modules and not symbol(path) and _has_more(module))
 
 
-def _importable(module: str, target: Target) -> bool:
-    by_attribute = f"{module}.".startswith(
-        tuple(f"{keras}." for keras in target.by_attribute)
-    )
-    return is_there(module, target) and not by_attribute
+def _is_importable(module: str, target: Target) -> bool:
+    attributes = tuple(f"{keras}." for keras in target.by_attribute)
+    return is_there(module, target) and not f"{module}.".startswith(attributes)
 
 
 def _has_more(module: str) -> bool:
     """Whether a module that is there has other names than the old ones."""
-    namespace = MODULES[module].removeprefix("compat.v2.")
-    return namespace in SHARED or _is_private(module)
+    return MODULES[module].removeprefix("compat.v2.") in SHARED or _is_private(module)
 
 
 def _is_private(module: str) -> bool:
     return MODULES[module] in names.PRIVATE or ".python." in module or ".src." in module
 
 
-def _canonical(path: str, namespace: str) -> tuple[str, str]:
-    """Return the public old name, and the name in tf_lso."""
-    root = "tf_keras" if in_tf_keras(path) else "tf"
-    if root == "tf_keras":
-        # The two generations of tf_keras's API have the same names.
-        return f"tf_keras.{namespace.partition('keras.')[2]}", f"tf_lso.{namespace}"
-    return f"tf.{namespace}", f"tf_lso.{namespace}"
-
-
 def _failure(path: str, how: str, target: Target) -> tuple[str, str]:
     """Return the exception's name and a sentence for a path that is gone, or "" each."""
     there, above = is_there(path, target), path if how == IMPORT else parent(path)
-    if there and (how == ACCESS or _importable(above, target)):
+    importable = _is_importable(above, target)
+    if there and (how == ACCESS or importable):
         return "", ""
-    library = "tf_keras has" if in_tf_keras(path) else target.library
     error, gone = "AttributeError", path
-    if how == FROM and _importable(above, target):
-        error = "ImportError"
-    elif how != ACCESS:
-        error, gone = "ModuleNotFoundError", above
+    if how != ACCESS:
+        error = "ImportError" if how == FROM and importable else "ModuleNotFoundError"
+        gone = path if how == FROM and importable else above
     if there:
         return error, f"{error}: {gone} can be reached as an attribute only."
+    library = "tf_keras has" if in_tf_keras(path) else target.library
     return error, f"{error}: {library} no {gone}."
 
 
@@ -184,25 +157,34 @@ def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | N
     if module == _CONTRIB:
         return _of_contrib(path)
     namespace = MODULES[module]
-    old, new = (f"{space}.{name}" for space in _canonical(path, namespace))
+    old, new = _spelled(module)
     error, today = _failure(path, how, target)
     if not name:
-        old, new, does = old[:-1], new[:-1], "Has what the module had."
         if error:
-            return Verdict(old, BREAKS, today, does, error, "", new)
-        if namespace.removeprefix("compat.v2.") in SHARED:
-            return None
-        today, does = "The module is there.", "Mirrors it."
-        return Verdict(old, WORKS, today, does, replacement=new)
+            does = "Has what the module had."
+            return Verdict(old, BREAKS, today, does, error, replacement=new)
+        shared = namespace.removeprefix("compat.v2.") in SHARED
+        there = Verdict(old, WORKS, "The module is there.", "Mirrors it.")
+        return None if shared else dataclasses.replace(there, replacement=new)
     known = _NAMES.get(namespace, {})
     if name in known:
-        return _of_name(path, (old, new), known[name], (error, today), target)
+        spelled = f"{old}.{name}", f"{new}.{name}"
+        return _of_name(path, spelled, known[name], (error, today), target)
     if name.startswith("__") or (module in target.modules and _has_more(module)):
         return None
     if not _is_private(module):
         today += " No such name is public in any version."
-    does = f"Nothing: {mirror_attributes.attribute_error(parent(new), name, known)}"
-    return Verdict(old, BREAKS, today, does, error)
+    does = f"Nothing: {mirror_attributes.attribute_error(new, name, known)}"
+    return Verdict(f"{old}.{name}", BREAKS, today, does, error)
+
+
+def _spelled(module: str) -> tuple[str, str]:
+    """Return the public old name of a module, and its name in tf_lso."""
+    namespace, root = MODULES[module], "tf."
+    new = f"tf_lso.{namespace}"
+    if in_tf_keras(module):  # the two generations of its API have the same names
+        namespace, root = namespace.partition("keras.")[2], "tf_keras."
+    return root + namespace, new
 
 
 def _of_name(
@@ -258,14 +240,10 @@ def star(module: str, target: Target = TODAY) -> Verdict | None:
     """Return the verdict on `from module import *`."""
     if module not in MODULES:
         return None
-    if module == _CONTRIB or not _importable(module, target):
+    if module == _CONTRIB or not _is_importable(module, target):
         return of_path(module, IMPORT, target)
-    old, new = _canonical(module, MODULES[module])
-    return Verdict(
-        f"{old}.*",
-        UNSURE,
-        "Which old names this brings cannot be seen: those that are gone will be "
-        "missing where they are used.",
-        f"{new} has all of them. Import them by name, and check again.",
-        replacement=new,
-    )
+    old, new = _spelled(module)
+    today = "Which old names this brings cannot be seen: those that are gone will be "
+    today += "missing where they are used."
+    does = f"{new} has all of them. Import them by name, and check again."
+    return Verdict(f"{old}.*", UNSURE, today, does, replacement=new)

@@ -1,14 +1,13 @@
 """Methods and properties of the old optimizer, on objects whose class is not seen."""
 
 import ast
-import dataclasses
 
 from tf_lso import names
 from tf_lso.names.targets import Target
 from tf_lso.source import lookup
 from tf_lso.source.inference import Inference, optimizer_of
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
-from tf_lso.source.scopes import CLASS, FUNCTION, Program, Scope, Site
+from tf_lso.source.scopes import CLASS, FUNCTION, Scope, Site
 from tf_lso.source.syntax import last_name
 
 _TENSORFLOW = lookup.FRAMEWORKS | {"tf_lso", "tensorflow_addons"}
@@ -17,9 +16,8 @@ _OTHERS = frozenset(
     "torch apex deepspeed fairseq pytorch_lightning lightning jax flax optax mindspore "
     "mxnet oneflow paddle chainer".split()
 )
-_OPTIMIZER_NAMES = {"optimizer", "opt"}
-# A use on an object with one of these names, if nothing is known of it.
-_OF_OPTIMIZERS = ("loss_scale", "_optimizer")
+# A use on an object called so, if nothing is known of it.
+_OPTIMIZER_NAMES, _OF_OPTIMIZERS = ("optimizer", "opt"), ("loss_scale", "_optimizer")
 # Methods that optimizer classes of a program's own inherit, too.
 _OF_CLASSES = ("_decayed_lr",)
 
@@ -27,7 +25,7 @@ _OF_CLASSES = ("_decayed_lr",)
 def _of_name(name: str, called: bool, target: Target) -> Verdict:
     """Return the verdict on a method or property of that name in `names.METHODS`."""
     method = names.METHODS[name]
-    status, today, error, current = BREAKS, method.breaks, "", method.current
+    status, today, current = BREAKS, method.breaks, method.current
     if target.keras_2:
         status, today, current = WORKS, "Works as it did.", ""
         if called and not method.callable:
@@ -38,34 +36,22 @@ def _of_name(name: str, called: bool, target: Target) -> Verdict:
             today += f"{method.lacking}. Otherwise it works."
     elif not method.breaks:
         status, today = WORKS, "Works: Keras 3's LossScaleOptimizer has it, too."
-    if status == BREAKS:
-        error = today.partition(":")[0]
+    error = today.partition(":")[0] if status == BREAKS else ""
     full = f"LossScaleOptimizer.{name}"
     return Verdict(full, status, today, method.does, error, current)
 
 
-def _unsure(verdict: Verdict, why: str) -> Verdict:
-    if verdict.status == WORKS:
-        return verdict
-    today = f"{verdict.today} {why}"
-    return dataclasses.replace(verdict, status=UNSURE, today=today, error="")
-
-
-def of_access(
-    node: ast.Attribute, site: Site, values: Inference, legacy: bool
-) -> Verdict | None:
-    """Return the verdict on `….name`, or None if it is no use.
-
-    `legacy` says whether the program has an old optimizer or policy of today's Keras.
-    """
+def of_access(node: ast.Attribute, site: Site, values: Inference) -> Verdict | None:
+    """Return the verdict on `….name`, or None if it is no use."""
     name, program = node.attr, values.program
     method, called = names.METHODS[name], id(node) in program.calls
     anywhere = method.seen == names.ANYWHERE or (method.seen == names.CALLED and called)
-    instances = {v for v in values.values(node.value, site.scope) if v.instance}
-    tf_keras = {v for v in instances if lookup.in_tf_keras(v.path)}
-    ours = {v for v in instances if v.path.startswith("tf_lso.")}
-    known = {v for v in instances if optimizer_of(v)} - tf_keras - ours
-    if _is_own(node, site.scope) or (not known and instances - tf_keras):
+    made = {v for v in values.values(node.value, site.scope) if v.instance}
+    ours = any(v.path.startswith("tf_lso.") for v in made)
+    of_names = {v for v in made if lookup.is_name(v.path)}
+    tf_keras = {v for v in of_names if lookup.in_tf_keras(v.path)}
+    known = any(map(optimizer_of, of_names - tf_keras))
+    if _is_own(node, site.scope) or (not known and (ours or of_names - tf_keras)):
         return None  # policies, loss scales, and what tf_lso has
     verdict = _of_name(name, called, values.target)
     if known and not values.copy_only:
@@ -78,31 +64,29 @@ def of_access(
         return Verdict(verdict.name, WORKS, today, verdict.tf_lso) if shown else None
     if name in _OF_CLASSES and _is_self(node.value):
         return None  # of an optimizer class of the program's own
-    if program.packages & _OTHERS and not program.packages & _TENSORFLOW:
+    packages, stored = program.packages, name in program.stored
+    if packages & _OTHERS and not packages & _TENSORFLOW:
         return None
-    if not method.breaks and name in program.stored:
+    if not method.breaks and stored:
         return None  # probably the program's own object; if not, it works
-    if anywhere:
-        return _of_stranger(verdict, name, method.seen, program, legacy)
-    if name in _OF_OPTIMIZERS and last_name(node.value) in _OPTIMIZER_NAMES:
-        if program.packages & _TENSORFLOW and name not in program.stored:
-            return _unsure(verdict, "What this object is cannot be seen.")
-    return None
-
-
-def _of_stranger(
-    verdict: Verdict, name: str, seen: str, program: Program, legacy: bool
-) -> Verdict:
-    """Return the verdict for an object of which nothing is known."""
-    if seen == names.CALLED:
-        if not program.packages & _TENSORFLOW:
-            return _unsure(verdict, "No TensorFlow is imported here.")
-        classes = (scope for scope in program.scopes if scope.kind == CLASS)
-        if name in program.stored or any(name in scope.names for scope in classes):
-            return _unsure(verdict, f"This file has a {name} of its own.")
-    if program.packages & {"tf_lso", "tf_keras"} and not legacy:
-        return _unsure(verdict, "An optimizer of tf_lso or tf_keras has it.")
-    return verdict
+    why = ""
+    if not anywhere:
+        named = name in _OF_OPTIMIZERS and last_name(node.value) in _OPTIMIZER_NAMES
+        if stored or not (named and packages & _TENSORFLOW):
+            return None
+        why = "What this object is cannot be seen."
+    elif packages & {"tf_lso", "tf_keras"}:
+        why = "An optimizer of tf_lso or tf_keras has it."
+    elif method.seen == names.CALLED:
+        classes = (scope.names for scope in program.scopes if scope.kind == CLASS)
+        if not packages & _TENSORFLOW:
+            why = "No TensorFlow is imported here."
+        elif stored or any(name in bound for bound in classes):
+            why = f"This file has a {name} of its own."
+    if not why or verdict.status == WORKS:
+        return verdict
+    today = f"{verdict.today} {why}"
+    return verdict.but(UNSURE, today, error="")
 
 
 def _is_self(node: ast.AST) -> bool:
@@ -111,10 +95,6 @@ def _is_self(node: ast.AST) -> bool:
 
 def _is_own(node: ast.Attribute, scope: Scope) -> bool:
     """Whether the object is `self`, and its class has the method itself."""
-    classes = (
-        inner.parent
-        for inner in scope.outwards()
-        if inner.kind == FUNCTION and inner.parent and inner.parent.kind == CLASS
-    )
-    owner = next(classes, None)
+    above = (one.parent for one in scope.outwards() if one.kind == FUNCTION)
+    owner = next((one for one in above if one and one.kind == CLASS), None)
     return _is_self(node.value) and owner is not None and node.attr in owner.names

@@ -5,6 +5,7 @@ install() works if the program that imports it has called it before.
 """
 
 import ast
+import collections
 import dataclasses
 import functools
 import os
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable
 from tf_lso import names
 from tf_lso.source import lookup
 from tf_lso.source.inference import Found, Inference
-from tf_lso.source.reading import ERRORS, parsed
+from tf_lso.source.reading import parsed
 
 
 def file_of(
@@ -28,12 +29,9 @@ def file_of(
     above = [folder]
     while os.path.dirname(above[-1]) != above[-1]:
         above.append(os.path.dirname(above[-1]))
-    if level:
-        roots = above[level - 1 : level]
-    else:
-        roots = [path for root in above for path in (root, os.path.join(root, "src"))]
-    for root in roots:
-        stem = os.path.join(root, *module.split(".")) if module else root
+    roots = [path for root in above for path in (root, os.path.join(root, "src"))]
+    for root in above[level - 1 : level] if level else roots:
+        stem = os.path.join(root, *filter(None, module.split(".")))
         for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
             if exists(path):
                 return path
@@ -43,8 +41,8 @@ def file_of(
 # --- What other files bind.
 
 # Names that programs hand on, and those of the old API.
-_HANDED_ON = {"tf", "tensorflow", "keras", "K", "tfk", "mixed_precision"}
-_WORTH = {name.rpartition(".")[2] for name in names.SYMBOLS} | _HANDED_ON
+_WORTH = {"tf", "tensorflow", "keras", "K", "tfk", "mixed_precision"}
+_WORTH |= {name.rpartition(".")[2] for name in names.SYMBOLS}
 _DEEPEST = 3  # files on the way
 
 
@@ -65,14 +63,10 @@ def bound_elsewhere(path: str, depth: int = 0) -> Callable[..., Found | None]:
 
 def _bound(path: str, name: str, depth: int) -> Found | None:
     """Return what the file itself binds a name to, if that is a part of the old API."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-        if name.encode() not in data:
-            return None
-        program = parsed(path, [(None, data)]).program()
-    except (OSError, *ERRORS):
+    data = _read(path)
+    if name.encode() not in data:
         return None
+    program = parsed(path, [(None, data)]).program()
     if name not in program.module.names:
         return None
     inference = Inference(program, elsewhere=bound_elsewhere(path, depth))
@@ -86,6 +80,14 @@ def _bound(path: str, name: str, depth: int) -> Found | None:
     return Found(values, found.doubt) if values else None
 
 
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
 # --- Which file calls install().
 
 _IMPORT = re.compile(
@@ -93,7 +95,7 @@ _IMPORT = re.compile(
     r"|import[ \t]+([^\n#]*))",
     re.MULTILINE,
 )
-_INSTALLS = "tf_lso.install("
+_NO_ENTRY = re.compile(r"(test_|conftest|__init__).*|.*_test\.py")
 
 
 @dataclasses.dataclass
@@ -123,55 +125,31 @@ def placed(paths: Iterable[str], needing: dict[str, list[str]]) -> dict[str, Pla
     if not needing:
         return {}
     files = {os.path.abspath(path): path for path in paths if path.endswith(".py")}
+    importers = collections.defaultdict[str, set[str]](set)
     found = functools.cache(functools.partial(file_of, exists=files.__contains__))
-    graph = {
-        file: {
-            other
-            for one in _imports(file)
-            if (other := found(os.path.dirname(file), *one)) not in (None, file)
-        }
-        for file in files
-    }
-    imported = set().union(*graph.values())
-    entries = {
-        file: _reached(file, graph)
-        for file in files
-        if file not in imported and not _is_no_entry(file)
-    }
-    of = {
-        path: [
-            file
-            for file, reached in entries.items()
-            if os.path.abspath(path) in reached
-        ]
-        for path in needing
-        if os.path.abspath(path) in imported
-    }
-    of = {path: choices for path, choices in of.items() if choices}
-    if len(set().union(*of.values())) > len(of):  # more places would be no better
-        return {}
-    done = {path: Placement(met=True) for path in of}
-    for path, choices in of.items():
-        for entry in choices:
-            if _INSTALLS not in _text(entry):
+    for file in files:
+        for level, module in _imports(file):
+            other = found(os.path.dirname(file), level, module)
+            if other:
+                importers[other].add(file)
+    entries = {path: _entries(os.path.abspath(path), importers) for path in needing}
+    entries = {path: above for path, above in entries.items() if above}
+    if len(set().union(*entries.values())) > len(entries):
+        return {}  # more places would be no better
+    done = {path: Placement(met=True) for path in entries}
+    for path, above in entries.items():
+        for entry in above:
+            if b"tf_lso.install(" not in _read(entry):
                 one = done.setdefault(files[entry], Placement())
                 name = os.path.basename(path)
                 one.reasons += [f"{why} ({name})" for why in needing[path]]
     return done
 
 
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
 def _imports(path: str) -> set[tuple[int, str]]:
     """Return (level, module) of all that a file may import, as far as text tells."""
     found = set()
-    for dots, module, listed, plain in _IMPORT.findall(_text(path)):
+    for dots, module, listed, plain in _IMPORT.findall(_read(path).decode("latin-1")):
         parts = filter(None, map(str.split, (plain or listed.strip("()")).split(",")))
         above = f"{module}." if module else ""
         found |= {(len(dots), above + name) for name, *_ in parts}
@@ -180,17 +158,15 @@ def _imports(path: str) -> set[tuple[int, str]]:
     return found
 
 
-def _reached(entry: str, graph: dict[str, set[str]]) -> set[str]:
-    seen, todo = {entry}, [entry]
+def _entries(file: str, importers: dict[str, set[str]]) -> set[str]:
+    """Return the files that lead to a file, and to which no other one leads."""
+    above, todo = {file}, [file]
     while todo:
-        for file in graph[todo.pop()] - seen:
-            seen.add(file)
-            todo.append(file)
-    return seen
-
-
-def _is_no_entry(path: str) -> bool:
-    name = os.path.basename(path)
-    return name.startswith(("test_", "conftest", "__init__")) or (
-        name.endswith("_test.py")
-    )
+        new = importers[todo.pop()] - above
+        above |= new
+        todo += new
+    return {
+        one
+        for one in above - {file}
+        if importers[one] <= {one} and not _NO_ENTRY.fullmatch(os.path.basename(one))
+    }

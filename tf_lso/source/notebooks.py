@@ -1,11 +1,14 @@
 """The Python of a notebook's cells, without what is not Python, and new texts of cells."""
 
 import ast
-import difflib
 import json
+import json.decoder
+import json.scanner
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+from tf_lso.source.texts import Edit, applied
 
 # Cell magics whose body runs as Python in the notebook.
 _RUN_PYTHON = {"time", "timeit", "capture", "prun", "debug", "memit", "mprun", "lprun"}
@@ -13,7 +16,8 @@ _RUN_PYTHON = {"time", "timeit", "capture", "prun", "debug", "memit", "mprun", "
 # one of them.
 _MAGIC = re.compile(
     r"""^(?P<indent>\s*)(?:
-        [%!?/,;] .*
+        (?P<marked>[%!?]) .*
+      | [/,;] .*
       | [\w.]+ (?:\[[^\]]*\])? \?\??\s*
       | (?:pip|conda|mamba|cd|ls|ll|cat|cp|mv|rm|mkdir|rmdir|run|load|env|time|timeit
           |matplotlib|man|more|less) [ \t]+ [^=\s(\[,] .*  # works without its `%`
@@ -31,16 +35,14 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
     """
     notebook = json.loads(data)
     try:
-        listed = notebook["cells"]
-        kernel = notebook.get("metadata", {})
-        language = kernel.get("kernelspec", {}).get("language")
-        language = kernel.get("language_info", {}).get("name", language)
+        metadata = notebook.get("metadata", {})
+        language = metadata.get("kernelspec", {}).get("language")
+        language = metadata.get("language_info", {}).get("name", language)
         if language and not language.lower().startswith(("python", "ipython")):
             return
-        for number, cell in enumerate(listed, 1):
+        for number, cell in enumerate(notebook["cells"], 1):
             if cell["cell_type"] == "code":
-                source = cell.get("source", "")
-                yield number, source if isinstance(source, str) else "".join(source)
+                yield number, "".join(cell.get("source", ""))
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("not a notebook: it has no list of cells") from error
 
@@ -55,133 +57,90 @@ def parse(source: str) -> ast.Module | None:
       SyntaxError: if something else is not Python.
     """
     lines = re.split(r"\r\n|\r|\n", source)
-    first = next((n for n, line in enumerate(lines) if line.strip()), 0)
-    foreign = False
-    if lines[first].lstrip().startswith("%%"):
-        name = lines[first].lstrip()[2:].split() or [""]
-        foreign = name[0] not in _RUN_PYTHON
-    indented = lines[first][:1] in (" ", "\t")
+    first = next(filter(str.strip, lines), "")
+    if first.lstrip().startswith("%%"):
+        if (first.lstrip()[2:].split() or [""])[0] not in _RUN_PYTHON:
+            return None
+    # IPython takes the indent of a whole cell off.
+    indented = first[:1] in (" ", "\t")
     while True:
         try:
-            return None if foreign else _tree(lines, indented)
+            tree = ast.parse("\n".join(["if 1:" if indented else "", *lines]))
+            ast.increment_lineno(tree, -1)
+            if indented:
+                tree.body[:1] = tree.body[0].body  # type: ignore[attr-defined]
+            return tree
         except SyntaxError as error:
+            error.lineno = (error.lineno or 1) - 1
             if not _take_out(lines, error.lineno):
                 raise
 
 
-def _tree(lines: list[str], indented: bool) -> ast.Module:
-    """Return the tree of these lines. IPython takes the indent of a whole cell off."""
-    if not indented:
-        return ast.parse("\n".join(lines))
-    try:
-        tree = ast.parse("\n".join(["if 1:", *lines]))
-    except SyntaxError as error:
-        error.lineno = (error.lineno or 1) - 1
-        raise
-    ast.increment_lineno(tree, -1)
-    first, *others = tree.body
-    if others or not isinstance(first, ast.If):
-        raise SyntaxError("unindent does not match the cell's indent")
-    return ast.Module(first.body, [])
-
-
-def _take_out(lines: list[str], number: int | None) -> bool:
-    """Blank the magic at or shortly before a line. Return whether there was one."""
-    for index in range(min(number or 1, len(lines)) - 1, -1, -1):
-        found = _MAGIC.match(lines[index])
-        if found:
-            _blank(lines, index, found)
-            return True
-        if not lines[index].rstrip().endswith("\\"):
-            break
-    # An error further down may come from an earlier magic.
-    for index, line in enumerate(lines):
-        found = _MAGIC.match(line)
-        if found and line.lstrip()[0] in "%!?":
-            _blank(lines, index, found)
+def _take_out(lines: list[str], number: int) -> bool:
+    """Blank the magic at a line, or else the first one: the error may come from it."""
+    here = min(max(number, 1), len(lines)) - 1
+    for place in (here, *range(len(lines))):
+        found = _MAGIC.match(lines[place])
+        if found and (place == here or found["marked"]):
+            while lines[place].endswith("\\") and place + 1 < len(lines):
+                lines[place] = ""
+                place += 1
+            does = f"{found['target']} = None" if found["target"] else "pass"
+            lines[place] = found["indent"] + does
             return True
     return False
 
 
-def _blank(lines: list[str], index: int, found: re.Match[str]) -> None:
-    """Take out a magic, with the lines that a backslash adds to it."""
-    last = index
-    while lines[last].rstrip().endswith("\\") and last + 1 < len(lines):
-        last += 1
-    lines[index + 1 : last + 1] = [""] * (last - index)
-    does = f"{found['target']} = None" if found["target"] else "pass"
-    lines[index] = found["indent"] + does
-
-
 # --- New sources for the cells of a notebook. Its other bytes stay.
 
-_SCALAR = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^\s,\]}]+')
+
+class _Placed(str):
+    """A text of a JSON document, and where it stands there."""
+
+    span: tuple[int, int]
 
 
-class Node(NamedTuple):
-    """A JSON value, and where it stands in the text."""
+class _Decoder(json.JSONDecoder):
+    """Decodes as ever, but to texts that know their places."""
 
-    value: Any  # dict of nodes, list of nodes, or what the scalar is
-    start: int
-    end: int
+    def __init__(self) -> None:
+        super().__init__()
+        self.parse_string = self._placed
+        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
 
-
-def scan(text: str, start: int = 0) -> Node:
-    """Return the tree of a JSON text that `json.loads` takes, with places."""
-    start = _skip(text, start)
-    if text[start] not in "{[":
-        scalar = _SCALAR.match(text, start)
-        end = scalar.end() if scalar else start
-        return Node(json.loads(text[start:end]), start, end)
-    members: dict[str, Node] = {}
-    items: list[Node] = []
-    place = _skip(text, start + 1)
-    while text[place] not in "}]":
-        item = scan(text, place)
-        if text[start] == "{":
-            key, item = item, scan(text, _skip(text, item.end) + 1)  # behind the colon
-            members[key.value] = item
-        items.append(item)
-        place = _skip(text, item.end)
-        place = _skip(text, place + 1) if text[place] == "," else place
-    return Node(members if text[start] == "{" else items, start, place + 1)
+    def _placed(self, text: str, start: int, strict: bool) -> tuple[str, int]:
+        value, end = json.decoder.scanstring(text, start, strict)  # type: ignore[attr-defined]
+        placed = _Placed(value)
+        placed.span = start - 1, end
+        return placed, end
 
 
-def _skip(text: str, place: int) -> int:
-    while text[place] in " \t\r\n":
-        place += 1
-    return place
+def encoded(data: bytes, sources: dict[int | None, str]) -> bytes:
+    """Return the bytes of a notebook with new sources for some of its cells."""
+    encoding = "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
+    text = data.decode(encoding)
+    listed = _Decoder().decode(text)["cells"]
+    edits = [
+        _edit(text, listed[number - 1]["source"], source)
+        for number, source in sources.items()
+        if number
+    ]
+    return applied(text, edits).encode(encoding)
 
 
-def with_sources(text: str, sources: dict[int | None, str]) -> str:
-    """Return the JSON of a notebook with new sources for some of its cells."""
-    cells = scan(text).value["cells"].value
-    done, place = [], 0
-    for number in sorted(filter(None, sources)):
-        node = cells[number - 1].value["source"]
-        done += [text[place : node.start], _encoded(text, node, sources[number])]
-        place = node.end
-    return "".join([*done, text[place:]])
-
-
-def _encoded(text: str, node: Node, source: str) -> str:
-    # A notebook escapes what is not ASCII, or does not.
-    escapes = text.isascii()
-    if isinstance(node.value, str):
-        return json.dumps(source, ensure_ascii=escapes)
-    items = node.value
-    raw = [text[item.start : item.end] for item in items]
-    new = re.findall(r"[^\n]*\n|[^\n]+", source)
-    old = [item.value for item in items]
-    done = []
-    matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
-    for kind, first, last, start, end in matcher.get_opcodes():
-        if kind == "equal":
-            done += raw[first:last]
-        else:
-            done += [json.dumps(line, ensure_ascii=escapes) for line in new[start:end]]
-    head = text[node.start : items[0].start]
-    between = f",{head[1:]}"
+def _edit(text: str, old: Any, source: str) -> Edit:
+    """Return the edit of a cell's source, which is a text or a list of its lines."""
+    items, lines = [old], [source]
+    if isinstance(old, list):
+        items, lines = old, re.findall(r"[^\n]*\n|[^\n]+", source)
+    start, end = items[0].span[0], items[-1].span[1]
+    # One line stands by itself, or beside its bracket.
+    between = f",{text[text.rindex('[', 0, start) + 1 : start]}"
     if len(items) > 1:
-        between = text[items[0].end : items[1].start]
-    return head + between.join(done) + text[items[-1].end : node.end]
+        between = text[items[0].span[1] : items[1].span[0]]
+    raw = {item: text[slice(*item.span)] for item in items}
+    # A notebook escapes what is not ASCII, or does not.
+    new = (
+        raw.get(line) or json.dumps(line, ensure_ascii=text.isascii()) for line in lines
+    )
+    return Edit(start, end, between.join(new))

@@ -2,41 +2,38 @@
 
 import ast
 import dataclasses
+import io
 import json
+import tokenize
 import warnings
 from collections.abc import Iterable
 
 from tf_lso.source import lookup, notebooks
-from tf_lso.source.files import Unreadable
+from tf_lso.source.diagnostics import Unreadable
 from tf_lso.source.scopes import Program
-from tf_lso.source.texts import Text, readable
+from tf_lso.source.texts import Text
 from tf_lso.source.walk import walk
 
-_TOO_DEEP = "nested too deeply for Python's parser"
 # What the parser raises for a text that is not Python.
 ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 @dataclasses.dataclass
 class Sources:
-    """The texts of a file or notebook by cell. The cell of a file is None.
+    """The texts of a file or notebook by cell, and the trees of those that are Python.
 
-    Attributes:
-      texts: the texts of the trees.
-      foreign: the texts of cells of another language.
+    The cell of a file is None.
     """
 
     trees: dict[int | None, ast.Module] = dataclasses.field(default_factory=dict)
     texts: dict[int | None, Text] = dataclasses.field(default_factory=dict)
-    foreign: dict[int | None, Text] = dataclasses.field(default_factory=dict)
     failed: list[Unreadable] = dataclasses.field(default_factory=list)
 
     def program(self) -> Program:
         """Return the scopes and places of the trees."""
         program = Program()
         for cell, tree in self.trees.items():
-            program.cell = cell
-            walk(program, tree)
+            walk(program, tree, cell)
         program.finish()
         return program
 
@@ -45,31 +42,55 @@ def parsed(path: str, cells: Iterable[tuple[int | None, str | bytes]]) -> Source
     """Return the texts of a program, parsed; `cells` has each with its number."""
     done = Sources()
     for cell, source in cells:
-        text = readable(source)
         try:
+            text = source if isinstance(source, str) else decoded(source)[0]
             with warnings.catch_warnings():  # the program's own, about its texts
                 warnings.simplefilter("ignore")
-                tree = ast.parse(source) if cell is None else notebooks.parse(text)
+                tree = ast.parse(text) if cell is None else notebooks.parse(text)
         except ERRORS as error:
             if cell is None or lookup.may_have_old_names(source):
                 done.failed.append(unreadable(path, error, cell))
             continue
-        if tree is None:
-            done.foreign[cell] = Text(text)
-        else:
-            done.trees[cell], done.texts[cell] = tree, Text(text)
+        done.texts[cell] = Text(text)
+        if tree is not None:
+            done.trees[cell] = tree
     return done
 
 
 def unreadable(path: str, error: BaseException, cell: int | None = None) -> Unreadable:
     """Return why a text cannot be read, with the line where there is one."""
-    line, reason = getattr(error, "lineno", None), str(error)
+    reason = str(error)
     if isinstance(error, (RecursionError, MemoryError)):
-        reason = _TOO_DEEP
+        reason = "nested too deeply for Python's parser"
     elif isinstance(error, json.JSONDecodeError):
-        reason = f"not the JSON of a notebook: {error.msg}"
+        return Unreadable(path, f"not the JSON of a notebook: {error.msg}")
     elif isinstance(error, UnicodeDecodeError):
         reason = f"not text in {error.encoding}"
     elif isinstance(error, SyntaxError):
         reason = f"does not parse: {error.msg}"
-    return Unreadable(path, cell, line, reason)
+    return Unreadable(path, reason, cell, getattr(error, "lineno", None))
+
+
+def decoded(data: bytes) -> tuple[str, str]:
+    """Return the text of a Python file, and the encoding that gives the bytes back.
+
+    Raises:
+      SyntaxError: if the declared encoding does not exist.
+      ValueError: if the bytes are not of that encoding.
+    """
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
+    except LookupError as error:  # such as `hex`, which gives bytes
+        raise SyntaxError(f"encoding problem: {error}") from error
+    except SyntaxError:
+        data.decode()  # if it fails too, its error says more
+        raise
+    if text.encode(encoding) != data:
+        raise ValueError(f"its {encoding} text cannot be written back as it is")
+    return text, encoding
+
+
+def encoded(data: bytes, texts: dict[int | None, str]) -> bytes:
+    """Return the bytes of a file with a new text."""
+    return texts[None].encode(decoded(data)[1])

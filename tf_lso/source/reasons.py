@@ -9,23 +9,14 @@ class Reason(NamedTuple):
     why: str
     do: str
 
-    def of(self, instead: str = "") -> "WhyNot":
-        """Return why one place is left."""
+    def of(self, instead: str = "") -> "Reason":
+        """Return the reason at one place."""
         instead = instead or "the name in tf_lso"
-        return WhyNot(self, self.why.format(instead), self.do.format(instead))
-
-
-class WhyNot(NamedTuple):
-    """Why there is no fix at one place, and what a person is to do."""
-
-    reason: Reason
-    why: str
-    do: str
+        return Reason(self.why.format(instead), self.do.format(instead))
 
 
 CONTRIB = Reason(
-    "tf.contrib is gone since TensorFlow 2.0, and tf_lso has nothing that stands "
-    "for it.",
+    "tf.contrib is gone since TensorFlow 2.0, and tf_lso has nothing that stands for it.",
     "Rewrite it by hand; {} does what it did.",
 )
 STRANGER = Reason(
@@ -33,18 +24,15 @@ STRANGER = Reason(
     "Look up what was meant.",
 )
 KERAS_3 = Reason(
-    "The file uses what only Keras 3 has, and nothing of the old API: this is "
-    "Keras 3's own.",
+    "The file uses what only Keras 3 has, and nothing of the old API: this is Keras 3's own.",
     "Nothing, if it was written for Keras 3. Else write {}.",
 )
 TF_KERAS = Reason(
     "tf_keras still has it, for its own optimizers.",
-    "Nothing. To move its optimizers too, migrate with --tf-keras; policies stay "
-    "tf_keras's own.",
+    "Nothing. To move its optimizers too, migrate with --tf-keras.",
 )
 LEGACY_KERAS = Reason(
-    "The policies of tf_lso are those of the Keras that tf.keras is, which may be "
-    "another than this one.",
+    "tf_lso's policies are those of the Keras that tf.keras is, maybe another than this one.",
     "Import the policies from the Keras whose layers they are for.",
 )
 STAR = Reason(
@@ -52,8 +40,7 @@ STAR = Reason(
     "Import by name what is used, and migrate again.",
 )
 SHADOWED = Reason(
-    "The name that it starts with is bound to something else too, or to something "
-    "that cannot be seen.",
+    "The name that it starts with is bound to something else too, or cannot be seen.",
     "Give the two different names, or write {} by hand.",
 )
 UNBOUND = Reason(
@@ -84,22 +71,16 @@ MAGIC = Reason(
     "It stands in a line that only IPython understands.",
     "Write tf_lso for tf by hand.",
 )
-GENERATED = Reason(
-    "The file says that it is generated.",
-    "Change what generates it.",
-)
+GENERATED = Reason("The file says that it is generated.", "Change what generates it.")
 REFUSED = Reason(
-    "No version of the class took these arguments, and tf_lso refuses them.",
-    "{}",
+    "No version of the class took these arguments, and tf_lso refuses them.", "{}"
 )
 LAYOUT = Reason(
-    "It is written with a comment or parentheses within the name, or in an f-string "
-    "of several lines.",
+    "A comment or parentheses stand within the name, or it is in an f-string of several lines.",
     "Write {} by hand.",
 )
 CALLED = Reason(
-    "It starts with a call, not with a name.",
-    "Import {} and begin with that.",
+    "It starts with a call, not with a name.", "Import {} and begin with that."
 )
 NEEDS = Reason(
     "It works by more than a name: {}.",
@@ -110,33 +91,9 @@ MADE_ELSEWHERE = Reason(
     "Migrate what wraps the optimizer, compiles it or sets the policy, or call "
     "tf_lso.install() at the top of the main program.",
 )
-ARGUMENTS = Reason(
-    "No new name changes what the arguments mean.",
-    "Look at what is said of them, and change them by hand.",
-)
-PROTOCOL = Reason(
-    "The methods of an optimizer class have no new names: its base class has changed.",
-    "Run the program by `tf-lso run --like 2.4`, or derive the class from the legacy "
-    "optimizers of tf_keras, or write `update_step` for Keras 3.",
-)
-STATE = Reason(
-    "It reaches into one version of the optimizer.",
-    "Derive the class from tf_lso.LossScale, with __call__, update and get_config, and "
-    "give an instance to the experimental LossScaleOptimizer of tf_lso.",
-)
-VERSIONS = Reason(
-    "Only a run tells whether this works.",
-    "Try it; or write {} by hand.",
-)
 GUARD = Reason(
-    "Trains wrong, silently, where the optimizer is Keras 3's: the guard leaves it "
-    "out, so the loss is not scaled, and the gradients are divided all the same. "
-    "Which optimizer it asks is decided elsewhere.",
+    "Trains wrong, silently, where the optimizer is Keras 3's: the guard leaves it out, so "
+    "the loss is not scaled, and the gradients are divided all the same.",
     "See to it that the optimizer is tf_lso's: migrate what sets the policy, wraps or "
     "compiles it, or call tf_lso.install() at the top of the main program.",
-)
-KEPT_POLICY = Reason(
-    "Where Keras's own function sets mixed_float16, `compile` wraps optimizers with "
-    "Keras's own LossScaleOptimizer.",
-    "Wrap them with tf_lso before compile(), or migrate without --prefer keras.",
 )

@@ -1,22 +1,23 @@
 """Decides what becomes of an old dotted path: the new one, or why it stays."""
 
 import ast
+import collections
 import dataclasses
 import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tf_lso import names
-from tf_lso.names.keras3_names import BY_ATTRIBUTE_TODAY, KERAS_COPY, SHARED
+from tf_lso.names.keras3_names import KERAS_COPY, SHARED
 from tf_lso.names.targets import TARGETS
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
-from tf_lso.source.inference import Inference, Stop, Value
+from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import WORKS
 from tf_lso.source.scopes import CLASS, Place, Site
 from tf_lso.source.syntax import chain_of, imported_paths, literal
 
-LEAST, TF_LSO, KERAS = "least", "tf_lso", "keras"
+LEAST, TF_LSO = "least", "tf_lso"
 
 # Policies that have the same name in the stable API and in today's Keras.
 _KERAS_HAS = ("Policy", "global_policy", "set_global_policy")
@@ -30,8 +31,8 @@ class Options:
     """What the command line asks for.
 
     Attributes:
-      prefer: LEAST, which leaves the names that work in all versions; TF_LSO, to which all
-        move; or KERAS for all policies that today's Keras still has.
+      prefer: LEAST, which leaves the names that work in all versions, or TF_LSO, to which
+        all move.
       tf_keras: whether to move the optimizers of tf_keras too.
       install: whether `tf_lso.install()` may be added to files that need it.
       like: the TensorFlow whose Keras the program gets, such as "2.4", or None.
@@ -119,29 +120,20 @@ class Renaming:
         self._silenced = silenced
         self._kept: set[tuple[int, str]] = set()
         # (place, path) of a module's import or chain -> whether each of its uses moves.
-        self._users: dict[tuple[int, str], list[bool]] = {}
+        self._users = collections.defaultdict[tuple[int, str], list[bool]](list)
         for site in inference.program.sites:
             for owner, steps, call in self._accesses(site):
                 for value in inference.of(owner, site.scope).certain:
-                    path = f"{value.path}.{steps}"
-                    way = self.decide(path)
-                    moves = isinstance(way, New) and not self._lasts(path, call)
+                    moves = isinstance(
+                        self.at(None, f"{value.path}.{steps}", call), New
+                    )
                     for stop in value.stops:
-                        key = id(stop.node), stop.path
-                        self._users.setdefault(key, []).append(moves)
+                        self._users[id(stop.node), stop.path].append(moves)
         for site in inference.program.sites:
-            if isinstance(site.node, (ast.Import, ast.ImportFrom)):
-                self._keep_import(site)
-            elif isinstance(site.node, ast.Attribute):
-                self._keep_module(site)
+            self._keep(site)
 
-    # --- A path by itself.
-
-    def decide(self, path: str, imported: bool = False) -> Decision:
-        """Return what becomes of a dotted path, aliases resolved, wherever it stands.
-
-        `imported` says whether a `from … import …` imports it.
-        """
+    def decide(self, path: str) -> Decision:
+        """Return what becomes of a dotted path, aliases resolved, wherever it stands."""
         module, name = lookup.split(path)
         if not module:
             return None
@@ -153,8 +145,8 @@ class Renaming:
         new = New(f"tf_lso.{namespace}", module.count(".") + 1, lookup.symbol(path))
         special = name.startswith("__")
         if not name or name == "__dict__" or (special and not lookup.is_there(module)):
-            shared = f"{namespace.removeprefix('compat.v2.')}."
-            return self._module(module, new._replace(symbol=shared))
+            shared = namespace.removeprefix("compat.v2.")
+            return self._module(module, new._replace(symbol=f"{shared}."), shared)
         if special or self._is_of_copy(module):
             return None
         if not new.symbol:
@@ -163,14 +155,6 @@ class Renaming:
             return None  # a name of today's API only; compat.v1's policies are too
         if self.keras3 and lookup.is_own(path):
             return Stays(left.KERAS_3, path, f"{new.module}.{name}")
-        if self._options.prefer == KERAS and new.symbol in _KERAS_HAS:
-            by_attribute = imported and module.startswith(BY_ATTRIBUTE_TODAY)
-            if lookup.is_own(path) and not by_attribute:
-                sets = new.symbol == "set_global_policy"
-                return Stays(left.KEPT_POLICY, path) if sets else None
-            if imported and not lookup.in_tf_keras(path):
-                root = "keras" if module.startswith("keras") else "tensorflow.keras"
-                return new._replace(module=f"{root}.mixed_precision")
         if lookup.in_tf_keras(path):
             if new.symbol in names.POLICIES or not self._options.tf_keras:
                 return Stays(left.TF_KERAS, path)
@@ -178,18 +162,15 @@ class Renaming:
             return Stays(left.LEGACY_KERAS, path)
         return new
 
-    def _module(self, module: str, new: New) -> Decision:
+    def _module(self, module: str, new: New, shared: str) -> Decision:
         """Decide about a module itself, which is imported or passed on."""
         other = lookup.in_tf_keras(module) or self._has_other_policies(module)
         if not lookup.is_there(module):
             return Stays(left.LEGACY_KERAS, module) if other else new
-        own = lookup.is_own(f"{module}.Policy")
-        if self.keras3 and own:
+        if self.keras3 and lookup.is_own(f"{module}.Policy"):
             return Stays(left.KERAS_3, module, new.module)
-        # It stays, and only uses of its names move.
-        shared = new.symbol.removesuffix(".") in SHARED
-        keeps = shared or other or (self._options.prefer == KERAS and own)
-        return None if keeps or self._is_of_copy(module) else new
+        # Else it stays, and only uses of its names move.
+        return None if shared in SHARED or other or self._is_of_copy(module) else new
 
     def _is_of_copy(self, module: str) -> bool:
         """Whether all of Keras is TensorFlow's own copy, which fits itself."""
@@ -199,40 +180,34 @@ class Renaming:
         """Whether the policies there may belong to another Keras than `tf.keras`."""
         return self._legacy_keras and module.split(".")[0] == "keras"
 
-    def _lasts(self, path: str, call: ast.Call | None = None) -> bool:
+    def at(self, node: Any, path: str, call: ast.Call | None = None) -> Decision:
+        """Return what becomes of a path at a node; `call` is that of the path, if any.
+
+        An import or a module stays if all that is made of it does.
+        """
+        way = self.decide(path)
+        whole = isinstance(node, (ast.Import, ast.ImportFrom)) or path in lookup.MODULES
+        stays = (id(node), path) in self._kept or not (
+            whole or not self._lasts(path, call)
+        )
+        return None if isinstance(way, New) and stays else way
+
+    def _lasts(self, path: str, call: ast.Call | None) -> bool:
         """Whether a name needs no move for itself."""
         if self._options.prefer != LEAST:
             return False
         if lookup.symbol(path) == "set_global_policy" and call and call.args:
-            policy = literal(call.args[0])
-            other = policy is not None and policy != _FLOAT16
+            other = literal(call.args[0]) not in (None, _FLOAT16)
             return other and not self._float16 and lookup.is_own(path)
         return works_everywhere(path)
 
-    # --- A path at its place.
-
-    def at(
-        self, node: Any, path: str, imported: bool = False, call: ast.Call | None = None
-    ) -> Decision:
-        """Return what becomes of a path at a node, which may stay there."""
-        way = self.decide(path, imported)
-        if not isinstance(way, New):
-            return way
-        if (id(node), path) in self._kept:
-            return None
-        is_use = not imported and path not in lookup.MODULES
-        return None if is_use and self._lasts(path, call) else way
-
     def moved(self, value: Value) -> bool:
         """Whether a value is tf_lso's own once the file is migrated."""
-        return any(map(self._moves, value.stops))
-
-    def _moves(self, stop: Stop) -> bool:
-        return (id(stop.node), stop.path) not in self._kept and isinstance(
-            self.decide(stop.path, stop.imports is not None), New
+        return any(
+            isinstance(self.decide(stop.path), New)
+            and (id(stop.node), stop.path) not in self._kept
+            for stop in value.stops
         )
-
-    # --- Which names and modules stay.
 
     def _accesses(self, site: Site) -> Iterator[tuple[ast.AST, str, ast.Call | None]]:
         """Yield (owner, what is taken of it, the call of that) at a site."""
@@ -241,39 +216,30 @@ class Renaming:
             chain = chain_of(node)
             steps = ".".join(part.attr for part in chain)
             yield chain[0].value, steps, self.inference.program.calls.get(id(node))
-        elif isinstance(node, ast.Call) and len(node.args) > 1:
-            name = literal(node.args[1])
-            if name is not None and "attr" in ast.dump(node.func):
-                yield node.args[0], name, None
+        elif isinstance(node, ast.Call) and len(node.args) > 1:  # `getattr(a, "b")`
+            yield node.args[0], literal(node.args[1]) or "", None
 
-    def _keep_module(self, site: Site) -> None:
-        """Keep a chain that leads to a module, if no use of the module moves."""
-        for path in self.inference.paths(site.node, site.scope):
-            key = id(site.node), path
-            last = path in lookup.MODULES and self._lasts(path)
-            if site.place in self._silenced or (last and self._all_stay(key, site)):
-                self._kept.add(key)
-
-    def _keep_import(self, site: Site) -> None:
-        node = site.node
-        how = lookup.IMPORT if isinstance(node, ast.Import) else lookup.FROM
+    def _keep(self, site: Site) -> None:
+        """Keep the names of an import, or a chain, that stay with all their uses."""
+        node, how = site.node, lookup.ACCESS
+        parts: list[tuple[Any, str]] = []
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            how = lookup.IMPORT if isinstance(node, ast.Import) else lookup.FROM
+            parts = list(zip(node.names, imported_paths(node)))
+        elif isinstance(node, ast.Attribute):
+            parts = [(node, path) for path in self.inference.paths(node, site.scope)]
         lasting, moving = [], set()
-        for alias, path in zip(node.names, imported_paths(node)):
-            way, key = self.decide(path, how == lookup.FROM), (id(node), path)
-            if not isinstance(way, New):
-                continue
-            lasts = self._lasts(path) and works_everywhere(path, how)
-            if path in lookup.MODULES:
-                lasts = lasts and self._all_stay(key, site)
-            if site.at(alias) in self._silenced:
+        for part, path in parts:
+            way, key = self.decide(path), (id(node), path)
+            if site.at(part) in self._silenced:
                 self._kept.add(key)
-            elif lasts:
-                lasting.append((key, way.module))
-            else:
-                moving.add(way.module)
+            elif isinstance(way, New):
+                lasts = self._options.prefer == LEAST and works_everywhere(path, how)
+                if path in lookup.MODULES:  # `self.mp` is not seen
+                    users = self._users.get(key, [])
+                    lasts &= bool(users) and not any(users) and site.scope.kind != CLASS
+                if lasts:
+                    lasting.append((key, way.module))
+                else:
+                    moving.add(way.module)
         self._kept.update(key for key, module in lasting if module not in moving)
-
-    def _all_stay(self, key: tuple[int, str], site: Site) -> bool:
-        """Whether a module is used, and by names that stay. `self.mp` is not seen."""
-        users = self._users.get(key, [])
-        return bool(users) and not any(users) and site.scope.kind != CLASS

@@ -1,4 +1,4 @@
-"""The names that a program binds, scope by scope, and its places of interest.
+"""The names that a program binds, scope by scope, its places of interest, their guards.
 
 The order of statements does not count. A name stands for everything that its scope ever
 binds it to. This finds what a loop, a branch or a later cell binds.
@@ -9,30 +9,50 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tf_lso.source.guards import Guards
-
 Place = tuple[int, int, int]  # cell or 0, line, bytes of the line before it
 FUNCTION, CLASS, MODULE, COMPREHENSION = "function", "class", "module", "comprehension"
 
 
 @dataclasses.dataclass(frozen=True)
-class Imported:
-    """What an import binds a name to. `sure` is False for `from elsewhere import tf`.
+class Caught:
+    """The exceptions that are caught around a place, by name."""
 
-    `name` is what a `from … import` imports.
-    """
-
-    path: str
-    sure: bool = True
-    name: str = ""
-    node: ast.Import | ast.ImportFrom | None = dataclasses.field(
-        default=None, compare=False
-    )
+    errors: frozenset[str]
+    raises: bool = False  # whether each clause raises in turn
 
 
 @dataclasses.dataclass(frozen=True)
-class Derived:
-    """A class with these bases or, with `instance`, the `self` of its methods."""
+class Branch:
+    """A place that runs only where `test`, in `scope`, comes out as `taken`."""
+
+    test: ast.expr
+    scope: Any
+    taken: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Fallback:
+    """A place that runs only where `body`, in `scope`, fails: an `except` clause."""
+
+    body: tuple[ast.stmt, ...]
+    scope: Any
+
+
+Guard = Caught | Branch | Fallback
+Guards = tuple[Guard, ...]
+
+
+class Imported(NamedTuple):
+    """What an import binds a name to. `sure` is False for `from elsewhere import tf`."""
+
+    path: str
+    node: ast.Import | ast.ImportFrom
+    name: str = ""  # what a `from … import` imports
+    sure: bool = True
+
+
+class Derived(NamedTuple):
+    """A class with these bases or, with `instance`, an object of one."""
 
     bases: tuple[ast.expr, ...]
     instance: bool = False
@@ -68,18 +88,28 @@ class Scope:
         seen = (scope for scope in self.outwards() if name in scope.names)
         return next((s for s in seen if s.kind != CLASS or s is self), None)
 
+    def bind(
+        self,
+        name: str,
+        value: Any = None,
+        guards: Guards = (),
+        where: "Scope | None" = None,
+    ) -> None:
+        """Bind a name; `where` is the scope of the expression, if it is another one."""
+        self.names.setdefault(name, []).append(Binding(value, where or self, guards))
+
     def enclosing(self, *kinds: str) -> "Scope | None":
         """Return the nearest scope of one of the kinds, from this one outwards."""
         return next((scope for scope in self.outwards() if scope.kind in kinds), None)
 
 
 class Site(NamedTuple):
-    """A node that may be a use, with the scope and the guards that it stands in."""
+    """A node, with the scope and the guards that it stands in."""
 
     node: Any
     scope: Scope
-    guards: Guards
-    cell: int | None = None
+    guards: Guards = ()
+    cell: int | None = None  # number of the notebook cell, or None
 
     @property
     def place(self) -> Place:
@@ -92,45 +122,35 @@ class Site(NamedTuple):
 
 
 class Program:
-    """The scopes and sites of the trees of one file or notebook.
-
-    Attributes:
-      module: the outermost scope, which all cells of a notebook share.
-      scopes: every scope.
-      sites: imports, outermost attribute chains and calls.
-      stars: modules of `from … import *`.
-      calls: id of a called expression -> the call.
-      type_tests: ids of the classes of isinstance and issubclass.
-      evidence: (scope, name, class) of isinstance(name, class).
-      packages: first parts of all that is imported.
-      stored: names of attributes that are assigned to, of whatever object.
-      texts: strings that may spell an old name.
-      loud: ids of tests such as `hasattr(…)` after whose no the program raises.
-      paired: ids of assigned names that are bound with their expressions.
-      cell: number of the notebook cell that is being walked, or None.
-    """
+    """The scopes and sites of the trees of one file or notebook."""
 
     def __init__(self) -> None:
-        self.module = Scope(MODULE)
+        self.module = Scope(MODULE)  # all cells of a notebook share it
         self.scopes = [self.module]
+        # Imports, outermost attribute chains, calls and classes, in order.
         self.sites: list[Site] = []
-        self.stars: list[str] = []
-        self.calls: dict[int, ast.Call] = {}
-        self.type_tests: set[int] = set()
+        self.texts: list[Site] = []  # strings that may spell an old name
+        self.stars: list[str] = []  # modules of `from … import *`
+        self.imported: list[str] = []  # the path of each name of an absolute import
+        self.packages: set[str] = set()  # their first parts
+        # Words of chains, imports and getattr -> the functions that they stand in.
+        self.words: dict[str, set[Scope | None]] = {}
+        self.stored: set[str] = set()  # attributes that are assigned to, of any object
+        self.calls: dict[int, ast.Call] = {}  # by the id of what is called
+        # (scope, name, class) of isinstance(name, class).
         self.evidence: list[tuple[Scope, str, ast.expr]] = []
-        self.packages: set[str] = set()
-        self.stored: set[str] = set()
-        self.texts: list[Site] = []
+        # Ids of the classes of isinstance and issubclass, of the objects of getattr and
+        # hasattr, and of tests such as `hasattr(…)` after whose no the program raises.
+        self.type_tests: set[int] = set()
+        self.quiet: set[int] = set()
         self.loud: set[int] = set()
-        self.paired: set[int] = set()
-        self.cell: int | None = None
-
-    def note(self, node: ast.AST, scope: Scope, guards: Guards) -> None:
-        """Note a place of interest in the current cell."""
-        self.sites.append(Site(node, scope, guards, self.cell))
 
     def finish(self) -> None:
-        """Move the names that functions declare global or nonlocal to where they live."""
+        """Bind what only the whole program tells.
+
+        Names that functions declare global or nonlocal move to where they live, and
+        isinstance(name, class) is believed.
+        """
         for scope in self.scopes:
             for name, kind in scope.elsewhere.items():
                 bound = scope.names.pop(name, [])
@@ -138,20 +158,6 @@ class Program:
                 if kind == "global" or owner is None:
                     owner = self.module
                 owner.names.setdefault(name, []).extend(bound)
-
-    def bind(
-        self,
-        scope: "Scope",
-        name: str,
-        value: Any = None,
-        guards: Guards = (),
-        where: "Scope | None" = None,
-    ) -> None:
-        """Note that `scope` binds `name`; `where` is the scope of the expression."""
-        binding = Binding(value, where or scope, guards)
-        scope.names.setdefault(name, []).append(binding)
-
-    def inner(self, kind: str, scope: "Scope", node: ast.AST) -> Scope:
-        """Return a new scope within `scope`."""
-        self.scopes.append(Scope(kind, scope, node))
-        return self.scopes[-1]
+        for scope, name, asked in self.evidence:
+            if owner := scope.find(name):
+                owner.bind(name, Derived((asked,), instance=True), where=scope)

@@ -6,6 +6,7 @@ arguments.
 
 import ast
 import re
+import typing
 from collections.abc import Iterator
 
 from tf_lso.source import forms, lookup
@@ -14,10 +15,10 @@ from tf_lso.source.fixes import Plan
 from tf_lso.source.renaming import New, Stays
 from tf_lso.source.scopes import Site
 from tf_lso.source.syntax import (
+    BUILTIN_IMPORT,
     GETATTR,
     HASATTR,
     IMPORTS,
-    imported,
     last_name,
     literal,
 )
@@ -32,16 +33,10 @@ _CODE = re.compile(
     r"|\bmixed_precision\.(experimental\.)?\w+\s*\("
     r"|\btrain\.experimental\.\w+\s*\("
 )
-_DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
-_USUAL = {"tf": "tensorflow"}
-_TYPING = ("typing", "typing_extensions")
-# Which arguments of a function of `typing` are types.
-_TYPED = {
-    "cast": slice(0, 1),
-    "TypeVar": slice(1, None),
-    "NewType": slice(1, None),
-    "ForwardRef": slice(0, 1),
-}
+_DOTTED = re.compile(r"(\w+)((?:\.\w+)+)")
+# What takes types as texts, beside annotations.
+_GENERIC = {*typing.__all__} - {"Literal"}
+_TYPED = ("cast", "TypeVar", "NewType", "ForwardRef")
 
 
 # --- Calls: `getattr`, `hasattr`, `import_module`, and constructors.
@@ -52,35 +47,33 @@ def add_calls(plan: Plan) -> None:
     for site in plan.program.sites:
         if not isinstance(site.node, ast.Call):
             continue
-        function = plan.inference.function(site.node, site.scope)
-        if function in (GETATTR, HASATTR) and len(site.node.args) > 1:
-            name = literal(site.node.args[1])
+        function, given = plan.inference.function(site.node, site.scope), site.node.args
+        if function in (GETATTR, HASATTR) and len(given) > 1:
+            name = literal(given[1])
             if name is None:
                 _computed(plan, site)
             else:
                 _asked(plan, site, name, function == HASATTR)
-        elif function in IMPORTS:
-            _import(plan, site, function)
+        elif function in IMPORTS and given:
+            _import(plan, site, literal(given[0]) or "", function == BUILTIN_IMPORT)
         else:
             _constructor(plan, site)
 
 
 def _computed(plan: Plan, site: Site) -> None:
-    owner = site.node.args[0]
-    for ref in plan.inference.of(owner, site.scope).certain:
-        inside = lookup.MODULES.get(f"{ref.path}.mixed_precision")
-        above = inside and ref.path not in _ROOTS
-        if above or (ref.path in lookup.MODULES and not plan.moved(ref)):
-            new = f"tf_lso.{lookup.MODULES.get(ref.path, inside)}"
+    for ref in plan.inference.of(site.node.args[0], site.scope).certain:
+        path = ref.path if ref.path in lookup.MODULES else f"{ref.path}.mixed_precision"
+        if path in lookup.MODULES and ref.path not in _ROOTS and not plan.moved(ref):
+            new = f"tf_lso.{lookup.MODULES[path]}"
             plan.leave(site, site.node, f"{ref.path}.*", left.DYNAMIC, new)
-            return
 
 
 def _asked(plan: Plan, site: Site, name: str, asks: bool) -> None:
     """Plan `getattr(tf.keras, "mixed_precision")`: another owner, the same name."""
     owner = site.node.args[0]
     found = plan.inference.of(owner, site.scope)
-    if all(map(plan.moved, found.certain)):
+    refs = [ref for ref in found.certain if not plan.moved(ref)]
+    if not refs:
         return
     way = plan.renaming.decide(f"{found.certain[0].path}.{name}")
     stays = isinstance(way, Stays)
@@ -89,8 +82,7 @@ def _asked(plan: Plan, site: Site, name: str, asks: bool) -> None:
     new = plan.decided(site, site.node, found, [name])  # or says why it stays
     if new is None or stays:
         return
-    ref = next(r for r in found.certain if not plan.moved(r))
-    parts = ref.path.count(".") + 1
+    parts = refs[0].path.count(".") + 1
     module, text = new.owner(parts), plan.texts[site.cell]
     if not module or new.parts < parts or "#" in text.of(owner):
         return
@@ -100,23 +92,19 @@ def _asked(plan: Plan, site: Site, name: str, asks: bool) -> None:
     plan.needs.append((site.scope, found.certain))
 
 
-def _import(plan: Plan, site: Site, function: str) -> None:
-    node = site.node
-    path = imported(node, function, whole=True)
-    way = plan.renaming.at(node, path) if path else None
+def _import(plan: Plan, site: Site, path: str, builtin: bool) -> None:
+    way = plan.renaming.at(site.node, path)
     if not isinstance(way, New):
         return
-    literal = node.args[0]
-    plan.read.add(id(literal))
-    first_only = function == IMPORTS[0] and imported(node, function) != path
-    text = plan.texts[site.cell]
-    spelled = text.of(literal)
-    if first_only or spelled.count(path) != 1:
-        plan.leave(site, literal, path, left.DYNAMIC, way.module)
+    given, text = site.node.args[0], plan.texts[site.cell]
+    plan.read.add(id(given))
+    spelled = text.of(given)
+    if (builtin and "." in path) or spelled.count(path) != 1:
+        plan.leave(site, given, path, left.DYNAMIC, way.module)
         return
-    start = text.start(literal) + spelled.index(path)
+    start = text.start(given) + spelled.index(path)
     plan.edit(site.cell, start, start + len(path), way.module)
-    plan.fix(site, node, way.module)
+    plan.fix(site, site.node, way.module)
 
 
 def _constructor(plan: Plan, site: Site) -> None:
@@ -139,7 +127,7 @@ def add_texts(plan: Plan) -> None:
     if not sites:
         return  # without walking the trees
     nodes = [node for tree in plan.trees.values() for node in ast.walk(tree)]
-    types = {id(s) for node in nodes for t in _types(plan, node) for s in _strings(t)}
+    types = {id(part) for n in nodes for kind in _types(n) for part in ast.walk(kind)}
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for site in sites:
         if id(site.node) in types:
@@ -148,31 +136,15 @@ def add_texts(plan: Plan) -> None:
             _tell(plan, site)
 
 
-def _strings(annotation: ast.AST) -> Iterator[ast.Constant]:
-    if isinstance(annotation, ast.Subscript):
-        if last_name(annotation.value) == "Literal":
-            return
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        yield annotation
-    for child in ast.iter_child_nodes(annotation):
-        yield from _strings(child)
-
-
-def _types(plan: Plan, node: ast.AST) -> Iterator[ast.AST]:
+def _types(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the types within a node: annotations, and what `typing` reads as types."""
-
-    def name(node: ast.AST) -> str:
-        paths = plan.inference.paths(node, plan.program.module)
-        package, _, last = (paths[0] if len(paths) == 1 else "").rpartition(".")
-        return last if package in _TYPING else ""
-
     parts = [getattr(node, "annotation", None), getattr(node, "returns", None)]
-    if isinstance(node, ast.Subscript) and name(node.value):
-        parts = [node]
+    if isinstance(node, ast.Subscript) and last_name(node.value) in _GENERIC:
+        parts = [node.slice]
     elif isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.dump(node.annotation):
         parts.append(node.value)
-    elif isinstance(node, ast.Call) and (which := name(node.func)) in _TYPED:
-        parts = [*node.args[_TYPED[which]], *(k.value for k in node.keywords)]
+    elif isinstance(node, ast.Call) and last_name(node.func) in _TYPED:
+        parts = [*node.args, *(keyword.value for keyword in node.keywords)]
     yield from filter(None, parts)
 
 
@@ -187,14 +159,10 @@ def _annotation(plan: Plan, site: Site) -> None:
     if tree is None or spelled.count(value) != 1 or "\n" in value:
         plan.leave(site, site.node, value.strip(), left.TEXT, "tf_lso for tf")
         return
-    edits = []
-    stack: list[ast.AST] = [tree.body]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Attribute):
-            edits.append(plan.chain(site._replace(node=node), site.node, Text(value)))
-        else:
-            stack.extend(ast.iter_child_nodes(node))
+    inner = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    within = {id(node.value) for node in inner}
+    chains = (site._replace(node=node) for node in inner if id(node) not in within)
+    edits = [plan.chain(chain, site.node, Text(value)) for chain in chains]
     if any(edits):
         start = text.start(site.node) + spelled.index(value)
         new = applied(value, filter(None, edits))
@@ -204,13 +172,12 @@ def _annotation(plan: Plan, site: Site) -> None:
 
 def _tell(plan: Plan, site: Site) -> None:
     value = site.node.value
-    if _DOTTED.fullmatch(value):
-        first, _, rest = value.partition(".")
-        way = plan.renaming.decide(f"{_USUAL.get(first, first)}.{rest}")
-        if not isinstance(way, New):
-            return
-        tail = value.split(".")[way.parts :]
-        plan.leave(site, site.node, value, left.TEXT, ".".join([way.module, *tail]))
+    if dotted := _DOTTED.fullmatch(value):
+        first = "tensorflow" if dotted[1] == "tf" else dotted[1]
+        way = plan.renaming.decide(first + dotted[2])
+        if isinstance(way, New):
+            tail = value.split(".")[way.parts :]
+            plan.leave(site, site.node, value, left.TEXT, ".".join([way.module, *tail]))
     elif code := _CODE.search(value):
         name = code.group().strip()
         plan.leave(site, site.node, name, left.TEXT, "tf_lso for tf")

@@ -1,22 +1,14 @@
 """Decides what to report at each place of a program."""
 
 import ast
-import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY_BREAKS
 from tf_lso.source import forms, lookup, methods, rules, wider
-from tf_lso.source.diagnostics import (
-    ATTRIBUTE,
-    CONSTRUCTOR,
-    IMPORT,
-    METHOD,
-    NOTE,
-    Use,
-)
-from tf_lso.source.guarded import Care, Silent, silent
+from tf_lso.source.diagnostics import ATTRIBUTE, CONSTRUCTOR, IMPORT, METHOD, NOTE, Use
+from tf_lso.source.guarded import Care, silent
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, WRONG, Verdict
 from tf_lso.source.scopes import Place, Site
@@ -25,7 +17,6 @@ from tf_lso.source.syntax import (
     HASATTR,
     IMPORTS,
     chain_of,
-    imported,
     imported_paths,
     last_name,
     literal,
@@ -34,6 +25,8 @@ from tf_lso.source.syntax import (
 _SCOPES = ("custom_object_scope", "CustomObjectScope")
 # Words of programs that scale losses themselves, or train on several replicas.
 _SCALES = {"distribute", "strategy", "LossScaleOptimizer", *names.SCALING}
+# Names in saved models that `custom_objects` may give a class for.
+_SAVED = {*names.OPTIMIZERS, *names.NAMESPACES["keras.mixed_precision"]}
 
 
 def uses(values: Inference, strict: bool = False) -> tuple[list[Use], list[Use]]:
@@ -43,7 +36,7 @@ def uses(values: Inference, strict: bool = False) -> tuple[list[Use], list[Use]]
     beside any. All uses of that kind are returned a second time, by themselves.
     """
     care = Care(values)
-    found = _Rules(values, care).all()
+    found = list(_Rules(values, care).all())
     counts = any(
         strict or not (use.guarded or use.verdict.status == WORKS) for use in found
     )
@@ -60,33 +53,20 @@ class _Rules:
         self.program = values.program
         self.target = values.target
         self.care = care
-        self.silent = Silent(values)
-        self.quiet: set[int] = set()  # ids of expressions that other uses cover
-        self.legacy = False
         self.fails_first = False  # whether an import at the top fails, unguarded
-        words = {word for site in self.program.sites for word in _words(site.node)}
-        self.scales = not words.isdisjoint(_SCALES)
+        self.scales = not _SCALES.isdisjoint(values.program.words)
 
-    def all(self) -> list[Use]:
-        """Return every use; calls go first, since they silence parts of themselves."""
-        found = self._at(self._import, ast.Import, ast.ImportFrom)
-        found += self._at(self._call, ast.Call)
-        found += self._at(self._attribute, ast.Attribute)
-        # The rewrite of compat.v1 is for any Keras, and tells nothing of it.
-        self.legacy = any(
-            use.verdict.status == BREAKS
-            and not use.guarded
-            and ".v1." not in use.verdict.name
-            for use in found
-        )
-        found += self._at(self._member, ast.Compare)
-        return found + self._at(self._methods, ast.Attribute)
-
-    def _at(
-        self, rule: Callable[[Site], Iterable[Use]], *types: type[ast.AST]
-    ) -> list[Use]:
-        sites = (s for s in self.program.sites if isinstance(s.node, types))
-        return [use for site in sites for use in rule(site)]
+    def all(self) -> Iterator[Use]:
+        """Yield every use, in the order of the program."""
+        kinds: dict[type, tuple[Callable[[Any], Iterator[Use]], ...]] = {
+            ast.Import: (self._import,),
+            ast.ImportFrom: (self._import,),
+            ast.Attribute: (self._attribute, self._methods),
+            ast.Call: (self._call, self._custom_objects),
+        }
+        for site in self.program.sites:
+            for rule in kinds.get(type(site.node), ()):
+                yield from rule(site)
 
     def _use(
         self,
@@ -99,9 +79,7 @@ class _Rules:
         rule: str = "",
     ) -> Use:
         rule = rule or _rule_of(verdict, kind)
-        verdict, guarded = self.care.of(site, verdict, value, asked)
-        place = site.cell, node.lineno, node.col_offset
-        return Use(rule, *place, kind, guarded, verdict)
+        return self.care.use(site, node, kind, rule, verdict, value, asked)
 
     # --- Names.
 
@@ -114,7 +92,7 @@ class _Rules:
                 verdict = lookup.of_path(path, how, self.target)
             if verdict:
                 use = self._use(site, alias, IMPORT, self._judged(path, verdict))
-                fails = use.verdict.status == BREAKS and use.verdict.error != ""
+                fails = use.verdict.status == BREAKS and use.verdict.error
                 if fails and not use.guarded and not site.scope.parent:
                     self.fails_first = True
                 yield use
@@ -123,49 +101,46 @@ class _Rules:
         chain = chain_of(site.node)
         if not self.values.values(chain[0].value, site.scope):
             return
-        for node in chain:
-            if not isinstance(node.ctx, ast.Load):
-                continue
-            alone = node is site.node and id(node) not in self.quiet
+        for node in (part for part in chain if isinstance(part.ctx, ast.Load)):
+            alone = node is site.node and id(node) not in self.program.quiet
             for value in self.values.values(node, site.scope):
-                ends = lookup.is_name(value.path) or (alone and not value.instance)
-                verdict = self._of_path(value) if ends else None
-                if verdict:
-                    yield self._reached(site, node, value, verdict)
+                if lookup.is_name(value.path) or (alone and not value.instance):
+                    call = self.program.calls.get(id(node))
+                    yield from self._reached(site, node, ATTRIBUTE, value, call)
 
     def _reached(
-        self, site: Site, node: ast.Attribute, value: Value, verdict: Verdict
-    ) -> Use:
-        rule, call = "", self.program.calls.get(id(node))
-        if call is not None:
-            form = self._form(site, verdict, value, call)
-            rule = rules.ARGUMENTS if form and form.status == BREAKS else ""
-            verdict = form or verdict
-        elif id(node) in self.program.type_tests:
+        self, site: Site, node: ast.expr, kind: str, value: Value, call: ast.Call | None
+    ) -> Iterator[Use]:
+        """Yield the use of a name, which may be called."""
+        verdict, rule = self._of_path(value), ""
+        if verdict and call:
+            where = call, site.scope, self.values, self.target
+            if form := forms.of_call(verdict, value.path, *where):
+                rule = rules.ARGUMENTS if form.status == BREAKS else ""
+                verdict = form
+        elif verdict and id(node) in self.program.type_tests:
             if lookup.is_own(value.path, self.target):
                 keras = 2 if self.target.has_keras_2(value.path) else 3
-                verdict = dataclasses.replace(
-                    verdict,
-                    status=WORKS,
-                    today=f"The test works: it is true of Keras {keras}'s own class.",
-                    tf_lso="Its optimizers pass the test, too.",
-                )
-        verdict = self._judged(value.path, verdict)
-        return self._use(site, node, ATTRIBUTE, verdict, value, rule=rule)
+                today = f"The test works: it is true of Keras {keras}'s own class."
+                does = "Its optimizers pass the test, too."
+                verdict = verdict.but(WORKS, today, tf_lso=does)
+        if verdict and (rule or kind != CONSTRUCTOR):
+            verdict = self._judged(value.path, verdict)
+            yield self._use(site, node, kind, verdict, value, rule=rule)
 
     def _of_path(self, value: Value) -> Verdict | None:
         return lookup.of_path(value.path, target=self.target)
 
     def _judged(self, path: str, verdict: Verdict) -> Verdict:
         """Return the verdict on a path in this program; a policy alone breaks nothing."""
-        breaks = verdict.status == BREAKS and not verdict.error
         if verdict.today == KERAS_COPY_BREAKS and self.values.copy_only:
             today = "Works: what else the file takes of Keras is of the same copy."
-            return dataclasses.replace(verdict, status=WORKS, today=today)
+            return verdict.but(WORKS, today)
+        breaks = verdict.status == BREAKS and not verdict.error
         if lookup.symbol(path) != "set_global_policy" or not breaks or self.scales:
             return verdict
         today = f"It works where nothing trains, or on one replica. {verdict.today}"
-        return dataclasses.replace(verdict, status=UNSURE, today=today)
+        return verdict.but(UNSURE, today)
 
     # --- Calls.
 
@@ -175,84 +150,50 @@ class _Rules:
             if value.path in (GETATTR, HASATTR) and len(node.args) > 1:
                 yield from self._getattr(site, value.path)
             elif value.path in IMPORTS:
-                path = imported(node, value.path, whole=True)
-                verdict = lookup.of_path(path, lookup.IMPORT, self.target)
-                if verdict:
+                path = literal(next(iter(node.args), None)) or ""
+                if verdict := lookup.of_path(path, lookup.IMPORT, self.target):
                     yield self._use(site, node, IMPORT, verdict)
-            elif isinstance(node.func, ast.Name):
-                yield from self._constructor(site, value)
-        yield from self._custom_objects(site)
-
-    def _constructor(self, site: Site, value: Value) -> Iterator[Use]:
-        if value.instance or value.derived or not lookup.is_name(value.path):
-            return
-        form = self._form(site, self._of_path(value), value, site.node)
-        if form and form.status == BREAKS:
-            rule = rules.ARGUMENTS
-            yield self._use(site, site.node, CONSTRUCTOR, form, value, rule=rule)
-
-    def _form(
-        self, site: Site, verdict: Verdict | None, value: Value, call: ast.Call
-    ) -> Verdict | None:
-        where = call, site.scope, self.values
-        return forms.of_call(verdict, value.path, *where, self.target)
+            elif isinstance(node.func, ast.Name) and not value.instance | value.derived:
+                yield from self._reached(site, node, CONSTRUCTOR, value, node)
 
     def _getattr(self, site: Site, function: str) -> Iterator[Use]:
         owner, name = site.node.args[:2]
         asks = function == HASATTR or len(site.node.args) > 2
-        owners = self.values.of(owner, site.scope)
-        text = literal(name)
+        owners, text = self.values.of(owner, site.scope), literal(name)
         if text is None:
-            for value in owners.values:
-                if value.path in lookup.MODULES and not value.instance:
-                    self.quiet.add(id(owner))
-                    yield from self._computed(site, value)
+            yield from self._computed(site, owners.values)
             return
-        self.quiet.add(id(owner))
         for value in self.values.attributes(owners, [text]).values:
-            verdict = self._of_path(value)
-            if verdict:
+            if verdict := self._of_path(value):
                 verdict = _asked(verdict) if asks else verdict
                 yield self._use(site, site.node, ATTRIBUTE, verdict, value)
-        method = names.METHODS.get(text)
-        if method and method.seen == names.ANYWHERE:
+        if text in names.METHODS and names.METHODS[text].seen == names.ANYWHERE:
             yield from self._asked_for(site, owner, text, asks)
 
-    def _computed(self, site: Site, value: Value) -> Iterator[Use]:
-        """Yield the use of a name that only the run computes."""
-        verdict = self._of_path(value)
-        if verdict is None:
-            return
-        if verdict.status == WORKS:
-            verdict = dataclasses.replace(
-                verdict,
-                name=f"{verdict.name}.*",
-                status=UNSURE,
-                today="Which name this asks for is known only when it runs.",
-            )
-        yield self._use(site, site.node, ATTRIBUTE, verdict, value, rule=rules.UNSEEN)
+    def _computed(self, site: Site, owners: tuple[Value, ...]) -> Iterator[Use]:
+        """Yield the uses of a name that only the run computes."""
+        modules = (v for v in owners if v.path in lookup.MODULES and not v.instance)
+        for value in modules:
+            if verdict := self._of_path(value):
+                if verdict.status == WORKS:
+                    today = "Which name this asks for is known only when it runs."
+                    verdict = verdict.but(UNSURE, today, name=f"{verdict.name}.*")
+                kind, rule = ATTRIBUTE, rules.UNSEEN
+                yield self._use(site, site.node, kind, verdict, value, rule=rule)
 
     def _custom_objects(self, site: Site) -> Iterator[Use]:
         call = site.node
         given = [k.value for k in call.keywords if k.arg == "custom_objects"]
         given += call.args if last_name(call.func) in _SCOPES else []
-        space = names.NAMESPACES["keras.mixed_precision"]
-        known = {*names.OPTIMIZERS, *space} - {"experimental.LossScaleOptimizer"}
-        for objects in given:
-            if not isinstance(objects, ast.Dict):
-                continue
-            for key, value in zip(objects.keys, objects.values):
-                if key is None or literal(key) not in known:
-                    continue
-                if isinstance(value, ast.Attribute):
-                    if self.values.values(value, site.scope):
-                        continue  # told of as an attribute
-                verdict = Verdict(
-                    f"tf.keras.mixed_precision.{literal(key)}",
-                    WORKS,
-                    "The name in a saved model stands for the class that is given here.",
-                    f"tf_lso.keras.mixed_precision.{literal(key)} can be given, too.",
-                )
+        dicts = (node for node in given if isinstance(node, ast.Dict))
+        for key, value in (pair for d in dicts for pair in zip(d.keys, d.values)):
+            name = literal(key) if key else None
+            # An old name as the value is told of by itself.
+            if key and name in _SAVED and not self.values.values(value, site.scope):
+                today = "The name in a saved model stands for what is given here."
+                spelled = f"keras.mixed_precision.{name}"
+                does = f"tf_lso.{spelled} can be given, too."
+                verdict = Verdict(f"tf.{spelled}", WORKS, today, does)
                 yield self._use(site, key, NOTE, verdict)
 
     # --- Methods of optimizers.
@@ -261,62 +202,32 @@ class _Rules:
         for node in chain_of(site.node):
             name = node.attr
             if name in names.METHODS and isinstance(node.ctx, ast.Load):
-                verdict = methods.of_access(node, site, self.values, self.legacy)
+                verdict = methods.of_access(node, site, self.values)
                 if verdict:
-                    verdict = self._heard(verdict, self.silent.passes_over, site, name)
-                    use = self._use(site, node, METHOD, verdict, asked=name)
-                    end: Any = node  # the method's own name is what counts
-                    offset = end.end_col_offset - len(name.encode())
-                    yield use._replace(line=end.end_lineno, offset=offset)
-
-    def _member(self, site: Site) -> Iterator[Use]:
-        """Yield the use in `"get_scaled_loss" in dir(optimizer)`."""
-        for holder in site.node.comparators:
-            call = isinstance(holder, ast.Call) and len(holder.args) == 1
-            if call and getattr(holder.func, "id", "") in ("dir", "vars"):
-                owner = holder.args[0]
-            elif isinstance(holder, ast.Attribute) and holder.attr == "__dict__":
-                owner = holder.value
-            else:
-                continue
-            yield from self._asked_for(site, owner, site.node.left.value, asks=True)
+                    verdict = self._heard(verdict, self.care.passes_over, site)
+                    yield self._use(site, node, METHOD, verdict, asked=name)
 
     def _asked_for(
         self, site: Site, owner: ast.expr, name: str, asks: bool
     ) -> Iterator[Use]:
         """Yield the use of a method whose name is a text."""
         node = ast.Attribute(owner, name, ast.Load())
-        # A program that has tf_lso or tf_keras may be asking for its optimizers.
-        legacy = not asks or name not in names.SCALING
-        verdict = methods.of_access(node, site, self.values, legacy)
-        if verdict is None:
-            return
-        passed = self.silent.asks if asks else self.silent.passes_over
-        verdict = self._heard(verdict, passed, site, name)
-        verdict = _asked(verdict) if asks else verdict
-        yield self._use(site, site.node, METHOD, verdict)
+        if verdict := methods.of_access(node, site, self.values):
+            passed = self.care.asks if asks else self.care.passes_over
+            verdict = self._heard(verdict, passed, site)
+            verdict = _asked(verdict) if asks else verdict
+            yield self._use(site, site.node, METHOD, verdict)
 
     def _heard(
-        self,
-        verdict: Verdict,
-        passed: Callable[[Site, str], bool],
-        site: Site,
-        name: str,
+        self, verdict: Verdict, passed: Callable[[Site, str], bool], site: Site
     ) -> Verdict:
         """Return the verdict where a guard may pass over the method in silence.
 
         It counts in a program that gets as far as that.
         """
-        wrong = verdict.status == BREAKS and not self.fails_first and passed(site, name)
+        counts = verdict.status == BREAKS and not self.fails_first
+        wrong = counts and passed(site, verdict.name.rpartition(".")[2])
         return silent(verdict) if wrong else verdict
-
-
-def _words(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.ImportFrom):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.Attribute):
-        yield from (part.attr for part in chain_of(node))
-        yield last_name(chain_of(node)[0].value)
 
 
 def _rule_of(verdict: Verdict, kind: str) -> str:
@@ -340,4 +251,4 @@ def _asked(verdict: Verdict) -> Verdict:
     today = "Asking works."
     if verdict.error:
         today += f" The answer is no: {verdict.today.partition(': ')[2]}"
-    return dataclasses.replace(verdict, status=WORKS, today=today, error="")
+    return verdict.but(WORKS, today, error="")

@@ -1,4 +1,4 @@
-"""Uses that are more than a name of the loss-scaling API: what `install()` does old_behaviors.
+"""Uses that are more than a name of the loss-scaling API: what `install()` does beyond.
 
 They count in programs that use the old API, where a migrated program needs `install()`
 for them. Two stand for themselves: optimizer classes by the old protocol, which train
@@ -7,7 +7,7 @@ wrong without a word, and TensorFlow's private state of a loss scale.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tf_lso import optimizer_table as table
@@ -15,23 +15,24 @@ from tf_lso.names import old_behaviors
 from tf_lso.source import rules
 from tf_lso.source.diagnostics import OTHER, Use
 from tf_lso.source.guarded import Care
-from tf_lso.source.inference import Inference, optimizer_of
+from tf_lso.source.inference import Inference, Value, optimizer_of
 from tf_lso.source.lookup import BREAKS, UNSURE, Verdict
 from tf_lso.source.scopes import Scope, Site
-from tf_lso.source.syntax import chain_of, last_name, literal
+from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, last_name, literal
 
 # (rule, node, what is used)
-_Wider = tuple[str, Any, str]
+_Found = Iterator[tuple[str, Any, str]]
 
 _OPTIMIZER = re.compile(r"(^|_)(opt|optim|optimizer|inner)s?\d*$", re.IGNORECASE)
 _CHECKPOINT = re.compile("ckpt|checkpoint|manager|saver", re.IGNORECASE)
 _KERAS = ("keras.", "tensorflow.keras.")
+_PACKAGES = tuple(f"{package}." for package in old_behaviors.PACKAGES)
 # A class of today's Keras, from which a program derives its own optimizer.
 _BASE = re.compile(
     r"(tensorflow\.)?(compat\.v2\.)?keras\.optimizers\.(?!legacy|schedules)\w+"
 )
-# Private classes of the state of a loss scale, which programs derived from.
-_STATES = {"_DynamicLossScaleState"}
+# A private class of the state of a loss scale, which programs derived from.
+_STATE = "_DynamicLossScaleState"
 
 _LACKS = "Keras 3's optimizers do not have it, or do something else."
 _LACKS_2 = "The optimizers of TensorFlow 2.11-2.15 lack it, or do something else."
@@ -61,13 +62,14 @@ def uses(values: Inference, care: Care, has_old_names: bool) -> list[Use]:
         return []
     found = []
     for site in values.program.sites:
-        each = [*_by_itself(values, site)]
+        found += [(site, *one) for one in _by_itself(values, site)]
         if has_old_names:
-            each += _call(values, site) if _is_call(site) else _reached(values, site)
-        found += [_use(values, care, site, *one) for one in each]
+            beside = _call if isinstance(site.node, ast.Call) else _reached
+            found += [(site, *one) for one in beside(values, site)]
     if has_old_names:
-        found += [_use(values, care, *one) for one in _logged(values)]
-    return found
+        logged = f"the logged `{old_behaviors.LOGGED}`"
+        found += [(s, rules.OPTIMIZER, s.node, logged) for s in _logged(values)]
+    return [_use(values, care, *one) for one in found]
 
 
 def _use(
@@ -78,22 +80,10 @@ def _use(
         status = UNSURE  # it may be one that this version wrote
     elif values.target.keras_2:
         status, today = UNSURE, _LACKS_2
-    verdict, guarded = care.of(site, Verdict(what, status, today, tf_lso), None, "")
-    line, offset = node.lineno, node.col_offset
-    if isinstance(node, ast.Attribute):  # where the attribute's own name stands
-        end: Any = node
-        line, offset = end.end_lineno, end.end_col_offset - len(end.attr.encode())
-    return Use(rule, site.cell, line, offset, OTHER, guarded, verdict)
+    return care.use(site, node, OTHER, rule, Verdict(what, status, today, tf_lso))
 
 
-def _is_call(site: Site) -> bool:
-    return isinstance(site.node, ast.Call)
-
-
-# --- What counts by itself.
-
-
-def _by_itself(values: Inference, site: Site) -> Iterator[_Wider]:
+def _by_itself(values: Inference, site: Site) -> _Found:
     node = site.node
     for part in chain_of(node):
         if part.attr == "_loss_scale" and not isinstance(part.ctx, ast.Load):
@@ -101,37 +91,35 @@ def _by_itself(values: Inference, site: Site) -> Iterator[_Wider]:
                 yield rules.STATE, part, f"`{ast.unparse(part)}`"
     if not isinstance(node, ast.ClassDef):
         return
-    for base in node.bases:
-        paths = [*values.paths(base, site.scope), last_name(base)]
-        for name in {path.rpartition(".")[2] for path in paths} & _STATES:
-            yield rules.STATE, base, f"a class derived from `{name}`"
+    each = [(base, values.values(base, site.scope)) for base in node.bases]
+    for base, found in each:
+        if any(path.endswith(_STATE) for path in (*_paths(found), last_name(base))):
+            yield rules.STATE, base, f"a class derived from `{_STATE}`"
     methods = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
     old = [methods[name] for name in old_behaviors.PROTOCOL if name in methods]
-    if old and _derives_from_keras(values, node.bases, site.scope):
+    paths = [path for _, found in each for path in _paths(found)]
+    # It may be for the legacy class where there is one.
+    kept = any(".legacy." in path or "tf_keras" in path for path in paths)
+    if old and not kept and any(map(_BASE.fullmatch, paths)):
         yield rules.PROTOCOL, old[0], f"`{old[0].name}` of an optimizer class"
 
 
-def _derives_from_keras(values: Inference, bases: list[ast.expr], scope: Scope) -> bool:
-    """Whether a class is derived from today's optimizers, as far as can be seen."""
-    above = [one for base in bases for one in values.origins(base, scope)]
-    paths = [path for base, where in above for path in values.paths(base, where)]
-    # It may be for the legacy class where there is one.
-    kept = any(".legacy." in path or "tf_keras" in path for path in paths)
-    return not kept and any(map(_BASE.fullmatch, paths))
+def _paths(found: Iterable[Value]) -> list[str]:
+    return [value.path for value in found]
 
 
 # --- Imports, chains of attributes and classes beside the old API.
 
 
-def _reached(values: Inference, site: Site) -> Iterator[_Wider]:
+def _reached(values: Inference, site: Site) -> _Found:
     node = site.node
     for path in values.paths(node, site.scope):
         for space in old_behaviors.OPTIMIZER_NAMESPACES:
             if f"{path}.".startswith(tuple(f"{k}{space}." for k in _KERAS)):
                 yield rules.OPTIMIZER, node, f"`{space}`"
-    for path in _modules(node):
-        if f"{path}.".startswith(tuple(f"{p}." for p in old_behaviors.PACKAGES)):
-            yield rules.OPTIMIZER, node, f"the package `{path}`"
+        if isinstance(node, IMPORT_STATEMENTS) and f"{path}.".startswith(_PACKAGES):
+            package = getattr(node, "module", path)
+            yield rules.OPTIMIZER, node, f"the package `{package}`"
     for part in chain_of(node):
         if part.attr in old_behaviors.ATTRIBUTES:
             if _is_optimizer(values, part.value, site.scope):
@@ -141,40 +129,25 @@ def _reached(values: Inference, site: Site) -> Iterator[_Wider]:
             yield rules.OPTIMIZER, base, "a learning rate schedule of its own"
 
 
-def _modules(node: ast.AST) -> list[str]:
-    """Return the modules that an import statement imports."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-
-
-def _logged(values: Inference) -> Iterator[tuple[Site, str, Any, str]]:
-    """Yield uses of `history["lr"]` if a callback logs it."""
+def _logged(values: Inference) -> list[Site]:
+    """Return the places of `history["lr"]` if a callback logs it."""
     program = values.program
-    called = {last_name(s.node.func) for s in program.sites if _is_call(s)}
-    if not called.isdisjoint(old_behaviors.CALLBACKS):
-        for site in program.texts:
-            if site.node.value == old_behaviors.LOGGED:
-                yield (
-                    site,
-                    rules.OPTIMIZER,
-                    site.node,
-                    f"the logged `{old_behaviors.LOGGED}`",
-                )
+    called = {last_name(call.func) for call in program.calls.values()}
+    logs = not called.isdisjoint(old_behaviors.CALLBACKS)
+    return [s for s in program.texts if logs and s.node.value == old_behaviors.LOGGED]
 
 
 # --- Calls.
 
 
-def _call(values: Inference, site: Site) -> Iterator[_Wider]:
+def _call(values: Inference, site: Site) -> _Found:
     call = site.node
-    name = last_name(call.func)
+    name, text = last_name(call.func), literal(call.args[0]) if call.args else None
     given = {keyword.arg or "" for keyword in call.keywords}
     if name in table.OLD:
         for argument in sorted(given.intersection(old_behaviors.ARGUMENTS)):
             yield rules.OPTIMIZER, call, f"the argument `{argument}` of an optimizer"
     paths = values.paths(call.func, site.scope)
-    text = literal(call.args[0]) if call.args else None
     for known in (*old_behaviors.LOADING, *old_behaviors.BACKEND):
         if any(p.startswith(_KERAS) and p.endswith(f".{known}") for p in paths):
             what = f"`{known.rpartition('.')[2]}`"
@@ -184,39 +157,27 @@ def _call(values: Inference, site: Site) -> Iterator[_Wider]:
                 known != "optimizers.get" or text is None
             ):  # `get("adam")` is no config
                 yield rules.FILES, call, f"{what} of what an older version wrote"
-    if isinstance(call.func, ast.Attribute):
-        for rule, what in _method(values, site, call.func.value, name, given, text):
-            yield rule, call, what
-
-
-def _method(
-    values: Inference,
-    site: Site,
-    owner: ast.expr,
-    name: str,
-    given: set[str],
-    text: str | None,
-) -> Iterator[tuple[str, str]]:
-    """Yield (rule, what is used) of a call of `owner.name`."""
+    if not isinstance(call.func, ast.Attribute):
+        return
+    owner = call.func.value
     is_one = _looks_like_optimizer(owner)
-    if name == "apply_gradients" and (is_one or _is_super(owner)):
-        if not _is_scaled(values, owner, site.scope):
+    made = [v for v in values.values(owner, site.scope) if v.instance]
+    if name == "apply_gradients" and not any(map(optimizer_of, made)):
+        if is_one or (isinstance(owner, ast.Call) and last_name(owner.func) == "super"):
             for argument in sorted(given.intersection(old_behaviors.APPLY_ARGUMENTS)):
-                yield rules.OPTIMIZER, f"the argument `{argument}` of apply_gradients"
+                what = f"the argument `{argument}` of apply_gradients"
+                yield rules.OPTIMIZER, call, what
     if name in old_behaviors.SCHEDULED and is_one:
-        yield rules.OPTIMIZER, f"`{name}` of an optimizer, called"
-    if name in old_behaviors.RESTORING and not values.paths(site.node.func, site.scope):
-        makers, file = old_behaviors.RESTORING[name], text or ""
-        of_model = file.endswith((".h5", ".hdf5")) and not file.endswith(".weights.h5")
-        of_model |= "by_name" in given  # which takes the weights of layers
-        made = not makers or any(
-            last_name(node.func) in makers
-            if isinstance(node, ast.Call)
-            else isinstance(node, ast.Attribute) and _CHECKPOINT.search(node.attr)
-            for node, _ in values.origins(owner, site.scope)
-        )
-        if made and (makers or not of_model):
-            yield rules.FILES, f"`{name}` of what an older version wrote"
+        yield rules.OPTIMIZER, call, f"`{name}` of an optimizer, called"
+    if name in old_behaviors.RESTORING and not paths:
+        if makers := old_behaviors.RESTORING[name]:
+            named = isinstance(owner, ast.Attribute) and _CHECKPOINT.search(owner.attr)
+            reads = named or any(v.path.endswith(makers) for v in made)
+        else:  # `by_name` takes the weights of layers
+            weights = re.search(r"(?<!\.weights)\.(h5|hdf5)$", text or "")
+            reads = not weights and "by_name" not in given
+        if reads:
+            yield rules.FILES, call, f"`{name}` of what an older version wrote"
 
 
 # --- What looks like an optimizer.
@@ -226,24 +187,9 @@ def _looks_like_optimizer(node: ast.AST) -> bool:
     return bool(_OPTIMIZER.search(last_name(node)))
 
 
-def _is_super(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and last_name(node.func) == "super"
-
-
-def _is_scaled(values: Inference, node: ast.AST, scope: Scope) -> bool:
-    """Whether an object is known to be a LossScaleOptimizer, which needs no help."""
-    found = values.values(node, scope)
-    return bool(found) and all(map(optimizer_of, found))
-
-
 def _is_optimizer(values: Inference, node: ast.AST, scope: Scope) -> bool:
     """Whether an object looks like an optimizer that may not be wrapped."""
-    origins = list(values.origins(node, scope))
-    for one, _ in origins:
-        if isinstance(one, ast.Call) and last_name(one.func) in table.OLD:
-            return True
-        if isinstance(one, ast.Attribute) and _looks_like_optimizer(one):
-            return True
-    return not any(_is_scaled(values, *one) for one in origins) and any(
-        isinstance(one, ast.Name) and _looks_like_optimizer(one) for one, _ in origins
-    )
+    made = [v for v in values.values(node, scope) if v.instance and not v.derived]
+    if any(value.path.rpartition(".")[2] in table.OLD for value in made):
+        return True
+    return _looks_like_optimizer(node) and not any(map(optimizer_of, made))

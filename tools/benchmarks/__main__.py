@@ -10,14 +10,12 @@ import pathlib
 import platform
 import re
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 
 from tests import devices
 from tests.processes import assert_succeeded, run_workers
-from tf_lso import log
 from tools.benchmarks import plan, report
 
 _ROOT = pathlib.Path(__file__).parents[2]
@@ -33,23 +31,11 @@ examples:
   tools/benchmark --quick
   tools/benchmark --workloads resnet50 --families keras3 --modes function
   tools/benchmark --workloads resnet50,bert --strategies default,mirrored2 --memory
-  tools/benchmark --workloads 10x256,100x256 --imports --out figures
+  tools/benchmark --workloads 10x256,100x256 --out figures
 """
 _SECONDS = 600  # that a process has
 _MEMORY_STEPS = 3
 
-# What is timed, one after the other, in one process. Both frameworks are loaded at
-# first use.
-_IMPORTS = (
-    "import tensorflow, keras; tensorflow.keras, keras.optimizers.SGD",
-    "import tf_lso",
-    "tf_lso.LossScaleOptimizer",
-)
-_TIME_THEM = """
-import sys, timeit
-for statement in sys.argv[1:]:
-    print(timeit.timeit(lambda: exec(statement, globals()), number=1))
-"""
 # Replicas are logical CPU devices, so that every machine measures the same thing.
 _ENVIRONMENT = {**devices.environment(), "TF_CPP_MIN_LOG_LEVEL": "3"}
 # Give back what is freed at once; otherwise the peak depends on what the allocator
@@ -63,6 +49,7 @@ def _options(arguments):
     parser = argparse.ArgumentParser(
         "tools/benchmark", None, _DESCRIPTION, _EPILOG, formatter_class=raw
     )
+    add = parser.add_argument
     for option, known, default in (
         ("--workloads", plan.WORKLOADS, "all"),
         ("--modes", plan.MODES, "all"),
@@ -72,20 +59,15 @@ def _options(arguments):
     ):
         text = f"{', '.join(known)}, or all; default: {default}"
         names = functools.partial(_names, known)
-        parser.add_argument(
-            option, metavar="NAMES", type=names, default=default, help=text
-        )
-    for option, kind, default, text in (
-        ("--rounds", int, 15, "how often each candidate is timed; default: 15"),
-        ("--out", pathlib.Path, None, "folder for benchmark.json and the plots (PNG)"),
-    ):
-        parser.add_argument(option, type=kind, default=default, help=text)
-    for option, text in (
-        ("--memory", "also the peak memory, in a process for each candidate"),
-        ("--imports", "also what `import tf_lso` takes"),
-        ("--quick", "3 rounds of `tiny`: to see that it works"),
-    ):
-        parser.add_argument(option, action="store_true", help=text)
+        add(option, metavar="NAMES", type=names, default=default, help=text)
+    text = "how often each candidate is timed; default: 15"
+    add("--rounds", type=int, default=15, help=text)
+    text = "folder for benchmark.json and the plots (PNG)"
+    add("--out", type=pathlib.Path, help=text)
+    text = "also the peak memory, in a process for each candidate"
+    add("--memory", action="store_true", help=text)
+    text = "3 rounds of `tiny`: to see that it works"
+    add("--quick", action="store_true", help=text)
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: must be at least 1")
@@ -131,10 +113,10 @@ def run(job):
     """
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "records.json")
-        program = [sys.executable, "-m", "tools.benchmarks.one_process"]
+        command = [sys.executable, "-m", "tools.benchmarks.one_process"]
+        command += [json.dumps(job), str(file)]
         environment = _ENVIRONMENT | (_FOR_MEMORY if job.what == "memory" else {})
         count, _ = plan.STRATEGIES[job.strategy]
-        command = [*program, json.dumps(job), str(file)]
         assert_succeeded(run_workers(command, count, _SECONDS, environment, cwd=_ROOT))
         return json.loads(file.read_text())
 
@@ -142,12 +124,13 @@ def run(job):
 def main(arguments=None):
     """Run the tool; return the exit code."""
     options = _options(arguments)
+    import tqdm  # which the help does not need
+
     # So that what ends this process, a time limit for instance, ends its children too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     result = {"environment": _environment(), "failures": [], "figures": []}
-    result["imports"] = _import_seconds() if options.imports else {}
     records = []
-    for job in log.progress_bar(jobs(options), "tools/benchmark", "process"):
+    for job in tqdm.tqdm(jobs(options), unit="process", disable=None):
         try:
             records += run(job)
         except AssertionError as error:
@@ -160,35 +143,24 @@ def main(arguments=None):
             text = json.dumps(result, indent=1) + "\n"
             (options.out / "benchmark.json").write_text(text, encoding="utf-8")
     if options.out:
-        for path in report.draw(result["figures"], options.out):
-            print(f"plot {path}", file=sys.stderr)
+        report.draw(result["figures"], options.out)
     print(", ".join(f"{k} {v}" for k, v in result["environment"].items()))
     for part in report.tables(result["figures"]):
         print(f"\n{part}")
-    for what, seconds in result["imports"].items():
-        print(f"- {what}: {1e3 * seconds:.0f} ms")
     return 1 if result["failures"] else 0
 
 
 def _environment():
     """Versions and machine, for the JSON and above the tables."""
     frameworks = ("tensorflow", "keras", "tf-keras")
-    versions = {name: importlib.metadata.version(name) for name in frameworks}
+    found = {name: importlib.metadata.version(name) for name in frameworks}
     git = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"]
-    commit = subprocess.run(git, capture_output=True, text=True, check=False)
+    commit = subprocess.run(git, capture_output=True, text=True)
+    found |= {"tf_lso": commit.stdout.strip(), "python": platform.python_version()}
     info = pathlib.Path("/proc/cpuinfo")
-    found = re.search("model name.*: (.*)", info.read_text() if info.exists() else "")
-    versions |= {"tf_lso": commit.stdout.strip(), "python": platform.python_version()}
-    processor = found[1] if found else platform.machine()
-    return versions | {"processor": processor, "cores": os.cpu_count()}
-
-
-def _import_seconds():
-    """{statement: the median of the seconds that it takes in five fresh processes}."""
-    command = [sys.executable, "-c", _TIME_THEM, *_IMPORTS]
-    options = {"env": {**os.environ, **_ENVIRONMENT}, "cwd": _ROOT}
-    runs = [subprocess.check_output(command, **options).split() for _ in range(5)]
-    return {s: statistics.median(map(float, t)) for s, *t in zip(_IMPORTS, *runs)}
+    model = re.search("model name.*: (.*)", info.read_text() if info.exists() else "")
+    processor = model[1] if model else platform.machine()
+    return found | {"processor": processor, "cores": os.cpu_count()}
 
 
 if __name__ == "__main__":

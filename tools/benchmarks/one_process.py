@@ -24,23 +24,8 @@ _SCALE = 2.0**15
 _BATCH = 64
 
 
-def main(job, file):
-    """Do a job, given as JSON; the first worker writes its records to a file."""
-    job = plan.Job(*json.loads(job))
-    setting = Setting(job, devices.strategy(job.strategy))
-    records = [setting.record(name) for name in job.candidates]
-    if job.what == "time":
-        setting.time()
-    if not tf.distribute.cluster_resolver.TFConfigClusterResolver().task_id:
-        pathlib.Path(file).write_text(json.dumps(records))
-
-
 class Setting:
-    """The candidates of a job.
-
-    They share the variables; each has slots of its own. What a step takes are tensors,
-    other ones on each replica, all finite.
-    """
+    """The candidates of a job, which share variables and inputs; each has its slots."""
 
     def __init__(self, job, strategy=None):
         self.job, self.workload = job, plan.workload(job.workload)
@@ -58,11 +43,11 @@ class Setting:
 
     def record(self, name):
         """Make a candidate, let it take its first steps, and return its record."""
-        job = self.job
-        record = {**dict(zip(job._fields[1:5], job[1:5])), "candidate": name}
+        record = {k: getattr(self.job, k) for k in plan.Job._fields[1:5]}
+        record["candidate"] = name
         try:
             with self.strategy.scope():
-                candidate = _candidate(name, job, self)
+                candidate = _candidate(name, self.job, self)
             step = self._step(*candidate)  # outside: there each strategy is the default
             step(*self.inputs)
             step(*self.inputs)
@@ -70,10 +55,10 @@ class Setting:
             # A candidate that cannot do this is a result, not an end of the run.
             text = (str(error).strip().splitlines() or [""])[0][:200]
             return record | {"skipped": f"{type(error).__name__}: {text}"}
-        if job.what == "memory":
+        if self.job.what == "memory":
             gc.collect()
             counting.reset_peak()
-            for _ in range(job.rounds):
+            for _ in range(self.job.rounds):
                 step(*self.inputs)
             record["peak_bytes"] = counting.peak_bytes()
         self.steps[name], self.records[name] = step, record
@@ -164,11 +149,7 @@ def _candidate(name, job, setting):
 
 
 def _after_a_check(apply, mode):
-    """`apply` after the least that a check and a rescaling can cost.
-
-    Each gradient is read once to check it, and read and written once to rescale it. The
-    check is not exact, and it skips nothing.
-    """
+    """`apply` after the least that a check, which is not exact, and a division cost."""
     # Divided, not multiplied: TensorFlow would multiply the factor and the learning rate
     # of Keras 3's SGD first, and then no gradient is rescaled. Made outside of the graph,
     # which would multiply by the reciprocal of a constant.
@@ -194,21 +175,18 @@ def _after_a_check(apply, mode):
 
 
 def _uniform(shape, number, replica=0, limit=1.0):
-    """Numbers between -limit and limit, made by NumPy.
-
-    TensorFlow's allocator would keep what its own operations need on the way, and a
-    step that takes it again would not show in the peak memory.
-    """
+    """Numbers between -limit and limit."""
+    # By NumPy: TensorFlow's allocator would keep what its own operations need on the way,
+    # and a step that takes it again would not show in the peak memory.
     numbers = np.random.default_rng((number, replica)).random(shape, np.float32)
     return tf.convert_to_tensor((numbers - 0.5) * 2 * limit)
 
 
 def in_turns(calls, rounds, repeats):
-    """Time all `calls`, warmed up, in each round; return {name: seconds of each round}.
+    """Time all `calls`, `repeats` together, in each round; {name: seconds of each}.
 
-    What the machine does meanwhile is about the same for all calls of a round. The
-    order is rotated, so that none always runs after the same other one; garbage is
-    collected between the calls. `repeats` calls are timed together.
+    The order is rotated, so that none always runs after the same other one; garbage is
+    collected between the calls.
     """
     names = collections.deque(calls)
     times = {name: [] for name in names}
@@ -227,6 +205,17 @@ def in_turns(calls, rounds, repeats):
         names.rotate(-1)
     gc.unfreeze()
     return times
+
+
+def main(job, file):
+    """Do a job, given as JSON; the first worker writes its records to a file."""
+    job = plan.Job(*json.loads(job))
+    setting = Setting(job, devices.strategy(job.strategy))
+    records = [setting.record(name) for name in job.candidates]
+    if job.what == "time":
+        setting.time()
+    if not tf.distribute.cluster_resolver.TFConfigClusterResolver().task_id:
+        pathlib.Path(file).write_text(json.dumps(records))
 
 
 if __name__ == "__main__":

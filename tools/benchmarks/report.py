@@ -127,13 +127,13 @@ def _aligned(rows):
 
 
 def draw(records, folder):
-    """Draw bars of added time for each mode and strategy; return the paths (PNG)."""
+    """Draw bars of added time for each mode and strategy, each a PNG."""
     import matplotlib
 
     matplotlib.use("Agg")  # no window, no display
     from matplotlib import patches, pyplot
 
-    plots, paths = {}, []
+    plots = {}
     for r in records:
         if "added_ms" in r:
             workloads = plots.setdefault((r["strategy"], r["mode"]), {})
@@ -143,38 +143,32 @@ def draw(records, folder):
         rows = -(-len(workloads) // columns)
         size = (0.8 + 3.6 * columns, 1.4 + 2.7 * rows)
         figure = pyplot.figure(figsize=size, layout="constrained")
+        drawn = set()
         for number, (name, own) in enumerate(workloads.items(), start=1):
             panel = figure.add_subplot(rows, columns, number)
             panel.set_title(plan.workload(name).title, fontsize="medium")
-            _draw_bars(panel, own)
-        titles = {
-            plan.title(r["candidate"], r["family"])
-            for own in workloads.values()
-            for r in own
-        }
+            drawn |= _draw_bars(panel, own)
         boxes = [
-            patches.Patch(color=_COLORS[t], label=t) for t in _COLORS if t in titles
+            patches.Patch(color=_COLORS[t], label=t) for t in _COLORS if t in drawn
         ]
         figure.legend(handles=boxes, loc="outside upper center", ncols=len(boxes))
         where = f"{plan.MODES[mode]}, {plan.STRATEGIES[strategy][1]}"
         figure.supxlabel(f"whose optimizer is wrapped ({where})")
         figure.supylabel("ms a step, above the step without loss scaling")
-        paths.append(folder / f"added-{strategy}-{mode}.png")
-        figure.savefig(paths[-1], dpi=120)
+        figure.savefig(folder / f"added-{strategy}-{mode}.png", dpi=120)
         pyplot.close(figure)
-    return paths
 
 
 def _draw_bars(panel, own):
-    """Draw the bars of one workload, a group for each family."""
+    """Draw the bars of one workload, a group for each family; return their titles."""
     families = [f for f in plan.FAMILIES if any(r["family"] == f for r in own)]
     names = [c for c in plan.CANDIDATES if any(r["candidate"] == c for r in own)]
-    width = 0.9 / len(names)
+    width, titles = 0.9 / len(names), set()
     for r in own:
         beside = (names.index(r["candidate"]) - (len(names) - 1) / 2) * width
         place, value = families.index(r["family"]) + beside, r["added_ms"]
-        color = _COLORS[plan.title(r["candidate"], r["family"])]
-        panel.bar(place, value, width, color=color)
+        titles.add(title := plan.title(r["candidate"], r["family"]))
+        panel.bar(place, value, width, color=_COLORS[title])
         panel.vlines(place, *r["added_quartiles"], color="black", lw=1)
         # The number, so that a bar of almost nothing is seen too.
         number = f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
@@ -184,3 +178,4 @@ def _draw_bars(panel, own):
     panel.margins(y=0.12)
     panel.axhline(0, color="black", lw=0.8)
     panel.grid(True, axis="y", alpha=0.25)
+    return titles

@@ -1,10 +1,8 @@
 # The training loop of a BERT code base: AdamWeightDecay of its own, a warm-up schedule,
 # gradients accumulated on each replica, clipped together. Written for TF 2.3 - 2.8.
 import json
-import os
 import re
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

@@ -1,9 +1,7 @@
 # A custom loop over a distributed dataset whose last batch has fewer rows than the others,
 # and none for the second replica. Written for TF 2.3 - 2.10.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

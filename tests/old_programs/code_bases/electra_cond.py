@@ -1,9 +1,7 @@
 # The step of an ELECTRA code base: gradients are accumulated in variables, and tf.cond
 # applies them in every third step, all in one function. Written for TF 2.3 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 from tensorflow.keras import mixed_precision

@@ -1,10 +1,8 @@
 # A model_fn in the style of Estimator: TensorFlow 1 graphs, a session with hooks, an
 # optimizer of tf.compat.v1 with a loss scale of its own. Written for TF 2.0 - 2.8.
 import json
-import os
 import tempfile
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow.compat.v1 as tf
 

@@ -1,9 +1,7 @@
 # A trainer that is a model: train_step and test_step of its own, metrics that are
 # attributes, several steps for each execution. Written for TF 2.4 - 2.10.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

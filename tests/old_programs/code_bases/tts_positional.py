@@ -1,9 +1,7 @@
 # The trainer of a text-to-speech code base: its optimizer clips by a norm, which
 # apply_gradients gets through the wrapper by position. Written for TF 2.3 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

@@ -1,9 +1,7 @@
 # A WGAN-GP code base: a critic with a gradient penalty (a tape within the tape), five
 # critic steps for one of the generator, two optimizers. Written for TF 2.4 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 from tensorflow.keras import mixed_precision

@@ -1,9 +1,7 @@
 # A Wide & Deep code base: a linear part and a deep part, each with its own optimizer and
 # its own loss scale, one persistent tape. Written for TF 2.4 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

@@ -2,9 +2,7 @@
 # by a function that atexit calls. Written for TF 2.4 - 2.15.
 import atexit
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from absl import app, flags
 

@@ -1,9 +1,7 @@
 # get_config, from_config, tf.keras.optimizers.serialize and deserialize of wrapped
 # optimizers. Written for TF 2.4 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from tensorflow.keras.mixed_precision import LossScaleOptimizer
 

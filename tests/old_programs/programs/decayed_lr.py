@@ -1,9 +1,7 @@
 # Schedules, also of one's own with warmup, and _decayed_lr to log the learning rate.
 # One step is skipped, and counts. Written for TF 2.4 - 2.10.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 

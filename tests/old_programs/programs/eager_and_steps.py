@@ -1,9 +1,7 @@
 # fit() with run_eagerly, with steps_per_execution, from a dataset and a generator, and
 # then a custom loop over the same compiled optimizer. Written for TF 2.4 - 2.15.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

@@ -2,9 +2,7 @@
 # a variable without a gradient; two losses on a persistent tape; the update inside
 # tf.cond. Written for TF 2.4 - 2.10.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

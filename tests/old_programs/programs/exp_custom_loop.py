@@ -1,9 +1,6 @@
 # The guide of TF 2.1 - 2.3: LossScaleOptimizer(opt, "dynamic") or with a number, and
 # opt.loss_scale() in the log. Written for TF 2.1 - 2.3.
 import json
-import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import sys
 
 import numpy as np

@@ -1,9 +1,7 @@
 # The API as it came: TF 2.1, with its policy "infer" by default, LossScaleOptimizer
 # around "sgd" by compile, tf.train.experimental. Written for TF 2.1 - 2.3.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

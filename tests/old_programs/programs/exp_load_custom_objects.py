@@ -2,8 +2,6 @@
 # and the configs of optimizer, loss scale and policy. Written for TF 2.1 - 2.3.
 import json
 import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tempfile
 
 import numpy as np

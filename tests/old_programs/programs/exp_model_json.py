@@ -1,9 +1,7 @@
 # A model whose layers have policies goes through to_json, clone_model and get_config.
 # Written for TF 2.2 - 2.3.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from tensorflow.keras.mixed_precision import experimental as mp
 

@@ -1,9 +1,7 @@
 # Adam(lr=...), SGD(lr=..., decay=..., momentum=...), opt.lr and opt.decay through the
 # wrapper and below it, and ReduceLROnPlateau. Written for TF 2.0 - 2.3.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 from tensorflow.keras import backend as K

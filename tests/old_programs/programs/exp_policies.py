@@ -1,9 +1,7 @@
 # Policies of TF 2.2 - 2.3 with a fixed, a dynamic, a default and no loss scale: what
 # they say, and what compile makes of them. Written for TF 2.2 - 2.3.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from tensorflow.keras.mixed_precision.experimental import (
     LossScaleOptimizer,

@@ -2,9 +2,7 @@
 # _optimizer; and a loss scale used by itself, without an optimizer.
 # Written for TF 2.1 - 2.3.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 mp = tf.keras.mixed_precision.experimental

@@ -1,9 +1,7 @@
 # A loss scale of one's own: a subclass of LossScale that halves quickly and grows slowly,
 # with a variable of its own. Written for TF 2.2 - 2.3.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from tensorflow.keras.mixed_precision import experimental as mp
 

@@ -1,9 +1,7 @@
 # The GAN of the Keras examples: a Model with its own compile() for two optimizers, its
 # own train_step and metrics; loss scaling added by hand. Written for TF 2.4 - 2.15.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras

@@ -2,9 +2,7 @@
 # whether the optimizer is a LossScaleOptimizer. Written for TF 2.4 - 2.10.
 import argparse
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import garden_performance as performance
 import numpy as np
 import tensorflow as tf

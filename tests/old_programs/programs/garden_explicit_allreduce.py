@@ -2,9 +2,7 @@
 # summed over the replicas by hand, unscaled, clipped, and applied without aggregation.
 # Written for TF 2.2 - 2.3.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

@@ -1,9 +1,7 @@
 # A graph and a session with a Keras optimizer: minimize, get_gradients and get_updates of
 # a wrapped one. Written for TF 2.2 - 2.3.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from tensorflow.keras.mixed_precision import experimental as mp
 

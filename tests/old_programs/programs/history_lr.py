@@ -1,9 +1,7 @@
 # history["lr"], as LearningRateScheduler wrote it, beside the loss scale.
 # Written for TF 2.4 - 2.15.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

@@ -1,9 +1,7 @@
 # Horovod's Keras optimizer as it is: a class made at run time whose _aggregate_gradients
 # must have been called before its apply_gradients. Written for TF 2.4 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras

@@ -1,9 +1,7 @@
 # The fallbacks that libraries wrote to run on TF 2.0 - 2.10 alike.
 # Written for TF 2.4 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 import tensorflow.compat.v1 as tfv1
 import tensorflow.keras as keras

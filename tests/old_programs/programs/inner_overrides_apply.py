@@ -1,9 +1,7 @@
 # An optimizer of one's own, derived from Adam, that centralizes gradients and decays
 # weights in apply_gradients, wrapped and under fit(). Written for TF 2.4 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 from tensorflow.keras import mixed_precision

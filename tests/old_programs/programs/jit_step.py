@@ -1,9 +1,7 @@
 # A train step compiled by XLA with a LossScaleOptimizer inside, with a float16 overflow;
 # and while_loop over steps on the device. Written for TF 2.4 - 2.15.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

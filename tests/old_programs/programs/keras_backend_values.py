@@ -1,9 +1,7 @@
 # Learning rates by K.get_value and K.set_value, by the callback of a tutorial, and by
 # plain assignment, on a wrapped optimizer and inside it. Written for TF 2.4 - 2.10.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 import tensorflow.keras.backend as K

@@ -1,9 +1,7 @@
 # Policies of layers: given one by one, asked for by custom layers, and the dtypes of
 # what they compute; a regularizer and add_loss. Written for TF 2.4 - 2.10.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 from tensorflow.keras import mixed_precision as prec

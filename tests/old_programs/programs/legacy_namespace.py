@@ -1,9 +1,7 @@
 # tf.keras.optimizers.legacy, which programs of TF 2.11 - 2.15 named to keep the old
 # optimizers, wrapped. Written for TF 2.11 - 2.15.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 try:

@@ -1,9 +1,7 @@
 # What the optimizers of TF 2.11 - 2.15 took and had: jit_compile, build(), variables as
 # a list, AdamW, weight_decay, the learning rate by assignment. Written for TF 2.11 - 2.15.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 from tensorflow.keras.mixed_precision import LossScaleOptimizer

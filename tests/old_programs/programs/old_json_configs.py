@@ -1,10 +1,7 @@
 # Configs that an experiment stored as JSON under TF 2.4 - 2.8, with the inner optimizer's
 # arguments of then, made optimizers again. Written for TF 2.4 - 2.8.
-import json
-import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import copy
+import json
 
 import tensorflow as tf
 

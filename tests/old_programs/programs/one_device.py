@@ -1,9 +1,7 @@
 # OneDeviceStrategy, fit() with a schedule and LambdaCallback, and train_on_batch.
 # Written for TF 2.4 - 2.15.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

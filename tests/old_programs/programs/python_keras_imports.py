@@ -1,9 +1,7 @@
 # Imports from tensorflow.python.keras, as copied from stack traces, and an optimizer of
 # the public API. Written for TF 2.2 - 2.3.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from tensorflow.python.keras.mixed_precision.experimental import (
     loss_scale_optimizer as lso,

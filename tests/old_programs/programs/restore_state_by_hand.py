@@ -2,8 +2,6 @@
 # before set_weights, and numpy files. Written for TF 2.4 - 2.10.
 import json
 import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tempfile
 
 import numpy as np

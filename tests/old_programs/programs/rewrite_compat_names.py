@@ -1,9 +1,7 @@
 # enable_mixed_precision_graph_rewrite by its names of tf.compat.v1, and the errors of a
 # second call and of a policy beside it. Written for TF 2.4 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

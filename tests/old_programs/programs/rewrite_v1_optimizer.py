@@ -1,9 +1,7 @@
 # The graph rewrite around an optimizer of tf.compat.v1.train: in a session with a
 # placeholder, skipping a step. Written for TF 1.14 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow.compat.v1 as tf
 
 tf.disable_v2_behavior()

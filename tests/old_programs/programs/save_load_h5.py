@@ -3,8 +3,6 @@
 # by their short names. Written for TF 2.4 - 2.10.
 import json
 import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import sys
 import tempfile
 

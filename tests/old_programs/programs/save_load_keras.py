@@ -2,8 +2,6 @@
 # Written for TF 2.13 - 2.15.
 import json
 import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tempfile
 
 import numpy as np

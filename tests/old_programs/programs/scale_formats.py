@@ -2,9 +2,7 @@
 # Written for TF 2.4 - 2.8.
 import json
 import math
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

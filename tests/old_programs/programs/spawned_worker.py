@@ -2,9 +2,6 @@
 # search over loss scales. Written for TF 2.4 - 2.8.
 import json
 import multiprocessing
-import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def train(scale, queue):

@@ -1,9 +1,7 @@
 # `import keras`, not tf.keras: its mixed_precision module, and the private modules that
 # programs imported from it. Written for Keras 2.13 - 2.15.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import numpy as np
 import tensorflow as tf

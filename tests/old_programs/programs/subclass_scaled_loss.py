@@ -1,9 +1,7 @@
 # Subclasses of LossScaleOptimizer: one overrides get_scaled_loss and
 # get_unscaled_gradients, one apply_gradients. Written for TF 2.4 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

@@ -3,8 +3,6 @@
 import glob
 import json
 import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tempfile
 
 import numpy as np

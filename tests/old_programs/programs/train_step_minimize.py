@@ -1,9 +1,7 @@
 # train_step of the guides of TF 2.2 - 2.10: compiled_loss, optimizer.minimize with the
 # tape, compiled_metrics. Written for TF 2.4 - 2.10.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 

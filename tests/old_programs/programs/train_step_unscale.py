@@ -1,9 +1,6 @@
 # A keras.Model whose train_step scales by hand where the optimizer is a
 # LossScaleOptimizer, and not where it is none. Written for TF 2.4 - 2.15.
 import json
-import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import sys
 
 import numpy as np

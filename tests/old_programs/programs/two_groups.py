@@ -1,9 +1,7 @@
 # A backbone with a small and a head with a large learning rate: two wrapped optimizers,
 # one tape, one shared loss scale. Frozen at first. Written for TF 2.4 - 2.15.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 from tensorflow.keras import mixed_precision as mp

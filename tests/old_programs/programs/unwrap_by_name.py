@@ -1,9 +1,7 @@
 # Helpers of libraries that look inside a wrapped optimizer: by _optimizer, by the name
 # of its type, by hasattr. Written for TF 2.4 - 2.10.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from tensorflow.keras import mixed_precision
 

@@ -1,9 +1,7 @@
 # tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer by name, with a number,
 # in a v1 graph, and minimize(). Written for TF 2.4 - 2.8.
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow.compat.v1 as tf1
 
 tf1.disable_eager_execution()

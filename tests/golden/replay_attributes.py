@@ -1,0 +1,212 @@
+"""Replays what programs read, set and call on a loss-scaled optimizer."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from tests.families import keras, keras2, raw
+from tests.golden import harness
+from tests.golden.encoding import attempt
+from tests.golden.harness import CLASSES, apply, variables_of, wrapped
+
+# What each attribute was set to.
+VALUES = {
+    "amsgrad": True,
+    "beta_1": 0.5,
+    "bogus": 1,
+    "clipnorm": 0.125,
+    "clipvalue": 0.125,
+    "decay": 0.5,
+    "dynamic": False,
+    "dynamic_counter": 1,
+    "dynamic_growth_steps": 7,
+    "epsilon": 0.5,
+    "global_clipnorm": 0.125,
+    "initial_scale": 2.0,
+    "inner_optimizer": None,
+    "learning_rate": 0.5,
+    "loss_scale": 2.0,
+    "lr": 0.5,
+    "momentum": 0.25,
+    "name": "zz",
+    "nesterov": True,
+    "use_ema": True,
+    "weights": [],
+}
+
+
+@functools.cache
+def _all_read(api, family, inner, names):
+    """What each attribute of one optimizer gave, read one after the other."""
+    optimizer = wrapped(api, family, inner)
+    return {name: attempt(lambda name=name: getattr(optimizer, name)) for name in names}
+
+
+def _read(api, family, case):
+    # One optimizer for all, since the first that is read may create variables.
+    key = {k: case[k] for k in ("api", "inner", "case")}
+    found = harness.cases("hyperparameters", "behaviour", **key)
+    names = tuple(sorted(other["attribute"] for other, _ in found))
+    return _all_read(api, family, case["inner"], names)[case["attribute"]]
+
+
+def _set(api, family, case):
+    name, optimizer = case["attribute"], wrapped(api, family, case["inner"])
+    inner = optimizer._optimizer
+    inner_name = "learning_rate" if (family, name) == ("keras3", "lr") else name
+    setattr(optimizer, name, VALUES[name])
+    return {
+        "get": attempt(lambda: getattr(optimizer, name)),
+        "inner_get": attempt(lambda: getattr(inner, inner_name)),
+        "step": attempt(lambda: _stepped(optimizer, tf.Variable(1.0))),
+    }
+
+
+def _stepped(optimizer, variable):
+    """The variable's value after a step with the gradient 1."""
+    apply(optimizer, 1.0, variable)
+    return float(variable.numpy())
+
+
+def _dir(api, family, case):
+    names = dir(wrapped(api, family, case["inner"]))
+    return [name for name in names if not name.startswith("_")]
+
+
+def _isinstance(api, family, case):
+    optimizer = wrapped(api, family, case["inner"])
+    optimizers = keras.optimizers if family == "keras3" else keras2.optimizers
+    ours = api != "reference"
+    return {
+        "K.optimizers.Optimizer": isinstance(optimizer, optimizers.Optimizer),
+        "LSO": isinstance(optimizer, CLASSES["stable" if ours else "reference"]),
+        "XLSO": isinstance(optimizer, CLASSES["experimental"]) if ours else None,
+    }
+
+
+# --- learning_rate and iterations: functions of the optimizer and a variable.
+
+
+def _lr_assign(optimizer, variable):
+    _stepped(optimizer, variable)
+    optimizer.lr.assign(0.25)
+    return [_stepped(optimizer, variable), optimizer.learning_rate]
+
+
+def _lr_change(optimizer, variable):
+    values = [_stepped(optimizer, variable)]
+    for name, rate in (("learning_rate", 0.0), ("lr", 1.0)):
+        setattr(optimizer, name, rate)
+        values.append(_stepped(optimizer, variable))
+    return [*values, optimizer.lr, optimizer._optimizer.learning_rate]
+
+
+def _iterations_assign(optimizer, variable):
+    optimizer.iterations.assign(5)
+    value = _stepped(optimizer, variable)
+    return [optimizer.iterations, value]
+
+
+def _iterations_set(optimizer, variable):
+    optimizer.iterations = tf.Variable(7, dtype=tf.int64)
+    return [optimizer.iterations, optimizer._optimizer.iterations]
+
+
+def _iterations_set_after_access(optimizer, variable):
+    assert int(optimizer.iterations.numpy()) == 0
+    return _iterations_set(optimizer, variable)
+
+
+def _on_a_new_optimizer(run):
+    return lambda api, family, case: run(
+        wrapped(api, family, case["inner"]), tf.Variable(1.0)
+    )
+
+
+def _lr_schedule(api, family, case):
+    optimizer = wrapped(api, family, case["inner"], "schedule")
+
+    def type_of(name):
+        return attempt(lambda: getattr(optimizer, name).__class__.__name__)
+
+    return {
+        "callable_value": attempt(lambda: float(optimizer.learning_rate(5))),
+        "learning_rate": type_of("learning_rate"),
+        "lr": type_of("lr"),
+    }
+
+
+# --- Weights, variables and slots: many calls on one optimizer, each a case.
+
+
+@functools.cache
+def _weights_story(api, family, inner):
+    """All calls, on one optimizer: {name of the call: what it gave}."""
+    optimizer = wrapped(api, family, inner)
+    x, y = tf.Variable(1.0, name="x"), tf.Variable([1.0, 2.0], name="y")
+    slot = {"SGD": "momentum", "Adam": "m"}[inner]
+    story = {"before": attempt(lambda: optimizer.weights)}
+    optimizer.apply_gradients([(tf.constant(0.5), x), (tf.constant([0.5, 0.25]), y)])
+
+    def three():
+        optimizer.set_weights([np.full_like(w, 3) for w in optimizer.get_weights()])
+        return harness.counts(optimizer) | {
+            "slots": {
+                name: [optimizer.get_slot(v, name).numpy().tolist() for v in (x, y)]
+                for name in optimizer.get_slot_names()
+            },
+            "vars": [v.numpy().tolist() for v in (x, y)],
+        }
+
+    def is_of_inner():
+        found = optimizer.get_slot(x, slot)
+        return any(found is variable for variable in variables_of(optimizer._optimizer))
+
+    def holds_the_scale():
+        return any(v.name.startswith("current_loss_scale") for v in optimizer.weights)
+
+    calls = {
+        "weights": lambda: [[raw(v).name, v] for v in optimizer.weights],
+        "variables": lambda: [
+            [raw(v).name, np.asarray(v.numpy()).tolist()]
+            for v in variables_of(optimizer)
+        ],
+        "variables_is_callable": lambda: callable(optimizer.variables),
+        "loss_scale_in_weights": holds_the_scale,
+        "get_weights": lambda: [w.tolist() for w in optimizer.get_weights()],
+        "get_slot_names": lambda: optimizer.get_slot_names(),
+        "set_weights_wrong_len": lambda: optimizer.set_weights([1.0]),
+        "set_weights_to_3": three,
+        "get_slot": lambda: optimizer.get_slot(x, slot),
+        "get_slot_bogus": lambda: optimizer.get_slot(x, "bogus"),
+        "get_slot_same_object_as_inner": is_of_inner,
+        "add_slot": lambda: optimizer.add_slot(x, "added"),
+        "add_slot_init": lambda: optimizer.add_slot(y, "ones", initializer="ones"),
+        "add_weight": lambda: optimizer.add_weight("added", shape=()),
+    }
+    return story | {name: attempt(call) for name, call in calls.items()}
+
+
+def _weights(api, family, case):
+    return _weights_story(api, family, case["inner"])[case["attribute"]]
+
+
+_REPLAYS = {
+    "get": _read,
+    "set": _set,
+    "dir": _dir,
+    "isinstance": _isinstance,
+    "lr_assign": _on_a_new_optimizer(_lr_assign),
+    "lr_change_mid_training": _on_a_new_optimizer(_lr_change),
+    "lr_schedule_get": _lr_schedule,
+    "iterations_assign": _on_a_new_optimizer(_iterations_assign),
+    "iterations_set": _on_a_new_optimizer(_iterations_set),
+    "iterations_set_after_access": _on_a_new_optimizer(_iterations_set_after_access),
+    "weights": _weights,
+}
+
+
+def replay(api, family, case):
+    """What the record holds for a case of `hyperparameters`."""
+    return _REPLAYS[case["case"]](api, family, case)

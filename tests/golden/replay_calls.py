@@ -1,0 +1,379 @@
+"""Replays the short recorded cases of the file `golden`: values, single steps, validation."""
+
+import numpy as np
+import tensorflow as tf
+
+from tests.families import FAMILIES
+from tests.golden import harness
+from tests.golden.encoding import INF, NAN, attempt, encode, without
+from tests.golden.harness import apply, state, wrapped
+
+
+def slices(values=(1.0, 2.0), shape=(4,), dtype=tf.float32):
+    """Two of the rows of a gradient; its shape may be missing."""
+    dense_shape = None if shape is None else tf.constant(shape)
+    return tf.IndexedSlices(
+        tf.constant(values, dtype), tf.constant([0, 2]), dense_shape
+    )
+
+
+# --- scaled_loss
+
+LOSSES = {
+    "tensor_f32": lambda: tf.constant(1.5),
+    "tensor_f16": lambda: tf.constant(1.5, tf.float16),
+    "tensor_bf16": lambda: tf.constant(1.5, tf.bfloat16),
+    "tensor_f64": lambda: tf.constant(1.1, tf.float64),
+    "tensor_i32": lambda: tf.constant(2),
+    "vector_f32": lambda: tf.constant([1.0, 2.0]),
+    "f16_overflow": lambda: tf.constant(60000.0, tf.float16),
+    "variable": lambda: tf.Variable(1.5),
+    "numpy_f32": lambda: np.float32(1.5),
+    "numpy_f64": lambda: np.array([1.5]),
+    "py_float": lambda: 1.5,
+    "py_int": lambda: 1,
+    "none": lambda: None,
+    "list": lambda: [tf.constant(1.5)],
+}
+
+# Functions of get_scaled_loss.
+OF_CALLABLES = {
+    "callable_f32": lambda scaled: scaled(LOSSES["tensor_f32"])(),
+    "callable_f16": lambda scaled: scaled(LOSSES["tensor_f16"])(),
+    "callable_pyfloat": lambda scaled: scaled(LOSSES["py_float"])(),
+    "callable_type": lambda scaled: {
+        "callable": callable(scaled(LOSSES["tensor_f32"]))
+    },
+    "in_function": lambda scaled: tf.function(scaled)(LOSSES["tensor_f16"]()),
+}
+
+
+def scaled_loss(api, family, case):
+    """get_scaled_loss of every kind of loss."""
+    name = case["case"]
+    if name == "callable_reads_scale_when":
+        return _scale_is_read_when_called(wrapped(api, family, scale=8.0))
+    scaled = wrapped(
+        api, family, kind=case["kind"], scale=case["scale"]
+    ).get_scaled_loss
+    return (
+        OF_CALLABLES[name](scaled) if name in OF_CALLABLES else scaled(LOSSES[name]())
+    )
+
+
+def _scale_is_read_when_called(optimizer):
+    loss = optimizer.get_scaled_loss(lambda: tf.constant(1.0))
+    before = float(loss())
+    apply(optimizer, NAN, tf.Variable(1.0))
+    return {
+        "before": before,
+        "after_scale_halved": float(loss()),
+        "loss_scale": float(optimizer.loss_scale),
+    }
+
+
+# --- unscaled_gradients
+
+GRADIENTS = {
+    "f32": lambda: [tf.constant(6.0)],
+    "f16": lambda: [tf.constant(6.0, tf.float16)],
+    "f64": lambda: [tf.constant(6.1, tf.float64)],
+    "none": lambda: [None],
+    "none_mixed": lambda: [None, tf.constant(6.0), None],
+    "empty": lambda: [],
+    "tuple": lambda: (tf.constant(6.0), None),
+    "generator": lambda: iter([tf.constant(6.0)]),
+    "slices_f32": lambda: [slices()],
+    "slices_f16": lambda: [slices(dtype=tf.float16)],
+    "slices_no_dense_shape": lambda: [slices(shape=None)],
+    "inf_nan": lambda: [tf.constant([INF, NAN, -INF, 1.0])],
+    "single_tensor": lambda: tf.constant([6.0, 12.0]),
+    "numpy": lambda: [np.array([6.0], np.float32)],
+    "pyfloat": lambda: [6.0],
+    "nested": lambda: [[tf.constant(6.0)]],
+    "int32": lambda: [tf.constant(6)],
+    "tiny_f16": lambda: [tf.constant(6e-5, tf.float16)],
+    "awkward_f32": lambda: [tf.constant([0.1, 0.7, 1e-7, 12345.678])],
+    "awkward_f16": lambda: [tf.constant([0.1, 0.7, 3.3], tf.float16)],
+    "dict": lambda: {"a": tf.constant(6.0)},
+}
+
+
+def unscaled_gradients(api, family, case):
+    """get_unscaled_gradients of every kind of gradient."""
+    optimizer = wrapped(api, family, kind=case["kind"], scale=case["scale"])
+    return optimizer.get_unscaled_gradients(GRADIENTS[case["case"]]())
+
+
+# --- sparse_and_half: functions of the optimizer.
+
+
+def _sparse(optimizer):
+    variable = tf.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+    def loss(factor):
+        return factor * tf.reduce_sum(tf.gather(variable, [0, 2, 0]))
+
+    rows = _taped(optimizer, loss, variable, (0.5, 0.5, NAN, 0.5, 0.5, NAN, 0.5, 0.5))
+    return [without(row, "loss_dtype", "grad_dtype") for row in rows]
+
+
+def _half(optimizer):
+    variable = tf.Variable([1.0, 2.0], dtype=tf.float16)
+
+    def loss(factor):
+        return tf.reduce_sum(variable * tf.constant(factor, tf.float16))
+
+    rows = _taped(optimizer, loss, variable, (0.5, 0.5, NAN, 0.5, 0.5, 0.5))
+    return [without(row, "grad_type") for row in rows]
+
+
+def _taped(optimizer, loss_fn, variable, factors):
+    rows = []
+    for factor in factors:
+        with tf.GradientTape() as tape:
+            loss = optimizer.get_scaled_loss(loss_fn(factor))
+        (gradient,) = optimizer.get_unscaled_gradients(tape.gradient(loss, [variable]))
+        optimizer.apply_gradients([(gradient, variable)])
+        types = {
+            "grad_type": type(gradient).__name__,
+            "loss_dtype": loss.dtype.name,
+            "grad_dtype": gradient.dtype.name,
+        }
+        rows.append(types | state(optimizer, [variable]))
+    return rows
+
+
+def _some_none(optimizer):
+    variables = [tf.Variable(1.0), tf.Variable(2.0)]
+    rows = []
+    for gradient in (0.5, NAN, 0.5, 0.5):
+        pairs = zip([tf.constant(gradient), None], variables)
+        returned = encode(optimizer.apply_gradients(pairs))
+        rows.append({"ret": returned, **state(optimizer, variables)})
+    return rows
+
+
+def _all_none(optimizer):
+    variable = tf.Variable(1.0)
+    return _calls(
+        optimizer, [lambda: optimizer.apply_gradients([(None, variable)])] * 3, variable
+    )
+
+
+def _empty(optimizer):
+    return _calls(optimizer, [lambda: optimizer.apply_gradients([])] * 2)
+
+
+def _calls(optimizer, calls, *variables):
+    return {"calls": [attempt(c) for c in calls], "state": state(optimizer, variables)}
+
+
+def _generator_arg(optimizer):
+    variable = tf.Variable(1.0)
+    returned = optimizer.apply_gradients((tf.constant(0.5), v) for v in [variable])
+    return {"ret": encode(returned), "state": state(optimizer, [variable])}
+
+
+def _name_kwarg(optimizer):
+    variable = tf.Variable(1.0)
+
+    def call(*args, **kwargs):
+        pairs = [(tf.constant(0.5), variable)]
+        return lambda: optimizer.apply_gradients(pairs, *args, **kwargs)
+
+    calls = [
+        call(name="step"),
+        call("step"),
+        call(experimental_aggregate_gradients=True),
+        call(skip_gradients_aggregation=False),
+        call(bogus=1),
+    ]
+    return _calls(optimizer, calls, variable)
+
+
+_STEPS = {
+    "sparse": _sparse,
+    "half": _half,
+    "some_none": _some_none,
+    "all_none": _all_none,
+    "empty": _empty,
+    "generator_arg": _generator_arg,
+    "name_kwarg": _name_kwarg,
+}
+
+
+def sparse_and_half(api, family, case):
+    """Steps with slices, float16 variables, missing gradients and other arguments."""
+    return _STEPS[case["case"]](wrapped(api, family, case["inner"]))
+
+
+# --- minimize_variants: functions of the optimizer and a variable.
+
+
+def _minimized(loss, variables=lambda v: [v], **keywords):
+    """A case that calls minimize once, with what functions of the variable return."""
+
+    def run(optimizer, variable):
+        returned = optimizer.minimize(loss(variable), variables(variable), **keywords)
+        return {"ret": encode(returned), "state": state(optimizer, [variable])}
+
+    return run
+
+
+def _loss_fn(variable):
+    return lambda: 2.0 * variable
+
+
+def _tensor_tape(optimizer, variable):
+    with tf.GradientTape() as tape:
+        loss = 2.0 * variable
+    return _minimized(lambda _: loss, tape=tape)(optimizer, variable)
+
+
+def _traced(call, times=1):
+    """A case that runs `call` in a function, so many times."""
+
+    def run(optimizer, variable):
+        trace = []
+
+        @tf.function
+        def step():
+            trace.append(encode(call(optimizer, variable)))
+
+        for _ in range(times):
+            step()
+        return {"trace": trace, "state": state(optimizer, [variable])}
+
+    return run
+
+
+def _unconnected(optimizer, variable):
+    other = tf.Variable(1.0)
+    call = attempt(lambda: optimizer.minimize(_loss_fn(variable), [other]))
+    return {"call": call, "state": state(optimizer, [variable, other])}
+
+
+def _compute_gradients(optimizer, variable):
+    def outcome(name):
+        method = getattr(optimizer, name, None)
+        if method is None:
+            return "absent"
+        return attempt(lambda: method(_loss_fn(variable), [variable]))
+
+    return {n: outcome(n) for n in ("_compute_gradients", "compute_gradients")}
+
+
+def _get_gradients(optimizer, variable):
+    get_gradients = optimizer.get_gradients
+    return {"eager": attempt(lambda: get_gradients(2.0 * variable, [variable]))}
+
+
+def _get_gradients_fn(optimizer, variable):
+    trace = []
+
+    @tf.function
+    def gradients():
+        result = optimizer.get_gradients(2.0 * variable, [variable])
+        trace.append(encode(result))
+        return result[0]
+
+    return {"value": encode(gradients()), "trace": trace}
+
+
+_MINIMIZE = {
+    "c_list": _minimized(_loss_fn),
+    "c_single": _minimized(_loss_fn, lambda v: v),
+    "c_callable_vars": _minimized(_loss_fn, lambda v: lambda: [v]),
+    "c_tensor_no_tape": _minimized(lambda v: 2.0 * v),
+    "c_tensor_tape": _tensor_tape,
+    "c_grad_loss": _minimized(_loss_fn, grad_loss=tf.constant(3.0)),
+    "c_f16_loss": _minimized(lambda v: lambda: tf.cast(2.0 * v, tf.float16)),
+    "c_function": _traced(lambda opt, v: opt.minimize(_loss_fn(v), [v]), times=3),
+    "c_nan": _minimized(lambda v: lambda: NAN * v),
+    "c_unconnected": _unconnected,
+    "c_compute_gradients": _compute_gradients,
+    "c_get_gradients": _get_gradients,
+    "c_get_gradients_fn": _get_gradients_fn,
+    "c_get_updates_fn": _traced(lambda opt, v: opt.get_updates(2.0 * v, [v])),
+}
+
+
+def minimize_variants(api, family, case):
+    """minimize, and what TensorFlow 2.0-2.15 had beside it."""
+    optimizer = wrapped(api, family, case="sgd_plain")
+    return _MINIMIZE[case["case"]](optimizer, tf.Variable(1.0))
+
+
+# --- floor_and_overflow
+
+PATTERN = {"g": 0.5, "n": NAN, "i": INF}
+
+
+def python_value(text):
+    """The argument that the record names by its `repr`."""
+    return eval(text, {"np": np, "tf": tf, "inf": INF, "nan": NAN})
+
+
+def floor_and_overflow(api, family, case):
+    """Scales at the floor and at the largest float32, and arguments of odd types."""
+    scale, growth = (python_value(case[key]) for key in ("scale", "growth"))
+    optimizer = wrapped(api, family, case="sgd_plain", scale=scale, growth=growth)
+    variable = tf.Variable(1.0)
+
+    def row(*progress):
+        counter = int(optimizer.dynamic_counter.numpy())
+        return [float(optimizer.loss_scale), counter, *progress]
+
+    rows = [row(None, None)]
+    for letter in case["pattern"]:
+        apply(optimizer, PATTERN[letter], variable)
+        rows.append(row(float(variable.numpy()), int(optimizer.iterations.numpy())))
+    return {
+        "growth": optimizer.dynamic_growth_steps,
+        "initial_scale": optimizer.initial_scale,
+        "rows": rows,
+    }
+
+
+# --- extras
+
+
+def extras(api, family, case):
+    """Gradient transformers and aggregators of OptimizerV2."""
+    seen = []
+
+    def halve(pairs):
+        pairs = list(pairs)
+        seen.append([float(gradient) for gradient, _ in pairs])
+        return [(gradient / 2.0, variable) for gradient, variable in pairs]
+
+    argument, name, steps = {
+        "gradient_transformers": (
+            {"gradient_transformers": [halve]},
+            "seen_by_transformer",
+            [(1.0, {}), (NAN, {}), (1.0, {})],
+        ),
+        "gradient_aggregator": (
+            {"gradient_aggregator": halve},
+            "seen_by_aggregator",
+            [(1.0, {}), (1.0, {"experimental_aggregate_gradients": False})],
+        ),
+    }[case["case"]]
+    optimizer = harness.wrap(api, FAMILIES[family].SGD(0.1, **argument))
+    variable = tf.Variable(1.0)
+    rows = []
+    for gradient, keywords in steps:
+        apply(optimizer, gradient, variable, **keywords)
+        rows.append(without(state(optimizer, [variable]), "slots"))
+    return {"rows": rows, name: seen}
+
+
+REPLAYS = {
+    "scaled_loss": scaled_loss,
+    "unscaled_gradients": unscaled_gradients,
+    "sparse_and_half": sparse_and_half,
+    "minimize_variants": minimize_variants,
+    "floor_and_overflow": floor_and_overflow,
+    "extras": extras,
+}

@@ -1,0 +1,22 @@
+"""What is refused, in one line: the error, and parts of its message."""
+
+import builtins
+import contextlib
+
+import pytest
+
+
+@contextlib.contextmanager
+def refused(expected):
+    """Expect an error such as `ValueError: 'grads' ... 1 elements`.
+
+    Its class is exactly this one, and its message has all parts, in any order.
+    """
+    name, _, parts = expected.partition(": ")
+    error = getattr(builtins, name)
+    with pytest.raises(error) as caught:
+        yield
+    assert type(caught.value) is error
+    message = str(caught.value)
+    missing = [part for part in parts.split(" ... ") if part not in message]
+    assert not missing, f"{missing} not in: {message}"

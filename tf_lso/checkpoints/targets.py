@@ -1,0 +1,331 @@
+"""The variables of a model and of an optimizer that a file is restored into."""
+
+import collections
+import contextlib
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_lso import keras3_private
+from tf_lso import optimizer_table as table
+from tf_lso import variables as variables_lib
+from tf_lso.checkpoints import layouts
+from tf_lso.checkpoints.source import (
+    LAYER_STEP,
+    VARS_STEP,
+    WEIGHT_STEP,
+    CheckpointError,
+)
+from tf_lso.optimizers import binding
+from tf_lso.optimizers import loss_scale_optimizer as optimizers
+from tf_lso.scaling import loss_scale as loss_scale_lib
+
+# What is called otherwise today: the layers in .keras files of TensorFlow 2.12, and the
+# weights of DepthwiseConv1D and DepthwiseConv2D.
+_TODAY = {"_layer_checkpoint_dependencies": "layers", "depthwise_kernel": "kernel"}
+
+# Attributes with the variables that a layer itself made: of Keras 3, and of Keras 2.
+_OWN = (
+    *("_trainable_variables", "_non_trainable_variables"),
+    *("_trainable_weights", "_non_trainable_weights"),
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Target:
+    """A variable to restore a value of the file into."""
+
+    name: str  # in messages
+    variable: Any
+    # As in `source.Entry`, of a variable of the optimizer. `of` is a `Target`.
+    slot: str | None = None
+    of: Any = None
+
+    @property
+    def shape(self):
+        """A tuple of int."""
+        return tuple(self.variable.shape)
+
+    @property
+    def dtype(self):
+        """The name of its dtype, a str."""
+        return tf.as_dtype(self.variable.dtype).name
+
+    def problem(self, entry):
+        """Return why an `Entry` does not fit, None if it does."""
+        if entry.shape != self.shape:
+            return f"shape {entry.shape}, not {self.shape}"
+        dtypes = {entry.dtype, self.dtype}
+        if len(dtypes) > 1 and dtypes != {"int32", "int64"}:
+            return f"dtype {entry.dtype}, not {self.dtype}"
+        return None
+
+
+def _is_variable(value):
+    return callable(getattr(value, "assign", None))
+
+
+def _name_of(variable):
+    return layouts.plain(variables_lib.name_of(variable))
+
+
+class ModelTargets:
+    """The variables of a built model, by their paths and by their names."""
+
+    def __init__(self, model):
+        # A model of Keras 2 that is not built raises an error for its weights.
+        variables = list(model.weights) if getattr(model, "built", True) else []
+        if not variables:
+            raise CheckpointError(
+                f"'model' ({getattr(model, 'name', model)}) has no variables yet. Build "
+                "it before: give it an Input, call it on a batch, or call model.build()."
+            )
+        self.targets = [Target(_name_of(v), v) for v in variables]
+        self._by_variable = {id(t.variable): t for t in self.targets}
+        self._found = {(): model}
+
+    def at(self, path):
+        """Return the `Target` at a path of a file, None if there is none."""
+        return self._by_variable.get(id(self._find(path)))
+
+    def named(self, name):
+        """Return the `Target` of a name: whole, or its last part if that is unique."""
+        whole = [t for t in self.targets if t.name == name]
+        found = whole or [t for t in self.targets if t.name.endswith(f"/{name}")]
+        return found[0] if len(found) == 1 else None
+
+    def _find(self, path):
+        if path not in self._found:
+            parent = self._find(path[:-1])
+            self._found[path] = None if parent is None else _child(parent, path[-1])
+        return self._found[path]
+
+
+def _child(parent, step):
+    """Return the object or the variable that a step of a path leads to, or None."""
+    for prefix, listed in _LISTS.items():
+        if step.startswith(prefix):
+            return _element(listed(parent), step.removeprefix(prefix))
+    if isinstance(parent, dict):
+        return parent.get(step)
+    if isinstance(parent, (list, tuple)):
+        return _element(parent, step) if step.isdigit() else _by_class(parent).get(step)
+    own = _own_variables(parent)
+    for name in (step, _TODAY.get(step)):
+        named = [v for v in own if _name_of(v).split("/")[-1] == name]
+        if len(named) == 1:
+            return named[0]
+    return _attribute(parent, _TODAY.get(step, step))
+
+
+def _element(listed, number):
+    """Return the element of a list with a number that is a text, or None."""
+    known = number.isdigit() and int(number) < len(listed)
+    return listed[int(number)] if known else None
+
+
+def _by_class(layers):
+    """Return {name in .keras files: layer} for a list of layers: dense, dense_1, ..."""
+    found, counts = {}, collections.Counter()
+    for layer in layers:
+        words = re.sub(
+            r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", type(layer).__name__
+        )
+        name = re.sub(r"\W", "", words).lower()
+        found[f"{name}_{counts[name]}" if counts[name] else name] = layer
+        counts[name] += 1
+    return found
+
+
+def _layers(model):
+    layers = getattr(model, "layers", None)
+    return layers if isinstance(layers, list) else []
+
+
+def _attribute(parent, name):
+    """Return an attribute, which may have an underscore before it today, or None."""
+    for spelling in (name, f"_{name}"):
+        with contextlib.suppress(Exception):
+            return getattr(parent, spelling)
+    return None
+
+
+def _own_variables(layer):
+    lists = [_attribute(layer, name) or [] for name in _OWN]
+    return [one for variables in lists for one in variables if _is_variable(one)]
+
+
+def _weights(layer):
+    """Return the weights in the order of .h5 files of Keras 2; of a model, its own."""
+    inside = {id(w) for part in _layers(layer) for w in part.weights}
+    alone = [w for w in layer.weights if id(w) not in inside]
+    if inside and alone:
+        return alone
+    return [*layer.trainable_weights, *layer.non_trainable_weights]
+
+
+# Beginning of a step with a number -> what lists what it counts.
+_LISTS = {
+    LAYER_STEP: lambda model: [layer for layer in _layers(model) if layer.weights],
+    WEIGHT_STEP: _weights,
+    f"{VARS_STEP}:": _own_variables,
+}
+
+
+class OptimizerTargets:
+    """What an optimizer of tf_lso, Keras 3 or Keras 2 has, whatever its class.
+
+    Of a class in `optimizer_table` the slots have the names of OptimizerV2, else those of
+    its attributes.
+    """
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.is_wrapper = isinstance(optimizer, optimizers.LossScaleOptimizer)
+        self.inner = optimizer.inner_optimizer if self.is_wrapper else optimizer
+        self.family = binding.require_family(self.inner).name
+        is_multi = self.family == "keras3" and hasattr(self.inner, "optimizers")
+        if is_multi or hasattr(self.inner, "inner_optimizer"):
+            raise CheckpointError(
+                f"'optimizer' is a {type(self.inner).__module__}."
+                f"{type(self.inner).__name__}, which restore() does not restore. Pass "
+                "tf_lso.LossScaleOptimizer(optimizer.inner_optimizer, ...), or the inner "
+                "optimizer alone. What holds several optimizers is restored by "
+                "tf.train.Checkpoint and model.load_weights, from its own files."
+            )
+        self.table = table.attributes_of_slots(self.inner)
+        self.class_names = [cls.__name__ for cls in type(self.inner).__mro__]
+
+    def check_class(self, source):
+        """Raise if a file is from a class of optimizer whose slots mean something else."""
+        name = None if source.optimizer is None else source.optimizer.class_name
+        if name is None or name in self.class_names:
+            return
+        slots = table.of([name]).slots
+        if not slots or slots | table.AVERAGE != self.table:
+            raise CheckpointError(
+                f"{source.path}: the optimizer in the file is of the class {name}, but "
+                f"'optimizer' is of {self.class_names[0]}. Pass an optimizer of the class "
+                "that it was trained with."
+            )
+
+    def build(self, model):
+        """Make the variables of the optimizer of a `ModelTargets` if it has none yet.
+
+        Then `own` has a `Target` for each but the counter and hyperparameters.
+        """
+        trainable = [t for t in model.targets if t.variable.trainable]
+        variables = [target.variable for target in trainable]
+        if self.is_wrapper:
+            self.optimizer.build(variables)
+        elif self.family == "legacy":
+            with tf.name_scope(self.inner._name):
+                self.inner._create_all_weights(variables)
+        else:
+            self.inner.build(variables)
+        # The `Target`s that it was built for, None for the variable of another model.
+        self.built = self._built(model)
+        self.order = self.built or trainable
+        self.own = self._own(model)
+        self.slots = {target.slot for target in self.own}
+
+    @property
+    def iterations(self):
+        """The `Target` of the step counter."""
+        counter = self.inner.iterations
+        if self.family == "keras3":
+            counter = keras3_private.iteration_variable(self.inner)
+        return Target("optimizer/iterations", counter)
+
+    def _built(self, model):
+        if self.family == "legacy":  # which does not tell
+            return []
+        if self.family == "keras3":
+            known, key = keras3_private.known_variables(self.inner)
+        else:
+            known, key = getattr(self.inner, "_index_dict", {}), self.inner._var_key
+        place = {known.get(key(t.variable)): t for t in model.targets}
+        return [place.get(number) for number in range(len(known))]
+
+    def _own(self, model):
+        attributes = {n: v for n, v in vars(self.inner).items() if _is_variable(v)}
+        rate = attributes.pop("_learning_rate", None)
+        attributes.pop(layouts.COMPUTED, None)
+        made = self.inner.variables
+        made = [*(made() if callable(made) else made), *attributes.values()]
+        heads = {id(self.iterations.variable), id(self.inner.iterations), id(rate)}
+        own = {id(v): v for v in made if id(v) not in heads}
+        labels = {id(v): (layouts.SCALARS.get(n, n),) for n, v in attributes.items()}
+        is_legacy = self.family == "legacy"
+        slots = self._legacy_slots(model) if is_legacy else self._listed_slots(own)
+        labels |= {id(variable): label for variable, *label in slots}
+        return [_target(v, *labels.get(key, ())) for key, v in own.items()]
+
+    def _legacy_slots(self, model):
+        """Yield (slot, its name, its model variable) of an OptimizerV2."""
+        for slot in self.inner.get_slot_names():
+            for target in model.targets:
+                with contextlib.suppress(KeyError):
+                    yield self.inner.get_slot(target.variable, slot), slot, target
+
+    def _listed_slots(self, own):
+        """Yield the same for each list with one entry per variable."""
+        slot_of = table.slot_of_attributes(self.inner)
+        for attribute, held in vars(self.inner).items():
+            held = list(held.values()) if isinstance(held, dict) else held
+            if attribute in layouts.NO_STATE or not isinstance(held, (list, tuple)):
+                continue
+            are_slots = all(slot is None or id(slot) in own for slot in held)
+            if are_slots and len(held) == len(self.built):
+                for slot, of in zip(held, self.built):
+                    if of is not None:
+                        yield slot, slot_of.get(attribute, attribute), of
+
+    def first_value(self, slot):
+        """Return the number that a slot holds when it is made, None if it is unknown."""
+        if slot not in self.table or slot in table.AVERAGE:
+            return None
+        if slot != "accumulator":
+            return 0.0
+        return self.inner.get_config().get("initial_accumulator_value")
+
+    @property
+    def loss_scale(self):
+        """{"scale": Target, "count": Target}; empty if the scale is fixed."""
+        state = self.optimizer.loss_scale_state if self.is_wrapper else None
+        if not isinstance(state, loss_scale_lib.DynamicLossScale):
+            return {}
+        named = dict(state.named_variables())
+        return {
+            "scale": Target("optimizer/loss_scale", named["current_loss_scale"]),
+            "count": Target("optimizer/dynamic_counter", named["good_steps"]),
+        }
+
+    def hyperparameter(self, name):
+        """Return the value of a hyperparameter, a float; None if it is no number."""
+        # `learning_rate` of the others is a number also if they have a schedule.
+        if name == "learning_rate" and self.family != "legacy":
+            name = "_learning_rate"
+        with contextlib.suppress(TypeError, ValueError):  # of a schedule, or None
+            return float(np.asarray(getattr(self.inner, name, None)))
+        return None
+
+    def decays_by(self, rate):
+        """Whether the learning rate is what OptimizerV2 computed with this `decay`."""
+        schedule = getattr(self.inner, "_learning_rate", None)
+        return (
+            type(schedule).__name__ == "InverseTimeDecay"
+            and np.float32(schedule.decay_rate) == np.float32(rate)
+            and schedule.decay_steps == 1
+            and not schedule.staircase
+        )
+
+
+def _target(variable, slot=None, of=None):
+    """Return the `Target` of a variable that an optimizer made for itself."""
+    slot = slot or _name_of(variable)
+    name = f"optimizer/{slot}" if of is None else f"optimizer/{slot}/{of.name}"
+    return Target(name, variable, slot, of)

@@ -1,0 +1,162 @@
+"""Writes the parts of pages in compat_docs that are made from tables of the package.
+
+python -m tools.written_pages           write them
+python -m tools.written_pages --check   only tell, by the exit code, if one is out of date
+"""
+
+import difflib
+import pathlib
+import re
+import sys
+
+from tf_lso import names
+from tf_lso.patches.table import COMPILING, INSTALL, LIKE, LOADING, PATCHES
+from tf_lso.source.rules import RULES, SAME
+
+DASH = "\N{EN DASH}"
+PAGES = pathlib.Path(__file__).resolve().parents[1] / "compat_docs"
+
+
+def with_part(text, name, content):
+    """Return the text of a page with other content between the lines around a part."""
+    begin = re.escape(f"<!-- {name}: written by tools/")
+    pattern = rf"({begin}.*?-->\n).*?(<!-- end of {name} -->)"
+    page, count = re.subn(
+        pattern, lambda found: f"{found[1]}\n{content}\n{found[2]}", text, flags=re.S
+    )
+    if count != 1:
+        raise ValueError(f"The part {name!r} is in the page {count} times.")
+    return page
+
+
+def _table(heading, rows):
+    rule = "|".join(["---"] * len(heading))
+    lines = [f"| {' | '.join(cells)} |" for cells in (heading, *rows)]
+    return "\n".join([lines[0], f"|{rule}|", *lines[1:], ""])
+
+
+# --- reference/old-names.md
+
+_TODAY = {
+    names.MISSING: "gone",
+    names.CHANGED: "something else",
+    names.SAME: "works",
+}
+_COLUMNS = ("Name", "Versions", "Today", "What `tf_lso` does", "Today's own")
+
+
+def _old_names():
+    parts = [
+        f"On TensorFlow 2.12{DASH}2.15 `{name}` is an exception: {symbol.keras_2}\n"
+        for name, symbol in names.SYMBOLS.items()
+        if symbol.keras_2
+    ]
+    for namespace, uses in names.NAMESPACES.items():
+        if not namespace.startswith("compat.v2"):
+            parts.append(f"## tf.{namespace}\n\nIn `tf_lso.{namespace}`:\n")
+            parts.append(
+                _table(
+                    _COLUMNS, [_row(name, use) for name, use in sorted(uses.items())]
+                )
+            )
+    return "\n".join(parts)
+
+
+def _row(name, use):
+    """The cells of one name."""
+    symbol, today = names.SYMBOLS[use.symbol], _TODAY[use.today]
+    if use.today == names.CHANGED and symbol.breaks:
+        today += f": {symbol.breaks}"
+    versions = use.versions + ("2.21" if use.versions.endswith("-") else "")
+    own = f"`{symbol.current}`" if symbol.current else DASH
+    return f"`{name}`", versions, today, symbol.does, own
+
+
+def _private_modules():
+    rows = [
+        (f"`{path}`", f"`tf_lso.{path}`", ", ".join(f"`{n}`" for n in sorted(uses)))
+        for path, uses in names.PRIVATE.items()
+    ]
+    return _table(("Module", "In `tf_lso`", "Names"), rows)
+
+
+def _spellings():
+    rows = []
+    for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
+        left = spelled.startswith("tf_keras.src.")  # tf_keras uses it itself
+        note = " (`install()` leaves it as it is)" if left else ""
+        rows.append((f"`{spelled}`", f"`tf_lso.{namespace}`{note}"))
+    return _table(("Imported as", "Leads to"), rows)
+
+
+# --- reference/rules.md
+
+
+def _rules():
+    rows = []
+    for id_, rule in RULES.items():
+        anchor = re.sub(r"[^\w -]", "", f"{id_} {rule.title}".lower()).replace(" ", "-")
+        rows.append((f"[{id_}](#{anchor})", rule.title))
+    entries = [_entry(id_, rule) for id_, rule in RULES.items()]
+    return "\n".join([_table(("Rule", "It finds"), rows), *entries])
+
+
+def _entry(id_, rule):
+    """The section of one rule, with its example before and after."""
+    about = f"## {id_}: {rule.title}\n\n{rule.about}\n\n"
+    if not rule.after:
+        stays = "stays as it is" if id_ == SAME else "is listed, and stays as it is"
+        return f"{about}This {stays}:\n\n```text\n{rule.before}```\n"
+    lines = difflib.ndiff(rule.before.splitlines(), rule.after.splitlines())
+    shown = "\n".join(line.rstrip() for line in lines if not line.startswith("?"))
+    return f"{about}Before (-) and after (+):\n\n```diff\n{shown}\n```\n"
+
+
+# --- explanation/changes.md
+
+
+def _changes(moment):
+    rows = [(p.where, p.target, p.why) for p in PATCHES if p.when == moment]
+    text = _table(("In", "Name", "It is changed to"), rows)
+    # Programs have hyphens between versions, pages have dashes.
+    return re.sub(r"(\d\.\d+)-(\d\.\d+)", rf"\1{DASH}\2", text)
+
+
+# Page -> {part: function that returns its content}.
+WRITTEN = {
+    "reference/old-names.md": {
+        "names": _old_names,
+        "private modules": _private_modules,
+        "spellings": _spellings,
+    },
+    "reference/rules.md": {"rules": _rules},
+    "explanation/changes.md": {
+        moment: lambda moment=moment: _changes(moment)
+        for moment in (INSTALL, COMPILING, LOADING, LIKE)
+    },
+}
+
+
+def page(path, text):
+    """Return the text of a page with all parts as they should be."""
+    for name, content in WRITTEN[path].items():
+        text = with_part(text, name, content())
+    return text
+
+
+def main(arguments):
+    """Run the command line; return the exit code."""
+    stale = []
+    for path in WRITTEN:
+        text = (PAGES / path).read_text(encoding="utf-8")
+        wanted = page(path, text)
+        if text != wanted:
+            stale.append(path)
+            if "--check" not in arguments:
+                (PAGES / path).write_text(wanted, encoding="utf-8")
+    print("\n".join(f"out of date: compat_docs/{path}" for path in stale))
+    return int(bool(stale) and "--check" in arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
