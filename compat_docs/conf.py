@@ -10,7 +10,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 import tf_lso  # noqa: E402  the checkout's own, found by the line above
-from tf_lso import pages  # noqa: E402
 
 project = "tf_lso"
 author = "tf_lso contributors"
@@ -49,6 +48,5 @@ html_title = f"tf_lso {release}"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
-html_baseurl = pages.SITE
 html_copy_source = False
 html_show_copyright = False

@@ -1,5 +1,6 @@
 """What a notebook shows of tf_lso: values at the end of a cell, names, missing packages."""
 
+import html
 import importlib
 import sys
 
@@ -42,13 +43,10 @@ class TestReport:
             "2 layer calls, 4 variables>"
         )
 
-    def test_the_html_has_the_text_and_both_tables(self, report):
-        html = report._repr_html_()
-        assert html.count("<table") == html.count("</table>") == 2
-        assert "one&gt;" in html and "one>" not in html
-        assert "First: nothing is wrong." in html
-        for heading in ("dtype", "nonfinite", "0 without", "0 with", "room"):
-            assert f"<th>{heading}</th>" in html
+    def test_the_html_is_the_text(self, report):
+        shown = report._repr_html_()
+        assert html.unescape(shown) == f"<pre>{report}</pre>"
+        assert "one&gt;" in shown
 
     def test_the_verdict_says_which_zeros_are_meant(self, report):
         text = " ".join(str(report).split())

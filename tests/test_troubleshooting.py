@@ -12,7 +12,6 @@ from tests import preloaded, programs_in_processes
 from tests.generation import HAS_KERAS3
 from tests.processes import HANGS_AFTER, QUIET, run_workers
 from tests.troubleshooting_cases import CASES, PRELUDE
-from tf_lso import pages
 from tf_lso.commands import help
 
 ROOT = Path(__file__).parents[1]
@@ -191,17 +190,10 @@ def test_like_cures_what_stands_below_its_heading(tmp_path):
 
 
 def test_the_names_in_messages_are_those_of_entries():
-    called = re.compile(r"""pages\.troubleshooting\(\s*["']([\w-]+)["']\s*\)""")
+    called = re.compile(r"`tf-lso help ([\w-]+)`")
     files = (ROOT / "tf_lso").rglob("*.py")
     in_messages = {n for f in files for n in called.findall(f.read_text("utf-8"))}
     names = [entry.name for entry in help.entries()]
     assert len(names) == len(set(names)) == len(ENTRIES)
     assert len(in_messages) > 9
     assert in_messages <= set(names)
-
-
-def test_a_message_ends_with_the_command(monkeypatch):
-    assert pages.troubleshooting("stuck") == "`tf-lso help stuck`"
-    monkeypatch.setattr(pages, "SITE", "https://x.org/")
-    address = "https://x.org/troubleshooting.html#stuck"
-    assert pages.troubleshooting("stuck") == f"`tf-lso help stuck` or {address}"

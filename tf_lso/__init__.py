@@ -5,9 +5,8 @@ The loss-scaling API of tf.keras 2.0-2.15 (`get_scaled_loss`,
 around the optimizers of Keras 3 and Keras 2, correct under `tf.distribute`.
 
 Importing this package patches nothing and imports neither TensorFlow nor Keras: each
-name is loaded when it is first used. So `tf-lso check` needs no TensorFlow, and under
-`tf-lso run` a program can set its environment first. The only effect is that Keras, once
-it is imported, finds tf_lso's optimizers in files.
+name is loaded when it is first used. The only effect is that Keras, once it is imported,
+finds tf_lso's optimizers in files.
 """
 
 import importlib as _importlib

@@ -1,7 +1,4 @@
-"""Let a loss scale also serve as the tensor of its value.
-
-`optimizer.loss_scale` was an object in TensorFlow 2.0-2.3 and a tensor in 2.4-2.15.
-"""
+"""A loss scale was an object in TensorFlow 2.0-2.3 and a tensor in 2.4-2.15: be both."""
 
 import operator
 

@@ -22,9 +22,7 @@ class _Callback(_KerasCallback):
 
     _optimizer = None
 
-    # tf_keras calls these to learn which batches a callback wants. Its base class has
-    # them, that of Keras 3 does not.
-    # tests/test_private_names.py fails when this moves.
+    # tf_keras calls these of its own base class to learn which batches a callback wants.
     def _implements_train_batch_hooks(self):
         return True
 
@@ -34,11 +32,7 @@ class _Callback(_KerasCallback):
     _implements_predict_batch_hooks = _implements_test_batch_hooks
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Find the optimizer of the model.
-
-        Raises:
-          TypeError: if it is no `tf_lso.LossScaleOptimizer`.
-        """
+        """Find the optimizer of the model, or raise TypeError."""
         del logs
         name = f"tf_lso.callbacks.{type(self).__name__}"
         self._optimizer = stuck.require_own(
@@ -58,15 +52,14 @@ class _Callback(_KerasCallback):
 class LossScaleMonitor(_Callback):
     """Shows the loss scale and the number of skipped steps.
 
-    Adds `loss_scale` (a float) and `skipped_steps` (an int) to the `logs` of each epoch.
-    The progress bar and `History` show them, and so does each callback that comes after
-    this one in the list, such as `CSVLogger` or `TensorBoard`.
+    Adds `loss_scale` (a float) and `skipped_steps` (an int) to the `logs` of each epoch,
+    for the progress bar, `History` and the callbacks after this one, such as `CSVLogger`.
 
     Args:
       log_dir: str or path. If given, the scalars are also written there by `tf.summary`,
-        over the optimizer's `iterations`, for programs without the TensorBoard callback.
-      per_batch: bool, whether to do all this at each batch, too. Each batch then waits
-        for the device.
+        over the optimizer's `iterations`.
+      per_batch: bool, whether to do all this at each batch, which then waits for the
+        device.
 
     Raises:
       ImportError: if `log_dir` is given and TensorBoard is not installed.
@@ -138,8 +131,8 @@ class LossScaleMonitor(_Callback):
 class TerminateOnStuckScale(_Callback):
     """Ends a training that is lost.
 
-    A training is lost if step after step is skipped although the loss scale is at its
-    minimum. This is for the loss scale what `TerminateOnNaN` is for the loss.
+    That is one in which step after step is skipped although the loss scale is at its
+    minimum.
 
     Args:
       patience: int, the steps in a row that may be skipped at the smallest scale.
@@ -186,12 +179,9 @@ class TerminateOnStuckScale(_Callback):
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """End the training if it is lost.
-
-        This waits for the device only at batches by which enough steps can have been
-        skipped.
-        """
+        """End the training if it is lost."""
         optimizer = self._the_optimizer()
+        # Reading waits for the device: only when enough steps can have been skipped.
         # `batch` is the last one of an execution, which may have several steps.
         self._batches_to_wait -= batch - self._last_batch
         self._last_batch = batch

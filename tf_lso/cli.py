@@ -32,16 +32,6 @@ examples:
 The exit code is the program's.
 """
 
-# What the command `convert` was for.
-_CONVERT = """\
-tf-lso convert: there is no such command any more. Four lines of Python read the file:
-
-    model = build_model()  # of your program, with an Input or called once
-    model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.Adam()))
-    tf_lso.checkpoints.restore(path, model=model, optimizer=model.optimizer)
-    model.save("new.keras")
-"""
-
 
 def _run(args: argparse.Namespace) -> int:
     from tf_lso.patches import like
@@ -118,10 +108,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _wrapped(text: str) -> str:
-    """Return a text with its paragraphs as wide as the terminal.
-
-    Paragraphs with indented lines, such as lists and code, stay as they are.
-    """
+    """Return a text as wide as the terminal but for lists and code, which are indented."""
     width = shutil.get_terminal_size().columns - 2  # as argparse does
     paragraphs = text.strip("\n").split("\n\n")
     return "\n\n".join(
@@ -137,16 +124,8 @@ def _version() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code.
-
-    Args:
-      arguments: list of str, by default those of the process.
-    """
-    given = sys.argv[1:] if arguments is None else arguments
-    if given and given[0] == "convert":
-        sys.stderr.write(_CONVERT)
-        return 2
-    args = _parser().parse_args(given)
+    """Run the command line, by default of the process; return the exit code."""
+    args = _parser().parse_args(arguments)
     _set_output(args.command)
     try:
         code: int = args.run(args)

@@ -37,14 +37,16 @@ _INSTALL = (
 MISSING = f"tf_lso needs TensorFlow, which is not installed. {_INSTALL}"
 
 
-def require_tensorflow() -> None:
-    """Raise a clear ImportError unless a supported pair of TensorFlow and Keras is there.
+def require(package: str, message: str) -> None:
+    """Raise ImportError with a message if a package is not installed."""
+    if sys.modules.get(package) is None and importlib.util.find_spec(package) is None:
+        raise ImportError(message, name=package)
 
-    The package does not require TensorFlow, since several distributions provide it. To
-    require one of them could overwrite the user's.
-    """
-    if importlib.util.find_spec("tensorflow") is None:
-        raise ImportError(MISSING, name="tensorflow")
+
+def require_tensorflow() -> None:
+    """Raise ImportError unless a supported pair of TensorFlow and Keras is installed."""
+    # No requirement of the package: that could overwrite the user's distribution of it.
+    require("tensorflow", MISSING)
     import tensorflow as tf
 
     try:
@@ -73,10 +75,7 @@ def _tell_of_broken_keras(tensorflow: str, error: Exception) -> None:
 
 
 def check_pair(tensorflow: str, package: str, version: str) -> None:
-    """Raise ImportError if this is no supported pair of versions.
-
-    `version` is that of the `package`, "keras" or "tf_keras".
-    """
+    """Raise ImportError for a pair of TensorFlow and "keras" or "tf_keras" that is none."""
     minor = _minor(tensorflow)
     if minor not in PAIRS:
         major, newest = max(PAIRS)
@@ -87,11 +86,8 @@ def check_pair(tensorflow: str, package: str, version: str) -> None:
     pair = PAIRS[minor]
     beside = f"Beside TensorFlow {tensorflow} tf_lso supports"
     if package not in pair:
-        _refuse(
-            f"{beside} no {package}, but found {version}.",
-            "keras",
-            _notation(pair["keras"]),
-        )
+        message = f"{beside} no {package}, but found {version}."
+        _refuse(message, "keras", _notation(pair["keras"]))
     elif not pair[package][0] <= _minor(version) < pair[package][1]:
         wanted = _notation(pair[package])
         _refuse(f"{beside} {package} {wanted}, but found {version}.", package, wanted)
@@ -118,32 +114,23 @@ def tensorflow_version() -> tuple[int, int]:
 
 
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
-    """Raise ImportError if tf_keras is missing, which `reason` makes `tf.keras`.
-
-    The reason is what the user wrote. `tensorflow` is a major and a minor version.
-    """
-    if importlib.util.find_spec("tf_keras"):
-        return
-    raise ImportError(
+    """Raise ImportError if tf_keras is missing, which the user's `reason` makes `tf.keras`."""
+    require(
+        "tf_keras",
         f"{reason} makes tf.keras the package tf_keras, which is not installed. Install "
         f'it, `pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`, or leave '
         f"{reason.partition('=')[0]} out.",
-        name="tf_keras",
     )
 
 
 def require_tensorboard(what: str) -> None:
     """Raise ImportError if TensorBoard, which `what` needs, is missing."""
-    if "tensorboard" not in sys.modules and not importlib.util.find_spec("tensorboard"):
-        raise ImportError(
-            f"{what} writes by the package tensorboard, which is not installed: "
-            "`pip install tensorboard`.",
-            name="tensorboard",
-        )
+    message = "writes by the package tensorboard, which is not installed: "
+    require("tensorboard", f"{what} {message}`pip install tensorboard`.")
 
 
 def require_legacy_keras() -> None:
-    """Raise a clear ImportError if `tf.keras` is to be tf_keras, but that is missing."""
+    """Raise ImportError if `tf.keras` is to be tf_keras, but that is missing."""
     import tensorflow as tf
 
     wanted = os.environ.get("TF_USE_LEGACY_KERAS")

@@ -1,6 +1,8 @@
-"""What depends on where code runs: eagerly, in a function, or in a TensorFlow 1 graph."""
+"""What depends on where code runs: eagerly or in a graph, in a replica, in a thread."""
 
+import contextlib
 import sys
+import threading
 
 import numpy as np
 import tensorflow as tf
@@ -28,6 +30,48 @@ def in_tensorflow_1():
 def in_graph_of_tensorflow_1():
     """Whether a graph of TensorFlow 1 is being built, rather than a function."""
     return not (tf.executing_eagerly() or tf.inside_function())
+
+
+def replica_id():
+    """Return the id of the running replica as an int, None outside replica context."""
+    context = tf.distribute.get_replica_context()
+    number = None if context is None else context.replica_id_in_sync_group
+    if tf.is_tensor(number):  # a constant under MirroredStrategy
+        number = tf.get_static_value(number)
+    return None if number is None else int(number)
+
+
+def is_first_replica():
+    """Return whether this is the first replica of its process, or no replica."""
+    number, strategy = replica_id(), tf.distribute.get_strategy()
+    if number is None or strategy.num_replicas_in_sync == 1:
+        return True
+    return number % len(strategy.extended.worker_devices) == 0
+
+
+class ThreadSwitch(threading.local):
+    """Is on inside `with switch.on():` of the same thread. Such blocks can be nested."""
+
+    is_on = False
+
+    @contextlib.contextmanager
+    def on(self):
+        """Switch on for the block, then back to the state before."""
+        before = self.is_on
+        self.is_on = True
+        try:
+            yield
+        finally:
+            self.is_on = before
+
+
+def require_eager(caller):
+    """Raise RuntimeError in a `tf.function` or a graph, where there are no numbers."""
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            f"{caller}() must be called in eager code: it reads numbers. Call it after "
+            "the tf.function that takes the step has returned."
+        )
 
 
 def local_variable(initial_value, name, dtype, shape=None):
@@ -80,11 +124,11 @@ def after(operations, value):
 
 
 def warn(condition, text, *values):
-    """Warn when a step runs for which `condition` holds, in a branch that rarely runs.
+    """Warn when a step runs for which `condition` holds.
 
-    Eager steps log a warning: `text` with a scalar tensor or NumPy value for each `{}`.
-    Traced steps print to standard error, unless TensorFlow's logger hides warnings when
-    they are traced. Steps compiled by XLA cannot print.
+    Eager steps log `text` with a scalar tensor or NumPy value for each `{}`. Traced ones
+    print it to standard error, unless TensorFlow's logger hides warnings when they are
+    traced; XLA cannot.
     """
     if tf.executing_eagerly():
         if condition:

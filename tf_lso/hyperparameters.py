@@ -1,7 +1,6 @@
-"""Which attributes were hyperparameters of a legacy optimizer, and delegated.
+"""The attributes of its inner optimizer that a wrapper of TensorFlow 2.4-2.15 had.
 
-A wrapper of TensorFlow 2.4-2.15 answered for the hyperparameters of its inner optimizer
-(`opt.beta_1`, `opt.lr = 0.1`) and for nothing else of it.
+They were the hyperparameters alone: `opt.beta_1`, `opt.lr = 0.1`.
 """
 
 import inspect
@@ -24,9 +23,8 @@ def dead_overrides(optimizer):
 def delegated_names(optimizer):
     """Return the names that a wrapper of `optimizer` reads and sets on it, a frozenset.
 
-    An OptimizerV2 knows them itself. For others they are those of the legacy class of
-    that name, the nearest among the optimizer's classes; for optimizers newer than that,
-    and for what subclasses add, the constructor arguments that are kept as numbers.
+    An OptimizerV2 knows them itself. Others have those of the nearest class that had a
+    legacy one, and the constructor arguments of newer classes that are kept as numbers.
     """
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__

@@ -1,18 +1,17 @@
 """The private names of Keras 3's optimizers and variables, for what has no public one.
 
-Each function works on one instance, and knows no wrapper. tests/test_keras3_private.py
-fails when Keras moves a name, and `check_class` and `check_instance` raise.
+A name that Keras has moved is refused by `check_class` and `check_instance`.
 """
 
 import operator
 
 import tensorflow as tf
 
-from tf_lso import keras_versions, replica, thread_switch
+from tf_lso import graphs, keras_versions, tf_private
 from tf_lso import variables as variables_lib
 
-# Variables that each optimizer of Keras 3 has. A wrapper has them too, but they are never
-# used. Checkpoints have the same names.
+# Variables of each optimizer of Keras 3, by the names in checkpoints. A wrapper has them
+# too, but never uses them.
 OF_EACH_OPTIMIZER = {"_iterations", "_learning_rate"}
 
 # Private name -> the first version of Keras that has it.
@@ -26,8 +25,7 @@ _OF_INSTANCE = {
     "_distribution_strategy": (3, 0),
 }
 
-_summed = thread_switch.ThreadSwitch()
-
+_summed = graphs.ThreadSwitch()
 
 # What holds the learning rate, a variable or a schedule; the model variables that an
 # optimizer was built for; the variables that Keras's base class has made for it.
@@ -42,7 +40,10 @@ def _is_in_this_keras(name):
 
 def _check(owner, names):
     for name in filter(_is_in_this_keras, names):
-        keras_versions.private_name(owner, name, "keras", __file__)
+        if not hasattr(owner, name):
+            cls = owner if isinstance(owner, type) else type(owner)
+            there, moved = keras_versions.version("keras"), f"{cls.__name__}.{name}"
+            raise tf_private.moved("keras", there, moved, __file__)
 
 
 def check_class():
@@ -78,10 +79,10 @@ def build_under(optimizer, strategy):
 
 
 def sum_gradients_only_once(optimizer):
-    """Allow to switch off the aggregation over replicas in the update step.
+    """Make the update step not aggregate over replicas in `already_summed`.
 
-    Keras 3 aggregates inside its update step, after clipping. Loss scaling must aggregate
-    before that: it takes its verdict on the sum, and clipping comes last, as in legacy.
+    Keras 3 does it after clipping. Loss scaling must aggregate before: its verdict is on
+    the sum, and clipping comes last, as in legacy.
     """
     name = "_all_reduce_sum_gradients"
     if name in vars(optimizer) or not _is_in_this_keras(name):
@@ -102,8 +103,8 @@ def already_summed():
 def count_steps_once(optimizer):
     """Make the step counter exact with threads, and outside a strategy's scope.
 
-    Keras 3 reads the counter and then assigns it, so threads lose steps. And if the
-    counter is not mirrored, every replica adds 1 to it.
+    Keras 3 reads the counter and then assigns it, so threads lose steps, and every
+    replica adds 1 to a counter that is not mirrored.
     """
     variable = iteration_variable(optimizer)
     keras_assign = variable.assign
@@ -111,7 +112,7 @@ def count_steps_once(optimizer):
     def assign_add(value):
         raw = variable.value
         mirrored = isinstance(raw, tf.distribute.DistributedValues)
-        return raw.assign_add(value) if mirrored or replica.is_first_here() else raw
+        return raw.assign_add(value) if mirrored or graphs.is_first_replica() else raw
 
     def assign(value):
         # Keras 3.0 assigns the counter plus 1 at the end of a step.
@@ -124,10 +125,9 @@ def count_steps_once(optimizer):
 def build_as_bare(optimizer, variables):
     """Build an optimizer; in a function, as the bare one would be built there.
 
-    TensorFlow traces a function that has made variables once more, and drops the first
-    trace. So the variables that a build makes remain, and nothing that it computes; the
-    model variables that it reads may have no value yet. A function of its own does the
-    same, also where the one around it may make no variables.
+    TensorFlow traces a function that has made variables again: those remain, and nothing
+    that the first trace computed. A function of its own does the same, also where the one
+    around it may make no variables.
     """
     if not tf.executing_eagerly():
         before = len(optimizer.variables)

@@ -1,8 +1,8 @@
 """Make Keras's own optimizers, and the user's, from configs of any generation.
 
 A config is {"class_name": ..., "config": {...}}, since TensorFlow 2.12 also with "module"
-and "registered_name". The caller says of which package the optimizer must be; only where
-no caller does, the config decides: what Keras 3 wrote is for Keras 3.
+and "registered_name". It decides of which package the optimizer is where no caller does:
+what Keras 3 wrote is for Keras 3.
 """
 
 import inspect
@@ -18,12 +18,11 @@ KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
 _KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
 _KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *KEYS_OF_KERAS3}
 
-# Keys that an optimizer class may lack if the value is None, False or 0, which means what
-# the class does anyway.
+# Keys that an optimizer class may lack if the value is None, False or 0.
 _OFF = {*table.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
 
-# Keys that it may lack whatever the value. They say how steps are compiled, which of two
-# classes of one name it was, and what matters only if `use_ema` is True.
+# Keys that it may lack whatever the value: how steps are compiled, which of two classes
+# of one name it was, and what matters only if `use_ema` is True.
 _ANY = {"jit_compile", "is_legacy_optimizer", "ema_momentum", "ema_overwrite_frequency"}
 
 # Arguments that legacy classes take by name, although no signature has them.
@@ -96,10 +95,9 @@ def _package_of(config):
 
 
 def custom_class(config, custom_objects, packages, *names):
-    """Return the class that the user gave for a config, or None.
+    """Return the class that the user gave for a config, by its names or `names`, or None.
 
-    It may be in `custom_objects`, registered with a Keras of `packages`, or in a
-    `custom_object_scope`, under the config's own names or one of `names`.
+    It may be in `custom_objects`, registered with a Keras of `packages`, or in a scope.
     """
     own = [config.get("registered_name") or "", config["class_name"]]
     names = [*own, *(name.split(">")[-1] for name in own), *names]
@@ -156,9 +154,8 @@ def _class_of_keras(config, package, base):
 def make(config, cls=None, custom_objects=None, package=None, base=None):
     """Return the new optimizer that a `checked` config describes, which is no wrapper.
 
-    `cls` is the user's class, or None for one of Keras's own: of `package`, or if that is
-    None of the one that the config decides. `base` is the only base class that it may
-    have, or None.
+    `cls` is the user's class, or None for one of Keras's own, of `package` and with the
+    base class `base` if these are not None.
     """
     cls = cls or _class_of_keras(config, package, base)
     package, kind = _kind_of(cls, config["class_name"])
@@ -187,7 +184,7 @@ def _arguments(cls, package, kind, config):
             break  # nothing gets to the classes below
     given = {}
     for key, value in config.items():
-        if given.setdefault(table.ALIASES.get(key, key), value) != value:
+        if given.setdefault("learning_rate" if key == "lr" else key, value) != value:
             raise ValueError(
                 f"The config of {cls.__name__} must not have two values of {key!r}, under "
                 f"either name, but got {config!r}."

@@ -6,8 +6,7 @@
 | 2.15 | Keras 2 | Keras 2 |
 | 2.16-2.21 | Keras 3 | Keras 2 |
 
-A package is named by a str, and this is the one place that knows its generation.
-`environment` has the versions.
+This is the one place that knows the generation of a package, which is named by a str.
 """
 
 import functools
@@ -43,22 +42,6 @@ def is_at_least(package: str, major: int, minor: int) -> bool:
     """Whether the version of a package, which is imported, is that one or later."""
     here = tuple(int(part) for part in version(package).split(".")[:2])
     return here >= (major, minor)
-
-
-def private_name(owner: Any, name: str, package: str, file: str) -> Any:
-    """Return the private attribute of a class or an instance of a package.
-
-    Raises:
-      ImportError: if this version has moved it, which `file` of tf_lso uses.
-    """
-    try:
-        return getattr(owner, name)
-    except AttributeError as error:
-        cls = owner if isinstance(owner, type) else type(owner)
-        raise ImportError(
-            f"{package} {version(package)} has no {cls.__name__}.{name}, which tf_lso "
-            f"uses in {file}. Install a version of {package} that tf_lso supports."
-        ) from error
 
 
 def is_keras2(package: str) -> bool:
@@ -116,21 +99,15 @@ def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
 
 
 def variable_of_keras3() -> type:
-    """Return the class that all variables of Keras 3 have in common.
-
-    In Keras 3.0 and 3.6 those of layers are no instances of `keras.Variable`.
-    """
+    """Return the class that all variables of Keras 3 have in common."""
+    # In Keras 3.0 and 3.6 those of layers are no instances of `keras.Variable`.
     classes = public("keras").Variable.__mro__
     of_keras: list[type] = [c for c in classes if is_of_one(c)]
     return of_keras[-1]
 
 
 def state_of_keras3() -> types.ModuleType:
-    """Return the module in which Keras 3 keeps its state: policy, names, generators.
-
-    Private: the public functions give no access to all of it at once.
-    tests/patches/test_clear_session.py fails when it moves.
-    """
+    """Return the private module of Keras 3's policy, names and generators together."""
     return importlib.import_module("keras.src.backend.common.global_state")
 
 

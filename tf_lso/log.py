@@ -1,6 +1,11 @@
-"""Log by TensorFlow's logger, so that `tf.get_logger().setLevel(...)` works."""
+"""Tell the user: by TensorFlow's logger, and on a terminal by a progress bar."""
 
 import logging
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 
 def logger() -> logging.Logger:
@@ -27,3 +32,15 @@ class Once:
         if message is not None and message not in self._said:
             self._said.add(message)
             logger().warning(message)
+
+
+def progress_bar(items: Sequence[_T], title: str, unit: str) -> Iterable[_T]:
+    """Return `items`, after a second with a bar, if tqdm and a terminal are there."""
+    if not sys.stderr.isatty():
+        return items
+    try:
+        import tqdm
+    except ImportError:
+        return items
+    shown: Iterable[_T] = tqdm.tqdm(items, title, unit=unit, leave=False, delay=1)
+    return shown

@@ -26,10 +26,7 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
 
 
 def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of the mirror `module`, which has the names `known`.
-
-    It loads the private modules in the mirror when they are first used.
-    """
+    """Return the `__getattr__` of a mirror, which loads the private modules in it."""
 
     def __getattr__(name: str) -> Any:
         inside = f"{module}.{name}"

@@ -1,43 +1,27 @@
-"""What is known of each class of optimizer, one row for each. Without TensorFlow.
-
-If TensorFlow 2.0-2.15 did not have it, `slots` is enough. tests/optimizers/test_slots.py
-builds each.
-"""
+"""What is known of each class of optimizer, one row for each. Without TensorFlow."""
 
 import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-# Other names of hyperparameters in TensorFlow 2.0-2.15.
-ALIASES = {"lr": "learning_rate"}
-
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """The row of one class.
+    """The row of one class; for one that TensorFlow 2.0-2.15 lacked `slots` is enough."""
 
-    Attributes:
-      slots: slot name of TensorFlow 2.0-2.15 -> attribute of the optimizers since 2.11
-        that holds the list of variables; `a|b` if Keras 3 has `a` and tf_keras `b`.
-      hyperparameters: the names that the OptimizerV2 of that class, if there was one,
-        passed to `_set_hyper`.
-      namespaces: the modules below `tf.keras.optimizers` of TensorFlow 2.0-2.15 that had
-        the class; "" is that module itself.
-      variable_names: name of a slot in variables of the newer optimizers of Keras 2 ->
-        its name in OptimizerV2, if the names differ.
-    """
-
+    # Slot name of TensorFlow 2.0-2.15 -> attribute of the optimizers since 2.11 that holds
+    # the list of variables; `a|b` if Keras 3 has `a` and tf_keras `b`.
     slots: dict[str, str]
+    # What the OptimizerV2 of that class passed to `_set_hyper`.
     hyperparameters: tuple[str, ...] = ()
+    # The modules below `tf.keras.optimizers` of 2.0-2.15 that had the class; "" is itself.
     namespaces: tuple[str, ...] = ()
+    # Name of a slot in variables of the newer optimizers of Keras 2 -> in OptimizerV2.
     variable_names: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def order(self) -> list[list[str]]:
-        """The groups in which the newer optimizers of Keras 2 made their slots.
-
-        They made those of the first group for each variable, then those of the next.
-        """
+        """The groups of slots that the newer optimizers of Keras 2 made one by one."""
         always = [slot for slot in self.slots if slot not in _OPTIONAL]
         return [always, *([slot] for slot in self.slots if slot in _OPTIONAL)]
 
@@ -168,8 +152,7 @@ def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
 def by_slot(optimizer: Any, variables: list[Any]) -> list[Any]:
     """Return `variables` with the slots of `optimizer` last, and slot by slot.
 
-    That is the order of OptimizerV2's weights, which for Adam were m of all variables
-    and then v of all; the lists hold m and v of one variable side by side.
+    For Adam, OptimizerV2's weights were m of all variables and then v of all.
     """
     in_order = [v for listed in slot_lists(optimizer).values() for v in listed]
     position = {id(variable): number for number, variable in enumerate(in_order, 1)}
@@ -194,7 +177,7 @@ def differing_slots(
 ) -> tuple[set[str], set[str]]:
     """Return the slots of `MADE_BY` that only a file has, and those that only it lacks.
 
-    `always` has those that the optimizer's class makes also without the argument.
+    The class of the optimizer makes those of `always` also without the argument.
     """
     names = slot_of_attributes(optimizer)
     in_file = {names.get(name, name) for name in in_file} & MADE_BY.keys()

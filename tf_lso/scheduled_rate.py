@@ -1,8 +1,7 @@
 """The learning rate of an optimizer of Keras 3 that has a schedule.
 
 `learning_rate` of an OptimizerV2 was the schedule itself, which programs call with a step
-and check by `isinstance`. That of a Keras 3 optimizer is the rate of the next step, a
-tensor. The object here serves as both.
+and check by `isinstance`; that of Keras 3 is the rate of the next step, a tensor.
 """
 
 import keras
@@ -52,10 +51,7 @@ class ScheduledRate(as_tensor.AsTensor):
 
 
 def rate_of(rate_or_schedule, rate):
-    """Return what `learning_rate` of a Keras 3 optimizer should be.
-
-    `rate_or_schedule` is a variable or a schedule, `rate` the optimizer's own learning rate.
-    """
+    """Return what `learning_rate` of a Keras 3 optimizer, which has `rate`, should be."""
     schedule = rate_or_schedule
     if type(schedule) is ScheduledRate:
         schedule = schedule._schedule  # the rate of another optimizer was set here

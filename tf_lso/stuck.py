@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import tensorflow as tf
-
-from tf_lso import pages
+from tf_lso import graphs
 from tf_lso.optimizers import loss_scale_optimizer
 
 _MOST = 5  # variables that a message names
@@ -51,15 +49,15 @@ def message(optimizer: Any, steps: int) -> str:
         f"{float(optimizer.loss_scale):g}. The run is lost: nothing will change any more. "
         f"Not finite are the gradients of: {names}{more}. {advice} "
         "tf_lso.debugging.explain() finds the layer. See "
-        f"{pages.troubleshooting('stuck')}"
+        "`tf-lso help stuck`"
     )
 
 
 def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
     """Raise an error if no step was applied for long, at the smallest loss scale.
 
-    Call it in eager code of a training loop, for instance every hundred steps. It waits
-    for the device, since it reads a number from it.
+    Call it in eager code of a training loop, for instance every hundred steps: it waits
+    for the device.
 
     Args:
       optimizer: `tf_lso.LossScaleOptimizer`.
@@ -69,8 +67,7 @@ def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
       TypeError: if `optimizer` is no `tf_lso.LossScaleOptimizer`, or `patience` no int.
       ValueError: if `patience` is less than 1.
       RuntimeError: if the last `patience` steps were skipped with the scale at its
-        minimum. The message names the variables, and says what to do. Also if it is
-        called in a `tf.function`, where it cannot read the number.
+        minimum; the message names the variables. Also in a `tf.function`.
 
     Example:
     >>> import tensorflow as tf
@@ -82,11 +79,7 @@ def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
     """
     require_own(optimizer, "raise_if_stuck()")
     check_patience(patience)
-    if not tf.executing_eagerly():
-        raise RuntimeError(
-            "raise_if_stuck() must be called in eager code: after the tf.function that "
-            "takes the step has returned."
-        )
+    graphs.require_eager("raise_if_stuck")
     steps = int(optimizer.loss_scale_state.stuck_steps())
     if steps >= patience:
         raise RuntimeError(message(optimizer, steps))

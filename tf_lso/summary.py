@@ -4,15 +4,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import environment, replica, stuck
+from tf_lso import environment, graphs, stuck
 
 
 def loss_scale(optimizer: Any, step: Any = None) -> None:
     """Write the scalars `loss_scale` and `skipped_steps` into the default writer.
 
-    Works in eager code and in a `tf.function`. Of several replicas the first writes.
-    Without a default writer nothing is written, as with `tf.summary.scalar`. XLA cannot
-    write summaries: call this outside of functions with `jit_compile=True`.
+    Works in eager code and in a `tf.function`, but not in one with `jit_compile=True`. Of
+    several replicas the first writes.
 
     Args:
       optimizer: `tf_lso.LossScaleOptimizer`.
@@ -36,7 +35,7 @@ def loss_scale(optimizer: Any, step: Any = None) -> None:
     """
     environment.require_tensorboard("tf_lso.summary.loss_scale()")
     stuck.require_own(optimizer, "tf_lso.summary.loss_scale()")
-    if not replica.is_first_here():
+    if not graphs.is_first_replica():
         return
     step = optimizer.iterations if step is None else step
     step = tf.cast(tf.convert_to_tensor(step), tf.int64)

@@ -1,8 +1,7 @@
-"""The private names of TensorFlow that tf_lso uses, each in this file alone.
+"""The private names of TensorFlow that tf_lso uses: no public name does the same.
 
-No public name does the same. A name is looked up when it is needed, so a TensorFlow that
-has moved it can still import tf_lso. tests/test_tf_private.py fails when a name has moved
-or no longer does what is said here.
+A name is looked up when it is needed, so a TensorFlow that has moved it can still import
+tf_lso. tests/test_tf_private.py fails when a name has moved or does something else.
 """
 
 import functools
@@ -14,13 +13,17 @@ from typing import Any
 _IN_TENSORFLOW_2_12 = {"tensorflow.python.eager.record": "tensorflow.python.eager.tape"}
 
 
+def moved(framework: str, version: str, name: str, file: str) -> ImportError:
+    """Return the error for a private name, used in a file, that a framework has not."""
+    return ImportError(
+        f"{framework} {version} has no {name}, which tf_lso uses in {file}. Install a "
+        f"version of {framework} that tf_lso supports."
+    )
+
+
 @functools.cache
 def _find(module, path):
-    """Return what the dotted path of a private name in a module stands for.
-
-    Raises:
-      ImportError: if this TensorFlow does not have it.
-    """
+    """Return what the dotted path of a private name in a module stands for, or raise."""
     older = _IN_TENSORFLOW_2_12.get(module)
     if older is not None and importlib.util.find_spec(module) is None:
         module = older
@@ -29,11 +32,8 @@ def _find(module, path):
             getattr, path.split("."), importlib.import_module(module)
         )
     except (ImportError, AttributeError) as error:
-        version = importlib.import_module("tensorflow").__version__
-        raise ImportError(
-            f"TensorFlow {version} has no {module}.{path}, which tf_lso uses in "
-            f"{__file__}. Install a version of TensorFlow that tf_lso supports."
-        ) from error
+        name = f"{module}.{path}"
+        raise moved("TensorFlow", tf().__version__, name, __file__) from error
 
 
 def tf():
@@ -45,13 +45,13 @@ def tf():
 
 
 def in_xla(graph):
-    """Return whether XLA, which cannot print, compiles a graph; no public name tells."""
+    """Return whether XLA, which cannot print, compiles a graph."""
     module = "tensorflow.python.ops.control_flow_util"
     return _find(module, "GraphOrParentsInXlaContext")(graph)
 
 
 def is_recording():
-    """Return whether a tape or a forward accumulator may record; no public name tells."""
+    """Return whether a tape or a forward accumulator may record."""
     return _find("tensorflow.python.eager.record", "could_possibly_record")()
 
 
@@ -83,12 +83,10 @@ def is_within(graph):
 
 
 def has_returned(graph):
-    """Return whether the function of a graph was traced to its end, and gave something.
-
-    The graph of a function that failed has neither results nor operations that must run.
-    """
+    """Return whether the function of a graph was traced to its end, and gave something."""
     if not graph.building_function:
         return True
+    # That of a function that failed has neither results nor operations that must run.
     return bool(graph.control_outputs) or graph.structured_outputs is not None
 
 
@@ -98,18 +96,12 @@ def op_callbacks():
 
 
 def eager_context():
-    """Return the object that holds the seeds of eager operations: `_seed` and `_rng`.
-
-    The public `tf.random.set_seed` also forgets what the operations have counted.
-    """
+    """Return what holds the seeds of eager operations: `_seed` and `_rng`."""
     return _find("tensorflow.python.eager.context", "context")()
 
 
 def generators():
-    """Return the module whose `global_generator` is the one of `tf.random`, or None.
-
-    The public `tf.random.get_global_generator` makes one where there is none.
-    """
+    """Return the module whose `global_generator` is that of `tf.random`, or None."""
     return importlib.import_module("tensorflow.python.ops.stateful_random_ops")
 
 
@@ -117,10 +109,7 @@ def generators():
 
 
 def needs_no_merge_call():
-    """Return whether the strategy at hand updates variables without `merge_call`.
-
-    The default strategy and MultiWorkerMirroredStrategy do, MirroredStrategy does not.
-    """
+    """Return whether the strategy at hand updates variables without `merge_call`."""
     name = "__internal__.distribute.strategy_supports_no_merge_call"
     return _find("tensorflow", name)()
 
@@ -189,7 +178,8 @@ def deferred(owner):
 class Dependencies:
     """Lets a class say what checkpoints hold of it, by methods of our own names.
 
-    Such a class stands before that of TensorFlow or Keras in the order of bases.
+    Such a class stands before that of TensorFlow or Keras in the order of bases, and may
+    override the last three methods. They do what the functions above do.
     """
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
@@ -203,13 +193,10 @@ class Dependencies:
         return self._awaited_dependencies()
 
     def _dependencies(self, save_type, **kwargs):
-        """Return the dependencies by their names, a dict; see `children`."""
         return children(super(), save_type, **kwargs)
 
     def _dependency(self, name, known):
-        """Return the dependency with this name, or None; see `child`."""
         return child(super(), name, known)
 
     def _awaited_dependencies(self):
-        """Return the values that wait for dependencies, a dict; see `deferred`."""
         return deferred(super())

@@ -27,10 +27,7 @@ def raw(variable):
 
 
 def with_gradients(loss, var_list, grad_loss, tape):
-    """Return (gradient, variable) pairs of a loss, a tensor or a function.
-
-    `var_list` may be a function too, which is called after the loss.
-    """
+    """Return (gradient, variable) pairs of a loss; that and `var_list` may be functions."""
     if callable(loss):
         with tape:
             if not callable(var_list):
@@ -115,9 +112,5 @@ def scope_of(strategy):
 
 
 def set_untracked(owner, name, value):
-    """Set an attribute past the `__setattr__` of the owner's class.
-
-    The families' base classes would track it, or take it for a hyperparameter. This is
-    the one place that goes around them.
-    """
+    """Set an attribute, which the owner's class would track or take for a hyperparameter."""
     object.__setattr__(owner, name, value)

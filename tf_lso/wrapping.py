@@ -1,12 +1,12 @@
 """Wrap the optimizers that need a loss scale: the model's layers tell which.
 
-Keras 3 and Keras 2 wrap the optimizer of a model whose own policy is mixed_float16.
-Neither looks at the layers' policies, nor knows the loss scale of an experimental one.
+Keras wraps for a model whose own policy is mixed_float16, whatever the layers' policies,
+and knows no loss scale of an experimental one.
 """
 
 from typing import Any
 
-from tf_lso import log, pages
+from tf_lso import log
 from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, validation
 
 _once = log.Once()
@@ -23,14 +23,12 @@ def wrap(optimizer: Any, model: Any) -> Any:
 
     Args:
       optimizer: an optimizer of Keras 3 or Keras 2, also a LossScaleOptimizer.
-      model: the model or layer whose variables the optimizer updates. If the model
-        itself or any layer in it computes in float16, the optimizer is wrapped.
+      model: the model or layer whose variables the optimizer updates.
 
     Returns:
-      A `LossScaleOptimizer` around `optimizer`, if any layer computes in float16. It has
-      the loss scale of the layer's policy, if that names one. The result is `optimizer`
-      itself if no layer computes in float16, if the policy's loss scale is None, or if
-      `optimizer` is wrapped already.
+      A `LossScaleOptimizer` around `optimizer` if the model or any layer in it computes
+      in float16, with the loss scale of the layer's policy if that names one. Else, and
+      if the policy's loss scale is None or `optimizer` is wrapped, `optimizer` itself.
 
     Raises:
       TypeError: if `optimizer` is no optimizer, or `model` no model or layer.
@@ -78,7 +76,6 @@ def loss_scale_of(model):
 def all_layers(model):
     """Return a model and all layers within layers, a list."""
     # Private, since Keras has no public walk over the layers within layers.
-    # tests/patches/test_wrapping.py fails when it moves.
     if not hasattr(model, "_flatten_layers"):
         raise TypeError(
             f"'model' must be a model or layer of Keras, but got: {model!r}."
@@ -115,5 +112,5 @@ def tell_one(optimizer, model, name):
         f"may compute in float16 ({shown}), where small gradients become 0. Wrap it: "
         "tf_lso.wrap(optimizer, model), and scale the loss: optimizer.get_scaled_loss, "
         "then get_unscaled_gradients. See "
-        f"{pages.troubleshooting('scales-no-loss')}"
+        "`tf-lso help scales-no-loss`"
     )

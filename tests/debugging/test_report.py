@@ -18,8 +18,8 @@ def report_of(name, **kwargs):
 class TestStatistics:
     def test_values(self):
         values = statistics.values_of(np.array([1, -3, np.inf, -np.inf, np.nan, 0]))
-        assert values == statistics.Values(size=6, largest=3.0, infinite=2, nan=1)
-        assert values.nonfinite == 0.5
+        expected = dict(size=6, largest=3.0, infinite=2, nan=1, nonfinite=0.5)
+        assert vars(values) == expected
 
     def test_a_gradient_at_a_scale(self):
         at_scale = np.array([0.0, 2.0**-20, 512.0, 0.0], "float32")

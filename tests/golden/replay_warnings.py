@@ -10,7 +10,7 @@ from tests.families import FAMILIES, here
 from tests.golden.harness import CLASSES, apply
 from tests.golden.replay_policies import Api
 from tf_lso import log
-from tf_lso.policies import device
+from tf_lso.policies import api as policies_api
 
 # What a warning of tf_lso tells of, by the names that the record has for it.
 TOLD = {
@@ -87,12 +87,12 @@ class _Texts(logging.Handler):
 def replay(api, family, case):
     """What the record holds for a case of `warnings_logged`."""
     handler, logger = _Texts(), logging.getLogger("tensorflow")
-    said, device._once = device._once, log.Once()
+    said, policies_api._once = policies_api._once, log.Once()
     logger.addHandler(handler)
     try:
         _act(family, case["case"])
     finally:
-        device._once = said
+        policies_api._once = said
         logger.removeHandler(handler)
     text = " ".join(handler.texts)
     return [told for told, pattern in TOLD.items() if re.search(pattern, text)]

@@ -204,18 +204,14 @@ def test_keras3_may_be_told_not_to_wrap():
 
 
 def test_the_device_check_tells_once(monkeypatch, caplog):
-    from tf_lso.policies import device
-
-    monkeypatch.setattr(device, "_once", log.Once())
+    monkeypatch.setattr(policies.api, "_once", log.Once())
     for name in ("mixed_float16", "mixed_float16", "float32"):
         policies.log_device_compatibility_check(name)
     assert caplog.text.count("may run slowly") == 1
 
 
 def test_the_device_check_looks_at_the_gpus(monkeypatch, caplog):
-    from tf_lso.policies import device
-
-    monkeypatch.setattr(device, "_once", log.Once())
+    monkeypatch.setattr(policies.api, "_once", log.Once())
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
     capability = {"compute_capability": (7, 5)}
     monkeypatch.setattr(

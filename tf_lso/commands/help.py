@@ -14,8 +14,6 @@ import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
-from tf_lso import pages
-
 SUMMARY = "explain an error or a warning: list the entries, search them, print one"
 DESCRIPTION = """\
 Prints an entry of the page "Troubleshooting by message", which comes with the package:
@@ -62,9 +60,7 @@ class Entry(NamedTuple):
 
     def shown(self) -> str:
         """Return it as text for a terminal."""
-        text = _LINK.sub(
-            lambda link: f"{link[1]} ({pages.address(link[2])})", self.text
-        )
+        text = _LINK.sub(r"\1 (compat_docs/\2)", self.text)
         text = _CODE.sub(lambda code: textwrap.indent(code[1].rstrip(), "    "), text)
         paragraphs = [self.heading, *text.split("\n\n")]
         return "\n\n".join(p if p[:1] == " " else _filled(p) for p in paragraphs)

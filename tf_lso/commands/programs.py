@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Iterable
 
-from tf_lso import progress
+from tf_lso import log
 from tf_lso.names import targets
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import files, lookup, notebooks, reading
@@ -90,7 +90,7 @@ def check(
         for path in [path for path in listed if not os.path.isfile(path)]:
             listed.remove(path)
             failed(path, OSError("is no regular file"))
-    shown = progress.bar(listed, f"tf-lso {command}", "file")
+    shown = log.progress_bar(listed, f"tf-lso {command}", "file")
     found = {path: examine(path, options, target) for path in shown}
     if any(one.wraps for one in found.values()):
         for path, one in found.items():

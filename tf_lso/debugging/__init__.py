@@ -1,9 +1,7 @@
 """Find out where a value overflows, and which loss scale a model needs.
 
-`explaining` has the functions. `instrumented_pass` runs the pass: `restored_state` undoes
-what it changes, `layer_calls` records each call of a layer. `statistics` has the numbers
-of one tensor, `diagnosis` where trouble began, `advice` the words for it. `report` is
-what is returned.
+`explaining` has the functions, `instrumented_pass` the pass, `diagnosis` where trouble
+began, and `report` what is returned.
 """
 
 from tf_lso import environment

@@ -61,13 +61,9 @@ _TEXTS = {
 
 
 def say(*parts, values=None, call=None, **facts):
-    """Return the texts of some parts together, with facts filled in.
+    """Return the texts of some keys together, with what stands in braces filled in.
 
-    Args:
-      *parts: keys of the texts.
-      values: `Values`, of which the texts tell whether there is inf or NaN.
-      call: `Call` that the texts name.
-      **facts: what else stands in braces. Floats are written as by `number`.
+    That is said of `Values` (whether there is inf or NaN), a `Call`, and further facts.
     """
     for name, fact in facts.items():
         if isinstance(fact, float):

@@ -4,21 +4,13 @@ import math
 
 from tf_lso.debugging import advice, report, statistics
 
-# From this share of lost values on, a gradient counts as underflowed. The detector of
-# Micikevicius et al. (2018, section 3.2) lost 31 % of its gradient values without
-# scaling, and diverged.
+# The share of lost values. The detector of Micikevicius et al. (2018, section 3.2), which
+# diverged without scaling, lost 31 %.
 UNDERFLOW = 0.25
 
 
 def first_of_pass(calls, loss, scale, fitting):
-    """Return the `First` of a pass.
-
-    Args:
-      calls: list of `Call` with their gradients.
-      loss: float.
-      scale: float, the loss scale.
-      fitting: float, the largest scale at which all gradients are finite, or None.
-    """
+    """Return the `First` of a pass: its calls and loss, the loss scale and the fitting one."""
     return (
         _forward(calls, statistics.values_of(loss))
         or _backward(calls, scale, fitting)
@@ -44,27 +36,23 @@ def first_of_gradients(variables, scale):
         values = one.gradient.at_scale
         if values.nonfinite:
             kind = "backward overflow" if values.infinite else "backward nan"
-            said = advice.say(
-                f"{kind} alone", name=one.name, values=values, scale=scale
-            )
-            return report.First(kind, one.name, one.name, said)
+            return _alone(kind, one, values=values, scale=scale)
     for one in known:
-        if one.gradient.underflowed >= UNDERFLOW:
-            said = advice.say(
-                "underflow alone",
-                name=one.name,
-                scale=scale,
-                share=f"{one.gradient.underflowed:.0%}",
-                headroom=one.gradient.headroom,
-            )
-            return report.First("underflow", one.name, one.name, said)
+        if (lost := one.gradient.underflowed) >= UNDERFLOW:
+            facts = {"share": f"{lost:.0%}", "headroom": one.gradient.headroom}
+            return _alone("underflow", one, scale=scale, **facts)
     return _nothing(scale, None)
 
 
+def _alone(kind, variable, **facts):
+    said = advice.say(f"{kind} alone", name=variable.name, **facts)
+    return report.First(kind, variable.name, variable.name, said)
+
+
 def _nothing(scale, fitting):
-    parts = ["nothing"]
-    if fitting is not None and fitting > scale:
-        parts.append("room")
+    parts = (
+        ["nothing", "room"] if fitting is not None and fitting > scale else ["nothing"]
+    )
     said = advice.say(*parts, scale=scale, fitting=fitting)
     return report.First(None, None, None, said)
 
@@ -127,9 +115,8 @@ def _underflow(calls, scale, fitting):
 def _first_on_the_way_back(calls, is_bad):
     """Return the call with the first bad gradient, where that is, and the gradients.
 
-    The place is "gradient" (in the layer itself), "between" (in the layer's own code,
-    between the layers that it calls), or "after" (behind the output of the layer: in
-    the loss, or where gradients of several branches are added up).
+    It is in the layer itself ("gradient"), "between" the layers that the layer calls, or
+    "after" its output: in the loss, or where gradients of branches are added up.
     """
 
     def bad(gradients):

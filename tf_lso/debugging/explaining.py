@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_lso import graphs
 from tf_lso.debugging import (
     diagnosis,
     instrumented_pass,
@@ -26,23 +27,20 @@ def explain(
 ) -> report.Report:
     """Explain what the loss scale does to one batch, and where a value overflows.
 
-    Runs one forward pass, as in training, and its backward pass, eagerly and with the
-    model's own dtypes. Further backward passes, at other scales, find the largest scale
-    that fits. Afterwards variables (weights, batch statistics, metrics) and the random
-    state of TensorFlow, Keras, NumPy and Python are restored, also after an exception.
-    The optimizer and its scale are only read. What a layer of your own changes beside
-    its variables, such as a list that it appends to, stays changed.
+    Runs one forward pass, as in training, and backward passes at several scales, eagerly
+    and with the model's own dtypes. Afterwards variables (weights, batch statistics,
+    metrics) and the random state of TensorFlow, Keras, NumPy and Python are restored,
+    also after an exception. The optimizer is only read. What a layer of your own changes
+    beside its variables, such as a list that it appends to, stays changed.
 
     Args:
-      model: model of Keras 3 or Keras 2, compiled or not, that is built and has a layer
-        that computes in float16.
+      model: a built model of Keras 3 or Keras 2 with a layer that computes in float16.
       x: one batch of inputs, arrays or tensors, alone or nested, as for `fit`.
       y: the targets of the batch, as for `fit`. None if the loss needs none.
       loss: None for the one that the model is compiled with; a str or a `Loss` of Keras,
         used for each output; or a function of `y` and the outputs that returns a scalar.
         What the model adds (`add_loss`, regularizers) counts too, as in `fit`.
-      optimizer: the optimizer whose scale is used, by default the model's. One that
-        scales no loss counts as a scale of 1.
+      optimizer: whose scale is used, by default the model's. Without a scale it is 1.
       loss_scale: number, or loss scale such as `tf_lso.FixedLossScale(128)`, to use in
         place of the optimizer's.
 
@@ -75,7 +73,7 @@ def explain(
     Source: an addition. The ranges: Micikevicius et al., "Mixed Precision Training",
     2018, https://arxiv.org/abs/1710.03740.
     """
-    validation.check_eager("explain")
+    graphs.require_eager("explain")
     keras = validation.keras_of(model)
     own = getattr(model, "optimizer", None)
     scale, scale_from = validation.scale_of(loss_scale, optimizer, own)
@@ -132,14 +130,14 @@ def explain_gradients(
       named_tensors: dict of name -> gradient, or iterable of such pairs, in the order of
         the forward pass. Gradients are tensors, `tf.IndexedSlices`, arrays, or None.
       loss_scale: number, loss scale such as `tf_lso.FixedLossScale(128)`, or
-        LossScaleOptimizer: the scale that the loss was multiplied by. Defaults to 1.
-      scaled: bool, whether the gradients are still multiplied by it. Pass what
-        `tape.gradient` returned: it shows overflows and values that became 0 best.
+        LossScaleOptimizer: what the loss was multiplied by. Defaults to 1.
+      scaled: bool, whether the gradients are still multiplied by it, as those of
+        `tape.gradient` are: they show overflows and values that became 0 best.
 
     Returns:
-      A `Report` without layers. `first.layer` is the name of a gradient: the last one
-      that is not finite, since the backward pass computes it first. "underflow" is told
-      only of values that are not 0 in the tensor, but would be in float16.
+      A `Report` without layers. `first.layer` is the name of the last gradient that is
+      not finite, which the backward pass computes first. "underflow" is told only of
+      values that are not 0 in the tensor, but would be in float16.
 
     Raises:
       RuntimeError: in a `tf.function` or a graph.
@@ -158,7 +156,7 @@ def explain_gradients(
 
     Source: an addition.
     """
-    validation.check_eager("explain_gradients")
+    graphs.require_eager("explain_gradients")
     scale, scale_from = validation.scale_of(loss_scale)
     variables = [
         report.VariableGradient(name, None, _gradient(one, scale, scaled))

@@ -6,27 +6,19 @@ import math
 import tensorflow as tf
 
 from tf_lso import variables as variables_lib
-from tf_lso.debugging import (
-    layer_calls,
-    report,
-    restored_state,
-    statistics,
-    validation,
-)
+from tf_lso.debugging import layer_calls, report, restored_state, statistics, validation
 from tf_lso.scaling import gradients as gradients_lib
 
-# Where the search for a scale ends. At a smaller one gradients become 0 in float16, so
-# that what is not finite by itself may seem to fit; a larger one leaves no room in float32.
+# Where the search for a scale ends. At a smaller one what is not finite by itself may
+# become 0 and seem to fit; a larger one leaves no room in float32.
 _ENDS = 2.0**-14, 2.0**100
 
 
 def run(model, keras, x, y, loss, scale):
-    """Return calls, loss, gradients of variables and fitting scale of a batch.
+    """Return a list of `Call`, the loss, `VariableGradient`s and the fitting scale.
 
-    Returns:
-      List of `layer_calls.Call` with their gradients, the model's own first; the loss, a
-      float; list of `VariableGradient`; the largest scale at which all gradients are
-      finite, a float or None.
+    The calls, the model's own first, have their gradients. The scale is the largest at
+    which all gradients are finite, or None.
     """
     weights = list(model.trainable_variables)
     raw_weights = [variables_lib.raw(variable) for variable in weights]
@@ -93,11 +85,8 @@ def _gradients(tape, loss, sources, scale):
 def _fitting_scale(gradients_at, scale, gradients):
     """Return the largest scale at which all gradients are finite, or None.
 
-    Args:
-      gradients_at: function of a scale that returns the gradients at it, a list of
-        tensors and None.
-      scale: float, the loss scale. The scales that are tried are a power of two away.
-      gradients: what `gradients_at(scale)` returned.
+    The scales that are tried are a power of two away from `scale`, at which the
+    `gradients` are.
     """
     smallest, largest = (math.floor(math.log2(end / scale)) for end in _ENDS)
     fits = _all_finite(gradients)

@@ -15,33 +15,23 @@ from tf_lso.debugging import statistics
 
 @dataclasses.dataclass(eq=False)
 class Call:
-    """One call of a layer.
-
-    Attributes:
-      layer: the layer, or the operation of a functional model of Keras 3.
-      path: str, the names of the layers that it stands in and its own, without the
-        outermost, joined by "/".
-      number: int, which call of the layer it is; 1 is the first.
-      parent: the `Call` in which it happened, None for the model's own.
-      start, end: int, when it began and ended, in the order of the pass.
-      inputs, outputs: lists of the floating-point tensors that it got (before the
-        layer casts them) and returned.
-      overflowed: bool or None, whether the first operation in it that made a nonfinite
-        value of finite ones made inf; None if there is none. Calls in it count for
-        themselves.
-      input_gradients, output_gradients, weight_gradients: lists of `Gradient`, after
-        the backward pass; the last of the variables of the layer itself.
-    """
+    """One call of a layer, or of an operation of a functional model of Keras 3."""
 
     layer: Any
-    path: str
-    number: int
-    parent: "Call | None"
-    start: int
+    path: (
+        str  # names joined by "/": the layers around it but the outermost, and its own
+    )
+    number: int  # 1 for the first call of the layer
+    parent: "Call | None"  # the call in which it happened, None for the model's own
+    start: int  # with `end` its place in the order of the pass
     end: int = -1
+    # Tensors of floating point: what it got, before the layer casts, and returned.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
+    # Whether the first operation in it, and in no call in it, that made a nonfinite value
+    # of finite ones made inf; None if there is none.
     overflowed: bool | None = None
+    # Of `Gradient`, after the backward pass; weights are those of the layer itself.
     input_gradients: list = dataclasses.field(default_factory=list)
     output_gradients: list = dataclasses.field(default_factory=list)
     weight_gradients: list = dataclasses.field(default_factory=list)
@@ -107,11 +97,8 @@ class _Recorder:
         self._moments = itertools.count()
 
     def see_operation(self, op_type, inputs, attrs, outputs, op_name=None, graph=None):
-        """Note in the innermost call what the first nonfinite value was.
-
-        The outputs of a layer do not tell: where a product overflows, the softmax after
-        it in the same layer makes NaN of it.
-        """
+        """Note what the first nonfinite value in the innermost call was."""
+        # The outputs do not tell: a softmax in the same layer makes NaN of an overflow.
         call = self._open[-1]
         if graph is None and call is not None and call.overflowed is None:
             made = _values_of(outputs)

@@ -5,10 +5,12 @@ import io
 import itertools
 import math
 
+from tf_lso import environment
 from tf_lso.debugging import advice, statistics
 
 # Colors that people with a color vision deficiency can tell apart.
-_UNSCALED, _SCALED = "#0072B2", "#D55E00"
+_AREA = {"color": "#0072B2", "zorder": 3, "fill": True, "alpha": 0.55}
+_LINE = {"color": "#D55E00", "zorder": 4}
 _LOWEST, _HIGHEST = statistics.SMALLEST_SUBNORMAL - 5, 20  # shown also without values
 _RANGES = (  # begin in powers of two, name, color of the ground
     (-math.inf, "0 in float16", "#d9d9d9"),
@@ -21,15 +23,13 @@ _RANGES = (  # begin in powers of two, name, color of the ground
 
 def draw(report, path=None):
     """Draw a report into a file or a figure, see `Report.plot`."""
-    try:
-        # Not by pyplot, which has state and may want a window.
-        from matplotlib import figure
-    except ImportError as error:
-        raise ImportError(
-            "A plot needs the package matplotlib, which is not installed: "
-            "`pip install matplotlib`, or `pip install 'tf-lso[plot]'`.",
-            name="matplotlib",
-        ) from error
+    environment.require(
+        "matplotlib",
+        "A plot needs the package matplotlib, which is not installed: "
+        "`pip install matplotlib`, or `pip install 'tf-lso[plot]'`.",
+    )
+    # Not by pyplot, which has state and may want a window.
+    from matplotlib import figure
 
     class Picture(figure.Figure):
         """A figure that a notebook shows without pyplot."""
@@ -42,17 +42,17 @@ def draw(report, path=None):
     rows = _rows(report)
     if not rows:
         raise ValueError("The report has no gradients, so there is nothing to plot.")
-    canvas = Picture(figsize=(9, 1.6 + 0.55 * len(rows)), layout="constrained")
-    axes = canvas.add_subplot()
+    picture = Picture(figsize=(9, 1.6 + 0.55 * len(rows)), layout="constrained")
+    axes = picture.add_subplot()
     shift = math.log2(report.loss_scale)
-    label = f"with the loss scale {advice.number(report.loss_scale)}"
+    scaled = f"with the loss scale {advice.number(report.loss_scale)}"
     for position, exponents in enumerate(rows.values()):
         if not exponents:
             axes.annotate("no value that is finite and not 0", (-10, position - 0.1))
             continue
-        _draw(axes, position, exponents, 0, _UNSCALED, "without scaling", fill=True)
+        _draw(axes, position, exponents, 0, "without scaling")
         if shift:
-            _draw(axes, position, exponents, shift, _SCALED, label, fill=False)
+            _draw(axes, position, exponents, shift, scaled)
     found = [power + by for row in rows.values() for power in row for by in (0, shift)]
     _draw_ranges(axes, min([_LOWEST, *found]) - 1, max([_HIGHEST, *found]) + 2)
     axes.set_yticks(range(len(rows)), [_end(name) for name in rows], va="bottom")
@@ -65,10 +65,10 @@ def draw(report, path=None):
     if unique := dict(zip(labels, handles)):
         # Outside, where it hides nothing.
         place = "outside lower right"
-        canvas.legend(unique.values(), unique.keys(), loc=place, ncols=2)
+        picture.legend(unique.values(), unique.keys(), loc=place, ncols=2)
     if path is None:
-        return canvas
-    canvas.savefig(path, dpi=120)
+        return picture
+    picture.savefig(path, dpi=120)
     return None
 
 
@@ -98,17 +98,11 @@ def _draw_ranges(axes, low, high):
     axes.set_xlim(low, high)
 
 
-def _draw(axes, position, exponents, shift, color, label, fill):
+def _draw(axes, position, exponents, shift, label):
     powers = range(min(exponents), max(exponents) + 1)
     highest = max(exponents.values())
-    axes.stairs(
-        [position - 0.85 * exponents[power] / highest for power in powers],
-        [power + shift for power in (*powers, powers.stop)],
-        baseline=position,
-        color=color,
-        fill=fill,
-        alpha=0.55 if fill else 1,
-        linewidth=1.6,
-        label=label,
-        zorder=3 if fill else 4,
-    )
+    heights = [position - 0.85 * exponents[power] / highest for power in powers]
+    edges = [power + shift for power in (*powers, powers.stop)]
+    # The unscaled gradients are an area, the scaled ones a line over it.
+    style = _LINE if shift else _AREA
+    axes.stairs(heights, edges, baseline=position, linewidth=1.6, label=label, **style)

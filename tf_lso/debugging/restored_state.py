@@ -10,17 +10,13 @@ import tensorflow as tf
 from tf_lso import keras_versions, tf_private, wrapping
 from tf_lso import variables as variables_lib
 
-# The seeds of passes. Each pass has one of its own, see `_use_other_seeds`.
+# Each pass has one of its own, see `_use_other_seeds`.
 _seeds = itertools.count(0x5CA1E)
 
 
 @contextlib.contextmanager
 def restored(model):
-    """Restore variables, all random state and how functions run, after an exception too.
-
-    Variables are those of layers, metrics and generators, and all that a layer tracks.
-    Optimizers are left out, and other attributes of layers are not restored.
-    """
+    """Restore variables, all random state and how functions run, after an exception too."""
     parts, generators = _parts(model), _global_generators()
     metrics = [variable for metric in model.metrics for variable in metric.variables]
     states = [getattr(one, "state", None) for _, _, one in generators]
@@ -45,7 +41,7 @@ def restored(model):
 
 
 def _parts(model):
-    """Return the layers of a model and all that they track, a list."""
+    """Return the layers of a model and all that they track but optimizers, a list."""
     found, waiting = {}, wrapping.all_layers(model)
     while waiting:
         one = waiting.pop()
@@ -62,10 +58,7 @@ def _parts(model):
 
 
 def _global_generators():
-    """Return where the generators of `tf.random` and `keras.random` are, and what is there.
-
-    None is there as long as nothing was drawn from them.
-    """
+    """Return owner, attribute and value of the generators of `tf.random` and Keras."""
     owners = [(tf_private.generators(), "global_generator")]
     if keras_versions.has_keras3():
         state = keras_versions.state_of_keras3().GLOBAL_STATE_TRACKER
@@ -96,9 +89,8 @@ def _reset_other_metrics(model, variables):
 def _use_other_seeds(undo):
     """Give random operations another seed until `undo` is closed.
 
-    A stateful operation such as `tf.random.uniform` counts in its kernel, which is found
-    by the operation's seeds, and no kernel's count can be set back. So the pass has
-    seeds of its own. `tf.random.set_seed` would forget the kernels of the program.
+    `tf.random.uniform` counts in a kernel, found by its seeds, and no count can be set
+    back. `tf.random.set_seed` would forget the kernels of the program.
     """
     context = tf_private.eager_context()
     context.ensure_initialized()

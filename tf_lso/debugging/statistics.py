@@ -20,17 +20,14 @@ class Values:
       largest: float, the largest magnitude of the finite values, 0 if there are none.
       infinite: int, how many values are inf or -inf.
       nan: int, how many values are NaN.
+      nonfinite: float, the share of values that are not finite.
     """
 
     size: int
     largest: float
     infinite: int
     nan: int
-
-    @property
-    def nonfinite(self):
-        """The share of values that are not finite, a float from 0 to 1."""
-        return (self.infinite + self.nan) / self.size if self.size else 0.0
+    nonfinite: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,17 +37,15 @@ class Gradient:
     Attributes:
       at_scale: `Values`, as the backward pass at the loss scale gave them.
       largest: float, the largest finite magnitude, unscaled.
-      largest_at_scale: float, that times the loss scale. Above 65504 where the
-        gradient does not fit float16.
+      largest_at_scale: float, that times the loss scale; float16 ends at 65504.
       zero_without_scaling: float, the share of values that are 0 in float16, unscaled.
       zero_with_scaling: float, the share of values that are 0 in float16 at the scale.
       underflowed: float, of the values that are not 0 at the largest scale that fits,
         the share that is 0 at this scale.
-      headroom: int, the power of two by which the gradient can still be multiplied
-        before float16 overflows. Negative where it is too large already, None where
-        all values are 0.
-      exponents: dict, power of two -> how many magnitudes lie between it and the next
-        one, unscaled. Zeros are not counted.
+      headroom: int, the power of two by which the gradient could still be multiplied in
+        float16. Negative where it is too large already, None where all values are 0.
+      exponents: dict, power of two -> how many magnitudes, unscaled and not 0, lie
+        between it and the next one.
     """
 
     at_scale: Values
@@ -72,23 +67,21 @@ def _wide(array):
 def values_of(*arrays):
     """Return the `Values` of some arrays together."""
     flat = np.concatenate([np.zeros(0), *(_wide(array).ravel() for array in arrays)])
+    infinite, nan = int(np.isinf(flat).sum()), int(np.isnan(flat).sum())
     return Values(
         size=flat.size,
         largest=float(np.abs(flat[np.isfinite(flat)]).max(initial=0)),
-        infinite=int(np.isinf(flat).sum()),
-        nan=int(np.isnan(flat).sum()),
+        infinite=infinite,
+        nan=nan,
+        nonfinite=(infinite + nan) / flat.size if flat.size else 0.0,
     )
 
 
 def gradient_of(at_scale, scale, fitting, fitting_scale):
-    """Return the `Gradient` of an array.
+    """Return the `Gradient` of the arrays at the loss scale and at the fitting one.
 
-    Args:
-      at_scale: array, the gradient at the loss scale, nonfinite where it overflowed.
-      scale: float, the loss scale.
-      fitting: array of the same shape, the gradient at the largest scale that fits.
-        Where none fits, `at_scale`: what is finite of it counts.
-      fitting_scale: float, that scale.
+    The fitting scale is the largest at which all is finite. Where there is none, both
+    arrays are those at the loss scale: what is finite of them counts.
     """
     at_scale = _wide(at_scale)
     fitting = np.abs(_wide(fitting).astype(np.float64))

@@ -13,15 +13,6 @@ from tf_lso import keras_versions, wrapping
 from tf_lso.optimizers import validation as optimizer_validation
 
 
-def check_eager(caller):
-    """Raise RuntimeError in a `tf.function` or a graph, where there are no numbers."""
-    if not tf.executing_eagerly():
-        raise RuntimeError(
-            f"{caller}() must be called in eager code: it reads numbers. Call it outside "
-            "of the tf.function."
-        )
-
-
 def keras_of(model):
     """Return the module with the public names of a model's Keras, or raise TypeError."""
     for keras in map(keras_versions.public, keras_versions.imported()):
@@ -102,10 +93,7 @@ def check_batch(x, y):
 
 
 def scale_of(*candidates):
-    """Return the loss scale, a float, and in words where it comes from.
-
-    The first candidate that is not None counts: a number, a loss scale or an optimizer.
-    """
+    """Return the scale of the first candidate that is not None, and in words its source."""
     given = next((one for one in candidates if one is not None), None)
     if given is None:
         return 1.0, "none was passed, and there is no optimizer"
@@ -180,10 +168,7 @@ _LOSSES = (
 
 
 def loss_of(model, keras, x, y, outputs, loss):
-    """Return the loss of a batch, a scalar tensor, with what the model itself adds.
-
-    `outputs` is what the model made of `x`. All else is as for `explain`.
-    """
+    """Return the loss of a batch, a scalar tensor, with what the model itself adds."""
     if not (loss is None or isinstance(loss, str) or callable(loss)):
         raise TypeError(f"'loss' must be {_LOSSES}, but got: {loss!r}.")
     # A model that overrides `compute_loss` may be compiled without a loss.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 import numpy as np
 
-from tf_lso import environment, keras_versions, log, pages, tf_private
+from tf_lso import environment, keras_versions, log, tf_private
 
 environment.require_tensorflow()  # before a Keras that does not fit fails
 
@@ -332,7 +332,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 "A float16 loss was scaled, and stays float16: if it exceeds 65504 after "
                 "scaling, it becomes inf and the step is skipped. Cast the loss to "
                 "float32 before get_scaled_loss(). See "
-                f"{pages.troubleshooting('float16-loss')}"
+                "`tf-lso help float16-loss`"
             )
         return scaled
 

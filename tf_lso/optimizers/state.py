@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import keras_versions, log, thread_switch
+from tf_lso import graphs, keras_versions, log
 from tf_lso import variables as variables_lib
 
 # The child of a checkpoint that holds deferred slots, if there are any.
@@ -21,7 +21,7 @@ DEFERRED = "slots_that_wait"
 
 # On while Keras 3 loads a file of another generation. Keras would look for the state in
 # the wrong places, so `loading_models` restores it afterwards.
-state_follows = thread_switch.ThreadSwitch()
+state_follows = graphs.ThreadSwitch()
 
 _OF_KERAS2 = (
     "Keras 2 wrote it, and it does not say in which order the slots are. Restore it by "

@@ -4,7 +4,7 @@ import inspect
 
 import tensorflow as tf
 
-from tf_lso import keras_versions, pages
+from tf_lso import keras_versions
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 
@@ -66,7 +66,7 @@ def check_reduces(*optimizers):
                 "DistributedOptimizer, which is for Keras 2. Under Keras 3 each process "
                 "would train for itself, in silence. Run the program by `tf-lso run "
                 "--like 2.4`, or write a loop with hvd.DistributedGradientTape. See "
-                f"{pages.troubleshooting('horovod')}"
+                "`tf-lso help horovod`"
             )
 
 
@@ -174,7 +174,7 @@ def check_scope(variables):
         raise ValueError(
             f"The variables {names} were created outside the scope of the strategy "
             f"{type(strategy).__name__}. Create the model, and build the optimizer, in "
-            f"`with strategy.scope():`. See {pages.troubleshooting('scope')}"
+            "`with strategy.scope():`. See `tf-lso help scope`"
         )
 
 
@@ -193,7 +193,7 @@ def check_replicas(optimizer):
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     remedies = {
         "gradient_accumulation_steps": "Accumulate in the training loop. "
-        f"See {pages.troubleshooting('accumulation')}",
+        "See `tf-lso help accumulation`",
         "ema_overwrite_frequency": "Set it to None, and call finalize_variable_values() in "
         "strategy.scope() when the averages are wanted.",
     }

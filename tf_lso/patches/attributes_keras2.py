@@ -7,10 +7,10 @@ default.
 
 import tensorflow as tf
 
-from tf_lso import keras_versions, thread_switch
+from tf_lso import graphs, keras_versions
 from tf_lso.patches import attributes
 
-_at_step = thread_switch.ThreadSwitch()
+_at_step = graphs.ThreadSwitch()
 
 
 def _scheduled(optimizer, schedule):

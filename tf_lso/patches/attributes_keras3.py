@@ -6,7 +6,7 @@ they did not wrap (`if use_float16: opt = LossScaleOptimizer(opt)`).
 
 import tensorflow as tf
 
-from tf_lso import keras3_private, keras_versions, pages, scheduled_rate
+from tf_lso import keras3_private, keras_versions, scheduled_rate
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import validation
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
@@ -82,7 +82,7 @@ def _refuse_what_keras3_passes_over(cls):
                 "would train without it, in silence. Run the program with the Keras of "
                 'its time, by `tf-lso run --like 2.4` or tf_lso.install(like="2.4"). '
                 "For Keras 3, override update_step(gradient, variable, learning_rate). See "
-                f"{pages.troubleshooting('optimizer-methods')}"
+                "`tf-lso help optimizer-methods`"
             )
         if is_for_both:
             return

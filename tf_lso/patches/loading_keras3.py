@@ -13,7 +13,7 @@ import zipfile
 
 import h5py
 
-from tf_lso import keras3_private, log, thread_switch
+from tf_lso import graphs, keras3_private, log
 from tf_lso.checkpoints import restoring
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.optimizers import state as state_lib
@@ -24,7 +24,7 @@ from tf_lso.patches.loading_keras2 import is_ours
 POLICIES = ("Policy", "PolicyV1")
 
 # On while layers are made from configs of .h5 files.
-_layers_of_h5 = thread_switch.ThreadSwitch()
+_layers_of_h5 = graphs.ThreadSwitch()
 
 
 def load_models(keras, ledger):

@@ -10,7 +10,7 @@ import weakref
 
 import tensorflow as tf
 
-from tf_lso import keras_versions, log, pages, tf_private
+from tf_lso import keras_versions, log, tf_private
 from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import layouts, object_graph, plan, restoring, source, targets
 from tf_lso.optimizers import binding, state
@@ -195,5 +195,5 @@ def _refusal(path, layout, models, optimizers_, error):
         "values, and the optimizer's slots and step counter start anew. Call "
         f"tf_lso.checkpoints.restore({path!r}, {calls}), for each pair with "
         "names={'model': ..., 'optimizer': ...}. tf_lso tried that, and it failed: "
-        f"{error} See {pages.troubleshooting('part')}"
+        f"{error} See `tf-lso help part`"
     )

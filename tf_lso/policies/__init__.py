@@ -8,7 +8,9 @@ environment.require_tensorflow()  # before Keras is asked for what it may not ha
 
 # ruff: noqa: E402
 from tf_lso.policies.api import PolicyApi
-from tf_lso.policies.device import log_device_compatibility_check
+from tf_lso.policies.api import (
+    log_device_compatibility_check as log_device_compatibility_check,
+)
 
 
 @functools.cache
@@ -37,19 +39,3 @@ get_layer_policy = _api.get_layer_policy
 DTypePolicy = Policy
 dtype_policy = global_policy
 set_dtype_policy = set_global_policy
-
-__all__ = [
-    "DTypePolicy",
-    "ExperimentalPolicy",
-    "Policy",
-    "dtype_policy",
-    "experimental_global_policy",
-    "for_package",
-    "for_tensorflow",
-    "get_layer_policy",
-    "global_policy",
-    "log_device_compatibility_check",
-    "set_dtype_policy",
-    "set_global_policy",
-    "set_policy",
-]

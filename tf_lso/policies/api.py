@@ -5,25 +5,41 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import keras_versions, tf_private
-from tf_lso.policies import device, experimental
+from tf_lso import keras_versions, log, tf_private
+from tf_lso.policies import experimental
+
+_FAST = (7, 0)  # compute capability of the first GPUs with float16 matrix units
+
+_once = log.Once()
 
 
-def _family_of(package):
-    """Return what policies need from a Keras, as it is before `install` replaces it."""
-    keras = keras_versions.public(package)
-    is_keras2 = keras_versions.is_keras2(package)
-    space = keras.mixed_precision if is_keras2 else keras.config
-    warn = device.log_device_compatibility_check  # Keras 2 itself warns
-    return types.SimpleNamespace(
-        package=package,
-        Layer=keras.layers.Layer,
-        Policy=keras.mixed_precision.Policy if is_keras2 else keras.DTypePolicy,
-        get_global=space.global_policy if is_keras2 else space.dtype_policy,
-        set_global=space.set_global_policy if is_keras2 else space.set_dtype_policy,
-        floatx=keras.backend.floatx,
-        tell_of_device=(lambda policy_name: None) if is_keras2 else warn,
-    )
+def log_device_compatibility_check(policy_name: str) -> None:
+    """Warn, once in a process, if a float16 policy may be slow on this machine.
+
+    Args:
+      policy_name: str, the name of a dtype policy.
+
+    Source: TensorFlow 2.2-2.15, when a mixed_float16 policy was made.
+    """
+    if policy_name != "mixed_float16":
+        return
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        _once.warn(
+            "The dtype policy mixed_float16 may run slowly, because this machine has no "
+            "GPU: CPUs gain nothing from float16. The GPUs of other workers are not checked."
+        )
+        return
+    capabilities = [
+        tf.config.experimental.get_device_details(gpu).get("compute_capability")
+        for gpu in gpus
+    ]
+    slow = [c for c in capabilities if c is not None and c < _FAST]
+    if slow:
+        _once.warn(
+            "The dtype policy mixed_float16 may run slowly: it needs GPUs of compute "
+            f"capability 7.0 or more, but this machine has some of {slow}."
+        )
 
 
 class PolicyApi:
@@ -34,13 +50,21 @@ class PolicyApi:
     """
 
     def __init__(self, package):
-        self._family = family = _family_of(package)
-        self.Policy = family.Policy
-        # So that Keras loads layers and models that were saved with them.
-        register = keras_versions.public(package).saving.register_keras_serializable
-        self.ExperimentalPolicy = register("tf_lso", "Policy")(
-            experimental.policy_class(family.Policy, family.tell_of_device)
+        self._package, self._keras = package, keras_versions.public(package)
+        is_keras2, keras = keras_versions.is_keras2(package), self._keras
+        # All as it is before `install` replaces it.
+        space = keras.mixed_precision if is_keras2 else keras.config
+        get_global = space.global_policy if is_keras2 else space.dtype_policy
+        self._set_global = (
+            space.set_global_policy if is_keras2 else space.set_dtype_policy
         )
+        self.Policy = keras.mixed_precision.Policy if is_keras2 else keras.DTypePolicy
+        tell = log_device_compatibility_check  # Keras 2 itself warns
+        self._tell_of_device = (lambda policy_name: None) if is_keras2 else tell
+        # So that Keras loads layers and models that were saved with them.
+        register = keras.saving.register_keras_serializable("tf_lso", "Policy")
+        made = experimental.policy_class(self.Policy, self._tell_of_device)
+        self.ExperimentalPolicy = register(made)
 
         # Functions, not methods: their signatures and names are those of the real ones.
         def global_policy() -> Any:
@@ -48,7 +72,7 @@ class PolicyApi:
 
             Source: TensorFlow 2.4-2.15.
             """
-            return family.get_global()
+            return get_global()
 
         def set_global_policy(policy: Any) -> None:
             """Set the dtype policy that new layers get.
@@ -61,32 +85,30 @@ class PolicyApi:
 
             Raises:
               TypeError: if it is none of these.
-              ValueError: if no policy has the name, it does not compute in floating
-                point, or the mixed precision graph rewrite is on.
+              ValueError: if no policy has the name, it computes in no floating point, or
+                the mixed precision graph rewrite is on.
 
             Source: TensorFlow 2.4-2.15.
             """
-            self._set(policy, family.Policy)
+            self._set(policy, self.Policy)
 
         def experimental_global_policy() -> Any:
             """Return the dtype policy that new layers get, with its loss scale.
 
             Source: TensorFlow 2.0-2.8.
             """
-            return self._with_loss_scale(family.get_global())
+            return self._with_loss_scale(get_global())
 
         def set_policy(policy: Any) -> None:
             """Set the dtype policy that new layers get, with its loss scale.
 
-            From then on `compile` wraps the optimizer of a model with that policy,
-            with the policy's loss scale.
+            `compile` then wraps the optimizer of a model with that policy, with its scale.
 
             Args:
-              policy: a policy, its name, or None for the policy of the default dtype.
+              policy: as for `set_global_policy`.
 
             Raises:
-              TypeError: as `set_global_policy`.
-              ValueError: as `set_global_policy`.
+              TypeError, ValueError: as `set_global_policy`.
 
             Source: TensorFlow 2.0-2.8.
             """
@@ -105,7 +127,7 @@ class PolicyApi:
 
             Source: TensorFlow 2.2-2.8.
             """
-            if not isinstance(layer, family.Layer):
+            if not isinstance(layer, keras.layers.Layer):
                 raise ValueError(
                     f"get_layer_policy() takes a layer of Keras, but got: {layer!r}."
                 )
@@ -129,19 +151,18 @@ class PolicyApi:
         return self.ExperimentalPolicy(policy.name)
 
     def _set(self, policy, cls):
-        family = self._family
         if policy is None:
-            policy = cls(family.floatx())
-        elif not isinstance(policy, family.Policy):
+            policy = cls(self._keras.backend.floatx())
+        elif not isinstance(policy, self.Policy):
             experimental.check_name(policy)
             policy = cls(policy)
         _check(policy)
-        family.tell_of_device(policy.name)
+        self._tell_of_device(policy.name)
         # Late: the patches ask for policies.
         from tf_lso.patches import table as patches
 
-        patches.enable(patches.COMPILING, family.package)
-        family.set_global(policy)
+        patches.enable(patches.COMPILING, self._package)
+        self._set_global(policy)
 
 
 def _check(policy):

@@ -30,15 +30,12 @@ def check_name(name):
 class LossScalePolicy:
     """A dtype policy that carries a loss scale.
 
-    A layer with this policy computes in `compute_dtype` and keeps its variables in
-    `variable_dtype`. If a model has it, `compile` wraps the optimizer, with this loss
-    scale.
+    If a model has it, `compile` wraps the optimizer, with this loss scale.
 
     Args:
       name: str, "mixed_float16", "mixed_bfloat16", or the name of a dtype.
       loss_scale: a `LossScale`, a Python int or float of at least 1 for a fixed one,
-        "dynamic", or None for no loss scale. The default is dynamic for
-        "mixed_float16" and None for other policies.
+        "dynamic", or None. By default dynamic for "mixed_float16", else None.
 
     Raises:
       TypeError: if `name` is no str.
@@ -88,12 +85,7 @@ class LossScalePolicy:
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        """Make a policy from a config that `get_config` returned.
-
-        Raises:
-          TypeError: if the config has other keys.
-          ValueError: if it names no known policy or loss scale.
-        """
+        """Make a policy from a config that `get_config` returned, or raise."""
         config = dict(config)
         if isinstance(config.get("loss_scale"), dict):
             config["loss_scale"] = loss_scale_lib.deserialize(
@@ -110,10 +102,7 @@ class LossScalePolicy:
 
 
 def policy_class(base, tell_of_device):
-    """Return the experimental policy class, based on a Keras's own policy class.
-
-    `tell_of_device` gets a policy's name and warns if it may be slow.
-    """
+    """Return the experimental policy class, based on a Keras's own policy class."""
 
     class Policy(LossScalePolicy, base):
         __doc__ = LossScalePolicy.__doc__

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from tf_lso import log, policies, tf_private
 from tf_lso.optimizers import experimental
-from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
@@ -19,8 +18,7 @@ _TFWrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-type]
     """Loss scaling around an optimizer of `tf.compat.v1.train`.
 
-    A step with gradients that are not finite is skipped, and `global_step` does not
-    count it.
+    A step with gradients that are not finite is skipped, and `global_step` counts no such.
 
     Args:
       opt: the `tf.compat.v1.train.Optimizer` to wrap.
@@ -82,31 +80,12 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
         return [*self._optimizer.variables(), *state]
 
 
-def _wrap(opt, loss_scale):
-    """Return `opt` wrapped; refuse what TensorFlow's function refused."""
-    if isinstance(opt, (LossScaleOptimizer, _TFWrapper)):
-        raise ValueError(
-            f"'opt' must not be a {type(opt).__name__}, but got: {opt!r}. "
-            "enable_mixed_precision_graph_rewrite() wraps the optimizer itself."
-        )
-    if isinstance(opt, tf.compat.v1.train.Optimizer):
-        return MixedPrecisionLossScaleOptimizer(opt, loss_scale)
-    try:
-        return experimental.LossScaleOptimizer(opt, loss_scale)
-    except TypeError as error:
-        raise ValueError(
-            "'opt' must be an optimizer of Keras or of tf.compat.v1.train, but got: "
-            f"{opt!r}."
-        ) from error
-
-
 def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
     """Turn on TensorFlow's rewrite of graphs to float16, and scale the loss for it.
 
-    The rewrite changes what `tf.function` and `fit` trace from then on. Eager steps stay
-    as they are. It changes operations on GPUs, and on CPUs that compute in float16
-    (AVX512-FP16): there too a first step may overflow and be skipped. On other CPUs it
-    changes nothing.
+    The rewrite changes what `tf.function` and `fit` trace from then on, on GPUs and on
+    CPUs that compute in float16 (AVX512-FP16): there a first step may overflow and be
+    skipped. Eager steps, and other CPUs, stay as they are.
 
     Args:
       opt: an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`.
@@ -117,8 +96,7 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
 
     Raises:
       ValueError: if `opt` is no optimizer or scales the loss already, `loss_scale` is no
-        loss scale, or the global policy is a mixed precision policy. Then nothing is
-        turned on.
+        loss scale, or the global policy is a mixed precision policy.
 
     Example:
     >>> import tensorflow as tf
@@ -140,7 +118,16 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
             f"dtype policy is {policy.name!r}, and both compute in float16. Leave out one "
             "of the two calls; policies also work in eager mode."
         )
-    wrapped = _wrap(opt, loss_scale)
+    if isinstance(opt, tf.compat.v1.train.Optimizer):
+        wrapped: Any = MixedPrecisionLossScaleOptimizer(opt, loss_scale)
+    else:
+        try:
+            wrapped = experimental.LossScaleOptimizer(opt, loss_scale)
+        except TypeError as error:
+            raise ValueError(
+                "'opt' must be an optimizer of Keras or of tf.compat.v1.train that does "
+                f"not scale the loss itself, but got: {opt!r}."
+            ) from error
     _turn_on()
     log.logger().info(
         "The mixed precision graph rewrite is on: functions traced from now on compute "
@@ -150,19 +137,18 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
 
 
 def _turn_on():
-    # This function is TensorFlow's only access to the switch, and to the flag that
-    # policies check. It requires one of TensorFlow's own optimizers, and warns that
-    # their loss scale is deprecated.
+    # TensorFlow's only access to the switch, and to the flag that policies check, takes
+    # one of its own optimizers, and warns that their loss scale is deprecated.
     logger = tf.get_logger()
-    logger.addFilter(_is_of_use)
+
+    def is_of_use(record):
+        return "FixedLossScale" not in record.getMessage()
+
+    logger.addFilter(is_of_use)
     try:
         _tf_enable(tf.compat.v1.train.GradientDescentOptimizer(0.0), 1.0)
     finally:
-        logger.removeFilter(_is_of_use)
-
-
-def _is_of_use(record):
-    return "FixedLossScale" not in record.getMessage()
+        logger.removeFilter(is_of_use)
 
 
 def disable_mixed_precision_graph_rewrite() -> None:

@@ -21,7 +21,7 @@ import weakref
 
 import tensorflow as tf
 
-from tf_lso import log, pages, replica, tf_private
+from tf_lso import graphs, log, tf_private
 
 LEGACY = "get_scaled_loss"
 KERAS3 = "scale_loss"
@@ -31,7 +31,7 @@ _REFUSED = (
     "get_scaled_loss() and scale_loss() have scaled losses, in different functions or "
     "threads or more than one at a time. Scale, unscale and apply in one function, or "
     "call get_unscaled_gradients() where you apply. "
-    f"See {pages.troubleshooting('waiting-gradients')}"
+    "See `tf-lso help waiting-gradients`"
 )
 
 _ASSUMED = {
@@ -165,7 +165,7 @@ class Calls:
 
     def _place(self):
         """Return the place of the running code, a new one if nothing was called here."""
-        here, number = self._here(), replica.replica_id()
+        here, number = self._here(), graphs.replica_id()
         if number not in here and here and (number is None or None in here):
             return here.get(None) or next(iter(here.values()))
         if number not in here:
@@ -184,13 +184,13 @@ class Calls:
         """
         here = self._here().values()
         with self._lock:
-            graphs = [(g, list(places.values())) for g, places in self._graphs.items()]
+            traced = [(g, list(places.values())) for g, places in self._graphs.items()]
             others = set(self._places)
-        for graph, places in graphs:
+        for graph, places in traced:
             if not tf_private.has_returned(graph):
                 others.difference_update(places)
         if place.scaled_by:
-            others.intersection_update(p for _, places in graphs for p in places)
+            others.intersection_update(p for _, places in traced for p in places)
         return self._gone.union(*(p.gave | p.left for p in others.difference(here)))
 
     def check_loss(self, loss, method):
@@ -202,7 +202,7 @@ class Calls:
                 f"{method}() was called in a step in which {_other(method)}() has scaled "
                 "the loss already; scaling it twice gives wrong gradients. Call either "
                 "get_scaled_loss() and get_unscaled_gradients(), or scale_loss() alone, as "
-                f"Keras 3's `fit` does. See {pages.troubleshooting('two-protocols')}"
+                "Keras 3's `fit` does. See `tf-lso help two-protocols`"
             )
         if self._losses.has(loss):
             raise RuntimeError(
@@ -226,10 +226,10 @@ class Calls:
             log.logger().warning(
                 "%s() is called, but a tf.function that only applies gradients was traced "
                 "before: it takes %s. Scale, unscale and apply in one function, or call "
-                "get_unscaled_gradients() where you apply. See %s",
+                "get_unscaled_gradients() where you apply. See "
+                "`tf-lso help waiting-gradients`",
                 kind,
                 _ASSUMED[_other(kind)],
-                pages.troubleshooting("waiting-gradients"),
             )
         self._ever.add(kind)
 
@@ -324,5 +324,5 @@ class Calls:
             "be and the model will likely be worse. Call each once: "
             "scaled_loss = opt.get_scaled_loss(loss) inside the tape, and "
             "grads = opt.get_unscaled_gradients(scaled_grads) before the apply. "
-            f"See {pages.troubleshooting('forgotten')}"
+            "See `tf-lso help forgotten`"
         )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_lso import graphs, log, pages
+from tf_lso import graphs, log
 from tf_lso.scaling import fast
 from tf_lso.scaling import gradients as gradients_lib
 
@@ -17,7 +17,7 @@ _STUCK = (
     "The gradients were not finite although the loss scale is at its minimum, {} (steps "
     "in a row: {}). Not finite: {}. Scaling cannot help: look for NaN or infinity in the "
     "data and the loss, lower the learning rate, or set `min_scale` lower. "
-    f"See {pages.troubleshooting('stuck')}"
+    "See `tf-lso help stuck`"
 )
 _KINDS = {_INF: "inf", _NAN: "nan", _INF | _NAN: "inf, nan"}
 

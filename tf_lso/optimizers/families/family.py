@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import keras_versions, replica, tf_private
+from tf_lso import keras_versions, tf_private
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import validation
 from tf_lso.scaling import gradients as gradients_lib
@@ -99,7 +99,10 @@ class Family(abc.ABC):
 
     def aggregate(self, gradients, variables):
         """Return the gradients aggregated over all replicas, and their variables."""
-        if self.aggregates_in_full and replica.is_alone():
+        if (
+            self.aggregates_in_full
+            and tf.distribute.get_strategy().num_replicas_in_sync == 1
+        ):
             return gradients, variables
         methods = (getattr(self.inner, name, None) for name in _AGGREGATIONS)
         aggregate = next(filter(None, methods), _sum_over_replicas)

@@ -8,7 +8,7 @@ import sys
 
 import tensorflow as tf
 
-from tf_lso import keras_versions, pages, tf_private
+from tf_lso import keras_versions, tf_private
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family
@@ -159,7 +159,7 @@ def _refuse_legacy_slots(self, *args, **kwargs):
         f"{legacy}, but is restored into one of the newer "
         f"kind, {name}. Restore it with tf_lso.checkpoints.restore(path, model=model, "
         f"optimizer=optimizer), or wrap the older kind: {legacy}.{name}. "
-        f"See {pages.troubleshooting('kinds')}"
+        "See `tf-lso help kinds`"
     )
 
 

@@ -8,7 +8,7 @@ import traceback
 import keras
 import tensorflow as tf
 
-from tf_lso import environment, pages, scheduled_rate, tf_private
+from tf_lso import environment, scheduled_rate, tf_private
 from tf_lso import keras3_private as private
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
@@ -114,7 +114,7 @@ class Keras3(family.Family):
                 f"{cls.__name__} overrides {', '.join(own)}, which `fit` of Keras 3 does "
                 "not call as TensorFlow 2.4-2.15 did. Override train_step() of the model "
                 "and call them there, or set TF_USE_LEGACY_KERAS=1. "
-                f"See {pages.troubleshooting('overrides-in-fit')}"
+                "See `tf-lso help overrides-in-fit`"
             )
 
     def prepare(self, wrapper, variables, used):
