@@ -301,6 +301,18 @@ def test_a_patch_applies_that_was_written_under_an_ascii_locale(script, tmp_path
     assert "# Größe\n" in changed and "\ntf_lso.train.experimental" in changed
 
 
+@pytest.mark.parametrize("more", [[], ["--help"], ["a.h5", "b.keras", "--quiet"]])
+def test_the_old_convert_names_the_four_lines(capsys, more):
+    assert cli.main(["convert", *more]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    first, _, *lines = printed.err.splitlines()
+    assert first.startswith("tf-lso convert: there is no such command")
+    calls = ("build_model(", "model.compile(", "checkpoints.restore(", "model.save(")
+    assert len(lines) == len(calls)
+    assert all(call in line for call, line in zip(calls, lines))
+
+
 class TestTheHelp:
     @pytest.fixture
     def told(self, capsys):

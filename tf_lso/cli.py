@@ -32,6 +32,16 @@ examples:
 The exit code is the program's.
 """
 
+# What the command `convert` was for.
+_CONVERT = """\
+tf-lso convert: there is no such command any more. Four lines of Python read the file:
+
+    model = build_model()  # of your program, with an Input or called once
+    model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.Adam()))
+    tf_lso.checkpoints.restore(path, model=model, optimizer=model.optimizer)
+    model.save("new.keras")
+"""
+
 
 def _run(args: argparse.Namespace) -> int:
     from tf_lso.patches import like
@@ -125,7 +135,11 @@ def _version() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, by default of the process; return the exit code."""
-    args = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] == "convert":
+        sys.stderr.write(_CONVERT)
+        return 2
+    args = _parser().parse_args(given)
     _set_output(args.command)
     try:
         code: int = args.run(args)
