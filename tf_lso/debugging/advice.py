@@ -61,9 +61,10 @@ _TEXTS = {
 
 
 def say(*parts, values=None, call=None, **facts):
-    """Return the texts of some keys together, with what stands in braces filled in.
+    """Return the texts of the keys `parts` in one, with the names in braces filled in.
 
-    That is said of `Values` (whether there is inf or NaN), a `Call`, and further facts.
+    `values` give {kinds} (inf, NaN or both), a `call` gives {layer}, and each of the
+    `facts` the name that it has.
     """
     for name, fact in facts.items():
         if isinstance(fact, float):

@@ -45,7 +45,7 @@ _KERAS_2 = [(k, None) for k in ("steps_per_execution", "run_eagerly", "jit_compi
 
 
 def compile_all_generations(keras, ledger):
-    """Read them also in `load_model` of .keras files."""
+    """Read optimizers of every generation in `load_model` of .keras files, too."""
     package = keras_versions.package_of(keras)
     is_keras2 = keras_versions.is_keras2(package)
 
