@@ -102,7 +102,16 @@ def test_links_to_files_become_links_to_their_pages(site, tmp_path):
 def test_the_site_is_built_without_a_warning(tmp_path):
     for module in ("furo", "myst_parser", "sphinx_copybutton"):
         pytest.importorskip(module, reason="the extra tf-lso[docs] is not installed")
-    command = [sys.executable, "-m", "tools.website", "--out", tmp_path / "site"]
+    folders = ["compat_docs", tmp_path / "site"]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "--quiet",
+        *folders,
+    ]
     options = {"cwd": ROOT, "capture_output": True, "text": True}
     done = subprocess.run(command, timeout=HANGS_AFTER, **options)
     assert done.returncode == 0, done.stdout + done.stderr

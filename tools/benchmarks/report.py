@@ -79,14 +79,14 @@ def draw(rows, folder):
 
     plots = {}
     for row in rows:
-        workloads = plots.setdefault((row["strategy"], row["mode"]), {})
-        workloads.setdefault(row["workload"], []).append(row)
-    for (strategy, mode), workloads in plots.items():
-        columns = min(3, len(workloads))
-        lines = -(-len(workloads) // columns)
+        panels = plots.setdefault((row["strategy"], row["mode"]), {})
+        panels.setdefault(row["workload"], []).append(row)
+    for (strategy, mode), panels in plots.items():
+        columns = min(3, len(panels))
+        lines = -(-len(panels) // columns)
         size = (0.8 + 3.6 * columns, 1.4 + 2.7 * lines)
         figure = Figure(figsize=size, layout="constrained")
-        for number, (name, own) in enumerate(workloads.items(), start=1):
+        for number, (name, own) in enumerate(panels.items(), start=1):
             panel = figure.add_subplot(lines, columns, number)
             panel.set_title(plan.workload(name).title, fontsize="medium")
             _draw_bars(panel, own)
@@ -99,20 +99,17 @@ def draw(rows, folder):
 
 
 def _draw_bars(panel, rows):
-    """Draw the bars of one workload, two for each family."""
-    families = [f for f in plan.FAMILIES if any(row["family"] == f for row in rows)]
+    """Draw the bars of one workload, two for each family, with spread and number."""
+    families = list(dict.fromkeys(row["family"] for row in rows))
     for row in rows:
-        if row["candidate"] == plan.BARE:
-            continue
-        is_ours, value = row["candidate"] == plan.OURS, row["added_ms"]
-        place = families.index(row["family"]) + (0.2 if is_ours else -0.2)
-        color = _COLORS[plan.OURS if is_ours else plan.FAMILIES[row["family"]]]
-        panel.bar(place, value, 0.4, color=color)
-        panel.vlines(place, *row["added_quartiles"], color="black", lw=1)
-        # The number, so that a bar of almost nothing is seen too.
-        number = f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
-        top = max(value, row["added_quartiles"][1], 0)
-        panel.text(place, top, number, ha="center", va="bottom", fontsize=6.5)
+        if row["candidate"] != plan.BARE:
+            is_ours, value = row["candidate"] == plan.OURS, row["added_ms"]
+            place = families.index(row["family"]) + (0.2 if is_ours else -0.2)
+            color = _COLORS[plan.OURS if is_ours else plan.FAMILIES[row["family"]]]
+            low, high = row["added_quartiles"]
+            spread = [[value - low], [high - value]]
+            bar = panel.bar(place, value, 0.4, yerr=spread, color=color)
+            panel.bar_label(bar, fmt="%.3g", fontsize=6.5)
     panel.set_xticks(range(len(families)), [_TICKS[family] for family in families])
     panel.margins(y=0.12)
     panel.axhline(0, color="black", lw=0.8)
