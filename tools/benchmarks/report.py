@@ -106,8 +106,8 @@ def _draw_bars(panel, rows):
             is_ours, value = row["candidate"] == plan.OURS, row["added_ms"]
             place = families.index(row["family"]) + (0.2 if is_ours else -0.2)
             color = _COLORS[plan.OURS if is_ours else plan.FAMILIES[row["family"]]]
-            low, high = row["added_quartiles"]
-            spread = [[value - low], [high - value]]
+            # abs: where all rounds are alike, rounding makes differences below zero.
+            spread = [[abs(value - quartile)] for quartile in row["added_quartiles"]]
             bar = panel.bar(place, value, 0.4, yerr=spread, color=color)
             panel.bar_label(bar, fmt="%.3g", fontsize=6.5)
     panel.set_xticks(range(len(families)), [_TICKS[family] for family in families])
