@@ -90,7 +90,7 @@ def matrix(session, pair):
 
 
 def _install(session, pair):
-    """Install a pair and what its tests need; they import tf_lso from the checkout."""
+    """Install a pair and what its tests need, which is not tf_lso itself."""
     config = configparser.ConfigParser(interpolation=None)
     config.read("setup.cfg", encoding="utf-8")
     needed = config["options.extras_require"]["test"].split()
@@ -119,16 +119,12 @@ def _tested(session, column, *more):
     minutes, *arguments = _TESTS[column].split()
     minutes = os.environ.get("TF_LSO_TEST_MINUTES") or minutes
     report = pathlib.Path(session.cache_dir, "report.xml")
+    environment = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     session.run(
         *("python", "tools/bounded.py", minutes, "python", "-m", "pytest"),
         *("-q", "-p", "no:cacheprovider", *arguments, *more),
         *("-o", "junit_family=xunit1", f"--junitxml={report}"),
-        env={
-            "CUDA_VISIBLE_DEVICES": "-1",
-            "PYTHONPATH": None,
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "TF_LSO_MIGRATED": _MIGRATED.name,
-        },
+        env=environment | {"PYTHONPATH": None, "TF_LSO_MIGRATED": _MIGRATED.name},
         success_codes=[0, 1],  # 1: the report has the tests that failed
         interrupt_timeout=60,  # bounded.py needs its time to end the tests
     )

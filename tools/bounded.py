@@ -25,12 +25,10 @@ def main(minutes, *command):
         end(process)
         return 128 + signal.SIGINT
     except subprocess.TimeoutExpired:
-        print(
-            f"\nIt still ran after {minutes} minutes and is ended here. Run what hangs "
-            "alone; on a slow machine set TF_LSO_TEST_MINUTES to more.",
-            file=sys.stderr,
-            flush=True,
+        text = (
+            "Run what hangs alone; on a slow machine set TF_LSO_TEST_MINUTES to more."
         )
+        print(f"\nIt still ran after {minutes} minutes.", text, file=sys.stderr)
         end(process)
         return 124
 

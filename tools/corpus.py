@@ -1,10 +1,7 @@
 """Runs `tf-lso check` and `migrate` over other people's code, changes nothing, and counts.
 
-    python -m tools.corpus PATH...                checkouts, or folders of packages
-    python -m tools.corpus --show LSO105 PATH     also print the places of a rule
-
-Prints per folder how often each rule fires and what `migrate` does about it, what cannot
-be read, files that do not parse after their fixes, and seconds. Needs no TensorFlow.
+`python -m tools.corpus PATH...` prints for each folder how often each rule fires, what
+`migrate` does about it, what cannot be read, and files that do not parse after their fixes.
 """
 
 import argparse
@@ -22,7 +19,7 @@ from tf_lso.source.rules import RULES
 COLUMNS = "fixed left lost only-left changed installs unreadable bad seconds".split()
 
 
-def counted(folder, show):
+def counted(folder):
     """Examine a folder; return a Counter of what was found, by rule and by word."""
     found, begun = collections.Counter(), time.perf_counter()
     for path in sorted([folder, *folder.rglob("*")]):  # installed packages too
@@ -42,27 +39,20 @@ def counted(folder, show):
             found["left"] += one.why_not is not None
             # What would break is changed, left, or guarded by the program.
             found["lost"] += one.fails and not (one.fix or one.why_not)
-            if show and one.rule.startswith(show):
-                status = f"{one.rule} {one.verdict.status}{' guarded' * one.guarded}"
-                does = one.fix or (one.why and "left")
-                print(f"{one.file}:{one.cell or ''}:{one.line}: {status} {one.name}")
-                print(f"    {one.code}\n    -> {does}")
     found["seconds"] = round(time.perf_counter() - begun)
     return found
 
 
 def main():
     """Print a table with a row for each folder."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("tools.corpus", None, __doc__, formatter_class=raw)
+    parser = argparse.ArgumentParser("tools.corpus", description=__doc__)
     parser.add_argument("paths", nargs="+", metavar="PATH", type=pathlib.Path)
-    parser.add_argument("--show", default="", metavar="RULE")
-    options = parser.parse_args()
+    paths = parser.parse_args().paths
     columns = ["files", *RULES, *COLUMNS]
     print("| |", " | ".join(columns), "|")
     print("|---" * (len(columns) + 1) + "|")
-    for path in options.paths:
-        found = counted(path, options.show)
+    for path in paths:
+        found = counted(path)
         cells = [path.resolve().name, *(str(found[column]) for column in columns)]
         print("|", " | ".join(cells), "|")
 

@@ -10,15 +10,11 @@ from tf_lso.scaling.rule import ScaleRule, ScaleState, next_state
 
 PICTURE = pathlib.Path(__file__).parents[1] / "compat_docs" / "pictures" / "scales.svg"
 STEPS = range(400)
+TRIES = ScaleRule(growth_steps=50)
 SINGLE = (60, 170, 280)
 # Title, first scale, rule, and the steps whose gradients are finite at no scale.
 RUNS = (
-    (
-        "starts too high, then tries to double every 50 steps",
-        2.0**15,
-        ScaleRule(growth_steps=50),
-        (),
-    ),
+    ("starts too high, then tries to double every 50 steps", 2.0**15, TRIES, ()),
     ("single bad batches halve it", 2.0**9, ScaleRule(), SINGLE),
     ("the same batches, hysteresis=2", 2.0**9, ScaleRule(hysteresis=2), SINGLE),
     ("NaN from step 150 on: lost", 2.0**9, ScaleRule(), STEPS[150:]),

@@ -29,22 +29,8 @@ fingerprint() {
 
 is_ready() { [ "$(cat "$stamp" 2>/dev/null)" = "$(fingerprint)" ]; }
 
-# uv, where it is, takes a sixth of pip's time. It knows none of pip's settings, so that
-# pip may still find what uv does not. TensorFlow stands first: uv takes the newest of
-# what it meets first. Progress is of no use here; errors are not silenced.
-install_packages() {
-  local wanted=("$distribution"
-    --editable "$root[$distribution,tf-keras,benchmark,demo,docs,test]")
-  if command -v uv >/dev/null &&
-    uv pip install --quiet --python "$environment/bin/python" "${wanted[@]}"; then
-    return
-  fi
-  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check \
-    "${wanted[@]}"
-}
-
 make_environment() {
-  local program
+  local program wanted
   say "Making or updating $(basename "$environment") (takes a few minutes the first time)"
   # --clear: what an interrupted installation left may be half of a package.
   [ -e "$stamp" ] || "$python" -m venv --clear "$environment" ||
@@ -53,7 +39,12 @@ make_environment() {
   # The stamp is the last thing written and the first removed, so that an interrupted
   # installation does not pass for a finished one.
   rm -f "$stamp"
-  install_packages >&2 ||
+  # uv, where it is, takes a sixth of pip's time. It knows none of pip's settings, so that
+  # pip may still find what uv does not. TensorFlow stands first: uv takes the newest of
+  # what it meets first.
+  wanted=("$distribution" -e "$root[$distribution,tf-keras,benchmark,demo,docs,test]")
+  { command -v uv && uv pip install -q --python "$environment/bin/python" "${wanted[@]}"; } \
+    >&2 || "$environment/bin/python" -m pip install -q "${wanted[@]}" >&2 ||
     fail "the installation failed; see pip's message above. The next call tries again."
   # tf-keras requires `tensorflow`, which shares its files with tensorflow-cpu.
   program='import sys; from importlib.metadata import version as of

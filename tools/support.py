@@ -43,11 +43,7 @@ _HEAD = """
 
 
 def read(folder=REFERENCE):
-    """The results in a folder, {pair: what came out}.
-
-    That is `date`, `versions`, `installs`, whether the run was `quick`, and for each of
-    COLUMNS what `count` returns.
-    """
+    """The results in a folder, {pair: what came out}, as noxfile.py makes them."""
     return json.loads((folder / "support.json").read_text(encoding="utf-8"))
 
 
@@ -104,7 +100,7 @@ def _reasons(results, kind, heading):
 
 
 def is_good(result):
-    """Whether all that was run in an environment went well."""
+    """Whether all went well in an environment."""
     return not (result["installs"] or any(result[c]["failed"] for c in COLUMNS))
 
 

@@ -1,13 +1,12 @@
 """Writes the parts of pages in compat_docs that are made from tables of the package.
 
-python -m tools.written_pages           write them
-python -m tools.written_pages --check   only tell, by the exit code, if one is out of date
+`python -m tools.written_pages` writes them; a test tells if one is out of date.
 """
 
 import difflib
+import functools
 import pathlib
 import re
-import sys
 
 from tf_lso import names
 from tf_lso.patches.table import COMPILING, INSTALL, LIKE, LOADING, PATCHES
@@ -30,9 +29,8 @@ def with_part(text, name, content):
 
 
 def _table(heading, rows):
-    rule = "|".join(["---"] * len(heading))
-    lines = [f"| {' | '.join(cells)} |" for cells in (heading, *rows)]
-    return "\n".join([lines[0], f"|{rule}|", *lines[1:], ""])
+    head, *lines = [f"| {' | '.join(cells)} |" for cells in (heading, *rows)]
+    return "\n".join([head, f"|{'---|' * len(heading)}", *lines, ""])
 
 
 # --- reference/old-names.md
@@ -54,11 +52,8 @@ def _old_names():
     for namespace, uses in names.NAMESPACES.items():
         if not namespace.startswith("compat.v2"):
             parts.append(f"## tf.{namespace}\n\nIn `tf_lso.{namespace}`:\n")
-            parts.append(
-                _table(
-                    _COLUMNS, [_row(name, use) for name, use in sorted(uses.items())]
-                )
-            )
+            rows = [_row(name, use) for name, use in sorted(uses.items())]
+            parts.append(_table(_COLUMNS, rows))
     return "\n".join(parts)
 
 
@@ -131,7 +126,7 @@ WRITTEN = {
     },
     "reference/rules.md": {"rules": _rules},
     "explanation/changes.md": {
-        moment: lambda moment=moment: _changes(moment)
+        moment: functools.partial(_changes, moment)
         for moment in (INSTALL, COMPILING, LOADING, LIKE)
     },
 }
@@ -144,19 +139,7 @@ def page(path, text):
     return text
 
 
-def main(arguments):
-    """Run the command line; return the exit code."""
-    stale = []
-    for path in WRITTEN:
-        text = (PAGES / path).read_text(encoding="utf-8")
-        wanted = page(path, text)
-        if text != wanted:
-            stale.append(path)
-            if "--check" not in arguments:
-                (PAGES / path).write_text(wanted, encoding="utf-8")
-    print("\n".join(f"out of date: compat_docs/{path}" for path in stale))
-    return int(bool(stale) and "--check" in arguments)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for path in WRITTEN:
+        text = page(path, (PAGES / path).read_text(encoding="utf-8"))
+        (PAGES / path).write_text(text, encoding="utf-8")

@@ -22,32 +22,20 @@ Measures what loss scaling adds to a training step: tf_lso beside the LossScaleO
 of Keras 3 and of tf_keras (own). The candidates take turns in one process. What is
 compared is the time above that of a step without loss scaling (bare) in the same round.
 Several names are given with commas. A workload may also be 100x256: 100 tensors of 256
-values. compat_docs/explanation/performance-record.md says what names and tables mean.
-"""
-_EPILOG = """\
-examples:
-  tools/benchmark --workloads tiny --rounds 3
-  tools/benchmark --workloads resnet50 --families keras3 --modes function
-  tools/benchmark --workloads resnet50,bert --strategies default,mirrored2 --memory
-  tools/benchmark --workloads 10x256,100x256 --out figures
+values. compat_docs/explanation/performance-record.md says what names and tables mean. An
+example: tools/benchmark --workloads resnet50,bert --modes function --out figures
 """
 _SECONDS = 600  # that a process has
 # Replicas are logical CPU devices, so that every machine measures the same thing.
 _ENVIRONMENT = {**devices.environment(), "TF_CPP_MIN_LOG_LEVEL": "3"}
 # Give back what is freed at once; otherwise the peak depends on what the allocator
 # keeps. Too slow for timing.
-_FOR_MEMORY = {
-    "MALLOC_MMAP_THRESHOLD_": "65536",
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_TRIM_THRESHOLD_": "0",
-}
+_FOR_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
+_FOR_MEMORY["MALLOC_TRIM_THRESHOLD_"] = "0"
 
 
 def _options(arguments):
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        "tools/benchmark", None, _DESCRIPTION, _EPILOG, formatter_class=raw
-    )
+    parser = argparse.ArgumentParser("tools/benchmark", description=_DESCRIPTION)
     add = parser.add_argument
     for option, known, default in (
         ("--workloads", plan.WORKLOADS, "all"),
@@ -58,12 +46,9 @@ def _options(arguments):
         text = f"{', '.join(known)}, or all; default: {default}"
         names = functools.partial(_names, known)
         add(option, metavar="NAMES", type=names, default=default, help=text)
-    text = "how often each candidate is timed; default: 15"
-    add("--rounds", type=int, default=15, help=text)
-    text = "folder for benchmark.json and the plots (PNG)"
-    add("--out", type=pathlib.Path, help=text)
-    text = "also the peak memory, in a process for each candidate"
-    add("--memory", action="store_true", help=text)
+    add("--rounds", type=int, default=15, help="of timing, at least 1; default: 15")
+    add("--out", type=pathlib.Path, help="folder for benchmark.json and plots (PNG)")
+    add("--memory", action="store_true", help="also the peak memory of each candidate")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: must be at least 1")
