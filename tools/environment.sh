@@ -43,7 +43,7 @@ make_environment() {
   # pip may still find what uv does not. TensorFlow stands first: uv takes the newest of
   # what it meets first.
   wanted=("$distribution" -e "$root[$distribution,tf-keras,benchmark,demo,docs,test]")
-  { command -v uv && uv pip install -q --python "$environment/bin/python" "${wanted[@]}"; } \
+  { command -v uv >/dev/null && uv pip install -q --python "$environment/bin/python" "${wanted[@]}"; } \
     >&2 || "$environment/bin/python" -m pip install -q "${wanted[@]}" >&2 ||
     fail "the installation failed; see pip's message above. The next call tries again."
   # tf-keras requires `tensorflow`, which shares its files with tensorflow-cpu.

@@ -35,11 +35,7 @@ def _table(heading, rows):
 
 # --- reference/old-names.md
 
-_TODAY = {
-    names.MISSING: "gone",
-    names.CHANGED: "something else",
-    names.SAME: "works",
-}
+_TODAY = {names.MISSING: "gone", names.CHANGED: "something else", names.SAME: "works"}
 _COLUMNS = ("Name", "Versions", "Today", "What `tf_lso` does", "Today's own")
 
 

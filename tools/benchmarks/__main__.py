@@ -75,8 +75,7 @@ def settings(options):
 def measure(setting, rounds, memory=False):
     """Measure a setting in fresh processes; return {candidate: what was measured}.
 
-    Raises:
-      AssertionError: if a process fails, with what it printed.
+    AssertionError, with what a process printed, if it fails.
     """
     measured = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -86,8 +85,7 @@ def measure(setting, rounds, memory=False):
             command = [sys.executable, "-m", "tools.benchmarks.one_process"]
             command += [json.dumps([*setting, rounds, name]), str(file)]
             environment = _ENVIRONMENT | (_FOR_MEMORY if name else {})
-            done = run_workers(command, 1, _SECONDS, environment, cwd=_ROOT)
-            assert_succeeded(done)
+            assert_succeeded(run_workers(command, 1, _SECONDS, environment, cwd=_ROOT))
             for candidate, found in json.loads(file.read_text()).items():
                 measured.setdefault(candidate, {}).update(found)
     return measured

@@ -16,8 +16,8 @@ import tf_lso
 from tests import counting, devices
 from tools.benchmarks import plan
 
-_INNER = {"keras3": keras.optimizers, "new": tf_keras.optimizers}
-_INNER["legacy"] = tf_keras.optimizers.legacy
+_INNER = {"keras3": keras.optimizers, "legacy": tf_keras.optimizers.legacy}
+_INNER["new"] = tf_keras.optimizers
 # Far from overflow, and from denormal numbers, over any number of steps measured.
 _LEARNING_RATE = 1e-4
 _SCALE = 2.0**15
@@ -46,14 +46,11 @@ class Steps:
         calls = {n: lambda step=s: step(*self.inputs) for n, s in steps.items()}
         times = in_turns(calls, rounds, self.workload.repeats)
         measured = {name: {"seconds": times[name]} for name in steps}
-        for name, step in steps.items():
-            if self.setting.mode != "eager":
-                graph = step.get_concrete_function(*self.inputs).graph
-                measured[name] |= {
-                    "traces": step.experimental_get_tracing_count(),
-                    "operations": sum(counting.operations(graph).values()),
-                    "collectives": counting.collectives(graph),
-                }
+        for name, step in steps.items() if self.setting.mode != "eager" else ():
+            graph = step.get_concrete_function(*self.inputs).graph
+            measured[name]["traces"] = step.experimental_get_tracing_count()
+            measured[name]["operations"] = sum(counting.operations(graph).values())
+            measured[name]["collectives"] = counting.collectives(graph)
         return measured
 
     def memory(self, name):
@@ -67,9 +64,27 @@ class Steps:
 
     def step(self, name):
         """The step of a new candidate, which has taken two."""
+        family = self.setting.family
         with self.strategy.scope():
-            scale_loss, apply = self._candidate(name)
-        # Outside of the scope, where each strategy is the default.
+            momentum = self.workload.momentum
+            optimizer = _INNER[family].SGD(_LEARNING_RATE, momentum=momentum)
+            if name != plan.BARE:
+                own = (
+                    keras.optimizers if family == "keras3" else tf_keras.mixed_precision
+                )
+                wrapper = (own if name == plan.OWN else tf_lso).LossScaleOptimizer
+                optimizer = wrapper(optimizer, initial_scale=_SCALE)
+            if family != "legacy":  # which has nothing to build
+                # Before the first step: Keras 3's own cannot be built in strategy.run.
+                optimizer.build(self.variables)
+        if name == plan.BARE:
+            scale_loss = unscale = _as_it_is
+        elif family == "keras3":
+            scale_loss, unscale = optimizer.scale_loss, _as_it_is
+        else:
+            scale_loss = optimizer.get_scaled_loss
+            unscale = optimizer.get_unscaled_gradients
+        # Asked outside of the scope, where each strategy is the default.
         is_default = self.strategy is tf.distribute.get_strategy()
 
         def on_replica(*inputs):
@@ -77,7 +92,8 @@ class Steps:
                 # An argument has no device in a traced function, and Keras 3's sum over
                 # the replicas goes by the device. This copies nothing.
                 inputs = [tf.identity(value) for value in inputs]
-            apply(self._gradients(scale_loss, inputs))
+            gradients = unscale(self._gradients(scale_loss, inputs))
+            optimizer.apply_gradients(zip(gradients, self.variables))
 
         def step(*inputs):
             run = self.strategy.run
@@ -88,32 +104,6 @@ class Steps:
         step(*self.inputs)
         step(*self.inputs)
         return step
-
-    def _candidate(self, name):
-        """Two functions of a new candidate: one scales a loss, one applies gradients."""
-        family = self.setting.family
-        inner = _INNER[family].SGD(_LEARNING_RATE, momentum=self.workload.momentum)
-        optimizer = inner
-        if name == plan.OWN:
-            own = keras.optimizers if family == "keras3" else tf_keras.mixed_precision
-            optimizer = own.LossScaleOptimizer(inner, initial_scale=_SCALE)
-        elif name == plan.OURS:
-            optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=_SCALE)
-        if family != "legacy":  # which has nothing to build
-            # Before the first step: Keras 3's own cannot be built inside strategy.run.
-            optimizer.build(self.variables)
-
-        def apply(gradients):
-            optimizer.apply_gradients(zip(gradients, self.variables))
-
-        if optimizer is inner:
-            return lambda loss: loss, apply
-        if family == "keras3":
-            return optimizer.scale_loss, apply
-        return (
-            optimizer.get_scaled_loss,
-            lambda gradients: apply(optimizer.get_unscaled_gradients(gradients)),
-        )
 
     def _fed(self, replica):
         """What a step takes on one replica: gradients, their rows, or a batch."""
@@ -138,6 +128,10 @@ class Steps:
         shapes = list(map(tf.constant, self.workload.shapes))
         slices = zip(inputs, inputs[len(shapes) :], shapes)
         return [tf.IndexedSlices(*parts) for parts in slices] or list(inputs)
+
+
+def _as_it_is(value):
+    return value
 
 
 def _uniform(shape, number, replica=0, limit=1.0):

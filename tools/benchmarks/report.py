@@ -55,21 +55,18 @@ def added(seconds, bare):
 def table(rows):
     """The table of a setting's rows, to be read in a terminal and as Markdown."""
     # A column that has nothing is left out.
-    shown = [k for k in _COLUMNS if any(row.get(k) is not None for row in rows)]
-    lines = [["candidate", *(_COLUMNS[key][0] for key in shown)]]
+    keys = [key for key in _COLUMNS if key in rows[0]]
+    lines = [["candidate", *(_COLUMNS[key][0] for key in keys)]]
     for row in rows:
-        cells = [(_COLUMNS[key][1], row.get(key)) for key in shown]
-        cells = ["" if value is None else form.format(value) for form, value in cells]
-        lines.append([row["candidate"], *cells])
+        lines.append([row["candidate"], *(_COLUMNS[k][1].format(row[k]) for k in keys)])
     widths = [max(map(len, column)) for column in zip(*lines)]
     lines.insert(1, ["-" * (width - 1) + ":" for width in widths])
     text = [" | ".join(c.rjust(w) for c, w in zip(line, widths)) for line in lines]
     workload = plan.workload(row["workload"])
     size = f"{len(workload.shapes)} tensors, {workload.values:,} values"
     where = " · ".join((row["mode"], row["strategy"], row["family"]))
-    return "\n".join(
-        [f"**{workload.title} ({size}) · {where}**", "", *(f"| {x} |" for x in text)]
-    )
+    title = f"**{workload.title} ({size}) · {where}**\n"
+    return "\n".join([title, *(f"| {line} |" for line in text)])
 
 
 def draw(rows, folder):
