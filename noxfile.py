@@ -6,10 +6,9 @@
     nox -s "matrix(2.15)" -- --core          the core alone, which changes no table
     nox -s "matrix(2.15)" --install-only     make its environment, run nothing
 
-`nox` alone runs all pairs, which takes hours; one that fails does not stop the others. A
-pair writes its row of compat_docs/reference/support.md. TF_LSO_TENSORFLOW=tensorflow
-installs that distribution in place of tensorflow-cpu, and TF_LSO_TEST_MINUTES=120 is
-another bound for the tests.
+`nox` alone runs all pairs, which takes hours. A pair writes its row of
+compat_docs/reference/support.md. TF_LSO_TENSORFLOW=tensorflow installs that distribution in
+place of tensorflow-cpu, and TF_LSO_TEST_MINUTES=120 is another bound for the tests.
 """
 
 import configparser
@@ -63,24 +62,25 @@ def matrix(session, pair):
     inspected = _pip(session, "inspect --local")
     if inspected is None:  # of a run with --install-only
         return
+    core = _tested(session, "core")
     if "--core" in session.posargs:
-        if _tested(session, "core")["failed"]:
+        if core["failed"]:
             session.error("the core failed")
         return
-    versions = {
-        name.replace("-", "_"): v for name, v in _versions(inspected["installed"])
-    }
+    versions = _versions(inspected["installed"])
     versions["python"] = inspected["environment"]["python_full_version"]
     versions["tensorflow"] = versions[_DISTRIBUTION.replace("-", "_")]
-    planned = _pip(session, "install --dry-run --quiet --report - .")["install"]
+    planned = _pip(session, "install --dry-run --quiet --report - .")
+    would = _versions(planned["install"])
+    would.pop("tf_lso", None)
     quick = "--quick" in session.posargs
     result = {
         "date": datetime.date.today().isoformat(),
         "versions": {n: versions[n] for n in support.FRAMEWORKS if getattr(pair, n)},
         # What `pip install tf-lso` would install or replace beside tf-lso itself.
-        "installs": [f"{n} {v}" for n, v in _versions(planned) if n != "tf-lso"],
+        "installs": [f"{n} {v}" for n, v in would.items()],
         "quick": quick,
-        "core": _tested(session, "core"),
+        "core": core,
         "programs": _tested(session, "programs", *["-m", "not slow"] * quick),
     }
     support.write({**support.read(), pair.name: result})
@@ -110,8 +110,9 @@ def _pip(session, command):
 
 
 def _versions(packages):
-    """Names and versions of what pip tells of."""
-    return [(p["metadata"]["name"], p["metadata"]["version"]) for p in packages]
+    """What pip tells of packages, {name: version}, as modules are spelled."""
+    told = [package["metadata"] for package in packages]
+    return {one["name"].replace("-", "_"): one["version"] for one in told}
 
 
 def _tested(session, column, *more):

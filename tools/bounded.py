@@ -1,9 +1,8 @@
 """Runs a command for at most so many minutes: bounded.py MINUTES COMMAND...
 
-Then it interrupts the command and what the command has started, kills what does not
-react, and exits with 124, as coreutils' `timeout` does, which macOS lacks. The timeouts
-of pytest bound a single test; pytest-xdist waits for ever for a process that is stuck
-between two tests.
+Then it ends the command with what that has started, and exits with 124, as coreutils'
+`timeout` does, which macOS lacks. The timeouts of pytest bound a single test; pytest-xdist
+waits for ever for a process that is stuck between two tests.
 """
 
 import contextlib

@@ -105,17 +105,13 @@ def is_good(result):
 
 
 def count(report):
-    """How many tests passed and were skipped; which failed, or are limits, and why.
-
-    `report` is what pytest writes with `--junitxml` and `junit_family=xunit1`.
-    """
+    """Count the tests of a report that pytest wrote, in the JUnit family xunit1."""
     kinds = {"failure": "failed", "error": "failed", "skipped": "skipped"}
     found = {kind: {} for kind in ("passed", "skipped", "failed", "limits")}
     for case in ElementTree.fromstring(report).iter("testcase"):
         part = next((part for part in case if part.tag in kinds), case)
-        kind = kinds.get(part.tag, "passed")
-        if part.get("type") == "pytest.xfail":
-            kind = "limits"
+        is_limit = part.get("type") == "pytest.xfail"
+        kind = "limits" if is_limit else kinds.get(part.tag, "passed")
         why = next(iter(part.get("message", "").splitlines()), "no message")[:200]
         found[kind][f"{case.get('file')}::{case.get('name')}"] = why
     # An error at the end of a test is a case of its own.

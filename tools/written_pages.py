@@ -33,8 +33,6 @@ def _table(heading, rows):
     return "\n".join([head, f"|{'---|' * len(heading)}", *lines, ""])
 
 
-# --- reference/old-names.md
-
 _TODAY = {names.MISSING: "gone", names.CHANGED: "something else", names.SAME: "works"}
 _COLUMNS = ("Name", "Versions", "Today", "What `tf_lso` does", "Today's own")
 
@@ -80,9 +78,6 @@ def _spellings():
     return _table(("Imported as", "Leads to"), rows)
 
 
-# --- reference/rules.md
-
-
 def _rules():
     rows = []
     for id_, rule in RULES.items():
@@ -101,9 +96,6 @@ def _entry(id_, rule):
     lines = difflib.ndiff(rule.before.splitlines(), rule.after.splitlines())
     shown = "\n".join(line.rstrip() for line in lines if not line.startswith("?"))
     return f"{about}Before (-) and after (+):\n\n```diff\n{shown}\n```\n"
-
-
-# --- explanation/changes.md
 
 
 def _changes(moment):

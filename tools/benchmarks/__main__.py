@@ -73,10 +73,7 @@ def settings(options):
 
 
 def measure(setting, rounds, memory=False):
-    """Measure a setting in fresh processes; return {candidate: what was measured}.
-
-    AssertionError, with what a process printed, if it fails.
-    """
+    """Measure a setting in fresh processes; return {candidate: what was measured}."""
     measured = {}
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "measured.json")

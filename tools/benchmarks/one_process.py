@@ -143,11 +143,8 @@ def _uniform(shape, number, replica=0, limit=1.0):
 
 
 def in_turns(calls, rounds, repeats):
-    """Time all `calls`, `repeats` together, in each round; {name: seconds of each}.
-
-    The order is rotated, so that none always runs after the same other one; garbage is
-    collected between the calls.
-    """
+    """Time all `calls`, `repeats` together, in each round; {name: seconds of each}."""
+    # Rotated, so that none always runs after the same other one.
     names = collections.deque(calls)
     times = {name: [] for name in names}
     gc.freeze()  # what exists by now need not be looked through again and again

@@ -82,10 +82,7 @@ WORKLOADS = {
 
 
 def workload(name):
-    """The workload of a name, None if there is none.
-
-    `100x256` is 100 tensors of 256 values each.
-    """
+    """The workload of a name, or None; `100x256` is 100 tensors of 256 values each."""
     if sized := re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name):
         tensors, values = map(int, sized.groups())
         repeats = 5 if tensors * values < 100_000 else 1
