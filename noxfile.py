@@ -6,9 +6,8 @@
     nox -s "matrix(2.15)" -- --core          the core alone, which changes no table
     nox -s "matrix(2.15)" --install-only     make its environment, run nothing
 
-`nox` alone runs all pairs, which takes hours. Each pair has an environment below .nox,
-which is used again, and writes its row of compat_docs/reference/support.md. A pair that
-fails does not stop the others. TF_LSO_TENSORFLOW=tensorflow installs that distribution in
+`nox` alone runs all pairs, which takes hours. A pair writes its row of
+compat_docs/reference/support.md. TF_LSO_TENSORFLOW=tensorflow installs that distribution in
 place of tensorflow-cpu, and TF_LSO_TEST_MINUTES=120 is another bound for the tests.
 """
 
@@ -18,7 +17,6 @@ import glob
 import json
 import os
 import pathlib
-import platform
 import sys
 import tempfile
 
@@ -42,14 +40,12 @@ _DISTRIBUTION = os.environ.get("TF_LSO_TENSORFLOW") or "tensorflow-cpu"
 # The programs are migrated once for all environments.
 _MIGRATED = tempfile.TemporaryDirectory()
 _NOT_FOR_TESTS = ("import-linter", "mypy", "ruff")  # of the extra `test`
-# Column of the table -> arguments of pytest, and minutes at most. The programs run twice,
+# Column of the table -> minutes at most, and arguments of pytest. The programs run twice,
 # as they are and migrated; they start as many processes as there are cores.
 _TESTS = {
-    "core": ("-m core -n auto --maxprocesses 4 --dist loadfile", 30),
-    "programs": (
-        "tests/old_programs tests/migrate/test_goes_on.py tests/migrate/test_programs.py",
-        60,
-    ),
+    "core": "30 -m core -n auto --maxprocesses 4 --dist loadfile",
+    "programs": "60 tests/old_programs tests/migrate/test_goes_on.py "
+    "tests/migrate/test_programs.py",
 }
 
 
@@ -60,37 +56,41 @@ _TESTS = {
 )
 def matrix(session, pair):
     """Run the tests on one pair, and write its row of the table."""
-    core_alone, quick = (o in session.posargs for o in ("--core", "--quick"))
-    if len(session.posargs) != core_alone + quick:
+    if not {"--core", "--quick"}.issuperset(session.posargs):
         session.error(f"{session.posargs}: after -- there may be --core or --quick")
     _install(session, pair)
-    versions = _versions(session, pair)
-    if versions is None:  # of a run with --install-only
+    inspected = _pip(session, "inspect --local")
+    if inspected is None:  # of a run with --install-only
         return
-    if core_alone:
-        if _tested(session, "core", "")["failed"]:
+    core = _tested(session, "core")
+    if "--core" in session.posargs:
+        if core["failed"]:
             session.error("the core failed")
         return
-    results = support.read()
-    results.pop(pair.name, None)
-    support.write(results)
-    results[pair.name] = result = {
+    versions = _versions(inspected["installed"])
+    versions["python"] = inspected["environment"]["python_full_version"]
+    versions["tensorflow"] = versions[_DISTRIBUTION.replace("-", "_")]
+    planned = _pip(session, "install --dry-run --quiet --report - .")
+    would = _versions(planned["install"])
+    would.pop("tf_lso", None)
+    quick = "--quick" in session.posargs
+    result = {
         "date": datetime.date.today().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "versions": versions,
-        "installs": _would_install(session),
+        "versions": {n: versions[n] for n in support.FRAMEWORKS if getattr(pair, n)},
+        # What `pip install tf-lso` would install or replace beside tf-lso itself.
+        "installs": [f"{n} {v}" for n, v in would.items()],
         "quick": quick,
-        "core": _tested(session, "core", ""),
-        "programs": _tested(session, "programs", "not slow" if quick else ""),
+        "core": core,
+        "programs": _tested(session, "programs", *["-m", "not slow"] * quick),
     }
-    support.write(results)
+    support.write({**support.read(), pair.name: result})
     session.log(support.row(pair, result))
     if not support.is_good(result):
         session.error(json.dumps(result, indent=1))
 
 
 def _install(session, pair):
-    """Install a pair and what its tests need; they import tf_lso from the checkout."""
+    """Install a pair and what its tests need, which is not tf_lso itself."""
     config = configparser.ConfigParser(interpolation=None)
     config.read("setup.cfg", encoding="utf-8")
     needed = config["options.extras_require"]["test"].split()
@@ -102,49 +102,30 @@ def _install(session, pair):
         session.install("--no-deps", f"tf-keras=={pair.tf_keras}.*")
 
 
-def _pip(session, *arguments):
+def _pip(session, command):
     """What pip of the environment tells as JSON; None where nothing is run."""
-    pip = ["python", "-m", "pip", *arguments]
+    pip = ["python", "-m", "pip", *command.split()]
     told = session.run(*pip, silent=True, stderr=None)
     return told and json.loads(told)
 
 
-def _versions(session, pair):
-    """The versions that the environment has; None where nothing is run."""
-    found = _pip(session, "inspect", "--local")
-    if found is None:
-        return None
-    installed = [one["metadata"] for one in found["installed"]]
-    of = {one["name"].replace("_", "-"): one["version"] for one in installed}
-    versions = {"python": found["environment"]["python_full_version"]}
-    versions |= {"tensorflow": of[_DISTRIBUTION], "keras": of["keras"]}
-    return versions | ({"tf_keras": of["tf-keras"]} if pair.tf_keras else {})
+def _versions(packages):
+    """What pip tells of packages, {name: version}, as modules are spelled."""
+    told = [package["metadata"] for package in packages]
+    return {one["name"].replace("-", "_"): one["version"] for one in told}
 
 
-def _would_install(session):
-    """What `pip install tf-lso` would install or replace beside tf-lso itself."""
-    plan = _pip(session, *"install --dry-run --quiet --report - .".split())
-    found = [item["metadata"] for item in plan["install"]]
-    return [f"{m['name']} {m['version']}" for m in found if m["name"] != "tf-lso"]
-
-
-def _tested(session, column, marks):
+def _tested(session, column, *more):
     """What came out of the tests of a column, as `support.count` returns it."""
-    arguments, minutes = _TESTS[column]
-    minutes = os.environ.get("TF_LSO_TEST_MINUTES") or str(minutes)
+    minutes, *arguments = _TESTS[column].split()
+    minutes = os.environ.get("TF_LSO_TEST_MINUTES") or minutes
     report = pathlib.Path(session.cache_dir, "report.xml")
-    pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments.split()]
-    pytest += ["-m", marks] if marks else []
-    environment = {
-        "CUDA_VISIBLE_DEVICES": "-1",
-        "PYTHONPATH": None,
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "TF_LSO_MIGRATED": _MIGRATED.name,
-    }
+    environment = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     session.run(
-        *("python", "tools/bounded.py", minutes, "python", *pytest),
+        *("python", "tools/bounded.py", minutes, "python", "-m", "pytest"),
+        *("-q", "-p", "no:cacheprovider", *arguments, *more),
         *("-o", "junit_family=xunit1", f"--junitxml={report}"),
-        env=environment,
+        env=environment | {"PYTHONPATH": None, "TF_LSO_MIGRATED": _MIGRATED.name},
         success_codes=[0, 1],  # 1: the report has the tests that failed
         interrupt_timeout=60,  # bounded.py needs its time to end the tests
     )

@@ -38,6 +38,7 @@ napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Source"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+nitpicky = True
 # Napoleon takes what stands before a colon in "Returns:" for a type, and links it.
 nitpick_ignore_regex = [("py:class", ".*")]
 

@@ -1,9 +1,8 @@
 """Runs a command for at most so many minutes: bounded.py MINUTES COMMAND...
 
-Then it interrupts the command and what the command has started, kills what does not
-react, and exits with 124, as coreutils' `timeout` does, which macOS lacks. The timeouts
-of pytest bound a single test; pytest-xdist waits for ever for a process that is stuck
-between two tests.
+Then it ends the command with what that has started, and exits with 124, as coreutils'
+`timeout` does, which macOS lacks. The timeouts of pytest bound a single test; pytest-xdist
+waits for ever for a process that is stuck between two tests.
 """
 
 import contextlib
@@ -25,12 +24,10 @@ def main(minutes, *command):
         end(process)
         return 128 + signal.SIGINT
     except subprocess.TimeoutExpired:
-        print(
-            f"\nIt still ran after {minutes} minutes and is ended here. Run what hangs "
-            "alone; on a slow machine set TF_LSO_TEST_MINUTES to more.",
-            file=sys.stderr,
-            flush=True,
+        text = (
+            "Run what hangs alone; on a slow machine set TF_LSO_TEST_MINUTES to more."
         )
+        print(f"\nIt still ran after {minutes} minutes.", text, file=sys.stderr)
         end(process)
         return 124
 

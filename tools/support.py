@@ -4,24 +4,19 @@ noxfile.py runs the tests of a pair. What came out is `support.json`, and for pe
 `support.md`, in compat_docs/reference. Standard library only.
 """
 
+import collections
 import json
 from pathlib import Path
-from typing import NamedTuple
 from xml.etree import ElementTree
 
 REFERENCE = Path(__file__).resolve().parents[1] / "compat_docs" / "reference"
 COLUMNS = ("core", "programs")
+FRAMEWORKS = ("python", "tensorflow", "keras", "tf_keras")
 
 
-class Pair(NamedTuple):
-    """One environment: minor versions of its frameworks, and of its Python."""
-
-    name: str
-    tensorflow: str
-    keras: str  # the package `keras`, which `tf.keras` is
-    tf_keras: str  # beside it, or ""
-    python: str
-
+# An environment: minor versions of its frameworks and of its Python. `keras` is the package
+# that `tf.keras` is; `tf_keras` stands beside it, or is "".
+Pair = collections.namedtuple("Pair", "name tensorflow keras tf_keras python")
 
 # TensorFlow 2.16 is the first with Keras 3; the Keras 2 of 2.12-2.15 has TensorFlow's
 # number. The Pythons are spread over the pairs; those that .ci/run names share one.
@@ -48,13 +43,8 @@ _HEAD = """
 
 
 def read(folder=REFERENCE):
-    """The results in a folder, {pair: what came out}.
-
-    That is `date`, `machine`, `versions`, `installs`, whether the run was `quick`, and
-    for each of COLUMNS what `count` returns.
-    """
-    path = folder / "support.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    """The results in a folder, {pair: what came out}, as noxfile.py makes them."""
+    return json.loads((folder / "support.json").read_text(encoding="utf-8"))
 
 
 def write(results, folder=REFERENCE):
@@ -71,16 +61,10 @@ def write(results, folder=REFERENCE):
 
 def shown(results):
     """The part of the page that the results make."""
-    machines = ", ".join(sorted({result["machine"] for result in results.values()}))
-    return "".join(
-        [
-            _HEAD,
-            *(row(pair, results.get(pair.name)) for pair in PAIRS),
-            _reasons(results, "failed", "What failed"),
-            _reasons(results, "limits", "Limits"),
-            f"\nAll of it ran on CPUs ({machines}).\n\n",
-        ]
-    )
+    rows = [row(pair, results.get(pair.name)) for pair in PAIRS]
+    failed = _reasons(results, "failed", "What failed")
+    limits = _reasons(results, "limits", "Limits")
+    return "".join([_HEAD, *rows, failed, limits, "\n"])
 
 
 def row(pair, result):
@@ -90,10 +74,9 @@ def row(pair, result):
         versions = result["versions"]
         core, programs = (_outcome(result[column]) for column in COLUMNS)
         programs += " (a part)" * result["quick"]
-        told = [core, programs, ", ".join(result["installs"]) or "nothing"]
-        told.append(result["date"])
-    frameworks = ("python", "tensorflow", "keras", "tf_keras")
-    cells = [pair.name, *(versions.get(name) or "-" for name in frameworks), *told]
+        installs = ", ".join(result["installs"]) or "nothing"
+        told = [core, programs, installs, result["date"]]
+    cells = [pair.name, *(versions.get(name) or "-" for name in FRAMEWORKS), *told]
     return f"| {' | '.join(cells)} |\n"
 
 
@@ -106,39 +89,31 @@ def _outcome(counted):
 
 def _reasons(results, kind, heading):
     """The section of the tests that are `failed` or `limits`, each reason once."""
-    cases = {}  # line -> how many
-    for name, result in results.items():
-        for column in COLUMNS:
-            for test, why in result[column][kind].items():
-                line = f"- {name}, {column}, `{test.partition('[')[0]}`: {why}"
-                cases[line] = cases.get(line, 0) + 1
+    cases = collections.Counter(
+        f"- {name}, {column}, `{test.partition('[')[0]}`: {why}"
+        for name, result in results.items()
+        for column in COLUMNS
+        for test, why in result[column][kind].items()
+    )
     lines = [f"{s} ({n} cases)\n" if n > 1 else f"{s}\n" for s, n in cases.items()]
     return f"\n## {heading}\n\n{''.join(lines)}" if lines else ""
 
 
 def is_good(result):
-    """Whether all that was run in an environment went well."""
+    """Whether all went well in an environment."""
     return not (result["installs"] or any(result[c]["failed"] for c in COLUMNS))
 
 
 def count(report):
-    """How many tests passed and were skipped; which failed, or are limits, and why.
-
-    Args:
-      report: str, what pytest writes with `--junitxml` and `junit_family=xunit1`.
-    """
-    cases = {}  # test -> what came out, and why; an error at its end is a case of its own
-    for case in ElementTree.fromstring(report).iter("testcase"):
-        test = f"{case.get('file')}::{case.get('name')}"
-        cases.setdefault(test, ("passed", ""))
-        for part in case:
-            why = next(iter(part.get("message", "").splitlines()), "no message")[:200]
-            if part.tag in ("failure", "error"):
-                cases[test] = "failed", why
-            elif part.tag == "skipped":
-                limited = part.get("type") == "pytest.xfail"
-                cases[test] = "limits" if limited else "skipped", why
+    """Count the tests of a report that pytest wrote, in the JUnit family xunit1."""
+    kinds = {"failure": "failed", "error": "failed", "skipped": "skipped"}
     found = {kind: {} for kind in ("passed", "skipped", "failed", "limits")}
-    for test, (kind, why) in cases.items():
-        found[kind][test] = why
-    return found | {kind: len(found[kind]) for kind in ("passed", "skipped")}
+    for case in ElementTree.fromstring(report).iter("testcase"):
+        part = next((part for part in case if part.tag in kinds), case)
+        is_limit = part.get("type") == "pytest.xfail"
+        kind = "limits" if is_limit else kinds.get(part.tag, "passed")
+        why = next(iter(part.get("message", "").splitlines()), "no message")[:200]
+        found[kind][f"{case.get('file')}::{case.get('name')}"] = why
+    # An error at the end of a test is a case of its own.
+    passed = found["passed"].keys() - found["failed"].keys()
+    return found | {"passed": len(passed), "skipped": len(found["skipped"])}

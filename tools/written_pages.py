@@ -1,17 +1,14 @@
 """Writes the parts of pages in compat_docs that are made from tables of the package.
 
-python -m tools.written_pages           write them
-python -m tools.written_pages --check   only tell, by the exit code, if one is out of date
+`python -m tools.written_pages` writes them; a test tells if one is out of date.
 """
 
-import difflib
+import functools
 import pathlib
 import re
-import sys
 
 from tf_lso import names
 from tf_lso.patches.table import COMPILING, INSTALL, LIKE, LOADING, PATCHES
-from tf_lso.source.rules import RULES, SAME
 
 DASH = "\N{EN DASH}"
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "compat_docs"
@@ -30,18 +27,11 @@ def with_part(text, name, content):
 
 
 def _table(heading, rows):
-    rule = "|".join(["---"] * len(heading))
-    lines = [f"| {' | '.join(cells)} |" for cells in (heading, *rows)]
-    return "\n".join([lines[0], f"|{rule}|", *lines[1:], ""])
+    head, *lines = [f"| {' | '.join(cells)} |" for cells in (heading, *rows)]
+    return "\n".join([head, f"|{'---|' * len(heading)}", *lines, ""])
 
 
-# --- reference/old-names.md
-
-_TODAY = {
-    names.MISSING: "gone",
-    names.CHANGED: "something else",
-    names.SAME: "works",
-}
+_TODAY = {names.MISSING: "gone", names.CHANGED: "something else", names.SAME: "works"}
 _COLUMNS = ("Name", "Versions", "Today", "What `tf_lso` does", "Today's own")
 
 
@@ -54,11 +44,8 @@ def _old_names():
     for namespace, uses in names.NAMESPACES.items():
         if not namespace.startswith("compat.v2"):
             parts.append(f"## tf.{namespace}\n\nIn `tf_lso.{namespace}`:\n")
-            parts.append(
-                _table(
-                    _COLUMNS, [_row(name, use) for name, use in sorted(uses.items())]
-                )
-            )
+            rows = [_row(name, use) for name, use in sorted(uses.items())]
+            parts.append(_table(_COLUMNS, rows))
     return "\n".join(parts)
 
 
@@ -89,32 +76,6 @@ def _spellings():
     return _table(("Imported as", "Leads to"), rows)
 
 
-# --- reference/rules.md
-
-
-def _rules():
-    rows = []
-    for id_, rule in RULES.items():
-        anchor = re.sub(r"[^\w -]", "", f"{id_} {rule.title}".lower()).replace(" ", "-")
-        rows.append((f"[{id_}](#{anchor})", rule.title))
-    entries = [_entry(id_, rule) for id_, rule in RULES.items()]
-    return "\n".join([_table(("Rule", "It finds"), rows), *entries])
-
-
-def _entry(id_, rule):
-    """The section of one rule, with its example before and after."""
-    about = f"## {id_}: {rule.title}\n\n{rule.about}\n\n"
-    if not rule.after:
-        stays = "stays as it is" if id_ == SAME else "is listed, and stays as it is"
-        return f"{about}This {stays}:\n\n```text\n{rule.before}```\n"
-    lines = difflib.ndiff(rule.before.splitlines(), rule.after.splitlines())
-    shown = "\n".join(line.rstrip() for line in lines if not line.startswith("?"))
-    return f"{about}Before (-) and after (+):\n\n```diff\n{shown}\n```\n"
-
-
-# --- explanation/changes.md
-
-
 def _changes(moment):
     rows = [(p.where, p.target, p.why) for p in PATCHES if p.when == moment]
     text = _table(("In", "Name", "It is changed to"), rows)
@@ -129,9 +90,8 @@ WRITTEN = {
         "private modules": _private_modules,
         "spellings": _spellings,
     },
-    "reference/rules.md": {"rules": _rules},
     "explanation/changes.md": {
-        moment: lambda moment=moment: _changes(moment)
+        moment: functools.partial(_changes, moment)
         for moment in (INSTALL, COMPILING, LOADING, LIKE)
     },
 }
@@ -144,19 +104,7 @@ def page(path, text):
     return text
 
 
-def main(arguments):
-    """Run the command line; return the exit code."""
-    stale = []
-    for path in WRITTEN:
-        text = (PAGES / path).read_text(encoding="utf-8")
-        wanted = page(path, text)
-        if text != wanted:
-            stale.append(path)
-            if "--check" not in arguments:
-                (PAGES / path).write_text(wanted, encoding="utf-8")
-    print("\n".join(f"out of date: compat_docs/{path}" for path in stale))
-    return int(bool(stale) and "--check" in arguments)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for path in WRITTEN:
+        text = page(path, (PAGES / path).read_text(encoding="utf-8"))
+        (PAGES / path).write_text(text, encoding="utf-8")

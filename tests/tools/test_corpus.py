@@ -1,4 +1,4 @@
-"""tools/corpus counts what both commands find in other people's code."""
+"""tools/corpus.py counts what both commands find in other people's code."""
 
 import subprocess
 import sys
@@ -14,17 +14,17 @@ def test_it_prints_a_row_for_each_folder(tmp_path):
     (folder / "b.py").write_text("def mixed_precision(:\n")
     (folder / "c.py").write_text("def f(:\n")
     done = subprocess.run(
-        [sys.executable, ROOT / "tools/corpus", "--show", "LSO101", folder],
+        [sys.executable, "-m", "tools.corpus", folder],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
-    head, _, *shown, row = done.stdout.splitlines()
+    head, _, row = done.stdout.splitlines()
     columns = [cell.strip() for cell in head.split("|")]
     cells = dict(zip(columns, (cell.strip() for cell in row.split("|"))))
-    assert (cells["files"], cells["101"], cells["102"]) == ("3", "1", "0")
+    assert (cells["files"], cells["LSO101"], cells["LSO102"]) == ("3", "1", "0")
     assert (cells["fixed"], cells["lost"], cells["changed"]) == ("1", "0", "1")
     assert (cells["unreadable"], cells["bad"]) == ("1", "0")
     assert "b.py: does not parse" in done.stderr
-    assert use.strip() in shown[1]
     assert (folder / "a.py").read_text() == use

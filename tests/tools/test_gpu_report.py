@@ -29,14 +29,9 @@ def report(**variables):
     """Run `pytest --gpu` as tools/test does."""
     sooner = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
     pytest = "-m pytest -p no:cacheprovider --gpu tests/gpu".split()
-    return subprocess.run(
-        [sys.executable, *pytest],
-        cwd=ROOT,
-        env={**os.environ, **sooner, **variables},
-        capture_output=True,
-        text=True,
-        timeout=2 * HANGS_AFTER,
-    )
+    options = {"cwd": ROOT, "env": {**os.environ, **sooner, **variables}}
+    options |= {"capture_output": True, "text": True, "timeout": 2 * HANGS_AFTER}
+    return subprocess.run([sys.executable, *pytest], **options)
 
 
 @pytest.mark.slow
@@ -55,18 +50,13 @@ def test_all_parts_pass_on_logical_cpus_and_are_told():
 
 
 def test_a_part_that_fails_is_told_with_its_end():
-    def part(name, failed, told, text):
-        return types.SimpleNamespace(
-            nodeid=f"tests/gpu/test_gpu.py::test_{name}",
-            failed=failed,
-            user_properties=[("a", told)] if told else [],
-            longreprtext=text,
-        )
+    def part(name, **told):
+        name = f"tests/gpu/test_gpu.py::test_{name}"
+        return types.SimpleNamespace(nodeid=name, **told)
 
-    parts = {
-        "passed": [part("contract", False, "9 cases", "")],
-        "failed": [part("example", True, "", "Traceback\nOops\n")],
-    }
+    good = part("contract", failed=False, user_properties=[("a", "9 cases")])
+    bad = part("example", failed=True, user_properties=[], longreprtext="Trace\nOops\n")
+    parts = {"passed": [good], "failed": [bad]}
     written = []
     reporter = types.SimpleNamespace(
         getreports=parts.get, section=written.append, write_line=written.append
@@ -81,7 +71,7 @@ def test_a_part_that_fails_is_told_with_its_end():
         "a machine",
         "contract: passed; 9 cases",
         "example: failed; ",
-        "  | Traceback",
+        "  | Trace",
         "  | Oops",
         "whole: FAILED: example",
     ]

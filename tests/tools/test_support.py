@@ -14,13 +14,10 @@ from tools import support
 from tools.support import PAIRS, REFERENCE
 
 BY_NAME = {pair.name: pair for pair in PAIRS}
-
-
 GOOD = {"passed": 3, "skipped": 1, "failed": {}, "limits": {}}
 # What came out of an environment in which all went well.
 RESULT = {
     "date": "2026-01-02",
-    "machine": "Linux",
     "versions": {"python": "3.11.7", "tensorflow": "2.15.1", "keras": "2.15.0"},
     "installs": [],
     "quick": False,
@@ -33,58 +30,50 @@ def _numbers(version):
     return tuple(map(int, version.split(".")))
 
 
-class TestThePairs:
-    def test_they_cover_what_is_supported(self):
-        assert len(BY_NAME) == len(PAIRS)
-        keras3 = {pair.keras for pair in PAIRS if pair.keras[0] == "3"}
-        assert keras3 == {"3.0", "3.6", "3.10", "3.12", "3.15"}
-        assert {p.python for p in PAIRS} == {"3.10", "3.11", "3.12", "3.13"}
-        for minor in {pair.tensorflow for pair in PAIRS}:
-            assert BY_NAME[minor].tensorflow == minor
-
-    def test_they_are_those_that_the_package_takes(self):
-        taken = environment.PAIRS
-        assert {f"{a}.{b}" for a, b in taken} == {p.tensorflow for p in PAIRS}
-        for pair in PAIRS:
-            for package in ("keras", "tf_keras"):
-                if version := getattr(pair, package):
-                    oldest, beyond = taken[_numbers(pair.tensorflow)][package]
-                    assert oldest <= _numbers(version) < beyond, pair
-
-    def test_ci_runs_them_all(self):
-        text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
-        assert re.findall(r'^ {10}- "(.*)"$', text, re.MULTILINE) == list(BY_NAME)
-        named = re.findall(r"matrix\((\d[^)]*)\)", (ROOT / ".ci" / "run").read_text())
-        assert named and set(named) <= set(BY_NAME)
+def test_the_pairs_are_those_that_the_package_takes():
+    assert len(BY_NAME) == len(PAIRS)
+    taken = environment.PAIRS
+    assert {f"{a}.{b}" for a, b in taken} == {p.tensorflow for p in PAIRS}
+    assert {p.tensorflow for p in PAIRS} <= BY_NAME.keys()
+    for pair in PAIRS:
+        assert pair.name.startswith(pair.tensorflow)
+        for package in ("keras", "tf_keras"):
+            if version := getattr(pair, package):
+                oldest, beyond = taken[_numbers(pair.tensorflow)][package]
+                assert oldest <= _numbers(version) < beyond, pair
+    keras3 = {pair.keras for pair in PAIRS if pair.keras[0] == "3"}
+    assert keras3 == {"3.0", "3.6", "3.10", "3.12", "3.15"}
 
 
-EXPECTED_TO_FAIL = """
+def test_ci_runs_all_pairs():
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert re.findall(r'^ {10}- "(.*)"$', text, re.MULTILINE) == list(BY_NAME)
+    named = re.findall(r"matrix\((\d[^)]*)\)", (ROOT / ".ci" / "run").read_text())
+    assert named and set(named) <= set(BY_NAME)
+
+
+TESTS = """
 import pytest
 
 @pytest.mark.xfail(reason="a limit", strict=True)
 @pytest.mark.parametrize("fails", [True, False])
-def test_it(fails):
-    assert not fails
+def test_it(fails): assert not fails
 
-def test_raises():
-    raise ValueError("no")
+def test_raises(): raise ValueError("no")
 
 @pytest.fixture
 def broken():
     yield
     raise OSError("at its end")
 
-def test_ends_in_an_error(broken):
-    pass
-
-def test_passes():
-    pass
+def test_ends_in_an_error(broken): pass
+def test_passes(): pass
 """
 
 
 def test_what_is_expected_to_fail_is_a_limit_and_a_failure_if_it_passes(tmp_path):
     file, report = tmp_path / "test_it.py", tmp_path / "report.xml"
-    file.write_text(EXPECTED_TO_FAIL)
+    file.write_text(TESTS)
     options = ["-o", "junit_family=xunit1", f"--junitxml={report}"]
     command = [sys.executable, "-m", "pytest", *options, file]
     subprocess.run(command, cwd=tmp_path, capture_output=True)
@@ -97,98 +86,76 @@ def test_what_is_expected_to_fail_is_a_limit_and_a_failure_if_it_passes(tmp_path
     assert (counted["passed"], counted["skipped"]) == (1, 0)
 
 
-class TestTheTable:
-    def test_each_pair_has_a_row(self):
-        shown = support.shown({"2.15": RESULT})
-        rows = [line for line in shown.splitlines() if line.startswith("| 2.")]
-        assert len(rows) == len(PAIRS)
-        told = "| 2.15 | 3.11.7 | 2.15.1 | 2.15.0 | - | 3 passed, 1 skipped |"
-        assert [row for row in rows if "not run" not in row] == [
-            f"{told} 3 passed, 1 skipped | nothing | 2026-01-02 |"
-        ]
-        quick = support.row(BY_NAME["2.15"], RESULT | {"quick": True})
-        assert "| 3 passed, 1 skipped (a part) |" in quick
-
-    @pytest.mark.parametrize(
-        ("kind", "count", "heading"),
-        [
-            ("failed", "**2 failed**, 3 passed", "What failed"),
-            ("limits", "3 passed, 1 skipped, 2 limits", "Limits"),
-        ],
-    )
-    def test_failures_and_limits_are_told_once_with_their_reason(
-        self, kind, count, heading
-    ):
-        why = {f"tests/a.py::b[{n}]": "ValueError: no" for n in range(2)}
-        found = RESULT | {"core": GOOD | {kind: why}}
-        shown = support.shown({"2.15": found})
-        assert f"| {count}" in shown
-        line = "- 2.15, core, `tests/a.py::b`: ValueError: no (2 cases)\n"
-        assert f"## {heading}\n\n{line}" in shown
-        assert heading not in support.shown({"2.15": RESULT})
-        assert support.is_good(found) == (kind == "limits")
-
-    def test_what_would_be_installed_is_a_failure(self):
-        assert support.is_good(RESULT)
-        assert not support.is_good(RESULT | {"installs": ["keras 3.15.1"]})
-
-    def test_the_page_is_what_the_results_say(self, tmp_path):
-        shutil.copy(REFERENCE / "support.md", tmp_path)
-        assert support.read(tmp_path) == {}
-        support.write(support.read(), tmp_path)
-        for name in ("support.md", "support.json"):
-            assert (tmp_path / name).read_text() == (REFERENCE / name).read_text()
-        support.write({"2.14": RESULT}, tmp_path)
-        assert list(support.read(tmp_path)) == ["2.14"]
-        assert "| 2.12 | 3.11 | 2.12 | 2.12 | - | not run |" in (
-            tmp_path / "support.md"
-        ).read_text(encoding="utf-8")
-
-    def test_the_results_are_of_the_pairs(self):
-        for name, found in support.read().items():
-            for framework in ("python", "tensorflow", "keras", "tf_keras"):
-                wanted = getattr(BY_NAME[name], framework)
-                got = found["versions"].get(framework, "")
-                assert _numbers(wanted or "0") == _numbers(got or "0")[:2] or not wanted
-                assert bool(wanted) == bool(got)
+def test_each_pair_has_a_row():
+    shown = support.shown({"2.15": RESULT | {"quick": True}})
+    rows = [line for line in shown.splitlines() if line.startswith("| 2.")]
+    assert len(rows) == len(PAIRS)
+    assert rows[0].startswith("| 2.12 | 3.11 | 2.12 | 2.12 | - | not run |")
+    assert [row for row in rows if "not run" not in row] == [
+        "| 2.15 | 3.11.7 | 2.15.1 | 2.15.0 | - | 3 passed, 1 skipped |"
+        " 3 passed, 1 skipped (a part) | nothing | 2026-01-02 |"
+    ]
 
 
-class TestTheReadme:
-    """Its table says of each version what the results have."""
+@pytest.mark.parametrize(
+    ("kind", "count", "heading"),
+    [
+        ("failed", "**2 failed**, 3 passed", "What failed"),
+        ("limits", "3 passed, 1 skipped, 2 limits", "Limits"),
+    ],
+)
+def test_failures_and_limits_are_told_once_with_their_reason(kind, count, heading):
+    why = {f"tests/a.py::b[{n}]": "ValueError: no" for n in range(2)}
+    found = RESULT | {"core": GOOD | {kind: why}}
+    shown = support.shown({"2.15": found})
+    assert f"| {count}" in shown
+    line = "- 2.15, core, `tests/a.py::b`: ValueError: no (2 cases)\n"
+    assert f"## {heading}\n\n{line}" in shown
+    assert heading not in support.shown({"2.15": RESULT})
+    assert support.is_good(found) == (kind == "limits")
 
-    README = (ROOT / "README.md").read_text(encoding="utf-8")
 
-    @pytest.fixture
-    def versions(self):
-        """The versions of each pair that was run and in which nothing failed."""
-        results = support.read().values()
-        return [found["versions"] for found in results if support.is_good(found)]
+def test_what_would_be_installed_is_a_failure():
+    assert support.is_good(RESULT)
+    assert not support.is_good(RESULT | {"installs": ["keras 3.15.1"]})
 
-    @pytest.mark.parametrize(
-        ("told", "package", "version"),
-        [
-            (r"([\d.]+).([\d.]+) with their Keras 2,", "keras", "2."),
-            (r"([\d.]+).([\d.]+) with Keras 3;", "keras", "3."),
-            (r"tf_keras beside ([\d.]+).([\d.]+)\.", "tf_keras", "2."),
-        ],
-    )
-    def test_its_tensorflows_were_run(self, told, package, version, versions):
-        (ends,) = re.findall(told, self.README)
-        oldest, newest = map(_numbers, ends)
+
+def test_the_page_is_what_the_results_say(tmp_path):
+    shutil.copy(REFERENCE / "support.md", tmp_path)
+    support.write(support.read(), tmp_path)
+    for name in ("support.md", "support.json"):
+        assert (tmp_path / name).read_text() == (REFERENCE / name).read_text()
+    for name, found in support.read(tmp_path).items():
+        for framework in support.FRAMEWORKS:
+            wanted = getattr(BY_NAME[name], framework)
+            version = found["versions"].get(framework, "")
+            assert version.startswith(f"{wanted}." if wanted else "")
+            assert bool(wanted) == bool(version)
+
+
+KERAS = [
+    (r"([\d.]+).([\d.]+) with their Keras 2,", "keras", "2."),
+    (r"([\d.]+).([\d.]+) with Keras 3;", "keras", "3."),
+    (r"tf_keras beside ([\d.]+).([\d.]+)\.", "tf_keras", "2."),
+]
+
+
+def test_the_readme_says_what_ran_without_a_failure():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "](compat_docs/reference/support.md)" in readme
+    good = [r["versions"] for r in support.read().values() if support.is_good(r)]
+    for told, package, version in KERAS:
+        ((oldest, newest),) = re.findall(told, readme)
         ran = {
             _numbers(found["tensorflow"])[:2]
-            for found in versions
+            for found in good
             if found.get(package, "").startswith(version)
         }
-        assert sorted(ran) == [(2, n) for n in range(oldest[1], newest[1] + 1)]
-
-    def test_its_pythons_were_run(self, versions):
-        (told,) = re.findall(r"^\| Python \| (.*) \|$", self.README, re.MULTILINE)
-        ran = {_numbers(found["python"])[:2] for found in versions}
-        assert sorted(ran) == [_numbers(minor) for minor in told.split(", ")]
-
-    def test_it_leads_to_the_page(self):
-        assert "](compat_docs/reference/support.md)" in self.README
+        minors = range(_numbers(oldest)[1], _numbers(newest)[1] + 1)
+        assert sorted(ran) == [(2, minor) for minor in minors], package
+    (told,) = re.findall(r"^\| Python \| (.*) \|$", readme, re.MULTILINE)
+    ran = {_numbers(found["python"])[:2] for found in good}
+    assert sorted(ran) == [_numbers(minor) for minor in told.split(", ")]
 
 
 @pytest.mark.slow

@@ -33,12 +33,6 @@ def public_names():
     return sorted(names)
 
 
-def unlisted(names, text):
-    """The names that no directive of a page shows."""
-    shown = re.findall(r"^\.\. auto\w+:: (\S+)$", text, re.MULTILINE)
-    return sorted(set(names) - set(shown))
-
-
 @pytest.fixture
 def site(monkeypatch):
     """Imports a module of the site."""
@@ -47,17 +41,16 @@ def site(monkeypatch):
 
 
 def test_the_reference_shows_every_public_name(site):
-    names = public_names()
-    assert "tf_lso.callbacks.LossScaleMonitor" in names
     pages = [path.read_text(encoding="utf-8") for path in REFERENCE.glob("api/*.md")]
     text = site("members").expand("\n".join(pages))
-    assert unlisted(names, text) == []
+    shown = re.findall(r"^\.\. auto\w+:: (\S+)$", text, re.MULTILINE)
+    assert "tf_lso.callbacks.LossScaleMonitor" in public_names()
+    assert set(public_names()) <= set(shown)
 
 
-CLASSES = ["LossScaleOptimizer", "LossScale", "DynamicLossScale", "FixedLossScale"]
-
-
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize(
+    "name", ["LossScaleOptimizer", "LossScale", "DynamicLossScale", "FixedLossScale"]
+)
 def test_the_page_of_a_class_has_each_member_once(site, name):
     hyphenated = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
     page = (REFERENCE / "api" / f"{hyphenated}.md").read_text(encoding="utf-8")
@@ -76,11 +69,6 @@ def test_a_block_of_members_becomes_a_table_and_directives(site):
     assert "| **Use** | |\n| <a href" in text
     assert ".. automethod:: tf_lso.FixedLossScale.update\n" in text
     assert ".. autoproperty:: tf_lso.FixedLossScale.dtype\n" in text
-
-
-def test_a_name_that_is_not_shown_is_found():
-    page = ".. autoclass:: tf_lso.A\n   :members:\n"
-    assert unlisted(["tf_lso.A", "tf_lso.B"], page) == ["tf_lso.B"]
 
 
 def test_links_to_files_become_links_to_their_pages(site, tmp_path):
@@ -102,7 +90,8 @@ def test_links_to_files_become_links_to_their_pages(site, tmp_path):
 def test_the_site_is_built_without_a_warning(tmp_path):
     for module in ("furo", "myst_parser", "sphinx_copybutton"):
         pytest.importorskip(module, reason="the extra tf-lso[docs] is not installed")
-    command = [sys.executable, "-m", "tools.website", "--out", tmp_path / "site"]
+    command = "-m sphinx -W --keep-going --quiet compat_docs".split()
+    command = [sys.executable, *command, tmp_path / "site"]
     options = {"cwd": ROOT, "capture_output": True, "text": True}
     done = subprocess.run(command, timeout=HANGS_AFTER, **options)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,4 @@
-"""What loss scaling adds to a training step: tf_lso beside the frameworks' own.
+"""What loss scaling adds to a step: `tools/benchmark` measures it in fresh processes.
 
-`tools/benchmark` is the command (`__main__.py`). It runs each job in a fresh process
-(one_process.py) and reports what they measured (report.py). plan.py has what can be
-chosen. The parent imports no TensorFlow.
+The parent imports no TensorFlow. plan.py has what can be chosen.
 """

@@ -6,50 +6,20 @@ from typing import NamedTuple
 
 # Name in commands, files and tables -> what plots call it.
 MODES = {"eager": "in eager mode", "function": "in a tf.function", "xla": "under XLA"}
+STRATEGIES = {"default": "one device", "mirrored2": "two replicas"}
 # Family of optimizers -> the framework that has it.
 FAMILIES = {"keras3": "Keras 3", "legacy": "tf_keras", "new": "tf_keras"}
-# Strategy -> how many processes it has, and what plots call it.
-STRATEGIES = {
-    "default": (1, "one device"),
-    "mirrored2": (1, "two replicas"),
-    "mirrored4": (1, "four replicas"),
-    "multiworker2": (2, "two workers"),
-}
-BARE, PEER, OURS, FLOOR = "bare", "peer", "tf_lso", "floor"
-LEGACY_PROTOCOL, FIXED = "tf_lso legacy protocol", "tf_lso fixed"
-# Name in commands and files -> name in tables and plots, in this order.
-CANDIDATES = {
-    BARE: "no loss scaling",
-    PEER: "the framework's own",
-    OURS: "tf_lso",
-    LEGACY_PROTOCOL: "tf_lso, legacy calls",
-    FIXED: "tf_lso, fixed scale",
-    FLOOR: "check and divide only",
-}
+# Without loss scaling, by the framework's own wrapper, by tf_lso.
+CANDIDATES = BARE, OWN, OURS = "bare", "own", "tf_lso"
 
 
-def title(candidate, family):
-    """What tables and plots call a candidate: the framework's own by its framework."""
-    return FAMILIES[family] if candidate == PEER else CANDIDATES[candidate]
+class Setting(NamedTuple):
+    """What one fresh process measures."""
 
-
-def candidates_of(family, chosen=tuple(CANDIDATES)):
-    """The names of a family's candidates, and first bare, which all are compared with."""
-    # tf_keras's own optimizers know only the legacy protocol: OURS uses it there.
-    known = [n for n in CANDIDATES if n != LEGACY_PROTOCOL or family == "keras3"]
-    return [name for name in known if name in (BARE, *chosen)]
-
-
-class Job(NamedTuple):
-    """What one fresh process does (or one for each worker of the strategy)."""
-
-    what: str  # "time", or "memory" for the peak memory of one candidate
     mode: str
     strategy: str
     family: str
     workload: str
-    candidates: list[str]  # they take turns
-    rounds: int  # how often each is timed; steps, for the memory
 
 
 class Workload(NamedTuple):
@@ -57,7 +27,7 @@ class Workload(NamedTuple):
 
     title: str  # in tables
     shapes: list[tuple[int, ...]]  # of its variables, and of their gradients
-    repeats: int = 1  # steps timed together: the same number on all workers
+    repeats: int = 1  # steps timed together
     momentum: float = 0.9  # of the inner SGD
     rows: int | None = None  # that gradients touch as `tf.IndexedSlices`; None if dense
     trains: bool = False  # whether the step computes the loss and its gradients too
@@ -111,13 +81,10 @@ WORKLOADS = {
 }
 
 
-SIZED = re.compile(r"([1-9]\d*)x([1-9]\d*)")
-
-
 def workload(name):
-    """The workload of a name; `100x256` is 100 tensors of 256 values each."""
-    if name in WORKLOADS:
-        return WORKLOADS[name]
-    tensors, values = map(int, SIZED.fullmatch(name).groups())
-    repeats = 5 if tensors * values < 100_000 else 1
-    return Workload(f"{values} values each", [(values,)] * tensors, repeats)
+    """The workload of a name, or None; `100x256` is 100 tensors of 256 values each."""
+    if sized := re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name):
+        tensors, values = map(int, sized.groups())
+        repeats = 5 if tensors * values < 100_000 else 1
+        return Workload(f"{values} values each", [(values,)] * tensors, repeats)
+    return WORKLOADS.get(name)
