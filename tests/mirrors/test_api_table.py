@@ -1,5 +1,6 @@
 """compat_docs/reference/old-names.md is what its tool makes of the table of names."""
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import pathlib
@@ -12,6 +13,7 @@ pytestmark = pytest.mark.core
 
 ROOT = pathlib.Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "api_table"
+PAGE = (ROOT / "compat_docs/reference/old-names.md").read_text(encoding="utf-8")
 
 
 def tool():
@@ -46,43 +48,33 @@ def test_the_check_sees_a_page_that_is_not(monkeypatch, tmp_path):
 def test_the_page_has_every_name_and_every_spelling():
     from tf_lso import names
 
-    text = (ROOT / "compat_docs" / "reference" / "old-names.md").read_text(
-        encoding="utf-8"
-    )
     for namespace, uses in names.NAMESPACES.items():
         if not namespace.startswith("compat.v2"):
-            section = text.split(f"\n## tf.{namespace}\n")[1].split("\n## ")[0]
+            section = PAGE.split(f"\n## tf.{namespace}\n")[1].split("\n## ")[0]
             assert f"In `tf_lso.{namespace}`:" in section
             for name in uses:
                 assert f"| `{name}` | " in section
     for spelled in names.MODULES:
-        assert f"| `{spelled}` |" in text
+        assert f"| `{spelled}` |" in PAGE
     for symbol in names.SYMBOLS.values():
-        assert symbol.keras_2 in text
+        assert symbol.keras_2 in PAGE
 
 
 def test_the_page_says_what_install_leaves():
     pytest.importorskip("tf_keras")
-    import importlib
-
     import tf_lso
     from tf_lso import names
 
-    pytest.importorskip("tf_keras")
-    text = (ROOT / "compat_docs" / "reference" / "old-names.md").read_text(
-        encoding="utf-8"
-    )
     seen = 0
     with tf_lso.install():
         for spelled, namespace in names.TF_KERAS_MODULES.items():
-            try:
+            wrapper = None
+            with contextlib.suppress(ImportError):
                 module = importlib.import_module(spelled)
-            except ImportError:
-                module = None
-            wrapper = getattr(module, "LossScaleOptimizer", None)
+                wrapper = getattr(module, "LossScaleOptimizer", None)
             left = wrapper is None or not wrapper.__module__.startswith("tf_lso")
             row = f"| `{spelled}` | `tf_lso.{namespace}`"
             if "LossScaleOptimizer" in names.mirror_names(namespace):
                 seen += 1
-                assert (f"{row} (`install()` leaves it as it is) |" in text) == left
+                assert (f"{row} (`install()` leaves it as it is) |" in PAGE) == left
     assert seen > 3
