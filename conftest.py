@@ -20,7 +20,6 @@ ONLY_KERAS3 = (
     "tests/optimizers/test_scheduled.py",
     "tests/optimizers/test_state_tree.py",
     "tests/test_documentation.py",
-    "tests/test_keras3_private.py",
     "tests/test_why.py",
     "tests/tools/test_benchmark.py",
     "tf_lso/optimizers/families/keras3.py",

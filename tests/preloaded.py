@@ -46,12 +46,9 @@ def run(arguments, cwd=None, own=(), **variables):
       A `subprocess.CompletedProcess` with texts.
     """
     with contextlib.ExitStack() as stack:
-        files = [
-            stack.enter_context(
-                tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-            )
-            for _ in range(2)
-        ]
+        text = {"mode": "w+", "encoding": "utf-8", "errors": "replace"}
+        temporary = (tempfile.TemporaryFile(**text) for _ in range(2))
+        files = [stack.enter_context(file) for file in temporary]
         process = start(arguments, cwd, *files, own, **variables)
         try:
             code = process.wait(HANGS_AFTER)
@@ -67,15 +64,7 @@ def run(arguments, cwd=None, own=(), **variables):
 
 
 def start(arguments, cwd, stdout, stderr, own=(), **variables):
-    """Begin what `run` runs, as the leader of a process group.
-
-    Args:
-      arguments: see `run`.
-      cwd: see `run`.
-      stdout: a file that it writes to.
-      stderr: the same.
-      own: see `run`.
-      **variables: see `run`.
+    """Begin what `run` runs, as the leader of a process group that writes to two files.
 
     Returns:
       A `subprocess.Popen`, or what has `pid`, `returncode`, `poll` and `wait` as it has.

@@ -33,11 +33,14 @@ LEAN = os.pathsep.join([str(ROOT / "tests" / "lean"), str(ROOT)])
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
+Workers = list[subprocess.Popen[bytes]]
+
+
 class WorkerResult(NamedTuple):
     """How one worker ended."""
 
-    returncode: int  # -9 for a worker that had to be killed
-    output: str  # with a last line that says why, for such a one
+    returncode: int  # -9 where it had to be killed
+    output: str  # all that it wrote, and why it was killed
 
 
 def run_workers(
@@ -52,8 +55,8 @@ def run_workers(
 ) -> list[WorkerResult]:
     """Runs `argv` in `count` processes that find each other through `TF_CONFIG`.
 
-    Every process gets the same command and a `TF_CONFIG` that names it worker
-    `0 … count - 1` of a cluster on free ports of 127.0.0.1. Worker 0 is the chief.
+    Worker 0 is the chief. That a worker was killed raises nothing here: see
+    `assert_succeeded`.
 
     Args:
       argv: The command, for example `[sys.executable, "-c", program]`.
@@ -65,16 +68,12 @@ def run_workers(
       cwd: The directory to run in; the current one by default.
       after_tensorflow: Whether the command is Python's, and may run in a process that
         has TensorFlow imported, which is sooner there: see `preloaded.py`.
-
-    Returns:
-      One `WorkerResult` per worker, in the order of their index. A worker that was
-      killed is not an exception here: see `assert_succeeded`.
     """
     addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         logs = [directory / f"worker-{index}.txt" for index in range(count)]
-        workers: list[subprocess.Popen[bytes]] = []
+        workers: Workers = []
         # Also ends them when starting a later one fails, and on Ctrl-C.
         stack.callback(_kill, workers)
         for index, log in enumerate(logs):
@@ -125,12 +124,8 @@ def assert_succeeded(results: Sequence[WorkerResult]) -> None:
 
 def tf_config(addresses: Sequence[str], index: int) -> str:
     """Returns the `TF_CONFIG` of worker `index` of a cluster of workers only."""
-    return json.dumps(
-        {
-            "cluster": {"worker": list(addresses)},
-            "task": {"type": "worker", "index": index},
-        }
-    )
+    task = {"type": "worker", "index": index}
+    return json.dumps({"cluster": {"worker": list(addresses)}, "task": task})
 
 
 def free_ports(count: int) -> list[int]:
@@ -143,9 +138,7 @@ def free_ports(count: int) -> list[int]:
         return [free.getsockname()[1] for free in sockets]
 
 
-def _wait(
-    workers: Sequence[subprocess.Popen[bytes]], timeout: float, grace: float
-) -> str:
+def _wait(workers: Workers, timeout: float, grace: float) -> str:
     """Waits for all workers; returns why it stopped waiting, empty if all ended."""
     deadline = time.monotonic() + timeout
     reason = f"still running after {timeout:g} s"
@@ -162,9 +155,7 @@ def _wait(
     return ""
 
 
-def _kill(
-    workers: Sequence[subprocess.Popen[bytes]],
-) -> list[subprocess.Popen[bytes]]:
+def _kill(workers: Workers) -> Workers:
     """Kills those that still run, with their own children; returns them."""
     running = [worker for worker in workers if worker.poll() is None]
     for worker in running:

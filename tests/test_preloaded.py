@@ -38,26 +38,24 @@ def test_a_command_runs_as_in_a_process_of_its_own(tmp_path):
         assert done.stderr.endswith("é\n")
 
 
-def test_an_error_and_a_crash_are_told(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text("1 / 0")
-    done = preloaded.run([program])
+def test_an_error_and_a_crash_are_told():
+    done = preloaded.run(["-c", "1 / 0"])
     assert done.returncode == 1
     assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
-    program.write_text("import os; os.abort()")
-    assert preloaded.run([program]).returncode < 0
+    assert preloaded.run(["-c", "import os; os.abort()"]).returncode < 0
 
 
-def test_the_exit_is_that_of_python(tmp_path):
-    program = tmp_path / "program.py"
+@pytest.mark.parametrize(
+    ("end", "code"), [("", 0), ("raise SystemExit('why')", 1), ("exit(None)", 0)]
+)
+def test_the_exit_is_that_of_python(end, code, tmp_path):
+    exits = "import atexit; atexit.register(print, 'at the exit')\n"
     threads = "import threading; threading.Timer(0.1, print, ['a thread']).start()\n"
-    for end, code in (("", 0), ("raise SystemExit('why')", 1), ("exit(None)", 0)):
-        program.write_text(
-            f"import atexit; atexit.register(print, 'at the exit')\n{threads}{end}"
-        )
-        done = preloaded.run([program])
-        assert (done.returncode, done.stdout) == (code, "a thread\nat the exit\n")
-        assert done.stderr.endswith("why\n" if code else "")
+    program = tmp_path / "program.py"
+    program.write_text(exits + threads + end)
+    done = preloaded.run([program])
+    assert (done.returncode, done.stdout) == (code, "a thread\nat the exit\n")
+    assert done.stderr.endswith("why\n" if code else "")
 
 
 def test_several_run_at_a_time_with_variables_of_their_own(tmp_path):
@@ -100,12 +98,9 @@ def test_a_program_of_the_command_line_runs(tmp_path):
     assert (done.returncode, done.stdout) == (4, printed), done.stderr
 
 
-def test_a_program_that_hangs_is_ended(tmp_path, monkeypatch):
+def test_a_program_that_hangs_is_ended(monkeypatch):
     monkeypatch.setattr(preloaded, "HANGS_AFTER", 0.5)
-    program = tmp_path / "program.py"
-    program.write_text("import time; time.sleep(10_000)")
     with pytest.raises(preloaded.subprocess.TimeoutExpired):
-        preloaded.run([program])
+        preloaded.run(["-c", "import time; time.sleep(10_000)"])
     monkeypatch.undo()
-    program.write_text("print('again')")
-    assert preloaded.run([program]).stdout == "again\n"
+    assert preloaded.run(["-c", "print('again')"]).stdout == "again\n"

@@ -1,8 +1,9 @@
-"""Which private names of TensorFlow and Keras tf_lso touches, and in which files.
+"""Which private names of TensorFlow and Keras tf_lso touches, where, and what they do.
 
 `private_names.json` has the one file that may touch a name, and with a reason each file
-that does so too. A name that is gone, or that a further file touches, fails here. That
-it still does what tf_lso needs shows in the tests of what it is needed for.
+that does so too. A name that is gone, or that a further file touches, fails here. What a
+name of tf_private.py and keras3_private.py does is tested below, that of others by the
+tests of what it is needed for.
 
 A private name is a module that is not public, or a name with an underscore that an
 object of the framework has. The sources are read by `ast`.
@@ -18,9 +19,15 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from tests.families import HAS_KERAS3, OLD_KERAS3, keras, keras2
+import tf_lso
+from tests import preloaded
+from tests.families import HAS_KERAS3, OLD_KERAS3, keras, keras2, numpy, raw
+from tests.programs_in_processes import run
+from tf_lso import keras_versions, tf_private
 from tf_lso import optimizer_table as table
-from tf_lso import tf_private
+
+if HAS_KERAS3:
+    from tf_lso import keras3_private
 
 ROOT = Path(__file__).parents[1]
 TABLE = json.loads((ROOT / "tests/private_names.json").read_text(encoding="utf-8"))
@@ -41,33 +48,19 @@ OTHERS = {
 
 # Names of TensorFlow's classes that are also tf_lso's, Keras's or tf_keras's, with another
 # meaning where they stand.
-HOMONYMS = {
-    "_functions",  # of graphs of TensorFlow 2.12, as are the next two
-    "_seed",
-    "_version",
-    "_apply_gradients",
-    "_call",
-    "_finish",
-    "_create_slots",  # of tf_keras's optimizers, as are the next five
-    "_create_or_restore_slot_variable",
-    "_restore_slot_variable",
-    "_resource_apply_dense",
-    "_resource_apply_sparse",
-    "_resource_apply_sparse_duplicate_indices",
-    "_name",
-    "_attributes",
-    "_get",
-    "_init",
-    "_initialize",
-    "_lock",
-    "_optimizer",
-    "_loss_scale",
-    "_prepare",
-    "_rank",
-    "_shape",
-    "_slots",
-    "_write",
-}
+OF_GRAPHS_OF_2_12 = "_functions _seed _version"
+OF_OPTIMIZERS_OF_TF_KERAS = """
+    _create_slots _create_or_restore_slot_variable _restore_slot_variable
+    _resource_apply_dense _resource_apply_sparse _resource_apply_sparse_duplicate_indices
+"""
+OF_SEVERAL = """
+    _apply_gradients _attributes _call _finish _get _init _initialize _lock _loss_scale
+    _name _optimizer _prepare _rank _shape _slots _write
+"""
+HOMONYMS = {*OF_GRAPHS_OF_2_12.split(), *OF_OPTIMIZERS_OF_TF_KERAS.split()}
+HOMONYMS.update(OF_SEVERAL.split())
+
+WITH_OTHER_NAMES = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")
 
 
 # --- What the frameworks have.
@@ -85,22 +78,16 @@ def _of_tensorflow():
         tf.distribute.DistributedValues,
         tf.function(lambda: 1).get_concrete_function().graph,
         type(tf.Variable(1.0)),
-        tf.Tensor,
-        tf.IndexedSlices,
-        tf.Operation,
-        tf.GradientTape(),
+        *(tf.Tensor, tf.IndexedSlices, tf.Operation, tf.GradientTape()),
     ]
 
 
 def _of_a_keras(module):
     """A model, its parts, and optimizers with all their slots."""
     model = module.Sequential([module.layers.InputLayer((2,)), module.layers.Dense(1)])
+    classes = [getattr(module.optimizers, name, None) for name in table.OPTIMIZERS]
     made = [
-        getattr(module.optimizers, name)()
-        for name in table.OPTIMIZERS
-        if hasattr(module.optimizers, name)
-    ]
-    made += [
+        *(cls() for cls in classes if cls),
         module.optimizers.SGD(momentum=0.9, use_ema=True),
         module.optimizers.RMSprop(momentum=0.9, centered=True),
         module.optimizers.Adam(amsgrad=True),
@@ -128,16 +115,13 @@ OBJECTS = {
 }
 
 
-def vars_of(one):
-    """The attributes that an object has itself, of which some do not show in `dir`."""
-    return getattr(one, "__dict__", ())
-
-
 @functools.cache
 def private_names(framework):
     """The names with an underscore that objects of the framework have."""
     objects = OBJECTS[framework]()
-    names = {name for one in objects for name in (*dir(one), *vars_of(one))}
+    # Some of the attributes that an object has itself do not show in `dir`.
+    own = [getattr(one, "__dict__", ()) for one in objects]
+    names = set().union(*map(dir, objects), *own)
     names = {name for name in names if re.match("_[^_]", name)}
     if framework == "tensorflow":
         return names - HOMONYMS
@@ -150,35 +134,33 @@ def private_names(framework):
 def _own(tree):
     """The names that a file itself defines, or sets on `self`."""
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            yield node.name
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name) and node.value.id == "self":
-                yield node.attr
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Name(name, ctx=ast.Store()):
+                yield name
+            case ast.Attribute(ast.Name("self"), name, ctx=ast.Store()):
+                yield name
 
 
 def mentions(tree, own=()):
     """The names and the texts in a file; of its `own` names those of other objects."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            of_self = isinstance(node.value, ast.Name) and node.value.id in (
-                "self",
-                "cls",
-            )
-            if not (of_self and node.attr in own):
-                yield node.attr
-            if isinstance(node.value, ast.Attribute):
-                yield ast.unparse(node).removeprefix("tf.")
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
-        elif isinstance(node, ast.FunctionDef) and node.name not in own:
-            yield node.name
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        match node:
+            case ast.Attribute(ast.Name("self" | "cls"), name) if name in own:
+                pass
+            case ast.Attribute(value, name):
+                yield name
+                if isinstance(value, ast.Attribute):
+                    yield ast.unparse(node).removeprefix("tf.")
+            case ast.Constant(str(name)):
+                yield name
+            case ast.FunctionDef(name) if name not in own:
+                yield name
+            case ast.Import(aliases):
+                yield from (alias.name for alias in aliases)
+            case ast.ImportFrom(module, aliases, 0):
+                yield from (f"{module}.{alias.name}" for alias in aliases)
 
 
 def touched(framework, source):
@@ -217,71 +199,56 @@ def found(framework):
 
 def problems(framework, listed):
     """What of the names in the sources is otherwise than a table lists them."""
-    allowed = {
-        name: {entry["file"], *entry.get("also", ())} for name, entry in listed.items()
-    }
     names, known = found(framework), private_names(framework)
-    for name in sorted(names.keys() | allowed.keys()):
-        now, told = names.get(name, set()), allowed.get(name, set())
+    for name in sorted(names.keys() | listed.keys()):
+        entry = listed.get(name)
+        told = {entry["file"], *entry.get("also", ())} if entry else set()
+        now = names.get(name, set())
         yield from (f"{path} touches {name}" for path in sorted(now - told))
         yield from (f"{path} no longer touches {name}" for path in sorted(told - now))
-        if name.startswith("_") and not name.startswith("__") and name not in known:
+        if re.match("_[^_]", name) and name not in known:
             yield f"{framework} has moved {name}, which {sorted(told)} need"
 
 
-# --- The tests.
-
-HERE = [
-    "tensorflow",
-    "keras2",
-    pytest.param(
-        "keras3",
-        marks=pytest.mark.skipif(
-            OLD_KERAS3 or not HAS_KERAS3, reason="other names, or none"
-        ),
-    ),
-]
+KERAS3_HERE = pytest.param("keras3", marks=WITH_OTHER_NAMES)
 
 
-@pytest.mark.parametrize("framework", HERE)
-def test_each_name_is_there_and_touched_in_its_file_alone(framework):
-    assert list(problems(framework, TABLE[framework])) == []
+@pytest.mark.parametrize("framework", ["tensorflow", "keras2", KERAS3_HERE])
+class TestTheTable:
+    def test_each_name_is_there_and_touched_in_its_file_alone(self, framework):
+        assert list(problems(framework, TABLE[framework])) == []
 
-
-@pytest.mark.parametrize("framework", HERE)
-def test_a_second_file_a_name_that_is_gone_and_a_stale_entry_are_found(framework):
-    listed = dict(TABLE[framework])
-    name = next(name for name in listed if name in private_names(framework))
-    listed[name] = {"file": "tf_lso/other.py"}
-    listed["_gone"] = {"file": "tf_lso/stale.py"}
-    told = "\n".join(problems(framework, listed))
-    assert f"{TABLE[framework][name]['file']} touches {name}" in told
-    assert f"tf_lso/other.py no longer touches {name}" in told
-    assert f"{framework} has moved _gone" in told
+    def test_a_second_file_a_name_that_is_gone_and_a_stale_entry_are_found(
+        self, framework
+    ):
+        listed = dict(TABLE[framework])
+        name = next(name for name in listed if name in private_names(framework))
+        listed[name] = {"file": "tf_lso/other.py"}
+        listed["_gone"] = {"file": "tf_lso/stale.py"}
+        told = "\n".join(problems(framework, listed))
+        assert f"{TABLE[framework][name]['file']} touches {name}" in told
+        assert f"tf_lso/other.py no longer touches {name}" in told
+        assert f"{framework} has moved _gone" in told
 
 
 @pytest.mark.parametrize(
-    ("framework", "source", "name"),
+    ("framework", "source", "names"),
     [
-        ("tensorflow", "from tensorflow.python import no", "tensorflow.python.no"),
-        ("tensorflow", "import tensorflow.python.no", "tensorflow.python.no"),
-        ("tensorflow", "f('tensorflow.python.no')", "tensorflow.python.no"),
-        ("tensorflow", "tf.__internal__.no.such()", "__internal__.no.such"),
-        ("tensorflow", "x._track_trackable(y)", "_track_trackable"),
-        ("tensorflow", "getattr(x, '_use_locking')", "_use_locking"),
-        ("tensorflow", "def _trackable_children(self): 1", "_trackable_children"),
-        ("keras2", "keras_versions.private(k, 'saving.no')", "saving.no"),
-        ("keras2", "x._set_hyper(y)", "_set_hyper"),
-        ("keras2", "self._set_hyper(y)", "_set_hyper"),
+        ("tensorflow", "from tensorflow.python import no", {"tensorflow.python.no"}),
+        ("tensorflow", "import tensorflow.python.no", {"tensorflow.python.no"}),
+        ("tensorflow", "f('tensorflow.python.no')", {"tensorflow.python.no"}),
+        ("tensorflow", "tf.__internal__.no.such()", {"__internal__.no.such"}),
+        ("tensorflow", "x._track_trackable(y)", {"_track_trackable"}),
+        ("tensorflow", "getattr(x, '_use_locking')", {"_use_locking"}),
+        ("tensorflow", "def _trackable_children(x): 1", {"_trackable_children"}),
+        ("keras2", "keras_versions.private(k, 'saving.no')", {"saving.no"}),
+        ("keras2", "x._set_hyper(y)", {"_set_hyper"}),
+        ("keras2", "self._set_hyper(y)", {"_set_hyper"}),
+        ("keras2", "def _set_hyper(self): self._set_hyper()", set()),  # its own
     ],
 )
-def test_a_use_is_found(framework, source, name):
-    assert name in touched(framework, source)
-
-
-def test_what_a_class_has_of_its_own_is_no_use_of_keras():
-    source = "class A:\n  def _set_hyper(self): self._set_hyper()"
-    assert touched("keras2", source) == set()
+def test_a_use_is_found(framework, source, names):
+    assert touched(framework, source) == names
 
 
 def test_no_import_of_tf_lso_needs_a_private_module():
@@ -295,3 +262,257 @@ def test_no_import_of_tf_lso_needs_a_private_module():
         if private.fullmatch(name)
     }
     assert needing == {}
+
+
+# --- What TensorFlow's do.
+
+
+WITHOUT_THEM = """
+    import sys
+    import tensorflow as tf
+    for name in ("ops.control_flow_util", "eager.record"):
+        sys.modules[f"tensorflow.python.{name}"] = None
+    tf.__internal__ = None
+
+    import tf_lso
+    from tf_lso import install, tf_private, uninstall
+    try:
+        tf_lso.DynamicLossScale
+    except ImportError as error:
+        print(error)
+"""
+
+
+class TestTensorFlow:
+    def test_a_name_that_moved_is_told(self):
+        with pytest.raises(ImportError, match=r"no tensorflow\.no\.such.*tf_private"):
+            tf_private._find("tensorflow", "no.such")
+
+    def test_the_import_needs_none(self):
+        said = run(WITHOUT_THEM)[-1]
+        assert "has no tensorflow.__internal__.tracking.Trackable" in said
+        assert "tf_private.py" in said
+
+    @pytest.mark.parametrize("compiled", [True, False])
+    def test_in_xla(self, compiled):
+        def ask():
+            seen.append(tf_private.in_xla(tf.compat.v1.get_default_graph()))
+
+        seen = []
+        tf.function(ask, jit_compile=compiled)()
+        assert seen == [compiled]
+
+    def test_is_recording(self):
+        assert not tf_private.is_recording()
+        with tf.GradientTape():
+            assert tf_private.is_recording()
+        with tf.autodiff.ForwardAccumulator(tf.Variable(1.0), tf.constant(1.0)):
+            assert tf_private.is_recording()
+
+    def test_graphs_in_graphs(self):
+        graphs, outermost, seen_in = {}, {}, {}
+
+        def ask(where):
+            graphs[where] = graph = tf.compat.v1.get_default_graph()
+            outermost[where] = tf_private.outermost(graph)
+            seen_in[where] = [n for n, g in graphs.items() if tf_private.is_within(g)]
+
+        @tf.function
+        def inner(x):
+            ask("inner")
+            return x
+
+        @tf.function
+        def outer(x):
+            def branch():
+                ask("branch")
+                return inner(x)
+
+            ask("outer")
+            return tf.cond(x > 0, branch, lambda: x)
+
+        outer.get_concrete_function(tf.constant(1.0))
+        assert len(set(map(id, graphs.values()))) == 3
+        assert tf_private.graph_around(graphs["branch"]) is graphs["outer"]
+        assert tf_private.graph_around(tf.Graph()) is None
+        assert all(graph is graphs["outer"] for graph in outermost.values())
+        assert seen_in["outer"] == ["outer"]
+        assert seen_in["branch"] == ["outer", "branch"]
+        assert seen_in["inner"] == ["inner"]
+        with tf.Graph().as_default() as graph:
+            assert tf_private.outermost(graph) is graph
+
+    def test_has_returned(self):
+        graphs, x = [], tf.Variable(1.0)
+
+        @tf.function
+        def step(returns, updates, fails):
+            graphs.append(tf.compat.v1.get_default_graph())
+            y = x.read_value()
+            if updates:
+                x.assign_add(1.0)
+            if fails:
+                raise KeyError
+            return y if returns else None
+
+        step(True, False, False)
+        step(False, True, False)
+        with pytest.raises(KeyError):
+            step(True, True, True)
+        returned = [tf_private.has_returned(graph) for graph in graphs]
+        assert returned == [True, True, False]
+        assert tf_private.has_returned(tf.Graph())
+
+    def test_replicas(self, mirrored2):
+        calls, merging = [], [tf_private.needs_no_merge_call()]
+
+        def ask():
+            tf_private.once_for_replicas(calls.append, 1)
+            merging.append(tf_private.needs_no_merge_call())
+
+        tf.distribute.get_strategy().run(ask)
+        tf.distribute.OneDeviceStrategy("CPU:0").run(ask)
+        mirrored2.run(ask)
+        assert calls == [1, 1, 1]
+        assert merging == [True, True, False, False, False]
+
+    def test_wrapped_module(self):
+        wraps = tf.__version__ >= "2.13"  # 2.12 makes no such wrappers
+        assert (tf_private.wrapped_module(tf.compat.v1.train) is not None) == wraps
+        assert tf_private.wrapped_module(tf.train) is None
+
+    def test_tracking(self):
+        scale, other = tf_lso.DynamicLossScale(8.0), tf.Variable(1.0)
+        tf_private.track(scale, other, "other")
+        assert tf_private.children(scale)["other"] is other
+        assert "current_loss_scale" in tf_private.children(scale)
+        assert "skipped_in_a_row" not in tf_private.children(scale)
+        assert "skipped_in_a_row" in tf_private.children(scale, "savedmodel")
+        assert isinstance(tf.train.Checkpoint(), tf_private.trackable())
+        delegating = tf_private.delegating_trackable()(tf.train.Checkpoint(x=other))
+        assert tf_private.children(delegating)["x"] is other
+
+    def test_dependencies(self, tmp_path):
+        class Late(tf_private.Dependencies, tf_private.trackable()):
+            def _dependency(self, name, known):
+                asked.append(name)
+                return found if name == "x" else super()._dependency(name, known)
+
+            def _awaited_dependencies(self):
+                asked.append("awaited")
+                return super()._awaited_dependencies()
+
+        asked, found, late = [], tf.Variable(0.0), Late()
+        saved = tf.train.Checkpoint(x=tf.Variable(3.0), y=tf.Variable(4.0))
+        path = tf.train.Checkpoint(late=saved).write(str(tmp_path / "saved"))
+        tf.train.Checkpoint(late=late).read(path)
+        assert float(found) == 3.0
+        assert {"x", "y", "awaited"} <= set(asked)
+        assert "y" in tf_private.deferred(late)
+
+
+# --- What Keras 3's do.
+
+
+# Takes a name away from the class of optimizers, before tf_lso is used.
+RENAMED = """
+    import keras, tf_lso
+
+    for cls in keras.optimizers.Optimizer.__mro__:
+        if {name!r} in vars(cls):
+            cls.renamed = vars(cls)[{name!r}]
+            delattr(cls, {name!r})
+    inner = keras.optimizers.SGD(0.5)
+    try:
+        tf_lso.LossScaleOptimizer(inner)
+    except ImportError as error:
+        print(error)
+"""
+
+
+def _says(message, name):
+    parts = (f"keras {keras.__version__}", name, "keras3_private.py", "Install")
+    return all(part in message for part in parts)
+
+
+@pytest.mark.keras3
+@WITH_OTHER_NAMES
+class TestKeras3:
+    @pytest.fixture
+    def variable(self):
+        return keras.Variable(1.0, name="x")
+
+    @pytest.fixture
+    def optimizer(self, variable):
+        optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
+        optimizer.build([variable])
+        return optimizer
+
+    def test_variables(self, optimizer, variable):
+        assert any(optimizer._learning_rate is own for own in optimizer.variables)
+        schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
+        assert keras.optimizers.SGD(schedule)._learning_rate is schedule
+        assert [v is variable for v in optimizer._trainable_variables] == [True]
+        nothing = keras.optimizers.SGD()
+        nothing.build([])
+        assert nothing.built and nothing._trainable_variables == []
+        known, key = keras3_private.known_variables(optimizer)
+        assert known == {key(variable): 0}
+        assert key(keras.Variable(1.0)) not in known
+        own = keras.optimizers.LossScaleOptimizer(optimizer)._variables
+        assert all(isinstance(one, keras_versions.variable_of_keras3()) for one in own)
+
+    def test_steps_are_counted_by_a_method_of_the_variable(self, optimizer):
+        counter, calls = keras3_private.iteration_variable(optimizer), []
+        assert isinstance(raw(counter), tf.Variable)
+        optimizer.apply([tf.constant(1.0)])
+        assert numpy(counter) == 1
+        counter.assign(0)
+        counter.__dict__["assign_add"] = counter.__dict__["assign"] = calls.append
+        optimizer.apply([tf.constant(1.0)])
+        assert [int(value) for value in calls] == [1]
+
+    def test_gradients_are_summed_by_a_method(self, optimizer):
+        calls = []
+
+        def record(grads_and_vars):
+            calls.append(len(list(grads_and_vars)))
+            return grads_and_vars
+
+        optimizer.__dict__["_all_reduce_sum_gradients"] = record
+        optimizer.apply([tf.constant(1.0)])
+        assert calls == [1]
+
+    def test_the_strategy_is_asked_at_each_step(self, optimizer):
+        assert optimizer._distribution_strategy is tf.distribute.get_strategy()
+        optimizer.__dict__["_distribution_strategy"] = None
+        with pytest.raises(AttributeError, match="NoneType"):
+            optimizer.apply([tf.constant(1.0)])
+
+    @pytest.mark.parametrize("name", keras3_private._OF_CLASS if HAS_KERAS3 else ())
+    def test_a_class_without_a_name_is_refused_at_import(self, name):
+        """Without `_all_reduce_sum_gradients` two replicas would sum twice, in silence."""
+        (message,) = run(RENAMED.format(name=name), by=preloaded.run)
+        assert _says(message, name)
+
+    @pytest.mark.parametrize("name", keras3_private._OF_INSTANCE if HAS_KERAS3 else ())
+    def test_an_optimizer_without_a_name_is_refused(self, name):
+        inner = keras.optimizers.SGD(0.5)
+        inner.__dict__["renamed"] = inner.__dict__.pop(name)
+        with pytest.raises(ImportError) as caught:
+            keras3_private.check_instance(inner)
+        assert _says(str(caught.value), name)
+
+    def test_a_wrapped_optimizer_is_checked(self):
+        inner = keras.optimizers.SGD(0.5)
+        del inner.__dict__["_distribution_strategy"]
+        with pytest.raises(ImportError, match="_distribution_strategy"):
+            tf_lso.LossScaleOptimizer(inner)
+
+    def test_an_older_keras_needs_no_newer_name(self, monkeypatch):
+        monkeypatch.setattr(keras3_private, "_OF_CLASS", {"_of_later": (3, 2)})
+        monkeypatch.setattr(keras, "__version__", "3.1.1")
+        keras3_private.check_class()
+        monkeypatch.setattr(keras, "__version__", "3.10.0")
+        with pytest.raises(ImportError, match=r"3\.10\.0 has no Optimizer\._of_later"):
+            keras3_private.check_class()

@@ -4,20 +4,16 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, needs_keras3
-from tests.test_callbacks import scalars
+from tests.families import FAMILIES, needs_keras3, wrapped
+from tests.test_callbacks import scalars, written
 
 NAN, INF = float("nan"), float("inf")
-
-
-def optimizer_of(family, scale=1.0):
-    return tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1), initial_scale=scale)
 
 
 class TestRaiseIfStuck:
     @pytest.mark.parametrize("jit_compile", [None, False, True])
     def test_raises_after_so_many_steps_at_the_minimum(self, family, jit_compile):
-        optimizer = optimizer_of(family, 2.0)
+        optimizer = wrapped(family, scale=2.0)
         x = tf.Variable(1.0, name="x")
 
         def step(gradient):
@@ -35,15 +31,13 @@ class TestRaiseIfStuck:
         tf_lso.raise_if_stuck(optimizer, patience=3)
 
     def test_says_what_nan_means(self, family):
-        optimizer = optimizer_of(family)
+        optimizer = wrapped(family, scale=1.0)
         optimizer.apply_gradients([(tf.constant(NAN), tf.Variable(1.0))])
         with pytest.raises(RuntimeError, match="NaN most likely comes from the model"):
             tf_lso.raise_if_stuck(optimizer, patience=1)
 
-    def test_is_silent_where_a_checkpoint_gave_back_a_larger_scale(
-        self, family, tmp_path
-    ):
-        optimizer = optimizer_of(family, 2.0)
+    def test_is_silent_after_a_checkpoint_of_a_larger_scale(self, family, tmp_path):
+        optimizer = wrapped(family, scale=2.0)
         x = tf.Variable(1.0)
         checkpoint = tf.train.Checkpoint(optimizer=optimizer)
         path = checkpoint.save(str(tmp_path / "first"))
@@ -57,13 +51,13 @@ class TestRaiseIfStuck:
         with pytest.raises(TypeError, match=r"raise_if_stuck\(\) needs"):
             tf_lso.raise_if_stuck(FAMILIES[family].SGD(0.1))
         with pytest.raises(RuntimeError, match="in eager code"):
-            tf.function(lambda: tf_lso.raise_if_stuck(optimizer_of(family)))()
+            tf.function(lambda: tf_lso.raise_if_stuck(wrapped(family, scale=1.0)))()
 
 
 class TestSummary:
     @pytest.mark.parametrize("traced", [False, True])
     def test_writes_into_the_default_writer(self, family, traced, tmp_path):
-        optimizer, x = optimizer_of(family, 8.0), tf.Variable(1.0)
+        optimizer, x = wrapped(family, scale=8.0), tf.Variable(1.0)
 
         def step(gradient, number):
             optimizer.apply_gradients([(gradient, x)])
@@ -79,7 +73,7 @@ class TestSummary:
         assert found["skipped_steps"] == {0: 0, 1: 1, 2: 1, 3: 2}
 
     def test_uses_the_iterations_by_itself(self, family, tmp_path):
-        optimizer, x = optimizer_of(family, 8.0), tf.Variable(1.0)
+        optimizer, x = wrapped(family, scale=8.0), tf.Variable(1.0)
         optimizer.apply_gradients([(tf.constant(1.0), x)])
         with tf.summary.create_file_writer(str(tmp_path)).as_default():
             tf_lso.summary.loss_scale(optimizer)
@@ -88,7 +82,7 @@ class TestSummary:
     @needs_keras3
     def test_is_written_once_for_all_replicas(self, tmp_path, mirrored2):
         with mirrored2.scope():
-            optimizer = optimizer_of("keras3", 8.0)
+            optimizer = wrapped("keras3", scale=8.0)
             x = tf.Variable(1.0)
 
         @tf.function
@@ -98,14 +92,8 @@ class TestSummary:
 
         with tf.summary.create_file_writer(str(tmp_path)).as_default():
             mirrored2.run(step)
-        files = list(tmp_path.rglob("*tfevents*"))
-        tags = [
-            value.tag
-            for path in files
-            for event in tf.compat.v1.train.summary_iterator(str(path))
-            for value in event.summary.value
-        ]
-        assert sorted(tags) == ["loss_scale", "skipped_steps"]
+        tags = sorted(tag for tag, _, _ in written(tmp_path))
+        assert tags == ["loss_scale", "skipped_steps"]
 
     def test_refuses_another_optimizer(self, family):
         with pytest.raises(TypeError, match=r"tf_lso.summary.loss_scale\(\) needs"):

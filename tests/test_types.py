@@ -89,40 +89,26 @@ def _pyright(file):
     return [found, "--pythonpath", sys.executable, str(file)]
 
 
-def lines_with_errors(command, file):
-    """The numbers of the lines of a file that a type checker complains of, and its text."""
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", [_mypy, _pyright])
+@pytest.mark.parametrize("program", [RIGHT, WRONG], ids=["right", "wrong"])
+def test_each_mistake_of_a_users_program_is_an_error(program, checker, tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(program)
     done = subprocess.run(
-        command(file),
-        cwd=file.parent,
+        checker(file),
+        cwd=tmp_path,
         env={**os.environ, "MYPYPATH": str(ROOT), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=HANGS_AFTER,
         check=False,
     )
-    found = re.findall(rf"{file.name}:(\d+):.*error", done.stdout)
-    return sorted({int(line) for line in found}), done.stdout + done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("checker", [_mypy, _pyright])
-class TestAProgramOfAUser:
-    def test_that_is_right_has_no_error(self, checker, tmp_path):
-        file = tmp_path / "right.py"
-        file.write_text(RIGHT)
-        lines, text = lines_with_errors(checker, file)
-        assert lines == [], text
-        assert "Success: no issues" in text or "0 errors" in text, text
-
-    def test_that_is_wrong_has_an_error_at_each_mistake(self, checker, tmp_path):
-        file = tmp_path / "wrong.py"
-        file.write_text(WRONG)
-        lines, text = lines_with_errors(checker, file)
-        # To mypy a tensor is Any, so it cannot tell which of two signatures is meant.
-        mark = r"# mistake$" if checker is _mypy else r"# mistake"
-        mistakes = [
-            number
-            for number, line in enumerate(WRONG.splitlines(), 1)
-            if re.search(mark, line)
-        ]
-        assert lines == mistakes, text
+    # To mypy a tensor is Any, so it cannot tell which of two signatures is meant.
+    mark = r"# mistake$" if checker is _mypy else r"# mistake"
+    lines = enumerate(program.splitlines(), 1)
+    mistakes = {number for number, line in lines if re.search(mark, line)}
+    found = re.findall(r"program.py:(\d+):.*error", done.stdout)
+    assert {int(line) for line in found} == mistakes, done.stdout + done.stderr
+    if program is RIGHT:
+        assert re.search("Success: no issues|0 errors", done.stdout), done.stderr

@@ -1,7 +1,7 @@
 """The private names of TensorFlow that tf_lso uses: no public name does the same.
 
 A name is looked up when it is needed, so a TensorFlow that has moved it can still import
-tf_lso. tests/test_tf_private.py fails when a name has moved or does something else.
+tf_lso. tests/test_private_names.py fails when a name has moved or does something else.
 """
 
 import functools

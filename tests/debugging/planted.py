@@ -13,6 +13,7 @@ import tensorflow as tf
 from tf_lso import debugging
 
 HALF = {"dtype": "mixed_float16"}
+FORWARD, BACKWARD = "forward overflow", "backward overflow"
 
 
 @dataclasses.dataclass
@@ -120,7 +121,7 @@ def overflow_that_a_later_layer_hides(keras):
     tanh = keras.layers.Activation("tanh", name="tanh", **HALF)
     bad = dense(keras, 4, "bad", 60000)
     model = sequential(keras, dense(keras, 4, "a", 2.0), bad, tanh)
-    return Case(model, "forward overflow", y=batch(4, 4))
+    return Case(model, FORWARD, y=batch(4, 4))
 
 
 def embedding(keras):
@@ -131,26 +132,26 @@ def embedding(keras):
         [layers.Input((3,), dtype="int32"), bad, layers.Flatten(), dense(keras, 1, "b")]
     )
     x = np.arange(12, dtype="int32").reshape(4, 3) % 5
-    return Case(model, "forward overflow", x=x)
+    return Case(model, FORWARD, x=x)
 
 
 def operation_of_a_functional_model(keras):
     exp = keras.ops.exp if hasattr(keras, "ops") else tf.exp
     model = functional(keras, lambda x: exp(dense(keras, 4, "a", 50.0)(x)))
     name = "exp" if hasattr(keras, "ops") else "tf.math.exp"
-    return Case(model, "forward overflow", name)
+    return Case(model, FORWARD, name)
 
 
 def layer_in_a_layer_in_a_layer(keras):
     inner = [dense(keras, 3, "a", 2.0), dense(keras, 3, "bad", 60000)]
     middle = owned(keras, "middle", lambda x, a, b: b(a(x)), inner)
     block = owned(keras, "block", lambda x, inner: inner(x), [middle])
-    return Case(subclassed(keras, [block]), "forward overflow")
+    return Case(subclassed(keras, [block]), FORWARD)
 
 
 def shared_layer_at_its_second_call(keras):
     bad = dense(keras, 3, "bad", 300.0)
-    return Case(functional(keras, lambda x: bad(bad(x))), "forward overflow")
+    return Case(functional(keras, lambda x: bad(bad(x))), FORWARD)
 
 
 def lstm(keras):
@@ -158,7 +159,7 @@ def lstm(keras):
     arguments = {"activation": "linear", "kernel_initializer": kernel, **HALF}
     bad = keras.layers.LSTM(2, name="bad", **arguments)
     model = functional(keras, bad, (3, 2))
-    return Case(model, "forward overflow", x=batch(4, 3, 2, value=5))
+    return Case(model, FORWARD, x=batch(4, 3, 2, value=5))
 
 
 def attention(keras):
@@ -168,7 +169,7 @@ def attention(keras):
         return keras.layers.GlobalAveragePooling1D(**HALF)(scores)
 
     model = functional(keras, attended, (3, 2))
-    return Case(model, "forward overflow", x=batch(4, 3, 2))
+    return Case(model, FORWARD, x=batch(4, 3, 2))
 
 
 def inner_layer_of_multi_head_attention(keras):
@@ -178,7 +179,7 @@ def inner_layer_of_multi_head_attention(keras):
     names = [getattr(weight, "path", weight.name) for weight in heads.weights]
     (query,) = [w for w, n in zip(heads.weights, names) if "query/kernel" in n]
     query.assign(tf.fill(query.shape, 1e5))
-    return Case(model, "forward overflow", "query", x=batch(4, 3, 2))
+    return Case(model, FORWARD, "query", x=batch(4, 3, 2))
 
 
 def loss_of_nan(keras):
@@ -191,19 +192,19 @@ def loss_of_nan(keras):
 def huge_kernel_on_small_values(keras):
     small, bad = dense(keras, 4, "small", 1e-5), dense(keras, 4, "bad", 60000)
     model = sequential(keras, small, bad, dense(keras, 1, "b", 1.0))
-    return Case(model, "backward overflow", scale=256, y=Y * 50)
+    return Case(model, BACKWARD, scale=256, y=Y * 50)
 
 
 def gradient_of_weights_alone(keras):
     bad = dense(keras, 1, "bad", 1e-3)
     model = sequential(keras, dense(keras, 4, "a", 10000.0), bad)
-    return Case(model, "backward overflow", scale=64, y=Y * 50)
+    return Case(model, BACKWARD, scale=64, y=Y * 50)
 
 
 def float32_head_of_a_float16_model(keras):
     bad = dense(keras, 1, "bad", 1.0, dtype="float32")
     model = sequential(keras, dense(keras, 4, "a"), bad)
-    return Case(model, "backward overflow", scale=2.0**20)
+    return Case(model, BACKWARD, scale=2.0**20)
 
 
 def backward_in_one_of_two_branches(keras):
@@ -212,14 +213,14 @@ def backward_in_one_of_two_branches(keras):
         return lambda x: times_backward(keras, name, factor)(inner(x))
 
     model = branches(keras, branch("left", 2.0), branch("bad", 60000))
-    return Case(model, "backward overflow", scale=1024)
+    return Case(model, BACKWARD, scale=1024)
 
 
 def backward_between_two_calls_of_a_layer(keras):
     shared = dense(keras, 3, "shared", 0.5)
     bad = times_backward(keras, "bad", 60000)
     model = functional(keras, lambda x: shared(bad(shared(x))), last=1.0)
-    return Case(model, "backward overflow", scale=1024)
+    return Case(model, BACKWARD, scale=1024)
 
 
 def tiny_loss(keras):
@@ -243,52 +244,46 @@ CASES = {
     "nan_in_x": lambda k: Case(healthy(k).model, "input", None, x=X_OF_NAN),
     "inf_in_y": lambda k: Case(healthy(k).model, "input", None, y=Y * np.inf),
     "x_too_large_for_float16": lambda k: Case(
-        sequential(k, dense(k, 1, "bad")), "forward overflow", x=X * 1e6
+        sequential(k, dense(k, 1, "bad")), FORWARD, x=X * 1e6
     ),
-    "huge_kernel": lambda k: Case(around_large(k), "forward overflow"),
+    "huge_kernel": lambda k: Case(around_large(k), FORWARD),
     "kernel_beyond_float16": lambda k: Case(
-        sequential(k, dense(k, 4, "a"), dense(k, 1, "bad", 1e6)), "forward overflow"
+        sequential(k, dense(k, 4, "a"), dense(k, 1, "bad", 1e6)), FORWARD
     ),
     "kernel_of_nan": lambda k: Case(
         sequential(k, dense(k, 4, "bad", np.nan), dense(k, 1, "b")), "forward nan"
     ),
     "softmax_after_an_overflow_in_the_layer": lambda k: Case(
-        around_large(k, activation="softmax"), "forward overflow"
+        around_large(k, activation="softmax"), FORWARD
     ),
     "zero_by_zero": lambda k: Case(
         around(k, owned(k, "bad", lambda x: (x - x) / (x - x))), "forward nan"
     ),
     "one_by_zero": lambda k: Case(
-        around(k, owned(k, "bad", lambda x: x / (x - x))), "forward overflow"
+        around(k, owned(k, "bad", lambda x: x / (x - x))), FORWARD
     ),
     "one_of_two_branches": lambda k: Case(
-        branches(k, dense(k, 4, "left"), dense(k, 4, "bad", 60000), 2.0),
-        "forward overflow",
+        branches(k, dense(k, 4, "left"), dense(k, 4, "bad", 60000), 2.0), FORWARD
     ),
     "sequential_in_functional": lambda k: Case(
         functional(k, sequential(k, dense(k, 4, "in", 2.0), dense(k, 3, "bad", 60000))),
-        "forward overflow",
+        FORWARD,
     ),
     "code_between_the_layers": lambda k: Case(
-        subclassed(k, [dense(k, 3, "a")], lambda x: tf.exp(x * 1e3)),
-        "forward overflow",
-        "outer",
+        subclassed(k, [dense(k, 3, "a")], lambda x: tf.exp(x * 1e3)), FORWARD, "outer"
     ),
     "gradient_times": lambda k: Case(
-        around(k, times_backward(k, "bad", 60000), after=1.0),
-        "backward overflow",
-        scale=1024,
+        around(k, times_backward(k, "bad", 60000), after=1.0), BACKWARD, scale=1024
     ),
     "loss_of_a_float16_model_backward": lambda k: Case(
-        healthy(k).model, "backward overflow", "b", scale=2.0**24
+        healthy(k).model, BACKWARD, "b", scale=2.0**24
     ),
     "gradient_of_nan": lambda k: Case(
         around(k, times_backward(k, "bad", np.nan)), "backward nan", scale=1024
     ),
     "norm_at_zero_backward": lambda k: Case(
         around(
-            k,
-            owned(k, "bad", lambda x: x + tf.norm(x * 0, axis=-1, keepdims=True)),
+            k, owned(k, "bad", lambda x: x + tf.norm(x * 0, axis=-1, keepdims=True))
         ),
         "backward nan",
     ),
@@ -298,12 +293,12 @@ CASES = {
             sequential(k, dense(k, 3, "inner"), times_backward(k, "bad", 60000)),
             last=1.0,
         ),
-        "backward overflow",
+        BACKWARD,
         scale=1024,
     ),
     "backward_between_the_layers": lambda k: Case(
         subclassed(k, [dense(k, 3, "a")], lambda x: scaled_backward(x, 60000)),
-        "backward overflow",
+        BACKWARD,
         "outer",
         scale=2.0**15,
     ),

@@ -22,23 +22,13 @@ def healthy(module):
     return planted.healthy(module).model
 
 
-def explained(module, **kwargs):
-    """The report of a healthy model on one batch."""
-    return debugging.explain(healthy(module), X, Y, loss="mse", **kwargs)
+def explain(model, x=X, y=Y, loss="mse", **kwargs):
+    return debugging.explain(model, x, y, loss=loss, **kwargs)
 
 
-def model_class(module):
-    """The class of a model with a layer of its own."""
-
-    class Own(module.Model):
-        def __init__(self):
-            super().__init__(**HALF)
-            self.dense = planted.dense(module, 1, "dense")
-
-        def call(self, x):
-            return self.dense(x)
-
-    return Own
+def subclass(module):
+    """The class of a model with a layer "head" of its own."""
+    return type(planted.subclassed(module, []))
 
 
 def of_integers(module, layer, mask_zero):
@@ -76,28 +66,19 @@ class TestLoss:
         assert report.loss == pytest.approx(expected, rel=1e-2)
 
     def test_is_that_of_fit(self, module):
-        model = healthy(module)
-        layer = model.layers[0]
-        layer.kernel_regularizer = module.regularizers.L2(0.5)
-        model = module.Sequential(
-            [
-                module.layers.Input((3,)),
-                *[type(one).from_config(one.get_config()) for one in model.layers],
-            ]
-        )
-        model.compile(
-            FAMILIES["new" if module is keras2 else "keras3"].SGD(0.0), loss="mse"
-        )
+        penalty = module.regularizers.L2(0.5)
+        first = planted.dense(module, 4, "a", kernel_regularizer=penalty)
+        model = planted.sequential(module, first, planted.dense(module, 1, "b"))
+        model.compile(module.optimizers.SGD(0.0), loss="mse")
         expected = model.evaluate(X, Y, verbose=0)
         for loss in (None, "mse", module.losses.MeanSquaredError()):
-            report = debugging.explain(model, X, Y, loss=loss)
-            assert report.loss == pytest.approx(expected, rel=1e-2)
+            assert explain(model, loss=loss).loss == pytest.approx(expected, rel=1e-2)
 
     def test_added_ones_alone(self, module):
-        class Adding(model_class(module)):
+        class Adding(subclass(module)):
             def call(self, x):
-                self.add_loss(tf.reduce_mean(tf.cast(self.dense(x), tf.float32)))
-                return self.dense(x)
+                self.add_loss(tf.reduce_mean(tf.cast(self.head(x), tf.float32)))
+                return self.head(x)
 
         model = Adding()
         model(X)
@@ -105,10 +86,8 @@ class TestLoss:
         assert report.loss == pytest.approx(np.mean(X.sum(1)) * 0.1, rel=1e-2)
 
     def test_compute_loss_of_a_subclass(self, module):
-        class Own(model_class(module)):
-            def compute_loss(
-                self, x=None, y=None, y_pred=None, sample_weight=None, **kwargs
-            ):
+        class Own(subclass(module)):
+            def compute_loss(self, x=None, y=None, y_pred=None, *args, **kwargs):
                 return 7.0 * tf.reduce_sum(tf.cast(y_pred, tf.float32))
 
         model = Own()
@@ -118,12 +97,9 @@ class TestLoss:
         assert debugging.explain(model, X, Y).loss == pytest.approx(expected, rel=1e-2)
 
     def test_sparse_targets_by_name(self, module):
-        model = planted.sequential(
-            module, module.layers.Dense(3, activation="softmax", name="a", **HALF)
-        )
-        report = debugging.explain(
-            model, X, np.array([0, 1, 2, 0]), loss="sparse_categorical_crossentropy"
-        )
+        softmax = planted.dense(module, 3, "a", activation="softmax")
+        model, y = planted.sequential(module, softmax), np.array([0, 1, 2, 0])
+        report = explain(model, y=y, loss="sparse_categorical_crossentropy")
         assert report.first.kind is None
 
     @pytest.mark.parametrize(
@@ -137,7 +113,7 @@ class TestLoss:
     )
     def test_that_is_refused(self, module, loss, error, message):
         with pytest.raises(error, match=message):
-            debugging.explain(healthy(module), X, Y, loss=loss)
+            explain(healthy(module), loss=loss)
 
     @needs_keras3
     def test_that_fails_without_targets(self):
@@ -149,11 +125,10 @@ class TestLoss:
 
 class TestScale:
     def test_is_the_optimizers(self, family):
-        module = keras if family == "keras3" else keras2
-        model = healthy(module)
+        model = healthy(KERASES[family])
         inner = FAMILIES[family].SGD(0.1)
         optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=32)
-        report = debugging.explain(model, X, Y, loss="mse", optimizer=optimizer)
+        report = explain(model, optimizer=optimizer)
         assert report.loss_scale == 32
         assert "LossScaleOptimizer" in report.scale_from
         model.compile(optimizer, loss="mse")
@@ -162,42 +137,40 @@ class TestScale:
     def test_of_the_experimental_optimizer(self):
         inner = keras2.optimizers.legacy.SGD(0.1)
         optimizer = experimental.LossScaleOptimizer(inner, 64)
-        assert explained(keras2, optimizer=optimizer).loss_scale == 64
+        assert explain(healthy(keras2), optimizer=optimizer).loss_scale == 64
 
     @needs_keras3
     def test_of_the_optimizers_of_keras(self):
-        optimizer = keras.optimizers.LossScaleOptimizer(
-            keras.optimizers.SGD(), initial_scale=16.0
-        )
-        assert explained(keras, optimizer=optimizer).loss_scale == 16
+        inner = keras.optimizers.SGD()
+        optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=16.0)
+        assert explain(healthy(keras), optimizer=optimizer).loss_scale == 16
         optimizer = keras.optimizers.SGD(loss_scale_factor=4)
-        assert explained(keras, optimizer=optimizer).loss_scale == 4
+        assert explain(healthy(keras), optimizer=optimizer).loss_scale == 4
 
     def test_is_1_without_one_and_says_so(self, module):
-        report = explained(module)
-        assert (report.loss_scale, "there is no optimizer" in str(report)) == (
-            1.0,
-            True,
-        )
-        report = explained(module, optimizer=module.optimizers.SGD())
-        assert (report.loss_scale, "SGD scales no loss" in str(report)) == (1.0, True)
+        sgd = module.optimizers.SGD()
+        for optimizer, said in ((None, "there is no opt"), (sgd, "SGD scales no loss")):
+            report = explain(healthy(module), optimizer=optimizer)
+            assert report.loss_scale == 1.0
+            assert said in str(report)
 
     @pytest.mark.parametrize(
         "scale", [8, 8.0, np.float32(8), tf.constant(8.0), tf_lso.FixedLossScale(8)]
     )
     def test_is_what_is_passed(self, scale):
-        assert explained(keras, loss_scale=scale).loss_scale == 8
+        assert explain(healthy(keras), loss_scale=scale).loss_scale == 8
 
     @pytest.mark.parametrize(
-        "scale", [0, -1.0, float("inf"), float("nan"), "big", True]
+        "wrong",
+        [
+            *({"loss_scale": one} for one in (0, -1.0, np.inf, np.nan, "big", True)),
+            {"optimizer": object()},
+        ],
+        ids=str,
     )
-    def test_that_is_none(self, scale):
+    def test_that_is_none(self, wrong):
         with pytest.raises(ValueError, match="'loss_scale' must be a positive"):
-            explained(keras, loss_scale=scale)
-
-    def test_of_what_is_no_optimizer(self):
-        with pytest.raises(ValueError, match="'loss_scale' must be a positive"):
-            explained(keras, optimizer=object())
+            explain(healthy(keras), **wrong)
 
 
 class TestRefusals:
@@ -226,19 +199,19 @@ class TestRefusals:
     )
     def test_data(self, module, x, y, error, message):
         with pytest.raises(error, match=message):
-            debugging.explain(healthy(module), x, y, loss="mse")
+            explain(healthy(module), x, y)
 
     def test_parts_that_are_missing(self, module):
         model, x, y = two_outputs(module)
         with pytest.raises(ValueError, match="'x' must be"):
-            debugging.explain(model, {"left": x["left"]}, y, loss="mse")
+            explain(model, {"left": x["left"]}, y)
         with pytest.raises(ValueError, match="'y' must be the targets"):
-            debugging.explain(model, x, Y, loss="mse")
+            explain(model, x)
 
     def test_no_float16_layer(self, module):
         layer = module.layers.Dense(1, dtype="mixed_bfloat16")
         with pytest.raises(ValueError, match=r"bfloat16.*mixed_float16"):
-            debugging.explain(planted.sequential(module, layer), X, Y, loss="mse")
+            explain(planted.sequential(module, layer))
 
     def test_what_is_no_model(self):
         with pytest.raises(TypeError, match=r"'model' must be.*explain_gradients"):
@@ -247,21 +220,21 @@ class TestRefusals:
     def test_a_model_that_is_not_built(self, module):
         model = module.Sequential([planted.dense(module, 1, "a")])
         with pytest.raises(ValueError, match=r"is not built.*model\(x\)"):
-            debugging.explain(model, X, Y, loss="mse")
+            explain(model)
         assert not model.built
         model(X)
-        assert debugging.explain(model, X, Y, loss="mse").first.kind is None
+        assert explain(model).first.kind is None
 
     def test_several_replicas(self, mirrored2, module):
         with mirrored2.scope():
             model = healthy(module)
             with pytest.raises(RuntimeError, match=r"not in strategy\.scope"):
-                debugging.explain(model, X, Y, loss="mse")
+                explain(model)
         if module is keras2:
             with pytest.raises(RuntimeError, match=r"2 replicas.*set_weights"):
-                debugging.explain(model, X, Y, loss="mse")
+                explain(model)
         else:
-            assert debugging.explain(model, X, Y, loss="mse").first.kind is None
+            assert explain(model).first.kind is None
 
 
 def test_what_is_a_function_in_a_model_is_seen_into(module):
@@ -269,66 +242,55 @@ def test_what_is_a_function_in_a_model_is_seen_into(module):
     inner = tf.function(lambda x: bad(x))
     block = planted.owned(module, "block", lambda x, _: inner(x) * 1, [bad])
     model = planted.sequential(module, planted.dense(module, 3, "a", 2.0), block)
-    report = debugging.explain(model, X, planted.batch(4, 3), loss="mse")
+    report = explain(model, y=planted.batch(4, 3))
     assert (report.first.kind, report.first.layer) == ("forward overflow", "bad")
 
 
 def test_masks_go_through(module):
     model = of_integers(module, module.layers.LSTM(2, name="lstm", **HALF), True)
     x = np.array([[1, 2, 0], [3, 0, 0], [1, 1, 1], [4, 4, 0]], "int32")
-    report = debugging.explain(model, x, Y, loss="mse")
+    report = explain(model, x)
     outputs = np.array(model(x), "float32")
     assert report.loss == pytest.approx(np.mean((outputs - Y) ** 2), rel=1e-2)
 
 
 def test_frozen_layers_have_no_gradient(module):
-    model = planted.sequential(
-        module, planted.dense(module, 4, "a"), planted.dense(module, 1, "b")
-    )
+    model = healthy(module)
     model.layers[0].trainable = False
-    report = debugging.explain(model, X, Y, loss="mse")
+    report = explain(model)
     assert [one.layer for one in report.variables] == ["b", "b"]
     assert report.layers[0].gradient is None
 
 
 def test_a_tuple_as_attribute(module):
-    model = model_class(module)()
-    model.parts = (model.dense, 1)
+    model = planted.subclassed(module, [])
+    model.parts = (model.head, 1)
     model(X)
-    assert debugging.explain(model, X, Y, loss="mse").first.kind is None
+    assert explain(model).first.kind is None
 
 
 def test_text(module):
-    vectorization = module.layers.TextVectorization(output_sequence_length=2)
-    vectorization.adapt(["a b c"])
-    model = module.Sequential(
-        [
-            module.layers.Input((), dtype="string"),
-            vectorization,
-            module.layers.Embedding(5, 2, **HALF),
-            module.layers.Flatten(**HALF),
-            planted.dense(module, 1, "b"),
-        ]
-    )
+    layers = module.layers
+    words = layers.TextVectorization(output_sequence_length=2)
+    words.adapt(["a b c"])
+    inputs, embedding = layers.Input((), dtype="string"), layers.Embedding(5, 2, **HALF)
+    last = [layers.Flatten(**HALF), planted.dense(module, 1, "b")]
+    model = module.Sequential([inputs, words, embedding, *last])
     x = tf.constant(["a", "b c", "c", "a b"])
-    assert debugging.explain(model, x, Y, loss="mse").first.kind is None
+    assert explain(model, x).first.kind is None
 
 
 def test_slices(module):
     model = of_integers(module, module.layers.Flatten(**HALF), False)
     x = np.zeros((4, 3), "int32")
-    (embedding, *_) = debugging.explain(model, x, Y, loss="mse").variables
+    (embedding, *_) = explain(model, x).variables
     assert embedding.gradient.at_scale.size == 2  # the one row, summed up
 
 
 class TestGradientsAlone:
     def test_the_last_that_is_not_finite_is_first_on_the_way_back(self):
-        pairs = [
-            ("a", tf.constant([np.nan])),
-            ("b", tf.constant([np.inf, np.nan])),
-            ("c", tf.constant([1.0])),
-            ("d", None),
-        ]
+        values = {"a": [np.nan], "b": [np.inf, np.nan], "c": [1.0]}
+        pairs = [*((name, tf.constant(v)) for name, v in values.items()), ("d", None)]
         report = debugging.explain_gradients(pairs, loss_scale=4)
         assert (report.first.kind, report.first.layer) == ("backward overflow", "b")
         assert report.variables[2].gradient.largest == 0.25
@@ -348,17 +310,15 @@ class TestGradientsAlone:
         assert gradient.zero_with_scaling == 0.0
 
     def test_slices_are_summed(self):
-        slices = tf.IndexedSlices(
-            tf.constant([[1.0], [2.0]]), tf.constant([1, 1]), tf.constant([3, 1])
-        )
+        values, rows = tf.constant([[1.0], [2.0]]), tf.constant([1, 1])
+        slices = tf.IndexedSlices(values, rows, tf.constant([3, 1]))
         report = debugging.explain_gradients({"embedding": slices})
         assert report.variables[0].gradient.largest == 3.0
 
     def test_the_scale_of_an_optimizer(self, family):
         optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(), initial_scale=4.0)
-        report = debugging.explain_gradients(
-            {"a": tf.constant([8.0])}, loss_scale=optimizer
-        )
+        gradients = {"a": tf.constant([8.0])}
+        report = debugging.explain_gradients(gradients, loss_scale=optimizer)
         assert (report.loss_scale, report.variables[0].gradient.largest) == (4.0, 2.0)
 
     @pytest.mark.parametrize("wrong", [[tf.constant([1.0])], 3, [(1, 2)], {3: 4}])

@@ -1,5 +1,6 @@
 """After a pass variables and random state are what they were."""
 
+import contextlib
 import functools
 import importlib
 import random
@@ -10,34 +11,35 @@ import tensorflow as tf
 
 import tf_lso
 from tests.debugging import planted
-from tests.families import FAMILIES, KERASES, keras, needs_keras3, numpy, raw
+from tests.families import (
+    FAMILIES,
+    KERASES,
+    keras,
+    legacy_step,
+    needs_keras3,
+    numpy,
+    raw,
+)
 from tests.generation import HAS_KERAS3
 from tf_lso import debugging, keras_versions, tf_private
 
 X, Y = planted.batch(8, 3), planted.batch(8, 1)
 
 
-def model_of(family, seed=None, **compiled):
+def model_of(family, seed=None, last=(), **compiled):
     module = KERASES[family]
-    layers = module.layers
-    model = module.Sequential(
-        [
-            layers.Input((3,)),
-            planted.dense(module, 4, "a"),
-            layers.BatchNormalization(name="normalization", **planted.HALF),
-            layers.Dropout(0.4, seed=seed, name="dropout", **planted.HALF),
-            layers.GaussianNoise(0.1, seed=seed, name="noise", **planted.HALF),
-            layers.ActivityRegularization(0.1, name="regularization", dtype="float32"),
-            planted.dense(module, 1, "b"),
-        ]
+    layers, metrics = module.layers, [module.metrics.MeanAbsoluteError()]
+    model = planted.sequential(
+        module,
+        planted.dense(module, 4, "a"),
+        layers.BatchNormalization(name="normalization", **planted.HALF),
+        layers.Dropout(0.4, seed=seed, name="dropout", **planted.HALF),
+        layers.GaussianNoise(0.1, seed=seed, name="noise", **planted.HALF),
+        layers.ActivityRegularization(0.1, name="regularization", dtype="float32"),
+        *(planted.dense(module, 1, "b"), *last),
     )
     optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.05))
-    model.compile(
-        optimizer,
-        loss="mse",
-        metrics=[module.metrics.MeanAbsoluteError()],
-        **compiled,
-    )
+    model.compile(optimizer, loss="mse", metrics=metrics, **compiled)
     return model
 
 
@@ -83,59 +85,54 @@ def assert_same(before, after):
         np.testing.assert_array_equal(one, other)
 
 
+@contextlib.contextmanager
+def nothing_changes(model):
+    before, random_state = values(model), draws()
+    yield
+    assert_same(before, values(model))
+    assert draws() == random_state
+    assert not tf.config.functions_run_eagerly()
+
+
+@pytest.fixture(autouse=True)
+def seeds():
+    keras.utils.set_random_seed(1)
+    number_of_keras3()
+
+
 class TestWhatIsRestored:
     def test_all_variables(self, family):
-        keras.utils.set_random_seed(1)
-        number_of_keras3()
         model = model_of(family)
         model.fit(X, Y, verbose=0)
-        before, random_state = values(model), draws()
-        report = debugging.explain(model, X, Y)
-        assert report.first.kind is None
-        assert_same(before, values(model))
-        assert draws() == random_state
-        assert not tf.config.functions_run_eagerly()
+        with nothing_changes(model):
+            assert debugging.explain(model, X, Y).first.kind is None
 
     @pytest.mark.parametrize("where", ["layer", "loss"])
     def test_also_after_an_exception(self, family, where):
-        keras.utils.set_random_seed(1)
-        number_of_keras3()
-        model = model_of(family, run_eagerly=True)
-        fails = []
+        fails, module = [], KERASES[family]
 
         def fail(*args):
             if fails:
                 raise RuntimeError("on purpose")
             return args[-1]
 
-        if where == "layer":
-            module = KERASES[family]
-            last = planted.owned(module, "fails", lambda x: fail(x))
-            model = module.Sequential([*model.layers, last])
-            model.compile(
-                tf_lso.LossScaleOptimizer(FAMILIES[family].Adam()),
-                loss="mse",
-                run_eagerly=True,
-            )
+        last = planted.owned(module, "fails", lambda x: fail(x))
+        last = [last] if where == "layer" else []
+        model = model_of(family, last=last, run_eagerly=True)
         model.fit(X, Y, verbose=0)
-        before, random_state = values(model), draws()
-        call = KERASES[family].layers.Layer.__call__
+        call = module.layers.Layer.__call__
         fails.append(True)
-        with pytest.raises(RuntimeError, match="on purpose"):
+        with nothing_changes(model), pytest.raises(RuntimeError, match="on purpose"):
             debugging.explain(model, X, Y, loss=fail if where == "loss" else None)
-        assert_same(before, values(model))
-        assert draws() == random_state
-        assert KERASES[family].layers.Layer.__call__ is call
-        assert not tf.config.functions_run_eagerly()
+        assert module.layers.Layer.__call__ is call
 
     def test_what_a_layer_of_ones_own_draws_and_assigns(self, family):
         module = KERASES[family]
 
         class Own(module.layers.Layer):
             def build(self, shape):
-                self.kernel = self.add_weight(
-                    name="kernel", shape=(3, 1), initializer="ones"
-                )
+                shape = (3, 1)
+                self.kernel = self.add_weight(name="kernel", shape=shape)
                 self.part = tf.Module()
                 self.part.count = tf.Variable(0)
                 self.generator = tf.random.Generator.from_seed(1)
@@ -152,7 +149,6 @@ class TestWhatIsRestored:
                 number_of_keras3()
                 return x @ tf.cast(self.kernel, x.dtype)
 
-        keras.utils.set_random_seed(1)
         layer = Own(**planted.HALF)
         model = module.Sequential([layer])
         model(X)
@@ -184,10 +180,8 @@ class TestWhatIsRestored:
 
         layer = planted.owned(keras, "draws", draw)
         model = planted.sequential(keras, planted.dense(keras, 1, "a"), layer)
-        of_tensorflow, of_keras = (
-            tf_private.generators(),
-            keras_versions.state_of_keras3(),
-        )
+        of_tensorflow = tf_private.generators()
+        of_keras = keras_versions.state_of_keras3()
         monkeypatch.setattr(of_tensorflow, "global_generator", None)
         name, before = "global_seed_generator", keras_generator()
         of_keras.set_global_attribute(name, None)
@@ -204,33 +198,21 @@ def trained(family, explained, seed, mode):
     keras.utils.set_random_seed(3)
     model = model_of(family, seed, run_eagerly=mode == "eager fit")
     random_values = []
+
+    def loss():
+        return tf.reduce_mean((tf.cast(model(X, training=True), tf.float32) - Y) ** 2)
+
     for epoch in range(3):
         if mode == "loop":
             for _ in range(2):
-                loop_step(model, KERASES[family])
+                legacy_step(model.optimizer, loss, model.trainable_variables)
         else:
             model.fit(X, Y, epochs=2, batch_size=4, shuffle=True, verbose=0)
         if explained and epoch < 2:
             debugging.explain(model, X, Y)
-        random_values += [
-            random.random(),
-            np.random.rand(),
-            float(tf.random.normal(())),
-        ]
-        random_values += [float(number_of_keras3())]
+        drawn = random.random(), np.random.rand(), tf.random.normal(())
+        random_values += [*map(float, drawn), float(number_of_keras3())]
     return [*values(model), np.array(random_values)]
-
-
-def loop_step(model, module):
-    optimizer = model.optimizer
-    with tf.GradientTape() as tape:
-        outputs = model(X, training=True)
-        loss = tf.reduce_mean((tf.cast(outputs, tf.float32) - Y) ** 2)
-        scaled = optimizer.get_scaled_loss(loss)
-    weights = model.trainable_variables
-    gradients = tape.gradient(scaled, [raw(weight) for weight in weights])
-    gradients = optimizer.get_unscaled_gradients(gradients)
-    optimizer.apply_gradients(zip(gradients, weights))
 
 
 @pytest.mark.parametrize(

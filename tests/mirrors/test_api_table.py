@@ -1,5 +1,6 @@
 """compat_docs/reference/old-names.md has every old name, and says what install() leaves."""
 
+import contextlib
 import importlib
 import pathlib
 
@@ -11,37 +12,34 @@ from tf_lso import names
 pytestmark = pytest.mark.core
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGE = ROOT / "compat_docs" / "reference" / "old-names.md"
+PAGE = (ROOT / "compat_docs/reference/old-names.md").read_text(encoding="utf-8")
 
 
 def test_the_page_has_every_name_and_every_spelling():
-    text = PAGE.read_text(encoding="utf-8")
     for namespace, uses in names.NAMESPACES.items():
         if not namespace.startswith("compat.v2"):
-            section = text.split(f"\n## tf.{namespace}\n")[1].split("\n## ")[0]
+            section = PAGE.split(f"\n## tf.{namespace}\n")[1].split("\n## ")[0]
             assert f"In `tf_lso.{namespace}`:" in section
             for name in uses:
                 assert f"| `{name}` | " in section
     for spelled in names.MODULES:
-        assert f"| `{spelled}` |" in text
+        assert f"| `{spelled}` |" in PAGE
     for symbol in names.SYMBOLS.values():
-        assert symbol.keras_2 in text
+        assert symbol.keras_2 in PAGE
 
 
 def test_the_page_says_what_install_leaves():
     pytest.importorskip("tf_keras")
-    text = PAGE.read_text(encoding="utf-8")
     seen = 0
     with tf_lso.install():
         for spelled, namespace in names.TF_KERAS_MODULES.items():
-            try:
+            wrapper = None
+            with contextlib.suppress(ImportError):
                 module = importlib.import_module(spelled)
-            except ImportError:
-                module = None
-            wrapper = getattr(module, "LossScaleOptimizer", None)
+                wrapper = getattr(module, "LossScaleOptimizer", None)
             left = wrapper is None or not wrapper.__module__.startswith("tf_lso")
             row = f"| `{spelled}` | `tf_lso.{namespace}`"
             if "LossScaleOptimizer" in names.mirror_names(namespace):
                 seen += 1
-                assert (f"{row} (`install()` leaves it as it is) |" in text) == left
+                assert (f"{row} (`install()` leaves it as it is) |" in PAGE) == left
     assert seen > 3

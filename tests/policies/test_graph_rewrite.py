@@ -11,6 +11,8 @@ from tf_lso.train import experimental
 
 V1 = tf.compat.v1.train
 WRAPPER = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
+enable = experimental.enable_mixed_precision_graph_rewrite
+disable = experimental.disable_mixed_precision_graph_rewrite
 
 
 def is_on():
@@ -26,7 +28,7 @@ def off():
     assert not is_on()
     yield
     if is_on():
-        experimental.disable_mixed_precision_graph_rewrite()
+        disable()
     policies.set_global_policy(None)
 
 
@@ -37,7 +39,7 @@ class TestEnable:
     )
     def test_wraps_optimizers_of_keras(self, family, loss_scale, value):
         inner = FAMILIES[family].SGD(0.1)
-        optimizer = experimental.enable_mixed_precision_graph_rewrite(inner, loss_scale)
+        optimizer = enable(inner, loss_scale)
         assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
         assert optimizer.inner_optimizer is inner
         assert float(optimizer.loss_scale()) == value
@@ -45,10 +47,8 @@ class TestEnable:
 
     def test_wraps_optimizers_of_tensorflow_1(self):
         inner = V1.GradientDescentOptimizer(0.5)
-        enable = (
-            tf_lso.compat.v1.train.experimental.enable_mixed_precision_graph_rewrite
-        )
-        optimizer = enable(inner)
+        v1 = tf_lso.compat.v1.train.experimental
+        optimizer = v1.enable_mixed_precision_graph_rewrite(inner)
         wrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
         assert isinstance(optimizer, wrapper)
         x = tf.Variable(1.0)
@@ -58,47 +58,33 @@ class TestEnable:
 
     def test_says_so(self, caplog):
         caplog.set_level("INFO", logger="tensorflow")
-        experimental.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD())
+        enable(keras.optimizers.SGD())
         assert "graph rewrite is on" in caplog.text
         assert "FixedLossScale" not in caplog.text
 
     def test_rewrites_what_fit_compiles(self):
         """The option that the rewrite goes by is in force while `fit` runs."""
-        optimizer = experimental.enable_mixed_precision_graph_rewrite(
-            keras.optimizers.SGD(0.05), loss_scale=128.0
+        optimizer, seen = enable(keras.optimizers.SGD(0.05), loss_scale=128.0), []
+        look = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs: seen.append(is_on())
         )
-        seen = []
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile(optimizer, "mse")
-        model.fit(
-            np.ones((4, 2)),
-            np.ones((4, 1)),
-            verbose=0,
-            callbacks=[
-                keras.callbacks.LambdaCallback(
-                    on_train_batch_end=lambda batch, logs: seen.append(is_on())
-                )
-            ],
-        )
+        model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0, callbacks=[look])
         assert seen == [True]
         assert np.asarray(optimizer.iterations) == 1
 
     @pytest.mark.parametrize(
         "optimizer",
         [
-            None,
-            "sgd",
-            3,
-            keras.optimizers.SGD,
-            lambda: tf_lso.LossScaleOptimizer(keras.optimizers.SGD()),
-            lambda: WRAPPER(V1.GradientDescentOptimizer(0.1), 8),
+            *(None, "sgd", 3, keras.optimizers.SGD),
+            tf_lso.LossScaleOptimizer(keras.optimizers.SGD()),
+            WRAPPER(V1.GradientDescentOptimizer(0.1), 8),
         ],
     )
     def test_refuses_other_optimizers(self, optimizer):
-        if callable(optimizer) and not isinstance(optimizer, type):
-            optimizer = optimizer()
         with pytest.raises(ValueError, match="'opt' must"):
-            experimental.enable_mixed_precision_graph_rewrite(optimizer)
+            enable(optimizer)
         assert not is_on()
 
     @pytest.mark.parametrize(
@@ -107,25 +93,25 @@ class TestEnable:
     @pytest.mark.parametrize("loss_scale", [None, "bogus", 0.5, [8]])
     def test_refuses_other_loss_scales(self, make, loss_scale):
         with pytest.raises(ValueError, match=r"loss_scale|loss scale"):
-            experimental.enable_mixed_precision_graph_rewrite(make(0.1), loss_scale)
+            enable(make(0.1), loss_scale)
         assert not is_on()
 
     def test_is_refused_under_a_mixed_policy_and_the_reverse(self):
         policies.set_global_policy("mixed_float16")
         with pytest.raises(ValueError, match="mixed_float16"):
-            experimental.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD())
+            enable(keras.optimizers.SGD())
         assert not is_on()
         policies.set_global_policy(None)
-        experimental.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD())
+        enable(keras.optimizers.SGD())
         with pytest.raises(ValueError, match="graph rewrite"):
             policies.set_policy("mixed_float16")
         policies.set_policy("float64")
 
     def test_ends_by_disable(self, caplog):
-        experimental.enable_mixed_precision_graph_rewrite(keras.optimizers.SGD())
-        experimental.disable_mixed_precision_graph_rewrite()
+        enable(keras.optimizers.SGD())
+        disable()
         assert not is_on()
-        experimental.disable_mixed_precision_graph_rewrite()
+        disable()
         assert "already disabled" in caplog.text
 
 
@@ -134,16 +120,16 @@ GRADIENTS = (1.0, 1.0, float("inf"), float("nan"), 1.0)
 AFTER = [(0.9, 4.0, 1), (0.8, 8.0, 2), (0.8, 4.0, 2), (0.8, 2.0, 2), (0.7, 2.0, 3)]
 
 
-class TestTheOptimizerOfTensorFlow1:
-    def make(self, loss_scale=None):
-        loss_scale = loss_scale or tf_lso.DynamicLossScale(4, 2)
-        return WRAPPER(V1.GradientDescentOptimizer(0.1), loss_scale)
+def wrap(loss_scale=None):
+    loss_scale = loss_scale or tf_lso.DynamicLossScale(4, 2)
+    return WRAPPER(V1.GradientDescentOptimizer(0.1), loss_scale)
 
+
+class TestTheOptimizerOfTensorFlow1:
     def test_skips_and_moves_the_scale_in_eager_mode(self):
-        scale = tf_lso.DynamicLossScale(4, 2)
-        optimizer = self.make(scale)
+        scale, rows = tf_lso.DynamicLossScale(4, 2), []
+        optimizer = wrap(scale)
         x, step = tf.Variable(1.0), tf.Variable(0, dtype=tf.int64)
-        rows = []
         for gradient in GRADIENTS:
             optimizer.apply_gradients([(tf.constant(gradient), x)], global_step=step)
             rows.append((round(float(x), 6), float(scale()), int(step)))
@@ -151,15 +137,12 @@ class TestTheOptimizerOfTensorFlow1:
 
     def test_skips_and_moves_the_scale_in_a_graph(self):
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            scale = tf_lso.DynamicLossScale(4, 2)
-            optimizer = self.make(scale)
+            scale, rows = tf_lso.DynamicLossScale(4, 2), []
             x = tf.compat.v1.get_variable("x", initializer=1.0, use_resource=True)
-            step = tf.compat.v1.train.get_or_create_global_step()
+            step = V1.get_or_create_global_step()
             gradient = tf.compat.v1.placeholder(tf.float32, [])
-            loss = x * gradient
-            train = optimizer.minimize(loss, global_step=step, var_list=[x])
+            train = wrap(scale).minimize(x * gradient, global_step=step, var_list=[x])
             session.run(tf.compat.v1.global_variables_initializer())
-            rows = []
             for value in GRADIENTS:
                 session.run(train, {gradient: value})
                 now = session.run([x, scale(), step])
@@ -167,20 +150,20 @@ class TestTheOptimizerOfTensorFlow1:
         assert rows == AFTER
 
     def test_unscales(self):
-        optimizer = self.make(tf_lso.FixedLossScale(1024))
+        optimizer = wrap(tf_lso.FixedLossScale(1024))
         x = tf.Variable(3.0)
         ((gradient, variable),) = optimizer.compute_gradients(lambda: 2 * x, [x])
         assert float(gradient) == 2.0
         assert variable is x
 
     def test_hands_out_the_loss_scales_variables(self):
-        names = [v.name for v in self.make().variables()]
+        names = [v.name for v in wrap().variables()]
         assert names == ["current_loss_scale:0", "good_steps:0"]
 
     def test_skips_on_all_replicas(self, mirrored2):
         with mirrored2.scope():
             scale = tf_lso.DynamicLossScale(4, 2)
-            optimizer = self.make(scale)
+            optimizer = wrap(scale)
             x = tf.Variable(1.0)
 
         @tf.function
