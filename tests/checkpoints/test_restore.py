@@ -130,7 +130,7 @@ def lost(version, case, kind):
 
 
 @pytest.mark.parametrize(
-    "half, target, kind", itertools.product((0, 1), GENERATIONS, FILES)
+    "half, target, kind", list(itertools.product((0, 1), GENERATIONS, FILES))
 )
 def test_other_files_go_on(half, target, kind):
     """Whole models and weights; what a version left out is named as missing."""
