@@ -30,6 +30,7 @@ class Plan:
         self.report = Report(source.path, source.layout)
         self.steps = []  # pairs of an `Entry` and a `Target`
         self.settings = []  # functions that set hyperparameters, and slots anew
+        self.gaps = ()  # how little fits, to compare
 
     def apply(self):
         """Read all values before writing any, so that a damaged file changes nothing."""
@@ -80,6 +81,7 @@ def make(source, model, optimizer, mapping=None):
     report = plan.report
     used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
     report.unused += [key for key in source.keys if key not in used]
+    plan.gaps = len(report.missing) + len(report.wrong), len(report.unused)
     return plan
 
 

@@ -137,16 +137,10 @@ def _likeliest(sources, targets, optimizer, mapping):
             errors.append(error)
     if not plans:
         raise errors[0]
-    gaps = [
-        (len(p.report.missing + p.report.wrong), len(p.report.unused)) for p in plans
-    ]
-    best = plans[gaps.index(min(gaps))]
-    as_good = {
-        frozenset((entry.key, target.name) for entry, target in made.steps)
-        for made, gap in zip(plans, gaps)
-        if gap == min(gaps)
-    }
-    if len(as_good) > 1 and best.report.complete:
+    best = min(plans, key=lambda made: made.gaps)
+    as_good = [made for made in plans if made.gaps == best.gaps]
+    moves = [{(entry.key, target.name) for entry, target in p.steps} for p in as_good]
+    if best.report.complete and any(other != moves[0] for other in moves):
         raise CheckpointError(
             f"{best.source.path}: has several models or optimizers that fit. Say "
             "which: names={'model': ..., 'optimizer': ...}, with the names that the "

@@ -241,8 +241,8 @@ class OptimizerTargets:
         labels |= {id(variable): label for variable, *label in slots}
         return [_target(v, *labels.get(key, ())) for key, v in own.items()]
 
-    # Each of the two yields (slot, its name, its model variable). The names are those of
-    # OptimizerV2 for a class in `optimizer_table`, else those of the attributes.
+    # Both yield (slot, its name, its model variable); the names are those of OptimizerV2,
+    # or those of the attributes for a class that is not in `optimizer_table`.
     def _legacy_slots(self, model):
         for slot in self.inner.get_slot_names():
             for target in model.targets:
