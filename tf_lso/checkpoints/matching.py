@@ -28,12 +28,9 @@ def match_model(source, model, mapping=None):
     count = collections.Counter(_short(target.name) for target in free)
     named = {_short(t.name): t for t in free if count[_short(t.name)] == 1}
     by_name = _unique({k: named.get(_short(e.name)) for k, e in rest.items()}, taken)
-    complete = [
-        found
-        for found in (by_place, by_name)
-        if len(found) == len(rest)
-        and all(rest[k].shape == target.shape for k, target in found.items())
-    ]
+    fits = {key: entry.shape for key, entry in rest.items()}
+    shapes = [{k: t.shape for k, t in found.items()} for found in (by_place, by_name)]
+    complete = [f for f, has in zip((by_place, by_name), shapes) if has == fits]
     if len(complete) == 2 and by_place != by_name and not mapping:
         key = next(key for key in rest if by_place[key] is not by_name[key])
         raise CheckpointError(
@@ -51,11 +48,8 @@ def match_model(source, model, mapping=None):
 def _unique(found, taken):
     """Return the items of {key: Target or None} with a target of their own."""
     claims = collections.Counter(found.values())
-    return {
-        key: target
-        for key, target in found.items()
-        if target is not None and claims[target] == 1 and target not in taken
-    }
+    alone = {t for t, count in claims.items() if count == 1} - {None, *taken}
+    return {key: target for key, target in found.items() if target in alone}
 
 
 def _short(name):
@@ -187,6 +181,6 @@ def made_anew(state, optimizer, matched, found):
         return {}
     # It made them at a variable's first gradient, which an unused head has not.
     without = set(matched.values()) - {target.of for target in found}
-    values = {slot: optimizer.first_value(slot) for slot in {t.slot for t in found}}
+    values = {target.slot: optimizer.first_value(target.slot) for target in found}
     anew = [t for t in optimizer.own if t.of in without and t not in found]
     return {t: values[t.slot] for t in anew if values.get(t.slot) is not None}

@@ -117,9 +117,8 @@ def _pairs(prefix, names):
     for kind, name in (names or {}).items():
         if name not in found.get(kind, ()):
             has = " and ".join(f"{kind} {sorted(found[kind])}" for kind in found)
-            raise CheckpointError(
-                f"{prefix}: has no {kind} called {name!r}; 'names' may have {has}."
-            )
+            what = f"has no {kind} called {name!r}; 'names' may have {has}."
+            raise CheckpointError(f"{prefix}: {what}")
         found[kind] = {name: found[kind][name]}
     return [
         object_graph.source(graph, model, optimizer)

@@ -13,7 +13,6 @@ from tf_lso import keras3_private
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 from tf_lso.checkpoints import layouts
-from tf_lso.checkpoints.layouts import LAYER_STEP, VARS_STEP, WEIGHT_STEP
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.optimizers import binding
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
@@ -158,9 +157,9 @@ def _weights(layer):
 
 # Beginning of a step with a number -> what lists what it counts.
 _LISTS = {
-    LAYER_STEP: lambda model: [layer for layer in _layers(model) if layer.weights],
-    WEIGHT_STEP: _weights,
-    f"{VARS_STEP}:": _own_variables,
+    layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
+    layouts.WEIGHT_STEP: _weights,
+    f"{layouts.VARS_STEP}:": _own_variables,
 }
 
 
