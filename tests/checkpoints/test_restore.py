@@ -17,7 +17,7 @@ from tf_lso import checkpoints
 
 PAGE = pathlib.Path(__file__).parents[2] / "compat_docs" / "reference" / "files.md"
 
-# Of each version these are restored into both Kerases.
+# Of each version these are restored into both Kerases, the second in slow runs.
 BOTH = re.compile("(stable|experimental)-(v2|new)-(Adam|SGD)-dynamic|bare-v2-RMSprop$")
 
 ALL = [
@@ -37,9 +37,11 @@ def _pairs():
         for number, target in enumerate(GENERATIONS):
             if "-Lion" in case and not hasattr(KERASES[target].optimizers, "Lion"):
                 continue  # Keras 2.12
-            if turn % 2 == number or BOTH.search(case):
+            is_turn = turn % 2 == number
+            if is_turn or BOTH.search(case):
                 label = f"{target}-{version}-{case}"
-                yield pytest.param(version, case, target, id=label)
+                marks = [] if is_turn else pytest.mark.slow
+                yield pytest.param(version, case, target, id=label, marks=marks)
 
 
 @functools.cache
@@ -130,7 +132,7 @@ def lost(version, case, kind):
 
 
 @pytest.mark.parametrize(
-    "half, target, kind", itertools.product((0, 1), GENERATIONS, FILES)
+    "half, target, kind", list(itertools.product((0, 1), GENERATIONS, FILES))
 )
 def test_other_files_go_on(half, target, kind):
     """Whole models and weights; what a version left out is named as missing."""

@@ -83,6 +83,16 @@ _CASES = [
 _CASES.sort(key=lambda case: case[1:])  # those of one program stand together
 
 
+def _cases():
+    """Each format with one family, in turns; with the others they are slow."""
+    for number, name in enumerate(formats.FORMATS):
+        cases = [case for case in _CASES if case[0] == name]
+        quick = cases[(number + 1) % len(cases)]
+        for case in cases:
+            marks = [] if case is quick else pytest.mark.slow
+            yield pytest.param(case, id=", ".join(case), marks=marks)
+
+
 @pytest.fixture(scope="module")
 def saved(installed, mirrored2, tmp_path_factory):
     """What `formats.run` returns for a program and its cases; the last one is kept."""
@@ -96,7 +106,7 @@ def saved(installed, mirrored2, tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("case", _CASES, ids=", ".join)
+@pytest.mark.parametrize("case", sorted(_cases(), key=lambda p: p.values[0][1:]))
 def test_on_two_replicas(case, saved):
     name, *arguments = case
     program, restored, end = saved(*arguments)

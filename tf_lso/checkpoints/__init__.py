@@ -1,8 +1,7 @@
 """Reads what legacy programs saved: a file is opened, matched, planned and restored.
 
-`object_graph` and `h5` read the formats, each into a `source.Source`; `layouts` has the
-names in them. `matching` finds out which variable of the file is which of the `targets`,
-`plan` says what goes where and what does not fit, and `restoring` writes, or refuses.
+`object_graph` and `h5` read the formats into a `source.Source`, by the names in `layouts`;
+`matching` finds the `targets`; `plan` says what fits; `restoring` writes, or refuses.
 """
 
 import importlib as _importlib

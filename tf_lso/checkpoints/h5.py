@@ -13,11 +13,9 @@ import h5py
 import numpy as np
 
 from tf_lso.checkpoints import layouts
+from tf_lso.checkpoints.layouts import LAYER_STEP, VARS_STEP, WEIGHT_STEP
 from tf_lso.checkpoints.source import (
-    LAYER_STEP,
     UNKNOWN,
-    VARS_STEP,
-    WEIGHT_STEP,
     CheckpointError,
     Entry,
     OptimizerState,
@@ -27,6 +25,9 @@ from tf_lso.checkpoints.source import (
 
 # The group for weights that the model itself has (since TensorFlow 2.6).
 _OF_THE_MODEL = "top_level_model_weights"
+
+# Beginnings of paths in .keras files that lead to no variable of the model.
+_NO_MODEL = (("optimizer",), ("metrics",))
 
 
 @contextlib.contextmanager
@@ -41,7 +42,13 @@ def opened(path):
                 file = archive.open("model.weights.h5")
             file = stack.enter_context(h5py.File(file, "r"))
         with refusing(f"{path}: the file is damaged"):
-            source = _source(Reader(path, file), config)
+            reader = Reader(path, file)
+            has_lists = "layer_names" in file.attrs or "model_weights" in file
+            if config is None and has_lists:
+                layout, read = "h5", _in_lists(reader)
+            else:
+                layout, read = "keras", _in_groups(reader, config or {})
+            source = Source(path, layout, *read, reader.keys(), reader.read)
         yield source
 
 
@@ -60,9 +67,7 @@ class Reader:
                 link = parent.get(part, getlink=True)
                 parent = parent[part]
             if not isinstance(link, h5py.HardLink):
-                raise CheckpointError(
-                    f"{what} is a link, which Keras never writes and which is not followed."
-                )
+                raise CheckpointError(f"{what} is a link, which is not followed.")
         if not isinstance(parent, kind):
             raise CheckpointError(f"{what} is a {type(parent).__name__.lower()}.")
         if kind is h5py.Dataset and (parent.external or parent.is_virtual):
@@ -76,24 +81,19 @@ class Reader:
 
     def read(self, entry):
         """Return the value of an `Entry`, a NumPy array."""
-        what = f"{self.path}: the key {entry.key} cannot be read, the file is damaged"
-        with refusing(what):
+        with refusing(f"{self.path}: the key {entry.key} cannot be read"):
             return np.asarray(self.file[entry.key][()])
 
     def texts(self, group, name):
-        """Return an attribute of a group as a list of str, also if it is one text.
-
-        Keras stores lists of more than 64 kB in parts: name0, name1, and so on.
-        """
+        """Return an attribute of a group as a list of str, also if it is one text."""
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
+            # Keras stores lists of more than 64 kB in parts: name0, name1, and so on.
             parts = [group.attrs[name]] if name in group.attrs else []
             while f"{name}{len(parts)}" in group.attrs:
                 parts.append(group.attrs[f"{name}{len(parts)}"])
         if not parts:
-            raise CheckpointError(
-                f"{self.path}: {group.name} has no attribute {name}, so this is no file "
-                "of a Keras 2 model."
-            )
+            what = f"{group.name} has no attribute {name}"
+            raise CheckpointError(f"{self.path}: {what}: no file of a Keras 2 model.")
         values = [value for part in parts for value in np.ravel(part)]
         return [v.decode() if isinstance(v, bytes) else str(v) for v in values]
 
@@ -104,26 +104,15 @@ class Reader:
         return [key for key, item in found.items() if isinstance(item, h5py.Dataset)]
 
 
-def _source(reader, config):
-    """Return the `Source` of an open file, with the config of the model in it, or None."""
-    file = reader.file
-    if config is None and ("layer_names" in file.attrs or "model_weights" in file):
-        layout, (variables, optimizer) = "h5", _in_lists(reader)
-    else:
-        layout, (variables, optimizer) = "keras", _in_groups(reader, config or {})
-    return Source(reader.path, layout, variables, optimizer, reader.keys(), reader.read)
-
-
 def _in_lists(reader):
     """Return the variables and the `OptimizerState` of an .h5 file."""
     file = reader.file
-    root = reader.at(file, "model_weights") if "model_weights" in file else file
-    variables = {entry.key: entry for entry in _of_layers(reader, root)}
+    variables = {entry.key: entry for entry in _of_layers(reader)}
     if "optimizer_weights" not in file:
         return variables, None
     entries = list(_weights(reader, reader.at(file, "optimizer_weights")))
     # A wrapper of Keras 3 has a counter and a rate that mean nothing, before its own.
-    places = [n for n, e in enumerate(entries) if _last(e.name) == "iteration"]
+    places = [n for n, e in enumerate(entries) if layouts.last(e.name) == "iteration"]
     start = max(places, default=0)
     outer, inner = entries[2:start], entries[start:]
     if layouts.OWN_GROUP in file:
@@ -137,8 +126,10 @@ def _in_lists(reader):
     return variables, _state(config, outer, inner, variables)
 
 
-def _of_layers(reader, root):
-    number = 0
+def _of_layers(reader):
+    root, number = reader.file, 0
+    if "model_weights" in root:
+        root = reader.at(root, "model_weights")
     for layer in reader.texts(root, "layer_names"):
         group = reader.at(root, layer)
         weights = list(_weights(reader, group, layer, f"{LAYER_STEP}{number}"))
@@ -149,7 +140,6 @@ def _of_layers(reader, root):
 
 
 def _weights(reader, group, layer=None, *path):
-    """Yield the weights that a group lists, those of a layer at a path."""
     for place, text in enumerate(reader.texts(group, "weight_names")):
         name = layouts.plain(text)
         if layer is not None and "/" not in name:  # in files of Keras 3.0
@@ -168,14 +158,10 @@ def _in_groups(reader, config):
             entry = reader.entry(key, "", (*path, f"{VARS_STEP}:{number}"))
             groups.setdefault(path, {})[number] = entry
     lists = {path: [e for _, e in sorted(g.items())] for path, g in groups.items()}
-    outer = lists.get(("optimizer",), [])
-    inner = lists.get(("optimizer", "inner_optimizer"), [])
-    variables = {
-        entry.key: entry
-        for path, entries in lists.items()
-        if path[:1] not in (("optimizer",), ("metrics",))
-        for entry in entries
-    }
+    outer = lists.pop(("optimizer",), [])
+    inner = lists.pop(("optimizer", "inner_optimizer"), [])
+    model = [e for path, g in lists.items() if path[:1] not in _NO_MODEL for e in g]
+    variables = {entry.key: entry for entry in model}
     if not (outer or inner):
         return variables, None
     config = config.get("compile_config") or {}
@@ -185,15 +171,16 @@ def _in_groups(reader, config):
 def _state(config, outer, inner, variables, unsaid=None):
     """Return the `OptimizerState` of the entries of a wrapper and of its inner optimizer.
 
-    `outer` is also what the file has of an optimizer without a wrapper. Keras 3 saves the
-    count and the scale with the wrapper. Old versions save only these two. Newer ones
-    save two meaningless scalars before them, and the inner variables a second time after
-    them. Keras 2 saves only the inner variables; under tf_lso it saves them with the
-    wrapper too, and after them a variable that only Nadam has, the scale and the count.
-    `unsaid` is the family of Keras 2 if the config does not tell it.
+    `outer` is also an optimizer without a wrapper. `unsaid` is the family of Keras 2 if
+    the config does not tell it.
     """
     class_name, config = _class_of(config)
-    state = OptimizerState(layouts.family_of_config(config), class_name, config)
+    families = (f for key, f in layouts.OF_CONFIGS.items() if key in config)
+    state = OptimizerState(next(families, None), class_name, config)
+    # Keras 3 saves the count and the scale with the wrapper. Old versions save only these
+    # two; newer ones two meaningless scalars before, and the inner variables again after.
+    # Keras 2 saves only the inner variables. Under tf_lso it saves them with the wrapper
+    # too, and after them a variable that only Nadam has, the scale and the count.
     shapes = [entry.shape for entry in inner]
     own = outer[2:4] if len(outer) == len(inner) + 4 else outer
     if not shapes:
@@ -208,34 +195,30 @@ def _state(config, outer, inner, variables, unsaid=None):
         state.hyperparameters["learning_rate"] = rest.pop(0)
         state.family = "keras3"
     state.made = [_labeled(entry, class_name, variables) for entry in rest]
-    as_keras2 = [entry.shape for entry in outer[: len(shapes)]] in ([], shapes)
-    if shapes and as_keras2 and state.family != "keras3":
-        state.made += [
-            dataclasses.replace(entry, slot="momentum_cache", of=None)
-            for entry in _without_scale(state, outer[len(shapes) :])
-        ]
+    again, more = outer[: len(shapes)], outer[len(shapes) :]
+    if shapes and state.family != "keras3" and [e.shape for e in again] in ([], shapes):
+        for entry in _without_scale(state, more):
+            entry = dataclasses.replace(entry, slot="momentum_cache", of=None)
+            state.made.append(entry)
         state.family = state.family or unsaid
     return state
 
 
 def _class_of(config):
     """Return the class name and config of the inner optimizer, None and {} if unknown."""
-    name, inside = None, {}
-    below = config.get("optimizer_config", config.get("optimizer"))
+    name, below = None, config.get("optimizer_config", config.get("optimizer"))
     while isinstance(below, dict):
-        inside = below.get("config")
-        if not isinstance(inside, dict):
+        name, config = below.get("class_name"), below.get("config")
+        if not (isinstance(name, str) and isinstance(config, dict)):
             return None, {}
-        name = below.get("class_name")
-        below = inside.get("inner_optimizer", inside.get("optimizer"))
-    return (name.split(">")[-1], inside) if isinstance(name, str) else (None, {})
+        below = config.get("inner_optimizer", config.get("optimizer"))
+    return (name.split(">")[-1], config) if name else (None, {})
 
 
 def _without_scale(state, entries):
     """Return the entries before the scale and the count that tf_lso puts last, if any."""
     tail = entries[-2:]
-    shapes = [entry.shape for entry in tail]
-    if shapes != [(), ()] or _is_count(tail[0]) or not _is_count(tail[1]):
+    if [(e.shape, _is_count(e)) for e in tail] != [((), False), ((), True)]:
         return entries
     state.scale, state.count = tail
     return entries[:-2]
@@ -246,20 +229,13 @@ def _is_count(entry):
 
 
 def _is_rate(entry, family):
-    """Whether the variable after the step counter is the learning rate, as in Keras 3."""
     if entry.shape or entry.name:
-        return not entry.shape and _last(entry.name) == "learning_rate"
+        return not entry.shape and layouts.last(entry.name) == "learning_rate"
     return entry.dtype != "int64" and family in ("keras3", None)
 
 
-def _last(name):
-    return name.split("/")[-1]
-
-
 def _labeled(entry, class_name, variables):
-    """Return the entry with what its name says of the slot and its variable."""
-    slot, of = layouts.SCALARS.get(_last(entry.name)), None
-    if slot is None:
-        slot = layouts.slot_of(entry.name, class_name)
-        of = UNKNOWN if slot is None else layouts.owner(entry.name, variables, slot)
-    return dataclasses.replace(entry, slot=slot, of=of)
+    slot, of = layouts.SCALARS.get(layouts.last(entry.name)), None
+    if slot is None and (slot := layouts.slot_of(entry.name, class_name)):
+        of = layouts.owner(entry.name, variables, slot)
+    return dataclasses.replace(entry, slot=slot, of=of if slot else UNKNOWN)

@@ -16,24 +16,21 @@ from tf_lso.checkpoints.source import UNKNOWN, CheckpointError
 def match_model(source, model, mapping=None):
     """Return {key in `source.variables`: Target} for all variables with a match.
 
-    A variable is found by its path in the model (the kernel of the second layer), or by
-    its name and that of its layer. If both find all variables, but not the same ones,
-    only the user knows which is right, and says so by `mapping`.
+    If all have a match by place and by name, but not the same, only the user knows which
+    is right, and says so by `mapping`.
     """
     mapped = _mapped(source, model, mapping or {})
     taken = set(mapped.values())
     rest = {k: entry for k, entry in source.variables.items() if k not in mapped}
-    by_place = _unique({k: _at_place(e, model) for k, e in rest.items()}, taken)
+    at = {k: filter(None, map(model.at, e.paths)) for k, e in rest.items()}
+    by_place = _unique({k: next(found, None) for k, found in at.items()}, taken)
     free = [target for target in model.targets if target not in taken]
     count = collections.Counter(_short(target.name) for target in free)
     named = {_short(t.name): t for t in free if count[_short(t.name)] == 1}
     by_name = _unique({k: named.get(_short(e.name)) for k, e in rest.items()}, taken)
-    complete = [
-        found
-        for found in (by_place, by_name)
-        if len(found) == len(rest)
-        and all(rest[k].shape == target.shape for k, target in found.items())
-    ]
+    fits = {key: entry.shape for key, entry in rest.items()}
+    shapes = [{k: t.shape for k, t in found.items()} for found in (by_place, by_name)]
+    complete = [f for f, has in zip((by_place, by_name), shapes) if has == fits]
     if len(complete) == 2 and by_place != by_name and not mapping:
         key = next(key for key in rest if by_place[key] is not by_name[key])
         raise CheckpointError(
@@ -51,16 +48,8 @@ def match_model(source, model, mapping=None):
 def _unique(found, taken):
     """Return the items of {key: Target or None} with a target of their own."""
     claims = collections.Counter(found.values())
-    return {
-        key: target
-        for key, target in found.items()
-        if target is not None and claims[target] == 1 and target not in taken
-    }
-
-
-def _at_place(entry, model):
-    found = map(model.at, entry.paths)
-    return next((target for target in found if target is not None), None)
+    alone = {t for t, count in claims.items() if count == 1} - {None, *taken}
+    return {key: target for key, target in found.items() if target in alone}
 
 
 def _short(name):
@@ -69,12 +58,11 @@ def _short(name):
 
 
 def _mapped(source, model, mapping):
-    """Return {key: Target} of the variables that a user's mapping names."""
     found = {}
-    names = {}  # what users may call a variable of the file
-    for key, entry in source.variables.items():
-        paths = ("/".join(path) for path in entry.paths)
-        names[key] = [n for n in (layouts.plain(entry.name), *paths) if n]
+    names = {  # what users may call a variable of the file
+        key: [*filter(None, (layouts.plain(e.name), *map("/".join, e.paths)))]
+        for key, e in source.variables.items()
+    }
     for name_in_file in sorted(mapping, key=len):  # a longer name says it more exactly
         parts = f"/{name_in_file}/"
         named = {k: n for k, ns in names.items() for n in ns[::-1] if parts in f"/{n}/"}
@@ -99,11 +87,7 @@ def _mapped(source, model, mapping):
 
 
 def match_optimizer(source, optimizer, matched):
-    """Return {Target: `Entry`} of a file and an optimizer that is built.
-
-    The slots of the `source` are called as in `optimizer`; `matched` is as from
-    `match_model`.
-    """
+    """Return {Target: `Entry`}; the slots of the `source` are called as in `optimizer`."""
     state, matched = source.optimizer, {**matched, None: None}
     place = {(target.slot, target.of): target for target in optimizer.own}
     # What the slots in the file belong to, one for the other, as far as it is known.
@@ -130,10 +114,9 @@ def match_optimizer(source, optimizer, matched):
     fitting = [listed for listed in orders if _fit(unnamed, listed)]
     if len(fitting) > 1:
         raise CheckpointError(
-            f"{source.path}: {unnamed[0].key} and the following do not say of which "
-            "slots they are: the file may be of a legacy optimizer of Keras 2 or of a "
-            "newer one, whose orders differ. Save the whole model, or a "
-            "tf.train.Checkpoint, and restore that."
+            f"{source.path}: {unnamed[0].key} and the following may be slots of a legacy "
+            "optimizer of Keras 2 or of a newer one, whose orders differ. Save the whole "
+            "model, or a tf.train.Checkpoint, and restore that."
         )
     if orders and unnamed:
         pairs = zip([*fitting, *orders][0], unnamed)
@@ -157,19 +140,15 @@ def _fit(entries, targets):
 
 
 def _orders(state, optimizer, place, order, count):
-    """Return the orders in which the file may list `count` slots, lists of Targets.
-
-    OptimizerV2 lists them slot by slot, but for Ftrl, which makes both at once; all
-    others list them variable by variable.
-    """
+    """Return the orders in which the file may list `count` slots, lists of Targets."""
     facts = table.of(optimizer.class_names)
     newer = [tuple(table.AVERAGE), *facts.order]
+    # OptimizerV2 lists them slot by slot, but for Ftrl, which makes both at once; all
+    # others list them variable by variable.
     legacy = newer if "linear" in facts.slots else [(slot,) for slot in facts.slots]
     slots = {slot for slot, of in place if of is not None} - state.slots
-    found = []
-    for groups in {"legacy": [legacy], None: [newer, legacy]}.get(
-        state.family, [newer]
-    ):
+    found, may_be = [], {"legacy": [legacy], None: [newer, legacy]}
+    for groups in may_be.get(state.family, [newer]):
         made = [(slot, of) for group in groups for of in order for slot in group]
         listed = [place.get(label) for label in made if label[0] in slots]
         if len(listed) == count and listed not in found:
@@ -178,17 +157,14 @@ def _orders(state, optimizer, place, order, count):
 
 
 def _are_as_built(source, optimizer, matched, rest, free):
-    """Whether the file lists the same variables in the same order.
-
-    For classes that no table knows: of one family, and no shape and no name may differ.
-    """
+    """Whether a file of a class that no table knows lists the same variables in order."""
     state = source.optimizer
-    if state.family not in (None, optimizer.family) or not _fit(rest, free):
+    order = [matched.get(key) for key in state.order] or optimizer.built
+    is_same_family = state.family in (None, optimizer.family)
+    # As many slots may be those of another argument, such as centered for momentum.
+    others = (state.slots ^ optimizer.slots) & table.MADE_BY.keys()
+    if others or not is_same_family or order != optimizer.built or not _fit(rest, free):
         return False
-    if state.order and [matched.get(key) for key in state.order] != optimizer.built:
-        return False
-    if (state.slots ^ optimizer.slots) & table.MADE_BY.keys():
-        return False  # as many slots of another argument, such as centered for momentum
     # A user's own class may call its slots otherwise now.
     is_known = table.of(optimizer.class_names).slots or state.family == "legacy"
     for target, entry in zip(free, rest):
@@ -200,18 +176,11 @@ def _are_as_built(source, optimizer, matched, rest, free):
 
 
 def made_anew(state, optimizer, matched, found):
-    """Return {Target: first value} of slots that an OptimizerV2 never made.
-
-    It made them at the first gradient of a variable, so a variable of which the file has
-    none had no gradient: an unused head, or a layer that was frozen.
-    """
+    """Return {Target: first value} of slots that an OptimizerV2 never made."""
     if state.family != "legacy":
         return {}
+    # It made them at a variable's first gradient, which an unused head has not.
     without = set(matched.values()) - {target.of for target in found}
-    slots = {target.slot for target in found}
-    values = {
-        target: optimizer.first_value(target.slot)
-        for target in optimizer.own
-        if target not in found and target.of in without and target.slot in slots
-    }
-    return {target: value for target, value in values.items() if value is not None}
+    values = {target.slot: optimizer.first_value(target.slot) for target in found}
+    anew = [t for t in optimizer.own if t.of in without and t not in found]
+    return {t: values[t.slot] for t in anew if values.get(t.slot) is not None}

@@ -1,8 +1,7 @@
 """Reads a checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel.
 
-Such a file holds tensors by keys, and a graph of the saved objects: which attribute of
-which object led to which tensor. The keys differ between versions, but the graph tells
-what they mean.
+The keys of its tensors differ between versions. A graph of the saved objects tells what
+they mean: which attribute of which object led to which tensor.
 """
 
 import collections
@@ -15,7 +14,6 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import (
-    LAYER_STEP,
     UNKNOWN,
     CheckpointError,
     Entry,
@@ -31,7 +29,7 @@ SAVE_COUNTER = "save_counter"
 _MOST_PATHS = 6
 
 # Children of Keras models, which other objects that hold models do not have.
-_OF_A_MODEL = ("layer-", LAYER_STEP, "_functional", "_operations")
+_OF_A_MODEL = ("layer-", layouts.LAYER_STEP, "_functional", "_operations")
 
 
 class ObjectGraph:
@@ -53,20 +51,17 @@ class ObjectGraph:
         with refusing(f"{prefix}: the key {GRAPH_KEY} is damaged"):
             proto.ParseFromString(self._get(GRAPH_KEY))
             self.keys = sorted(self._shapes.keys() - {GRAPH_KEY})  # of all tensors
-            self._nodes, count = proto.nodes, len(proto.nodes)
+            self._nodes, named = proto.nodes, {0}
             self._children = [
                 {c.local_name: c.node_id for c in node.children} for node in self._nodes
             ]
-            named = [0, *(n for below in self._children for n in below.values())]
-            for node in range(count):
-                named += [number for slot in self.slots(node) for number in slot[1:]]
-            if not all(0 <= number < count for number in named):
+            for node, below in enumerate(self._children):
+                named.update(below.values(), *(slot[1:] for slot in self.slots(node)))
+            if not named <= {*range(len(self._nodes))}:
                 raise IndexError("it names objects that it does not have")
 
     def _get(self, key):
-        with refusing(
-            f"{self.prefix}: the key {key} cannot be read, the file is damaged"
-        ):
+        with refusing(f"{self.prefix}: the key {key} cannot be read"):
             return self._reader.get_tensor(key)
 
     def read(self, entry):
@@ -144,7 +139,8 @@ def optimizers(graph):
 def inner(graph, node):
     """Return the node of the optimizer: this one or the one it wraps, or None."""
     below = graph.children(node)
-    places = [*(below.get(name) for name in layouts.INNER), node]
+    # A wrapper of TensorFlow 2.0-2.2 has the first, one of Keras 3 the second.
+    places = [below.get("base_optimizer"), below.get("inner_optimizer"), node]
     return next((at for at in places if _counter(graph, at) is not None), None)
 
 
@@ -168,34 +164,28 @@ def models(graph, of_optimizers):
     root = graph.children(0)
     if any(name.startswith(_OF_A_MODEL) for name in root):
         return {"": 0}
-    found = {
-        name: node
-        for name, node in root.items()
-        if node not in of_optimizers
-        and graph.entry(node) is None
-        and graph.variables(node)
-    }
+    no_model = {0, *of_optimizers, *graph.variables(0)}
+    found = {n: node for n, node in root.items() if node not in no_model}
+    found = {name: node for name, node in found.items() if graph.variables(node)}
     return {**found, "": 0}  # the root may be a model of a user's class
 
 
 def source(graph, model, optimizer):
     """Return the `Source` of two nodes or None: of a model and an optimizer."""
-    # The root also has the counter of tf.train.Checkpoint.
     others = {graph.children(0).get(SAVE_COUNTER), *optimizers(graph).values()}
     variables = {} if model is None else graph.variables(model, others)
-    state, layout_ = None, "model"
-    if optimizer is not None:
-        state, layout_ = _state(graph, optimizer, variables), layout(graph, optimizer)
-    return Source(graph.prefix, layout_, variables, state, graph.keys, graph.read)
+    read = None if optimizer is None else _state(graph, optimizer, variables)
+    kind = "model" if optimizer is None else layout(graph, optimizer)
+    return Source(graph.prefix, kind, variables, read, graph.keys, graph.read)
 
 
 def _state(graph, node, variables):
-    at, family = inner(graph, node), layouts.FAMILIES[layout(graph, node)]
+    at, family = inner(graph, node), layouts.LAYOUTS[layout(graph, node)][0]
     below, counter = graph.children(at), _counter(graph, at)
     state = OptimizerState(family, iterations=graph.entry(counter))
     state.order = graph.elements(below.get("_trainable_variables"))
     others = {counter, graph.children(0).get(SAVE_COUNTER), *variables, *state.order}
-    traced = [graph.follow(node, p.split("/")) for p in layouts.OF_TRACED_STEPS]
+    traced = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
     if None not in traced[:2]:  # a user's own class may have one of these names
         others.update(traced)
     for path, role in layouts.LOSS_SCALE.items():
@@ -224,8 +214,7 @@ def _state(graph, node, variables):
     known = {slot for slot, _ in made.values()}
     empty = table.ENDS.keys() & below.keys() - known if family == "keras3" else ()
     for child, (slot, of) in made.items():
-        entry = None if child in others else graph.entry(child)
-        if entry is not None:
+        if child not in others and (entry := graph.entry(child)):
             slot = slot or layouts.list_of(entry.name, empty)
             state.made.append(dataclasses.replace(entry, slot=slot, of=of))
     state.class_name = layouts.optimizer_class(state.made, family)
@@ -233,7 +222,6 @@ def _state(graph, node, variables):
 
 
 def _slots(graph, name, node, order, variables):
-    """Return {node: (slot, its model variable)} of a list of slots."""
     entries = {child: graph.entry(child) for child in graph.elements(node)}
     if None in entries.values():
         return {}

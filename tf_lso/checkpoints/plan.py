@@ -10,16 +10,12 @@ import math
 import numpy as np
 
 from tf_lso import optimizer_table as table
-from tf_lso.checkpoints import layouts, matching
+from tf_lso.checkpoints import matching
 from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import CheckpointError
 
-# Hyperparameters that today's optimizers lack -> the value that has no effect.
-_NEUTRAL = {"decay": 0.0, "beta": 0.0}
-
-_NO_GRADIENT = (
-    "made anew: the file has no slots of this variable, as without a gradient"
-)
+_NO_GRADIENT = "made anew: the file has no slots of this variable (no gradient)"
+_DECAY = ": give it learning_rate=InverseTimeDecay(learning_rate, 1, {:g})"
 _IDLE = (
     " The newer SGD of Keras 2 has slots without momentum too. If it had none, leave them: "
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer, partial=True)."
@@ -34,6 +30,7 @@ class Plan:
         self.report = Report(source.path, source.layout)
         self.steps = []  # pairs of an `Entry` and a `Target`
         self.settings = []  # functions that set hyperparameters, and slots anew
+        self.gaps = ()  # how little fits, to compare
 
     def apply(self):
         """Read all values before writing any, so that a damaged file changes nothing."""
@@ -42,15 +39,6 @@ class Plan:
             target.variable.assign(value.astype(target.dtype, copy=False))
         for setting in self.settings:
             setting()
-
-    def rank(self):
-        """Return how little fits: the numbers of gaps and of unused keys, a tuple."""
-        report = self.report
-        return len(report.missing) + len(report.wrong), len(report.unused)
-
-    def moves(self):
-        """Return which key goes to which variable, a frozenset of pairs."""
-        return frozenset((entry.key, target.name) for entry, target in self.steps)
 
     def move(self, entry, target):
         """Note that `entry`, None if the file has none, goes to `target`, or not."""
@@ -69,10 +57,7 @@ class Plan:
 
 
 def make(source, model, optimizer, mapping=None):
-    """Return the `Plan` to restore a file into `ModelTargets` and `OptimizerTargets`.
-
-    The optimizer is built, or None. `matching.match_model` explains the mapping.
-    """
+    """Return the `Plan` for a file, `ModelTargets` and `OptimizerTargets` or None."""
     plan = Plan(source)
     matched = matching.match_model(source, model, mapping)
     for key, target in matched.items():
@@ -96,11 +81,11 @@ def make(source, model, optimizer, mapping=None):
     report = plan.report
     used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
     report.unused += [key for key in source.keys if key not in used]
+    plan.gaps = len(report.missing) + len(report.wrong), len(report.unused)
     return plan
 
 
 def _check_numbers(source):
-    """Raise if the step counter, the scale or the count is no value that training gives."""
     state = source.optimizer
     for entry in (state.iterations, state.scale, state.count):
         value = 1.0 if entry is None else source.number(entry)
@@ -114,23 +99,18 @@ def _check_numbers(source):
 
 
 def _named_as_here(source, optimizer):
-    """Return a copy of a `Source` with the slots and hyperparameters of this optimizer."""
-    state = source.optimizer
-    hyperparameters, made = dict(state.hyperparameters), []
-    slot_of = table.slot_of_attributes(optimizer.inner)
-    for entry in state.made:
-        is_own = entry.of is not None or entry.slot in optimizer.slots
-        if is_own or optimizer.hyperparameter(entry.slot) is None:
-            slot = slot_of.get(entry.slot, entry.slot)
-            made.append(dataclasses.replace(entry, slot=slot))
-        else:
-            hyperparameters[entry.slot] = entry
+    """Return the `Source` with the names of slots that this optimizer has for them."""
+    state, slot_of = source.optimizer, table.slot_of_attributes(optimizer.inner)
+    free = [e for e in state.made if e.of is None and e.slot not in optimizer.slots]
+    settings = [e for e in free if optimizer.hyperparameter(e.slot) is not None]
+    rest = [entry for entry in state.made if entry not in settings]
+    made = [dataclasses.replace(e, slot=slot_of.get(e.slot, e.slot)) for e in rest]
+    hyperparameters = state.hyperparameters | {e.slot: e for e in settings}
     state = dataclasses.replace(state, hyperparameters=hyperparameters, made=made)
     return dataclasses.replace(source, optimizer=state)
 
 
 def _plan_state(plan, matched, optimizer):
-    """Plan all variables that the optimizer made, and all that the file has of them."""
     source, report = plan.source, plan.report
     state = source.optimizer
     found = matching.match_optimizer(source, optimizer, matched)
@@ -140,33 +120,32 @@ def _plan_state(plan, matched, optimizer):
         if target in found:
             plan.move(found[target], target)
         elif target in anew:
-            value = np.full(target.shape, anew[target], target.dtype)
+            value = np.full(target.variable.shape, anew[target], target.dtype)
             plan.settings.append(functools.partial(target.variable.assign, value))
             report.kept.append((target.name, _NO_GRADIENT))
         elif target.slot == "momentum" and optimizer.hyperparameter("momentum") == 0:
             # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
             report.kept.append((target.name, "the momentum is 0"))
-        elif target.slot == layouts.ACCUMULATED:
+        elif target.slot == "_accumulated_gradients":  # of Keras 3 only
             report.kept.append((target.name, "the file has no accumulated gradients"))
         else:
             plan.move(None, target)
             lacking.add(target.slot)
-    left = matching.left(state, found)
-    is_sgd = "SGD" in optimizer.class_names  # that of tf_keras has and writes its slots
-    if is_sgd and state.config.get("momentum") == 0:  # without momentum too
-        left = []
+    # The SGD of tf_keras has and writes its slots without momentum too.
+    is_sgd = "SGD" in optimizer.class_names
+    is_idle = is_sgd and state.config.get("momentum") == 0
+    left = [] if is_idle else matching.left(state, found)
     for entry in left:
         what = f"this {optimizer.class_names[0]} has no variable for it"
         report.wrong.append((entry.key, "optimizer", what))
-    others = []  # which may make as many slots, as centered and momentum do
+    others = False  # of which one may make as many slots as another
     for slot, (argument, _) in table.MADE_BY.items():
         has = slot in optimizer.slots
         value = state.config.get(argument, has)
         if slot in optimizer.table and bool(value) != has and not is_sgd:
-            others.append(f"{argument}={value}")
-    for argument in others:
-        what = f"{argument} in the file, and this optimizer was made otherwise"
-        report.wrong.append(("config", "optimizer", what))
+            what = f"{argument}={value} in the file, but not in this optimizer"
+            report.wrong.append(("config", "optimizer", what))
+            others = True
     more = {entry.slot for entry in left}
     differs = (more | lacking) & table.MADE_BY.keys()
     told = any(state.config.get(name) for name, _ in table.MADE_BY.values())
@@ -204,35 +183,27 @@ def _plan_hyperparameters(plan, optimizer):
     for name, entry in hyperparameters.items():
         value, now = plan.source.number(entry), optimizer.hyperparameter(name)
         target = f"optimizer/{name}"
-        if now is None and value == _NEUTRAL.get(name):
-            report.converted.append((entry.key, target, "0: nothing to do"))
-        elif now is None and name == "learning_rate":
-            report.kept.append((target, "the optimizer has a schedule"))
-        elif now is None and name == "decay" and optimizer.decays_by(value):
+        is_same = now is not None and np.float32(now) == np.float32(value)
+        lacks_decay = now is None and name == "decay"
+        # The decay of Nadam was one of the momentum.
+        is_nadam = lacks_decay and "Nadam" in optimizer.class_names
+        if is_same or (lacks_decay and optimizer.decays_by(value)):
             report.restored.append((entry.key, target))
-        elif now is None and name == "decay" and "Nadam" in optimizer.class_names:
-            # This decay is not of the learning rate, but of the momentum.
-            report.kept.append((target, "today's Nadam has a schedule of its own"))
+        elif now is None and (name == "learning_rate" or is_nadam):
+            report.kept.append((target, "the optimizer has a schedule"))
         elif now is None:
-            what = f"{value:g}, and this optimizer has no such hyperparameter"
-            if name == "decay":
-                what = (
-                    f"{value:g}, and this optimizer has no decay: give it learning_rate="
-                    f"InverseTimeDecay(learning_rate, 1, {value:g})"
-                )
+            what = f"{value:g}, and this optimizer has no {name}"
+            what += _DECAY.format(value) if lacks_decay else ""
             report.wrong.append((entry.key, target, what))
         elif name == "momentum" and now == 0 != value and name not in optimizer.slots:
             what = f"{value:g}, but this optimizer was made without: it has no slots"
             report.wrong.append((entry.key, target, what))
             slots = optimizer.slots | {name}
             report.remedy = how_to_make(plan.source, optimizer, slots)
-        elif np.float32(now) == np.float32(value):
-            report.restored.append((entry.key, target))
         else:
             number = _shortest(value)
-            plan.settings.append(
-                functools.partial(setattr, optimizer.inner, name, number)
-            )
+            setting = functools.partial(setattr, optimizer.inner, name, number)
+            plan.settings.append(setting)
             how = f"{now:g} becomes {number:g}"
             report.converted.append((entry.key, target, how))
     if "learning_rate" not in hyperparameters:

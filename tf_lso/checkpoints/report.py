@@ -28,8 +28,8 @@ class Report:
       restored: list of (key in the file, name of the variable).
       converted: list of (key in the file, name of the variable, how).
       kept: list of (name of the variable, why) of variables that such a file does not
-        store, so that they keep their values; also of slots that are made anew.
-      missing: list of names of variables that the file should have but lacks.
+        store: they keep their values, or are made anew.
+      missing: list of names of variables that the file lacks.
       wrong: list of (key in the file, name of the variable, what does not fit).
       unused: list of keys in the file that were not used.
       remedy: str, how to make an optimizer that the file fits, or "".

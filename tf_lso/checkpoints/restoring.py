@@ -26,25 +26,22 @@ def restore(
     mapping: dict[str, str] | None = None,
     names: dict[str, str] | None = None,
 ) -> Report:
-    """Restore a file of any generation into a model and its optimizer.
+    """Restore a file of TensorFlow 2.0-2.15, tf_keras or Keras 3.
 
-    Reads what TensorFlow 2.0-2.15, tf_keras or Keras 3 saved, with or without a loss
-    scale. Restores weights, slots, the step counter, hyperparameters, the loss scale and
-    its count. If something is missing or does not fit, nothing changes.
+    Restores weights, slots, the step counter, hyperparameters, the loss scale and its
+    count. If something is missing or does not fit, nothing changes.
 
     Args:
       path: str or path: a checkpoint of `tf.train.Checkpoint` or `model.save_weights`,
         with or without ".index"; a folder of checkpoints, whose latest is read; a
         SavedModel; or an .h5, .keras or .weights.h5 file.
       model: a built model of Keras 3 or Keras 2, of the architecture that was saved.
-      optimizer: a `tf_lso.LossScaleOptimizer`, or an optimizer of Keras 3 or Keras 2,
-        of the class that was saved. It is built if necessary. None restores the model
-        alone.
+      optimizer: the optimizer, of the class that was saved, with or without a
+        `tf_lso.LossScaleOptimizer`; it is built if necessary. None: the model alone.
       partial: bool, whether to restore what fits if not everything fits.
       mapping: dict of names in the file and names in the model, of layers or variables
-        that are named or ordered differently:
-        {"dense_7": "head", "embed/table": "embedding/embeddings"}. For the file, paths to
-        layers can be used too ("layer_with_weights-0").
+        that are named or ordered differently: {"dense_7": "head"}. For the file, paths
+        can be used too: {"layer_with_weights-0/kernel": "embedding/embeddings"}.
       names: dict, the names of the model and the optimizer in a checkpoint that has
         several: {"model": "generator", "optimizer": "generator_optimizer"}.
 
@@ -68,13 +65,12 @@ def restore(
     >>> checkpoints.restore(path, model=model, optimizer=opt).complete
     True
 
-    Source: in TensorFlow 2.0-2.15 `tf.train.Checkpoint.restore` did this for checkpoints
-    of the same version.
+    Source: `tf.train.Checkpoint.restore` of TensorFlow 2.0-2.15, for the same version.
     """
     with opened(path, names) as sources:
-        targets = ModelTargets(model)
-        wanted = None if optimizer is None else OptimizerTargets(optimizer)
-        if wanted is not None:
+        targets, wanted = ModelTargets(model), None
+        if optimizer is not None:
+            wanted = OptimizerTargets(optimizer)
             for source in sources:
                 wanted.check_class(source)
             wanted.build(targets)
@@ -101,23 +97,19 @@ def opened(path, names=None):
 
 
 def _prefix(path):
-    """Return the checkpoint that a path means, without ".index"."""
-    is_folder = os.path.isdir(path)
-    prefix = (
-        tf.train.latest_checkpoint(path) if is_folder else path.removesuffix(".index")
+    prefix, folder = path.removesuffix(".index"), os.path.dirname(path)
+    if os.path.isdir(path):
+        prefix, folder = tf.train.latest_checkpoint(path), path
+    if prefix and os.path.exists(f"{prefix}.index"):
+        return prefix
+    there = ", ".join(sorted(p.stem for p in pathlib.Path(folder).glob("*.index"))[:10])
+    raise CheckpointError(
+        f"{path}: there is no checkpoint, SavedModel, .h5 or .keras file; the "
+        f"checkpoints in that folder are: {there or 'none'}."
     )
-    if prefix is None or not os.path.exists(f"{prefix}.index"):
-        folder = pathlib.Path(path) if is_folder else pathlib.Path(path).parent
-        there = ", ".join(sorted(p.stem for p in folder.glob("*.index"))[:10])
-        raise CheckpointError(
-            f"{path}: there is no checkpoint, SavedModel, .h5 or .keras file; the "
-            f"checkpoints in that folder are: {there or 'none'}."
-        )
-    return prefix
 
 
 def _pairs(prefix, names):
-    """Return the `Source`s of the models and the optimizers in a checkpoint."""
     graph = object_graph.ObjectGraph(prefix)
     optimizers = object_graph.optimizers(graph)
     models = object_graph.models(graph, optimizers.values())
@@ -125,9 +117,8 @@ def _pairs(prefix, names):
     for kind, name in (names or {}).items():
         if name not in found.get(kind, ()):
             has = " and ".join(f"{kind} {sorted(found[kind])}" for kind in found)
-            raise CheckpointError(
-                f"{prefix}: has no {kind} called {name!r}; 'names' may have {has}."
-            )
+            what = f"has no {kind} called {name!r}; 'names' may have {has}."
+            raise CheckpointError(f"{prefix}: {what}")
         found[kind] = {name: found[kind][name]}
     return [
         object_graph.source(graph, model, optimizer)
@@ -137,7 +128,6 @@ def _pairs(prefix, names):
 
 
 def _likeliest(sources, targets, optimizer, mapping):
-    """Return the plan of the pair of model and optimizer that fits best."""
     plans, errors = [], []
     for source in sources:
         try:
@@ -146,10 +136,10 @@ def _likeliest(sources, targets, optimizer, mapping):
             errors.append(error)
     if not plans:
         raise errors[0]
-    best = min(plans, key=plan.Plan.rank)
-    # Plans that move the same tensors to the same variables are the same plan.
-    as_good = {made.moves() for made in plans if made.rank() == best.rank()}
-    if len(as_good) > 1 and best.report.complete:
+    best = min(plans, key=lambda made: made.gaps)
+    as_good = [made for made in plans if made.gaps == best.gaps]
+    moves = [{(entry.key, target.name) for entry, target in p.steps} for p in as_good]
+    if best.report.complete and any(other != moves[0] for other in moves):
         raise CheckpointError(
             f"{best.source.path}: has several models or optimizers that fit. Say "
             "which: names={'model': ..., 'optimizer': ...}, with the names that the "
@@ -159,7 +149,6 @@ def _likeliest(sources, targets, optimizer, mapping):
 
 
 def _refusal(report):
-    """Return the message for a plan that is not complete."""
     rows = [f"missing in the file: {name}" for name in report.missing]
     rows += [f"wrong: {key} for {name} ({what})" for key, name, what in report.wrong]
     if len(rows) > 20:

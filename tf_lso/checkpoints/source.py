@@ -5,12 +5,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# Steps of a path to a variable that are no attribute. A number follows: of a layer among
-# those with weights, as in checkpoints; of a weight of a layer in the order of Keras; of
-# a variable among those that an object made itself.
-LAYER_STEP, WEIGHT_STEP, VARS_STEP = "layer_with_weights-", "#", "vars"
-
-# `Entry.of` of a slot if the file does not say which variable the slot belongs to.
+# `Entry.of` of a slot whose variable the file does not say.
 UNKNOWN = "unknown"
 
 
@@ -38,10 +33,10 @@ class Entry:
     name: str  # of the variable in the program that wrote the file, or ""
     shape: tuple[int, ...]
     dtype: str  # such as "float32"
-    # Each the steps that lead to it from the model: attributes, and the steps above.
+    # Each the steps that lead to it from the model: attributes, and steps of `layouts`.
     paths: tuple[tuple[str, ...], ...] = ()
-    # Of a variable of the optimizer: the name of the slot, or of what is none, such as
-    # Nadam's "momentum_cache"; None if the file does not say it.
+    # Of a variable of the optimizer: the name of the slot, or of another variable, such
+    # as "momentum_cache"; None if the file does not say it.
     slot: str | None = None
     # The key in `Source.variables` of what a slot belongs to, None for what is no slot.
     of: Any = UNKNOWN
@@ -84,8 +79,6 @@ class Source:
         """Return the value of an entry that is one number."""
         value = self.read(entry)
         if value.shape != () or value.dtype.kind not in "fiu":
-            raise CheckpointError(
-                f"{self.path}: the key {entry.key} should be one number, but is of the "
-                f"shape {value.shape}."
-            )
+            what = f"{self.path}: the key {entry.key} should be one number"
+            raise CheckpointError(f"{what}, but has the shape {value.shape}.")
         return float(value)

@@ -13,12 +13,7 @@ from tf_lso import keras3_private
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 from tf_lso.checkpoints import layouts
-from tf_lso.checkpoints.source import (
-    LAYER_STEP,
-    VARS_STEP,
-    WEIGHT_STEP,
-    CheckpointError,
-)
+from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.optimizers import binding
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.scaling import loss_scale as loss_scale_lib
@@ -27,11 +22,11 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 # weights of DepthwiseConv1D and DepthwiseConv2D.
 _TODAY = {"_layer_checkpoint_dependencies": "layers", "depthwise_kernel": "kernel"}
 
+_BETWEEN_WORDS = r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])"
+
 # Attributes with the variables that a layer itself made: of Keras 3, and of Keras 2.
-_OWN = (
-    *("_trainable_variables", "_non_trainable_variables"),
-    *("_trainable_weights", "_non_trainable_weights"),
-)
+_OWN = ["_trainable_variables", "_non_trainable_variables"]
+_OWN += ["_trainable_weights", "_non_trainable_weights"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -58,8 +53,7 @@ class Target:
         """Return why an `Entry` does not fit, None if it does."""
         if entry.shape != self.shape:
             return f"shape {entry.shape}, not {self.shape}"
-        dtypes = {entry.dtype, self.dtype}
-        if len(dtypes) > 1 and dtypes != {"int32", "int64"}:
+        if {entry.dtype, self.dtype} not in ({self.dtype}, {"int32", "int64"}):
             return f"dtype {entry.dtype}, not {self.dtype}"
         return None
 
@@ -85,7 +79,7 @@ class ModelTargets:
             )
         self.targets = [Target(_name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}
-        self._found = {(): model}
+        self._found = {(): model}  # what a path leads to, kept
 
     def at(self, path):
         """Return the `Target` at a path of a file, None if there is none."""
@@ -105,7 +99,6 @@ class ModelTargets:
 
 
 def _child(parent, step):
-    """Return the object or the variable that a step of a path leads to, or None."""
     for prefix, listed in _LISTS.items():
         if step.startswith(prefix):
             return _element(listed(parent), step.removeprefix(prefix))
@@ -115,14 +108,13 @@ def _child(parent, step):
         return _element(parent, step) if step.isdigit() else _by_class(parent).get(step)
     own = _own_variables(parent)
     for name in (step, _TODAY.get(step)):
-        named = [v for v in own if _name_of(v).split("/")[-1] == name]
+        named = [v for v in own if layouts.last(variables_lib.name_of(v)) == name]
         if len(named) == 1:
             return named[0]
     return _attribute(parent, _TODAY.get(step, step))
 
 
 def _element(listed, number):
-    """Return the element of a list with a number that is a text, or None."""
     known = number.isdigit() and int(number) < len(listed)
     return listed[int(number)] if known else None
 
@@ -131,9 +123,7 @@ def _by_class(layers):
     """Return {name in .keras files: layer} for a list of layers: dense, dense_1, ..."""
     found, counts = {}, collections.Counter()
     for layer in layers:
-        words = re.sub(
-            r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", type(layer).__name__
-        )
+        words = re.sub(_BETWEEN_WORDS, "_", type(layer).__name__)
         name = re.sub(r"\W", "", words).lower()
         found[f"{name}_{counts[name]}" if counts[name] else name] = layer
         counts[name] += 1
@@ -154,33 +144,27 @@ def _attribute(parent, name):
 
 
 def _own_variables(layer):
-    lists = [_attribute(layer, name) or [] for name in _OWN]
-    return [one for variables in lists for one in variables if _is_variable(one)]
+    held = [one for name in _OWN for one in _attribute(layer, name) or []]
+    return [*filter(_is_variable, held)]
 
 
 def _weights(layer):
     """Return the weights in the order of .h5 files of Keras 2; of a model, its own."""
     inside = {id(w) for part in _layers(layer) for w in part.weights}
-    alone = [w for w in layer.weights if id(w) not in inside]
-    if inside and alone:
-        return alone
-    return [*layer.trainable_weights, *layer.non_trainable_weights]
+    alone = [w for w in layer.weights if id(w) not in inside] if inside else []
+    return alone or [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
 # Beginning of a step with a number -> what lists what it counts.
 _LISTS = {
-    LAYER_STEP: lambda model: [layer for layer in _layers(model) if layer.weights],
-    WEIGHT_STEP: _weights,
-    f"{VARS_STEP}:": _own_variables,
+    layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
+    layouts.WEIGHT_STEP: _weights,
+    f"{layouts.VARS_STEP}:": _own_variables,
 }
 
 
 class OptimizerTargets:
-    """What an optimizer of tf_lso, Keras 3 or Keras 2 has, whatever its class.
-
-    Of a class in `optimizer_table` the slots have the names of OptimizerV2, else those of
-    its attributes.
-    """
+    """What an optimizer of tf_lso, Keras 3 or Keras 2 has, whatever its class."""
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
@@ -190,33 +174,26 @@ class OptimizerTargets:
         is_multi = self.family == "keras3" and hasattr(self.inner, "optimizers")
         if is_multi or hasattr(self.inner, "inner_optimizer"):
             raise CheckpointError(
-                f"'optimizer' is a {type(self.inner).__module__}."
-                f"{type(self.inner).__name__}, which restore() does not restore. Pass "
-                "tf_lso.LossScaleOptimizer(optimizer.inner_optimizer, ...), or the inner "
-                "optimizer alone. What holds several optimizers is restored by "
-                "tf.train.Checkpoint and model.load_weights, from its own files."
+                f"'optimizer' is a {type(self.inner)}, which restore() does not restore. "
+                "Pass its inner optimizer, or tf_lso.LossScaleOptimizer(inner). For several "
+                "optimizers use tf.train.Checkpoint or model.load_weights."
             )
         self.table = table.attributes_of_slots(self.inner)
         self.class_names = [cls.__name__ for cls in type(self.inner).__mro__]
 
     def check_class(self, source):
         """Raise if a file is from a class of optimizer whose slots mean something else."""
-        name = None if source.optimizer is None else source.optimizer.class_name
-        if name is None or name in self.class_names:
-            return
+        name = source.optimizer and source.optimizer.class_name
         slots = table.of([name]).slots
-        if not slots or slots | table.AVERAGE != self.table:
+        is_same = name in (None, *self.class_names)
+        if not is_same and (not slots or slots | table.AVERAGE != self.table):
             raise CheckpointError(
                 f"{source.path}: the optimizer in the file is of the class {name}, but "
-                f"'optimizer' is of {self.class_names[0]}. Pass an optimizer of the class "
-                "that it was trained with."
+                f"'optimizer' is of {self.class_names[0]}. Pass one of the class in the file."
             )
 
     def build(self, model):
-        """Make the variables of the optimizer of a `ModelTargets` if it has none yet.
-
-        Then `own` has a `Target` for each but the counter and hyperparameters.
-        """
+        """Make the optimizer's variables for a `ModelTargets` if it has none yet."""
         trainable = [t for t in model.targets if t.variable.trainable]
         variables = [target.variable for target in trainable]
         if self.is_wrapper:
@@ -229,7 +206,7 @@ class OptimizerTargets:
         # The `Target`s that it was built for, None for the variable of another model.
         self.built = self._built(model)
         self.order = self.built or trainable
-        self.own = self._own(model)
+        self.own = self._own(model)  # all but the counter and hyperparameters
         self.slots = {target.slot for target in self.own}
 
     @property
@@ -241,11 +218,10 @@ class OptimizerTargets:
         return Target("optimizer/iterations", counter)
 
     def _built(self, model):
-        if self.family == "legacy":  # which does not tell
-            return []
+        known, key = {}, id  # an OptimizerV2 does not tell
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
-        else:
+        elif self.family == "new":
             known, key = getattr(self.inner, "_index_dict", {}), self.inner._var_key
         place = {known.get(key(t.variable)): t for t in model.targets}
         return [place.get(number) for number in range(len(known))]
@@ -264,15 +240,15 @@ class OptimizerTargets:
         labels |= {id(variable): label for variable, *label in slots}
         return [_target(v, *labels.get(key, ())) for key, v in own.items()]
 
+    # Both yield (slot, its name, its model variable); the names are those of OptimizerV2,
+    # or those of the attributes for a class that is not in `optimizer_table`.
     def _legacy_slots(self, model):
-        """Yield (slot, its name, its model variable) of an OptimizerV2."""
         for slot in self.inner.get_slot_names():
             for target in model.targets:
                 with contextlib.suppress(KeyError):
                     yield self.inner.get_slot(target.variable, slot), slot, target
 
     def _listed_slots(self, own):
-        """Yield the same for each list with one entry per variable."""
         slot_of = table.slot_of_attributes(self.inner)
         for attribute, held in vars(self.inner).items():
             held = list(held.values()) if isinstance(held, dict) else held
@@ -280,9 +256,8 @@ class OptimizerTargets:
                 continue
             are_slots = all(slot is None or id(slot) in own for slot in held)
             if are_slots and len(held) == len(self.built):
-                for slot, of in zip(held, self.built):
-                    if of is not None:
-                        yield slot, slot_of.get(attribute, attribute), of
+                name = slot_of.get(attribute, attribute)
+                yield from ((s, name, of) for s, of in zip(held, self.built) if of)
 
     def first_value(self, slot):
         """Return the number that a slot holds when it is made, None if it is unknown."""
@@ -306,9 +281,8 @@ class OptimizerTargets:
 
     def hyperparameter(self, name):
         """Return the value of a hyperparameter, a float; None if it is no number."""
-        # `learning_rate` of the others is a number also if they have a schedule.
         if name == "learning_rate" and self.family != "legacy":
-            name = "_learning_rate"
+            name = "_learning_rate"  # the other is a number also if it is a schedule's
         with contextlib.suppress(TypeError, ValueError):  # of a schedule, or None
             return float(np.asarray(getattr(self.inner, name, None)))
         return None
@@ -316,16 +290,13 @@ class OptimizerTargets:
     def decays_by(self, rate):
         """Whether the learning rate is what OptimizerV2 computed with this `decay`."""
         schedule = getattr(self.inner, "_learning_rate", None)
-        return (
-            type(schedule).__name__ == "InverseTimeDecay"
-            and np.float32(schedule.decay_rate) == np.float32(rate)
-            and schedule.decay_steps == 1
-            and not schedule.staircase
-        )
+        if not rate or type(schedule).__name__ != "InverseTimeDecay":
+            return not rate
+        is_same = np.float32(schedule.decay_rate) == np.float32(rate)
+        return is_same and schedule.decay_steps == 1 and not schedule.staircase
 
 
 def _target(variable, slot=None, of=None):
-    """Return the `Target` of a variable that an optimizer made for itself."""
     slot = slot or _name_of(variable)
     name = f"optimizer/{slot}" if of is None else f"optimizer/{slot}/{of.name}"
     return Target(name, variable, slot, of)

@@ -190,7 +190,7 @@ def _refusal(path, layout, models, optimizers_, error):
     roles = {"model": list(models)[:1], "optimizer": paths[:1]}
     calls = ", ".join(f"{role}={n}" for role, names in roles.items() for n in names)
     return (
-        f"{path}: was written by {layouts.LAYOUTS[layout]}. tf.train.Checkpoint restores "
+        f"{path}: was written by {layouts.LAYOUTS[layout][1]}. tf.train.Checkpoint restores "
         f"only a part of it: variables of {', '.join([*models, *paths])} keep their "
         "values, and the optimizer's slots and step counter start anew. Call "
         f"tf_lso.checkpoints.restore({path!r}, {calls}), for each pair with "
