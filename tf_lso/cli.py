@@ -134,7 +134,7 @@ def _version() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, by default of the process; return the exit code."""
+    """Run a command line, by default that of the process; return the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] == "convert":
         sys.stderr.write(_CONVERT)

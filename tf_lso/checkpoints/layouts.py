@@ -98,7 +98,7 @@ def slot_of(name, class_name):
 
 
 def list_of(name, attributes):
-    """Return the one of the attributes to whose list a slot of Keras 3 belongs, or None."""
+    """Return which of the attributes, lists of slots of Keras 3, has the name, or None."""
     own = f"_{last(name)}"
     return next((a for a in attributes if own.endswith(f"_{table.ENDS[a]}")), None)
 

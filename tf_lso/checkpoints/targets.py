@@ -149,7 +149,7 @@ def _own_variables(layer):
 
 
 def _weights(layer):
-    """Return the weights in the order of .h5 files of Keras 2; of a model, its own."""
+    """Return the weights in the order of .h5 files of Keras 2, without those of layers."""
     inside = {id(w) for part in _layers(layer) for w in part.weights}
     alone = [w for w in layer.weights if id(w) not in inside] if inside else []
     return alone or [*layer.trainable_weights, *layer.non_trainable_weights]

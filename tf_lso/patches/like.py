@@ -80,7 +80,7 @@ def has_legacy_optimizers(like: str | None) -> bool:
 
 
 def use_legacy_optimizers(keras, ledger):
-    """Make them the legacy ones, as TensorFlow 2.0-2.10 had them."""
+    """Make `tf.keras.optimizers.X` the legacy class, as in TensorFlow 2.0-2.10."""
     package = keras_versions.package_of(keras)
     # The modules of optimizers that programs import, some in a few versions alone.
     names = [

@@ -168,7 +168,7 @@ class Statements:
             if node in self.top and node in self.after:
                 name = node.names[0].asname or node.names[0].name.split(".")[0]
                 uses = re.findall(rf"(?<![\w.]){re.escape(name)}\b", new)
-                # A comment may say that it is wanted.
+                # A comment may say that the unused import is wanted.
                 if len(node.names) == len(uses) == 1 and "#" not in text.after(node):
                     self.first[node] = ""
 
