@@ -99,10 +99,8 @@ class Family(abc.ABC):
 
     def aggregate(self, gradients, variables):
         """Return the gradients aggregated over all replicas, and their variables."""
-        if (
-            self.aggregates_in_full
-            and tf.distribute.get_strategy().num_replicas_in_sync == 1
-        ):
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        if self.aggregates_in_full and replicas == 1:
             return gradients, variables
         methods = (getattr(self.inner, name, None) for name in _AGGREGATIONS)
         aggregate = next(filter(None, methods), _sum_over_replicas)
