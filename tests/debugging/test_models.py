@@ -164,7 +164,7 @@ class TestScale:
         "wrong",
         [
             *({"loss_scale": one} for one in (0, -1.0, np.inf, np.nan, "big", True)),
-            {"optimizer": object()},
+            {"optimizer": ...},
         ],
         ids=str,
     )
