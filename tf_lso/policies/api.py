@@ -139,8 +139,8 @@ class PolicyApi:
         self.set_policy = set_policy
         self.get_layer_policy = get_layer_policy
         for name, function in vars(self).items():
-            if isinstance(function, types.FunctionType):
-                # By these pickle finds those of `tf.keras`.
+            # By these pickle finds those of `tf.keras`. Others are Keras's own.
+            if isinstance(function, types.FunctionType) and not name.startswith("_"):
                 function.__module__, function.__qualname__ = "tf_lso.policies", name
         experimental_global_policy.__name__ = "global_policy"
 

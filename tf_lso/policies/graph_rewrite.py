@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tf_lso import log, policies, tf_private
 from tf_lso.optimizers import experimental
+from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
@@ -80,6 +81,24 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
         return [*self._optimizer.variables(), *state]
 
 
+def _wrap(opt, loss_scale):
+    """Return `opt` wrapped; refuse what TensorFlow's function refused."""
+    if isinstance(opt, (LossScaleOptimizer, _TFWrapper)):
+        raise ValueError(
+            f"'opt' must not be a {type(opt).__name__}, but got: {opt!r}. "
+            "enable_mixed_precision_graph_rewrite() wraps the optimizer itself."
+        )
+    if isinstance(opt, tf.compat.v1.train.Optimizer):
+        return MixedPrecisionLossScaleOptimizer(opt, loss_scale)
+    try:
+        return experimental.LossScaleOptimizer(opt, loss_scale)
+    except TypeError as error:
+        raise ValueError(
+            "'opt' must be an optimizer of Keras or of tf.compat.v1.train, but got: "
+            f"{opt!r}."
+        ) from error
+
+
 def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
     """Turn on TensorFlow's rewrite of graphs to float16, and scale the loss for it.
 
@@ -96,7 +115,8 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
 
     Raises:
       ValueError: if `opt` is no optimizer or scales the loss already, `loss_scale` is no
-        loss scale, or the global policy is a mixed precision policy.
+        loss scale, or the global policy is a mixed precision policy. Then nothing is
+        turned on.
 
     Example:
     >>> import tensorflow as tf
@@ -118,16 +138,7 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
             f"dtype policy is {policy.name!r}, and both compute in float16. Leave out one "
             "of the two calls; policies also work in eager mode."
         )
-    if isinstance(opt, tf.compat.v1.train.Optimizer):
-        wrapped: Any = MixedPrecisionLossScaleOptimizer(opt, loss_scale)
-    else:
-        try:
-            wrapped = experimental.LossScaleOptimizer(opt, loss_scale)
-        except TypeError as error:
-            raise ValueError(
-                "'opt' must be an optimizer of Keras or of tf.compat.v1.train that does "
-                f"not scale the loss itself, but got: {opt!r}."
-            ) from error
+    wrapped = _wrap(opt, loss_scale)
     _turn_on()
     log.logger().info(
         "The mixed precision graph rewrite is on: functions traced from now on compute "
