@@ -25,7 +25,6 @@ ONLY_KERAS3 = (
     "tf_lso/optimizers/families/keras3.py",
     "tf_lso/optimizers/families/keras3_schedules.py",
     "tf_lso/optimizers/families/keras3_views.py",
-    "tf_lso/policies/keras3.py",
 )
 
 

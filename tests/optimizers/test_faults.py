@@ -99,6 +99,21 @@ def test_two_optimizers_of_a_gan_in_one_step(family):
     assert (float(x), float(y)) == (pytest.approx(0.9), 1.0)
 
 
+def test_minimize_in_every_mode(family):
+    for mode in ("eager", "function", "jit"):
+        optimizer = wrapped(family, scale=4.0, growth=2)
+        x = tf.Variable(1.0, name="x")
+
+        def step(optimizer=optimizer, x=x):
+            return optimizer.minimize(lambda: x * x, [x])
+
+        if mode != "eager":
+            step = tf.function(step, jit_compile=mode == "jit")
+        step(), step()
+        assert float(x) == pytest.approx(0.64)
+        check_state(optimizer, scale=8.0, count=0, iterations=2)
+
+
 def test_sparse_step_makes_no_dense_temporary(family):
     """No more operations have the whole table as output than with the bare optimizer."""
     rows, width = 100_003, 8

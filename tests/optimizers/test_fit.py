@@ -100,16 +100,20 @@ def test_callbacks(family, tmp_path):
     assert list((tmp_path / "logs").rglob("events*"))
 
 
-def test_custom_train_step(family):
+@pytest.mark.parametrize("style", ["legacy", "keras3"])
+def test_custom_train_step(family, style):
     class Model(KERASES[family].Sequential):
         def train_step(self, data):
             x, y = data
             opt = self.optimizer
             with tf.GradientTape() as tape:
                 loss = tf.reduce_mean((self(x, training=True) - y) ** 2)
-                scaled = opt.get_scaled_loss(loss)
+                scale = opt.get_scaled_loss if style == "legacy" else opt.scale_loss
+                scaled = scale(loss)
             variables = self.trainable_variables
-            gradients = opt.get_unscaled_gradients(tape.gradient(scaled, variables))
+            gradients = tape.gradient(scaled, variables)
+            if style == "legacy":
+                gradients = opt.get_unscaled_gradients(gradients)
             opt.apply_gradients(zip(gradients, variables))
             return {"loss": loss}
 

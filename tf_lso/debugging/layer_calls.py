@@ -18,9 +18,8 @@ class Call:
     """One call of a layer, or of an operation of a functional model of Keras 3."""
 
     layer: Any
-    path: (
-        str  # names joined by "/": the layers around it but the outermost, and its own
-    )
+    # The names, joined by "/", of the layers around it but the outermost, and its own.
+    path: str
     number: int  # 1 for the first call of the layer
     parent: "Call | None"  # the call in which it happened, None for the model's own
     start: int  # with `end` its place in the order of the pass

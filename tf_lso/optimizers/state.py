@@ -20,7 +20,7 @@ from tf_lso import variables as variables_lib
 DEFERRED = "slots_that_wait"
 
 # On while Keras 3 loads a file of another generation. Keras would look for the state in
-# the wrong places, so `loading_models` restores it afterwards.
+# the wrong places, so `loading_keras3` restores it afterwards.
 state_follows = graphs.ThreadSwitch()
 
 _OF_KERAS2 = (

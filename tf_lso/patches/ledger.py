@@ -84,7 +84,8 @@ class Ledger:
         test_loading.py fail when this moves.
         """
         name = original.__name__
-        modules = [m for path, m in sys.modules.items() if _OF_KERAS.match(path)]
+        # A copy: another thread may import meanwhile.
+        modules = [m for path, m in [*sys.modules.items()] if _OF_KERAS.match(path)]
         owners = [one for one in modules if vars(one).get(name) is original]
         return self._replacing(owners, name)
 
