@@ -23,7 +23,6 @@ ONLY_KERAS3 = (
     "tests/test_why.py",
     "tests/tools/test_benchmark.py",
     "tf_lso/optimizers/families/keras3.py",
-    "tf_lso/optimizers/families/keras3_schedules.py",
     "tf_lso/optimizers/families/keras3_views.py",
 )
 
