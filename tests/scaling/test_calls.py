@@ -196,46 +196,6 @@ def test_a_look_leaves_nothing_behind_when_the_scale_moves(
         assert bench.steps == times
 
 
-LOOKS_AND_STEPS = ("unscaled look", "unscaled@f look", "legacy", "legacy@g")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_set", [False, True], ids=["the steps move it", "set"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_looks_and_whole_steps_in_any_order(family, is_set):
-    for parts in itertools.product(LOOKS_AND_STEPS, repeat=4):
-        bench = Bench(family, growth=1)
-        for part, scale in zip(parts, (8, 64, 2, 32)):
-            bench.run(f"scale={scale} {part}" if is_set else part)
-        assert bench.steps == sum(part.startswith("legacy") for part in parts), parts
-
-
-@pytest.mark.parametrize("kind", ["scale_loss", "unscaled"])
-class TestEagerReplicas:
-    @pytest.mark.parametrize(
-        "program",
-        [
-            "({0} {0} mean apply_gradients)@replicas",
-            "{0}@replicas {0}@replicas mean@replicas apply_gradients@replicas",
-            pytest.param(
-                "{0}@replicas apply_gradients@replicas", marks=pytest.mark.slow
-            ),
-            pytest.param(
-                "{0}@replicas copy@replicas apply_gradients@replicas",
-                marks=pytest.mark.slow,
-            ),
-        ],
-    )
-    @pytest.mark.parametrize("family", FAMILIES)
-    def test_take_right_steps_as_the_scale_grows(
-        self, family, kind, program, mirrored2
-    ):
-        bench = Bench(family, growth=2, strategy=mirrored2)
-        for times in range(1, 4):
-            bench.run(program.format(kind))
-            assert bench.steps == times
-
-
 # --- What the words cannot say.
 
 

@@ -1,8 +1,12 @@
-"""Random programs are right, and those that mix two protocols at least refused."""
+"""Random and long programs are right; those that mix two protocols at least refused."""
+
+import itertools
 
 import pytest
 
+from tests.families import FAMILIES
 from tests.scaling import mixed_programs
+from tests.scaling.programs import Bench
 
 OUTCOMES = {
     "legacy": {"right"},
@@ -40,3 +44,52 @@ def test_a_program_is_the_same_each_time():
             program.act()
         logs.append(program.log)
     assert logs[0] == logs[1]
+
+
+LOOKS_AND_STEPS = ("unscaled look", "unscaled@f look", "legacy", "legacy@g")
+
+
+def check_in_any_order(families, length, is_set):
+    programs = itertools.product(LOOKS_AND_STEPS, repeat=length)
+    for family, parts in zip(itertools.cycle(families), programs):
+        bench = Bench(family, growth=1)
+        for part, scale in zip(parts, (8, 64, 2, 32)):
+            bench.run(f"scale={scale} {part}" if is_set else part)
+        assert bench.steps == sum(part.startswith("legacy") for part in parts), parts
+
+
+def test_looks_and_whole_steps_in_any_order():
+    check_in_any_order(FAMILIES, 3, is_set=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_set", [False, True], ids=["the steps move it", "set"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_looks_and_whole_steps_in_any_order_in_each_family(family, is_set):
+    check_in_any_order([family], 4, is_set)
+
+
+@pytest.mark.parametrize("kind", ["scale_loss", "unscaled"])
+class TestEagerReplicas:
+    @pytest.mark.parametrize(
+        "program",
+        [
+            "({0} {0} mean apply_gradients)@replicas",
+            "{0}@replicas {0}@replicas mean@replicas apply_gradients@replicas",
+            pytest.param(
+                "{0}@replicas apply_gradients@replicas", marks=pytest.mark.slow
+            ),
+            pytest.param(
+                "{0}@replicas copy@replicas apply_gradients@replicas",
+                marks=pytest.mark.slow,
+            ),
+        ],
+    )
+    @pytest.mark.parametrize("family", FAMILIES)
+    def test_take_right_steps_as_the_scale_grows(
+        self, family, kind, program, mirrored2
+    ):
+        bench = Bench(family, growth=2, strategy=mirrored2)
+        for times in range(1, 4):
+            bench.run(program.format(kind))
+            assert bench.steps == times
