@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.conftest import HERE
 from tests.source.programs import checked, notebook, run, write
 from tf_lso.names.targets import TARGETS
 
@@ -37,6 +38,8 @@ KEYS = {
 @pytest.fixture(autouse=True)
 def program(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # For processes: tf_lso is not installed where nox tests an older TensorFlow.
+    monkeypatch.setenv("PYTHONPATH", str(HERE.parent))
     return write("program.py", PROGRAM)
 
 

@@ -15,7 +15,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from tests.families import bare_sums, copies, wrapped
+from tests.families import copies, wrapped
 
 NAN = float("nan")
 
@@ -52,8 +52,7 @@ class Bench:
             self.optimizer = wrapped(family, "SGD", 1.0, scale=scale, growth=growth)
             self.x = tf.Variable(0.0, name="x")
             self.optimizer.build([self.x])
-        sums = strategy and bare_sums(family)
-        self.replicas = strategy.num_replicas_in_sync if sums else 1
+        self.replicas = strategy.num_replicas_in_sync if strategy else 1
         self.functions = {}
         self.worker = concurrent.futures.ThreadPoolExecutor(1)
         self.stack = []

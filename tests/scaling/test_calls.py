@@ -9,7 +9,7 @@ import zlib
 import pytest
 import tensorflow as tf
 
-from tests.families import FAMILIES, STYLES, bare_sums, copies, wrapped
+from tests.families import FAMILIES, STYLES, copies, wrapped
 from tests.scaling.programs import Bench
 from tf_lso.scaling import calls as calls_lib
 
@@ -446,7 +446,7 @@ class TestAKeras3OptimizerMadeOutsideTheScope:
         return make
 
     def check(self, x, steps):
-        assert copies(x) == [-2.0 * steps * (2 if bare_sums("keras3") else 1)] * 2
+        assert copies(x) == [-2.0 * steps * 2] * 2
 
     @pytest.mark.parametrize("growth", [1000, 2, 1])
     def test_leaves_no_loss_behind_for_a_function_that_only_applies(self, made, growth):
