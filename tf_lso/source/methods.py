@@ -9,7 +9,6 @@ from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.source.scopes import CLASS, FUNCTION, Scope, Site
 from tf_lso.source.syntax import last_name
-from tf_lso.source.values import optimizer_of
 
 _TENSORFLOW = lookup.FRAMEWORKS | {"tf_lso", "tensorflow_addons"}
 # A file that imports one of these, but not TensorFlow, has that library's optimizers.
@@ -51,7 +50,7 @@ def of_access(node: ast.Attribute, site: Site, values: Inference) -> Verdict | N
     ours = any(v.path.startswith("tf_lso.") for v in made)
     of_names = {v for v in made if lookup.is_name(v.path)}
     tf_keras = {v for v in of_names if lookup.in_tf_keras(v.path)}
-    known = any(map(optimizer_of, of_names - tf_keras))
+    known = any(v.is_optimizer for v in of_names - tf_keras)
     if _is_own(node, site.scope) or (not known and (ours or of_names - tf_keras)):
         return None  # policies, loss scales, and what tf_lso has
     verdict = _of_name(name, called, values.target)

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable
 
 from tf_lso import names
 from tf_lso.source import lookup
-from tf_lso.source.inference import Inference
+from tf_lso.source.inference import Found, Inference
 from tf_lso.source.reading import parsed
-from tf_lso.source.values import Found
 
 
 def file_of(

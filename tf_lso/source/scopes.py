@@ -5,8 +5,9 @@ binds it to. This finds what a loop, a branch or a later cell binds.
 """
 
 import ast
+import collections
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 Place = tuple[int, int, int]  # cell or 0, line, bytes of the line before it
@@ -24,7 +25,7 @@ class Branch(NamedTuple):
     """A place that runs only where `test`, in `scope`, comes out as `taken`."""
 
     test: ast.expr
-    scope: Any
+    scope: "Scope"
     taken: bool
 
 
@@ -32,17 +33,16 @@ class Fallback(NamedTuple):
     """A place that runs only where `body`, in `scope`, fails: an `except` clause."""
 
     body: tuple[ast.stmt, ...]
-    scope: Any
+    scope: "Scope"
 
 
 Guard = Caught | Branch | Fallback
-Guards = tuple[Guard, ...]
 
 
 class Imported(NamedTuple):
     """What an import binds a name to. `sure` is False for `from elsewhere import tf`."""
 
-    path: str
+    path: str  # "" for a relative import
     node: ast.Import | ast.ImportFrom
     name: str = ""  # what a `from … import` imports
     sure: bool = True
@@ -60,7 +60,7 @@ class Binding(NamedTuple):
 
     value: Any
     scope: "Scope"  # where an expression is to be resolved
-    guards: Guards = ()
+    guards: tuple[Guard, ...] = ()
 
 
 @dataclasses.dataclass(eq=False)
@@ -70,7 +70,9 @@ class Scope:
     kind: str
     parent: "Scope | None" = None
     node: Any = None
-    names: dict[str, list[Binding]] = dataclasses.field(default_factory=dict)
+    names: dict[str, list[Binding]] = dataclasses.field(
+        default_factory=lambda: collections.defaultdict(list)
+    )
     elsewhere: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def outwards(self) -> "Iterator[Scope]":
@@ -85,16 +87,6 @@ class Scope:
         seen = (scope for scope in self.outwards() if name in scope.names)
         return next((s for s in seen if s.kind != CLASS or s is self), None)
 
-    def bind(
-        self,
-        name: str,
-        value: Any = None,
-        guards: Guards = (),
-        where: "Scope | None" = None,
-    ) -> None:
-        """Bind a name; `where` is the scope of the expression, if it is another one."""
-        self.names.setdefault(name, []).append(Binding(value, where or self, guards))
-
     def enclosing(self, *kinds: str) -> "Scope | None":
         """Return the nearest scope of one of the kinds, from this one outwards."""
         return next((scope for scope in self.outwards() if scope.kind in kinds), None)
@@ -105,7 +97,7 @@ class Site(NamedTuple):
 
     node: Any
     scope: Scope
-    guards: Guards = ()
+    guards: tuple[Guard, ...] = ()
     cell: int | None = None  # number of the notebook cell, or None
 
     @property
@@ -116,6 +108,16 @@ class Site(NamedTuple):
     def at(self, node: Any) -> Place:
         """Return the place of another node of the same cell."""
         return self.cell or 0, node.lineno, node.col_offset
+
+    def bind(self, name: str, value: Any = None, owner: Scope | None = None) -> None:
+        """Bind a name here to what a value is here."""
+        known = Binding(value, self.scope, self.guards)
+        (owner or self.scope).names[name].append(known)
+
+    def each(self, nodes: Iterable[Any], guard: Guard | None = None) -> "list[Site]":
+        """Return nodes as they stand here, under one more guard if there is one."""
+        guards = (*self.guards, guard) if guard else self.guards
+        return [self._replace(node=node, guards=guards) for node in nodes]
 
 
 class Program:
@@ -131,11 +133,12 @@ class Program:
         self.imported: list[str] = []  # the path of each name of an absolute import
         self.packages: set[str] = set()  # their first parts
         # Words of chains, imports and getattr -> the functions that they stand in.
-        self.words: dict[str, set[Scope | None]] = {}
+        self.words = collections.defaultdict[str, set[Scope | None]](set)
         self.stored: set[str] = set()  # attributes that are assigned to, of any object
         self.calls: dict[int, ast.Call] = {}  # by the id of what is called
-        # (scope, name, class) of isinstance(name, class).
-        self.evidence: list[tuple[Scope, str, ast.expr]] = []
+        self.evidence: list[
+            tuple[Site, str, ast.expr]
+        ] = []  # of isinstance(name, class)
         # Ids of the classes of isinstance and issubclass, of the objects of getattr and
         # hasattr, and of tests such as `hasattr(…)` after whose no the program raises.
         self.type_tests: set[int] = set()
@@ -154,7 +157,8 @@ class Program:
                 owner = scope.parent.find(name) if scope.parent else None
                 if kind == "global" or owner is None:
                     owner = self.module
-                owner.names.setdefault(name, []).extend(bound)
-        for scope, name, asked in self.evidence:
-            if owner := scope.find(name):
-                owner.bind(name, Derived((asked,), instance=True), where=scope)
+                owner.names[name] += bound
+        for site, name, asked in self.evidence:
+            if owner := site.scope.find(name):
+                known = Derived((asked,), instance=True)
+                owner.names[name].append(Binding(known, site.scope))

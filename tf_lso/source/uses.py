@@ -15,8 +15,8 @@ from tf_lso.source.diagnostics import (
     NOTE,
     Diagnostic,
 )
-from tf_lso.source.guarded import Care, silent
-from tf_lso.source.inference import Inference
+from tf_lso.source.guarded import Care
+from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.source.scopes import Place, Site
 from tf_lso.source.syntax import (
@@ -28,7 +28,6 @@ from tf_lso.source.syntax import (
     last_name,
     literal,
 )
-from tf_lso.source.values import Value
 
 _SCOPES = ("custom_object_scope", "CustomObjectScope")
 # Words of programs that scale losses themselves, or train on several replicas.
@@ -209,9 +208,8 @@ class _Rules:
         A guard that passes over it in silence counts in a program that gets that far.
         """
         if verdict := methods.of_access(node, site, self.values):
-            passed = self.care.asks if asks else self.care.passes_over
             reached = verdict.status == BREAKS and not self.fails_first
-            if reached and passed(site, node.attr):
+            if reached and self.care.passes_over(site, node.attr, asks):
                 verdict = silent(verdict)
             verdict, asked = (_asked(verdict), "") if asks else (verdict, node.attr)
             yield self.care.use(site, at, METHOD, verdict, asked=asked)
@@ -225,3 +223,16 @@ def _asked(verdict: Verdict) -> Verdict:
     if verdict.error:
         today += f" The answer is no: {verdict.today.partition(': ')[2]}"
     return verdict.but(WORKS, today, error="")
+
+
+def silent(verdict: Verdict) -> Verdict:
+    """Return the verdict on a guarded method where today's optimizer is passed over."""
+    return verdict.but(
+        lookup.WRONG,
+        "Trains wrong, silently: Keras 3's LossScaleOptimizer has no "
+        f"{verdict.name.rpartition('.')[2]}, so the guard leaves it out. The loss is not "
+        "scaled, and the gradients are divided by the scale all the same.",
+        tf_lso="Its optimizers have it, so the guard finds it: under tf-lso run or "
+        "tf_lso.install(), or where tf_lso wraps them.",
+        error="",
+    )
