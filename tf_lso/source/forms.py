@@ -5,10 +5,9 @@ the old API and of Keras 3's.
 """
 
 import ast
-import dataclasses
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 from tf_lso.source import lookup, rules
@@ -24,26 +23,13 @@ _NEVER = "No version of the stable class takes it: it is an error everywhere."
 _DYNAMIC = "TypeError: The second argument is `dynamic`, which is True or False."
 
 
-@dataclasses.dataclass(frozen=True)
-class _Form:
+class _Form(NamedTuple):
     """One form of a call. `{0}` and `{1}` are the constant that is given."""
 
     today: str  # what happens with Keras 3; an exception that is raised at once, first
     tf_lso: str  # what tf_lso does
     keras_2: str = ""  # what Keras 2 raises, "" where it takes the form
     status: str = BREAKS
-    given: Any = None
-
-    def verdict(self, verdict: Verdict, keras_2: bool) -> Verdict | None:
-        """Return what becomes of a verdict, or None if this adds nothing."""
-        today = self.keras_2 if keras_2 else self.today
-        today = today.format(repr(self.given), self.given)
-        does = self.tf_lso.format(repr(self.given))
-        error = re.match(r"(\w+Error): ", today)
-        found = verdict.but(
-            self.status, today, tf_lso=does, error=error[1] if error else ""
-        )
-        return found if today else None
 
 
 _FOUR = _Form(
@@ -101,40 +87,42 @@ _UNSCALED = _Form(
 )
 _NAMES = ("LossScaleOptimizer", "Policy", "set_global_policy")
 _LOSS_SCALES = ("LossScale", "FixedLossScale", "DynamicLossScale")
-_Asks = Callable[[ast.expr], bool]
+_NOTHING = _Form("", "")
 
 
-def _form(name: str, call: ast.Call, is_scale: _Asks) -> _Form | None:
-    """Return the form of a call of one of the names, or None."""
+def _form(
+    name: str, call: ast.Call, is_scale: Callable[[ast.expr], bool]
+) -> tuple[_Form, Any]:
+    """Return the form of a call of one of the names, and the constant that is given."""
     given = {keyword.arg: keyword.value for keyword in call.keywords}
+    form, value, dynamic = _NOTHING, None, given.get("dynamic")
     if name == "Policy":
-        return _POLICY if "loss_scale" in given or len(call.args) > 1 else None
-    if name == "set_global_policy":
-        policies = map(literal, (*call.args, *given.values()))
-        policy = next(policies, None)
-        other = policy and policy != "mixed_float16"
-        return dataclasses.replace(_UNSCALED, given=policy) if other else None
-    if len(call.args) > 3:
-        return _FOUR
-    if "optimizer" in given:
-        return _OPTIMIZER
-    if "loss_scale" in given:
-        return _LOSS_SCALE
-    dynamic = given.get("dynamic")
-    if isinstance(dynamic, ast.Constant):
-        return _FIXED if dynamic.value is False else None
-    if dynamic is not None:
-        return _MAYBE_FIXED
-    return _second(call.args[1], is_scale) if len(call.args) > 1 else None
+        form = _POLICY if "loss_scale" in given or len(call.args) > 1 else form
+    elif name == "set_global_policy":
+        value = next(map(literal, (*call.args, *given.values())), None)
+        form = _UNSCALED if value and value != "mixed_float16" else form
+    elif len(call.args) > 3:
+        form = _FOUR
+    elif "optimizer" in given:
+        form = _OPTIMIZER
+    elif "loss_scale" in given:
+        form = _LOSS_SCALE
+    elif isinstance(dynamic, ast.Constant):
+        form = _FIXED if dynamic.value is False else form
+    elif dynamic is not None:
+        form = _MAYBE_FIXED
+    elif len(call.args) > 1:
+        return _second(call.args[1], is_scale)
+    return form, value
 
 
-def _second(value: ast.expr, is_scale: _Asks) -> _Form | None:
+def _second(given: ast.expr, is_scale: Callable[[ast.expr], bool]) -> tuple[_Form, Any]:
     """Return the form of a second positional argument of the stable optimizer."""
-    constant = value.value if isinstance(value, ast.Constant) else None
+    value = given.value if isinstance(given, ast.Constant) else None
     for kind, form in ((bool, _BOOL), (str, _WORD), ((int, float), _NUMBER)):
-        if isinstance(constant, kind):
-            return dataclasses.replace(form, given=constant)
-    return _OBJECT if is_scale(value) else None
+        if isinstance(value, kind):
+            return form, value
+    return (_OBJECT if is_scale(given) else _NOTHING), None
 
 
 def of_call(
@@ -155,8 +143,12 @@ def of_call(
         made = (v for v in values.values(node, scope) if v.instance)
         return any(lookup.symbol(v.path) in _LOSS_SCALES for v in made)
 
-    form = _form(name, call, is_scale)
-    return form.verdict(verdict, target.has_keras_2(path)) if form else None
+    form, given = _form(name, call, is_scale)
+    said = form.keras_2 if target.has_keras_2(path) else form.today
+    today, does = (text.format(repr(given), given) for text in (said, form.tf_lso))
+    found = re.match(r"(\w+Error): ", today)
+    error = found[1] if found else ""
+    return verdict.but(form.status, today, tf_lso=does, error=error) if today else None
 
 
 # --- Which API a program was written for.
@@ -182,15 +174,13 @@ def _is_new(site: Site, values: Inference) -> bool:
     """Whether only Keras 3 has what is used here."""
     node = site.node
     if isinstance(node, ast.Call):
-        own = filter(lookup.is_own, values.paths(node.func, site.scope))
-        keywords = {keyword.arg for keyword in node.keywords}
-        form = _form(_NAMES[0], node, lambda value: False)
-        number = form is not None and type(form.given) in (int, float)
-        new = number or (form is None and "name" in keywords)
-        return new and any(lookup.symbol(path) == _NAMES[0] for path in own)
-    paths = (f"{path}." for path in values.paths(node, site.scope))
+        paths = filter(lookup.is_own, values.paths(node.func, site.scope))
+        if not any(lookup.symbol(path) == _NAMES[0] for path in paths):
+            return False
+        form, _ = _form(_NAMES[0], node, lambda value: False)
+        named = any(keyword.arg == "name" for keyword in node.keywords)
+        return form is _NUMBER or (form is _NOTHING and named)
     methods = (part for part in chain_of(node) if part.attr in KERAS_3_METHODS)
-    calls = values.program.calls
-    return any(p.startswith(_KERAS_3) for p in paths) or any(
-        id(m) in calls for m in methods
-    )
+    return any(
+        f"{path}.".startswith(_KERAS_3) for path in values.paths(node, site.scope)
+    ) or any(id(method) in values.program.calls for method in methods)
