@@ -162,6 +162,8 @@ def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | N
     module, _, name = (path, "", "") if path in MODULES else path.rpartition(".")
     if module not in MODULES:
         return None
+    if name == "*":
+        return star(module, target)
     if module == _CONTRIB:
         return _of_contrib(path)
     old, new = _spelled(module)
