@@ -1,7 +1,6 @@
 """Parses the texts of a program, and says why one cannot be read."""
 
 import ast
-import dataclasses
 import io
 import json
 import tokenize
@@ -18,16 +17,16 @@ from tf_lso.source.walk import walk
 ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
-@dataclasses.dataclass
 class Sources:
     """The texts of a file or notebook by cell, and the trees of those that are Python.
 
     The cell of a file is None.
     """
 
-    trees: dict[int | None, ast.Module] = dataclasses.field(default_factory=dict)
-    texts: dict[int | None, Text] = dataclasses.field(default_factory=dict)
-    failed: list[Unreadable] = dataclasses.field(default_factory=list)
+    def __init__(self) -> None:
+        self.trees: dict[int | None, ast.Module] = {}
+        self.texts: dict[int | None, Text] = {}
+        self.failed: list[Unreadable] = []
 
     def program(self) -> Program:
         """Return the scopes and places of the trees."""
@@ -59,16 +58,19 @@ def parsed(path: str, cells: Iterable[tuple[int | None, str | bytes]]) -> Source
 
 def unreadable(path: str, error: BaseException, cell: int | None = None) -> Unreadable:
     """Return why a text cannot be read, with the line where there is one."""
-    reason = str(error)
-    if isinstance(error, (RecursionError, MemoryError)):
-        reason = "nested too deeply for Python's parser"
-    elif isinstance(error, json.JSONDecodeError):
-        return Unreadable(path, f"not the JSON of a notebook: {error.msg}")
-    elif isinstance(error, UnicodeDecodeError):
-        reason = f"not text in {error.encoding}"
-    elif isinstance(error, SyntaxError):
-        reason = f"does not parse: {error.msg}"
-    return Unreadable(path, reason, cell, getattr(error, "lineno", None))
+    line = getattr(error, "lineno", None)
+    match error:
+        case RecursionError() | MemoryError():
+            reason = "nested too deeply for Python's parser"
+        case json.JSONDecodeError():
+            reason, line = f"not the JSON of a notebook: {error.msg}", None
+        case UnicodeDecodeError():
+            reason = f"not text in {error.encoding}"
+        case SyntaxError():
+            reason = f"does not parse: {error.msg}"
+        case _:
+            reason = str(error)
+    return Unreadable(path, reason, cell, line)
 
 
 def decoded(data: bytes) -> tuple[str, str]:
