@@ -171,7 +171,7 @@ class Inference:
         if isinstance(node, ast.ImportFrom):
             if found := self._elsewhere(node, value.name):
                 return found
-        if not value.path:  # relative
+        if value.path.startswith("."):  # relative
             return _HIDDEN
         stop = Stop(value.path, node, scope)
         doubt = None if value.sure else reasons.ELSEWHERE

@@ -7,7 +7,7 @@ binds it to. This finds what a loop, a branch or a later cell binds.
 import ast
 import collections
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 Place = tuple[int, int, int]  # cell or 0, line, bytes of the line before it
@@ -42,7 +42,7 @@ Guard = Caught | Branch | Fallback
 class Imported(NamedTuple):
     """What an import binds a name to. `sure` is False for `from elsewhere import tf`."""
 
-    path: str  # "" for a relative import
+    path: str  # with dots at its beginning for a relative import
     node: ast.Import | ast.ImportFrom
     name: str = ""  # what a `from … import` imports
     sure: bool = True
@@ -114,10 +114,9 @@ class Site(NamedTuple):
         known = Binding(value, self.scope, self.guards)
         (owner or self.scope).names[name].append(known)
 
-    def each(self, nodes: Iterable[Any], guard: Guard | None = None) -> "list[Site]":
-        """Return nodes as they stand here, under one more guard if there is one."""
-        guards = (*self.guards, guard) if guard else self.guards
-        return [self._replace(node=node, guards=guards) for node in nodes]
+    def under(self, guard: Guard | None) -> "Site":
+        """Return the same place under one more guard, if there is one."""
+        return self._replace(guards=(*self.guards, guard)) if guard else self
 
 
 class Program:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tf_lso.names import old_behaviors
 from tf_lso.source import scopes
-from tf_lso.source.scopes import CLASS, FUNCTION, MODULE, Derived, Imported, Site
+from tf_lso.source.scopes import CLASS, FUNCTION, Branch, Derived, Imported, Site
 from tf_lso.source.syntax import chain_of, imported_paths, last_name, listed, literal
 
 # What the uses that are reported raise. Other exceptions do not matter.
@@ -20,40 +20,130 @@ _SPELLING = ("mixed_precision", "train.experimental", "training.experimental")
 
 def walk(program: scopes.Program, tree: ast.Module, cell: int | None = None) -> None:
     """Take the tree into the program. Its own stack takes trees of any depth."""
-    notes = _Notes(program)
+    places: dict[ast.AST, Site] = {}
     stack = [Site(tree, program.module, (), cell)]
+    bound: set[ast.AST] = set()
     while stack:
         at = stack.pop()
-        note = getattr(notes, f"_{type(at.node).__name__.lower()}", None)
-        steps = note(at) if note else None
-        if steps is None:
-            steps = at.each(ast.iter_child_nodes(at.node))
-        stack += reversed(steps)
+        bound |= {*_bind(at, bound)}
+        _note(program, at)
+        for nodes, place in _inside(program, at):
+            places.update(dict.fromkeys(nodes, place))
+        parts = [*ast.iter_child_nodes(at.node)]
+        if isinstance(at.node, ast.Attribute):
+            parts = [chain_of(at.node)[0].value]
+        stack += (places.pop(p, at)._replace(node=p) for p in reversed(parts))
 
 
-def _others(node: ast.AST, *taken: ast.AST) -> list[ast.AST]:
-    """Return what is directly in a node, without some of it."""
-    return [part for part in ast.iter_child_nodes(node) if part not in {*taken}]
+def _bind(at: Site, bound: set[ast.AST]) -> Iterator[ast.Name]:
+    """Bind what a node binds; yield the names in it that need no binding of their own."""
+    match at.node:
+        case ast.Import(aliases):
+            for alias in aliases:
+                top = alias.name.partition(".")[0]
+                value = Imported(alias.name if alias.asname else top, at.node)
+                at.bind(alias.asname or top, value)
+        case ast.ImportFrom(_, aliases):
+            for alias, path in zip(aliases, imported_paths(at.node)):
+                module, _, name = path.rpartition(".")
+                guess = name in _HANDED_ON and module != "tensorflow"
+                path = "tensorflow" if guess else path
+                at.bind(alias.asname or name, Imported(path, at.node, name, not guess))
+        case ast.FunctionDef(name) | ast.AsyncFunctionDef(name):
+            at.bind(name)
+        case ast.ClassDef(name, bases):
+            at.bind(name, Derived(tuple(bases)))
+        case ast.Assign(targets, value):
+            for target in targets:
+                yield from _assign(at, target, value)
+        case ast.AnnAssign(target, _, value) | ast.NamedExpr(target, value):
+            yield from _assign(at, target, value)
+        case ast.Name(name, ast.Store() | ast.Del()) if at.node not in bound:
+            at.bind(name)
+        case (
+            ast.ExceptHandler(_, str(name))
+            | ast.MatchAs(_, str(name))
+            | ast.MatchStar(str(name))
+        ):
+            at.bind(name)
+        case ast.Global(declared) | ast.Nonlocal(declared):
+            kind = "global" if isinstance(at.node, ast.Global) else "nonlocal"
+            if at.scope.kind != scopes.MODULE:
+                at.scope.elsewhere.update(dict.fromkeys(declared, kind))
+
+
+def _assign(at: Site, target: Any, value: Any) -> Iterator[ast.Name]:
+    """Bind and yield the names of an assignment, also of tuples to tuples."""
+    if isinstance(target, ast.Name):
+        owner = at.scope
+        while isinstance(at.node, ast.NamedExpr) and owner.kind == scopes.COMPREHENSION:
+            owner = owner.parent  # it binds outside of it
+        at.bind(target.id, value, owner)
+        yield target
+    elif target in (several := listed(target)):
+        return
+    else:
+        given = listed(value)
+        starred = any(isinstance(part, ast.Starred) for part in (*several, *given))
+        if len(several) == len(given) and given != [value] and not starred:
+            for pair in zip(several, given):
+                yield from _assign(at, *pair)
+
+
+def _inside(program: scopes.Program, at: Site) -> Iterator[tuple[Iterable[Any], Site]]:
+    """Yield (nodes, the place that they stand in) of what stands otherwise than `at`."""
+    node = at.node
+
+    def scope(kind: str) -> Site:
+        program.scopes.append(scopes.Scope(kind, at.scope, node))
+        return at._replace(scope=program.scopes[-1])
+
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            inside = scope(FUNCTION)
+            _bind_parameters(at, inside)
+            # The body runs outside of the `try` around it.
+            outside = tuple(g for g in at.guards if not isinstance(g, scopes.Caught))
+            yield _body(node.body), inside._replace(guards=outside)
+        case ast.ClassDef():
+            yield node.body, scope(CLASS)
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            yield ast.iter_child_nodes(node), scope(scopes.COMPREHENSION)
+            yield [node.generators[0].iter], at
+        case ast.If() | ast.IfExp() | ast.While():
+            yield _body(node.body), at.under(Branch(node.test, at.scope, True))
+            yield _body(node.orelse), at.under(Branch(node.test, at.scope, False))
+        case ast.BoolOp(op, values):
+            for value in values:
+                yield [value], at
+                at = at.under(Branch(value, at.scope, isinstance(op, ast.And)))
+        case ast.With() | ast.AsyncWith():
+            calls = [item.context_expr for item in node.items]
+            calls = [c for c in calls if last_name(getattr(c, "func", 0)) == "suppress"]
+            caught = _caught(argument for call in calls for argument in call.args)
+            yield node.body, at.under(caught)
+        case ast.AST(
+            handlers=handlers
+        ):  # `try` and, in Python 3.11, `try` of `except*`
+            raises = all(_ends_loudly(handler.body) for handler in handlers)
+            yield node.body, at.under(_caught([h.type for h in handlers], raises))
+            fallback = at.under(scopes.Fallback(tuple(node.body), at.scope))
+            yield (h for h in handlers if _caught([h.type])), fallback
+
+
+def _bind_parameters(at: Site, inside: Site) -> None:
+    method = at.scope.kind == CLASS and not getattr(at.node, "decorator_list", True)
+    value = Derived(tuple(at.scope.node.bases), instance=True) if method else None
+    for arg in ast.iter_child_nodes(at.node.args):
+        if isinstance(arg, ast.arg):
+            known = scopes.Binding(value, at.scope.parent or at.scope)
+            inside.scope.names[arg.arg].append(known)
+            value = None  # only the first one is `self`
 
 
 def _body(part: Any) -> list[Any]:
     """Return the statements of a branch or function, or its one expression."""
     return part if isinstance(part, list) else [part]
-
-
-def _pairs(target: Any, value: Any) -> Iterator[tuple[ast.Name, Any]]:
-    """Yield (name, its expression) of an assignment, also of tuples to tuples."""
-    match target, value:
-        case ast.Name(), _:
-            yield target, value
-        case (
-            (ast.Tuple(names) | ast.List(names)),
-            (ast.Tuple(given) | ast.List(given)),
-        ):
-            starred = any(isinstance(n, ast.Starred) for n in [*names, *given])
-            if not starred and len(names) == len(given):
-                for pair in zip(names, given):
-                    yield from _pairs(*pair)
 
 
 def _ends_loudly(body: Iterable[ast.AST]) -> bool:
@@ -75,195 +165,42 @@ def _caught(
     return scopes.Caught(errors, raises) if errors else None
 
 
-class _Notes:
-    """Each method is for the nodes that its name is made of, with their place.
-
-    It returns how to go on, or None for: with all that is in the node.
-    """
-
-    def __init__(self, program: scopes.Program) -> None:
-        self.program = program
-        self.paired: set[int] = set()  # ids of names that are bound already
-
-    # --- What binds names.
-
-    def _import(self, at: Site) -> None:
-        self._imports(at)
-        for alias in at.node.names:
-            top = alias.name.partition(".")[0]
-            value = Imported(alias.name if alias.asname else top, at.node)
-            at.bind(alias.asname or top, value)
-
-    def _importfrom(self, at: Site) -> None:
-        node = at.node
-        module = node.module if not node.level else None
-        if module:
-            self._imports(at)
-        for alias in node.names:
-            if alias.name == "*":
-                self.program.stars.append(module or "")
-                continue
-            self._word(alias.name, at)
-            path = f"{module}.{alias.name}" if module else ""
-            guess = alias.name in _HANDED_ON and module != "tensorflow"
-            path = "tensorflow" if guess else path
-            at.bind(
-                alias.asname or alias.name,
-                Imported(path, node, alias.name, sure=not guess),
-            )
-
-    def _imports(self, at: Site) -> None:
-        self.program.sites.append(at)
-        paths = imported_paths(at.node)
-        self.program.imported += paths
-        self.program.packages.update(path.partition(".")[0] for path in paths)
-
-    def _functiondef(self, at: Site) -> list[Site]:
-        at._replace(guards=()).bind(at.node.name)
-        return self._lambda(at)
-
-    _asyncfunctiondef = _functiondef
-
-    def _lambda(self, at: Site) -> list[Site]:
-        node, body = at.node, _body(at.node.body)
-        # The body runs outside of the `try` around it.
-        outside = tuple(g for g in at.guards if not isinstance(g, scopes.Caught))
-        inside = self._inner(FUNCTION, at)._replace(guards=outside)
-        method = at.scope.kind == CLASS and not getattr(node, "decorator_list", True)
-        value = Derived(tuple(at.scope.node.bases), instance=True) if method else None
-        for arg in ast.iter_child_nodes(node.args):
-            if isinstance(arg, ast.arg):
-                known = scopes.Binding(value, at.scope)
-                inside.scope.names[arg.arg].append(known)
-                value = None  # only the first one is `self`
-        return at.each(_others(node, *body)) + inside.each(body)
-
-    def _classdef(self, at: Site) -> list[Site]:
-        node = at.node
-        self.program.sites.append(at)
-        at.bind(node.name, Derived(tuple(node.bases)))
-        inside = self._inner(CLASS, at)
-        return at.each(_others(node, *node.body)) + inside.each(node.body)
-
-    def _inner(self, kind: str, at: Site) -> Site:
-        """Return the same place in a new scope."""
-        self.program.scopes.append(scopes.Scope(kind, at.scope, at.node))
-        return at._replace(scope=self.program.scopes[-1])
-
-    def _listcomp(self, at: Site) -> list[Site]:
-        first, *more = at.node.generators
-        rest = [*_others(at.node, first, *more), *_others(first, first.iter), *more]
-        return at.each([first.iter]) + self._inner(scopes.COMPREHENSION, at).each(rest)
-
-    _setcomp = _dictcomp = _generatorexp = _listcomp
-
-    def _assign(self, at: Site) -> None:
-        node, owner = at.node, at.scope
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if isinstance(node, ast.NamedExpr):  # it binds outside of its comprehension
-            owner = owner.enclosing(FUNCTION, CLASS, MODULE) or owner
-        for name, value in (pair for t in targets for pair in _pairs(t, node.value)):
-            at.bind(name.id, value, owner)
-            self.paired.add(id(name))
-
-    _annassign = _namedexpr = _assign
-
-    def _name(self, at: Site) -> None:
-        if not isinstance(at.node.ctx, ast.Load) and id(at.node) not in self.paired:
-            at.bind(at.node.id)
-
-    def _excepthandler(self, at: Site) -> None:
-        if at.node.name:
-            at.bind(at.node.name)
-
-    _matchas = _matchstar = _excepthandler
-
-    def _global(self, at: Site) -> None:
-        kind = "global" if isinstance(at.node, ast.Global) else "nonlocal"
-        if at.scope.kind != MODULE:
-            at.scope.elsewhere.update(dict.fromkeys(at.node.names, kind))
-
-    _nonlocal = _global
-
-    # --- Guards.
-
-    def _try(self, at: Site) -> list[Site]:
-        node, types = at.node, [handler.type for handler in at.node.handlers]
-        raises = all(_ends_loudly(handler.body) for handler in node.handlers)
-        found = at.each(node.body, _caught(types, raises))
-        fallback = scopes.Fallback(tuple(node.body), at.scope)
-        for handler in node.handlers:
-            catches = _caught([handler.type])
-            found += at.each([handler], fallback if catches else None)
-        return found + at.each((*node.orelse, *node.finalbody))
-
-    _trystar = _try
-
-    def _with(self, at: Site) -> list[Site]:
-        calls = (item.context_expr for item in at.node.items)
-        suppress = (c for c in calls if last_name(getattr(c, "func", 0)) == "suppress")
-        caught = _caught(argument for call in suppress for argument in call.args)
-        return at.each(at.node.items) + at.each(at.node.body, caught)
-
-    _asyncwith = _with
-
-    def _if(self, at: Site) -> list[Site]:
-        node, test = at.node, at.node.test
-        negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-        if _ends_loudly(_body(node.body if negated else node.orelse)):
-            self._assert(at)
-        return [
-            *at.each([test]),
-            *at.each(_body(node.body), scopes.Branch(test, at.scope, True)),
-            *at.each(_body(node.orelse), scopes.Branch(test, at.scope, False)),
-        ]
-
-    _ifexp = _while = _if
-
-    def _boolop(self, at: Site) -> list[Site]:
-        found, taken = [], isinstance(at.node.op, ast.And)
-        for value in at.node.values:
-            found += at.each([value])
-            (at,) = at.each([value], scopes.Branch(value, at.scope, taken))
-        return found
-
-    def _assert(self, at: Site) -> None:
-        self.program.loud.update(map(id, ast.walk(at.node.test)))
-
-    # --- Places of interest.
-
-    def _attribute(self, at: Site) -> list[Site]:
-        self.program.sites.append(at)
-        chain = chain_of(at.node)
-        base = chain[0].value
-        for word in (last_name(base), *(part.attr for part in chain)):
-            self._word(word, at)
-        if not isinstance(at.node.ctx, ast.Load):
-            self.program.stored.add(at.node.attr)
-        return at.each([base])
-
-    def _call(self, at: Site) -> None:
-        node, program = at.node, self.program
+def _note(program: scopes.Program, at: Site) -> None:
+    """Note a place of interest, and what it tells of the program."""
+    node, words = at.node, []
+    if isinstance(
+        node, (ast.Import, ast.ImportFrom, ast.Attribute, ast.Call, ast.ClassDef)
+    ):
         program.sites.append(at)
+    match node:
+        case ast.Import(aliases) | ast.ImportFrom(_, aliases):
+            paths = imported_paths(node)
+            program.imported += paths
+            program.packages.update(path.partition(".")[0] for path in paths)
+            program.stars += (path[:-2] for path in paths if path.endswith(".*"))
+            words = [alias.name for alias in aliases]
+        case ast.Attribute():
+            chain = chain_of(node)
+            words = [last_name(chain[0].value), *(part.attr for part in chain)]
+            if not isinstance(node.ctx, ast.Load):
+                program.stored.add(node.attr)
+        case ast.Call(ast.Name("isinstance" | "issubclass" as asks), [one, kinds, *_]):
+            program.type_tests.update(map(id, listed(kinds)))
+            if asks == "isinstance" and isinstance(one, ast.Name):
+                program.evidence += ((at, one.id, kind) for kind in listed(kinds))
+        case ast.Call(ast.Name("getattr" | "hasattr" as asks), [owner, asked, *_]):
+            program.quiet.add(id(owner))
+            words = [literal(asked) or ""] if asks == "getattr" else []
+        case ast.Constant(str(text)):
+            if text == old_behaviors.LOGGED or any(part in text for part in _SPELLING):
+                program.texts.append(at)
+        case ast.Assert(test):
+            program.loud.update(map(id, ast.walk(test)))
+        case ast.If(test) | ast.IfExp(test) | ast.While(test):
+            negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+            if _ends_loudly(_body(node.body if negated else node.orelse)):
+                program.loud.update(map(id, ast.walk(test)))
+    if isinstance(node, ast.Call):
         program.calls[id(node.func)] = node
-        match node:
-            case ast.Call(
-                ast.Name("isinstance" | "issubclass" as function), [one, kinds, *_]
-            ):
-                program.type_tests.update(map(id, listed(kinds)))
-                if function == "isinstance" and isinstance(one, ast.Name):
-                    program.evidence += ((at, one.id, kind) for kind in listed(kinds))
-            case ast.Call(
-                ast.Name("getattr" | "hasattr" as function), [owner, asked, *_]
-            ):
-                program.quiet.add(id(owner))
-                if function == "getattr":
-                    self._word(literal(asked) or "", at)
-
-    def _word(self, word: str, at: Site) -> None:
-        self.program.words[word].add(at.scope.enclosing(FUNCTION))
-
-    def _constant(self, at: Site) -> None:
-        text = literal(at.node) or ""
-        if text == old_behaviors.LOGGED or any(part in text for part in _SPELLING):
-            self.program.texts.append(at)
+    for word in words:
+        program.words[word].add(at.scope.enclosing(FUNCTION))
