@@ -2,12 +2,19 @@
 
 import ast
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY_BREAKS
-from tf_lso.source import diagnostics, forms, lookup, methods, rules, wider
-from tf_lso.source.diagnostics import Diagnostic
+from tf_lso.source import forms, lookup, methods, rules, wider
+from tf_lso.source.diagnostics import (
+    ATTRIBUTE,
+    CONSTRUCTOR,
+    IMPORT,
+    METHOD,
+    NOTE,
+    Diagnostic,
+)
 from tf_lso.source.guarded import Care
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
@@ -27,18 +34,6 @@ _SCOPES = ("custom_object_scope", "CustomObjectScope")
 _SCALES = {"distribute", "strategy", "LossScaleOptimizer", *names.SCALING}
 # Names in saved models that `custom_objects` may give a class for.
 _SAVED = {*names.OPTIMIZERS, *names.NAMESPACES["keras.mixed_precision"]}
-
-
-class _Reached(NamedTuple):
-    """One thing that a site reaches by a node, and how."""
-
-    node: Any
-    value: Value
-    kind: str = diagnostics.ATTRIBUTE
-    how: str = lookup.ACCESS
-    call: ast.Call | None = None  # the call of it, if it is called
-    asks: bool = False  # whether it is only asked for
-    computed: bool = False  # whether only the run tells which of its names is meant
 
 
 def uses(
@@ -73,92 +68,93 @@ class _Rules:
 
     def of(self, site: Site) -> Iterator[Diagnostic]:
         """Yield the uses at a site."""
-        for one in self._reached(site):
-            if use := self._name(site, one):
-                fails = use.fails and use.verdict.error and not site.scope.parent
-                self.fails_first |= bool(fails) and isinstance(one.node, ast.alias)
-                yield use
-        for node in chain_of(site.node):
-            if isinstance(node.ctx, ast.Load):
-                yield from self._method(site, node, node)
-        if isinstance(site.node, ast.Call):
-            yield from self._asked_method(site)
-            yield from self._custom_objects(site)
-
-    # --- Names, and what the arguments of their calls add.
-
-    def _reached(self, site: Site) -> Iterator[_Reached]:
         node, scope, values = site.node, site.scope, self.values
         match node:
             case ast.Import() | ast.ImportFrom():
-                kind, how = diagnostics.IMPORT, lookup.how_of(node)
                 for alias, path in zip(node.names, imported_paths(node)):
-                    yield _Reached(alias, Value(path), kind, how)
+                    how = lookup.how_of(node)
+                    for use in self._name(site, alias, Value(path), IMPORT, how):
+                        fails = use.fails and use.verdict.error and not scope.parent
+                        self.fails_first |= bool(fails)
+                        yield use
             case ast.Attribute():
-                chain = chain_of(node)
-                for part in chain if values.values(chain[0].value, scope) else ():
+                for part in chain_of(node):
+                    if not isinstance(part.ctx, ast.Load):
+                        continue
                     alone = part is node and id(part) not in self.program.quiet
                     call = self.program.calls.get(id(part))
                     for value in values.values(part, scope):
                         if lookup.is_name(value.path) or (alone and not value.instance):
-                            if isinstance(part.ctx, ast.Load):
-                                yield _Reached(part, value, call=call)
+                            yield from self._name(site, part, value, call=call)
+                    if part.attr in names.METHODS:
+                        yield from self._method(site, part, part)
             case ast.Call(func, args):
                 for value in values.values(func, scope):
-                    yield from self._by_call(site, value, args)
+                    if value.path in (GETATTR, HASATTR) and len(args) > 1:
+                        asks = value.path == HASATTR or len(args) > 2
+                        yield from self._getattr(site, args[0], literal(args[1]), asks)
+                    elif value.path in IMPORTS and args:
+                        named, how = Value(literal(args[0]) or ""), lookup.IMPORT
+                        yield from self._name(site, node, named, IMPORT, how)
+                    elif isinstance(func, ast.Name) and value.named:
+                        yield from self._name(site, node, value, CONSTRUCTOR, call=node)
+                yield from self._custom_objects(site)
 
-    def _by_call(
-        self, site: Site, function: Value, args: list[ast.expr]
-    ) -> Iterator[_Reached]:
-        """Yield what a call of a function reaches."""
-        call, text = site.node, literal(args[1]) if len(args) > 1 else None
-        if function.path in (GETATTR, HASATTR) and len(args) > 1:
-            asks = function.path == HASATTR or len(args) > 2
-            found = self.values.of(args[0], site.scope)
-            computed = text is None
-            for value in (
-                found if computed else self.values.attributes(found, [text])
-            ).values:
-                if not computed or (
-                    value.path in lookup.MODULES and not value.instance
-                ):
-                    yield _Reached(call, value, asks=asks, computed=computed)
-        elif function.path in IMPORTS:
-            path = literal(args[0]) if args else None
-            yield _Reached(call, Value(path or ""), diagnostics.IMPORT, lookup.IMPORT)
-        elif isinstance(call.func, ast.Name) and function.named:
-            yield _Reached(call, function, diagnostics.CONSTRUCTOR, call=call)
+    # --- Names, and what the arguments of their calls add.
 
-    def _name(self, site: Site, one: _Reached) -> Diagnostic | None:
-        """Return the use of a name, if it is one of the old API."""
-        value, rule = one.value, ""
-        verdict = lookup.of_path(value.path, one.how, self.target)
+    def _name(
+        self,
+        site: Site,
+        node: Any,
+        value: Value,
+        kind: str = ATTRIBUTE,
+        how: str = lookup.ACCESS,
+        call: ast.Call | None = None,
+        asks: bool = False,
+        computed: bool = False,
+    ) -> Iterator[Diagnostic]:
+        """Yield the use of a name or module, if it is one of the old API.
+
+        It may be called or only asked for, or only a run tells which of its names is
+        meant: it is computed.
+        """
+        verdict, rule = lookup.of_path(value.path, how, self.target), ""
         if verdict is None:
-            return None
-        if one.computed:
+            return
+        if computed:
             rule = rules.UNSEEN
             if verdict.status == WORKS:
                 today = "Which name this asks for is known only when it runs."
                 verdict = verdict.but(UNSURE, today, name=f"{verdict.name}.*")
-        elif one.asks:
+        elif asks:
             verdict = _asked(verdict)
-        elif one.call:
-            form = forms.of_call(verdict, value.path, one.call, site.scope, self.values)
+        elif call:
+            form = forms.of_call(verdict, value.path, call, site.scope, self.values)
             rule = rules.ARGUMENTS if form and form.status == BREAKS else ""
             verdict = form or verdict
-        elif id(one.node) in self.program.type_tests and self._is_own(value):
-            keras = 2 if self.target.has_keras_2(value.path) else 3
-            today = f"The test works: it is true of Keras {keras}'s own class."
-            verdict = verdict.but(
-                WORKS, today, tf_lso="Its optimizers pass the test, too."
-            )
-        if one.kind == diagnostics.CONSTRUCTOR and not rule:
-            return None  # the name is told of where it is imported
-        verdict = self._judged(value.path, verdict)
-        return self.care.use(site, one.node, one.kind, verdict, value, rule=rule)
+        elif id(node) in self.program.type_tests:
+            if lookup.is_own(value.path, self.target):
+                keras = 2 if self.target.has_keras_2(value.path) else 3
+                today = f"The test works: it is true of Keras {keras}'s own class."
+                does = "Its optimizers pass the test, too."
+                verdict = verdict.but(WORKS, today, tf_lso=does)
+        if rule or kind != CONSTRUCTOR:  # the name is told of where it is imported
+            verdict = self._judged(value.path, verdict)
+            yield self.care.use(site, node, kind, verdict, value, rule=rule)
 
-    def _is_own(self, value: Value) -> bool:
-        return lookup.is_own(value.path, self.target)
+    def _getattr(
+        self, site: Site, owner: ast.expr, name: str | None, asks: bool
+    ) -> Iterator[Diagnostic]:
+        if name is None:
+            for value in self.values.values(owner, site.scope):
+                if value.path in lookup.MODULES and not value.instance:
+                    yield from self._name(site, site.node, value, computed=True)
+            return
+        node = ast.Attribute(owner, name, ast.Load())
+        for value in self.values.values(node, site.scope):
+            yield from self._name(site, site.node, value, asks=asks)
+        if name in names.METHODS and names.METHODS[name].seen == names.ANYWHERE:
+            yield from self._method(site, site.node, node, asks)
 
     def _judged(self, path: str, verdict: Verdict) -> Verdict:
         """Return the verdict on a path in this program; a policy alone breaks nothing."""
@@ -184,19 +180,9 @@ class _Rules:
                 spelled = f"keras.mixed_precision.{name}"
                 does = f"tf_lso.{spelled} can be given, too."
                 verdict = Verdict(f"tf.{spelled}", WORKS, today, does)
-                yield self.care.use(site, key, diagnostics.NOTE, verdict)
+                yield self.care.use(site, key, NOTE, verdict)
 
     # --- Methods of optimizers.
-
-    def _asked_method(self, site: Site) -> Iterator[Diagnostic]:
-        call = site.node
-        for value in self.values.values(call.func, site.scope):
-            if value.path in (GETATTR, HASATTR) and len(call.args) > 1:
-                text = literal(call.args[1])
-                if text in names.METHODS and names.METHODS[text].seen == names.ANYWHERE:
-                    node = ast.Attribute(call.args[0], text, ast.Load())
-                    asks = value.path == HASATTR or len(call.args) > 2
-                    yield from self._method(site, call, node, asks)
 
     def _method(
         self, site: Site, at: ast.expr, node: ast.Attribute, asks: bool = False
@@ -205,16 +191,12 @@ class _Rules:
 
         A guard that passes over it in silence counts in a program that gets that far.
         """
-        name = node.attr
-        if name not in names.METHODS:
-            return
         if verdict := methods.of_access(node, site, self.values):
             reached = verdict.status == BREAKS and not self.fails_first
-            if reached and self.care.passes_over(site, name, asks):
-                verdict = _silent(verdict, name)
-            asked = "" if asks else name
-            verdict = _asked(verdict) if asks else verdict
-            yield self.care.use(site, at, diagnostics.METHOD, verdict, asked=asked)
+            if reached and self.care.passes_over(site, node.attr, asks):
+                verdict = _silent(verdict, node.attr)
+            verdict, asked = (_asked(verdict), "") if asks else (verdict, node.attr)
+            yield self.care.use(site, at, METHOD, verdict, asked=asked)
 
 
 def _silent(verdict: Verdict, name: str) -> Verdict:
