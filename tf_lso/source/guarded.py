@@ -15,7 +15,7 @@ from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Diagnostic
 from tf_lso.source.guards import DEPENDS
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import UNSURE, WRONG, Verdict
-from tf_lso.source.scopes import FUNCTION, Branch, Caught, Guard, Site
+from tf_lso.source.scopes import Branch, Caught, Guard, Site
 from tf_lso.source.syntax import last_name, listed, literal
 
 
@@ -25,7 +25,7 @@ class Care:
     def __init__(self, values: Inference) -> None:
         self._values = values
         calls = values.calls_of("tf_lso.install")
-        top = (site.place for site in calls if not site.scope.enclosing(FUNCTION))
+        top = (site.place for site in calls if not site.scope.function)
         self._installed = min(top, default=None)
 
     def use(
@@ -75,9 +75,7 @@ class Care:
                 return "hasattr is asked first"
         if value and value.guarded:
             return "what it comes from is not bound on these versions"
-        if self._installed and (
-            site.scope.enclosing(FUNCTION) or site.place > self._installed
-        ):
+        if self._installed and (site.scope.function or site.place > self._installed):
             return "tf_lso.install() comes first"
         return ""
 
@@ -91,7 +89,7 @@ class Care:
         # Where something calls `scale_loss`, gradients go to the optimizer as they are.
         program, (loss, _) = self._values.program, names.SCALING
         served, used = program.words["scale_loss"], program.words[loss]
-        function = site.scope.enclosing(FUNCTION)
+        function = site.scope.function
         elsewhere = function in used and function not in served
         if name not in names.SCALING or (served and not (name == loss and elsewhere)):
             return False

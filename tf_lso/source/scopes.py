@@ -6,7 +6,6 @@ binds it to. This finds what a loop, a branch or a later cell binds.
 
 import ast
 import collections
-import dataclasses
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -63,17 +62,13 @@ class Binding(NamedTuple):
     guards: tuple[Guard, ...] = ()
 
 
-@dataclasses.dataclass(eq=False)
 class Scope:
     """A module, class, function or comprehension, and the names that it binds."""
 
-    kind: str
-    parent: "Scope | None" = None
-    node: Any = None
-    names: dict[str, list[Binding]] = dataclasses.field(
-        default_factory=lambda: collections.defaultdict(list)
-    )
-    elsewhere: dict[str, str] = dataclasses.field(default_factory=dict)
+    def __init__(self, kind: str, parent: "Scope | None" = None, node: Any = None):
+        self.kind, self.parent, self.node = kind, parent, node
+        self.names = collections.defaultdict[str, list[Binding]](list)
+        self.elsewhere: dict[str, str] = {}  # names that it declares global or nonlocal
 
     def outwards(self) -> "Iterator[Scope]":
         """Yield this scope and those around it."""
@@ -87,9 +82,10 @@ class Scope:
         seen = (scope for scope in self.outwards() if name in scope.names)
         return next((s for s in seen if s.kind != CLASS or s is self), None)
 
-    def enclosing(self, *kinds: str) -> "Scope | None":
-        """Return the nearest scope of one of the kinds, from this one outwards."""
-        return next((scope for scope in self.outwards() if scope.kind in kinds), None)
+    @property
+    def function(self) -> "Scope | None":
+        """The nearest function, from this scope outwards."""
+        return next((s for s in self.outwards() if s.kind == FUNCTION), None)
 
 
 class Site(NamedTuple):
@@ -135,9 +131,8 @@ class Program:
         self.words = collections.defaultdict[str, set[Scope | None]](set)
         self.stored: set[str] = set()  # attributes that are assigned to, of any object
         self.calls: dict[int, ast.Call] = {}  # by the id of what is called
-        self.evidence: list[
-            tuple[Site, str, ast.expr]
-        ] = []  # of isinstance(name, class)
+        # (site, name, class) of isinstance(name, class).
+        self.evidence: list[tuple[Site, str, ast.expr]] = []
         # Ids of the classes of isinstance and issubclass, of the objects of getattr and
         # hasattr, and of tests such as `hasattr(…)` after whose no the program raises.
         self.type_tests: set[int] = set()

@@ -203,4 +203,4 @@ def _note(program: scopes.Program, at: Site) -> None:
     if isinstance(node, ast.Call):
         program.calls[id(node.func)] = node
     for word in words:
-        program.words[word].add(at.scope.enclosing(FUNCTION))
+        program.words[word].add(at.scope.function)
