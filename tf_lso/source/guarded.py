@@ -88,7 +88,7 @@ class Care:
         """
         # Where something calls `scale_loss`, gradients go to the optimizer as they are.
         program, (loss, _) = self._values.program, names.SCALING
-        served, used = program.words["scale_loss"], program.words[loss]
+        served, used = (program.words.get(word, ()) for word in ("scale_loss", loss))
         function = site.scope.function
         elsewhere = function in used and function not in served
         if name not in names.SCALING or (served and not (name == loss and elsewhere)):
