@@ -212,9 +212,9 @@ class _One:
     def _unseen(self) -> Iterator[Diagnostic]:
         """Yield what is left at places where `check` tells of nothing."""
         told = {use.place for use in self.uses} | self.silenced
-        for (cell, *place), (name, why) in self.plan.left.items():
-            verdict = Verdict(name, UNSURE, why.why, why.do)
-            use = Diagnostic(rules.UNSEEN, cell or None, *place, OTHER, False, verdict)
+        for (number, line, offset), (name, why) in self.plan.left.items():
+            at = rules.UNSEEN, number or None, line, offset, OTHER, False
+            use = Diagnostic(*at, Verdict(name, UNSURE, why.why, why.do))
             if use.place not in told and self._counts(use):
                 yield self._completed(use, why_not=why, seen=False)
         if self.options.wants(rules.UNSEEN):

@@ -216,8 +216,12 @@ class Inference:
         # This is a loop, since a chain may be deeper than Python's stack.
         steps: list[ast.Call | list[ast.Attribute]] = []
         while isinstance(node, (ast.Attribute, ast.Call)):
-            steps.append(syntax.chain_of(node) or node)
-            node = node.func if isinstance(node, ast.Call) else steps[-1][0].value
+            if isinstance(node, ast.Call):
+                steps.append(node)
+                node = node.func
+            else:
+                steps.append(chain := syntax.chain_of(node))
+                node = chain[0].value
         found = self._start(node, scope)
         for step in reversed(steps):
             if found == _NOTHING:

@@ -76,8 +76,8 @@ def _assign(at: Site, target: Any, value: Any) -> Iterator[ast.Name]:
     """Bind and yield the names of an assignment, also of tuples to tuples."""
     if isinstance(target, ast.Name):
         owner = at.scope
-        while isinstance(at.node, ast.NamedExpr) and owner.kind == scopes.COMPREHENSION:
-            owner = owner.parent  # it binds outside of it
+        if isinstance(at.node, ast.NamedExpr):  # it binds outside of its comprehension
+            owner = next(s for s in owner.outwards() if s.kind != scopes.COMPREHENSION)
         at.bind(target.id, value, owner)
         yield target
     elif target in (several := listed(target)):
@@ -118,13 +118,11 @@ def _inside(program: scopes.Program, at: Site) -> Iterator[tuple[Iterable[Any], 
                 yield [value], at
                 at = at.under(Branch(value, at.scope, isinstance(op, ast.And)))
         case ast.With() | ast.AsyncWith():
-            calls = [item.context_expr for item in node.items]
+            calls: list[Any] = [item.context_expr for item in node.items]
             calls = [c for c in calls if last_name(getattr(c, "func", 0)) == "suppress"]
             caught = _caught(argument for call in calls for argument in call.args)
             yield node.body, at.under(caught)
-        case ast.AST(
-            handlers=handlers
-        ):  # `try` and, in Python 3.11, `try` of `except*`
+        case _ if handlers := getattr(node, "handlers", ()):  # `try`, also of `except*`
             raises = all(_ends_loudly(handler.body) for handler in handlers)
             yield node.body, at.under(_caught([h.type for h in handlers], raises))
             fallback = at.under(scopes.Fallback(tuple(node.body), at.scope))
