@@ -168,6 +168,10 @@ def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | N
         return _of_contrib(path)
     old, new = _spelled(module)
     error, today = _failure(path, how, target)
+    known = _NAMES.get(MODULES[module], {})
+    if name in known:
+        about = Verdict(f"{old}.{name}", WORKS, today, "", error, "", f"{new}.{name}")
+        return _of_name(path, known[name], about, target)
     if not name and error:
         does = "Has what the module had."
         return Verdict(old, BREAKS, today, does, error, replacement=new)
@@ -176,10 +180,6 @@ def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | N
             old, WORKS, "The module is there.", "Mirrors it.", replacement=new
         )
         return None if _is_shared(module) else there
-    known = _NAMES.get(MODULES[module], {})
-    if name in known:
-        about = Verdict(f"{old}.{name}", WORKS, today, "", error, "", f"{new}.{name}")
-        return _of_name(path, known[name], about, target)
     if name.startswith("__") or (module in target.modules and _has_more(module)):
         return None
     if not _is_private(module):
@@ -201,31 +201,31 @@ def _of_name(
 ) -> Verdict | None:
     """Return the verdict on a name of a module; `known` has its names and its failure."""
     symbol, of_tf_keras = names.SYMBOLS[use.symbol], in_tf_keras(path)
-    of_keras_3 = use.versions.startswith("2.16")
-    if known.error and of_keras_3 and target.has_keras_2(path):
+    of_keras_2, of_keras_3 = target.has_keras_2(path), use.versions.startswith("2.16")
+    if known.error and of_keras_2 and of_keras_3:
         name = path.rpartition(".")[2]
         everywhere = f"tf_lso.keras.mixed_precision.{OLDER.get(name, name)}"
         does = f"Nothing: it is a name of Keras 3. {everywhere} works in all versions."
         today = f"{known.today} {TODAY.library} it."
         return Verdict(known.name, BREAKS, today, does, known.error)
+    if of_keras_3 and not known.error:
+        return None  # a name of Keras 3's API only
     # What `tf.keras` has now is Keras 3's, and nothing for a program of tf_keras.
     now = symbol.current.partition("(")[0].replace("tf.", "tensorflow.", 1)
     has_now = not target.keras_2 or is_there(now, target)
     current = symbol.current if has_now and not of_tf_keras else ""
-    known = dataclasses.replace(known, tf_lso=symbol.does, current=current)
-    breaks = symbol.keras_2 if target.has_keras_2(path) else symbol.breaks
+    status, today = WORKS, "Works as it did."
+    breaks = symbol.keras_2 if of_keras_2 else symbol.breaks
     if known.error:
         had = "" if of_tf_keras else f" TensorFlow {use.versions} had it."
-        return known.but(BREAKS, known.today + had)
-    if of_keras_3:
-        return None  # a name of Keras 3's API only
-    if of_tf_keras:
-        return known.but(WORKS, "Works: tf_keras still has it, for its own optimizers.")
-    if path.startswith(KERAS_COPY):
-        return known.but(BREAKS, KERAS_COPY_BREAKS)
-    if breaks and use.today == names.CHANGED:
-        return known.but(BREAKS, breaks)
-    return known.but(WORKS, "Works as it did.")
+        status, today = BREAKS, known.today + had
+    elif of_tf_keras:
+        today = "Works: tf_keras still has it, for its own optimizers."
+    elif path.startswith(KERAS_COPY):
+        status, today = BREAKS, KERAS_COPY_BREAKS
+    elif breaks and use.today == names.CHANGED:
+        status, today = BREAKS, breaks
+    return known.but(status, today, tf_lso=symbol.does, current=current)
 
 
 def _of_contrib(path: str) -> Verdict:
