@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 from tf_lso import names
 from tf_lso.source import lookup
-from tf_lso.source.inference import Found, Inference, Stop, Value
+from tf_lso.source.inference import Elsewhere, Found, Inference, Stop, Value
 from tf_lso.source.reading import parsed
 
 
@@ -44,7 +44,7 @@ _WORTH |= {name.rpartition(".")[2] for name in names.SYMBOLS}
 _DEEPEST = 3  # files on the way
 
 
-def bound_elsewhere(path: str, depth: int = 0) -> Callable[..., Found | None]:
+def bound_elsewhere(path: str, depth: int = 0) -> Elsewhere:
     """Return what tells the binding of a name that a file imports from another one."""
     folder = os.path.dirname(os.path.abspath(path))
 
@@ -54,29 +54,24 @@ def bound_elsewhere(path: str, depth: int = 0) -> Callable[..., Found | None]:
         if framework or name not in _WORTH or depth == _DEEPEST:
             return None
         file = file_of(folder, node.level, module, os.path.isfile)
-        return _bound(file, name, depth + 1) if file else None
+        data = _read(file)
+        if name.encode() not in data:
+            return None
+        program = parsed(file, [(None, data)]).program()
+        if name not in program.module.names:
+            return None
+        inference = Inference(program, elsewhere=bound_elsewhere(file, depth + 1))
+        found = inference.of(ast.Name(name), program.module).each(_of_old_api)
+        return found if found.values else None
 
     return bound
 
 
-def _bound(path: str, name: str, depth: int) -> Found | None:
-    """Return what the file itself binds a name to, if that is a part of the old API."""
-    data = _read(path)
-    if name.encode() not in data:
-        return None
-    program = parsed(path, [(None, data)]).program()
-    if name not in program.module.names:
-        return None
-    inference = Inference(program, elsewhere=bound_elsewhere(path, depth))
-
-    def known(value: Value) -> Value | None:
-        # The imports are those of the other file: none of this one leads to them.
-        stops = tuple(Stop(stop.path) for stop in value.stops)
-        kept = lookup.is_known(value.path) and value.sure
-        return value._replace(stops=stops) if kept else None
-
-    found = inference.of(ast.Name(name), program.module).each(known)
-    return found if found.values else None
+def _of_old_api(value: Value) -> Value | None:
+    # The imports are those of the other file: no import of this one leads to them.
+    stops = tuple(Stop(stop.path) for stop in value.stops)
+    known = value.sure and lookup.is_known(value.path)
+    return value._replace(stops=stops) if known else None
 
 
 def _read(path: str) -> bytes:

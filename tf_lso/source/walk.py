@@ -25,7 +25,7 @@ def walk(program: scopes.Program, tree: ast.Module, cell: int | None = None) -> 
     bound: set[ast.AST] = set()
     while stack:
         at = stack.pop()
-        bound |= {*_bind(at, bound)}
+        bound.update(_bind(at, bound))
         _note(program, at)
         for nodes, place in _inside(program, at):
             places.update(dict.fromkeys(nodes, place))
