@@ -150,14 +150,13 @@ class Inference:
             case Imported():
                 found = self._import(value, scope)
             case scopes.Derived(bases, instance):
-                kinds = union(self.of(base, scope) for base in bases)
-                found = kinds._replace(doubt=reasons.SHADOWED).each(
-                    lambda kind: (
-                        None
-                        if kind.instance
-                        else Value(kind.path, instance, True, kind.sure, kind.guarded)
-                    )
+                kinds = union(self.of(base, scope) for base in bases).values
+                made = (
+                    Value(kind.path, instance, True, kind.sure, kind.guarded)
+                    for kind in kinds
+                    if not kind.instance
                 )
+                found = Found(tuple(made), reasons.SHADOWED)
             case ast.Constant(None):
                 found = _NOTHING  # as in `except ImportError: tf = None`
             case _:
