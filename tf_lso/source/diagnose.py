@@ -15,7 +15,7 @@ from tf_lso.source.forms import REFUSES, is_for_keras_3
 from tf_lso.source.inference import Elsewhere, Inference
 from tf_lso.source.lookup import UNSURE, WORKS, Verdict
 from tf_lso.source.modules import Placement
-from tf_lso.source.reading import Sources, parsed
+from tf_lso.source.reading import Sources
 from tf_lso.source.reasons import Reason
 from tf_lso.source.renaming import Options, Renaming
 from tf_lso.source.scopes import Place
@@ -56,14 +56,14 @@ def diagnose(
       elsewhere: tells what other files of the program bind.
       placement: what it has to do with `install()` for other files.
     """
-    read = parsed(path, cells)
+    read = Sources(path, cells)
     inference = Inference(read.program(), target, elsewhere)
     one = _One(read, path, options or Options(), inference)
     done = one.diagnosis(placement or Placement())
     done.unreadable = read.failed
     if read.failed:  # half a notebook is not changed
         done.texts, done.changes, done.installs = {}, 0, []
-    for failed in parsed(path, done.texts.items()).failed:
+    for failed in Sources(path, done.texts.items()).failed:
         raise ValueError(f"its migration {failed.reason}")
     return done
 

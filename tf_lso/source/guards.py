@@ -6,6 +6,7 @@ target. There is an answer if all agree.
 """
 
 import ast
+import itertools
 import operator
 import re
 from typing import TYPE_CHECKING, Any
@@ -39,9 +40,12 @@ def outcome(values: "Inference", guard: Branch | Fallback) -> bool | str:
     """Return whether the target's versions run what is under a guard, or else a word."""
     if isinstance(guard, Fallback):
         return False if _succeeds(guard, values) else NOTHING
-    found = set()
-    for index in range(max(map(len, (values.target.tensorflow, values.target.keras)))):
-        test = _Test(values, index)
+    found, target = set(), values.target
+    last = target.tensorflow[-1]  # of Keras, more versions are told apart
+    for versions in itertools.zip_longest(
+        target.tensorflow, target.keras, fillvalue=last
+    ):
+        test = _Test(values, *versions)
         decided = test.decided(guard.test, guard.scope)
         found.add(decided if test.asked else NOTHING)  # a setting of the program's own
     known = found.pop() if len(found) == 1 else DEPENDS
@@ -67,11 +71,11 @@ def _succeeds(fallback: Fallback, values: "Inference") -> bool:
 
 
 class _Test:
-    """Decides a test for the versions at `index` of their lists."""
+    """Decides a test for two versions."""
 
-    def __init__(self, values: "Inference", index: int) -> None:
+    def __init__(self, values: "Inference", tensorflow: str, keras: str) -> None:
         self.values = values
-        self.index = index
+        self.tensorflow, self.keras = tensorflow, keras
         self.asked = False  # whether it asks for anything of TensorFlow
         self.names = 100  # how many names it may follow: `x = x` has no end
 
@@ -149,13 +153,11 @@ class _Test:
         node, scope = self._meant(node, scope)
         if not isinstance(node, ast.Attribute) or node.attr not in _VERSIONS:
             return ""
-        target = self.values.target
         for value in self.values.values(node.value, scope):
             path = value.path.removesuffix(".version")
             if path in (*_TENSORFLOW, *_KERAS):
-                known = target.tensorflow if path in _TENSORFLOW else target.keras
                 self.asked = True
-                return known[min(self.index, len(known) - 1)]
+                return self.tensorflow if path in _TENSORFLOW else self.keras
         return ""
 
 

@@ -228,7 +228,7 @@ class Inference:
             if isinstance(step, ast.Call):
                 found = self._called(found, step, scope)
             else:
-                found = self.attributes(found, [part.attr for part in step], step[-1])
+                found = self._attribute(found, [part.attr for part in step], step[-1])
         return found
 
     def _start(self, node: ast.AST | None, scope: Scope) -> Found:
@@ -243,10 +243,8 @@ class Inference:
                 return union(self.of(part, scope) for part in parts)
         return _HIDDEN
 
-    def attributes(
-        self, found: Found, steps: list[str], node: ast.AST | None = None
-    ) -> Found:
-        """Return what a chain of attributes may be; `node` is its last one."""
+    def _attribute(self, found: Found, steps: list[str], node: ast.AST) -> Found:
+        """Return what the attributes of each value may be; `node` has them all."""
 
         def reached(value: Value) -> Value | None:
             stop = Stop(".".join([value.path, *steps]), node)
@@ -261,7 +259,7 @@ class Inference:
             name = literal(given[1])
             if name is None:
                 return Found((), reasons.DYNAMIC)
-            return self.attributes(self.of(given[0], scope), [name], call)
+            return self._attribute(self.of(given[0], scope), [name], call)
         if function in syntax.IMPORTS and given and (path := literal(given[0])):
             if function == syntax.BUILTIN_IMPORT:  # it returns the package
                 path = path.partition(".")[0]

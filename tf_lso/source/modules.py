@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from tf_lso import names
 from tf_lso.source import lookup
 from tf_lso.source.inference import Elsewhere, Found, Inference, Stop, Value
-from tf_lso.source.reading import parsed
+from tf_lso.source.reading import Sources
 
 
 def file_of(folder: str, level: int, module: str, exists: Callable[[str], bool]) -> str:
@@ -57,7 +57,7 @@ def bound_elsewhere(path: str, depth: int = 0) -> Elsewhere:
         data = _read(file)
         if name.encode() not in data:
             return None
-        program = parsed(file, [(None, data)]).program()
+        program = Sources(file, [(None, data)]).program()
         if name not in program.module.names:
             return None
         inference = Inference(program, elsewhere=bound_elsewhere(file, depth + 1))

@@ -23,10 +23,25 @@ class Sources:
     The cell of a file is None.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, path: str, cells: Iterable[tuple[int | None, str | bytes]]
+    ) -> None:
         self.trees: dict[int | None, ast.Module] = {}
         self.texts: dict[int | None, Text] = {}
         self.failed: list[Unreadable] = []
+        for cell, source in cells:
+            try:
+                text = source if isinstance(source, str) else decoded(source)[0]
+                with warnings.catch_warnings():  # the program's own, about its texts
+                    warnings.simplefilter("ignore")
+                    tree = ast.parse(text) if cell is None else notebooks.parse(text)
+            except ERRORS as error:
+                if cell is None or lookup.may_have_old_names(source):
+                    self.failed.append(unreadable(path, error, cell))
+                continue
+            self.texts[cell] = Text(text)
+            if tree is not None:
+                self.trees[cell] = tree
 
     def program(self) -> Program:
         """Return the scopes and places of the trees."""
@@ -35,25 +50,6 @@ class Sources:
             walk(program, tree, cell)
         program.finish()
         return program
-
-
-def parsed(path: str, cells: Iterable[tuple[int | None, str | bytes]]) -> Sources:
-    """Return the texts of a program, parsed; `cells` has each with its number."""
-    done = Sources()
-    for cell, source in cells:
-        try:
-            text = source if isinstance(source, str) else decoded(source)[0]
-            with warnings.catch_warnings():  # the program's own, about its texts
-                warnings.simplefilter("ignore")
-                tree = ast.parse(text) if cell is None else notebooks.parse(text)
-        except ERRORS as error:
-            if cell is None or lookup.may_have_old_names(source):
-                done.failed.append(unreadable(path, error, cell))
-            continue
-        done.texts[cell] = Text(text)
-        if tree is not None:
-            done.trees[cell] = tree
-    return done
 
 
 def unreadable(path: str, error: BaseException, cell: int | None = None) -> Unreadable:
