@@ -15,6 +15,7 @@ from tf_lso.source.forms import REFUSES, is_for_keras_3
 from tf_lso.source.inference import Elsewhere, Inference
 from tf_lso.source.lookup import UNSURE, WORKS, Verdict
 from tf_lso.source.modules import Placement
+from tf_lso.source.program import Program
 from tf_lso.source.reading import Sources
 from tf_lso.source.reasons import Reason
 from tf_lso.source.renaming import Options, Renaming
@@ -57,7 +58,7 @@ def diagnose(
       placement: what it has to do with `install()` for other files.
     """
     read = Sources(path, cells)
-    inference = Inference(read.program(), target, elsewhere)
+    inference = Inference(Program(read.trees), target, elsewhere)
     one = _One(read, path, options or Options(), inference)
     done = one.diagnosis(placement or Placement())
     done.unreadable = read.failed

@@ -13,7 +13,8 @@ from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY
 from tf_lso.names.targets import TODAY, Target
 from tf_lso.source import guards, lookup, reasons, scopes, syntax
-from tf_lso.source.scopes import Binding, Guard, Imported, Program, Scope, Site
+from tf_lso.source.program import Program
+from tf_lso.source.scopes import Binding, Guard, Imported, Scope, Site
 from tf_lso.source.syntax import IMPORT_STATEMENTS, literal
 
 

@@ -7,7 +7,8 @@ from tf_lso.names.targets import Target
 from tf_lso.source import lookup
 from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
-from tf_lso.source.scopes import CLASS, FUNCTION, Program, Scope, Site
+from tf_lso.source.program import Program
+from tf_lso.source.scopes import CLASS, FUNCTION, Scope, Site
 from tf_lso.source.syntax import last_name
 
 _TENSORFLOW = lookup.FRAMEWORKS | {"tf_lso", "tensorflow_addons"}

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from tf_lso import names
 from tf_lso.source import lookup
 from tf_lso.source.inference import Elsewhere, Found, Inference, Stop, Value
+from tf_lso.source.program import Program
 from tf_lso.source.reading import Sources
 
 
@@ -57,7 +58,7 @@ def bound_elsewhere(path: str, depth: int = 0) -> Elsewhere:
         data = _read(file)
         if name.encode() not in data:
             return None
-        program = Sources(file, [(None, data)]).program()
+        program = Program(Sources(file, [(None, data)]).trees)
         if name not in program.module.names:
             return None
         inference = Inference(program, elsewhere=bound_elsewhere(file, depth + 1))

@@ -9,9 +9,7 @@ from collections.abc import Iterable
 
 from tf_lso.source import lookup, notebooks
 from tf_lso.source.diagnostics import Unreadable
-from tf_lso.source.scopes import Program
 from tf_lso.source.texts import Text
-from tf_lso.source.walk import walk
 
 # What the parser raises for a text that is not Python.
 ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -42,14 +40,6 @@ class Sources:
             self.texts[cell] = Text(text)
             if tree is not None:
                 self.trees[cell] = tree
-
-    def program(self) -> Program:
-        """Return the scopes and places of the trees."""
-        program = Program()
-        for cell, tree in self.trees.items():
-            walk(program, tree, cell)
-        program.finish()
-        return program
 
 
 def unreadable(path: str, error: BaseException, cell: int | None = None) -> Unreadable:
