@@ -6,28 +6,13 @@ from typing import Any
 
 from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY_BREAKS
-from tf_lso.source import forms, lookup, methods, rules, wider
-from tf_lso.source.diagnostics import (
-    ATTRIBUTE,
-    CONSTRUCTOR,
-    IMPORT,
-    METHOD,
-    NOTE,
-    Diagnostic,
-)
+from tf_lso.source import diagnostics, forms, lookup, methods, rules, syntax, wider
+from tf_lso.source.diagnostics import ATTRIBUTE, IMPORT, Diagnostic
 from tf_lso.source.guarded import Care
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.source.scopes import Place, Site
-from tf_lso.source.syntax import (
-    GETATTR,
-    HASATTR,
-    IMPORTS,
-    chain_of,
-    imported_paths,
-    last_name,
-    literal,
-)
+from tf_lso.source.syntax import chain_of, imported_paths, last_name, literal
 
 _SCOPES = ("custom_object_scope", "CustomObjectScope")
 # Words of programs that scale losses themselves, or train on several replicas.
@@ -90,14 +75,16 @@ class _Rules:
                         yield from self._method(site, part, part)
             case ast.Call(func, args):
                 for value in values.values(func, scope):
-                    if value.path in (GETATTR, HASATTR) and len(args) > 1:
-                        asks = value.path == HASATTR or len(args) > 2
+                    if value.path in (syntax.GETATTR, syntax.HASATTR) and len(args) > 1:
+                        asks = value.path == syntax.HASATTR or len(args) > 2
                         yield from self._getattr(site, args[0], literal(args[1]), asks)
-                    elif value.path in IMPORTS and args:
+                    elif value.path in syntax.IMPORTS and args:
                         named, how = Value(literal(args[0]) or ""), lookup.IMPORT
                         yield from self._name(site, node, named, IMPORT, how)
                     elif isinstance(func, ast.Name) and value.named:
-                        yield from self._name(site, node, value, CONSTRUCTOR, call=node)
+                        yield from self._name(
+                            site, node, value, diagnostics.CONSTRUCTOR, call=node
+                        )
                 yield from self._custom_objects(site)
 
     # --- Names, and what the arguments of their calls add.
@@ -138,7 +125,9 @@ class _Rules:
                 today = f"The test works: it is true of Keras {keras}'s own class."
                 does = "Its optimizers pass the test, too."
                 verdict = verdict.but(WORKS, today, tf_lso=does)
-        if rule or kind != CONSTRUCTOR:  # the name is told of where it is imported
+        if (
+            rule or kind != diagnostics.CONSTRUCTOR
+        ):  # the name is told of where it is imported
             verdict = self._judged(value.path, verdict)
             yield self.care.use(site, node, kind, verdict, value, rule=rule)
 
@@ -180,7 +169,7 @@ class _Rules:
                 spelled = f"keras.mixed_precision.{name}"
                 does = f"tf_lso.{spelled} can be given, too."
                 verdict = Verdict(f"tf.{spelled}", WORKS, today, does)
-                yield self.care.use(site, key, NOTE, verdict)
+                yield self.care.use(site, key, diagnostics.NOTE, verdict)
 
     # --- Methods of optimizers.
 
@@ -196,7 +185,7 @@ class _Rules:
             if reached and self.care.passes_over(site, node.attr, asks):
                 verdict = _silent(verdict, node.attr)
             verdict, asked = (_asked(verdict), "") if asks else (verdict, node.attr)
-            yield self.care.use(site, at, METHOD, verdict, asked=asked)
+            yield self.care.use(site, at, diagnostics.METHOD, verdict, asked=asked)
 
 
 def _silent(verdict: Verdict, name: str) -> Verdict:
