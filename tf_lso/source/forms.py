@@ -6,7 +6,6 @@ the old API and of Keras 3's.
 
 import ast
 import re
-from collections.abc import Callable
 from typing import NamedTuple
 
 from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
@@ -34,9 +33,7 @@ class _Form(NamedTuple):
     in_keras_3: bool = False  # whether calls of Keras 3's class have it, too
 
 
-def _form(
-    name: str, call: ast.Call, is_scale: Callable[[ast.expr], bool]
-) -> _Form | None:
+def _form(name: str, call: ast.Call, scope: Scope, values: Inference) -> _Form | None:
     """Return the form of a call of one of the names, if it is one of these."""
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     match name, call.args:
@@ -102,7 +99,7 @@ def _form(
                 _DYNAMIC,
                 in_keras_3=True,
             )
-        case "LossScaleOptimizer", [_, value, *_] if is_scale(value):
+        case "LossScaleOptimizer", [_, value, *_] if _is_scale(value, scope, values):
             return _Form(
                 "Keras 3 takes the loss scale for a number, and fails when it is built. "
                 f"{_NEVER}",
@@ -110,6 +107,11 @@ def _form(
                 _DYNAMIC,
             )
     return None
+
+
+def _is_scale(node: ast.expr, scope: Scope, values: Inference) -> bool:
+    made = (value for value in values.values(node, scope) if value.instance)
+    return any(lookup.symbol(value.path) in _LOSS_SCALES for value in made)
 
 
 def of_call(
@@ -123,12 +125,7 @@ def of_call(
     starred = any(isinstance(argument, ast.Starred) for argument in call.args)
     if verdict.error or starred or not lookup.is_own(path, values.target):
         return None
-
-    def is_scale(node: ast.expr) -> bool:
-        made = (v for v in values.values(node, scope) if v.instance)
-        return any(lookup.symbol(v.path) in _LOSS_SCALES for v in made)
-
-    form = _form(lookup.symbol(path), call, is_scale)
+    form = _form(lookup.symbol(path), call, scope, values)
     today = form and (form.keras_2 if values.target.has_keras_2(path) else form.today)
     if not (form and today):
         return None
@@ -163,7 +160,7 @@ def _is_new(site: Site, values: Inference) -> bool:
         paths = filter(lookup.is_own, values.paths(node.func, site.scope))
         if not any(lookup.symbol(path) == "LossScaleOptimizer" for path in paths):
             return False
-        form = _form("LossScaleOptimizer", node, lambda value: False)
+        form = _form("LossScaleOptimizer", node, site.scope, values)
         named = any(keyword.arg == "name" for keyword in node.keywords)
         return form.in_keras_3 if form else named
     methods = (part for part in chain_of(node) if part.attr in KERAS_3_METHODS)

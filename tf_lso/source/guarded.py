@@ -50,7 +50,7 @@ class Care:
                 guarded, why = True, f" Not here: {reason}."
             elif value and not value.sure:
                 status, why = UNSURE, " That this is TensorFlow is a guess."
-            elif any(self._outcome(guard) == DEPENDS for guard in site.guards):
+            elif any(self._values.outcome(guard) == DEPENDS for guard in site.guards):
                 status, why = UNSURE, " Whether this runs depends on a version."
         verdict = verdict.but(status, verdict.today + why)
         place = node.lineno, node.col_offset
@@ -59,9 +59,6 @@ class Care:
             place = node.end_lineno, node.end_col_offset - len(node.attr.encode())
         return Diagnostic(rule, site.cell, *place, kind, guarded, verdict)
 
-    def _outcome(self, guard: Guard) -> bool | str:
-        return isinstance(guard, Caught) or self._values.outcome(guard)
-
     def _reason(
         self, site: Site, verdict: Verdict, value: Value | None, asked: str
     ) -> str:
@@ -69,7 +66,7 @@ class Care:
         for guard in site.guards:
             if isinstance(guard, Caught) and verdict.error in guard.errors:
                 return "an except clause takes care of it"
-            if self._outcome(guard) is False:
+            if self._values.outcome(guard) is False:
                 return "these versions do not take this branch"
             if asked in map(literal, _asked(guard, "hasattr")):
                 return "hasattr is asked first"

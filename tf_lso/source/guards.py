@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tf_lso.source import lookup
-from tf_lso.source.scopes import Branch, Fallback, Scope
+from tf_lso.source.scopes import Branch, Fallback, Guard, Scope
 from tf_lso.source.syntax import IMPORT_STATEMENTS, last_name, literal
 
 if TYPE_CHECKING:
@@ -36,10 +36,11 @@ _COMPARE = {
 _PART = re.compile(r"\[(:?)(\d+)\]")  # `[0]` or `[:2]`
 
 
-def outcome(values: "Inference", guard: Branch | Fallback) -> bool | str:
+def outcome(values: "Inference", guard: Guard) -> bool | str:
     """Return whether the target's versions run what is under a guard, or else a word."""
-    if isinstance(guard, Fallback):
-        return False if _succeeds(guard, values) else NOTHING
+    if not isinstance(guard, Branch):
+        dead = isinstance(guard, Fallback) and _succeeds(guard, values)
+        return False if dead else NOTHING
     found, target = set(), values.target
     last = target.tensorflow[-1]  # of Keras, more versions are told apart
     for versions in itertools.zip_longest(
