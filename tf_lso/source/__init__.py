@@ -1,11 +1,11 @@
 """Reading programs without running them: what is found in them, and the fixes.
 
 One pass goes this way. `files` finds the files of a path, `reading` parses them
-(`notebooks` cell by cell, `texts` knows where a line begins). `walk` goes through the
-trees once and fills in a `Program` of `scopes`, with the guards around its places.
-`inference` tells what each expression stands for, by `values` that say whether they are
-certain; `modules` asks the other files of the program, and `guards` what a version
-decides. `lookup` has the verdict on a dotted path, by `tf_lso.names`.
+(`notebooks` cell by cell, `texts` knows where a line begins). A `program` goes through the
+trees once: it has `scopes`, and places of interest with the guards around them.
+`inference` tells what each expression stands for, and whether that is certain; `modules`
+asks the other files of the program, and `guards` what a version decides. `lookup` has the
+verdict on a dotted path, by `tf_lso.names`.
 
 `uses` finds the places that the `rules` are about, with `forms` of calls, `methods`,
 what is `guarded`, and `wider`. `renaming` decides what becomes of a name; `fixes` and

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tf_lso import names
 from tf_lso.names.targets import TODAY, Target
@@ -14,9 +15,11 @@ from tf_lso.source.forms import REFUSES, is_for_keras_3
 from tf_lso.source.inference import Elsewhere, Inference
 from tf_lso.source.lookup import UNSURE, WORKS, Verdict
 from tf_lso.source.modules import Placement
-from tf_lso.source.reading import Sources, parsed
+from tf_lso.source.program import Program
+from tf_lso.source.reading import Sources
 from tf_lso.source.reasons import Reason
 from tf_lso.source.renaming import Options, Renaming
+from tf_lso.source.scopes import Place
 from tf_lso.source.texts import Text, applied
 from tf_lso.source.uses import uses
 
@@ -54,16 +57,26 @@ def diagnose(
       elsewhere: tells what other files of the program bind.
       placement: what it has to do with `install()` for other files.
     """
-    read = parsed(path, cells)
-    inference = Inference(read.program(), target, elsewhere)
+    read = Sources(path, cells)
+    inference = Inference(Program(read.trees), target, elsewhere)
     one = _One(read, path, options or Options(), inference)
     done = one.diagnosis(placement or Placement())
     done.unreadable = read.failed
     if read.failed:  # half a notebook is not changed
         done.texts, done.changes, done.installs = {}, 0, []
-    for failed in parsed(path, done.texts.items()).failed:
+    for failed in Sources(path, done.texts.items()).failed:
         raise ValueError(f"its migration {failed.reason}")
     return done
+
+
+def _ignored(texts: dict[int | None, Text]) -> dict[tuple[int, int], set[str]]:
+    """Return (cell, line) -> the rules that a comment there ignores, "" for all."""
+    return {
+        (cell or 0, number): set(re.findall(r"\w+", comment[1] or "") or [""])
+        for cell, text in texts.items()
+        for number, line in enumerate(text.lines if "tf-lso:" in text.text else (), 1)
+        if (comment := _IGNORE.search(line))
+    }
 
 
 class _One:
@@ -72,23 +85,18 @@ class _One:
     def __init__(
         self, read: Sources, path: str, options: Options, inference: Inference
     ) -> None:
-        self.read = read
-        self.texts = read.texts
-        self.path = path
-        self.options = options
-        self.inference = inference
-        text = "".join(text.text for text in self.texts.values())
-        # (cell, line) -> the rules that a comment there ignores, "" for all.
-        self.ignored: dict[tuple[int, int], set[str]] = {}
-        for cell, one in self.texts.items() if "tf-lso:" in text else ():
-            for number, line in enumerate(one.lines, 1):
-                if comment := _IGNORE.search(line):
-                    told = re.findall(r"\w+", comment[1] or "") or [""]
-                    self.ignored[cell or 0, number] = set(told)
+        self.read, self.texts = read, read.texts
+        self.path, self.options, self.inference = path, options, inference
+        self.ignored = _ignored(read.texts)
         found, wider = uses(inference, options.prefer != Options.prefer)
         self.silenced = {use.place for use in found if not self._counts(use)}
-        keeps_keras_3 = is_for_keras_3(inference, found)
-        self.renaming = Renaming(inference, options, text, keeps_keras_3, self.silenced)
+        self.renaming = Renaming(
+            inference,
+            options,
+            "".join(text.text for text in read.texts.values()),
+            is_for_keras_3(inference, found),
+            self.silenced,
+        )
         self.plan = Plan(read, self.renaming)
         self.plan.add_imports()
         strings.add_calls(self.plan)
@@ -118,37 +126,28 @@ class _One:
         guards = {}
         if not (installed or wraps):
             guards = dict(install.guards(self.uses, self.renaming))
-        needs = {f"a guard that asks for `{name}`" for name in guards.values()}
-        if not installed:
-            needs.update(
-                use.verdict.name
-                for use in self.wider
-                if use.rule in _INSTALLABLE and not use.guarded
-            )
-            if self.options.like and self.uses:
-                needs.add(f"the Keras of TensorFlow {self.options.like}")
-        needs.update(placement.reasons)
+        needs = self._needs(guards, installed) | {*placement.reasons}
         at = None
         if needs and self.options.install:
             at = install.place(plan.trees, bool(placement.reasons))
         changed = at or plan.edits or plan.imports
         heads = {cell: Text(text.text[:_HEAD]) for cell, text in self.texts.items()}
         for told in self._told(_GENERATED, heads, reasons.GENERATED) if changed else ():
-            seen = [self._completed(use, None, None) for use in self.uses]
-            done.diagnostics = [*seen, told]
+            done.diagnostics = [*(self._completed(use) for use in self.uses), told]
             return done
         if at:
             done.installs = sorted(needs)
         else:
             for place, name in guards.items():
                 plan.left.setdefault(place, (name, reasons.GUARD.of()))
-        done.diagnostics = [*self._joined(placement, installed, wraps, done.installs)]
-        done.diagnostics += self._unseen()
-        done.diagnostics.sort(key=lambda one: one.place)
+        by_install = placement.met or bool(at)
+        joined = self._joined(installed or bool(at), wraps, by_install)
+        found = [*joined, *self._unseen()]
+        done.diagnostics = sorted(found, key=lambda one: one.place)
         if changed:
-            done.changes = sum(map(len, plan.edits.values()))
-            done.changes += sum(len(moves) for _, moves in plan.imports)
-            done.changes = max(done.changes, 1)  # also if only install() is added
+            edits = sum(map(len, plan.edits.values()))
+            moves = sum(len(moves) for _, moves in plan.imports)
+            done.changes = max(edits + moves, 1)  # also if only install() is added
             # Other files import from a package, and later cells use what a cell imports.
             package = os.path.basename(self.path) == "__init__.py"
             cleans = not package and list(self.texts) == [None]
@@ -159,20 +158,31 @@ class _One:
             }
         return done
 
+    def _needs(self, guards: dict[Place, str], installed: bool) -> set[str]:
+        """Return why the program needs `tf_lso.install()`."""
+        needs = {f"a guard that asks for `{name}`" for name in guards.values()}
+        if not installed:
+            needs |= {
+                use.verdict.name
+                for use in self.wider
+                if use.rule in _INSTALLABLE and not use.guarded
+            }
+            if self.options.like and self.uses:
+                needs.add(f"the Keras of TensorFlow {self.options.like}")
+        return needs
+
     # --- Uses with their fixes, and what else is left.
 
     def _joined(
-        self, placement: Placement, installed: bool, wraps: bool, installs: list[str]
+        self, installed: bool, wraps: bool, by_install: bool
     ) -> Iterator[Diagnostic]:
         """Yield the uses, each with its fix or the reason why there is none."""
         plan = self.plan
         fixed = (use.verdict.name for use in self.uses if use.place in plan.fixes)
         moved = {name.rpartition(".")[2] for name in fixed}
         # Whether the optimizers are tf_lso's in the end.
-        makes = wraps or installed or bool(installs)
-        makes |= not moved.isdisjoint(install.WRAPPING)
+        makes = wraps or installed or not moved.isdisjoint(install.WRAPPING)
         settled = makes or bool(plan.edits or plan.imports)
-        by_install = placement.met or bool(installs)
         for use in self.uses:
             fix, why_not = plan.fixes.get(use.place), None
             # Only an optimizer has these; other methods may be a policy's, too.
@@ -192,32 +202,22 @@ class _One:
             else:
                 told = Reason(use.verdict.today, use.verdict.tf_lso)
                 why_not = _WHY_NOT.get(use.rule, told)
-            yield self._completed(use, fix, why_not)
+            yield self._completed(use, fix=fix, why_not=why_not)
 
-    def _completed(
-        self, use: Diagnostic, fix: str | None, why_not: Reason | None
-    ) -> Diagnostic:
+    def _completed(self, use: Diagnostic, **known: Any) -> Diagnostic:
         text = self.texts[use.cell]
-        start = text.starts[use.line - 1]
-        column = text.offset(use.line, use.offset) - start + 1
-        return use._replace(
-            file=self.path,
-            column=column,
-            code=text.lines[use.line - 1],
-            fix=fix,
-            why_not=why_not,
-        )
+        column = text.offset(use.line, use.offset) - text.starts[use.line - 1] + 1
+        code = text.lines[use.line - 1]
+        return use._replace(file=self.path, column=column, code=code, **known)
 
     def _unseen(self) -> Iterator[Diagnostic]:
         """Yield what is left at places where `check` tells of nothing."""
         told = {use.place for use in self.uses} | self.silenced
-        for place, (name, why_not) in self.plan.left.items():
-            verdict = Verdict(name, UNSURE, why_not.why, why_not.do)
-            use = Diagnostic(
-                rules.UNSEEN, place[0] or None, *place[1:], OTHER, False, verdict
-            )
-            if place not in told and self._counts(use):
-                yield self._completed(use, None, why_not)._replace(seen=False)
+        for (number, line, offset), (name, why) in self.plan.left.items():
+            at = rules.UNSEEN, number or None, line, offset, OTHER, False
+            use = Diagnostic(*at, Verdict(name, UNSURE, why.why, why.do))
+            if use.place not in told and self._counts(use):
+                yield self._completed(use, why_not=why, seen=False)
         if self.options.wants(rules.UNSEEN):
             for cell, text in self.texts.items():
                 pattern = _MAGIC if cell in self.read.trees else _FOREIGN

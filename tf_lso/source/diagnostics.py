@@ -16,36 +16,21 @@ class Diagnostic(NamedTuple):
     """One place of a program that has to do with the old API.
 
     The rules yield it without what follows `verdict`.
-
-    Attributes:
-      rule: the id, one of `rules.RULES`.
-      cell: number of the notebook cell, from 1, or None.
-      line: in the file or cell, from 1.
-      offset: bytes of the line before it.
-      kind: one of the words above.
-      guarded: whether the program takes care that it does not fail.
-      verdict: the old name, and what happens.
-      file: path as it was reached from the command line.
-      column: in characters, from 1.
-      code: the source line, stripped.
-      fix: what `migrate` does about it in words, such as the new name, or None.
-      why_not: why it is left, if something is to be done that `migrate` does not do.
-      seen: whether `check` tells of it; else only `migrate` says that it is left.
     """
 
-    rule: str
-    cell: int | None
-    line: int
-    offset: int
-    kind: str
-    guarded: bool
-    verdict: Verdict
-    file: str = ""
-    column: int = 1
-    code: str = ""
-    fix: str | None = None
-    why_not: Reason | None = None
-    seen: bool = True
+    rule: str  # the id, one of `rules.RULES`
+    cell: int | None  # number of the notebook cell, from 1, or None
+    line: int  # in the file or cell, from 1
+    offset: int  # bytes of the line before it
+    kind: str  # one of the words above
+    guarded: bool  # whether the program takes care that it does not fail
+    verdict: Verdict  # the old name, and what happens
+    file: str = ""  # path as it was reached from the command line
+    column: int = 1  # in characters, from 1
+    code: str = ""  # the source line, stripped
+    fix: str | None = None  # what `migrate` does in words, such as the new name
+    why_not: Reason | None = None  # why it is left, if `migrate` leaves something to do
+    seen: bool = True  # whether `check` tells of it; else `migrate` lists it as left
 
     @property
     def place(self) -> Place:
@@ -102,28 +87,18 @@ class Unreadable:
 
 @dataclasses.dataclass
 class Diagnosis:
-    """All that is found in one file, and what becomes of it.
-
-    Attributes:
-      path: the file.
-      diagnostics: in the order of their places.
-      unreadable: what of it cannot be read.
-      texts: cell -> its new text, of the cells that the fixes change.
-      changes: number of places that change.
-      installs: why `tf_lso.install()` is added, or empty.
-      wraps: whether the migrated program itself wraps optimizers by tf_lso.
-      old: the bytes of the file.
-      new: its bytes after the fixes.
-    """
+    """All that is found in one file, and what becomes of it."""
 
     path: str = ""
     diagnostics: list[Diagnostic] = dataclasses.field(default_factory=list)
     unreadable: list[Unreadable] = dataclasses.field(default_factory=list)
+    # Cell -> its new text, of the cells that the fixes change in `changes` places.
     texts: dict[int | None, str] = dataclasses.field(default_factory=dict)
     changes: int = 0
+    # Why `tf_lso.install()` is added, or empty.
     installs: list[str] = dataclasses.field(default_factory=list)
-    wraps: bool = False
-    old: bytes = b""
+    wraps: bool = False  # whether the new program itself wraps optimizers by tf_lso
+    old: bytes = b""  # of the file, without its fixes and with them
     new: bytes = b""
 
     @property

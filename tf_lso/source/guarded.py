@@ -5,19 +5,18 @@ that asks whether its optimizer has the old methods, and goes on where it has no
 it gradients of a loss that nobody has scaled: it trains wrong, without a word.
 """
 
+import ast
+from collections.abc import Iterator
 from typing import Any
 
 from tf_lso import names
 from tf_lso.source import lookup, rules
 from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Diagnostic
-from tf_lso.source.guards import DEPENDS, asked_for, outcome
-from tf_lso.source.inference import Inference
-from tf_lso.source.lookup import UNSURE, WORKS, WRONG, Verdict
-from tf_lso.source.scopes import FUNCTION, Branch, Caught, Guard, Site
-from tf_lso.source.syntax import literal
-from tf_lso.source.values import Value
-
-_LOSS, _GRADIENTS = names.SCALING
+from tf_lso.source.guards import DEPENDS
+from tf_lso.source.inference import Inference, Value
+from tf_lso.source.lookup import UNSURE, WRONG, Verdict
+from tf_lso.source.scopes import Branch, Caught, Guard, Site
+from tf_lso.source.syntax import last_name, listed, literal
 
 
 class Care:
@@ -25,9 +24,8 @@ class Care:
 
     def __init__(self, values: Inference) -> None:
         self._values = values
-        self._program = values.program
         calls = values.calls_of("tf_lso.install")
-        top = (site.place for site in calls if not site.scope.enclosing(FUNCTION))
+        top = (site.place for site in calls if not site.scope.function)
         self._installed = min(top, default=None)
 
     def use(
@@ -52,7 +50,7 @@ class Care:
                 guarded, why = True, f" Not here: {reason}."
             elif value and not value.sure:
                 status, why = UNSURE, " That this is TensorFlow is a guess."
-            elif any(map(self._depends, site.guards)):
+            elif any(self._values.outcome(guard) == DEPENDS for guard in site.guards):
                 status, why = UNSURE, " Whether this runs depends on a version."
         verdict = verdict.but(status, verdict.today + why)
         place = node.lineno, node.col_offset
@@ -66,44 +64,43 @@ class Care:
     ) -> str:
         """Return why the use does not fail, or ""."""
         for guard in site.guards:
-            if isinstance(guard, Caught):
-                if verdict.error in guard.errors:
-                    return "an except clause takes care of it"
-            elif self._values.is_dead(guard):
+            if isinstance(guard, Caught) and verdict.error in guard.errors:
+                return "an except clause takes care of it"
+            if self._values.outcome(guard) is False:
                 return "these versions do not take this branch"
-            elif asked in (literal(n) for n, _ in asked_for(guard, "hasattr")):
+            if asked in map(literal, _asked(guard, "hasattr")):
                 return "hasattr is asked first"
         if value and value.guarded:
             return "what it comes from is not bound on these versions"
-        if self._installed and (
-            site.scope.enclosing(FUNCTION) or site.place > self._installed
-        ):
+        if self._installed and (site.scope.function or site.place > self._installed):
             return "tf_lso.install() comes first"
         return ""
 
-    def _depends(self, guard: Guard) -> bool:
-        if not isinstance(guard, Branch):
-            return False
-        return outcome(guard.test, guard.scope, self._values) == DEPENDS
-
     # --- Guards that pass over today's optimizer in silence.
 
-    def asks(self, site: Site, name: str) -> bool:
-        """Whether asking for the method there leaves today's optimizer unserved."""
-        loud = id(site.node) in self._program.loud
-        return not loud and self._unserved(site, name)
+    def passes_over(self, site: Site, name: str, asks: bool) -> bool:
+        """Whether a guard leaves today's optimizer out where it lacks a method.
 
-    def passes_over(self, site: Site, name: str) -> bool:
-        """Whether guards around a use of the method do, other than by asking for it."""
-        return self._unserved(site, name) and any(map(self._is_missed, site.guards))
+        That is one around a use of the method or, if `asks`, what the site asks for it.
+        """
+        # Where something calls `scale_loss`, gradients go to the optimizer as they are.
+        program, (loss, _) = self._values.program, names.SCALING
+        served, used = (program.words.get(word, ()) for word in ("scale_loss", loss))
+        function = site.scope.function
+        elsewhere = function in used and function not in served
+        if name not in names.SCALING or (served and not (name == loss and elsewhere)):
+            return False
+        if asks:
+            return id(site.node) not in program.loud
+        return any(map(self._is_missed, site.guards))
 
     def _is_missed(self, guard: Guard) -> bool:
         if isinstance(guard, Caught):
             return not guard.raises and "AttributeError" in guard.errors
         # It asks for the old wrappers alone, and here none of them is bound. (One that is
         # gone and not guarded ends the program before the guard decides anything.)
-        kinds = asked_for(guard, "isinstance")
-        values = [v for kind in kinds for v in self._values.values(*kind)]
+        kinds = _asked(guard, "isinstance")
+        values = [v for kind in kinds for v in self._values.values(kind, guard.scope)]
         return bool(values) and all(
             value.guarded
             and lookup.symbol(value.path) in names.OPTIMIZERS
@@ -111,40 +108,28 @@ class Care:
             for value in values
         )
 
-    def _unserved(self, site: Site, name: str) -> bool:
-        """Whether nothing calls `scale_loss` where the old method is missing.
 
-        Where it is called, gradients go to the optimizer as they are.
-        """
-        words = self._program.words
-        served, used = words.get("scale_loss", set()), words.get(_LOSS, set())
-        function = site.scope.enclosing(FUNCTION)
-        elsewhere = function in used and function not in served
-        return name in names.SCALING and (not served or (name == _LOSS and elsewhere))
-
-
-def silent(verdict: Verdict) -> Verdict:
-    """Return the verdict on a guarded method where today's optimizer is passed over."""
-    return verdict.but(
-        WRONG,
-        "Trains wrong, silently: Keras 3's LossScaleOptimizer has no "
-        f"{verdict.name.rpartition('.')[2]}, so the guard leaves it out. The loss is not "
-        "scaled, and the gradients are divided by the scale all the same.",
-        tf_lso="Its optimizers have it, so the guard finds it: under tf-lso run or "
-        "tf_lso.install(), or where tf_lso wraps them.",
-        error="",
-    )
+def _asked(guard: Guard, function: str) -> Iterator[ast.expr]:
+    """Yield what `hasattr` or `isinstance` asks for that holds at the guard."""
+    match guard:
+        case Branch(ast.UnaryOp(ast.Not(), part), scope, taken):
+            yield from _asked(Branch(part, scope, not taken), function)
+        case Branch(ast.BoolOp(op, parts), scope, taken):
+            for part in parts if isinstance(op, ast.And) == taken else ():
+                yield from _asked(Branch(part, scope, taken), function)
+        case Branch(ast.Call(called, [_, asked]), _, True):
+            if last_name(called) == function:
+                yield from listed(asked)
 
 
 def _rule_of(verdict: Verdict, kind: str) -> str:
-    if verdict.status == WRONG:
-        return rules.SILENT
-    if kind == METHOD:
-        return rules.METHOD
-    if verdict.status == UNSURE:
-        return rules.UNSEEN if verdict.name.endswith("*") else rules.CHANGED
-    if verdict.status == WORKS:
-        return rules.SAME
+    match verdict.status:
+        case _ if kind == METHOD:
+            return rules.SILENT if verdict.status == WRONG else rules.METHOD
+        case lookup.UNSURE:
+            return rules.UNSEEN if verdict.name.endswith("*") else rules.CHANGED
+        case lookup.WORKS:
+            return rules.SAME
     if verdict.replacement is None:
         return rules.NO_STAND_IN
     return rules.GONE if verdict.error else rules.CHANGED

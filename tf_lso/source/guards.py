@@ -6,72 +6,51 @@ target. There is an answer if all agree.
 """
 
 import ast
-import builtins
+import itertools
 import operator
 import re
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tf_lso.source import lookup
-from tf_lso.source.scopes import Branch, Caught, Fallback, Guard, Scope
-from tf_lso.source.syntax import IMPORT_STATEMENTS, last_name, listed, literal
+from tf_lso.source.scopes import Branch, Fallback, Guard, Scope
+from tf_lso.source.syntax import IMPORT_STATEMENTS, last_name, literal
 
 if TYPE_CHECKING:
     from tf_lso.source.inference import Inference
 
-# What the uses that are reported raise. Other exceptions do not matter.
-_ERRORS = (ModuleNotFoundError, ImportError, AttributeError, TypeError, ValueError)
+NOTHING = "nothing"  # it has nothing to do with TensorFlow
+DEPENDS = "depends"  # it does, but its outcome is not known
+
+# Modules whose `__version__` is TensorFlow's, and Keras's.
+_TENSORFLOW = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
+_KERAS = ("keras", "tensorflow.keras")
+_VERSIONS = ("__version__", "VERSION")
+_COMPARE = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_PART = re.compile(r"\[(:?)(\d+)\]")  # `[0]` or `[:2]`
 
 
-def caught(types: Iterable[ast.expr | None], raises: bool = False) -> Caught | None:
-    """Return what catches these exceptions, or None where none of them matters.
-
-    None stands for the type of a bare `except`, which catches all.
-    """
-    names = (last_name(n) if n else "BaseException" for t in types for n in listed(t))
-    kinds = [getattr(builtins, name, None) for name in names]
-    classes = tuple(kind for kind in kinds if isinstance(kind, type))
-    errors = frozenset(e.__name__ for e in _ERRORS if issubclass(e, classes))
-    return Caught(errors, raises) if errors else None
-
-
-def ends_loudly(body: Iterable[ast.AST]) -> bool:
-    """Whether the statements raise, so that the program does not go on in silence."""
-    return any(isinstance(statement, ast.Raise) for statement in body)
-
-
-def asked_for(guard: Guard, function: str) -> list[tuple[ast.expr, Any]]:
-    """Return what `hasattr` or `isinstance` asks for that holds at the guard.
-
-    Each stands with the scope that it is to be resolved in.
-    """
+def outcome(values: "Inference", guard: Guard) -> bool | str:
+    """Return whether the target's versions run what is under a guard, or else a word."""
     if not isinstance(guard, Branch):
-        return []
-    found = _asked(guard.test, guard.taken, function)
-    return [(part, guard.scope) for node in found for part in listed(node)]
-
-
-def _asked(test: ast.expr, holds: bool, function: str) -> Iterator[ast.expr]:
-    """Yield what is asked for in calls that return True where the test holds, or not."""
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=part):
-            yield from _asked(part, not holds, function)
-        case ast.BoolOp(op=op, values=parts) if isinstance(op, ast.And) == holds:
-            for part in parts:
-                yield from _asked(part, holds, function)
-        case ast.Call(func=called, args=[_, asked]) if holds:
-            if last_name(called) == function:
-                yield asked
-
-
-# --- Which branch a TensorFlow takes.
-
-
-def is_dead(guard: Branch | Fallback, values: "Inference") -> bool:
-    """Whether the target's versions never run what stands under a guard."""
-    if isinstance(guard, Fallback):
-        return _succeeds(guard, values)
-    return outcome(guard.test, guard.scope, values) is (not guard.taken)
+        dead = isinstance(guard, Fallback) and _succeeds(guard, values)
+        return False if dead else NOTHING
+    found, target = set(), values.target
+    last = target.tensorflow[-1]  # of Keras, more versions are told apart
+    for versions in itertools.zip_longest(
+        target.tensorflow, target.keras, fillvalue=last
+    ):
+        test = _Test(values, *versions)
+        decided = test.decided(guard.test, guard.scope)
+        found.add(decided if test.asked else NOTHING)  # a setting of the program's own
+    known = found.pop() if len(found) == 1 else DEPENDS
+    return known if isinstance(known, str) else known is guard.taken
 
 
 def _succeeds(fallback: Fallback, values: "Inference") -> bool:
@@ -92,39 +71,12 @@ def _succeeds(fallback: Fallback, values: "Inference") -> bool:
     return known
 
 
-NOTHING = "nothing"  # the test has nothing to do with TensorFlow
-DEPENDS = "depends"  # it does, but its outcome is not known
-
-# Modules whose `__version__` is TensorFlow's, and Keras's.
-_TENSORFLOW = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
-_KERAS = ("keras", "tensorflow.keras")
-_VERSIONS = ("__version__", "VERSION")
-_COMPARE = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
-
-
-def outcome(test: ast.expr, scope: Scope, values: "Inference") -> bool | str:
-    """Return True or False if the target's versions decide the test, else a word."""
-    found = set()
-    for index in range(max(map(len, (values.target.tensorflow, values.target.keras)))):
-        one = _Test(values, index)
-        decided = one.decided(test, scope)
-        found.add(decided if one.asked else NOTHING)  # a setting of the program's own
-    return found.pop() if len(found) == 1 else DEPENDS
-
-
 class _Test:
-    """Decides a test for the versions at `index` of their lists."""
+    """Decides a test for two versions."""
 
-    def __init__(self, values: "Inference", index: int) -> None:
+    def __init__(self, values: "Inference", tensorflow: str, keras: str) -> None:
         self.values = values
-        self.index = index
+        self.tensorflow, self.keras = tensorflow, keras
         self.asked = False  # whether it asks for anything of TensorFlow
         self.names = 100  # how many names it may follow: `x = x` has no end
 
@@ -132,25 +84,35 @@ class _Test:
         """Return the outcome, or a word."""
         test, scope = self._meant(test, scope)
         match test:
-            case ast.Constant(value=value):
+            case ast.Constant(value):
                 return bool(value)
-            case ast.UnaryOp(op=ast.Not(), operand=part):
+            case ast.UnaryOp(ast.Not(), part):
                 found = self.decided(part, scope)
                 return found if isinstance(found, str) else not found
-            case ast.BoolOp(op=op, values=parts):
+            case ast.BoolOp(op, parts):
                 decisive = isinstance(op, ast.Or)
                 each = [self.decided(part, scope) for part in parts]
-                if decisive in each:
-                    return decisive
-                unknown = sorted(part for part in each if isinstance(part, str))
-                return unknown[0] if unknown else not decisive
-            case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
+                unknown = (part for part in each if isinstance(part, str))
+                return (
+                    decisive if decisive in each else min(unknown, default=not decisive)
+                )
+            case ast.Name("TYPE_CHECKING") | ast.Attribute(_, "TYPE_CHECKING"):
                 self.asked = True
                 return False
-            case ast.Call(func=function, args=[owner, asked]):
-                if last_name(function) == "hasattr":
-                    return self._has(owner, f"{literal(asked)}", scope)
-        return self._of_version(test, scope)
+            case ast.Call(called, [owner, asked]) if last_name(called) == "hasattr":
+                return self._has(owner, f"{literal(asked)}", scope)
+            case _ if not self._version_in(test, scope):
+                return NOTHING
+            case ast.Compare(left, [op], [right]) if type(op) in _COMPARE:
+                sides = [self._side(left, scope), self._side(right, scope)]
+                if not all(isinstance(side, str) for side in sides):
+                    sides = [_numbers(s) if isinstance(s, str) else s for s in sides]
+                return _COMPARE[type(op)](*sides) if all(sides) else DEPENDS
+            case ast.Call(
+                ast.Attribute(owner, "startswith"), [ast.Constant(str(text))]
+            ):
+                return self._version(owner, scope).startswith(text)
+        return DEPENDS
 
     def _meant(self, node: Any, scope: Scope) -> tuple[Any, Scope]:
         """Return what a name is bound to, if that is one thing."""
@@ -171,54 +133,34 @@ class _Test:
                 return lookup.is_there(path, self.values.target)
         return NOTHING
 
-    # --- Versions: on one side of a comparison, with numbers on the other.
-
-    def _of_version(self, test: ast.expr, scope: Scope) -> bool | str:
-        if not any(self._version(part, scope) for part in ast.walk(test)):
-            return NOTHING
-        match test:
-            case ast.Compare(left, [op], [right]) if type(op) in _COMPARE:
-                sides = [self._side(left, scope), self._side(right, scope)]
-                if not all(isinstance(side, str) for side in sides):
-                    sides = [_numbers(s) if isinstance(s, str) else s for s in sides]
-                return _COMPARE[type(op)](*sides) if all(sides) else DEPENDS
-            case ast.Call(
-                ast.Attribute(owner, "startswith"), [ast.Constant(str(text))]
-            ):
-                return self._version(owner, scope).startswith(text)
-        return DEPENDS
-
     def _side(self, node: ast.expr, scope: Scope) -> str | tuple[int, ...]:
         """Return a text as it is, and the numbers of all else, whatever parses them."""
         node, scope = self._meant(node, scope)
         if text := literal(node) or self._version(node, scope):
             return text
-        parts = list(ast.walk(node))
-        versions = [v for part in parts if (v := self._version(part, scope))]
-        texts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
-        numbers = _numbers(versions[0] if versions else ".".join(texts))
-        for part in parts if versions else ():
-            match part:
-                case ast.Subscript(_, ast.Constant(int(index))):
-                    numbers = numbers[index : index + 1]
-                case ast.Subscript(ast.Call(), ast.Slice(None, ast.Constant(int(end)))):
-                    numbers = numbers[:end]
+        spelled, version = ast.unparse(node), self._version_in(node, scope)
+        numbers = _numbers(version or spelled)
+        for ends, index in _PART.findall(spelled) if version else ():
+            numbers = numbers[0 if ends else int(index) :][: int(index) if ends else 1]
         return numbers
+
+    def _version_in(self, node: ast.expr, scope: Scope) -> str:
+        """Return the first version that is anywhere in an expression, or ""."""
+        found = (self._version(part, scope) for part in ast.walk(node))
+        return next(filter(None, found), "")
 
     def _version(self, node: ast.AST, scope: Scope) -> str:
         """Return the version that an expression is, or ""."""
         node, scope = self._meant(node, scope)
         if not isinstance(node, ast.Attribute) or node.attr not in _VERSIONS:
             return ""
-        target = self.values.target
         for value in self.values.values(node.value, scope):
             path = value.path.removesuffix(".version")
             if path in (*_TENSORFLOW, *_KERAS):
-                known = target.tensorflow if path in _TENSORFLOW else target.keras
                 self.asked = True
-                return known[min(self.index, len(known) - 1)]
+                return self.tensorflow if path in _TENSORFLOW else self.keras
         return ""
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", text)[:3]))
+    return tuple(map(int, re.findall(r"\b\d+", text)[:3]))

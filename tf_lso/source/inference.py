@@ -6,32 +6,81 @@ values, each of which may be a guess, and a doubt where there may be others.
 
 import ast
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
+from tf_lso import names
 from tf_lso.names.keras3_names import KERAS_COPY
 from tf_lso.names.targets import TODAY, Target
-from tf_lso.source import guards, lookup, reasons
-from tf_lso.source.scopes import (
-    CLASS,
-    Caught,
-    Derived,
-    Guards,
-    Imported,
-    Program,
-    Scope,
-    Site,
-)
-from tf_lso.source.syntax import (
-    BUILTIN_IMPORT,
-    GETATTR,
-    HELPERS,
-    IMPORT_STATEMENTS,
-    IMPORTS,
-    imported_paths,
-    literal,
-)
-from tf_lso.source.values import Found, Stop, Value, union
+from tf_lso.source import guards, lookup, reasons, scopes, syntax
+from tf_lso.source.program import Program
+from tf_lso.source.scopes import Binding, Guard, Imported, Scope, Site
+from tf_lso.source.syntax import IMPORT_STATEMENTS, literal
+
+
+class Stop(NamedTuple):
+    """A place at which a value gets a name: an import, or a chain that is assigned."""
+
+    path: str
+    node: ast.AST | None = None
+    scope: Scope | None = None
+
+
+class Value(NamedTuple):
+    """One thing that an expression may stand for."""
+
+    path: str  # dotted, of a module, class or function, as the program spells it
+    instance: bool = False  # whether it is what a call of the path returns
+    derived: bool = False  # whether it is a subclass of the path, or one's instance
+    sure: bool = True  # False where it is only likely that the path is meant
+    guarded: bool = False  # whether it comes from a place that the program passes over
+    stops: tuple[Stop, ...] = ()  # the places on its way here
+
+    @property
+    def named(self) -> bool:
+        """Whether its path stands for a module, class or function itself."""
+        return not (self.instance or self.derived)
+
+    @property
+    def origin(self) -> ast.Import | ast.ImportFrom | None:
+        """The import that it comes from, if it comes from one of this file."""
+        first = self.stops[0].node if self.stops else None
+        return first if isinstance(first, IMPORT_STATEMENTS) else None
+
+    @property
+    def is_optimizer(self) -> bool:
+        """Whether it is an instance of one of the old LossScaleOptimizers."""
+        symbol = lookup.symbol(self.path)
+        if self.path.startswith("tf_lso."):
+            symbol = self.path.rpartition(".")[2]
+        return self.instance and symbol in names.OPTIMIZERS
+
+
+class Found(NamedTuple):
+    """All that an expression may stand for; `doubt` says why there may be more."""
+
+    values: tuple[Value, ...] = ()
+    doubt: reasons.Reason | None = None
+
+    @property
+    def certain(self) -> tuple[Value, ...]:
+        """The values whose names stand for modules, classes and functions themselves."""
+        return tuple(value for value in self.values if value.sure and value.named)
+
+    def each(self, changed: Callable[[Value], Value | None]) -> "Found":
+        """Return the same of other values; None stands for one that is left out."""
+        return self._replace(values=tuple(filter(None, map(changed, self.values))))
+
+
+def union(parts: Iterable[Found]) -> Found:
+    """Return the answer for one of several things."""
+    values: dict[Value, None] = {}  # as an ordered set
+    doubt = None
+    for found in parts:
+        values.update(dict.fromkeys(found.values))
+        doubt = doubt or found.doubt
+    return Found(tuple(values), doubt)
+
 
 _NOTHING = Found()
 _HIDDEN = Found((), reasons.SHADOWED)
@@ -39,7 +88,6 @@ _HIDDEN = Found((), reasons.SHADOWED)
 _USUAL = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras"}
 # Where other Kerases than TensorFlow's own copy begin.
 _KERASES = ("keras", "tf_keras", "tensorflow.keras", "tensorflow.compat")
-
 
 # Returns what another file of the program binds a name to: (import, name) -> answer.
 Elsewhere = Callable[[ast.ImportFrom, str], Found | None]
@@ -56,11 +104,11 @@ class Inference:
     ) -> None:
         self.program = program
         self.target = target
-        self._elsewhere = elsewhere
+        self._elsewhere = elsewhere or (lambda node, name: None)
         self._table: dict[tuple[Scope, str], Found] = {}
         self._open: set[tuple[Scope, str]] = set()  # the names that are being solved
-        # Whether the target's versions never run what stands under a guard.
-        self.is_dead = functools.cache(functools.partial(guards.is_dead, values=self))
+        # What the target's versions decide about a test, and so about a guard.
+        self.outcome = functools.cache(functools.partial(guards.outcome, self))
 
     @functools.cached_property
     def copy_only(self) -> bool:
@@ -81,62 +129,62 @@ class Inference:
             self._open.add(key)
             self._table[key] = _NOTHING  # `x = x.y`: what is known of it until then
             for binding in owner.names[name]:
-                self._table[key] = union([self._table[key], self._binding(*binding)])
+                self._table[key] = union([self._table[key], self._binding(binding)])
             self._open.remove(key)
-        elif key in self._open and owner.kind == CLASS and owner.parent:
+        elif key in self._open and owner.kind == scopes.CLASS and owner.parent:
             # `tf = tf` in a class: the outer one is meant.
             return union([self._table[key], self._name(name, owner.parent)])
         return self._table[key]
 
     def _unbound(self, name: str) -> Found:
-        if name in HELPERS:
-            return Found((Value(HELPERS[name]),))
+        if name in syntax.HELPERS:
+            return Found((Value(syntax.HELPERS[name]),))
         starred = (f"{module}.{name}" for module in self.program.stars)
         found = tuple(Value(path) for path in starred if lookup.is_known(path))
         if not found and name in _USUAL:
             found = (Value(_USUAL[name], sure=False),)
         return Found(found, reasons.STAR if self.program.stars else reasons.UNBOUND)
 
-    def _binding(self, value: Any, scope: Scope, around: Guards) -> Found:
-        if isinstance(value, Imported):
-            found = self._import(value, scope)
-        elif isinstance(value, Derived):
-            kinds = union(self.of(base, scope) for base in value.bases)
-            values = (
-                v._replace(derived=True, instance=value.instance, stops=())
-                for v in kinds.values
-                if not v.instance
-            )
-            found = Found(tuple(values), reasons.SHADOWED)
-        elif isinstance(value, ast.Constant) and value.value is None:
-            found = _NOTHING  # as in `except ImportError: tf = None`
-        else:
-            found = self.of(value, scope)
-        return found._replace(
-            values=tuple(
-                v._replace(guarded=v.guarded or self._passes_over(v, around))
-                for v in found.values
-            )
+    def _binding(self, binding: Binding) -> Found:
+        value, scope, around = binding
+        match value:
+            case Imported():
+                found = self._import(value, scope)
+            case scopes.Derived(bases, instance):
+                kinds = union(self.of(base, scope) for base in bases).values
+                made = (
+                    Value(kind.path, instance, True, kind.sure, kind.guarded)
+                    for kind in kinds
+                    if not kind.instance
+                )
+                found = Found(tuple(made), reasons.SHADOWED)
+            case ast.Constant(None):
+                found = _NOTHING  # as in `except ImportError: tf = None`
+            case _:
+                found = self.of(value, scope)
+        return found.each(
+            lambda v: v._replace(guarded=v.guarded or self._passes_over(v, around))
         )
 
     def _import(self, value: Imported, scope: Scope) -> Found:
         node = value.node
-        if self._elsewhere and isinstance(node, ast.ImportFrom):
-            found = self._elsewhere(node, value.name)
-            if found is not None:
+        if isinstance(node, ast.ImportFrom):
+            if found := self._elsewhere(node, value.name):
                 return found
-        if not value.path:  # relative
+        if value.path.startswith("."):  # relative
             return _HIDDEN
         stop = Stop(value.path, node, scope)
         doubt = None if value.sure else reasons.ELSEWHERE
         return Found((Value(value.path, sure=value.sure, stops=(stop,)),), doubt)
 
-    def _passes_over(self, value: Value, around: Guards) -> bool:
+    def _passes_over(self, value: Value, around: Iterable[Guard]) -> bool:
         """Whether the program never binds the value at a place with these guards."""
         old = lookup.is_name(value.path) or value.path in lookup.MODULES
         there = value.instance or lookup.is_there(value.path, self.target)
         return any(
-            old and not there if isinstance(guard, Caught) else self.is_dead(guard)
+            old and not there
+            if isinstance(guard, scopes.Caught)
+            else self.outcome(guard) is False
             for guard in around
         )
 
@@ -160,70 +208,65 @@ class Inference:
     def paths(self, node: ast.AST, scope: Scope) -> list[str]:
         """Return the paths that an import or a chain of attributes leads to."""
         if isinstance(node, IMPORT_STATEMENTS):
-            return imported_paths(node)
+            return syntax.imported_paths(node)
         return [value.path for value in self.of(node, scope).certain]
 
     def of(self, node: ast.AST | None, scope: Scope) -> Found:
         """Return what an expression in that scope stands for."""
         # This is a loop, since a chain may be deeper than Python's stack.
-        chain: list[ast.Attribute | ast.Call] = []
+        steps: list[ast.Call | list[ast.Attribute]] = []
         while isinstance(node, (ast.Attribute, ast.Call)):
-            chain.append(node)
-            node = node.value if isinstance(node, ast.Attribute) else node.func
+            if isinstance(node, ast.Call):
+                steps.append(node)
+                node = node.func
+            else:
+                steps.append(chain := syntax.chain_of(node))
+                node = chain[0].value
         found = self._start(node, scope)
-        while chain and (found.values or found.doubt):
-            step = chain.pop()
+        for step in reversed(steps):
+            if found == _NOTHING:
+                break
             if isinstance(step, ast.Call):
                 found = self._called(found, step, scope)
-                continue
-            steps = [step.attr]
-            while chain and isinstance(above := chain[-1], ast.Attribute):
-                steps.append(above.attr)
-                step = above
-                chain.pop()
-            found = self.attributes(found, steps, step)
+            else:
+                found = self._attribute(found, [part.attr for part in step], step[-1])
         return found
 
     def _start(self, node: ast.AST | None, scope: Scope) -> Found:
         match node:
-            case ast.Name(id=name):
+            case ast.Name(name):
                 return self._name(name, scope)
-            case ast.NamedExpr(value=value):
+            case ast.NamedExpr(_, value):
                 return self.of(value, scope)
-            case ast.IfExp(body=body, orelse=orelse):
+            case ast.IfExp(_, body, orelse):
                 return union([self.of(body, scope), self.of(orelse, scope)])
-            case ast.BoolOp(values=parts):
+            case ast.BoolOp(_, parts):
                 return union(self.of(part, scope) for part in parts)
         return _HIDDEN
 
-    def attributes(
-        self, found: Found, steps: list[str], node: ast.AST | None = None
-    ) -> Found:
-        """Return what a chain of attributes may be; `node` is its last one."""
-        path = ".".join(steps)
-        values = []
-        for value in found.values:
-            if not value.instance and not value.derived:
-                stop = Stop(f"{value.path}.{path}", node)
-                values.append(
-                    value._replace(path=stop.path, stops=(*value.stops, stop))
-                )
-        return found._replace(values=tuple(values))
+    def _attribute(self, found: Found, steps: list[str], node: ast.AST) -> Found:
+        """Return what the attributes of each value may be; `node` has them all."""
+
+        def reached(value: Value) -> Value | None:
+            stop = Stop(".".join([value.path, *steps]), node)
+            stops = (*value.stops, stop)
+            return value._replace(path=stop.path, stops=stops) if value.named else None
+
+        return found.each(reached)
 
     def _called(self, found: Found, call: ast.Call, scope: Scope) -> Found:
-        function = _the_one(found)
-        if function == GETATTR and len(call.args) > 1:
-            owner, asked = call.args[:2]
-            name = literal(asked)
+        function, given = _the_one(found), call.args
+        if function == syntax.GETATTR and len(given) > 1:
+            name = literal(given[1])
             if name is None:
                 return Found((), reasons.DYNAMIC)
-            return self.attributes(self.of(owner, scope), [name], call)
-        if function in IMPORTS and (path := literal(call.args[0]) if call.args else ""):
-            if function == BUILTIN_IMPORT:  # it returns the package
+            return self._attribute(self.of(given[0], scope), [name], call)
+        if function in syntax.IMPORTS and given and (path := literal(given[0])):
+            if function == syntax.BUILTIN_IMPORT:  # it returns the package
                 path = path.partition(".")[0]
             return Found((Value(path, stops=(Stop(path, call),)),))
-        made = (v._replace(instance=True, stops=()) for v in found.values)
-        return Found(tuple(made), reasons.SHADOWED)
+        made = found._replace(doubt=reasons.SHADOWED)
+        return made.each(lambda value: value._replace(instance=True, stops=()))
 
 
 def _the_one(found: Found) -> str:

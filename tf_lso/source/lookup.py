@@ -109,11 +109,12 @@ def symbol(path: str) -> str:
 
 def is_there(path: str, target: Target = TODAY) -> bool:
     """Whether TensorFlow, its Keras or tf_keras has the path."""
-    module, _, name = path.rpartition(".")
     if path in MODULES or path in PREFIXES:
         return path in target.modules or path in target.prefixes
-    old = name in target.modules.get(module, ())
-    return old or (module in target.modules and not symbol(path) and _has_more(module))
+    module, _, name = path.rpartition(".")
+    if module not in target.modules:
+        return False
+    return name in target.modules[module] or (not symbol(path) and _has_more(module))
 
 
 def _is_importable(module: str, target: Target) -> bool:
@@ -121,28 +122,31 @@ def _is_importable(module: str, target: Target) -> bool:
     return is_there(module, target) and not f"{module}.".startswith(attributes)
 
 
-def _has_more(module: str) -> bool:
-    """Whether a module that is there has other names than the old ones."""
-    return MODULES[module].removeprefix("compat.v2.") in SHARED or _is_private(module)
+def _is_shared(module: str) -> bool:
+    return MODULES[module].removeprefix("compat.v2.") in SHARED
 
 
 def _is_private(module: str) -> bool:
     return MODULES[module] in names.PRIVATE or ".python." in module or ".src." in module
 
 
+def _has_more(module: str) -> bool:
+    """Whether a module that is there has other names than the old ones."""
+    return _is_shared(module) or _is_private(module)
+
+
 def _failure(path: str, how: str, target: Target) -> tuple[str, str]:
     """Return the exception's name and a sentence for a path that is gone, or "" each."""
-    there, above = (
-        is_there(path, target),
-        path if how == IMPORT else path.rpartition(".")[0],
-    )
+    there = is_there(path, target)
+    above = path if how == IMPORT else path.rpartition(".")[0]
     importable = _is_importable(above, target)
     if there and (how == ACCESS or importable):
         return "", ""
     error, gone = "AttributeError", path
-    if how != ACCESS:
-        error = "ImportError" if how == FROM and importable else "ModuleNotFoundError"
-        gone = path if how == FROM and importable else above
+    if how == FROM and importable:
+        error = "ImportError"
+    elif how != ACCESS:
+        error, gone = "ModuleNotFoundError", above
     if there:
         return error, f"{error}: {gone} can be reached as an attribute only."
     library = "tf_keras has" if in_tf_keras(path) else target.library
@@ -158,22 +162,24 @@ def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | N
     module, _, name = (path, "", "") if path in MODULES else path.rpartition(".")
     if module not in MODULES:
         return None
+    if name == "*":
+        return star(module, target)
     if module == _CONTRIB:
         return _of_contrib(path)
-    namespace = MODULES[module]
     old, new = _spelled(module)
     error, today = _failure(path, how, target)
-    if not name:
-        if error:
-            does = "Has what the module had."
-            return Verdict(old, BREAKS, today, does, error, replacement=new)
-        shared = namespace.removeprefix("compat.v2.") in SHARED
-        there = Verdict(old, WORKS, "The module is there.", "Mirrors it.")
-        return None if shared else dataclasses.replace(there, replacement=new)
-    known = _NAMES.get(namespace, {})
+    known = _NAMES.get(MODULES[module], {})
     if name in known:
-        spelled = f"{old}.{name}", f"{new}.{name}"
-        return _of_name(path, spelled, known[name], (error, today), target)
+        about = Verdict(f"{old}.{name}", WORKS, today, "", error, "", f"{new}.{name}")
+        return _of_name(path, known[name], about, target)
+    if not name and error:
+        does = "Has what the module had."
+        return Verdict(old, BREAKS, today, does, error, replacement=new)
+    if not name:
+        there = Verdict(
+            old, WORKS, "The module is there.", "Mirrors it.", replacement=new
+        )
+        return None if _is_shared(module) else there
     if name.startswith("__") or (module in target.modules and _has_more(module)):
         return None
     if not _is_private(module):
@@ -184,47 +190,42 @@ def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | N
 
 def _spelled(module: str) -> tuple[str, str]:
     """Return the public old name of a module, and its name in tf_lso."""
-    namespace, root = MODULES[module], "tf."
-    new = f"tf_lso.{namespace}"
+    namespace = MODULES[module]
     if in_tf_keras(module):  # the two generations of its API have the same names
-        namespace, root = namespace.partition("keras.")[2], "tf_keras."
-    return root + namespace, new
+        return f"tf_keras.{namespace.partition('keras.')[2]}", f"tf_lso.{namespace}"
+    return f"tf.{namespace}", f"tf_lso.{namespace}"
 
 
 def _of_name(
-    path: str,
-    spelled: tuple[str, str],
-    use: names.Use,
-    failure: tuple[str, str],
-    target: Target,
+    path: str, use: names.Use, known: Verdict, target: Target
 ) -> Verdict | None:
-    """Return the verdict on a name of a module; `spelled` is the old and the new one."""
-    (old, new), (error, today), name = spelled, failure, path.rpartition(".")[2]
-    about = names.SYMBOLS[use.symbol]
-    # What `tf.keras` has now is Keras 3's, and nothing for a program of tf_keras.
-    now = about.current.partition("(")[0].replace("tf.", "tensorflow.", 1)
-    has_now = not target.keras_2 or is_there(now, target)
-    current = about.current if has_now and not in_tf_keras(path) else ""
-    facts = {"tf_lso": about.does, "current": current, "replacement": new}
-    of_keras_3 = use.versions.startswith("2.16")
-    if error and of_keras_3 and target.has_keras_2(path):
+    """Return the verdict on a name of a module; `known` has its names and its failure."""
+    symbol, of_tf_keras = names.SYMBOLS[use.symbol], in_tf_keras(path)
+    of_keras_2, of_keras_3 = target.has_keras_2(path), use.versions.startswith("2.16")
+    if known.error and of_keras_2 and of_keras_3:
+        name = path.rpartition(".")[2]
         everywhere = f"tf_lso.keras.mixed_precision.{OLDER.get(name, name)}"
         does = f"Nothing: it is a name of Keras 3. {everywhere} works in all versions."
-        return Verdict(old, BREAKS, f"{today} {TODAY.library} it.", does, error)
-    if error:
-        had = "" if in_tf_keras(path) else f" TensorFlow {use.versions} had it."
-        return Verdict(old, BREAKS, today + had, error=error, **facts)
-    if of_keras_3:
+        today = f"{known.today} {TODAY.library} it."
+        return Verdict(known.name, BREAKS, today, does, known.error)
+    if of_keras_3 and not known.error:
         return None  # a name of Keras 3's API only
-    if in_tf_keras(path):
+    # What `tf.keras` has now is Keras 3's, and nothing for a program of tf_keras.
+    now = symbol.current.partition("(")[0].replace("tf.", "tensorflow.", 1)
+    has_now = not target.keras_2 or is_there(now, target)
+    current = symbol.current if has_now and not of_tf_keras else ""
+    status, today = WORKS, "Works as it did."
+    breaks = symbol.keras_2 if of_keras_2 else symbol.breaks
+    if known.error:
+        had = "" if of_tf_keras else f" TensorFlow {use.versions} had it."
+        status, today = BREAKS, known.today + had
+    elif of_tf_keras:
         today = "Works: tf_keras still has it, for its own optimizers."
-        return Verdict(old, WORKS, today, **facts)
-    if path.startswith(KERAS_COPY):
-        return Verdict(old, BREAKS, KERAS_COPY_BREAKS, **facts)
-    breaks = about.keras_2 if target.has_keras_2(path) else about.breaks
-    if breaks and use.today == names.CHANGED:
-        return Verdict(old, BREAKS, breaks, **facts)
-    return Verdict(old, WORKS, "Works as it did.", **facts)
+    elif path.startswith(KERAS_COPY):
+        status, today = BREAKS, KERAS_COPY_BREAKS
+    elif breaks and use.today == names.CHANGED:
+        status, today = BREAKS, breaks
+    return known.but(status, today, tf_lso=symbol.does, current=current)
 
 
 def _of_contrib(path: str) -> Verdict:

@@ -2,14 +2,14 @@
 
 import ast
 
-from tf_lso import names
+from tf_lso.names import ANYWHERE, CALLED, KNOWN_CALLED, METHODS
 from tf_lso.names.targets import Target
 from tf_lso.source import lookup
 from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
+from tf_lso.source.program import Program
 from tf_lso.source.scopes import CLASS, FUNCTION, Scope, Site
 from tf_lso.source.syntax import last_name
-from tf_lso.source.values import optimizer_of
 
 _TENSORFLOW = lookup.FRAMEWORKS | {"tf_lso", "tensorflow_addons"}
 # A file that imports one of these, but not TensorFlow, has that library's optimizers.
@@ -25,7 +25,7 @@ _OF_CLASSES = ("_decayed_lr",)
 
 def _of_name(name: str, called: bool, target: Target) -> Verdict:
     """Return the verdict on a method or property of that name in `names.METHODS`."""
-    method = names.METHODS[name]
+    method = METHODS[name]
     status, today, current = BREAKS, method.breaks, method.current
     if target.keras_2:
         status, today, current = WORKS, "Works as it did.", ""
@@ -44,50 +44,56 @@ def _of_name(name: str, called: bool, target: Target) -> Verdict:
 
 def of_access(node: ast.Attribute, site: Site, values: Inference) -> Verdict | None:
     """Return the verdict on `….name`, or None if it is no use."""
-    name, program = node.attr, values.program
-    method, called = names.METHODS[name], id(node) in program.calls
-    anywhere = method.seen == names.ANYWHERE or (method.seen == names.CALLED and called)
+    name, called = node.attr, id(node) in values.program.calls
+    seen, verdict = METHODS[name].seen, _of_name(name, called, values.target)
     made = {v for v in values.values(node.value, site.scope) if v.instance}
     ours = any(v.path.startswith("tf_lso.") for v in made)
     of_names = {v for v in made if lookup.is_name(v.path)}
     tf_keras = {v for v in of_names if lookup.in_tf_keras(v.path)}
-    known = any(map(optimizer_of, of_names - tf_keras))
+    known = any(v.is_optimizer for v in of_names - tf_keras)
     if _is_own(node, site.scope) or (not known and (ours or of_names - tf_keras)):
         return None  # policies, loss scales, and what tf_lso has
-    verdict = _of_name(name, called, values.target)
     if known and not values.copy_only:
-        alone = method.seen == names.KNOWN_CALLED and not called
-        return None if alone else verdict
+        return None if seen == KNOWN_CALLED and not called else verdict
     if tf_keras or values.copy_only:
         library = "tf_keras" if tf_keras else "TensorFlow's own copy of Keras"
-        today = f"Works: {library} still has it."
-        shown = method.seen in (names.ANYWHERE, names.CALLED)
-        return Verdict(verdict.name, WORKS, today, verdict.tf_lso) if shown else None
-    if name in _OF_CLASSES and _is_self(node.value):
-        return None  # of an optimizer class of the program's own
-    packages, stored = program.packages, name in program.stored
-    if packages & _OTHERS and not packages & _TENSORFLOW:
-        return None
-    if not method.breaks and stored:
-        return None  # probably the program's own object; if not, it works
-    why = ""
-    if not anywhere:
-        named = name in _OF_OPTIMIZERS and last_name(node.value) in _OPTIMIZER_NAMES
-        if stored or not (named and packages & _TENSORFLOW):
-            return None
-        why = "What this object is cannot be seen."
-    elif packages & {"tf_lso", "tf_keras"}:
-        why = "An optimizer of tf_lso or tf_keras has it."
-    elif method.seen == names.CALLED:
-        classes = (scope.names for scope in program.scopes if scope.kind == CLASS)
-        if not packages & _TENSORFLOW:
-            why = "No TensorFlow is imported here."
-        elif stored or any(name in bound for bound in classes):
-            why = f"This file has a {name} of its own."
+        works = verdict.but(
+            WORKS, f"Works: {library} still has it.", error="", current=""
+        )
+        return works if seen in (ANYWHERE, CALLED) else None
+    why = _doubt(node, values.program, seen == ANYWHERE or (seen == CALLED and called))
     if not why or verdict.status == WORKS:
-        return verdict
-    today = f"{verdict.today} {why}"
-    return verdict.but(UNSURE, today, error="")
+        return None if why is None else verdict
+    return verdict.but(UNSURE, f"{verdict.today} {why}", error="")
+
+
+def _doubt(node: ast.Attribute, program: Program, telling: bool) -> str | None:
+    """Return what speaks against a use on an unknown object, or None if it is no use.
+
+    `telling` says whether only the old optimizers have such a method.
+    """
+    name, packages, method = node.attr, program.packages, METHODS[node.attr]
+    stored, has_tensorflow = name in program.stored, bool(packages & _TENSORFLOW)
+    if (
+        (name in _OF_CLASSES and _is_self(node.value))  # it may inherit it
+        or (packages & _OTHERS and not has_tensorflow)
+        # Probably the program's own object; if not, it works.
+        or (stored and not method.breaks)
+    ):
+        return None
+    if not telling:
+        named = name in _OF_OPTIMIZERS and last_name(node.value) in _OPTIMIZER_NAMES
+        looks_so = named and has_tensorflow and not stored
+        return "What this object is cannot be seen." if looks_so else None
+    if packages & {"tf_lso", "tf_keras"}:
+        return "An optimizer of tf_lso or tf_keras has it."
+    if method.seen == CALLED:
+        classes = (scope.names for scope in program.scopes if scope.kind == CLASS)
+        if not has_tensorflow:
+            return "No TensorFlow is imported here."
+        if stored or any(name in bound for bound in classes):
+            return f"This file has a {name} of its own."
+    return ""
 
 
 def _is_self(node: ast.AST) -> bool:

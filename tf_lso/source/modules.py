@@ -9,34 +9,32 @@ import collections
 import dataclasses
 import functools
 import os
+import pathlib
 import re
 from collections.abc import Callable, Iterable
 
 from tf_lso import names
 from tf_lso.source import lookup
-from tf_lso.source.inference import Inference
-from tf_lso.source.reading import parsed
-from tf_lso.source.values import Found
+from tf_lso.source.inference import Elsewhere, Found, Inference, Stop, Value
+from tf_lso.source.program import Program
+from tf_lso.source.reading import Sources
 
 
-def file_of(
-    folder: str, level: int, module: str, exists: Callable[[str], bool]
-) -> str | None:
-    """Return the file that an import in a folder leads to, if it exists.
+def file_of(folder: str, level: int, module: str, exists: Callable[[str], bool]) -> str:
+    """Return the file that an import in a folder leads to, or "".
 
     The package of an absolute import may stand in any of the folders above, or in their
     `src`.
     """
-    above = [folder]
-    while os.path.dirname(above[-1]) != above[-1]:
-        above.append(os.path.dirname(above[-1]))
-    roots = [path for root in above for path in (root, os.path.join(root, "src"))]
-    for root in above[level - 1 : level] if level else roots:
-        stem = os.path.join(root, *filter(None, module.split(".")))
-        for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
-            if exists(path):
-                return path
-    return None
+    here = pathlib.PurePath(folder)
+    above = [here, *here.parents]
+    roots = [root for up in above for root in (up, up / "src")]
+    stems = [
+        root.joinpath(*module.split("."))
+        for root in (above[level - 1 : level] if level else roots)
+    ]
+    paths = (str(p) for stem in stems for p in (f"{stem}.py", stem / "__init__.py"))
+    return next(filter(exists, paths), "")
 
 
 # --- What other files bind.
@@ -47,7 +45,7 @@ _WORTH |= {name.rpartition(".")[2] for name in names.SYMBOLS}
 _DEEPEST = 3  # files on the way
 
 
-def bound_elsewhere(path: str, depth: int = 0) -> Callable[..., Found | None]:
+def bound_elsewhere(path: str, depth: int = 0) -> Elsewhere:
     """Return what tells the binding of a name that a file imports from another one."""
     folder = os.path.dirname(os.path.abspath(path))
 
@@ -57,28 +55,24 @@ def bound_elsewhere(path: str, depth: int = 0) -> Callable[..., Found | None]:
         if framework or name not in _WORTH or depth == _DEEPEST:
             return None
         file = file_of(folder, node.level, module, os.path.isfile)
-        return _bound(file, name, depth + 1) if file else None
+        data = _read(file)
+        if name.encode() not in data:
+            return None
+        program = Program(Sources(file, [(None, data)]).trees)
+        if name not in program.module.names:
+            return None
+        inference = Inference(program, elsewhere=bound_elsewhere(file, depth + 1))
+        found = inference.of(ast.Name(name), program.module).each(_of_old_api)
+        return found if found.values else None
 
     return bound
 
 
-def _bound(path: str, name: str, depth: int) -> Found | None:
-    """Return what the file itself binds a name to, if that is a part of the old API."""
-    data = _read(path)
-    if name.encode() not in data:
-        return None
-    program = parsed(path, [(None, data)]).program()
-    if name not in program.module.names:
-        return None
-    inference = Inference(program, elsewhere=bound_elsewhere(path, depth))
-    found = inference.of(ast.Name(name), program.module)
-    # The imports are those of the other file: none of this one leads to them.
-    values = tuple(
-        v._replace(stops=tuple(s._replace(node=None, scope=None) for s in v.stops))
-        for v in found.values
-        if lookup.is_known(v.path) and v.sure
-    )
-    return Found(values, found.doubt) if values else None
+def _of_old_api(value: Value) -> Value | None:
+    # The imports are those of the other file: no import of this one leads to them.
+    stops = tuple(Stop(stop.path) for stop in value.stops)
+    known = value.sure and lookup.is_known(value.path)
+    return value._replace(stops=stops) if known else None
 
 
 def _read(path: str) -> bytes:
@@ -101,17 +95,12 @@ _NO_ENTRY = re.compile(r"(test_|conftest|__init__).*|.*_test\.py")
 
 @dataclasses.dataclass
 class Placement:
-    """What one file has to do with `install()`.
+    """What one file has to do with `install()`."""
 
-    Attributes:
-      reasons: why it is to be called here, for other files.
-      met: whether it has been called when this file is imported.
-      wraps: whether another file of the program wraps optimizers by tf_lso.
-    """
-
+    # Why it is to be called here, for other files.
     reasons: list[str] = dataclasses.field(default_factory=list)
-    met: bool = False
-    wraps: bool = False
+    met: bool = False  # whether it has been called when this file is imported
+    wraps: bool = False  # whether another file of the program wraps by tf_lso
 
 
 def placed(paths: Iterable[str], needing: dict[str, list[str]]) -> dict[str, Placement]:
@@ -124,16 +113,13 @@ def placed(paths: Iterable[str], needing: dict[str, list[str]]) -> dict[str, Pla
         return {}
     files = {os.path.abspath(path): path for path in paths if path.endswith(".py")}
     importers = collections.defaultdict[str, set[str]](set)
-    found = functools.cache(functools.partial(file_of, exists=files.__contains__))
     # Only a module whose last part names a file or folder is looked for: few are.
     known = {part for file in files for part in file.removesuffix(".py").split(os.sep)}
+    found = functools.cache(functools.partial(file_of, exists=files.__contains__))
     for file in files:
         for level, module in _imports(file):
-            if module and module.rpartition(".")[2] not in known:
-                continue
-            other = found(os.path.dirname(file), level, module)
-            if other:
-                importers[other].add(file)
+            if not module or module.rpartition(".")[2] in known:
+                importers[found(os.path.dirname(file), level, module)].add(file)
     entries = {path: _entries(os.path.abspath(path), importers) for path in needing}
     entries = {path: above for path, above in entries.items() if above}
     if len(set().union(*entries.values())) > len(entries):

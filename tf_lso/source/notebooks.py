@@ -58,22 +58,23 @@ def parse(source: str) -> ast.Module | None:
     """
     lines = re.split(r"\r\n|\r|\n", source)
     first = next(filter(str.strip, lines), "")
-    if first.lstrip().startswith("%%"):
-        if (first.lstrip()[2:].split() or [""])[0] not in _RUN_PYTHON:
-            return None
+    magic = re.match(r"\s*%%\s*(\S*)", first)
+    if magic and magic[1] not in _RUN_PYTHON:
+        return None
     # IPython takes the indent of a whole cell off.
     indented = first[:1] in (" ", "\t")
     while True:
         try:
             tree = ast.parse("\n".join(["if 1:" if indented else "", *lines]))
-            ast.increment_lineno(tree, -1)
-            if indented:
-                tree.body[:1] = tree.body[0].body  # type: ignore[attr-defined]
-            return tree
         except SyntaxError as error:
             error.lineno = (error.lineno or 1) - 1
             if not _take_out(lines, error.lineno):
                 raise
+            continue
+        ast.increment_lineno(tree, -1)
+        if indented:
+            tree.body[:1] = tree.body[0].body  # type: ignore[attr-defined]
+        return tree
 
 
 def _take_out(lines: list[str], number: int) -> bool:
@@ -119,12 +120,8 @@ def encoded(data: bytes, sources: dict[int | None, str]) -> bytes:
     """Return the bytes of a notebook with new sources for some of its cells."""
     encoding = "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
     text = data.decode(encoding)
-    listed = _Decoder().decode(text)["cells"]
-    edits = [
-        _edit(text, listed[number - 1]["source"], source)
-        for number, source in sources.items()
-        if number
-    ]
+    cells = [None, *_Decoder().decode(text)["cells"]]  # they are counted from 1
+    edits = (_edit(text, cells[n or 0]["source"], new) for n, new in sources.items())
     return applied(text, edits).encode(encoding)
 
 
@@ -139,8 +136,6 @@ def _edit(text: str, old: Any, source: str) -> Edit:
     if len(items) > 1:
         between = text[items[0].span[1] : items[1].span[0]]
     raw = {item: text[slice(*item.span)] for item in items}
-    # A notebook escapes what is not ASCII, or does not.
-    new = (
-        raw.get(line) or json.dumps(line, ensure_ascii=text.isascii()) for line in lines
-    )
+    ascii = text.isascii()  # a notebook escapes what is not, or does not
+    new = (raw.get(line) or json.dumps(line, ensure_ascii=ascii) for line in lines)
     return Edit(start, end, between.join(new))

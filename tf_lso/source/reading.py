@@ -1,7 +1,6 @@
 """Parses the texts of a program, and says why one cannot be read."""
 
 import ast
-import dataclasses
 import io
 import json
 import tokenize
@@ -10,65 +9,54 @@ from collections.abc import Iterable
 
 from tf_lso.source import lookup, notebooks
 from tf_lso.source.diagnostics import Unreadable
-from tf_lso.source.scopes import Program
 from tf_lso.source.texts import Text
-from tf_lso.source.walk import walk
 
 # What the parser raises for a text that is not Python.
 ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
-@dataclasses.dataclass
 class Sources:
     """The texts of a file or notebook by cell, and the trees of those that are Python.
 
     The cell of a file is None.
     """
 
-    trees: dict[int | None, ast.Module] = dataclasses.field(default_factory=dict)
-    texts: dict[int | None, Text] = dataclasses.field(default_factory=dict)
-    failed: list[Unreadable] = dataclasses.field(default_factory=list)
-
-    def program(self) -> Program:
-        """Return the scopes and places of the trees."""
-        program = Program()
-        for cell, tree in self.trees.items():
-            walk(program, tree, cell)
-        program.finish()
-        return program
-
-
-def parsed(path: str, cells: Iterable[tuple[int | None, str | bytes]]) -> Sources:
-    """Return the texts of a program, parsed; `cells` has each with its number."""
-    done = Sources()
-    for cell, source in cells:
-        try:
-            text = source if isinstance(source, str) else decoded(source)[0]
-            with warnings.catch_warnings():  # the program's own, about its texts
-                warnings.simplefilter("ignore")
-                tree = ast.parse(text) if cell is None else notebooks.parse(text)
-        except ERRORS as error:
-            if cell is None or lookup.may_have_old_names(source):
-                done.failed.append(unreadable(path, error, cell))
-            continue
-        done.texts[cell] = Text(text)
-        if tree is not None:
-            done.trees[cell] = tree
-    return done
+    def __init__(
+        self, path: str, cells: Iterable[tuple[int | None, str | bytes]]
+    ) -> None:
+        self.trees: dict[int | None, ast.Module] = {}
+        self.texts: dict[int | None, Text] = {}
+        self.failed: list[Unreadable] = []
+        for cell, source in cells:
+            try:
+                text = source if isinstance(source, str) else decoded(source)[0]
+                with warnings.catch_warnings():  # the program's own, about its texts
+                    warnings.simplefilter("ignore")
+                    tree = ast.parse(text) if cell is None else notebooks.parse(text)
+            except ERRORS as error:
+                if cell is None or lookup.may_have_old_names(source):
+                    self.failed.append(unreadable(path, error, cell))
+                continue
+            self.texts[cell] = Text(text)
+            if tree is not None:
+                self.trees[cell] = tree
 
 
 def unreadable(path: str, error: BaseException, cell: int | None = None) -> Unreadable:
     """Return why a text cannot be read, with the line where there is one."""
-    reason = str(error)
-    if isinstance(error, (RecursionError, MemoryError)):
-        reason = "nested too deeply for Python's parser"
-    elif isinstance(error, json.JSONDecodeError):
-        return Unreadable(path, f"not the JSON of a notebook: {error.msg}")
-    elif isinstance(error, UnicodeDecodeError):
-        reason = f"not text in {error.encoding}"
-    elif isinstance(error, SyntaxError):
-        reason = f"does not parse: {error.msg}"
-    return Unreadable(path, reason, cell, getattr(error, "lineno", None))
+    line = getattr(error, "lineno", None)
+    match error:
+        case RecursionError() | MemoryError():
+            reason = "nested too deeply for Python's parser"
+        case json.JSONDecodeError():
+            reason, line = f"not the JSON of a notebook: {error.msg}", None
+        case UnicodeDecodeError():
+            reason = f"not text in {error.encoding}"
+        case SyntaxError():
+            reason = f"does not parse: {error.msg}"
+        case _:
+            reason = str(error)
+    return Unreadable(path, reason, cell, line)
 
 
 def decoded(data: bytes) -> tuple[str, str]:

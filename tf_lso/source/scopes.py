@@ -5,7 +5,7 @@ binds it to. This finds what a loop, a branch or a later cell binds.
 """
 
 import ast
-import dataclasses
+import collections
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ class Branch(NamedTuple):
     """A place that runs only where `test`, in `scope`, comes out as `taken`."""
 
     test: ast.expr
-    scope: Any
+    scope: "Scope"
     taken: bool
 
 
@@ -32,17 +32,16 @@ class Fallback(NamedTuple):
     """A place that runs only where `body`, in `scope`, fails: an `except` clause."""
 
     body: tuple[ast.stmt, ...]
-    scope: Any
+    scope: "Scope"
 
 
 Guard = Caught | Branch | Fallback
-Guards = tuple[Guard, ...]
 
 
 class Imported(NamedTuple):
     """What an import binds a name to. `sure` is False for `from elsewhere import tf`."""
 
-    path: str
+    path: str  # with dots at its beginning for a relative import
     node: ast.Import | ast.ImportFrom
     name: str = ""  # what a `from … import` imports
     sure: bool = True
@@ -60,18 +59,16 @@ class Binding(NamedTuple):
 
     value: Any
     scope: "Scope"  # where an expression is to be resolved
-    guards: Guards = ()
+    guards: tuple[Guard, ...] = ()
 
 
-@dataclasses.dataclass(eq=False)
 class Scope:
     """A module, class, function or comprehension, and the names that it binds."""
 
-    kind: str
-    parent: "Scope | None" = None
-    node: Any = None
-    names: dict[str, list[Binding]] = dataclasses.field(default_factory=dict)
-    elsewhere: dict[str, str] = dataclasses.field(default_factory=dict)
+    def __init__(self, kind: str, parent: "Scope | None" = None, node: Any = None):
+        self.kind, self.parent, self.node = kind, parent, node
+        self.names = collections.defaultdict[str, list[Binding]](list)
+        self.elsewhere: dict[str, str] = {}  # names that it declares global or nonlocal
 
     def outwards(self) -> "Iterator[Scope]":
         """Yield this scope and those around it."""
@@ -85,19 +82,10 @@ class Scope:
         seen = (scope for scope in self.outwards() if name in scope.names)
         return next((s for s in seen if s.kind != CLASS or s is self), None)
 
-    def bind(
-        self,
-        name: str,
-        value: Any = None,
-        guards: Guards = (),
-        where: "Scope | None" = None,
-    ) -> None:
-        """Bind a name; `where` is the scope of the expression, if it is another one."""
-        self.names.setdefault(name, []).append(Binding(value, where or self, guards))
-
-    def enclosing(self, *kinds: str) -> "Scope | None":
-        """Return the nearest scope of one of the kinds, from this one outwards."""
-        return next((scope for scope in self.outwards() if scope.kind in kinds), None)
+    @property
+    def function(self) -> "Scope | None":
+        """The nearest function, from this scope outwards."""
+        return next((s for s in self.outwards() if s.kind == FUNCTION), None)
 
 
 class Site(NamedTuple):
@@ -105,7 +93,7 @@ class Site(NamedTuple):
 
     node: Any
     scope: Scope
-    guards: Guards = ()
+    guards: tuple[Guard, ...] = ()
     cell: int | None = None  # number of the notebook cell, or None
 
     @property
@@ -117,44 +105,11 @@ class Site(NamedTuple):
         """Return the place of another node of the same cell."""
         return self.cell or 0, node.lineno, node.col_offset
 
+    def bind(self, name: str, value: Any = None, owner: Scope | None = None) -> None:
+        """Bind a name here to what a value is here."""
+        known = Binding(value, self.scope, self.guards)
+        (owner or self.scope).names[name].append(known)
 
-class Program:
-    """The scopes and sites of the trees of one file or notebook."""
-
-    def __init__(self) -> None:
-        self.module = Scope(MODULE)  # all cells of a notebook share it
-        self.scopes = [self.module]
-        # Imports, outermost attribute chains, calls and classes, in order.
-        self.sites: list[Site] = []
-        self.texts: list[Site] = []  # strings that may spell an old name
-        self.stars: list[str] = []  # modules of `from … import *`
-        self.imported: list[str] = []  # the path of each name of an absolute import
-        self.packages: set[str] = set()  # their first parts
-        # Words of chains, imports and getattr -> the functions that they stand in.
-        self.words: dict[str, set[Scope | None]] = {}
-        self.stored: set[str] = set()  # attributes that are assigned to, of any object
-        self.calls: dict[int, ast.Call] = {}  # by the id of what is called
-        # (scope, name, class) of isinstance(name, class).
-        self.evidence: list[tuple[Scope, str, ast.expr]] = []
-        # Ids of the classes of isinstance and issubclass, of the objects of getattr and
-        # hasattr, and of tests such as `hasattr(…)` after whose no the program raises.
-        self.type_tests: set[int] = set()
-        self.quiet: set[int] = set()
-        self.loud: set[int] = set()
-
-    def finish(self) -> None:
-        """Bind what only the whole program tells.
-
-        Names that functions declare global or nonlocal move to where they live, and
-        isinstance(name, class) is believed.
-        """
-        for scope in self.scopes:
-            for name, kind in scope.elsewhere.items():
-                bound = scope.names.pop(name, [])
-                owner = scope.parent.find(name) if scope.parent else None
-                if kind == "global" or owner is None:
-                    owner = self.module
-                owner.names.setdefault(name, []).extend(bound)
-        for scope, name, asked in self.evidence:
-            if owner := scope.find(name):
-                owner.bind(name, Derived((asked,), instance=True), where=scope)
+    def under(self, guard: Guard | None) -> "Site":
+        """Return the same place under one more guard, if there is one."""
+        return self._replace(guards=(*self.guards, guard)) if guard else self

@@ -1,7 +1,6 @@
 """Small questions about single nodes of a syntax tree."""
 
 import ast
-from collections.abc import Iterator
 from typing import Any
 
 # Functions whose calls we look into, unless the program gives the name another meaning.
@@ -44,30 +43,3 @@ def imported_paths(node: ast.Import | ast.ImportFrom) -> list[str]:
     if isinstance(node, ast.ImportFrom):
         above = "." * node.level + f"{node.module or ''}."
     return [above + alias.name for alias in node.names]
-
-
-def parts(node: ast.AST, *without: str) -> list[Any]:
-    """Return what is directly in a node, without those fields."""
-    fields = [value for name, value in ast.iter_fields(node) if name not in without]
-    parts = [part for field in fields for part in list_of(field)]
-    return [part for part in parts if isinstance(part, ast.AST)]
-
-
-def list_of(field: Any) -> list[Any]:
-    """Return what a field of a node has: a list, or one thing."""
-    return field if isinstance(field, list) else [field]
-
-
-def pairs(target: Any, value: Any) -> Iterator[tuple[ast.Name, Any]]:
-    """Yield (name, its expression) of an assignment, also of tuples to tuples."""
-    match target, value:
-        case ast.Name(), _:
-            yield target, value
-        case (
-            (ast.Tuple(names) | ast.List(names)),
-            (ast.Tuple(given) | ast.List(given)),
-        ):
-            starred = any(isinstance(n, ast.Starred) for n in [*names, *given])
-            if not starred and len(names) == len(given):
-                for pair in zip(names, given):
-                    yield from pairs(*pair)

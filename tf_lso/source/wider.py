@@ -15,11 +15,10 @@ from tf_lso.names import old_behaviors
 from tf_lso.source import rules
 from tf_lso.source.diagnostics import OTHER, Diagnostic
 from tf_lso.source.guarded import Care
-from tf_lso.source.inference import Inference
+from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import BREAKS, UNSURE, Verdict
 from tf_lso.source.scopes import Scope, Site
 from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, last_name, literal
-from tf_lso.source.values import Value, optimizer_of
 
 # (rule, node, what is used)
 _Found = Iterator[tuple[str, Any, str]]
@@ -163,7 +162,7 @@ def _call(values: Inference, site: Site) -> _Found:
     owner = call.func.value
     is_one = _looks_like_optimizer(owner)
     made = [v for v in values.values(owner, site.scope) if v.instance]
-    if name == "apply_gradients" and not any(map(optimizer_of, made)):
+    if name == "apply_gradients" and not any(v.is_optimizer for v in made):
         if is_one or (isinstance(owner, ast.Call) and last_name(owner.func) == "super"):
             for argument in sorted(given.intersection(old_behaviors.APPLY_ARGUMENTS)):
                 what = f"the argument `{argument}` of apply_gradients"
@@ -193,4 +192,4 @@ def _is_optimizer(values: Inference, node: ast.AST, scope: Scope) -> bool:
     made = [v for v in values.values(node, scope) if v.instance and not v.derived]
     if any(value.path.rpartition(".")[2] in table.OLD for value in made):
         return True
-    return _looks_like_optimizer(node) and not any(map(optimizer_of, made))
+    return _looks_like_optimizer(node) and not any(v.is_optimizer for v in made)
