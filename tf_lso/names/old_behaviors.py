@@ -38,10 +38,11 @@ RESTORING: dict[str, tuple[str, ...]] = {
 BACKEND = ("backend.set_value", "backend.get_value", "backend.clear_session")
 # An attribute of an optimizer that a program called where it was a schedule.
 SCHEDULED = ("learning_rate",)
-# Methods of an optimizer class that TensorFlow called up to 2.10.
+# Methods of an optimizer class that TensorFlow called up to 2.10, and what they called.
 PROTOCOL = (
     "_resource_apply_dense _resource_apply_sparse "
-    "_resource_apply_sparse_duplicate_indices _create_slots _prepare_local"
+    "_resource_apply_sparse_duplicate_indices _create_slots _prepare_local "
+    "_set_hyper _get_hyper"
 ).split()
 # A base class. Today optimizers call its instances with an integer step.
 SCHEDULE = "LearningRateSchedule"

@@ -51,7 +51,13 @@ _COPIED = ("tensorflow.compat", "tensorflow.compat.v1", "tensorflow.compat.v2")
 _PATHS = {
     ("tensorflow", "mixed_precision"): "mixed_precision",
     ("tensorflow.compat.v2", "mixed_precision"): "compat.v2.mixed_precision",
-    ("tensorflow._api.v2.compat.v2", "mixed_precision"): "compat.v2.mixed_precision",
+    **{
+        (
+            f"tensorflow._api.v2.compat.{api}",
+            "mixed_precision",
+        ): "compat.v2.mixed_precision"
+        for api in ("v2", "v1.compat.v2", "v2.compat.v2")
+    },
     ("keras.src", "mixed_precision"): "keras.mixed_precision",
 }
 

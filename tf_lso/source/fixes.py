@@ -100,7 +100,7 @@ class Plan:
         chain = chain_of(site.node)
         base = chain[0].value
         steps = [node.attr for node in chain]
-        found = self.inference.of(base, site.scope)
+        found = self.inference.of(base, site.scope).owners(steps[0])
         if not found.certain:
             if found.doubt and _is_telling(steps, base, self.program):
                 path = ".".join([getattr(base, "id", "…"), *steps])

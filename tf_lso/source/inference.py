@@ -71,6 +71,14 @@ class Found(NamedTuple):
         """Return the same of other values; None stands for one that is left out."""
         return self._replace(values=tuple(filter(None, map(changed, self.values))))
 
+    def owners(self, name: str) -> "Found":
+        """Return the same, as what to look up an attribute of that name in."""
+        if name != "compat":
+            return self
+        return self.each(
+            lambda v: v._replace(path="tensorflow") if v.path in _COMPAT else v
+        )
+
 
 def union(parts: Iterable[Found]) -> Found:
     """Return the answer for one of several things."""
@@ -86,6 +94,8 @@ _NOTHING = Found()
 _HIDDEN = Found((), reasons.SHADOWED)
 # Names that stand for TensorFlow if nothing in sight binds them, as after a `%run`.
 _USUAL = {"tf": "tensorflow", "tensorflow": "tensorflow", "keras": "keras"}
+# TensorFlow's APIs. They have the same `compat`.
+_COMPAT = ("tensorflow.compat.v1", "tensorflow.compat.v2")
 # Where other Kerases than TensorFlow's own copy begin.
 _KERASES = ("keras", "tf_keras", "tensorflow.keras", "tensorflow.compat")
 
@@ -252,7 +262,7 @@ class Inference:
             stops = (*value.stops, stop)
             return value._replace(path=stop.path, stops=stops) if value.named else None
 
-        return found.each(reached)
+        return found.owners(steps[0]).each(reached)
 
     def _called(self, found: Found, call: ast.Call, scope: Scope) -> Found:
         function, given = _the_one(found), call.args

@@ -52,6 +52,7 @@ PREFIXES = frozenset().union(*map(prefixes, MODULES)) - MODULES.keys()
 TOKENS = (
     *b"mixed_precision LossScale train.experimental loss_scale".split(),
     *b"optimizer._optimizer opt._optimizer _resource_apply_ _create_slots".split(),
+    *b"_set_hyper _get_hyper".split(),
     *(
         name.encode()
         for name, method in names.METHODS.items()

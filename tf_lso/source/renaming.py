@@ -118,7 +118,8 @@ class Renaming:
         self._users = collections.defaultdict[tuple[int, str], list[bool]](list)
         for site in inference.program.sites:
             for owner, steps, call in self._accesses(site):
-                for value in inference.of(owner, site.scope).certain:
+                found = inference.of(owner, site.scope)
+                for value in found.owners(steps.partition(".")[0]).certain:
                     moves = isinstance(
                         self.at(None, f"{value.path}.{steps}", call), New
                     )

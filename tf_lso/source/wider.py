@@ -44,8 +44,8 @@ _SAID = {
         "Under tf_lso.install() it is restored whole.",
     ),
     rules.PROTOCOL: (
-        "Never called by the optimizers since TensorFlow 2.11: the class trains as its "
-        "base class does, or fails.",
+        "The optimizers of TensorFlow 2.11 and later neither have nor call it: the class "
+        "trains as its base class does, or fails.",
         "tf-lso run --like 2.4 and install(like='2.4') give it the old base class.",
     ),
     rules.STATE: (
@@ -95,13 +95,16 @@ def _by_itself(values: Inference, site: Site) -> _Found:
     for base, found in each:
         if any(path.endswith(_STATE) for path in (*_paths(found), last_name(base))):
             yield rules.STATE, base, f"a class derived from `{_STATE}`"
-    methods = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
-    old = [methods[name] for name in old_behaviors.PROTOCOL if name in methods]
     paths = [path for _, found in each for path in _paths(found)]
     # It may be for the legacy class where there is one.
     kept = any(".legacy." in path or "tf_keras" in path for path in paths)
-    if old and not kept and any(map(_BASE.fullmatch, paths)):
-        yield rules.PROTOCOL, old[0], f"`{old[0].name}` of an optimizer class"
+    if kept or not any(map(_BASE.fullmatch, paths)):
+        return
+    own: dict[str, ast.AST]
+    own = {n.attr: n for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+    own |= {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
+    if old := next(filter(own.get, old_behaviors.PROTOCOL), None):
+        yield rules.PROTOCOL, own[old], f"`{old}` of an optimizer class"
 
 
 def _paths(found: Iterable[Value]) -> list[str]:
