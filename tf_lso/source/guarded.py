@@ -14,7 +14,7 @@ from tf_lso.source import lookup, rules
 from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Diagnostic
 from tf_lso.source.guards import DEPENDS
 from tf_lso.source.inference import Inference, Value
-from tf_lso.source.lookup import UNSURE, WRONG, Verdict
+from tf_lso.source.lookup import UNSURE, WORKS, WRONG, Verdict
 from tf_lso.source.scopes import Branch, Caught, Guard, Site
 from tf_lso.source.syntax import last_name, listed, literal
 
@@ -123,13 +123,12 @@ def _asked(guard: Guard, function: str) -> Iterator[ast.expr]:
 
 
 def _rule_of(verdict: Verdict, kind: str) -> str:
-    match verdict.status:
-        case _ if kind == METHOD:
-            return rules.SILENT if verdict.status == WRONG else rules.METHOD
-        case lookup.UNSURE:
-            return rules.UNSEEN if verdict.name.endswith("*") else rules.CHANGED
-        case lookup.WORKS:
-            return rules.SAME
+    if kind == METHOD:
+        return rules.SILENT if verdict.status == WRONG else rules.METHOD
+    if verdict.status == UNSURE:
+        return rules.UNSEEN if verdict.name.endswith("*") else rules.CHANGED
+    if verdict.status == WORKS:
+        return rules.SAME
     if verdict.replacement is None:
         return rules.NO_STAND_IN
     return rules.GONE if verdict.error else rules.CHANGED
