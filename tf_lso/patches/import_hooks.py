@@ -1,5 +1,6 @@
 """Run code when a module has been imported."""
 
+import importlib
 import importlib.abc
 import importlib.util
 import sys
@@ -43,7 +44,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
         load = loader.exec_module
 
         def exec_module(module: types.ModuleType) -> None:
-            # Back to the class's own. Another hook for this module may have done it already.
+            # Back to the class's own; another hook for this module may have done it.
             vars(loader).pop("exec_module", None)
             self._loading += 1
             try:
@@ -79,16 +80,14 @@ _OPTIMIZERS = {
 }
 
 
-class _Later:
-    """Stands for a class until a file needs it."""
+def _stand_in(module: str) -> types.SimpleNamespace:
+    """Return what stands for the class of a module until a file needs it."""
 
-    def __init__(self, module: str) -> None:
-        self._module = module
-
-    def from_config(self, config: dict[str, Any]) -> Any:
-        """Import the class and make the optimizer that the config describes."""
-        cls = importlib.import_module(self._module).LossScaleOptimizer
+    def from_config(config: dict[str, Any]) -> Any:
+        cls = importlib.import_module(module).LossScaleOptimizer
         return cls.from_config(config)
+
+    return types.SimpleNamespace(from_config=from_config)
 
 
 def register_optimizers() -> None:
@@ -101,7 +100,7 @@ def register_optimizers() -> None:
         if keras_versions.has_keras3():
             registered = sys.modules["keras"].saving.get_custom_objects()
             for name, module in _OPTIMIZERS.items():
-                registered.setdefault(name, _Later(module))
+                registered.setdefault(name, _stand_in(module))
 
     if hasattr(sys.modules.get("keras"), "saving"):
         register()
