@@ -118,7 +118,7 @@ TRACES = """
 )
 def test_uninstall_leaves_no_trace(first, legacy):
     # The policies register with Keras when they are made, which no uninstall undoes.
-    touch = "from tf_lso.patches import attributes, spellings; policies.for_package('keras')"
+    touch = "from tf_lso.patches import spellings; policies.for_package('keras')"
     if first == "import tf_keras" or legacy == "1":
         touch += (
             "; policies.for_package('tf_keras'); from tf_lso.optimizers import families; "

@@ -268,4 +268,6 @@ NOT_SET = {
     *("Checkpoint", "CheckpointManager"),
     # Keras 3.0 has none for policies.
     *(["deserialize"] if KERAS == "3.0" else []),
+    # The newer optimizers of Keras 2 have these.
+    *([] if HAS_KERAS3 else ["lr", "minimize"]),
 }

@@ -50,6 +50,12 @@ class Ledger:
         self.on_undo(undo)
         setattr(owner, name, value)
 
+    def add_missing(self, owner: Any, attributes: dict[str, object]) -> None:
+        """Set attributes that a class lacks."""
+        for name, value in attributes.items():
+            if not hasattr(owner, name):
+                self.set_attribute(owner, name, value)
+
     def set_item(self, owner: Any, name: str, value: object) -> None:
         """Set an item of a dict, such as `sys.modules`."""
         before = {name: owner[name]} if name in owner else {}

@@ -5,19 +5,18 @@ names of its row.
 """
 
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tf_lso import keras_versions, log
 from tf_lso.patches import (
-    attributes_keras2,
-    attributes_keras3,
     compiling,
     keras3,
     like,
     loading_configs,
     loading_keras2,
     loading_keras3,
+    old_optimizers,
     spellings,
     train_checkpoint,
 )
@@ -54,10 +53,6 @@ class Patch(NamedTuple):
         return " ".join((self.function.__doc__ or "").split())
 
 
-def _listed(attributes: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in attributes)
-
-
 # fmt: off
 PATCHES = [Patch(*row) for row in (
     ("`Model.compile`", KERAS_3, COMPILING, compiling.wrap_in_keras3),
@@ -88,12 +83,12 @@ PATCHES = [Patch(*row) for row in (
     ("`tf.train.Checkpoint.read`", TENSORFLOW, INSTALL, train_checkpoint.read_all_generations),
     ("`save` and `write` of `tf.train.Checkpoint`, `save` of `tf.train.CheckpointManager`",
      TENSORFLOW, INSTALL, train_checkpoint.refuse_to_lose_slots),
-    (f"{_listed(attributes_keras3.ATTRIBUTES)} of optimizers",
-     KERAS_3, INSTALL, attributes_keras3.add_attributes),
+    (f"{', '.join(f'`{name}`' for name in old_optimizers.ATTRIBUTES)} of optimizers",
+     EACH, INSTALL, old_optimizers.add_attributes),
     ("`__init__`, `apply_gradients`, `get_config`, `_backend_update_step` of optimizers",
-     KERAS_3, INSTALL, attributes_keras3.take_arguments),
+     KERAS_3, INSTALL, old_optimizers.take_arguments),
     ("`learning_rate`, `_get_current_learning_rate` of optimizers",
-     KERAS_3, INSTALL, attributes_keras3.call_schedules),
+     KERAS_3, INSTALL, old_optimizers.call_schedules),
     ("`set_value`, `get_value` of `tf.keras.backend`", KERAS_3, INSTALL, keras3.set_values),
     ("`__int__`, `__float__` of variables", KERAS_3, INSTALL, keras3.make_variables_numbers),
     ("`on_epoch_end` of `LearningRateScheduler` and `ReduceLROnPlateau`",
@@ -102,11 +97,9 @@ PATCHES = [Patch(*row) for row in (
      KERAS_3, INSTALL, spellings.add_namespaces),
     ("`tf.keras.backend.clear_session`", KERAS_3, INSTALL, keras3.keep_policy),
     ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, keras3.show_hints),
-    (f"{_listed(attributes_keras2.ATTRIBUTES)} of newer optimizers",
-     KERAS_2, INSTALL, attributes_keras2.add_attributes),
     ("`learning_rate`, `get_config`, `_process_kwargs`, `_build_learning_rate`, "
      "`_compute_current_learning_rate`, `_update_step` of newer optimizers",
-     KERAS_2, INSTALL, attributes_keras2.take_arguments),
+     KERAS_2, INSTALL, old_optimizers.take_arguments_in_keras2),
 
     ("the classes of `tf.keras.optimizers`, and `get` and `deserialize` in it",
      KERAS_2, LIKE, like.use_legacy_optimizers),
