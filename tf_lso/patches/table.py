@@ -22,27 +22,22 @@ from tf_lso.patches import (
 )
 from tf_lso.patches import ledger as ledger_lib
 
-# The moments. All but the last: by `install()`. COMPILING: also at the first policy of
-# tf_lso that is set, in its Keras. LOADING: also at the first wrapped optimizer of a
-# Keras 2. LIKE: by `install(like="2.4")`.
+# When: all but the last by `install()`. COMPILING also by the first policy of tf_lso that
+# is set, in its Keras. LOADING also by the first wrapped optimizer of a Keras 2. LIKE by
+# `install(like="2.4")`.
 COMPILING, LOADING, INSTALL, LIKE = "compiling", "loading", "install", "like"
-
-# The places.
+# Where.
 TENSORFLOW, KERAS_2, KERAS_3, EACH = "TensorFlow", "Keras 2", "Keras 3", "each Keras"
 
 
 class Patch(NamedTuple):
     """A row of the table.
 
-    Attributes:
-      target: the names that are changed, for the page.
-      where: one of the four places.
-      when: one of the four moments.
-      function: makes the change; gets the module with the public names of a Keras, and the
-        ledger that undoes it. Its docstring says what is new and why, also on the page.
+    `function` gets the module with the public names of a Keras, and the ledger that undoes
+    the change. Its docstring says what is new and why, also on the page.
     """
 
-    target: str
+    target: str  # the names that are changed, for the page
     where: str
     when: str
     function: Callable[[types.ModuleType, ledger_lib.Ledger], None]
