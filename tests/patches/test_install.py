@@ -129,7 +129,7 @@ def test_uninstall_leaves_no_trace(first, legacy):
     assert lines == ["installed True", "uninstalled", "True", "again"]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def clean():
     """Nothing is installed before or after."""
     assert not is_installed()
@@ -142,7 +142,6 @@ def is_installed():
     return hasattr(tf, "mixed_precision")
 
 
-@pytest.mark.usefixtures("clean")
 def test_a_handle_undoes_it_also_that_of_a_second_install():
     first, second = tf_lso.install(), tf_lso.install()
     assert is_installed()
@@ -151,7 +150,6 @@ def test_a_handle_undoes_it_also_that_of_a_second_install():
         assert not is_installed()
 
 
-@pytest.mark.usefixtures("clean")
 def test_the_end_of_a_block_undoes_what_the_block_has_installed():
     for _ in range(3):
         with tf_lso.install() as handle:
@@ -168,7 +166,6 @@ def test_the_end_of_a_block_undoes_what_the_block_has_installed():
     assert not is_installed()
 
 
-@pytest.mark.usefixtures("clean")
 @pytest.mark.parametrize("moment", ["install", "loading"])
 def test_nothing_is_half_installed_after_an_error(monkeypatch, moment):
     from tf_lso.patches import table
@@ -185,7 +182,6 @@ def test_nothing_is_half_installed_after_an_error(monkeypatch, moment):
     assert vars(keras.mixed_precision) == before
 
 
-@pytest.mark.usefixtures("clean")
 def test_threads_install_once():
     before = dict(vars(keras.mixed_precision))
     compile_before = keras.Model.compile
@@ -211,7 +207,6 @@ def test_threads_install_once():
     assert keras.Model.compile is compile_before
 
 
-@pytest.mark.usefixtures("clean")
 def test_an_unknown_name_is_an_error_that_names_the_nearest():
     with tf_lso.install():
         with pytest.raises(AttributeError, match="Did you mean 'set_policy'"):
@@ -222,7 +217,6 @@ def test_an_unknown_name_is_an_error_that_names_the_nearest():
             )
 
 
-@pytest.mark.usefixtures("clean")
 @needs_tf_keras
 def test_tf_keras_imported_after_install_gets_the_names_too():
     lines = run("""
@@ -246,27 +240,21 @@ def test_tf_keras_imported_after_install_gets_the_names_too():
     assert lines == ["True", "True", "True float32", "False"]
 
 
-@pytest.mark.usefixtures("clean")
-class TestPlainFit:
-    @pytest.mark.parametrize("bad", [0, 1])
-    def test_survives_a_nan_on_one_replica(self, mirrored2, bad):
-        x = np.ones((8, 2), "float32")
-        x[bad * 4] = np.nan  # the batch of 8 is split in two halves
-        with tf_lso.install(), mirrored2.scope():
-            tf.keras.mixed_precision.set_global_policy("mixed_float16")
-            model = keras.Sequential(
-                [
-                    keras.layers.Dense(1),
-                    keras.layers.Activation("linear", dtype="float32"),
-                ]
-            )
-            model.compile(keras.optimizers.SGD(0.1), "mse")
-            model.build((None, 2))
-            before = [np.array(w) for w in model.get_weights()]
-            model.fit(x, np.ones((8, 1)), batch_size=8, verbose=0)
-            assert isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
-            assert float(model.optimizer.loss_scale) == 2.0**14
-            np.testing.assert_equal(model.get_weights(), before)
-            model.fit(np.ones((8, 2)), np.ones((8, 1)), batch_size=8, verbose=0)
-            assert np.isfinite(model.get_weights()[0]).all()
-            assert (model.get_weights()[0] != before[0]).any()
+@pytest.mark.parametrize("bad", [0, 1])
+def test_plain_fit_survives_a_nan_on_one_replica(mirrored2, bad):
+    x, y = np.ones((8, 2), "float32"), np.ones((8, 1))
+    x[bad * 4] = np.nan  # the batch of 8 is split in two halves
+    with tf_lso.install(), mirrored2.scope():
+        tf.keras.mixed_precision.set_global_policy("mixed_float16")
+        head = keras.layers.Activation("linear", dtype="float32")
+        model = keras.Sequential([keras.layers.Dense(1), head])
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        model.build((None, 2))
+        before = [np.array(w) for w in model.get_weights()]
+        model.fit(x, y, batch_size=8, verbose=0)
+        assert isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
+        assert float(model.optimizer.loss_scale) == 2.0**14
+        np.testing.assert_equal(model.get_weights(), before)
+        model.fit(np.ones((8, 2)), y, batch_size=8, verbose=0)
+        assert np.isfinite(model.get_weights()[0]).all()
+        assert (model.get_weights()[0] != before[0]).any()
