@@ -22,17 +22,10 @@ START = """
     import tf_lso
     from tests.patches import traces
     from tf_lso import policies
-    from tf_lso.patches import spellings
-    from tf_lso.optimizers import families
-    from tf_lso.policies import graph_rewrite
 
-    tf.keras.Model, tf.compat.v1.train.experimental.LossScale
-    tf.compat.v1.mixed_precision.experimental.LossScale
     KERASES = {PACKAGES[name]: kind for name, kind in of_family.items()}
     keras2 = of_family["keras2"]
-    spellings.import_packages(("tensorflow", "keras"))
-    for name in KERASES:
-        policies.for_package(name)
+    traces.settle(*KERASES)
     tf_lso.install().uninstall()
 
     def wrap():

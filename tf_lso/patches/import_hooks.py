@@ -5,7 +5,7 @@ import importlib.abc
 import importlib.util
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from typing import Any
 
@@ -15,9 +15,7 @@ from tf_lso import keras_versions
 class ImportHook(importlib.abc.MetaPathFinder):
     """Calls a function once one of some modules, and all that it imports, is imported.
 
-    Args:
-      function: takes no arguments.
-      *names: of modules that are not imported yet. They may import one another.
+    The modules are not imported yet, and may import one another.
     """
 
     def __init__(self, function: Callable[[], object], *names: str) -> None:
@@ -27,10 +25,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
         sys.meta_path.insert(0, self)
 
     def find_spec(
-        self,
-        name: str,
-        path: Sequence[str] | None = None,
-        target: types.ModuleType | None = None,
+        self, name: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
         """Return the spec of a module, with a loader that calls the function."""
         del path, target
@@ -40,8 +35,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
             return spec
-        loader = spec.loader
-        load = loader.exec_module
+        loader, load = spec.loader, spec.loader.exec_module
 
         def exec_module(module: types.ModuleType) -> None:
             # Back to the class's own; another hook for this module may have done it.
