@@ -80,9 +80,9 @@ def test_what_is_a_name_gets_none(line):
 @pytest.mark.skipif(not HAS_KERAS3, reason="the table is for Keras 3")
 class TestTheTableIsWhatInstallDoes:
     def test_attributes(self):
-        from tf_lso.patches import attributes_keras3 as attributes
+        from tf_lso.patches import old_optimizers
 
-        assert set(old_behaviors.ATTRIBUTES) == set(attributes.ATTRIBUTES)
+        assert set(old_behaviors.ATTRIBUTES) == set(old_optimizers.ATTRIBUTES)
 
     def test_namespaces(self):
         from tf_lso.patches import spellings

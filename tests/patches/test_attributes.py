@@ -23,6 +23,17 @@ def optimizers(request):
     return BARE[request.param]
 
 
+def moved(optimizer, x, **kwargs):
+    """How far a step moves a variable, up."""
+    before = float(x)
+    optimizer.apply_gradients([(tf.constant(-1.0), x)], **kwargs)
+    return float(x) - before
+
+
+def is_close(values, expected):
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+
+
 class TestAttributes:
     def test_lr_reads_and_sets_the_learning_rate_also_through_a_wrapper(
         self, optimizers
@@ -35,19 +46,11 @@ class TestAttributes:
 
     @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
     def test_decayed_lr_is_a_tensor_of_that_dtype(self, optimizers, dtype):
-        rate = optimizers.SGD(0.5)._decayed_lr(dtype)
-        assert rate.dtype == dtype
-        assert float(rate) == 0.5
-
-    def test_get_weights_has_all_variables(self, optimizers):
-        adam = optimizers.Adam(0.5)
-        is_keras2 = optimizers is keras2.optimizers
-        adam.build(
-            [tf.Variable(tf.ones(2)) if is_keras2 else keras.Variable(np.ones(2))]
-        )
-        values = adam.get_weights()
-        assert [v.shape for v in values] == [tuple(v.shape) for v in adam.variables]
-        assert len(adam.weights) == len(values)
+        schedule = optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)
+        for rate in (0.5, schedule):
+            rate = optimizers.SGD(rate)._decayed_lr(dtype)
+            assert rate.dtype == dtype
+            assert float(rate) == 0.5
 
     def test_minimize_is_there_for_bare_optimizers(self, optimizers):
         x = tf.Variable(3.0)
@@ -64,22 +67,57 @@ class TestAttributes:
             keras.optimizers.SGD().minimize(tf.constant(1.0), [])
 
     @pytest.mark.parametrize("wrapped", [False, True])
-    @needs_keras3
-    def test_create_all_weights_builds(self, optimizers, wrapped):
+    @pytest.mark.parametrize("method", ["_create_all_weights", "_create_slots"])
+    def test_create_all_weights_builds(self, optimizers, method, wrapped):
         adam = optimizers.Adam()
         optimizer = tf_lso.LossScaleOptimizer(adam) if wrapped else adam
-        x = keras.Variable(1.0) if optimizers is keras.optimizers else tf.Variable(1.0)
-        for method in ("_create_hypers", "_create_all_weights", "_create_slots"):
-            arguments = [] if method == "_create_hypers" else [[x]]
-            getattr(optimizer, method)(*arguments)
+        x = (tf if optimizers is keras2.optimizers else keras).Variable(1.0)
+        optimizer._create_hypers()
+        getattr(optimizer, method)([x])
+        values = adam.get_weights()
+        assert [v.shape for v in values] == [tuple(v.shape) for v in adam.variables]
+        assert len(adam.weights) == len(values) >= 3
         assert len(optimizer.get_weights()) >= 3
+
+    @pytest.mark.parametrize("name", ["lr", "learning_rate"])
+    def test_set_value_of_the_backend_takes_the_learning_rate(self, name):
+        wrapper = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5))
+        tf.keras.backend.set_value(getattr(wrapper, name), 0.25)
+        assert number(wrapper.learning_rate) == 0.25
+        assert tf.keras.backend.get_value(wrapper.lr) == 0.25
+        import tensorflow.keras.backend as copied
+
+        copied.set_value(getattr(wrapper, name), np.float64(0.125))
+        assert number(wrapper.learning_rate) == 0.125
+
+    def test_get_value_of_the_backend_takes_a_loss_scale(self):
+        from tensorflow.keras.mixed_precision import experimental
+
+        wrapper = experimental.LossScaleOptimizer(keras.optimizers.SGD(0.5), 8)
+        assert tf.keras.backend.get_value(wrapper.loss_scale) == 8.0
+
+    def test_counters_are_numbers(self):
+        sgd = keras.optimizers.SGD(0.5)
+        assert int(sgd.iterations) == 0
+        assert float(sgd.learning_rate) == 0.5
+
+    @pytest.mark.parametrize("namespace", ["legacy", "experimental"])
+    @needs_keras3
+    def test_namespaces_have_the_optimizers_of_today(self, namespace):
+        module = getattr(tf.keras.optimizers, namespace)
+        assert module is getattr(keras.optimizers, namespace)
+        imported = {}
+        for path in ("keras", "tensorflow.keras"):
+            exec(f"from {path}.optimizers.{namespace} import Adam", imported)
+            assert imported["Adam"] is module.Adam is keras.optimizers.Adam
+        optimizer = tf_lso.LossScaleOptimizer(module.SGD(lr=0.5))
+        assert isinstance(optimizer, module.Optimizer)
+        assert number(optimizer.lr) == 0.5
 
 
 class TestApplyGradients:
     def test_takes_a_name(self, optimizers):
-        x = tf.Variable(1.0)
-        optimizers.SGD(0.5).apply_gradients([(tf.constant(1.0), x)], name="train")
-        assert float(x) == 0.5
+        is_close(moved(optimizers.SGD(0.5), tf.Variable(0.0), name="train"), 0.5)
 
     def test_may_be_overridden_with_a_name_inside_a_wrapper(self, optimizers):
         class Mine(optimizers.SGD):
@@ -87,10 +125,7 @@ class TestApplyGradients:
                 pairs = [(2 * g, v) for g, v in grads_and_vars]
                 return super().apply_gradients(pairs, name=name, **kwargs)
 
-        x = tf.Variable(1.0)
-        wrapper = tf_lso.LossScaleOptimizer(Mine(0.25))
-        wrapper.minimize(lambda: 1.0 * x, [x])
-        assert float(x) == 0.5
+        is_close(moved(tf_lso.LossScaleOptimizer(Mine(0.25)), tf.Variable(0.0)), 0.5)
 
     @pytest.mark.parametrize(
         "keyword",
@@ -123,28 +158,10 @@ class TestCallbacks:
         model.compile(keras.optimizers.SGD(0.5), "mse")
         schedule = keras.callbacks.LearningRateScheduler(lambda epoch, lr: lr / 2)
         plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss")
-        for callback in (schedule, plateau):
-            before = number(model.optimizer.learning_rate)
-            history = model.fit(
-                np.ones((2, 1)), np.ones((2, 1)), verbose=0, callbacks=[callback]
-            )
-            rate = before / 2 if callback is schedule else before
-            assert history.history["lr"] == history.history["learning_rate"] == [rate]
-
-
-class TestNamespaces:
-    @pytest.mark.parametrize("namespace", ["legacy", "experimental"])
-    @needs_keras3
-    def test_have_the_optimizers_of_today(self, namespace):
-        module = getattr(tf.keras.optimizers, namespace)
-        assert module is getattr(keras.optimizers, namespace)
-        imported = {}
-        for path in ("keras", "tensorflow.keras"):
-            exec(f"from {path}.optimizers.{namespace} import Adam", imported)
-            assert imported["Adam"] is module.Adam is keras.optimizers.Adam
-        optimizer = tf_lso.LossScaleOptimizer(module.SGD(lr=0.5))
-        assert isinstance(optimizer, module.Optimizer)
-        assert number(optimizer.lr) == 0.5
+        for callback in (schedule, plateau):  # the first halves the rate
+            x = np.ones((2, 1))
+            history = model.fit(x, x, verbose=0, callbacks=[callback]).history
+            assert history["lr"] == history["learning_rate"] == [0.25]
 
 
 class TestArguments:
@@ -153,25 +170,18 @@ class TestArguments:
         assert number(getattr(optimizers, name)(lr=0.125).learning_rate) == 0.125
 
     def test_decay_divides_the_learning_rate(self, optimizers):
-        x = tf.Variable(0.0)
-        sgd = optimizers.SGD(lr=0.5, decay=1.0)
-        rates = []
-        for _ in range(4):
-            before = float(x)
-            rates.append(float(sgd._decayed_lr(tf.float32)))
-            sgd.apply_gradients([(tf.constant(-1.0), x)])
-            np.testing.assert_allclose(float(x) - before, rates[-1], rtol=1e-6)
-        np.testing.assert_allclose(rates, [0.5, 0.25, 0.5 / 3, 0.125], rtol=1e-6)
+        sgd, x = optimizers.SGD(lr=0.5, decay=1.0), tf.Variable(0.0)
+        for rate in (0.5, 0.25, 0.5 / 3, 0.125):
+            is_close(float(sgd._decayed_lr(tf.float32)), rate)
+            is_close(moved(sgd, x), rate)
 
     def test_decay_leaves_the_learning_rate_settable(self, optimizers):
-        sgd = optimizers.SGD(lr=0.5, decay=1.0)
-        x = tf.Variable(0.0)
-        sgd.apply_gradients([(tf.constant(-1.0), x)])
+        sgd, x = optimizers.SGD(lr=0.5, decay=1.0), tf.Variable(0.0)
+        is_close(moved(sgd, x), 0.5)
         sgd.lr = 0.25
         tf.keras.backend.set_value(sgd.learning_rate, 0.125)
         assert number(sgd.lr) == 0.125
-        sgd.apply_gradients([(tf.constant(-1.0), x)])
-        assert float(x) == 0.5 + 0.0625
+        is_close(moved(sgd, x), 0.0625)
 
     def test_decay_goes_round_by_the_config(self, optimizers):
         sgd = optimizers.SGD(lr=0.5, decay=0.25)
@@ -190,7 +200,7 @@ class TestArguments:
 
         for _ in range(3):
             step()
-        np.testing.assert_allclose(float(x), 0.5 + 0.25 + 0.5 / 3, rtol=1e-6)
+        is_close(float(x), 0.5 + 0.25 + 0.5 / 3)
 
     def test_those_without_effect_on_updates_are_left_out(self):
         adam = keras.optimizers.Adam(0.5, jit_compile=False, is_legacy_optimizer=True)
@@ -201,60 +211,28 @@ class TestArguments:
             optimizers.SGD(lr=0.1, bogus=3)
 
 
-def test_a_schedule_gets_a_float_step(optimizers):
-    steps = []
+class TestSchedules:
+    def test_a_schedule_gets_a_float_step(self, optimizers):
+        steps = []
 
-    class Rsqrt(optimizers.schedules.LearningRateSchedule):
-        def __call__(self, step):
-            steps.append(step.dtype)
-            return tf.math.rsqrt(step + 1)
+        class Rsqrt(optimizers.schedules.LearningRateSchedule):
+            def __call__(self, step):
+                steps.append(step.dtype)
+                return tf.math.rsqrt(step + 1)
 
-    sgd = optimizers.SGD(Rsqrt())
-    x = tf.Variable(0.0)
-    for _ in range(2):
-        sgd.apply_gradients([(tf.constant(-1.0), x)])
-    np.testing.assert_allclose(float(x), 1 + 2**-0.5, rtol=1e-6)
-    assert set(steps) == {tf.float32}
+        sgd, x = optimizers.SGD(Rsqrt()), tf.Variable(0.0)
+        is_close([moved(sgd, x), moved(sgd, x)], [1, 2**-0.5])
+        assert set(steps) == {tf.float32}
 
-
-@pytest.mark.parametrize("wrapped", [False, True])
-@needs_keras3
-def test_a_schedule_counts_micro_steps_as_keras_does(wrapped):
-    schedule = keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5)
-    sgd = keras.optimizers.SGD(schedule, gradient_accumulation_steps=2)
-    optimizer = tf_lso.LossScaleOptimizer(sgd) if wrapped else sgd
-    x = tf.Variable(0.0)
-    values = []
-    for _ in range(4):
-        optimizer.apply_gradients([(tf.constant(-1.0), x)])
-        values.append(float(x))
-    # The rates 0.5 and 0.125, of the second and the fourth call.
-    assert values == [0.0, 0.5, 0.5, 0.625]
-
-
-@pytest.mark.parametrize("name", ["lr", "learning_rate"])
-def test_set_value_of_the_backend_takes_the_learning_rate(name):
-    wrapper = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5))
-    tf.keras.backend.set_value(getattr(wrapper, name), 0.25)
-    assert number(wrapper.learning_rate) == 0.25
-    assert tf.keras.backend.get_value(wrapper.lr) == 0.25
-    import tensorflow.keras.backend as copied
-
-    copied.set_value(getattr(wrapper, name), np.float64(0.125))
-    assert number(wrapper.learning_rate) == 0.125
-
-
-def test_get_value_of_the_backend_takes_a_loss_scale():
-    from tensorflow.keras.mixed_precision import experimental
-
-    wrapper = experimental.LossScaleOptimizer(keras.optimizers.SGD(0.5), 8)
-    assert tf.keras.backend.get_value(wrapper.loss_scale) == 8.0
-
-
-def test_counters_are_numbers():
-    sgd = keras.optimizers.SGD(0.5)
-    assert int(sgd.iterations) == 0
-    assert float(sgd.learning_rate) == 0.5
+    @pytest.mark.parametrize("wrapped", [False, True])
+    @needs_keras3
+    def test_it_counts_micro_steps_as_keras_does(self, wrapped):
+        schedule = keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5)
+        sgd = keras.optimizers.SGD(schedule, gradient_accumulation_steps=2)
+        optimizer = tf_lso.LossScaleOptimizer(sgd) if wrapped else sgd
+        x = tf.Variable(0.0)
+        # The rates of the second and the fourth call.
+        assert [moved(optimizer, x) for _ in range(4)] == [0.0, 0.5, 0.0, 0.125]
 
 
 @pytest.mark.parametrize("name", ["SGD", "Model"])

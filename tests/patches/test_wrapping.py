@@ -41,9 +41,22 @@ def model(module, dtype="mixed_float16"):
     )
 
 
-def policy(module, name, *loss_scale):
-    api = policies.for_package(keras_versions.package_of(module))
-    return api.ExperimentalPolicy(name, *loss_scale)
+def compiled(module, optimizer, dtype="mixed_float16", **kwargs):
+    made = model(module, dtype)
+    made.compile(optimizer, "mse", **kwargs)
+    return made
+
+
+def is_wrapped(optimizer):
+    return isinstance(optimizer, tf_lso.LossScaleOptimizer)
+
+
+def api_of(module):
+    return policies.for_package(keras_versions.package_of(module))
+
+
+def without_scale(module):
+    return api_of(module).ExperimentalPolicy("mixed_float16", None)
 
 
 class TestWrap:
@@ -52,16 +65,17 @@ class TestWrap:
         module, optimizers = kinds
         inner = optimizers.SGD(0.1)
         optimizer = tf_lso.wrap(inner, model(module, dtype))
-        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+        assert is_wrapped(optimizer)
         assert optimizer.inner_optimizer is inner
         assert optimizer.dynamic and float(optimizer.loss_scale) == 2.0**15
 
     @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "float64", None])
     def test_leaves_the_optimizer_of_models_that_need_no_scale(self, kinds, dtype):
         module, optimizers = kinds
-        dtype = dtype or policy(module, "mixed_float16", None)
         inner = optimizers.SGD(0.1)
-        assert tf_lso.wrap(inner, model(module, dtype)) is inner
+        assert (
+            tf_lso.wrap(inner, model(module, dtype or without_scale(module))) is inner
+        )
 
     def test_finds_layers_within_layers(self, kinds):
         module, optimizers = kinds
@@ -71,8 +85,7 @@ class TestWrap:
                 super().__init__()
                 self.blocks = [model(module)]
 
-        optimizer = tf_lso.wrap(optimizers.SGD(), Outer())
-        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+        assert is_wrapped(tf_lso.wrap(optimizers.SGD(), Outer()))
 
     def test_leaves_what_is_wrapped_by_either(self, kinds):
         module, optimizers = kinds
@@ -82,22 +95,20 @@ class TestWrap:
 
     def test_takes_the_loss_scale_of_a_policy(self, kinds):
         module, optimizers = kinds
-        layers_policy = policy(module, "mixed_float16", 128)
-        optimizer = tf_lso.wrap(optimizers.SGD(), model(module, layers_policy))
+        policy = api_of(module).ExperimentalPolicy("mixed_float16", 128)
+        optimizer = tf_lso.wrap(optimizers.SGD(), model(module, policy))
         assert isinstance(optimizer, experimental.LossScaleOptimizer)
-        assert optimizer.loss_scale is layers_policy.loss_scale
+        assert optimizer.loss_scale is policy.loss_scale
 
     def test_a_float32_policy_of_the_model_decides_nothing(self, kinds):
         """It has no loss scale because it needs none."""
         module, optimizers = kinds
-        api = policies.for_package(keras_versions.package_of(module))
-        api.set_policy("float32")
+        api_of(module).set_policy("float32")
         try:
             made = model(module)
         finally:
-            api.set_global_policy(None)
-        optimizer = tf_lso.wrap(optimizers.SGD(), made)
-        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+            api_of(module).set_global_policy(None)
+        assert is_wrapped(tf_lso.wrap(optimizers.SGD(), made))
 
     def test_refuses_what_is_neither(self, kinds):
         module, optimizers = kinds
@@ -120,9 +131,8 @@ def wrapper_of(module):
 class TestCompile:
     def test_wraps_where_a_layer_computes_in_float16(self, kinds):
         module, optimizers = kinds
-        made = model(module)
-        made.compile(optimizers.SGD(0.1), "mse")
-        assert isinstance(made.optimizer, tf_lso.LossScaleOptimizer)
+        made = compiled(module, optimizers.SGD(0.1))
+        assert is_wrapped(made.optimizer)
         made.fit(X, Y, verbose=0)
         assert number(made.optimizer.iterations) == 1
 
@@ -130,9 +140,8 @@ class TestCompile:
         self, kinds, caplog
     ):
         module, optimizers = kinds
-        made = model(module, "float16")
-        made.compile(optimizers.SGD(0.1), "mse")
-        assert not isinstance(made.optimizer, tf_lso.LossScaleOptimizer)
+        made = compiled(module, optimizers.SGD(0.1), "float16")
+        assert not is_wrapped(made.optimizer)
         made.fit(X, Y, verbose=0)
         assert "scales no loss" in caplog.text
 
@@ -142,7 +151,7 @@ class TestCompile:
             """Of a policy that asks for no loss scale, which Keras 3 does not know."""
 
             def __init__(self):
-                super().__init__(dtype=policy(keras, "mixed_float16", None))
+                super().__init__(dtype=without_scale(keras))
 
         made, optimizer = Model(), keras.optimizers.SGD()
         made.compile(optimizer, "mse")
@@ -151,7 +160,7 @@ class TestCompile:
     def test_a_second_time_with_the_same_optimizer(self, kinds):
         module, optimizers = kinds
         made, inner = model(module), optimizers.Adam(0.1)
-        model(module).compile(inner, "mse")
+        compiled(module, inner)
         for steps in (1, 2):
             made.compile(inner, "mse")
             assert made.optimizer.inner_optimizer is inner
@@ -160,24 +169,20 @@ class TestCompile:
             assert np.isfinite(made.get_weights()[0]).all()
 
     @needs_keras3
-    def test_takes_all_arguments_by_position(self):
-        for scale in (True, False):
-            made = model(keras)
-            made.compile(
-                keras.optimizers.SGD(), "mse", None, None, None, True, 1, False, scale
-            )
-            assert made.run_eagerly
-            assert isinstance(made.optimizer, tf_lso.LossScaleOptimizer) is scale
+    @pytest.mark.parametrize("scale", [True, False])
+    def test_takes_all_arguments_by_position(self, scale):
+        made = model(keras)
+        made.compile("sgd", "mse", None, None, None, True, 1, False, scale)
+        assert made.run_eagerly
+        assert is_wrapped(made.optimizer) is scale
 
     def test_optimizers_of_tensorflow_1_are_left_to_tf_keras(self):
-        made = model(keras2, "float32")
         given = tf.compat.v1.train.GradientDescentOptimizer(0.1)
-        made.compile(given, "mse")
-        assert made.optimizer.optimizer is given
+        assert compiled(keras2, given, "float32").optimizer.optimizer is given
 
     def test_other_arguments_are_refused_as_before(self):
         with pytest.raises(TypeError, match="bogus"):
-            model(keras).compile("sgd", "mse", bogus=3)
+            compiled(keras, "sgd", bogus=3)
 
 
 def gan(module, submodel):
@@ -213,29 +218,23 @@ class TestOptimizersThatCompileDoesNotSee:
         self, kinds, dtype, caplog
     ):
         module, optimizers = kinds
-        made = gan(
-            module, model(module, dtype or policy(module, "mixed_float16", None))
-        )
+        made = gan(module, model(module, dtype or without_scale(module)))
         made.compile(*(tf_lso.wrap(optimizers.SGD(), made) for _ in range(2)))
         made.fit(X, Y, verbose=0)
         assert "scales no loss" not in caplog.text
 
     def test_are_told_of_where_they_are_assigned(self, kinds, caplog):
         module, optimizers = kinds
-        made = model(module)
-        made.compile(optimizers.SGD(), "mse")
+        made = compiled(module, optimizers.SGD())
         made.optimizer = optimizers.SGD()
         made.fit(X, Y, verbose=0)
         assert "Sequential.optimizer (SGD)" in caplog.text
 
     @needs_keras3
     def test_are_left_where_keras_was_told_not_to_scale(self, caplog):
-        made = model(keras)
-        made.compile(keras.optimizers.SGD(), "mse", auto_scale_loss=False)
+        made = compiled(keras, keras.optimizers.SGD(), auto_scale_loss=False)
         made.fit(X, Y, verbose=0)
-        assert "scales no loss" not in caplog.text
-        made = model(keras)
-        made.compile("sgd", "mse")
+        made = compiled(keras, "sgd")
         made.optimizer = keras.optimizers.SGD(loss_scale_factor=8.0)
         made.fit(X, Y, verbose=0)
         assert "scales no loss" not in caplog.text

@@ -11,6 +11,28 @@ _NO_CHANGES = {
 _ABSENT = object()
 
 
+def settle(*packages):
+    """Load what makes objects of its own at the first use; the packages are Kerases.
+
+    The policies register with Keras when they are made, which no uninstall undoes.
+    """
+    import tensorflow as tf
+
+    from tf_lso import policies
+    from tf_lso.optimizers import families
+    from tf_lso.patches import spellings
+    from tf_lso.policies import graph_rewrite  # noqa: F401
+
+    for package in packages:
+        policies.for_package(package)
+        families.families_of_package(package)
+    # TensorFlow 2.12-2.15 has packages that are loaded when they are asked for.
+    spellings.import_packages(("tensorflow", "keras"))
+    tf.keras.Model  # noqa: B018
+    for name in ("mixed_precision", "train"):  # wrappers load when read
+        getattr(tf.compat.v1, name).experimental.LossScale  # noqa: B018
+
+
 def _places():
     """Yield (name, module or class) of all that is theirs."""
     for name, module in sorted(sys.modules.items()):

@@ -21,11 +21,7 @@ PACKAGES_TODAY = ("keras.src",)
 
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
 _DEVICE = ("log_device_compatibility_check",)
-_PUBLIC = (
-    "compat.v1.mixed_precision",
-    "compat.v1.mixed_precision.experimental",
-    "compat.v1.train.experimental",
-)
+_V1 = ("mixed_precision", "mixed_precision.experimental", "train.experimental")
 # Full module name as imported -> the old names that it has today. Modules that are not
 # listed no longer exist.
 MODULES_TODAY = {
@@ -38,9 +34,7 @@ MODULES_TODAY = {
     ),
     "tensorflow.train.experimental": (),
     "tensorflow.compat.v2.train.experimental": (),
-    **{
-        f"tensorflow.{namespace}": tuple(NAMESPACES[namespace]) for namespace in _PUBLIC
-    },
+    **{f"tensorflow.compat.v1.{n}": tuple(NAMESPACES[f"compat.v1.{n}"]) for n in _V1},
     "tensorflow.python.training.experimental.loss_scale": tuple(
         PRIVATE["train.experimental.loss_scale"]
     ),

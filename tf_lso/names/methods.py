@@ -10,26 +10,16 @@ KNOWN_CALLED = "known, called"  # the same, and only calling it breaks
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A method or property of the old LossScaleOptimizer.
+    """A method or property of the old LossScaleOptimizer."""
 
-    Attributes:
-      does: what tf_lso's optimizer has under this name, for people.
-      seen: ANYWHERE, CALLED, KNOWN or KNOWN_CALLED: when an attribute of this name
-        counts as a use of the old API.
-      current: what Keras 3 has instead, or "" for nothing.
-      lacking: the modules of TensorFlow 2.12-2.15 whose optimizers, wrapped there, lack
-        it; "" if all have it.
-      callable: False if the stable class of TensorFlow 2.4-2.15 has a tensor of this
-        name, which a program may call all the same.
-      breaks: what happens on today's Keras 3, for people; "" if nothing breaks. `{}` is
-        the name.
-    """
-
-    does: str
-    seen: str = KNOWN
-    current: str = ""
-    lacking: str = ""
+    does: str  # what tf_lso's optimizer has under this name, for people
+    seen: str = KNOWN  # when an attribute of this name counts as a use of the old API
+    current: str = ""  # what Keras 3 has instead, if anything
+    lacking: str = ""  # the module whose optimizers, wrapped in 2.12-2.15, lack it
+    # False if the stable class of TensorFlow 2.4-2.15 has a tensor of this name, which a
+    # program may call all the same.
     callable: bool = True
+    # What happens on today's Keras 3, for people; "" if nothing breaks. `{}` is the name.
     breaks: str = "AttributeError: Keras 3's LossScaleOptimizer has no {}."
 
 

@@ -114,8 +114,5 @@ PRIVATE = {
 
 
 def mirror_names(namespace: str) -> dict[str, Use]:
-    """Return the names of a mirror, public or private: name -> `Use`.
-
-    The result is empty for a package that contains only modules.
-    """
+    """Return {name: `Use`} of a mirror, empty for a package that has only modules."""
     return {**NAMESPACES, **PRIVATE}.get(namespace, {})

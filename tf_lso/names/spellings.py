@@ -36,11 +36,8 @@ def _keras_modules(prefixes: dict[str, str]) -> Iterator[tuple[str, str]]:
         if prefix not in _WITH_PRIVATE:
             continue
         for module in PRIVATE_MODULES:
-            yield f"{prefix}.mixed_precision.{module}", f"{stable}.{module}"
-            yield (
-                f"{prefix}.mixed_precision.experimental.{module}",
-                f"{stable}.experimental.{module}",
-            )
+            for path in (module, f"experimental.{module}"):
+                yield f"{prefix}.mixed_precision.{path}", f"{stable}.{path}"
 
 
 # Full module name as imported -> namespace in tf_lso.

@@ -11,18 +11,12 @@ SAME = "same"  # the name works as before
 
 @dataclasses.dataclass(frozen=True)
 class Symbol:
-    """One class or function of the old API, under all its names.
+    """One class or function of the old API, under all its names. Texts for people."""
 
-    Attributes:
-      does: what the one of tf_lso does, for people.
-      current: what today's own API has instead, or "" for nothing.
-      breaks: what goes wrong on today's TensorFlow if the name still exists but does
-        something else, for people.
-      keras_2: what goes wrong on TensorFlow 2.12-2.15, likewise.
-    """
-
-    does: str
-    current: str = ""
+    does: str  # what the one of tf_lso does
+    current: str = ""  # what today's own API has instead, if anything
+    # What goes wrong on today's TensorFlow, and on 2.12-2.15, if the name still exists but
+    # does something else.
     breaks: str = ""
     keras_2: str = ""
 

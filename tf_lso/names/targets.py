@@ -14,31 +14,20 @@ from tf_lso.names import keras3_names
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Target:
-    """The TensorFlow that a program is to run on.
+    """The TensorFlow that a program is to run on."""
 
-    Attributes:
-      version: its minor version, for people.
-      tensorflow: its versions. A test of the version counts if it comes out the same for
-        all of them.
-      keras: the same for `tf.keras`.
-      modules: full module name as imported -> the old names that it has. Modules that
-        are not listed do not exist.
-      packages: packages that exist without an old module in them.
-      by_attribute: what can be reached as an attribute, but not be imported.
-      keras_2: whether `tf.keras` is Keras 2.
-      like: the earlier TensorFlow whose Keras the program is given, or None.
-      keras_3: whether the package `keras` is Keras 3, where `tf.keras` is not.
-    """
-
-    version: str
+    version: str  # minor, for people
+    # The versions of it and of `tf.keras`. A test of the version counts if it comes out the
+    # same for all of them.
     tensorflow: tuple[str, ...]
     keras: tuple[str, ...]
+    # Full module name as imported -> the old names that it has; others do not exist.
     modules: dict[str, tuple[str, ...]]
-    packages: tuple[str, ...] = ()
-    by_attribute: tuple[str, ...] = ()
-    keras_2: bool = False
-    like: str | None = None
-    keras_3: bool = False
+    packages: tuple[str, ...] = ()  # those that exist without an old module in them
+    by_attribute: tuple[str, ...] = ()  # attributes that cannot be imported
+    keras_2: bool = False  # whether `tf.keras` is Keras 2
+    like: str | None = None  # the earlier TensorFlow whose Keras the program is given
+    keras_3: bool = False  # whether `keras` is Keras 3, where `tf.keras` is not
 
     def has_keras_2(self, path: str) -> bool:
         """Whether the Keras that a path leads through is Keras 2."""
@@ -57,10 +46,9 @@ class Target:
     @property
     def library(self) -> str:
         """The subject of a sentence on what it lacks, with its verb."""
-        version, verb = (
-            (self.version, "has") if self.keras_2 else (TODAY.version, "have")
-        )
-        return f"TensorFlow {version} {verb}"
+        if self.keras_2:
+            return f"TensorFlow {self.version} has"
+        return f"TensorFlow {TODAY.version} have"
 
 
 def minor(version: str) -> tuple[int, int] | None:

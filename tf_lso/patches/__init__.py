@@ -15,8 +15,8 @@ _INSTALLED = "install"  # the key of what `install` changes
 class Handle:
     """What `install` returns: it can undo the installation.
 
-    As a context manager it does so at the end of the block, unless tf_lso was already
-    installed before the block.
+    As a context manager it does so at the end of the block, unless tf_lso was installed
+    before the block.
     """
 
     def __init__(self, ledger: ledger_lib.Ledger | None) -> None:
@@ -50,11 +50,10 @@ class Handle:
 def install(*, like: str | None = None) -> Handle:
     """Make every old spelling of the loss-scaling API lead to tf_lso.
 
-    This covers `tf.keras.mixed_precision.experimental`, `tf.train.experimental`,
-    `from tensorflow.keras.mixed_precision import experimental` and all the others, also
-    in modules that were imported before. `compile` wraps the optimizers of
-    mixed_float16 models by tf_lso, and today's optimizers have their old attributes
-    (`lr`, ...). A second call changes nothing.
+    `tf.keras.mixed_precision.experimental`, `tf.train.experimental` and all others do, by
+    import and by attribute, also in modules that were imported before. `compile` wraps
+    the optimizers of mixed_float16 models by tf_lso, and today's optimizers have their
+    old attributes (`lr`, ...). A second call changes nothing.
 
     Args:
       like: version of the TensorFlow that the program was written for, such as "2.4":
@@ -98,13 +97,10 @@ def install(*, like: str | None = None) -> Handle:
 def uninstall() -> None:
     """Leave TensorFlow and Keras as they were before tf_lso changed them.
 
-    Undoes what `install` has changed, and what changes without it: Keras 2 saves all
-    state from the first wrapped optimizer on, and `compile` wraps by tf_lso from the
-    first policy on. The next such optimizer or policy changes it again. Without changes
-    a call does nothing. In a block of `with install()` it undoes them at once, and the
-    end of the block does nothing more.
-
-    Objects stay as they are: optimizers that are wrapped, and the global policy.
+    Undoes what `install` has changed, also within its block, and what changes without
+    it: Keras 2 saves all state from the first wrapped optimizer on, and `compile` wraps
+    by tf_lso from the first policy on. The next such optimizer or policy changes it
+    again. Wrapped optimizers and the global policy stay as they are.
 
     Example:
     >>> import tensorflow as tf

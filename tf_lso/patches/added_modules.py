@@ -1,7 +1,6 @@
-"""The modules that `install()` makes, for Python's own tools.
+"""The modules that `install()` adds, with the spec, loader and file that Python asks for.
 
-`importlib.util.find_spec` and `reload`, `inspect.getsource`, `pickle` and `pkgutil` ask a
-module for its spec, its loader and its file.
+`importlib.util.find_spec` and `reload`, `inspect.getsource`, `pickle` and `pkgutil` do.
 """
 
 import importlib.abc
@@ -17,7 +16,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.made = {}
 
     def find_spec(self, name, path=None, target=None):
-        """Return the spec of a module that was made."""
+        """Return its spec."""
         del path, target
         if name not in self.made:
             return None
@@ -28,7 +27,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         )
 
     def create_module(self, spec):
-        """Return the module of a spec."""
+        """Return the module that was made."""
         return self.made[spec.name]
 
     def exec_module(self, module):

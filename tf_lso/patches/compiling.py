@@ -1,8 +1,4 @@
-"""`compile` wraps optimizers by tf_lso, in place of Keras's own wrapping.
-
-Keras 3's own LossScaleOptimizer is wrong under distribution, and no Keras knows the loss
-scale of an experimental policy.
-"""
+"""`compile` wraps optimizers by tf_lso, in place of Keras's own wrapping."""
 
 import importlib
 import inspect
@@ -103,9 +99,8 @@ def _optimizers_in(model):
     """Return (name, optimizer) of those among a model's attributes, each once."""
     found = {}
     for name, value in list(vars(model).items()):
-        values = value.values() if isinstance(value, dict) else value
-        values = values if isinstance(value, (dict, list, tuple)) else [value]
-        for one in values:
+        values = list(value.values()) if isinstance(value, dict) else value
+        for one in values if isinstance(values, (list, tuple)) else [value]:
             # `_self_...` is TensorFlow's own list of the attributes.
             if binding.is_optimizer(one) and not name.startswith("_self_"):
                 found.setdefault(id(one), (name, one))

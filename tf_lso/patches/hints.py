@@ -1,7 +1,7 @@
 """The line that names `--like`, after an error that Keras 3 makes of an old program.
 
-It is said where the message shows that the program used what Keras 2 had and Keras 3 has
-not. An error of the program's own has no such message, or names what no Keras had.
+The message shows that the program used what Keras 2 had and Keras 3 has not. An error of
+the program's own has no such message, or names what no Keras had.
 """
 
 import importlib.util
@@ -40,10 +40,7 @@ _NAME_AS_RATE = re.compile(
 def hint(error: BaseException | None, command: str | None = None) -> str | None:
     """Return the line for an error that nobody caught, or None.
 
-    Args:
-      error: the error.
-      command: the command line to run again, after the options of `tf-lso run`; None in a
-        notebook.
+    `command` is the command line after the options of `tf-lso run`, None in a notebook.
     """
     if like_lib.VARIABLE in os.environ or "tensorflow" not in sys.modules:
         return None
@@ -76,10 +73,9 @@ def hint(error: BaseException | None, command: str | None = None) -> str | None:
 def _is_of_keras3(error):
     """Whether an error comes from what Keras 3 has no more."""
     message = str(error)
-    messages = _MESSAGES.read_text(encoding="utf-8").splitlines()
-    if any(
-        re.search(one, message, re.S) for one in messages if one[:1] not in ("", "#")
-    ):
+    lines = _MESSAGES.read_text(encoding="utf-8").splitlines()
+    messages = [line for line in lines if line and not line.startswith("#")]
+    if any(re.search(one, message, re.S) for one in messages):
         return True
     if isinstance(error, (ImportError, AttributeError)):
         return _is_gone(message)
@@ -100,12 +96,12 @@ def _is_gone(message):
     found = [*_NAME.findall(message), *(m[::-1] for m in _IMPORT.findall(message))]
     if any(name in gone["names"].get(module, ()) for module, name in found):
         return True
-    for cls, attribute in _ATTRIBUTE.findall(message):
-        for paths, attributes in gone["attributes"].items():
-            bases = map(_class_of_keras3, paths.split())
-            if attribute in attributes and any(cls in _names(base) for base in bases):
-                return True
-    return False
+    return any(
+        attribute in attributes and cls in _names(_class_of_keras3(path))
+        for cls, attribute in _ATTRIBUTE.findall(message)
+        for paths, attributes in gone["attributes"].items()
+        for path in paths.split()
+    )
 
 
 def _class_of_keras3(path):
@@ -129,14 +125,11 @@ def _looks_for_a_metric(frame, number):
     """
     line = linecache.getline(frame.f_code.co_filename, number)
     values = {**frame.f_globals, **frame.f_locals}
-    for name in re.findall(r"\w+", line):
-        value = values.get(name)
-        names = value if isinstance(value, (dict, list, tuple)) else ()
-        # Arrays are not compared with texts.
-        texts = [one for one in names if isinstance(one, str)]
-        if name == "metrics_names" or "compile_metrics" in texts:
-            return True
-    return False
+    names = re.findall(r"\w+", line)
+    searched = [v for v in map(values.get, names) if isinstance(v, (dict, list, tuple))]
+    # Arrays are not compared with texts.
+    texts = [one for value in searched for one in value if isinstance(one, str)]
+    return "metrics_names" in names or "compile_metrics" in texts
 
 
 def _is_own_optimizer(frame):

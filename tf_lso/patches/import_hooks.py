@@ -1,10 +1,11 @@
 """Run code when a module has been imported."""
 
+import importlib
 import importlib.abc
 import importlib.util
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from typing import Any
 
@@ -14,9 +15,7 @@ from tf_lso import keras_versions
 class ImportHook(importlib.abc.MetaPathFinder):
     """Calls a function once one of some modules, and all that it imports, is imported.
 
-    Args:
-      function: takes no arguments.
-      *names: of modules that are not imported yet. They may import one another.
+    The modules are not imported yet, and may import one another.
     """
 
     def __init__(self, function: Callable[[], object], *names: str) -> None:
@@ -26,10 +25,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
         sys.meta_path.insert(0, self)
 
     def find_spec(
-        self,
-        name: str,
-        path: Sequence[str] | None = None,
-        target: types.ModuleType | None = None,
+        self, name: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
         """Return the spec of a module, with a loader that calls the function."""
         del path, target
@@ -39,11 +35,10 @@ class ImportHook(importlib.abc.MetaPathFinder):
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
             return spec
-        loader = spec.loader
-        load = loader.exec_module
+        loader, load = spec.loader, spec.loader.exec_module
 
         def exec_module(module: types.ModuleType) -> None:
-            # Back to the class's own. Another hook for this module may have done it already.
+            # Back to the class's own; another hook for this module may have done it.
             vars(loader).pop("exec_module", None)
             self._loading += 1
             try:
@@ -79,16 +74,14 @@ _OPTIMIZERS = {
 }
 
 
-class _Later:
-    """Stands for a class until a file needs it."""
+def _stand_in(module: str) -> types.SimpleNamespace:
+    """Return what stands for the class of a module until a file needs it."""
 
-    def __init__(self, module: str) -> None:
-        self._module = module
-
-    def from_config(self, config: dict[str, Any]) -> Any:
-        """Import the class and make the optimizer that the config describes."""
-        cls = importlib.import_module(self._module).LossScaleOptimizer
+    def from_config(config: dict[str, Any]) -> Any:
+        cls = importlib.import_module(module).LossScaleOptimizer
         return cls.from_config(config)
+
+    return types.SimpleNamespace(from_config=from_config)
 
 
 def register_optimizers() -> None:
@@ -101,7 +94,7 @@ def register_optimizers() -> None:
         if keras_versions.has_keras3():
             registered = sys.modules["keras"].saving.get_custom_objects()
             for name, module in _OPTIMIZERS.items():
-                registered.setdefault(name, _Later(module))
+                registered.setdefault(name, _stand_in(module))
 
     if hasattr(sys.modules.get("keras"), "saving"):
         register()

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tf_lso import as_tensor, keras_versions
 from tf_lso import variables as variables_lib
 from tf_lso.names import old_behaviors
-from tf_lso.patches import attributes, hints
+from tf_lso.patches import hints
 
 
 def set_values(keras, ledger):
@@ -23,14 +23,13 @@ def set_values(keras, ledger):
         x.assign(tf.cast(tf.convert_to_tensor(value), variables_lib.raw(x).dtype))
 
     for module in (tf.keras.backend, legacy_backend):
-        if not hasattr(module, "set_value"):
-            continue
-        ledger.set_attribute(module, "set_value", set_value)
+        if hasattr(module, "set_value"):
+            ledger.set_attribute(module, "set_value", set_value)
 
-        @ledger.around(module, "get_value")
-        def get_value(original, x):
-            is_scale = isinstance(x, as_tensor.AsTensor)
-            return x.numpy() if is_scale else original(x)
+            @ledger.around(module, "get_value")
+            def get_value(original, x):
+                is_scale = isinstance(x, as_tensor.AsTensor)
+                return x.numpy() if is_scale else original(x)
 
 
 def make_variables_numbers(keras, ledger):
@@ -40,7 +39,7 @@ def make_variables_numbers(keras, ledger):
             "__int__": lambda self: int(self.value),
             "__float__": lambda self: float(self.value),
         }
-        attributes.add_missing(ledger, keras_versions.variable_of_keras3(), numbers)
+        ledger.add_missing(keras_versions.variable_of_keras3(), numbers)
 
 
 def log_lr(keras, ledger):
@@ -55,14 +54,10 @@ def log_lr(keras, ledger):
                 logs["lr"] = logs["learning_rate"]
 
 
-# What programs set for good, or for a block, by Keras's name: the names in a scope of
-# custom objects, the global policy, and three switches.
+# What programs set for good or for a block, by Keras's names.
 _KEPT = {
-    "custom_objects_scope_dict",
-    "dtype_policy",
-    "interactive_logging",
-    "safe_mode_saving",
-    "traceback_filtering",
+    *("custom_objects_scope_dict", "dtype_policy"),
+    *("interactive_logging", "safe_mode_saving", "traceback_filtering"),
 }
 
 

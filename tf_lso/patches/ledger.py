@@ -32,29 +32,34 @@ class Ledger:
 
     def set_attribute(self, owner: Any, name: str, value: object) -> None:
         """Set an attribute of a module or class."""
-        wrapped = tf_private.wrapped_module(owner)
-        if wrapped is not None:
-            self.on_undo(_cleaner(owner, name))
+        # A module of tf.compat.v1 wraps another, and keeps copies of its attributes.
+        wrapped, is_copied = tf_private.wrapped_module(owner), name in vars(owner)
         before = vars(wrapped or owner).get(name, _ABSENT)
+        listed = [] if wrapped is None else list(owner.__all__)
 
         def undo() -> None:
             if before is not _ABSENT:
                 setattr(owner, name, before)
             elif name in vars(owner):
                 delattr(owner, name)
+            if wrapped is not None:
+                owner.__all__[:] = listed
+                if not is_copied:
+                    vars(owner).pop(name, None)
 
         self.on_undo(undo)
         setattr(owner, name, value)
 
+    def add_missing(self, owner: Any, attributes: dict[str, object]) -> None:
+        """Set attributes that a class lacks."""
+        for name, value in attributes.items():
+            if not hasattr(owner, name):
+                self.set_attribute(owner, name, value)
+
     def set_item(self, owner: Any, name: str, value: object) -> None:
         """Set an item of a dict, such as `sys.modules`."""
         before = {name: owner[name]} if name in owner else {}
-
-        def undo() -> None:
-            owner.pop(name, None)
-            owner.update(before)
-
-        self.on_undo(undo)
+        self.on_undo(lambda: (owner.pop(name, None), owner.update(before)))
         owner[name] = value
 
     def around(self, owner: Any, name: str) -> Callable[[_Function], _Function]:
@@ -74,7 +79,7 @@ class Ledger:
                 f"{owner} has no {name}, which tf_lso replaces. Install versions of "
                 "TensorFlow and Keras that tf_lso supports."
             )
-        return self._replacing([owner], name)
+        return self._replacing(name, [owner])
 
     def everywhere(self, original: Any) -> Callable[[_Function], _Function]:
         """Return a decorator like `around`, for a function in all modules of Keras.
@@ -86,11 +91,12 @@ class Ledger:
         name = original.__name__
         # A copy: another thread may import meanwhile.
         modules = [m for path, m in [*sys.modules.items()] if _OF_KERAS.match(path)]
-        owners = [one for one in modules if vars(one).get(name) is original]
-        return self._replacing(owners, name)
+        return self._replacing(
+            name, [m for m in modules if vars(m).get(name) is original]
+        )
 
     def _replacing(
-        self, owners: list[Any], name: str
+        self, name: str, owners: list[Any]
     ) -> Callable[[_Function], _Function]:
         def decorate(function: _Function) -> _Function:
             original = getattr(owners[0], name)
@@ -119,11 +125,7 @@ class Ledger:
 
 
 def make(key: Hashable, change: Callable[[Ledger], object]) -> Ledger | None:
-    """Let `change` make its changes, all or none.
-
-    Returns:
-      The ledger, None if the changes of this key are made already.
-    """
+    """Let `change` make its changes, all or none; None if those of the key are made."""
     with _lock:
         if key in _made:
             return None
@@ -154,18 +156,3 @@ def undo_all() -> None:
     with _lock:
         while _made:
             undo(next(reversed(_made)))
-
-
-def _cleaner(wrapper: Any, name: str) -> Callable[[], None]:
-    """Return what takes an attribute back out of a module of tf.compat.v1.
-
-    Such a module wraps another, keeps copies of its attributes, and lists them.
-    """
-    listed, is_copied = list(wrapper.__all__), name in vars(wrapper)
-
-    def clean() -> None:
-        if not is_copied:
-            vars(wrapper).pop(name, None)
-        wrapper.__all__[:] = listed
-
-    return clean

@@ -1,8 +1,8 @@
 """The Keras of an earlier TensorFlow: `install(like="2.4")`, `tf-lso run --like 2.4`.
 
-In 2.0-2.10 `tf.keras` was Keras 2, and `tf.keras.optimizers.X` an OptimizerV2, which is
-`tf.keras.optimizers.legacy.X`. In 2.11-2.15 it had the newer optimizers, and since 2.16
-it is Keras 3. Keras 2 is the package tf_keras from TensorFlow 2.16 on.
+In 2.0-2.10 `tf.keras` was Keras 2, and `tf.keras.optimizers.X` is `legacy.X` today. In
+2.11-2.15 it had the newer optimizers, and since 2.16 it is Keras 3, with Keras 2 as the
+package tf_keras.
 """
 
 import contextlib
@@ -25,14 +25,11 @@ _NEWER_OPTIMIZERS = (2, 11)
 def parsed(like: str) -> tuple[int, int]:
     """Return the major and minor version that `like` names.
 
-    Raises:
-      TypeError: if `like` is no str. The number 2.10 would be 2.1.
-      ValueError: if it is no version of TensorFlow from 2.0 to the newest supported.
+    TypeError if it is no str (the number 2.10 would be 2.1); ValueError if it is no
+    version of TensorFlow from 2.0 to the newest supported.
     """
-    newest = max(environment.PAIRS)
-    known = (
-        f"a version of TensorFlow from 2.0 to {newest[0]}.{newest[1]}, such as '2.4'"
-    )
+    major, minor = newest = max(environment.PAIRS)
+    known = f"a version of TensorFlow from 2.0 to {major}.{minor}, such as '2.4'"
     if not isinstance(like, str):
         raise TypeError(f"'like' must be a str, {known}, but got: {like!r}.")
     found = re.fullmatch(r"(\d+)\.(\d+)(\.\w+)*", like)
@@ -45,10 +42,8 @@ def parsed(like: str) -> tuple[int, int]:
 def choose(like: str) -> None:
     """Choose the Keras that TensorFlow will take; where it is imported, check it.
 
-    Raises:
-      TypeError, ValueError: as `parsed`.
-      ImportError: if the Keras is not installed, or this TensorFlow has none such.
-      RuntimeError: if TensorFlow was imported with another Keras.
+    ImportError if the Keras is not installed, or this TensorFlow has none such;
+    RuntimeError if TensorFlow was imported with another one; else as `parsed`.
     """
     of_keras2 = parsed(like) < _KERAS3
     here = environment.tensorflow_version()
@@ -82,16 +77,14 @@ def has_legacy_optimizers(like: str | None) -> bool:
 def use_legacy_optimizers(keras, ledger):
     """Make `tf.keras.optimizers.X` the legacy class, as in TensorFlow 2.0-2.10."""
     package = keras_versions.package_of(keras)
-    # The modules of optimizers that programs import, some in a few versions alone.
-    names = [
-        f"{package}.{one}optimizers" for one in ("", "api._v2.keras.", "api.keras.")
-    ]
+    # The packages of optimizers that programs import, some in a few versions alone.
+    places = [package, f"{package}.api._v2.keras", f"{package}.api.keras"]
     if keras_versions.package_of_tensorflow() == package:
-        names.append("tensorflow.keras.optimizers")
+        places.append("tensorflow.keras")
     modules = []  # before any changes: imports copy what is there
-    for name in names:
+    for place in places:
         with contextlib.suppress(ImportError):
-            modules.append(importlib.import_module(name))
+            modules.append(importlib.import_module(f"{place}.optimizers"))
     legacy = vars(keras.optimizers.legacy)
     values = {name: cls for name, cls in legacy.items() if inspect.isclass(cls)}
     own = keras_versions.private(package, "optimizers")

@@ -1,8 +1,7 @@
 """Make Keras load optimizers and models whose configs another generation wrote.
 
-`keras.optimizers.deserialize`, `keras.optimizers.get` and `load_model` call
-`tf_lso.optimizers.config` for configs that Keras refuses, and for those that it
-would turn into its own LossScaleOptimizer. All other configs go to Keras as before.
+`tf_lso.optimizers.config` reads configs that Keras refuses, and those that it would turn
+into its own LossScaleOptimizer. All other configs go to Keras as before.
 """
 
 from tf_lso import keras_configs, keras_versions

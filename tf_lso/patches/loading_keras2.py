@@ -1,7 +1,7 @@
 """Make Keras 2 save and load all state of wrapped optimizers with whole models.
 
 Without these changes .h5 files, SavedModels, and .keras files with legacy optimizers lack
-some state. Files that Keras 2 wrote without them load as before.
+some. Files that Keras 2 wrote without them load as before.
 """
 
 import os
@@ -55,22 +55,19 @@ def save_in_keras_files(keras, ledger):
 
 
 def _optimizers_of(model):
-    """Return (optimizer, its variables) of the wrapped ones of a model that is built.
+    """Yield (optimizer, its variables) of the wrapped ones of a model that is built.
 
     The one that `compile` got has slots of all trainable variables, another has those of
     the variables that it was built for.
     """
-    if not getattr(model, "built", False):
-        return []
-    pairs = []
-    for name, optimizer in list(getattr(model, "__dict__", {}).items()):
+    attributes = vars(model) if getattr(model, "built", False) else {}
+    for name, optimizer in list(attributes.items()):
         if is_ours(optimizer):
             variables = model.trainable_variables
             if name != "optimizer":
                 known = {id(v) for v in optimizer._family.built_variables()}
                 variables = [v for v in variables if id(v) in known]
-            pairs.append((optimizer, variables))
-    return pairs
+            yield optimizer, variables
 
 
 def _make_waiting_slots(model):

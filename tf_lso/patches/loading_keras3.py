@@ -1,7 +1,6 @@
 """Make Keras 3 load models that TensorFlow 2.0-2.15 saved.
 
-Each function handles one thing in such files that Keras 3, at least up to 3.15, refuses or
-misreads.
+Each function handles what Keras 3, at least up to 3.15, refuses or misreads in such files.
 """
 
 import contextlib
@@ -164,12 +163,10 @@ def _has_optimizer_of_keras2(path):
     """Whether a .weights.h5 file has the state of an optimizer that Keras 2 wrote."""
     if not str(path).endswith(".weights.h5") or not os.path.isfile(path):
         return False
-    try:
+    with contextlib.suppress(CheckpointError):  # Keras says what is wrong
         with restoring.opened(str(path)) as (source,):
-            state = source.optimizer
-            return state is not None and state.family in ("legacy", "new")
-    except CheckpointError:
-        return False  # Keras says what is wrong
+            return getattr(source.optimizer, "family", None) in ("legacy", "new")
+    return False
 
 
 def _is_h5(path):

@@ -1,15 +1,13 @@
-"""Tables of which module gets which mirror, and the code that applies them.
+"""The old spellings lead to tf_lso: tables of the modules, and the code that applies them.
 
-Modules that exist today keep their objects and get the old names as attributes. Modules
-that no longer exist are put into `sys.modules`.
+Modules that exist today get the old names as attributes. Modules that no longer exist are
+put into `sys.modules`.
 """
 
 import contextlib
 import functools
 import importlib
 import sys
-
-import tensorflow as tf
 
 from tf_lso import keras_versions, names
 from tf_lso import optimizer_table as table
@@ -32,33 +30,31 @@ _IN_PLACE = (
 # TensorFlow itself uses these private modules, so programs get a changed copy.
 _OVERLAID = "tensorflow.python."
 
-# Packages above such modules that no longer exist -> first name of the Keras that takes
-# their place, or None for an empty package.
+# Packages above such modules -> the dotted path of what takes their place, or None for an
+# empty package. An import would copy the first three, and miss changes in place; the
+# others no longer exist.
 _PACKAGES = {
+    "tensorflow.compat": "tensorflow.compat",
+    "tensorflow.compat.v1": "tensorflow.compat.v1",
+    "tensorflow.compat.v2": "tensorflow.compat.v2",
     "keras.api": None,
     "keras.api._v1": None,
     "keras.api._v2": None,
     "keras.api._v1.keras": "keras",
     "keras.api._v2.keras": "keras",
-    "tensorflow.compat.v1.keras": "tensorflow",
-    "tensorflow.compat.v2.keras": "tensorflow",
+    "tensorflow.compat.v1.keras": "tensorflow.keras",
+    "tensorflow.compat.v2.keras": "tensorflow.keras",
 }
 
-# An import would copy these packages, and the copy would miss changes in place.
-_COPIED = ("tensorflow.compat", "tensorflow.compat.v1", "tensorflow.compat.v2")
-
-# Attributes that led to a module that no longer exists -> its namespace.
-_PATHS = {
-    ("tensorflow", "mixed_precision"): "mixed_precision",
-    ("tensorflow.compat.v2", "mixed_precision"): "compat.v2.mixed_precision",
-    **{
-        (
-            f"tensorflow._api.v2.compat.{api}",
-            "mixed_precision",
-        ): "compat.v2.mixed_precision"
-        for api in ("v2", "v1.compat.v2", "v2.compat.v2")
-    },
-    ("keras.src", "mixed_precision"): "keras.mixed_precision",
+# Module whose attribute `mixed_precision` led to a module that no longer exists -> the
+# namespace of that.
+_LED = {
+    "tensorflow": "mixed_precision",
+    "tensorflow.compat.v2": "compat.v2.mixed_precision",
+    "tensorflow._api.v2.compat.v2": "compat.v2.mixed_precision",
+    "tensorflow._api.v2.compat.v1.compat.v2": "compat.v2.mixed_precision",
+    "tensorflow._api.v2.compat.v2.compat.v2": "compat.v2.mixed_precision",
+    "keras.src": "keras.mixed_precision",
 }
 
 
@@ -73,11 +69,11 @@ def lead_to_tf_lso(keras, ledger):
     import_packages(roots)
     if not is_tf_keras:
         _add_packages(ledger)
-        for (module, attribute), namespace in _PATHS.items():
+        for name, namespace in _LED.items():
             # A Keras 2 has the attribute.
-            if module.split(".")[0] not in keras_versions.imported_keras2():
-                replacement = module_for(namespace, module)
-                _set_all(ledger, sys.modules[module], {attribute: replacement})
+            if name.split(".")[0] not in keras_versions.imported_keras2():
+                contents = {"mixed_precision": module_for(namespace, name)}
+                _set_all(ledger, [sys.modules[name]], contents)
     for spelled, namespace in _SPELLED.items():
         is_own = keras_versions.is_own_private(spelled)
         if spelled.split(".")[0] in roots and not is_own:
@@ -98,14 +94,10 @@ def import_packages(roots):
 
 
 def _add_packages(ledger):
-    for name in _COPIED:
-        if name not in sys.modules:
-            added_modules.let_import(ledger, name, _reach(name))
-    keras = {"keras": sys.modules["keras"], "tensorflow": tf.keras}
-    for name, stands_for in _PACKAGES.items():
+    for name, path in _PACKAGES.items():
         if name in sys.modules:
             continue
-        package = keras.get(stands_for) or added_modules.package(name, __file__)
+        package = _reach(path) if path else added_modules.package(name, __file__)
         added_modules.let_import(ledger, name, package)
         parent, _, last = name.rpartition(".")
         if parent.startswith("keras"):
@@ -113,16 +105,9 @@ def _add_packages(ledger):
 
 
 def _lead(ledger, spelled, namespace):
-    contents = _contents(spelled, namespace)
-    loaded = sys.modules.get(spelled)
-    if spelled in _IN_PLACE:
-        owner = _reach(spelled)
-        _set_all(ledger, owner, contents)
-        if loaded is None:
-            added_modules.let_import(ledger, spelled, owner)
-        elif loaded is not owner:  # importing it made a copy
-            _set_all(ledger, loaded, contents)
-    elif loaded is None:
+    contents, loaded = _contents(spelled, namespace), sys.modules.get(spelled)
+    there = _reach(spelled) if spelled in _IN_PLACE else loaded
+    if there is None:
         added_modules.let_import(ledger, spelled, module_for(namespace, spelled))
     elif spelled.startswith(_OVERLAID):
         overlay = added_modules.copied(loaded, contents)
@@ -131,63 +116,55 @@ def _lead(ledger, spelled, namespace):
         if vars(sys.modules[parent]).get(last) is loaded:
             ledger.set_attribute(sys.modules[parent], last, overlay)
     else:
-        _set_all(ledger, loaded, contents)
+        # Importing the module may have made a copy.
+        _set_all(ledger, (there, loaded or there), contents)
+        if loaded is None:
+            added_modules.let_import(ledger, spelled, there)
 
 
-def _reach(spelled):
+def _reach(path):
     """Return the module that the attributes lead to."""
-    root, *path = spelled.split(".")
-    return functools.reduce(getattr, path, sys.modules[root])
+    root, *names_ = path.split(".")
+    return functools.reduce(getattr, names_, sys.modules[root])
 
 
-def _set_all(ledger, owner, contents):
-    for name, value in contents.items():
-        if vars(owner).get(name) is not value:
-            ledger.set_attribute(owner, name, value)
+def _set_all(ledger, owners, contents):
+    for owner in owners:
+        for name, value in contents.items():
+            if vars(owner).get(name) is not value:
+                ledger.set_attribute(owner, name, value)
 
 
 # --- The contents of the modules.
 
-# Symbol -> attribute of `PolicyApi`.
-_OF_POLICIES = {
-    "Policy": "Policy",
-    "DTypePolicy": "Policy",
-    "experimental.Policy": "ExperimentalPolicy",
-    "PolicyV1": "ExperimentalPolicy",
-    "global_policy": "global_policy",
-    "dtype_policy": "global_policy",
-    "experimental.global_policy": "experimental_global_policy",
-    "set_global_policy": "set_global_policy",
-    "set_dtype_policy": "set_global_policy",
-    "set_policy": "set_policy",
-    "get_layer_policy": "get_layer_policy",
-}
-
-
-def _policies(root):
-    """Return the policies of the Keras that a spelling with this first name leads to."""
-    from tf_lso import policies  # late: to make them registers them with Keras
-
-    of_tensorflow = root == "tensorflow"
-    return policies.for_tensorflow() if of_tensorflow else policies.for_package(root)
+# What is of one Keras in the mirrors, which have those of `tf.keras`.
+_POLICIES = (
+    *("Policy", "global_policy", "set_global_policy", "get_layer_policy"),
+    *("ExperimentalPolicy", "experimental_global_policy", "set_policy"),
+)
 
 
 def _contents(spelled, namespace):
     """Return {name: object} for the module that takes the place of `spelled`."""
+    from tf_lso import policies  # late: to make them registers them with Keras
+
+    ours, own = policies.for_tensorflow(), policies.for_package(_package_of(spelled))
+    of_keras = {getattr(ours, name): getattr(own, name) for name in _POLICIES}
     mirror = importlib.import_module(f"tf_lso.{namespace}")
-    api = _policies(spelled.split(".")[0])
-    contents = {
-        name: getattr(api, _OF_POLICIES[use.symbol])
-        if use.symbol in _OF_POLICIES
-        else getattr(mirror, name)
-        for name, use in names.mirror_names(namespace).items()
-    }
+    values = {name: getattr(mirror, name) for name in names.mirror_names(namespace)}
+    contents = {name: of_keras.get(value, value) for name, value in values.items()}
     for inside in (*names.NAMESPACES, *names.PRIVATE):
         parent, _, last = inside.rpartition(".")
-        own = keras_versions.is_own_private(f"{spelled}.{last}")
-        if parent == namespace and not own:
+        is_own = keras_versions.is_own_private(f"{spelled}.{last}")
+        if parent == namespace and not is_own:
             contents[last] = module_for(inside, spelled)
     return contents
+
+
+def _package_of(spelled):
+    """Return the Keras that a spelling leads to."""
+    root = spelled.split(".")[0]
+    return keras_versions.package_of_tensorflow() if root == "tensorflow" else root
 
 
 def module_for(namespace, spelled):
@@ -196,15 +173,15 @@ def module_for(namespace, spelled):
     It is tf_lso's mirror, or a copy with other policies if the spelling leads to another
     Keras than `tf.keras`.
     """
-    return _module_for(namespace, spelled.split(".")[0])
+    return _module_for(namespace, _package_of(spelled))
 
 
 @functools.cache
-def _module_for(namespace, root):
+def _module_for(namespace, package):
     mirror = importlib.import_module(f"tf_lso.{namespace}")
-    if _policies(root) is _policies("tensorflow"):
+    if package == keras_versions.package_of_tensorflow():
         return mirror
-    return added_modules.copied(mirror, _contents(root, namespace))
+    return added_modules.copied(mirror, _contents(package, namespace))
 
 
 # --- Namespaces of optimizers that existed only in TensorFlow 2.9-2.15.
@@ -219,16 +196,13 @@ NAMESPACES = {
 
 def add_namespaces(keras, ledger):
     """Add both; Keras 3's optimizers stand for the older and the newer ones."""
-    owners = {"keras": keras.optimizers}
-    if keras_versions.package_of_tensorflow() == "keras":
-        owners["tensorflow.keras"] = tf.keras.optimizers
+    of_tensorflow = keras_versions.package_of_tensorflow() == "keras"
     for namespace, classes in NAMESPACES.items():
         here = {n: c for n, c in vars(keras.optimizers).items() if n in classes}
         name = f"keras.optimizers.{namespace}"
         module = added_modules.package(name, __file__, here)
-        for root, owner in owners.items():
-            ledger.set_attribute(owner, namespace, module)
+        for root in ("keras", "tensorflow.keras") if of_tensorflow else ("keras",):
+            there = _reach(f"{root}.optimizers")
+            copied = sys.modules.get(f"{root}.optimizers", there)
+            _set_all(ledger, (there, copied), {namespace: module})
             added_modules.let_import(ledger, f"{root}.optimizers.{namespace}", module)
-            copied = sys.modules.get(f"{root}.optimizers", owner)
-            if copied is not owner:
-                ledger.set_attribute(copied, namespace, module)

@@ -5,45 +5,39 @@ names of its row.
 """
 
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tf_lso import keras_versions, log
 from tf_lso.patches import (
-    attributes_keras2,
-    attributes_keras3,
     compiling,
     keras3,
     like,
     loading_configs,
     loading_keras2,
     loading_keras3,
+    old_optimizers,
     spellings,
     train_checkpoint,
 )
 from tf_lso.patches import ledger as ledger_lib
 
-# The moments. All but the last: by `install()`. COMPILING: also at the first policy of
-# tf_lso that is set, in its Keras. LOADING: also at the first wrapped optimizer of a
-# Keras 2. LIKE: by `install(like="2.4")`.
+# When: all but the last by `install()`. COMPILING also by the first policy of tf_lso that
+# is set, in its Keras. LOADING also by the first wrapped optimizer of a Keras 2. LIKE by
+# `install(like="2.4")`.
 COMPILING, LOADING, INSTALL, LIKE = "compiling", "loading", "install", "like"
-
-# The places.
+# Where.
 TENSORFLOW, KERAS_2, KERAS_3, EACH = "TensorFlow", "Keras 2", "Keras 3", "each Keras"
 
 
 class Patch(NamedTuple):
     """A row of the table.
 
-    Attributes:
-      target: the names that are changed, for the page.
-      where: one of the four places.
-      when: one of the four moments.
-      function: makes the change; gets the module with the public names of a Keras, and the
-        ledger that undoes it. Its docstring says what is new and why, also on the page.
+    `function` gets the module with the public names of a Keras, and the ledger that undoes
+    the change. Its docstring says what is new and why, also on the page.
     """
 
-    target: str
+    target: str  # the names that are changed, for the page
     where: str
     when: str
     function: Callable[[types.ModuleType, ledger_lib.Ledger], None]
@@ -52,10 +46,6 @@ class Patch(NamedTuple):
     def why(self) -> str:
         """What is new, and why."""
         return " ".join((self.function.__doc__ or "").split())
-
-
-def _listed(attributes: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in attributes)
 
 
 # fmt: off
@@ -88,12 +78,12 @@ PATCHES = [Patch(*row) for row in (
     ("`tf.train.Checkpoint.read`", TENSORFLOW, INSTALL, train_checkpoint.read_all_generations),
     ("`save` and `write` of `tf.train.Checkpoint`, `save` of `tf.train.CheckpointManager`",
      TENSORFLOW, INSTALL, train_checkpoint.refuse_to_lose_slots),
-    (f"{_listed(attributes_keras3.ATTRIBUTES)} of optimizers",
-     KERAS_3, INSTALL, attributes_keras3.add_attributes),
+    (f"{', '.join(f'`{name}`' for name in old_optimizers.ATTRIBUTES)} of optimizers",
+     EACH, INSTALL, old_optimizers.add_attributes),
     ("`__init__`, `apply_gradients`, `get_config`, `_backend_update_step` of optimizers",
-     KERAS_3, INSTALL, attributes_keras3.take_arguments),
+     KERAS_3, INSTALL, old_optimizers.take_arguments),
     ("`learning_rate`, `_get_current_learning_rate` of optimizers",
-     KERAS_3, INSTALL, attributes_keras3.call_schedules),
+     KERAS_3, INSTALL, old_optimizers.call_schedules),
     ("`set_value`, `get_value` of `tf.keras.backend`", KERAS_3, INSTALL, keras3.set_values),
     ("`__int__`, `__float__` of variables", KERAS_3, INSTALL, keras3.make_variables_numbers),
     ("`on_epoch_end` of `LearningRateScheduler` and `ReduceLROnPlateau`",
@@ -102,11 +92,9 @@ PATCHES = [Patch(*row) for row in (
      KERAS_3, INSTALL, spellings.add_namespaces),
     ("`tf.keras.backend.clear_session`", KERAS_3, INSTALL, keras3.keep_policy),
     ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, keras3.show_hints),
-    (f"{_listed(attributes_keras2.ATTRIBUTES)} of newer optimizers",
-     KERAS_2, INSTALL, attributes_keras2.add_attributes),
     ("`learning_rate`, `get_config`, `_process_kwargs`, `_build_learning_rate`, "
      "`_compute_current_learning_rate`, `_update_step` of newer optimizers",
-     KERAS_2, INSTALL, attributes_keras2.take_arguments),
+     KERAS_2, INSTALL, old_optimizers.take_arguments_in_keras2),
 
     ("the classes of `tf.keras.optimizers`, and `get` and `deserialize` in it",
      KERAS_2, LIKE, like.use_legacy_optimizers),

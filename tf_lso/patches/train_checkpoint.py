@@ -1,8 +1,7 @@
 """Make `tf.train.Checkpoint` restore what optimizers of other generations wrote.
 
-TensorFlow finds variables by the attributes that lead to them, and these differ between
-families. From a checkpoint of TensorFlow 2.0-2.15 it would silently restore nothing but
-the loss scale into a Keras 3 optimizer.
+TensorFlow finds variables by attributes, which differ between families. From a checkpoint
+of 2.0-2.15 it would silently restore only the loss scale into a Keras 3 optimizer.
 """
 
 import re
@@ -82,7 +81,7 @@ def _root(checkpoint_):
 
 
 def _models(checkpoint_):
-    """Return the models that a `tf.train.Checkpoint` names, by their names."""
+    """Return {name: model} of those that a `tf.train.Checkpoint` names."""
     classes = tuple(keras_versions.public(k).Model for k in keras_versions.imported())
     children = tf_private.children(checkpoint_).items()
     return {name: child for name, child in children if isinstance(child, classes)}
@@ -143,12 +142,11 @@ def _refuse_other_slots(graph, optimizers_, in_file):
         more, fewer = table.differing_slots(slots, inner, always)
         if slots and (more or fewer):
             kept = table.slots_made(inner) - fewer | more
-            own = targets.OptimizerTargets(optimizer)
+            remedy = plan.how_to_make(saved, targets.OptimizerTargets(optimizer), kept)
             raise source.CheckpointError(
                 f"{graph.prefix} does not fit the optimizer {'.'.join(path)!r}, and "
                 "nothing was changed: one of them has the slots "
-                f"{', '.join(sorted(more | fewer))}. "
-                f"{plan.how_to_make(saved, own, kept)}"
+                f"{', '.join(sorted(more | fewer))}. {remedy}"
             )
 
 
