@@ -11,8 +11,7 @@ import pytest
 
 from tests import preloaded
 from tests.generation import needs_tf_keras
-from tests.processes import HANGS_AFTER, ROOT
-from tests.programs_in_processes import hiding, start
+from tests.processes import HANGS_AFTER, ROOT, hiding, start
 from tf_lso import cli
 from tf_lso.commands import programs
 

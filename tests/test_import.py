@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_lso
 from tests import preloaded
 from tests.families import FAMILIES, HAS_KERAS3, keras, needs_keras3
-from tests.programs_in_processes import hiding, run
+from tests.processes import hiding, run
 from tf_lso import environment
 
 FIRST_IMPORT = """

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import HAS_KERAS3, keras
-from tests.programs_in_processes import hiding, run
+from tests.processes import hiding, run
 from tf_lso import debugging
 
 MODULES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import preloaded, programs_in_processes
+from tests import preloaded, processes
 from tests.generation import HAS_KERAS3
 from tests.processes import HANGS_AFTER, QUIET, run_workers
 from tests.troubleshooting_cases import CASES, PRELUDE
@@ -73,7 +73,7 @@ def run_alone(program, tmp_path, no_tensorflow, variables):
     path = tmp_path / "program.py"
     path.write_text(program, encoding="utf-8")
     if no_tensorflow:
-        done = programs_in_processes.start([str(path)])
+        done = processes.start([str(path)])
     else:
         done = preloaded.run([path], tmp_path, **variables)
     return done.stdout + done.stderr + ("FAILED" if done.returncode else "")
@@ -182,7 +182,7 @@ def test_like_cures_what_stands_below_its_heading(tmp_path):
     ]
     path = tmp_path / "all.py"
     path.write_text("\n".join(lines), encoding="utf-8")
-    done = programs_in_processes.start([str(path)])
+    done = processes.start([str(path)])
     assert done.stdout == "END\n", done.stdout + done.stderr
 
 
