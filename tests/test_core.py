@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import HERE
 from tests.processes import ROOT, start
 
-pytestmark = pytest.mark.core
+pytestmark = pytest.mark.slow
 
 # Runs pytest, and fails if it passed only because TensorFlow was imported.
 _WITHOUT_TENSORFLOW = """

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import pathlib
 import re
 
 import pytest
@@ -49,11 +50,26 @@ def error_of(statement):
     return ""
 
 
-@pytest.mark.parametrize("statement", sorted(set(statements())))
-def test_a_statement_fails_as_it_is_told(statement, tmp_path):
+STATEMENTS = sorted(set(statements()))
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory):
+    """What one run says of the statements, each a file by its number."""
+    folder = tmp_path_factory.mktemp("programs")
+    for number, statement in enumerate(STATEMENTS):
+        write(folder / f"{number}.py", f"{statement}\n")
+    found = json.loads(run("check", "--format", "json", folder)[1])["findings"]
+    by_file = {statement: [] for statement in STATEMENTS}
+    for one in found:
+        by_file[STATEMENTS[int(pathlib.Path(one["file"]).stem)]].append(one)
+    return by_file
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_statement_fails_as_it_is_told(statement, findings):
     importlib.import_module("keras")  # which makes it an attribute of tensorflow
-    path = write(tmp_path / "program.py", f"{statement}\n")
-    found = json.loads(run("check", "--format", "json", path)[1])["findings"]
+    found = findings[statement]
     # LSO109 is about the package, and not about the name.
     about = [one for one in found if one["rule"] != "LSO109"]
     errors = [re.match(r"(\w+Error): |", one["today"])[1] or "" for one in about]
