@@ -5,14 +5,12 @@ begins, but for the pages in `IMPORT_TF_LSO_FIRST`.
 """
 
 import ast
-import configparser
 import json
 import re
 import subprocess
 
 import pytest
 
-import tf_lso
 from tests import pages, preloaded
 from tests.processes import ROOT, start
 
@@ -280,42 +278,3 @@ def test_nothing_leads_to_an_address_that_does_not_exist():
 
 def test_the_page_of_differences_has_tables():
     assert TEXTS["compat_docs/reference/differences.md"].count("| Versions |") >= 2
-
-
-# --- What the README and Start say of the package.
-
-
-@pytest.fixture(scope="module")
-def config():
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.read(ROOT / "setup.cfg", encoding="utf-8")
-    return parser
-
-
-def unnamed_extras(text, extras):
-    """The extras that no row of a table names, and those named that do not exist."""
-    rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
-    named = set(re.findall(r"`tf-lso\[([a-z-]+)\]`", rows))
-    return named ^ set(extras)
-
-
-def test_start_names_the_extras(config):
-    extras = config["options.extras_require"]
-    assert unnamed_extras(TEXTS["compat_docs/start.md"], extras) == set()
-
-
-def test_unnamed_extras_are_found():
-    assert unnamed_extras("| `tf-lso[a]` |\n`tf-lso[b]`", ["a", "b"]) == {"b"}
-    assert unnamed_extras("| `tf-lso[a]` | `tf-lso[b]` |", ["a"]) == {"b"}
-
-
-def test_the_readme_is_read_in_minutes_and_names_the_pythons(config):
-    readme = TEXTS["README.md"]
-    assert len(readme.split()) <= 700
-    (row,) = re.findall(r"^\| Python \|.*", readme, re.MULTILINE)
-    for python in re.findall(r":: (3\.\d+)", config["metadata"]["classifiers"]):
-        assert re.search(rf"\b{re.escape(python)}\b", row)
-
-
-def test_the_changelog_has_the_version():
-    assert f"## [{tf_lso.__version__}]" in TEXTS["CHANGELOG.md"]
