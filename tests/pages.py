@@ -138,10 +138,9 @@ def _problems(program, code, printed, errors):
         if code == 0:
             return ["It runs, although the page says that it does not."]
         printed += errors.splitlines()[-1]
-    elif code:
-        return [printed + errors]
-    parts = printed.split(f"{_END}\n")[: len(program.outputs)]
-    pairs = zip(program.outputs, parts, strict=True)
+    elif code or printed.count(_END) < len(program.outputs):
+        return [f"It ended with exit code {code}:\n{printed}{errors}"]
+    pairs = zip(program.outputs, printed.split(f"{_END}\n"))
     found = [_difference("", *pair) for pair in pairs if pair[0] is not None]
     return list(filter(None, found))
 

@@ -58,6 +58,7 @@ def test_code_is_found_with_known_marks_only(page):
         ("```python\nx = 1\n```\n```python\nprint(x)\n```\n```text\n1\n```\n", None),
         ("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", "Got:\n    2"),
         ("```python\n\n1 / 0\n```\n", 'page.py", line 3, in'),
+        ("```python\nraise SystemExit\n```\n", "ended with exit code 0"),
         ("<!-- does not run today -->\n```python\n1 / 0\n```\n", None),
         ("<!-- does not run today -->\n```python\n1 / 1\n```\n", "It runs"),
         (
