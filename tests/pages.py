@@ -72,27 +72,27 @@ class Command(NamedTuple):
 
 
 def programs_of(text):
-    """The programs of a page: of each mark one for each block, else one of all blocks."""
-    shared, alone = Program("", [], []), []
+    """The programs of a page: all blocks without a mark, then each that has one."""
+    found = [Program("", [], [])]
     for match in _BLOCK.finditer(text):
         mark = match["mark"] or ""
         if mark.startswith("file: "):
             continue
-        program = Program(mark, [], []) if mark else shared
-        alone += [program] * bool(mark)
+        if mark:
+            found.append(Program(mark, [], []))
+        program = found[-1] if mark else found[0]
         above = text.count("\n", 0, match.start("code"))
         program.lines.extend([""] * (above - len(program.lines)))
         program.lines.extend(match["code"].splitlines())
         program.lines.append(f"print({_END!r}, flush=True)")
         program.outputs.append(match["output"])
-    return [*([shared] if shared.lines else []), *alone]
+    return [program for program in found if program.lines]
 
 
 def files_of(text):
     """The files of a page, from name to text."""
-    blocks = _BLOCK.finditer(text)
-    marked = {(block["mark"] or ""): block["code"] for block in blocks}
-    return {m[len("file: ") :]: c for m, c in marked.items() if m.startswith("file: ")}
+    marks = [(block["mark"] or "", block["code"]) for block in _BLOCK.finditer(text)]
+    return {mark[6:]: code for mark, code in marks if mark.startswith("file: ")}
 
 
 def commands_of(text):
