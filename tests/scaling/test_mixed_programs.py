@@ -13,10 +13,9 @@ OUTCOMES = {
     "keras3": {"right"},
     "both": {"right", "refused", "warned"},
 }
-SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(18, 36)]
 
 
-@pytest.mark.parametrize("seed", [*range(18), *SLOW])
+@pytest.mark.parametrize("seed", range(12))
 def test_random_programs(seed):
     family, kind = mixed_programs.turn(seed)
     assert mixed_programs.run(family, seed, kind) in OUTCOMES[kind]
@@ -30,10 +29,10 @@ def test_random_programs_of_eager_replicas(seed, mirrored2):
 
 @pytest.mark.slow
 def test_many_random_programs(mirrored2):
-    counts, wrong = mixed_programs.many(range(1000, 1300))
+    counts, wrong = mixed_programs.many(range(1000, 1150))
     assert wrong == {}
-    assert counts["both", "right"] > 0.3 * 100
-    assert mixed_programs.many(range(1000, 1045), mirrored2)[1] == {}
+    assert counts["both", "right"] > 0.2 * 50
+    assert mixed_programs.many(range(1000, 1036), mirrored2)[1] == {}
 
 
 def test_a_program_is_the_same_each_time():
@@ -64,9 +63,8 @@ def test_looks_and_whole_steps_in_any_order():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_set", [False, True], ids=["the steps move it", "set"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_looks_and_whole_steps_in_any_order_in_each_family(family, is_set):
-    check_in_any_order([family], 4, is_set)
+def test_four_looks_and_whole_steps_in_any_order(is_set):
+    check_in_any_order(FAMILIES, 4, is_set)
 
 
 @pytest.mark.parametrize("kind", ["scale_loss", "unscaled"])
