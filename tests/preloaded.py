@@ -24,9 +24,8 @@ import tempfile
 import threading
 import types
 
-from tests.processes import HANGS_AFTER, LEAN, QUIET
-
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from tests import processes
+from tests.processes import HANGS_AFTER, LEAN, QUIET, ROOT
 
 # Elsewhere a process that has threads cannot fork, or no process can.
 CAN_FORK = sys.platform == "linux"
@@ -75,14 +74,9 @@ def start(arguments, cwd, stdout, stderr, own=(), **variables):
     if CAN_FORK:
         server = _server(tuple(sorted(environment.items())))
         return server.start([arguments, cwd, dict(own)], stdout, stderr)
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env={**environment, **dict(own)},
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
+    variables = environment | dict(own)
+    return processes.begin(
+        [sys.executable, *arguments], cwd, stdout, stderr, **variables
     )
 
 

@@ -1,8 +1,8 @@
-"""Run one program as several TensorFlow workers, for at most a given time.
+"""Programs in processes of their own: one alone, or several TensorFlow workers.
 
 A worker that waits for a peer that has died waits forever, and a collective that
-hangs does not react to SIGTERM. So a test that needs real processes goes through
-`run_workers`, which always comes back, and always with what the workers printed.
+hangs does not react to SIGTERM. So several workers go through `run_workers`, which always
+comes back, and always with what the workers printed.
 """
 
 import json
@@ -10,7 +10,9 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -31,6 +33,69 @@ LEAN = os.pathsep.join([str(ROOT / "tests" / "lean"), str(ROOT)])
 
 # For processes whose errors are read: TensorFlow says little, and looks for no GPU.
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+
+
+def start(arguments, cwd=None, stdout=subprocess.PIPE, **variables):
+    """Run Python with `arguments` and variables to its end; return what it did.
+
+    `preloaded.run` does it sooner, for a program that imports TensorFlow first.
+    """
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": LEAN, **QUIET, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=HANGS_AFTER,
+    )
+
+
+def run(program, by=start, **variables):
+    """Run Python on `program`; return the lines it printed, or fail with its errors."""
+    done = by(["-c", textwrap.dedent(program)], **variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def hiding(*packages):
+    """Return the start of a program in which those packages cannot be imported."""
+    return textwrap.dedent(f"""
+        import importlib.abc
+        import sys
+
+        class Hidden(importlib.abc.MetaPathFinder):
+            '''Finds what the other finders find, but none of the packages.'''
+
+            finders = list(sys.meta_path)
+
+            def find_spec(self, name, path=None, target=None):
+                if name.split(".")[0] in {packages!r}:
+                    return None
+                specs = (f.find_spec(name, path, target) for f in self.finders)
+                return next((spec for spec in specs if spec is not None), None)
+
+            def find_distributions(self, *context):
+                for finder in self.finders:
+                    if hasattr(finder, "find_distributions"):
+                        yield from finder.find_distributions(*context)
+
+        sys.meta_path[:] = [Hidden()]
+        """)
+
+
+def begin(argv, cwd, stdout, stderr, **variables):
+    """Begin a command that leads a process group and writes to two files."""
+    return subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
 
 
 Workers = list[subprocess.Popen[bytes]]
@@ -84,21 +149,12 @@ def run_workers(
             if after_tensorflow:
                 from tests import preloaded  # which imports this module
 
-                workers.append(
-                    preloaded.start(argv[1:], cwd, stream, stream, own, **variables)
+                worker = preloaded.start(
+                    argv[1:], cwd, stream, stream, own, **variables
                 )
-                continue
-            workers.append(
-                subprocess.Popen(
-                    list(argv),
-                    stdin=subprocess.DEVNULL,
-                    stdout=stream,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, **variables, **own},
-                    cwd=cwd,
-                    start_new_session=True,
-                )
-            )
+            else:
+                worker = begin(argv, cwd, stream, stream, **variables, **own)
+            workers.append(worker)
         reason = _wait(workers, timeout, grace)
         killed = _kill(workers)
         return [

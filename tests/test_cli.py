@@ -11,12 +11,9 @@ import pytest
 
 from tests import preloaded
 from tests.generation import needs_tf_keras
-from tests.processes import HANGS_AFTER, ROOT
-from tests.programs_in_processes import hiding, start
+from tests.processes import HANGS_AFTER, ROOT, hiding, start
 from tf_lso import cli
 from tf_lso.commands import programs
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture
@@ -32,22 +29,21 @@ def script(tmp_path):
     return write
 
 
-def tf_lso(*arguments, by=start, **environment):
+def tf_lso(*arguments, by=start, **options):
     """`by`: `preloaded.run` where the program imports TensorFlow first."""
-    return by(["-m", "tf_lso", *map(str, arguments)], **environment)
+    return by(["-m", "tf_lso", *map(str, arguments)], **options)
 
 
-def started(*arguments, **options):
+def started(*arguments):
     """Starts `tf-lso` as a process that ends at once when the terminal interrupts it."""
     return subprocess.Popen(
         [sys.executable, "-m", "tf_lso", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
         # Shells start what runs in the background without it, and it is inherited.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        **options,
     )
 
 
@@ -94,19 +90,17 @@ def test_runs_a_script_as_python_does(script, case):
     path.write_bytes(AS_PYTHON[case].encode(encoding))
     arguments = [str(path), "--epochs", "3", "-x", "--", "a b"]
     python, ours = start(arguments), tf_lso("run", *arguments)
-    assert ours.returncode in (python.returncode, 128 + signal.SIGINT)
-    if case != "interrupt":
-        assert ours.returncode == python.returncode
+    interrupted = {128 + signal.SIGINT} if case == "interrupt" else set()
+    assert ours.returncode in {python.returncode, *interrupted}
     assert ours.stdout == python.stdout
     assert without_paths(ours.stderr) == without_paths(python.stderr)
 
 
-def test_runs_a_module_as_python_does(script, tmp_path, monkeypatch):
+def test_runs_a_module_as_python_does(script, tmp_path):
     script("import sys; print(__name__, __package__, sys.argv[1:])", "pkg/train.py")
     script("", "pkg/__init__.py")
-    monkeypatch.chdir(tmp_path)
-    python = start(["-m", "pkg.train", "--a", "1"])
-    ours = tf_lso("run", "-m", "pkg.train", "--a", "1")
+    python = start(["-m", "pkg.train", "--a", "1"], tmp_path)
+    ours = tf_lso("run", "-m", "pkg.train", "--a", "1", cwd=tmp_path)
     assert ours.stdout == python.stdout == "__main__ pkg ['--a', '1']\n"
     assert ours.returncode == 0
 
@@ -176,10 +170,8 @@ def test_an_error_of_a_program_that_failed_then_too_is_as_clear(script):
     "how",
     [
         "spawn",
-        *(
-            pytest.param(w, marks=pytest.mark.slow)
-            for w in ("forkserver", "subprocess")
-        ),
+        pytest.param("forkserver", marks=pytest.mark.slow),
+        pytest.param("subprocess", marks=pytest.mark.slow),
     ],
 )
 def test_the_pythons_that_a_program_starts_have_the_names_too(script, how):
@@ -254,17 +246,12 @@ def test_an_interrupt_ends_a_command_with_one_line(monkeypatch, capsys, command,
 
 
 def test_a_reader_that_has_enough_ends_the_check_in_peace(script):
-    uses = "tf.train.experimental.LossScale\n" * 5000
-    path = script(f"import tensorflow as tf\n{uses}")
-    done = subprocess.run(
-        f"{sys.executable} -m tf_lso check {path} | head -1",
-        shell=True,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=ENVIRONMENT,
-    )
-    assert ("breaks" in done.stdout, done.stderr) == (True, "")
+    path = script("import tensorflow as tf\ntf.train.experimental.LossScale\n" * 99)
+    reader, pipe = os.pipe()
+    os.close(reader)
+    done = tf_lso("check", path, stdout=pipe)
+    os.close(pipe)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a file of Linux")
@@ -273,14 +260,7 @@ def test_a_full_disk_ends_a_command_with_one_line(script, command):
     path = script("import tensorflow as tf\ntf.train.experimental.LossScale\n" * 99)
     given = [] if command == "help" else [path]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "tf_lso", command, *given],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            env=ENVIRONMENT,
-        )
+        done = tf_lso(command, *given, stdout=full)
     assert done.stderr == f"tf-lso {command}: No space left on device\n"
     assert done.returncode == 2
 
@@ -289,13 +269,8 @@ def test_a_patch_applies_that_was_written_under_an_ascii_locale(script, tmp_path
     path = script("# Größe\nimport tensorflow as tf\ntf.train.experimental.LossScale\n")
     ascii_ = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     with open(tmp_path / "a.patch", "w") as patch:
-        subprocess.run(
-            [sys.executable, "-m", "tf_lso", "migrate", path.name],
-            cwd=tmp_path,
-            stdout=patch,
-            check=True,
-            env={**ENVIRONMENT, **ascii_},
-        )
+        done = tf_lso("migrate", path.name, cwd=tmp_path, stdout=patch, **ascii_)
+    assert done.returncode == 0
     subprocess.run(["git", "apply", "a.patch"], cwd=tmp_path, check=True)
     changed = path.read_text(encoding="utf-8")
     assert "# Größe\n" in changed and "\ntf_lso.train.experimental" in changed

@@ -1,13 +1,11 @@
 """What the core costs: tests that read programs import no TensorFlow."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from tests.conftest import HERE
-from tests.processes import HANGS_AFTER
+from tests.processes import ROOT, start
 
 pytestmark = pytest.mark.slow
 
@@ -25,13 +23,6 @@ NEEDS_NO_TENSORFLOW = ("check/test_report.py", "source")
 
 def test_tests_that_need_no_tensorflow_import_none():
     paths = [str(HERE / name) for name in NEEDS_NO_TENSORFLOW]
-    done = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_TENSORFLOW, *paths],
-        cwd=HERE.parent,
-        capture_output=True,
-        text=True,
-        timeout=HANGS_AFTER,
-        check=False,
-    )
+    done = start(["-c", _WITHOUT_TENSORFLOW, *paths], ROOT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), done.stdout

@@ -1,165 +1,53 @@
 """The documentation does what it says: its code runs, its links and names exist.
 
-Marks, each an HTML comment on the line above a ```python block:
-
-    <!-- own process -->            the block runs alone, in a process of its own
-    <!-- own process, 2 workers --> the same, in each of two TensorFlow workers
-    <!-- does not run today -->     the block has to fail
-
-    <!-- file: train.py -->         a file for the ```console blocks: see consoles.py
-
-All other blocks of a page run in its order in one process. A ```text block right after
-a Python block is what that block prints, or the last line of its error. TensorFlow is
-there before the first block begins, but for the README.
+`pages.py` has the marks of blocks of code. TensorFlow is there before the first block
+begins, but for the pages in `IMPORT_TF_LSO_FIRST`.
 """
 
 import ast
-import configparser
-import contextlib
-import doctest
-import io
 import json
-import linecache
 import re
 import subprocess
-import sys
-import traceback
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-import tf_lso
-from tests import consoles, preloaded
-from tests.processes import HANGS_AFTER, QUIET, assert_succeeded, run_workers
+from tests import pages, preloaded
+from tests.processes import ROOT, start
 
-ROOT = Path(__file__).parents[1]
 _FILES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("compat_docs/**/*.md")]
-PAGES = sorted(str(path.relative_to(ROOT)) for path in _FILES)
-
-_BLOCK = re.compile(
-    r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?"
-    r"^```python\n(?P<code>.*?)^```\n"
-    r"(?:\n*^```text\n(?P<output>.*?)^```$)?",
-    re.MULTILINE | re.DOTALL,
-)
-_MARKS = (None, "own process", "own process, 2 workers", "does not run today")
-
-
-class Block(NamedTuple):
-    """A ```python block of a page."""
-
-    line: int  # of the page, that its first line of code stands on
-    mark: str | None  # the comment above it
-    code: str
-    output: str | None  # what it has to print, if that is written down
-
-
-def blocks_of(text):
-    """The Python blocks of a page that are run, in order."""
-    blocks = []
-    for match in _BLOCK.finditer(text):
-        if (match["mark"] or "").startswith("file: "):
-            continue
-        line = text.count("\n", 0, match.start("code")) + 1
-        blocks.append(Block(line, match["mark"], match["code"], match["output"]))
-    return blocks
-
-
-def processes_of(blocks):
-    """The lists of blocks that share a process, each with its number of workers."""
-    alone = [block for block in blocks if (block.mark or "").startswith("own process")]
-    shared = [block for block in blocks if block not in alone]
-    groups = [([block], 2 if "2 workers" in block.mark else 1) for block in alone]
-    return [(shared, 1), *groups] if shared else groups
-
-
-# --- Code.
-
-
-def run_block(page, block, namespace):
-    """Run a block; return what is wrong with it, or None."""
-    printed = io.StringIO()
-    # With the line numbers of the page, for tracebacks, and where AutoGraph looks for
-    # the source of functions.
-    source = "\n" * (block.line - 1) + block.code
-    name = f"<{page.name}, block of line {block.line}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    failed = False
-    try:
-        with contextlib.redirect_stdout(printed):
-            exec(compile(source, name, "exec"), namespace)
-    except Exception as error:
-        failed = True
-        if block.mark != "does not run today":
-            return traceback.format_exc()
-        printed.write(traceback.format_exception_only(error)[-1])
-    if block.mark == "does not run today" and not failed:
-        return "It runs, although the page says that it does not."
-    if block.output is None:
-        return None
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    checker = doctest.OutputChecker()
-    if checker.check_output(block.output, printed.getvalue(), flags):
-        return None
-    example = doctest.Example(block.code, block.output)
-    return checker.output_difference(example, printed.getvalue(), flags)
-
-
-def run_process(page, number):
-    """Run the blocks of one process of a page; return the exit code."""
-    blocks, _ = processes_of(blocks_of(page.read_text(encoding="utf-8")))[number]
-    namespace = {"__name__": "__main__"}
-    for block in blocks:
-        own = {"__name__": "__main__"} if block.mark else namespace
-        problem = run_block(page, block, own)
-        if problem:
-            print(f"{page.name}, line {block.line}:\n{problem}", flush=True)
-            return 1
-    return 0
-
-
+TEXTS = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in _FILES}
+PAGES = sorted(TEXTS)
 # A process costs some seconds, so the quick run has the pages that are read first.
 QUICK = ("README.md", "compat_docs/start.md")
+IMPORT_TF_LSO_FIRST = ("README.md", "compat_docs/how-to/run.md")
 
 
-def _all_processes():
+# --- Code and commands.
+
+
+def _programs():
     for page in PAGES:
-        blocks = blocks_of((ROOT / page).read_text(encoding="utf-8"))
-        for number, (group, workers) in enumerate(processes_of(blocks)):
-            yield pytest.param(
-                page,
-                number,
-                workers,
-                id=f"{page}:{group[0].line}",
-                marks=[
-                    *[pytest.mark.multiworker] * (workers > 1),
-                    *[pytest.mark.slow] * (page not in QUICK),
-                ],
-            )
+        for program in pages.programs_of(TEXTS[page]):
+            marks = [pytest.mark.multiworker] * (program.workers > 1)
+            marks += [pytest.mark.slow] * (page not in QUICK)
+            name = f"{page}:{program.line}"
+            yield pytest.param(page, program, id=name, marks=marks)
 
 
-@pytest.mark.parametrize(("page", "number", "workers"), list(_all_processes()))
-def test_code_runs_and_prints_what_stands_below_it(page, number, workers):
-    command = ["-m", "tests.test_documentation", str(ROOT / page), str(number)]
-    # These have programs whose first import is tf_lso.
-    after_tensorflow = page not in ("README.md", "compat_docs/how-to/run.md")
-    if workers == 1 and after_tensorflow:
-        done = preloaded.run(command, ROOT)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return
-    command = [sys.executable, *command]
-    options = {"cwd": ROOT, "after_tensorflow": after_tensorflow}
-    assert_succeeded(run_workers(command, workers, HANGS_AFTER, QUIET, **options))
+@pytest.mark.parametrize(("page", "program"), list(_programs()))
+def test_code_runs_and_prints_what_stands_below_it(page, program, tmp_path):
+    by = start if page in IMPORT_TF_LSO_FIRST else preloaded.run
+    problems = pages.problems_of_program(program, tmp_path, by)
+    assert problems == [], "\n".join(problems)
 
 
-def test_code_is_found_with_known_marks_only():
-    for page in PAGES:
-        text = (ROOT / page).read_text(encoding="utf-8")
-        blocks = blocks_of(text)
-        found = len(blocks) + len(consoles.files_of(text))
-        assert found == len(re.findall(r"^ *```python", text, re.MULTILINE)), page
-        assert {block.mark for block in blocks} <= set(_MARKS), page
+@pytest.mark.parametrize("page", PAGES)
+def test_code_is_found_with_known_marks_only(page):
+    text = TEXTS[page]
+    programs = pages.programs_of(text)
+    found = sum(len(p.outputs) for p in programs) + len(pages.files_of(text))
+    assert found == len(re.findall(r"^ *```python", text, re.MULTILINE))
+    assert {program.mark for program in programs} <= set(pages.MARKS)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +57,8 @@ def test_code_is_found_with_known_marks_only():
         ("```python\nprint('a bc')\n```\n\n```text\na ...c\n```\n", None),
         ("```python\nx = 1\n```\n```python\nprint(x)\n```\n```text\n1\n```\n", None),
         ("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", "Got:\n    2"),
-        ("```python\n\n1 / 0\n```\n", 'line 2>", line 3, in'),
+        ("```python\n\n1 / 0\n```\n", 'page.py", line 3, in'),
+        ("```python\nraise SystemExit\n```\n", "ended with exit code 0"),
         ("<!-- does not run today -->\n```python\n1 / 0\n```\n", None),
         ("<!-- does not run today -->\n```python\n1 / 1\n```\n", "It runs"),
         (
@@ -183,44 +72,35 @@ def test_code_is_found_with_known_marks_only():
         ),
     ],
 )
-def test_wrong_code_and_wrong_output_are_found(text, problem, tmp_path, capsys):
-    page = tmp_path / "page.md"
-    page.write_text(text, encoding="utf-8")
-    groups = processes_of(blocks_of(text))
-    codes = [run_process(page, number) for number in range(len(groups))]
-    assert any(codes) == (problem is not None)
-    assert problem is None or problem in capsys.readouterr().out
-
-
-# --- Commands.
-
-
-WITH_COMMANDS = [
-    page for page in PAGES if consoles.commands_of((ROOT / page).read_text("utf-8"))
-]
+def test_wrong_code_and_wrong_output_are_found(text, problem, tmp_path):
+    programs = pages.programs_of(text)
+    found = [pages.problems_of_program(program, tmp_path) for program in programs]
+    told = "".join("".join(problems) for problems in found)
+    assert problem in told if problem else told == ""
 
 
 @pytest.mark.parametrize(
     "page",
     [
         pytest.param(page, marks=[] if page in QUICK else [pytest.mark.slow])
-        for page in WITH_COMMANDS
+        for page in PAGES
+        if pages.commands_of(TEXTS[page])
     ],
 )
 def test_commands_print_what_stands_below_them(page, tmp_path):
-    problems = consoles.problems_of((ROOT / page).read_text("utf-8"), tmp_path)
+    problems = pages.problems_of_commands(TEXTS[page], tmp_path)
     assert problems == [], "\n".join(problems)
 
 
 def test_wrong_commands_and_wrong_output_are_found(tmp_path):
     right = "```console\n$ python a/b.py\n1\nZeroDivisionError: ...\n```\n"
     wrong = "```console\n$ python a/b.py\n2\n```\n"
-    assert consoles.problems_of(_FILE + right, tmp_path) == []
-    [problem] = consoles.problems_of(_FILE + wrong, tmp_path)
+    assert pages.problems_of_commands(_FILE + right, tmp_path) == []
+    [problem] = pages.problems_of_commands(_FILE + wrong, tmp_path)
     assert "Got:\n    1\n    ZeroDivisionError: division by zero" in problem
     with pytest.raises(KeyError):
-        consoles.problems_of("```console\n$ rm -r x\n```\n", tmp_path)
-    assert consoles.unused_files(_FILE + right) == []
+        pages.problems_of_commands("```console\n$ rm -r x\n```\n", tmp_path)
+    assert pages.unused_files(_FILE + right) == []
 
 
 # --- What the text of a page must not have: functions of (path, text) that return it.
@@ -325,7 +205,7 @@ def incomplete_rows(page, text):
 
 def unused_files(page, text):
     """The files that no command of the page uses."""
-    return consoles.unused_files(text)
+    return pages.unused_files(text)
 
 
 def _links(links):
@@ -336,23 +216,27 @@ def _ticked(names):
     return " ".join(f"`{name}`" for name in names)
 
 
-_HERE = "tests/test_documentation.py"
+_HERE, _PAGES = "tests/test_documentation.py", "tests/pages.py"
 _FILE = "<!-- file: a/b.py -->\n```python\nprint(1)\n1 / 0\n```\n"
 _CLUSTERS = "```sh\nTF_CONFIG='{\"cluster\":1}' x\nTF_CONFIG='{\"cluster\":2}' x\n```\n"
-_LINKS = ["gone.md", "#c", f"../{_HERE}#gone", f"../{_HERE}#Block.gone"]
+_LINKS = ["gone.md", "#c", f"../{_HERE}#gone", f"../{_PAGES}#Command.gone"]
 _NAMES = [f"{_HERE}::test_gone", "tests/gone.py::test_x", "tf_lso/gone.py"]
-_NAMES.append(f"{_HERE}::Block::blocks_of")
+_NAMES.append(f"{_PAGES}::Command::gone")
 _ROWS = ["| b | 2.0\u20132.3 |", "| c ([test](../../tests/x.py)) | never |"]
 _ROW = "| a ([test](../../tests/x.py#test_a)) | 2.0\u20132.3, 2.9 |"
 
 # Check -> a text of compat_docs/start.md without what it finds, one with that, and that.
 CHECKS = {
     broken_links: (
-        _links(["#install", "../LICENSE", "https://x.org/#d", f"../{_HERE}#Block"]),
+        _links(["#install", "../LICENSE", "https://x.org/#d", f"../{_PAGES}#Command"]),
         _links(_LINKS),
         _LINKS,
     ),
-    missing_names: (_ticked([_HERE, f"{_HERE}::blocks_of"]), _ticked(_NAMES), _NAMES),
+    missing_names: (
+        _ticked([_HERE, f"{_PAGES}::Program::line"]),
+        _ticked(_NAMES),
+        _NAMES,
+    ),
     ways_into_the_source: ("```py\ntests/a.py\n```\n", "a tests/a.py", ["tests/a.py"]),
     shell_problems: ("```sh\nls x\n```\n", "```sh\nls 'x\n```\n", ["ls 'x\n"]),
     addresses_of_ours: ("https://x.org", "(https://tf-lso.x/)", ["https://tf-lso.x/"]),
@@ -368,8 +252,7 @@ CHECKS = {
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_text_of_a_page(check, page):
-    path = ROOT / page
-    assert check(path, path.read_text(encoding="utf-8")) == []
+    assert check(ROOT / page, TEXTS[page]) == []
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -395,49 +278,4 @@ def test_nothing_leads_to_an_address_that_does_not_exist():
 
 
 def test_the_page_of_differences_has_tables():
-    text = (ROOT / "compat_docs/reference/differences.md").read_text(encoding="utf-8")
-    assert text.count("| Versions |") >= 2
-
-
-# --- What the README and Start say of the package.
-
-
-@pytest.fixture(scope="module")
-def config():
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.read(ROOT / "setup.cfg", encoding="utf-8")
-    return parser
-
-
-def unnamed_extras(text, extras):
-    """The extras that no row of a table names, and those named that do not exist."""
-    rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
-    named = set(re.findall(r"`tf-lso\[([a-z-]+)\]`", rows))
-    return named ^ set(extras)
-
-
-def test_start_names_the_extras(config):
-    start = (ROOT / "compat_docs" / "start.md").read_text(encoding="utf-8")
-    assert unnamed_extras(start, config["options.extras_require"]) == set()
-
-
-def test_unnamed_extras_are_found():
-    assert unnamed_extras("| `tf-lso[a]` |\n`tf-lso[b]`", ["a", "b"]) == {"b"}
-    assert unnamed_extras("| `tf-lso[a]` | `tf-lso[b]` |", ["a"]) == {"b"}
-
-
-def test_the_readme_is_read_in_minutes_and_names_the_pythons(config):
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(readme.split()) <= 700
-    (row,) = re.findall(r"^\| Python \|.*", readme, re.MULTILINE)
-    for python in re.findall(r":: (3\.\d+)", config["metadata"]["classifiers"]):
-        assert re.search(rf"\b{re.escape(python)}\b", row)
-
-
-def test_the_changelog_has_the_version():
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"## [{tf_lso.__version__}]" in changelog
-
-
-if __name__ == "__main__":
-    sys.exit(run_process(Path(sys.argv[1]), int(sys.argv[2])))
+    assert TEXTS["compat_docs/reference/differences.md"].count("| Versions |") >= 2

@@ -1,5 +1,6 @@
 """What importing tf_lso does, and does not do."""
 
+import importlib
 import importlib.metadata
 import sys
 import textwrap
@@ -11,7 +12,7 @@ import tensorflow as tf
 import tf_lso
 from tests import preloaded
 from tests.families import FAMILIES, HAS_KERAS3, keras, needs_keras3
-from tests.programs_in_processes import hiding, run
+from tests.processes import hiding, run
 from tf_lso import environment
 
 FIRST_IMPORT = """
@@ -296,20 +297,34 @@ def test_another_keras_backend_does_not_matter_to_tf_keras(monkeypatch, family):
     assert tf_lso.LossScaleOptimizer(FAMILIES[family].SGD()).dynamic
 
 
+MODULES = {
+    *("callbacks", "checkpoints", "compat", "debugging", "keras"),
+    *("mixed_precision", "summary", "train"),
+}
+NAMES = {
+    *("DynamicLossScale", "FixedLossScale", "LossScale", "LossScaleOptimizer"),
+    *("install", "raise_if_stuck", "uninstall", "wrap"),
+}
+
+
 class TestThePublicNames:
-    def test_are_those_of_all(self):
-        public = [name for name in dir(tf_lso) if not name.startswith("__")]
-        assert [name for name in public if not hasattr(tf_lso, name)] == []
+    def test_are_those_that_a_notebook_shows(self):
+        importlib.import_module("tf_lso.scaling.rule")
+        shown = {name for name in dir(tf_lso) if not name.startswith("__")}
+        assert shown == NAMES | MODULES
+        assert all(hasattr(tf_lso, name) for name in shown)
+        assert list(tf_lso.__all__) == sorted({*NAMES, "__version__"})
         own = {
             name
             for name, value in vars(tf_lso).items()
             if not name.startswith("_") and not isinstance(value, types.ModuleType)
         }
-        modules = "callbacks checkpoints compat debugging keras mixed_precision".split()
-        assert own | {*modules, "summary", "train"} == set(public)
-        assert own == set(tf_lso.__all__) - {"__version__"}
-        assert tf_lso.__version__
-        assert list(tf_lso.__all__) == sorted(set(tf_lso.__all__))
+        assert own == NAMES
+
+    def test_a_star_import_replaces_no_module_of_the_notebook(self):
+        namespace = {}
+        exec("from tf_lso import *", namespace)
+        assert NAMES <= namespace.keys() and not MODULES & namespace.keys()
 
     def test_hold_no_module_of_another_package(self):
         strangers = [

@@ -1,7 +1,6 @@
 """What a notebook shows of tf_lso: values at the end of a cell, names, missing packages."""
 
 import html
-import importlib
 import sys
 
 import numpy as np
@@ -10,13 +9,8 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import HAS_KERAS3, keras
-from tests.programs_in_processes import hiding, run
+from tests.processes import hiding, run
 from tf_lso import debugging
-
-MODULES = {
-    *("callbacks", "checkpoints", "compat", "debugging", "keras"),
-    *("mixed_precision", "summary", "train"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -68,24 +62,6 @@ class TestReport:
         pytest.importorskip("matplotlib")
         gradients = debugging.explain_gradients({"x": tf.zeros(3)}, loss_scale=1.0)
         assert not gradients.plot().legends
-
-
-class TestNames:
-    def test_dir_shows_the_public_names_only(self):
-        importlib.import_module("tf_lso.scaling.rule")
-        shown = {name for name in dir(tf_lso) if not name.startswith("__")}
-        assert shown == {
-            *("DynamicLossScale", "FixedLossScale", "LossScale", "LossScaleOptimizer"),
-            *("install", "raise_if_stuck", "uninstall", "wrap"),
-            *MODULES,
-        }
-
-    def test_a_star_import_replaces_no_module_of_the_notebook(self):
-        namespace = {}
-        exec("from tf_lso import *", namespace)
-        assert "LossScaleOptimizer" in namespace and "install" in namespace
-        assert not MODULES & namespace.keys()
-        assert all(hasattr(tf_lso, name) for name in MODULES)
 
 
 def test_install_shows_what_it_did():

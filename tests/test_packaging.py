@@ -9,23 +9,20 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
 
 import tf_lso
-from tests.processes import HANGS_AFTER
+from tests.processes import HANGS_AFTER, ROOT
 from tools.support import PAIRS
 
-_ROOT = Path(__file__).parents[1]
 _TOOLS = ("tools/run", "tools/test", "tools/benchmark", "tools/docs", ".ci/run")
 
 
 @pytest.fixture(scope="module")
 def config() -> configparser.ConfigParser:
     parser = configparser.ConfigParser(interpolation=None)
-    with (_ROOT / "setup.cfg").open(encoding="utf-8") as stream:
-        parser.read_file(stream)
+    parser.read(ROOT / "setup.cfg", encoding="utf-8")
     return parser
 
 
@@ -43,17 +40,16 @@ def test_metadata(config):
     metadata = config["metadata"]
     assert (metadata["name"], metadata["license"]) == ("tf-lso", "Apache-2.0")
     assert config["options"]["python_requires"] == ">=3.10"
-    # There is no site yet.
-    addresses = re.findall(r"https?://\S+", str(dict(metadata)))
-    assert addresses == []
+    assert re.findall(r"https?://\S+", str(dict(metadata))) == []  # no site yet
 
 
 def test_the_version_stands_in_one_place(config):
-    """The built metadata have it from there, and the citation has the same."""
+    """Built metadata have it from there; the citation and the changelog have the same."""
     assert config["metadata"]["version"] == "attr: tf_lso.__version__"
     assert re.fullmatch(r"\d+\.\d+\.\d+", tf_lso.__version__)
-    citation = (_ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"\nversion: {tf_lso.__version__}\n" in citation
+    assert f"\nversion: {tf_lso.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{tf_lso.__version__}]" in changelog
 
 
 def test_neither_tensorflow_nor_its_keras_is_required(config):
@@ -80,6 +76,28 @@ def test_extras(config, extra, distributions):
     assert distributions <= _names(config["options.extras_require"][extra])
 
 
+def unnamed_extras(text, extras):
+    """The extras that no row of a table names, and those named that do not exist."""
+    rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    named = set(re.findall(r"`tf-lso\[([a-z-]+)\]`", rows))
+    return named ^ set(extras)
+
+
+def test_start_names_the_extras(config):
+    start = (ROOT / "compat_docs" / "start.md").read_text(encoding="utf-8")
+    assert unnamed_extras(start, config["options.extras_require"]) == set()
+    assert unnamed_extras("| `tf-lso[a]` |\n`tf-lso[b]`", ["a", "b"]) == {"b"}
+    assert unnamed_extras("| `tf-lso[a]` | `tf-lso[b]` |", ["a"]) == {"b"}
+
+
+def test_the_readme_is_read_in_minutes_and_names_the_pythons(config):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.split()) <= 700
+    (row,) = re.findall(r"^\| Python \|.*", readme, re.MULTILINE)
+    for python in re.findall(r":: (3\.\d+)", config["metadata"]["classifiers"]):
+        assert re.search(rf"\b{re.escape(python)}\b", row)
+
+
 def test_the_bounds_of_the_framework_extras_are_those_of_the_matrix(config):
     extras = config["options.extras_require"]
 
@@ -99,26 +117,26 @@ def test_only_the_package_is_shipped(config):
     from setuptools import find_packages
 
     include = config["options.packages.find"]["include"].split()
-    found = find_packages(str(_ROOT), include=include)
+    found = find_packages(str(ROOT), include=include)
     assert {"tf_lso", "tf_lso.examples"} <= set(found)
     assert all(name.split(".")[0] == "tf_lso" for name in found)
 
 
 def test_every_folder_of_the_package_is_a_package():
     # find: leaves out a folder without __init__.py, and nobody notices before release.
-    folders = {path.parent for path in (_ROOT / "tf_lso").rglob("*.py")}
+    folders = {path.parent for path in (ROOT / "tf_lso").rglob("*.py")}
     assert [f for f in folders if not (f / "__init__.py").exists()] == []
 
 
 def test_licence():
-    text = (_ROOT / "LICENSE").read_text(encoding="utf-8")
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Apache License" in text and "Version 2.0, January 2004" in text
     assert "END OF TERMS AND CONDITIONS" in text
     assert "Copyright 2026 tf_lso contributors" in text and "[yyyy]" not in text
 
 
 def test_actions_are_pinned_by_the_hash_of_a_commit():
-    text = (_ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     used = re.findall(r"uses: (.*)", text)
     assert used
     assert [u for u in used if not re.fullmatch(r"\S+@[0-9a-f]{40} # v[\d.]+", u)] == []
@@ -129,13 +147,13 @@ _PLAIN_EXTRA = re.compile(r"pip install (?!['\"])\S*\[")  # zsh takes [ for a pa
 
 def test_pip_install_with_an_extra_is_quoted():
     assert _PLAIN_EXTRA.search("pip install tf-lso[plot]")
-    files = [*(_ROOT / "tf_lso").rglob("*.py"), *(_ROOT / "compat_docs").rglob("*.md")]
+    files = [*(ROOT / "tf_lso").rglob("*.py"), *(ROOT / "compat_docs").rglob("*.md")]
     assert [f for f in files if _PLAIN_EXTRA.search(f.read_text("utf-8"))] == []
 
 
 @pytest.mark.parametrize("tool", _TOOLS)
 def test_tools_are_executable_and_parse(tool):
-    path = _ROOT / tool
+    path = ROOT / tool
     assert os.access(path, os.X_OK)
     assert path.read_text(encoding="utf-8").startswith("#!/usr/bin/env bash\n")
     subprocess.run(["bash", "-n", path], check=True)
@@ -145,7 +163,7 @@ def _without_python(tmp_path, tool, *arguments):
     """A tool with a Python that does not exist: an environment cannot be made."""
     environment = {**os.environ, "PYTHON": "no-such-python"}
     return subprocess.run(
-        [_ROOT / tool, *arguments],
+        [ROOT / tool, *arguments],
         env=environment,
         cwd=tmp_path,
         capture_output=True,
@@ -177,7 +195,7 @@ def published(tmp_path_factory):
     ignored = shutil.ignore_patterns(
         ".git", ".venv*", ".nox", "*.egg-info", "build", ".*_cache"
     )
-    shutil.copytree(_ROOT, folder / "source", ignore=ignored)
+    shutil.copytree(ROOT, folder / "source", ignore=ignored)
     run(sys.executable, "-m", "build", "--outdir", folder / "dist", folder / "source")
     return folder / "dist"
 
@@ -214,8 +232,8 @@ class TestWhatIsPublished:
         with tarfile.open(sdist) as archive:
             names = {name.partition("/")[2] for name in archive.getnames()}
         assert {"tests/conftest.py", "tools/test", "compat_docs/index.md"} <= names
-        if (_ROOT / ".git").exists():
-            files = run("git", "ls-files", cwd=_ROOT).splitlines()
+        if (ROOT / ".git").exists():
+            files = run("git", "ls-files", cwd=ROOT).splitlines()
             assert [file for file in files if file not in names] == [".gitignore"]
 
     def test_the_wheel_has_the_package_alone(self, published):

@@ -22,7 +22,7 @@ import tensorflow as tf
 import tf_lso
 from tests import preloaded
 from tests.families import HAS_KERAS3, OLD_KERAS3, keras, keras2, numpy, raw
-from tests.programs_in_processes import run
+from tests.processes import run
 from tf_lso import keras_versions, tf_private
 from tf_lso import optimizer_table as table
 

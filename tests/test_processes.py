@@ -55,6 +55,8 @@ def test_the_others_end_soon_after_one_failed():
     assert chief == WorkerResult(3, "started\n")
     assert other.returncode == -9
     assert "after another worker failed" in other.output
+    with pytest.raises(AssertionError, match="worker 1: exit code 3\nstarted"):
+        assert_succeeded([WorkerResult(0, ""), chief])
 
 
 def test_workers_get_one_cluster_and_their_own_index():

@@ -1,20 +1,17 @@
 """Each heading of the troubleshooting page: the trouble appears, and the fix ends it."""
 
-import json
 import re
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
-from tests import preloaded, programs_in_processes
+from tests import preloaded, processes
 from tests.generation import HAS_KERAS3
-from tests.processes import HANGS_AFTER, QUIET, run_workers
+from tests.processes import HANGS_AFTER, QUIET, ROOT, run_workers
 from tests.troubleshooting_cases import CASES, PRELUDE
 from tf_lso.commands import help
 
-ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "compat_docs" / "troubleshooting.md"
 _MARKS = re.compile(r"^( *)#! trouble\n(.*?)^ *#! after\n", re.MULTILINE | re.DOTALL)
 
@@ -72,10 +69,8 @@ def run_alone(program, tmp_path, no_tensorflow, variables):
     """What a program in a process of its own writes, with FAILED if it failed."""
     path = tmp_path / "program.py"
     path.write_text(program, encoding="utf-8")
-    if no_tensorflow:
-        done = programs_in_processes.start([str(path)])
-    else:
-        done = preloaded.run([path], tmp_path, **variables)
+    by = processes.start if no_tensorflow else preloaded.run
+    done = by([str(path)], tmp_path, **variables)
     return done.stdout + done.stderr + ("FAILED" if done.returncode else "")
 
 
@@ -88,18 +83,18 @@ DISTRIBUTED = [heading for heading, case in HERE.items() if case.workers > 1]
 @pytest.fixture(scope="module")
 def written(request, tmp_path_factory):
     """What the two programs of each heading of this run write; they share a process."""
-    path = tmp_path_factory.mktemp("programs") / "programs.json"
-    named = {}
+    folder, texts = tmp_path_factory.mktemp("programs"), {}
     for item in request.session.items:
         if getattr(item, "obj", None) is test_the_trouble_appears_and_the_fix_ends_it:
             heading = item.callspec.params["heading"]
-            named[f"{heading} trouble"], named[f"{heading} fixed"] = programs(heading)
-    path.write_text(json.dumps(named), encoding="utf-8")
-    command = ["-m", "tests.troubleshooting_programs", path]
-    done = preloaded.run(command, ROOT)
-    found = re.search(r"^RESULT (.*)", done.stdout, re.MULTILINE)
-    assert found, done.stdout + done.stderr
-    return json.loads(found[1])
+            names = [f"{len(texts):03} {kind}" for kind in ("a trouble", "fixed")]
+            texts[heading] = [folder / f"{name}.txt" for name in names]
+            for path, program in zip(texts[heading], programs(heading)):
+                path.with_suffix(".py").write_text(program, encoding="utf-8")
+    done = preloaded.run(["-m", "tests.troubleshooting_cases", folder], ROOT)
+    read = {h: [p.read_text("utf-8", "replace") for p in texts[h]] for h in texts}
+    assert done.returncode == 0, read
+    return read
 
 
 def assert_is_fixed(heading, trouble, fixed):
@@ -120,7 +115,7 @@ def test_an_entry_has_one_fix_of_few_lines(heading):
 
 @pytest.mark.parametrize("heading", SHARED)
 def test_the_trouble_appears_and_the_fix_ends_it(heading, written):
-    assert_is_fixed(heading, written[f"{heading} trouble"], written[f"{heading} fixed"])
+    assert_is_fixed(heading, *written[heading])
 
 
 @pytest.mark.slow
@@ -182,7 +177,7 @@ def test_like_cures_what_stands_below_its_heading(tmp_path):
     ]
     path = tmp_path / "all.py"
     path.write_text("\n".join(lines), encoding="utf-8")
-    done = programs_in_processes.start([str(path)])
+    done = processes.start([str(path)])
     assert done.stdout == "END\n", done.stdout + done.stderr
 
 

@@ -1,7 +1,14 @@
-"""The programs of `troubleshooting_cases.md`, and what they begin with."""
+"""The programs of `troubleshooting_cases.md`, what they begin with, and how they run.
+
+`python -m tests.troubleshooting_cases FOLDER` runs the programs of a folder one after the
+other, and writes beside each what it wrote, TensorFlow's C++ included.
+"""
 
 import functools
+import os
 import re
+import sys
+import traceback
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,3 +112,44 @@ def _case(text):
 
 _TEXT = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
 CASES = dict(map(_case, re.split(r"^## ", _TEXT, flags=re.MULTILINE)[1:]))
+
+
+def main(folder):
+    """Run the programs of a folder in this process."""
+    import tensorflow as tf
+
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * 2,
+    )
+    for path in sorted(Path(folder).glob("*.py")):
+        with path.with_suffix(".txt").open("wb") as file:
+            for number in (1, 2):
+                os.dup2(file.fileno(), number)
+        # The traceback must not name the heading, which is what the test looks for.
+        code = compile(path.read_text("utf-8"), "<program>", "exec", dont_inherit=True)
+        try:
+            exec(code, {"__name__": "__main__"})
+        except BaseException:
+            traceback.print_exc()
+            print("FAILED")
+        _take_back()
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def _take_back():
+    """Take back what programs change for those after them."""
+    import tensorflow as tf
+
+    import tf_lso
+    from tests import families
+
+    tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite()
+    tf_lso.uninstall()
+    for keras in families.KERASES.values():
+        keras.mixed_precision.set_global_policy("float32")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

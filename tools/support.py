@@ -53,18 +53,26 @@ def write(results, folder=REFERENCE):
     text = json.dumps(ordered, indent=1) + "\n"
     (folder / "support.json").write_text(text, encoding="utf-8")
     path = folder / "support.md"
-    above, _, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
-    below = rest.partition(_END)[2]
+    above, rest = path.read_text(encoding="utf-8").split(_BEGIN)
+    below = rest.split(_END)[1]
     page = "".join([above, _BEGIN, shown(ordered), _END, below])
     path.write_text(page, encoding="utf-8")
 
 
 def shown(results):
-    """The part of the page that the results make."""
-    rows = [row(pair, results.get(pair.name)) for pair in PAIRS]
-    failed = _reasons(results, "failed", "What failed")
-    limits = _reasons(results, "limits", "Limits")
-    return "".join([_HEAD, *rows, failed, limits, "\n"])
+    """The part of the page that the results make; each reason stands there once."""
+    parts = [_HEAD, *(row(pair, results.get(pair.name)) for pair in PAIRS)]
+    for kind, heading in (("failed", "What failed"), ("limits", "Limits")):
+        cases = collections.Counter(
+            f"- {name}, {column}, `{test.partition('[')[0]}`: {why}"
+            for name, result in results.items()
+            for column in COLUMNS
+            for test, why in result[column][kind].items()
+        )
+        parts += [f"\n## {heading}\n\n"] * bool(cases)
+        for case, count in cases.items():
+            parts.append(f"{case} ({count} cases)\n" if count > 1 else f"{case}\n")
+    return "".join([*parts, "\n"])
 
 
 def row(pair, result):
@@ -85,18 +93,6 @@ def _outcome(counted):
     parts = [f"**{failed} failed**"] * bool(failed) + [f"{counted['passed']} passed"]
     parts += [f"{counted['skipped']} skipped"] * bool(counted["skipped"])
     return ", ".join(parts + [f"{limits} limit{'s' * (limits > 1)}"] * bool(limits))
-
-
-def _reasons(results, kind, heading):
-    """The section of the tests that are `failed` or `limits`, each reason once."""
-    cases = collections.Counter(
-        f"- {name}, {column}, `{test.partition('[')[0]}`: {why}"
-        for name, result in results.items()
-        for column in COLUMNS
-        for test, why in result[column][kind].items()
-    )
-    lines = [f"{s} ({n} cases)\n" if n > 1 else f"{s}\n" for s, n in cases.items()]
-    return f"\n## {heading}\n\n{''.join(lines)}" if lines else ""
 
 
 def is_good(result):

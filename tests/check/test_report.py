@@ -5,12 +5,10 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
-from tests.conftest import HERE
+from tests import processes
 from tests.source.programs import checked, notebook, run, write
 from tf_lso.names.targets import TARGETS
 
@@ -38,8 +36,6 @@ KEYS = {
 @pytest.fixture(autouse=True)
 def program(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    # For processes: tf_lso is not installed where nox tests an older TensorFlow.
-    monkeypatch.setenv("PYTHONPATH", str(HERE.parent))
     return write("program.py", PROGRAM)
 
 
@@ -147,12 +143,9 @@ def test_odd_file_names(program, form):
     for name in names:
         with open(name, "w") as file:
             file.write(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, "-m", "tf_lso", "check", "--format", form, "."],
-        capture_output=True,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-    )
-    assert (done.returncode, done.stderr) == (1, b"")
+    command = ["-m", "tf_lso", "check", "--format", form, "."]
+    done = processes.start(command, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (1, "")
     if form == "json":
         found = {one["file"] for one in json.loads(done.stdout)["findings"]}
         assert {os.path.basename(os.fsencode(name)) for name in found} == names
@@ -165,13 +158,8 @@ def test_is_the_same_in_every_run():
         "import keras\nfrom tensorflow import keras\n"
         "keras.mixed_precision.experimental.Policy('mixed_float16')\n",
     )
-    command = [sys.executable, "-m", "tf_lso", "check", "program.py"]
-    reports = {
-        subprocess.run(
-            command, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed}
-        ).stdout
-        for seed in "1234"
-    }
+    command = ["-m", "tf_lso", "check", "program.py"]
+    reports = {processes.start(command, PYTHONHASHSEED=seed).stdout for seed in "1234"}
     assert len(reports) == 1
 
 
@@ -181,8 +169,7 @@ def test_imports_nothing_heavy():
         "check.check([]); migrate.migrate([]);"
         "print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", command], capture_output=True)
-    assert (done.stdout.strip(), done.stderr) == (b"[]", b"")
+    assert processes.run(command) == ["[]"]
 
 
 class TestGithub:

@@ -7,7 +7,7 @@ import tf_lso
 from tests import preloaded
 from tests.families import FAMILIES, keras, keras2, needs_keras3, numpy
 from tests.generation import HAS_KERAS3, ZIPPED
-from tests.programs_in_processes import run
+from tests.processes import run
 from tf_lso import checkpoints, log, wrapping
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])

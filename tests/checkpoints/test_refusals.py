@@ -201,12 +201,6 @@ def test_a_mapping_has_to_name_what_exists(path, mapping, match):
     refused(path, named(), wrapped(), match, mapping=mapping)
 
 
-def test_a_model_without_variables(path):
-    model = keras.Sequential([keras.layers.Dense(2)])
-    with pytest.raises(checkpoints.CheckpointError, match="has no variables yet"):
-        checkpoints.restore(path, model=model)
-
-
 def test_an_optimizer_that_is_none(path):
     with pytest.raises(TypeError, match="'optimizer' must be an instance"):
         checkpoints.restore(path, model=named(), optimizer="adam")

@@ -1,9 +1,7 @@
 """The shipped example, run as a user runs it: alone, and as a cluster of two."""
 
-import os
 import re
 import struct
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,15 +10,19 @@ from matplotlib.figure import Figure
 
 import tf_lso
 from tests import preloaded
-from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
+from tests.processes import (
+    HANGS_AFTER,
+    QUIET,
+    ROOT,
+    assert_succeeded,
+    run_workers,
+    start,
+)
 from tests.test_callbacks import scalars
 from tf_lso.commands.check import check
 from tf_lso.examples.history import History, plot, power_of_two
 
-_ROOT = Path(__file__).parents[2]
 _ARGUMENTS = ["-m", "tf_lso", "run", "tf_lso/examples/digits.py"]
-_EXAMPLE = [sys.executable, *_ARGUMENTS]
-_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 def _installed_digits():
@@ -28,20 +30,6 @@ def _installed_digits():
     with tf_lso.install():
         from tf_lso.examples import digits
     return digits
-
-
-def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    inherited = {name: v for name, v in os.environ.items() if name != "TF_CONFIG"}
-    return subprocess.run(
-        [*_EXAMPLE, *arguments],
-        cwd=_ROOT,
-        env={**inherited, **_QUIET, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=HANGS_AFTER,
-    )
 
 
 def _table(output: str) -> dict[str, str]:
@@ -83,8 +71,9 @@ def _check_scalars(log_dir: Path, output: str) -> None:
 @pytest.mark.slow
 def test_digits_are_learnt_and_the_plot_is_written(tmp_path):
     plot = tmp_path / "new folder" / "digits.png"
-    done = _run("--output", str(plot), "--log-dir", str(tmp_path / "logs"))
-    assert done.returncode == 0, done.stdout
+    arguments = ["--output", plot, "--log-dir", tmp_path / "logs"]
+    done = start([*_ARGUMENTS, *arguments], ROOT, PYTHONPATH=str(ROOT))
+    assert done.returncode == 0, done.stdout + done.stderr
     _check_learnt_with_skips(done.stdout)
     assert "epoch  1/" in done.stdout
     _check_png(plot)
@@ -108,7 +97,7 @@ def test_the_plot_says_which_steps_were_skipped(skipped, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_too_little_learning_is_a_failure(tmp_path):
     arguments = ["--epochs", "1", "--output", str(tmp_path / "digits.png")]
-    done = preloaded.run([*_ARGUMENTS, *arguments], _ROOT, PYTHONPATH=str(_ROOT))
+    done = preloaded.run([*_ARGUMENTS, *arguments], ROOT, PYTHONPATH=str(ROOT))
     assert done.returncode == 1, done.stderr
     assert "is too low, 0.95 was expected" in done.stderr
     assert float(_table(done.stdout)["accuracy on held-out digits"]) < 0.95
@@ -118,12 +107,13 @@ def test_too_little_learning_is_a_failure(tmp_path):
 @pytest.mark.multiworker
 def test_the_same_program_trains_on_a_cluster(tmp_path):
     plot = tmp_path / "digits.png"
+    command = [sys.executable, *_ARGUMENTS, "--output", str(plot)]
     results = run_workers(
-        [*_EXAMPLE, "--output", str(plot), "--log-dir", str(tmp_path / "logs")],
+        [*command, "--log-dir", str(tmp_path / "logs")],
         count=2,
         timeout=HANGS_AFTER,
-        env={**_QUIET, "PYTHONPATH": str(_ROOT)},
-        cwd=_ROOT,
+        env={**QUIET, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
         after_tensorflow=True,
     )
     assert_succeeded(results)
@@ -140,12 +130,12 @@ def test_the_same_program_trains_on_a_cluster(tmp_path):
 
 def test_is_a_program_of_2020():
     """It uses old names, and of tf_lso only its own helper module."""
-    source = (_ROOT / "tf_lso/examples/digits.py").read_text(encoding="utf-8")
+    source = (ROOT / "tf_lso/examples/digits.py").read_text(encoding="utf-8")
     imported = re.findall(r"^(?:from|import) (\S+)", source, re.MULTILINE)
     ours = {name for name in imported if name.startswith("tf_lso")}
     assert ours == {"tf_lso.examples.history"}
     used = {
-        finding.verdict.name for finding in check([_ROOT / "tf_lso/examples"]).findings
+        finding.verdict.name for finding in check([ROOT / "tf_lso/examples"]).findings
     }
     assert used >= {
         "tf.keras.mixed_precision.experimental",
@@ -156,7 +146,7 @@ def test_is_a_program_of_2020():
 
 
 def test_help_teaches():
-    done = preloaded.run([*_ARGUMENTS, "--help"], _ROOT, PYTHONPATH=str(_ROOT))
+    done = preloaded.run([*_ARGUMENTS, "--help"], ROOT, PYTHONPATH=str(ROOT))
     assert done.returncode == 0
     options = ("--epochs", "--initial-scale", "--growth-steps", "--output", "--log-dir")
     for option in options:

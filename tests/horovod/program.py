@@ -5,6 +5,10 @@ import os
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# `run_workers` numbers its processes by TF_CONFIG, which Horovod knows nothing of.
+os.environ["HOROVOD_RANK"] = str(
+    json.loads(os.environ.pop("TF_CONFIG"))["task"]["index"]
+)
 
 import horovod.tensorflow as hvd_tf
 import horovod.tensorflow.keras as hvd

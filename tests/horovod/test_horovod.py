@@ -7,14 +7,14 @@ under TensorFlow 2.4.4, in which all orders give the same.
 import json
 import os
 import pathlib
-import subprocess
+import re
 import sys
 
 import pytest
 
 from tests.generation import HAS_KERAS3
 from tests.old_programs.test_programs import differences
-from tests.processes import HANGS_AFTER, LEAN, QUIET, free_ports
+from tests.processes import HANGS_AFTER, LEAN, QUIET, free_ports, run_workers
 
 HERE = pathlib.Path(__file__).parent
 EXPECTED = json.loads((HERE / "expected.json").read_text())
@@ -22,37 +22,27 @@ ORDERS = ("inside", "outside", "tape")
 
 
 def workers(order, size, *options):
-    """Run `program.py` in `size` processes; return each one's RESULT and errors."""
-    command = [sys.executable, "-m", "tf_lso", "run", *options]
+    """Run `program.py` in `size` processes; return each one's RESULT and output."""
+    command = [
+        sys.executable,
+        "-m",
+        "tf_lso",
+        "run",
+        *options,
+        HERE / "program.py",
+        order,
+    ]
     (port,) = free_ports(1)
     variables = {
-        **os.environ,
         **QUIET,
         "PYTHONPATH": os.pathsep.join([str(HERE / "stand_in"), LEAN]),
         "HOROVOD_SIZE": str(size),
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
     }
-    started = [
-        subprocess.Popen(
-            [*command, str(HERE / "program.py"), order],
-            env={**variables, "HOROVOD_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(size)
-    ]
     found = []
-    try:
-        for process in started:
-            printed, errors = process.communicate(timeout=HANGS_AFTER)
-            lines = [one for one in printed.splitlines() if one.startswith("RESULT ")]
-            result = json.loads(lines[-1].removeprefix("RESULT ")) if lines else None
-            found.append((result, errors))
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
+    for _, output in run_workers(command, size, HANGS_AFTER, variables):
+        lines = re.findall(r"RESULT (\{.*\})$", output, re.MULTILINE)
+        found.append((json.loads(lines[-1]) if lines else None, output))
     return found
 
 

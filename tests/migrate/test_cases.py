@@ -8,8 +8,7 @@ import pathlib
 
 import pytest
 
-from tests.processes import ROOT
-from tests.programs_in_processes import start
+from tests.processes import ROOT, start
 from tests.source.programs import migrated, table
 
 CASES = {

@@ -4,7 +4,7 @@ import pytest
 
 from tests import preloaded
 from tests.generation import needs_tf_keras
-from tests.programs_in_processes import run
+from tests.processes import run
 
 PROGRAM = """
     import contextlib

@@ -4,7 +4,7 @@ import pytest
 
 from tests import preloaded
 from tests.generation import HAS_KERAS3, needs_tf_keras
-from tests.programs_in_processes import run
+from tests.processes import run
 
 # keras-tuner calls it before each trial. `B0` is how a program that was imported before
 # `install()` reaches it.

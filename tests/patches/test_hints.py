@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests import preloaded
-from tests.programs_in_processes import hiding, run, start
+from tests.processes import hiding, run, start
 from tf_lso.patches import hints
 
 ERRORS = pathlib.Path(__file__).with_name("keras3_errors.py")

@@ -10,7 +10,7 @@ import tf_lso
 from tests import preloaded
 from tests.families import keras
 from tests.generation import needs_tf_keras
-from tests.programs_in_processes import run, start
+from tests.processes import run, start
 
 # Prints each spelling that does not lead where it should.
 RESOLVE = """

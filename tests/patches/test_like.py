@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import programs_in_processes
+from tests import processes
 from tests.families import HAS_KERAS3, KERAS2_PACKAGE
 from tf_lso.patches import like as like_lib
 
@@ -58,7 +58,7 @@ def run(tmp_path, program, *options, **environment):
     path = tmp_path / "program.py"
     path.write_text(program)
     command = ["-m", "tf_lso", "run", *options, str(path)]
-    return programs_in_processes.start(command, **environment)
+    return processes.start(command, **environment)
 
 
 def test_up_to_2_10_the_optimizers_are_legacy_also_in_child_processes(tmp_path):
@@ -117,8 +117,8 @@ def test_a_tensorflow_that_was_imported_with_another_keras_is_refused():
 @pytest.mark.keras3
 def test_without_tf_keras_the_line_that_installs_it_is_shown():
     program = "import tf_lso\ntf_lso.install(like='2.4')\n"
-    hidden = programs_in_processes.hiding("tf_keras")
-    done = programs_in_processes.start(["-c", hidden + program])
+    hidden = processes.hiding("tf_keras")
+    done = processes.start(["-c", hidden + program])
     assert "like='2.4' makes tf.keras the package tf_keras" in done.stderr
     assert 'pip install "tf-keras==2.' in done.stderr
 
@@ -140,7 +140,7 @@ print(type(tf.keras.optimizers.get("sgd")) is tf.keras.optimizers.legacy.SGD)
 
 
 def test_install_in_the_program_and_uninstall():
-    lines = programs_in_processes.run(INSTALLED)
+    lines = processes.run(INSTALLED)
     assert lines == ["True", "True", "False", "False"]
 
 
@@ -157,5 +157,5 @@ for name, is_legacy in ("SGD", True), ("SGD", False), ("AdamW", False):
 
 
 def test_configs_of_newer_optimizers_still_make_them():
-    lines = programs_in_processes.run(CONFIG)
+    lines = processes.run(CONFIG)
     assert lines == ["SGD True", "SGD False", "AdamW False"]

@@ -7,8 +7,7 @@ import re
 import pytest
 
 from tests.generation import HAS_KERAS3, KERAS
-from tests.processes import ROOT
-from tests.programs_in_processes import run
+from tests.processes import ROOT, run
 from tf_lso import names
 
 PAGE = ROOT / "compat_docs" / "explanation" / "changes.md"

@@ -10,7 +10,7 @@ import pytest
 
 from tests import preloaded
 from tests.families import OLD_KERAS3, PACKAGES
-from tests.programs_in_processes import start
+from tests.processes import start
 
 pytestmark = [
     pytest.mark.slow,

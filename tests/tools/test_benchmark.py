@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tests import counting
-from tests.processes import run_workers
+from tests.processes import ROOT, run_workers
 from tools.benchmarks import __main__ as command
 from tools.benchmarks import one_process, plan, report
 
@@ -74,6 +74,7 @@ class TestTheTool:
             (["--workloads", "0x5"], "'0x5': use tiny,"),
             (["--workloads", "tiny,huge"], "'huge': use tiny,"),
             (["--rounds", "0"], "must be at least 1"),
+            (["--draw", "benchmark.json"], "--draw needs --out"),
         ],
     )
     def test_refuses_what_it_does_not_know(self, arguments, message, capsys):
@@ -198,13 +199,17 @@ class TestFigures:
 
 
 def test_a_plot_shows_every_figure(tmp_path, monkeypatch):
-    """A panel for each workload; bars of nothing and below zero have their numbers."""
+    """A panel for each workload; bars of nothing and below zero have their numbers.
+
+    What an earlier tool measured beside today's candidates is not drawn.
+    """
     rows = []
     for family in ("keras3", "legacy"):
         for workload in ("tiny", "10x4096"):
             setting = SETTING._replace(family=family, workload=workload)
             rows += figures([0.010], [0.022], [0.0095], setting)
             rows[-1]["added_quartiles"] = [-1, 13]
+            rows.append(rows[-1] | {"candidate": "floor"})
     drawn = []
     save = "matplotlib.figure.Figure.savefig"
     monkeypatch.setattr(save, lambda figure, *path, **_: drawn.append((figure, *path)))
@@ -221,6 +226,42 @@ def test_a_plot_shows_every_figure(tmp_path, monkeypatch):
     (legend,) = figure.legends
     labels = [text.get_text() for text in legend.texts]
     assert labels == ["Keras 3", "tf_keras", "tf_lso"]
+
+
+def test_the_record_is_what_its_tables_say_and_is_drawn_again(tmp_path):
+    pages = ROOT / "compat_docs" / "explanation"
+    record = pages / "performance-record.json"
+    command.main(["--draw", str(record), "--out", str(tmp_path)])
+    pictures = {path.name for path in tmp_path.iterdir()}
+    shown = set(
+        re.findall(r"added-[\w-]+\.png", (pages / "performance.md").read_text())
+    )
+    assert pictures == {*shown, "added-mirrored2-function.png"}
+    measured = {}
+    for row in json.loads(record.read_text())["figures"]:
+        where = tuple(row[name] for name in plan.Setting._fields)
+        measured.setdefault(where, {})[row["candidate"]] = {"seconds": row["seconds"]}
+    text = (pages / "performance-record.md").read_text(encoding="utf-8")
+    tables = text.split("\n### Today's core\n")[1].split("\n### ")[0]
+    places = ["function default", "eager default", "xla default", "function mirrored2"]
+    for place, table in zip(places, re.findall(r"(?:^\|.*\n)+", tables, re.M)[:4]):
+        for line in table.splitlines()[2:]:
+            workload, family, *told = (cell.strip() for cell in line.split("|")[1:-1])
+            where = (*place.split(), family, NAMES_IN_TABLES[workload])
+            bare, own, ours = report.figures(plan.Setting(*where), measured.pop(where))
+            numbers = [bare["ms"], *(r[k] for r in (own, ours) for k in ADDED)]
+            numbers += [ours.get("ratio_to_own")] * (told[3][:1].isdigit())
+            for cell, number in zip(re.findall(r"-?[\d.]+", " ".join(told)), numbers):
+                decimals = len(cell.partition(".")[2])
+                assert cell == f"{number:.{decimals}f}", line
+    assert measured == {}
+
+
+NAMES_IN_TABLES = {
+    **{"ResNet-50": "resnet50", "BERT-base": "bert"},
+    **{"400 \N{MULTIPLICATION SIGN} 256": "small400", "tiny": "tiny"},
+}
+ADDED = ("added_ms", "added_iqr_ms")
 
 
 def graph_of(function, *arguments):

@@ -1,11 +1,10 @@
 """The bound that tools/test puts over the whole run."""
 
-import subprocess
 import sys
 
 import pytest
 
-from tests.processes import HANGS_AFTER, ROOT
+from tests.processes import start
 from tools import bounded
 
 # With less patience for what it has interrupted.
@@ -18,9 +17,7 @@ sys.exit(bounded.main(*sys.argv[1:]))
 
 
 def run(minutes, program):
-    command = ["-c", IMPATIENT, minutes, sys.executable, "-c", program]
-    options = {"cwd": ROOT, "capture_output": True, "text": True}
-    return subprocess.run([sys.executable, *command], timeout=HANGS_AFTER, **options)
+    return start(["-c", IMPATIENT, minutes, sys.executable, "-c", program])
 
 
 def test_a_command_that_ends_keeps_its_exit_code():

@@ -1,9 +1,6 @@
 """tools/corpus.py counts what both commands find in other people's code."""
 
-import subprocess
-import sys
-
-from tests.processes import ROOT
+from tests.processes import start
 
 
 def test_it_prints_a_row_for_each_folder(tmp_path):
@@ -13,13 +10,8 @@ def test_it_prints_a_row_for_each_folder(tmp_path):
     (folder / "a.py").write_text(use)
     (folder / "b.py").write_text("def mixed_precision(:\n")
     (folder / "c.py").write_text("def f(:\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.corpus", folder],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = start(["-m", "tools.corpus", folder])
+    assert done.returncode == 0, done.stderr
     head, _, row = done.stdout.splitlines()
     columns = [cell.strip() for cell in head.split("|")]
     cells = dict(zip(columns, (cell.strip() for cell in row.split("|"))))

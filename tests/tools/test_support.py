@@ -3,12 +3,10 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
-from tests.processes import ROOT
+from tests.processes import ROOT, start
 from tf_lso import environment
 from tools import support
 from tools.support import PAIRS, REFERENCE
@@ -75,8 +73,7 @@ def test_what_is_expected_to_fail_is_a_limit_and_a_failure_if_it_passes(tmp_path
     file, report = tmp_path / "test_it.py", tmp_path / "report.xml"
     file.write_text(TESTS)
     options = ["-o", "junit_family=xunit1", f"--junitxml={report}"]
-    command = [sys.executable, "-m", "pytest", *options, file]
-    subprocess.run(command, cwd=tmp_path, capture_output=True)
+    start(["-m", "pytest", *options, file], tmp_path)
     counted = support.count(report.read_text(encoding="utf-8"))
     assert counted["limits"] == {"test_it.py::test_it[True]": "a limit"}
     failed = counted["failed"]
@@ -162,8 +159,6 @@ def test_the_readme_says_what_ran_without_a_failure():
 def test_pip_installs_nothing_beside_the_package():
     """Of this environment; noxfile.py asks the same in each of its own."""
     pip = "-m pip install --dry-run --quiet --report - .".split()
-    done = subprocess.run(
-        [sys.executable, *pip], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = start(pip, ROOT)
     planned = [item["metadata"]["name"] for item in json.loads(done.stdout)["install"]]
     assert set(planned) <= {"tf-lso"}

@@ -2,16 +2,13 @@
 
 import importlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import tf_lso
-from tests.processes import HANGS_AFTER
+from tests.processes import ROOT, start
 
-ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "compat_docs" / "reference"
 MIRRORS = {"compat", "keras", "mixed_precision", "train"}
 
@@ -91,9 +88,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     for module in ("furo", "myst_parser", "sphinx_copybutton"):
         pytest.importorskip(module, reason="the extra tf-lso[docs] is not installed")
     command = "-m sphinx -W --keep-going --quiet compat_docs".split()
-    command = [sys.executable, *command, tmp_path / "site"]
-    options = {"cwd": ROOT, "capture_output": True, "text": True}
-    done = subprocess.run(command, timeout=HANGS_AFTER, **options)
+    done = start([*command, tmp_path / "site"], ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
     def text(path):

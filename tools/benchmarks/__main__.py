@@ -49,9 +49,13 @@ def _options(arguments):
     add("--rounds", type=int, default=15, help="of timing, at least 1; default: 15")
     add("--out", type=pathlib.Path, help="folder for benchmark.json and plots (PNG)")
     add("--memory", action="store_true", help="also the peak memory of each candidate")
+    text = "draw the plots of an earlier benchmark.json into --out, measure nothing"
+    add("--draw", type=pathlib.Path, metavar="FILE", help=text)
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: must be at least 1")
+    if options.draw and not options.out:
+        parser.error("--draw needs --out")
     return options
 
 
@@ -91,6 +95,10 @@ def measure(setting, rounds, memory=False):
 def main(arguments=None):
     """Run the tool; return the exit code."""
     options = _options(arguments)
+    if options.draw:
+        result = json.loads(options.draw.read_text(encoding="utf-8"))
+        report.draw(result["figures"], options.out)
+        return 0
     import tqdm  # which the help does not need
 
     # So that what ends this process, a time limit for instance, ends its children too.

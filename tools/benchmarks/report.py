@@ -70,14 +70,18 @@ def table(rows):
 
 
 def draw(rows, folder):
-    """Draw bars of added time for each mode and strategy, each a PNG."""
+    """Draw bars of added time for each mode and strategy, each a PNG.
+
+    A record of an earlier tool may have candidates that are not measured today.
+    """
     from matplotlib import patches
     from matplotlib.figure import Figure
 
     plots = {}
     for row in rows:
-        panels = plots.setdefault((row["strategy"], row["mode"]), {})
-        panels.setdefault(row["workload"], []).append(row)
+        if row["candidate"] in (plan.OWN, plan.OURS):
+            panels = plots.setdefault((row["strategy"], row["mode"]), {})
+            panels.setdefault(row["workload"], []).append(row)
     for (strategy, mode), panels in plots.items():
         columns = min(3, len(panels))
         lines = -(-len(panels) // columns)
@@ -99,14 +103,13 @@ def _draw_bars(panel, rows):
     """Draw the bars of one workload, two for each family, with spread and number."""
     families = list(dict.fromkeys(row["family"] for row in rows))
     for row in rows:
-        if row["candidate"] != plan.BARE:
-            is_ours, value = row["candidate"] == plan.OURS, row["added_ms"]
-            place = families.index(row["family"]) + (0.2 if is_ours else -0.2)
-            color = _COLORS[plan.OURS if is_ours else plan.FAMILIES[row["family"]]]
-            # abs: where all rounds are alike, rounding makes differences below zero.
-            spread = [[abs(value - quartile)] for quartile in row["added_quartiles"]]
-            bar = panel.bar(place, value, 0.4, yerr=spread, color=color)
-            panel.bar_label(bar, fmt="%.3g", fontsize=6.5)
+        is_ours, value = row["candidate"] == plan.OURS, row["added_ms"]
+        place = families.index(row["family"]) + (0.2 if is_ours else -0.2)
+        color = _COLORS[plan.OURS if is_ours else plan.FAMILIES[row["family"]]]
+        # abs: where all rounds are alike, rounding makes differences below zero.
+        spread = [[abs(value - quartile)] for quartile in row["added_quartiles"]]
+        bar = panel.bar(place, value, 0.4, yerr=spread, color=color)
+        panel.bar_label(bar, fmt="%.3g", fontsize=6.5)
     panel.set_xticks(range(len(families)), [_TICKS[family] for family in families])
     panel.margins(y=0.12)
     panel.axhline(0, color="black", lw=0.8)
