@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.families import needs_keras3
 from tests.golden import harness, replay_trajectories
 from tests.golden.comparing import Section, check_all, grouped, parameters
 
@@ -47,6 +48,7 @@ each_section = pytest.mark.parametrize("section", SECTIONS, ids=lambda s: s.name
 
 
 @pytest.mark.slow
+@needs_keras3
 @each_section
 def test_every_difference_is_needed(section):
     assert not section.idle()
