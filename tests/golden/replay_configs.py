@@ -171,14 +171,6 @@ def replay(api, family, case):
 # --- The comparison.
 
 
-def _plain_inner(serialized, hyperparameters):
-    config = serialized["config"]
-    return {
-        "class_name": serialized["class_name"].split(">")[-1].lower(),
-        "config": {k: v for k, v in config.items() if k in hyperparameters},
-    }
-
-
 def plain(config, hyperparameters):
     """The config of a LossScaleOptimizer in the words of 2.4, without what came later."""
     config = {k: v for k, v in config.items() if k != "name"}
@@ -193,9 +185,12 @@ def plain(config, hyperparameters):
             "dynamic_growth_steps": arguments.get("increment_period"),
         }
         assert arguments.get("multiplier", 2.0) == 2.0
-    return config | {
-        "inner_optimizer": _plain_inner(config["inner_optimizer"], hyperparameters)
+    inner = config["inner_optimizer"]
+    config["inner_optimizer"] = {
+        "class_name": inner["class_name"].split(">")[-1].lower(),
+        "config": {k: v for k, v in inner["config"].items() if k in hyperparameters},
     }
+    return config
 
 
 def same(actual, expected, case, family):

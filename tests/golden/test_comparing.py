@@ -11,6 +11,10 @@ TEXT = "no scale, but got: 0.5"
 ERROR = {"error": "ValueError", "message": TEXT}
 
 
+def difference(gives, **more):
+    return Difference("f", "s", {}, "r", gives, **more)
+
+
 @pytest.fixture
 def section(monkeypatch):
     """Makes a section of one case that 2.1.4 and 2.8.4 gave alike."""
@@ -44,38 +48,39 @@ def test_equal_results_pass_on_every_family(section):
     assert check(section({"ok": 1.0}, 1.0)) == [*here("keras3", "new")]
 
 
-def test_another_result_is_found(section):
-    with pytest.raises(AssertionError, match=r"2\.1\.4"):
-        check(section({"ok": 1.0}, 1.5))
+REFUSED = difference({"error": "ValueError"})
+OF_ONE_VERSION = difference({"error": "ValueError"}, versions=("2.1.4",))
+WITH_REMEDY = difference({"error": "ValueError"}, message="the remedy")
 
 
-def test_an_unclear_message_is_found(section):
-    check(section(ERROR, ValueError("a scale of 0.5 is too small")))
-    with pytest.raises(AssertionError, match="unclear"):
-        check(section(ERROR, ValueError("it is too small")))
-
-
-def test_a_difference_holds_for_its_versions_only(section):
-    gives = {"error": "ValueError"}
-    check(section({"ok": 1}, ValueError(TEXT), [Difference("f", "s", {}, "r", gives)]))
-    of_one = Difference("f", "s", {}, "r", gives, versions=("2.1.4",))
-    with pytest.raises(AssertionError, match=r"2\.8\.4"):
-        check(section({"ok": 1}, ValueError(TEXT), [of_one]))
-
-
-def test_the_message_of_a_difference_is_looked_for(section):
-    difference = Difference(
-        "f", "s", {}, "r", {"error": "ValueError"}, message="the remedy"
-    )
-    with pytest.raises(AssertionError, match="unclear"):
-        check(section({"ok": 1}, ValueError(TEXT), [difference]))
+@pytest.mark.parametrize(
+    ("recorded", "gives", "listed", "problem"),
+    [
+        ({"ok": 1.0}, 1.5, [], r"2\.1\.4"),
+        (ERROR, ValueError("a scale of 0.5 is too small"), [], None),
+        (ERROR, ValueError("it is too small"), [], "unclear"),
+        ({"ok": 1}, ValueError(TEXT), [REFUSED], None),
+        ({"ok": 1}, ValueError(TEXT), [OF_ONE_VERSION], r"2\.8\.4"),
+        ({"ok": 1}, ValueError(TEXT), [WITH_REMEDY], "unclear"),
+    ],
+    ids=[
+        *("another result", "a clear message", "an unclear message", "a difference"),
+        *("a difference of one version", "a difference without its message"),
+    ],
+)
+def test_what_differs_is_found(section, recorded, gives, listed, problem):
+    if problem is None:
+        check(section(recorded, gives, listed))
+        return
+    with pytest.raises(AssertionError, match=problem):
+        check(section(recorded, gives, listed))
 
 
 @pytest.mark.parametrize(("gives", "idle"), [(1, True), (2, False)])
 def test_a_difference_without_use_is_found(section, gives, idle):
-    difference = Difference("f", "s", {}, "r", {"result": {"ok": gives}})
-    of = section({"ok": 1}, gives, [difference])
-    assert of.idle() == ({difference} if idle else set())
+    one = difference({"result": {"ok": gives}})
+    of = section({"ok": 1}, gives, [one])
+    assert of.idle() == ({one} if idle else set())
 
 
 def test_slow_replays_are_marked_and_those_that_are_not_there_left_out(section):
@@ -92,7 +97,7 @@ def test_slow_replays_are_marked_and_those_that_are_not_there_left_out(section):
 
 
 def _expected(gives, recorded):
-    return Difference("f", "s", {}, "r", gives).expected(recorded, CASE)
+    return difference(gives).expected(recorded, CASE)
 
 
 def test_as_in_gives_what_another_version_gave(monkeypatch):
@@ -119,10 +124,9 @@ def test_changes_are_made_in_a_copy():
 )
 def test_a_difference_of_another_case_family_or_version_does_not_hold(of_other):
     narrow = {"cases": [CASE], "families": ["new"], "versions": ["2.1.4"]}
-    difference = Difference("f", "s", {}, "r", {"result": 1}, **narrow)
-    one = {"case": CASE, "family": "new", "version": "2.1.4"}
-    assert difference.holds(**one)
-    assert not difference.holds(**one | of_other)
+    of = {"case": CASE, "family": "new", "version": "2.1.4"}
+    assert difference({"result": 1}, **narrow).holds(**of)
+    assert not difference({"result": 1}, **narrow).holds(**of | of_other)
 
 
 def test_a_text_is_replaced_wherever_it_stands():

@@ -14,6 +14,10 @@ from tests.generation import ZIPPED
 from tests.state.programs import END, SAVED_AT, compile_model, make_model, state
 
 
+def _pickled(value):
+    return pickle.loads(pickle.dumps(value))
+
+
 def _checkpoint(program, folder, model, optimizer, built):
     path = tf.train.Checkpoint(model=model, optimizer=optimizer).save(folder / "c")
 
@@ -79,11 +83,6 @@ def deepcopy_optimizer(program, folder, model, optimizer):
     return restored
 
 
-def deepcopy_model(program, folder, model, optimizer):
-    copied = copy.deepcopy(model)
-    return lambda: (copied, copied.optimizer)
-
-
 def pickle_optimizer(program, folder, model, optimizer):
     pickled, weights = pickle.dumps(optimizer), model.get_weights()
 
@@ -95,14 +94,9 @@ def pickle_optimizer(program, folder, model, optimizer):
     return restored
 
 
-def pickle_model(program, folder, model, optimizer):
-    pickled = pickle.dumps(model)
-
-    def restored():
-        loaded = pickle.loads(pickled)
-        return loaded, loaded.optimizer
-
-    return restored
+def _copy_of_model(program, folder, model, optimizer, copied):
+    loaded = copied(model)
+    return lambda: (loaded, loaded.optimizer)
 
 
 def get_and_set_weights(program, folder, model, optimizer):
@@ -130,9 +124,9 @@ FORMATS = {
     "built, then save_weights": _partial(_weights, name="w", built=True),
     "SavedModel": _partial(_whole, name="folder", save_format="tf"),
     "deepcopy of the optimizer": deepcopy_optimizer,
-    "deepcopy of the model": deepcopy_model,
+    "deepcopy of the model": _partial(_copy_of_model, copied=copy.deepcopy),
     "pickle of the optimizer": pickle_optimizer,
-    "pickle of the model": pickle_model,
+    "pickle of the model": _partial(_copy_of_model, copied=_pickled),
     "get_weights": get_and_set_weights,
 }
 OF_TF_KERAS = ("save_weights", "SavedModel")
@@ -212,5 +206,5 @@ ALONE = {
     "file": _file_alone,
     "set_weights": _weights_alone,
     "deepcopy": lambda optimizer, *_: copy.deepcopy(optimizer),
-    "pickle": lambda optimizer, *_: pickle.loads(pickle.dumps(optimizer)),
+    "pickle": lambda optimizer, *_: _pickled(optimizer),
 }
