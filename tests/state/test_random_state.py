@@ -134,13 +134,13 @@ def written(case, model, opt, folder):
         dumped = pickle.dumps(opt)
 
         def copied(target, made):
-            target.set_weights(values)
             if case.how == "weights":
                 made.set_weights(saved)
-                return target, made
-            loaded = pickle.loads(dumped)
-            loaded.build(target.trainable_variables)
-            return target, loaded
+            else:
+                made = pickle.loads(dumped)
+                made.build(target.trainable_variables)
+            target.set_weights(values)
+            return target, made
 
         return copied
     path = f"{folder}/saved.{case.how}"
