@@ -88,16 +88,32 @@ def test_a_base_that_is_unfrozen_and_not_trained_yet(name, tmp_path):
     _check(model, loaded)
 
 
+def _restored(folder):
+    """A model that was trained, and one whose slots its checkpoint has made."""
+    model = _model(3)
+    _fit(model, wrapped("legacy", "Adam"))
+    path = tf.train.Checkpoint(model=model).save(folder / "c")
+    restored = _model(3)
+    restored.compile(wrapped("legacy", "Adam"), "mse")
+    tf.train.Checkpoint(model=restored).restore(path)
+    return model, restored
+
+
+def test_a_pickle_of_slots_that_only_a_checkpoint_has_made_has_their_names(tmp_path):
+    _, restored = _restored(tmp_path)
+    alone = formats.ALONE["pickle"](restored.optimizer)
+    variables = restored.optimizer._family.built_variables()
+    with pytest.raises(ValueError, match="in this order"):
+        alone.build(variables[::-1])
+    alone.build(variables)
+    assert_equal(state(restored, restored.optimizer), state(restored, alone))
+
+
 @pytest.mark.parametrize(
     "name", [n for n in (*_FORMATS, "deepcopy", "pickle") if n != "SavedModel"]
 )
 def test_slots_that_only_a_checkpoint_has_made(name, tmp_path):
-    model = _model(3)
-    _fit(model, wrapped("legacy", "Adam"))
-    path = tf.train.Checkpoint(model=model).save(tmp_path / "c")
-    restored = _model(3)
-    restored.compile(wrapped("legacy", "Adam"), "mse")
-    tf.train.Checkpoint(model=restored).restore(path)
+    model, restored = _restored(tmp_path)
     if name in _FORMATS:
         _check(model, _saved_and_loaded(name, restored, tmp_path))
         return
