@@ -10,26 +10,14 @@ import functools
 import json
 import re
 
-from tests.golden import encoding, harness
-
-
-class _Anything:
-    """Equal to everything: what a changed step count or missing slot changes too."""
-
-    def __eq__(self, other):
-        return True
-
-    def __repr__(self):
-        return "ANYTHING"
-
-
-ANYTHING = _Anything()
+from tests.golden import harness
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Difference:
     """One difference; `record/README.md` tells of the attributes."""
 
+    file: str
     section: str
     names: dict
     reason: str
@@ -37,6 +25,7 @@ class Difference:
     message: str | None = None
     families: tuple = ()
     versions: tuple = ()
+    cases: tuple = ()
     row: str | None = None
 
     def holds(self, case, family, version):
@@ -44,22 +33,19 @@ class Difference:
         return (
             (not self.families or family in self.families)
             and (not self.versions or version in self.versions)
+            and (not self.cases or case in self.cases)
             and all(
                 case.get(name) in (value if isinstance(value, list) else (value,))
                 for name, value in self.names.items()
             )
         )
 
-    def expected(self, recorded, case, family, version, file):
-        """What tf_lso gives on a family, from what was recorded of a version.
+    def expected(self, recorded, case):
+        """What tf_lso gives in place of `recorded`.
 
-        `recorded` may be what the difference before this one made of it.
+        That may be what the difference before this one made of it.
         """
         ((kind, value),) = self.gives.items()
-        if kind == "error":
-            return {"error": value}
-        if kind == "result":
-            return value
         if kind == "changes":
             return changed(recorded, value)
         if kind == "replace":
@@ -68,36 +54,27 @@ class Difference:
                 text = re.sub(pattern, replacement, text)
             return json.loads(text)
         if kind == "as_in":
-            wanted = {**case, **value}
-            wanted.pop("version")
-            ((_, results),) = [
-                found
-                for found in harness.cases(self.section, file)
-                if found[0] == wanted
-            ]
-            return encoding.recorded(harness.result_of(results, value["version"]))
-        assert kind == "by_case", kind
-        for one in value:
-            if (
-                case in one["cases"]
-                and version in one["versions"]
-                and family in one.get("families", [family])
-            ):
-                recorded = changed(recorded, one["changes"])
-        return recorded
+            names = {**case, **value}
+            version = names.pop("version")
+            ((_, results),) = harness.cases(self.section, self.file, **names)
+            return harness.result_of(results, version)
+        assert kind in ("result", "error"), kind
+        return value if kind == "result" else {"error": value}
 
 
 def changed(recorded, changes):
-    """`recorded` with {"key > index > key": value} set in a copy of it."""
+    """`recorded` with {"key > index > * > key": value} set in a copy of it."""
     recorded = copy.deepcopy(recorded)
     for path, value in changes.items():
         if not path:
             return value
         *above, last = path.split(" > ")
-        place = recorded
+        places = [recorded]
         for key in above:
-            place = place[_key(place, key)]
-        place[_key(place, last)] = value
+            each = key == "*"
+            places = [f for p in places for f in (p if each else [p[_key(p, key)]])]
+        for place in places:
+            place[_key(place, last)] = value
     return recorded
 
 
@@ -105,28 +82,30 @@ def _key(place, key):
     return int(key) if isinstance(place, list) else key
 
 
-def _with_anything(value):
-    """The data with `ANYTHING` for the text of that name."""
-    if isinstance(value, dict):
-        return {key: _with_anything(element) for key, element in value.items()}
-    if isinstance(value, list):
-        return [_with_anything(element) for element in value]
-    return ANYTHING if value == "ANYTHING" else value
+# What a part of `by_case` tells beside its changes.
+_NARROWER = ("cases", "families", "versions")
 
 
 @functools.cache
-def _table():
+def every():
+    """All differences, in the order in which they change a result."""
     path = harness.RECORDS / "differences.json"
-    return json.loads(path.read_text(encoding="utf-8"))
+    found = []
+    for file, entries in json.loads(path.read_text(encoding="utf-8")).items():
+        for entry in entries:
+            gives = entry.pop("gives")
+            for part in gives.get("by_case", [gives]):
+                narrower = {k: part.pop(k) for k in _NARROWER if k in part}
+                found.append(Difference(file, gives=part, **(entry | narrower)))
+    return found
 
 
 @functools.cache
 def of(file, section):
-    """The differences of a section of a file of the record, a tuple."""
-    found = (_with_anything(entry) for entry in _table()[file])
-    return tuple(Difference(**entry) for entry in found if entry["section"] == section)
+    """The differences of a section of a file of the record."""
+    return [one for one in every() if (one.file, one.section) == (file, section)]
 
 
-def rows(file):
-    """How the rows begin that the differences of a file name, a set."""
-    return {entry.get("row") for entry in _table()[file]}
+def rows():
+    """How the rows of the page begin that differences name."""
+    return {one.row for one in every() if one.row}

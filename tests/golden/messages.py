@@ -36,7 +36,9 @@ def subjects(message):
     return [_OURS.get(name, name) for name in names]
 
 
-def is_as_clear(message, recorded):
-    """Whether `message` speaks of what `recorded` speaks of."""
+def is_as_clear(message, recorded, case):
+    """Whether `message` speaks of what `recorded` speaks of, or of the case's attribute."""
+    if case.get("case") in ("get", "set") and "attribute" in case:
+        return case["attribute"] in message
     wanted = subjects(recorded)
     return not wanted or any(subject in message for subject in wanted)

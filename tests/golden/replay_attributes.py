@@ -118,12 +118,6 @@ def _iterations_set_after_access(optimizer, variable):
     return _iterations_set(optimizer, variable)
 
 
-def _on_a_new_optimizer(run):
-    return lambda api, family, case: run(
-        wrapped(api, family, case["inner"]), tf.Variable(1.0)
-    )
-
-
 def _lr_schedule(api, family, case):
     optimizer = wrapped(api, family, case["inner"], "schedule")
 
@@ -197,16 +191,22 @@ _REPLAYS = {
     "set": _set,
     "dir": _dir,
     "isinstance": _isinstance,
-    "lr_assign": _on_a_new_optimizer(_lr_assign),
-    "lr_change_mid_training": _on_a_new_optimizer(_lr_change),
     "lr_schedule_get": _lr_schedule,
-    "iterations_assign": _on_a_new_optimizer(_iterations_assign),
-    "iterations_set": _on_a_new_optimizer(_iterations_set),
-    "iterations_set_after_access": _on_a_new_optimizer(_iterations_set_after_access),
     "weights": _weights,
+}
+_OF_A_NEW_OPTIMIZER = {
+    "lr_assign": _lr_assign,
+    "lr_change_mid_training": _lr_change,
+    "iterations_assign": _iterations_assign,
+    "iterations_set": _iterations_set,
+    "iterations_set_after_access": _iterations_set_after_access,
 }
 
 
 def replay(api, family, case):
     """What the record holds for a case of `hyperparameters`."""
-    return _REPLAYS[case["case"]](api, family, case)
+    name = case["case"]
+    if name in _OF_A_NEW_OPTIMIZER:
+        optimizer = wrapped(api, family, case["inner"])
+        return _OF_A_NEW_OPTIMIZER[name](optimizer, tf.Variable(1.0))
+    return _REPLAYS[name](api, family, case)

@@ -53,12 +53,10 @@ def scaled_loss(api, family, case):
     name = case["case"]
     if name == "callable_reads_scale_when":
         return _scale_is_read_when_called(wrapped(api, family, scale=8.0))
-    scaled = wrapped(
-        api, family, kind=case["kind"], scale=case["scale"]
-    ).get_scaled_loss
-    return (
-        OF_CALLABLES[name](scaled) if name in OF_CALLABLES else scaled(LOSSES[name]())
-    )
+    optimizer = wrapped(api, family, kind=case["kind"], scale=case["scale"])
+    if name in OF_CALLABLES:
+        return OF_CALLABLES[name](optimizer.get_scaled_loss)
+    return optimizer.get_scaled_loss(LOSSES[name]())
 
 
 def _scale_is_read_when_called(optimizer):
@@ -114,8 +112,8 @@ def _sparse(optimizer):
     def loss(factor):
         return factor * tf.reduce_sum(tf.gather(variable, [0, 2, 0]))
 
-    rows = _taped(optimizer, loss, variable, (0.5, 0.5, NAN, 0.5, 0.5, NAN, 0.5, 0.5))
-    return [without(row, "loss_dtype", "grad_dtype") for row in rows]
+    factors = (0.5, 0.5, NAN, 0.5, 0.5, NAN, 0.5, 0.5)
+    return _taped(optimizer, loss, variable, factors, ["grad_type"])
 
 
 def _half(optimizer):
@@ -124,23 +122,24 @@ def _half(optimizer):
     def loss(factor):
         return tf.reduce_sum(variable * tf.constant(factor, tf.float16))
 
-    rows = _taped(optimizer, loss, variable, (0.5, 0.5, NAN, 0.5, 0.5, 0.5))
-    return [without(row, "grad_type") for row in rows]
+    factors = (0.5, 0.5, NAN, 0.5, 0.5, 0.5)
+    return _taped(optimizer, loss, variable, factors, ["loss_dtype", "grad_dtype"])
 
 
-def _taped(optimizer, loss_fn, variable, factors):
+def _taped(optimizer, loss_fn, variable, factors, types):
     rows = []
     for factor in factors:
         with tf.GradientTape() as tape:
             loss = optimizer.get_scaled_loss(loss_fn(factor))
         (gradient,) = optimizer.get_unscaled_gradients(tape.gradient(loss, [variable]))
         optimizer.apply_gradients([(gradient, variable)])
-        types = {
+        all_types = {
             "grad_type": type(gradient).__name__,
             "loss_dtype": loss.dtype.name,
             "grad_dtype": gradient.dtype.name,
         }
-        rows.append(types | state(optimizer, [variable]))
+        row = {name: all_types[name] for name in types}
+        rows.append(row | state(optimizer, [variable]))
     return rows
 
 
@@ -369,11 +368,5 @@ def extras(api, family, case):
     return {"rows": rows, name: seen}
 
 
-REPLAYS = {
-    "scaled_loss": scaled_loss,
-    "unscaled_gradients": unscaled_gradients,
-    "sparse_and_half": sparse_and_half,
-    "minimize_variants": minimize_variants,
-    "floor_and_overflow": floor_and_overflow,
-    "extras": extras,
-}
+_SECTIONS = (scaled_loss, unscaled_gradients, sparse_and_half, minimize_variants)
+REPLAYS = {f.__name__: f for f in (*_SECTIONS, floor_and_overflow, extras)}

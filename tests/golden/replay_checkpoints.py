@@ -16,7 +16,7 @@ _IS_TRACKABLE = isinstance(keras.optimizers.SGD(), tf.__internal__.tracking.Trac
 _NUMBERS = itertools.count()
 
 
-def applies(case, family):
+def _has(case, family):
     """Whether Keras 3 can do it."""
     return _IS_TRACKABLE or family != "keras3" or "restore" not in case["case"]
 
@@ -146,3 +146,6 @@ _CASES = {
 def replay(api, family, case):
     """What the record holds for a case of `extras`."""
     return _CASES[case["case"]](api, family)
+
+
+OPTIONS = {"has": _has}

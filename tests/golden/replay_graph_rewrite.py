@@ -17,7 +17,7 @@ from tf_lso.patches import table as patches
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 
-REPLAYED_ON = {None: here("legacy", "keras3")}
+OPTIONS = {"families": {None: here("legacy", "keras3")}}
 
 # The two names of the one function.
 _MODULES = {

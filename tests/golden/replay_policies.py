@@ -8,11 +8,12 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, KERASES, OLD_KERAS3, PACKAGES
 from tests.golden import harness
+from tests.golden.encoding import encode
 from tf_lso import policies
 from tf_lso.patches import table as patches
 
 
-def applies(case, family):
+def _has(case, family):
     """Whether this Keras 3 does what the table of differences says of Keras 3.
 
     Keras 3.0 compares policies by identity, and writes only their names.
@@ -54,7 +55,7 @@ def _attribute(of, name):
         value = getattr(of, name)
     except AttributeError as error:
         return {"error": "AttributeError", "message": str(error)}
-    return harness.encode(value)
+    return encode(value)
 
 
 def describe(policy):
@@ -234,3 +235,6 @@ def replay(generation, family, case):
         pattern = r"Policy\('(\w*)'(?:,loss_scale=(.+))?\)"
         of, loss_scale = re.fullmatch(pattern, name).groups()
         return describe(api.Policy(of, **loss_scale_argument(loss_scale)))
+
+
+OPTIONS = {"has": _has}

@@ -22,11 +22,12 @@ TOLD = {
 }
 
 # tf_keras tells of its own policies, once a process.
-REPLAYED_ON = {
+_FAMILIES = {
     "v2": here("legacy", "keras3"),
     "new": here("new", "keras3"),
     None: here("keras3"),
 }
+OPTIONS = {"families": _FAMILIES}
 
 
 def _scaled(optimizer, variable):

@@ -3,12 +3,16 @@
 import pytest
 
 from tests.families import here
-from tests.golden import collecting, comparing
+from tests.golden import comparing
 from tests.golden.differences import Difference, changed
 
 CASE = {"case": "a"}
 TEXT = "no scale, but got: 0.5"
 ERROR = {"error": "ValueError", "message": TEXT}
+
+
+def difference(gives, **more):
+    return Difference("f", "s", {}, "r", gives, **more)
 
 
 @pytest.fixture
@@ -44,43 +48,46 @@ def test_equal_results_pass_on_every_family(section):
     assert check(section({"ok": 1.0}, 1.0)) == [*here("keras3", "new")]
 
 
-def test_another_result_is_found(section):
-    with pytest.raises(AssertionError, match=r"2\.1\.4"):
-        check(section({"ok": 1.0}, 1.5))
+REFUSED = difference({"error": "ValueError"})
+OF_ONE_VERSION = difference({"error": "ValueError"}, versions=("2.1.4",))
+WITH_REMEDY = difference({"error": "ValueError"}, message="the remedy")
 
 
-def test_an_unclear_message_is_found(section):
-    check(section(ERROR, ValueError("a scale of 0.5 is too small")))
-    with pytest.raises(AssertionError, match="unclear"):
-        check(section(ERROR, ValueError("it is too small")))
-
-
-def test_a_difference_holds_for_its_versions_only(section):
-    gives = {"error": "ValueError"}
-    check(section({"ok": 1}, ValueError(TEXT), [Difference("s", {}, "r", gives)]))
-    of_one = Difference("s", {}, "r", gives, versions=("2.1.4",))
-    with pytest.raises(AssertionError, match=r"2\.8\.4"):
-        check(section({"ok": 1}, ValueError(TEXT), [of_one]))
-
-
-def test_the_message_of_a_difference_is_looked_for(section):
-    difference = Difference("s", {}, "r", {"error": "ValueError"}, message="the remedy")
-    with pytest.raises(AssertionError, match="unclear"):
-        check(section({"ok": 1}, ValueError(TEXT), [difference]))
+@pytest.mark.parametrize(
+    ("recorded", "gives", "listed", "problem"),
+    [
+        ({"ok": 1.0}, 1.5, [], r"2\.1\.4"),
+        (ERROR, ValueError("a scale of 0.5 is too small"), [], None),
+        (ERROR, ValueError("it is too small"), [], "unclear"),
+        ({"ok": 1}, ValueError(TEXT), [REFUSED], None),
+        ({"ok": 1}, ValueError(TEXT), [OF_ONE_VERSION], r"2\.8\.4"),
+        ({"ok": 1}, ValueError(TEXT), [WITH_REMEDY], "unclear"),
+    ],
+    ids=[
+        *("another result", "a clear message", "an unclear message", "a difference"),
+        *("a difference of one version", "a difference without its message"),
+    ],
+)
+def test_what_differs_is_found(section, recorded, gives, listed, problem):
+    if problem is None:
+        check(section(recorded, gives, listed))
+        return
+    with pytest.raises(AssertionError, match=problem):
+        check(section(recorded, gives, listed))
 
 
 @pytest.mark.parametrize(("gives", "idle"), [(1, True), (2, False)])
 def test_a_difference_without_use_is_found(section, gives, idle):
-    difference = Difference("s", {}, "r", {"result": {"ok": gives}})
-    of = section({"ok": 1}, gives, [difference])
-    assert of.idle() == ([difference] if idle else [])
+    one = difference({"result": {"ok": gives}})
+    of = section({"ok": 1}, gives, [one])
+    assert of.idle() == ({one} if idle else set())
 
 
-def test_slow_replays_are_marked_and_those_that_do_not_apply_are_left_out(section):
+def test_slow_replays_are_marked_and_those_that_are_not_there_left_out(section):
     def is_new(case, family):
         return family == "new"
 
-    only = section({"ok": 1}, 1, applies=is_new, slow=is_new)
+    only = section({"ok": 1}, 1, has=is_new, marks=lambda *of: [pytest.mark.slow])
     assert check(only) == ["new"]
     (parameter,) = comparing.parameters([only])
     assert [mark.name for mark in parameter.marks] == ["slow"]
@@ -89,43 +96,37 @@ def test_slow_replays_are_marked_and_those_that_do_not_apply_are_left_out(sectio
 # --- What a difference gives.
 
 
-def _expected(gives, recorded, case=CASE, family="new", version="2.1.4"):
-    difference = Difference("s", {}, "r", gives)
-    return difference.expected(recorded, case, family, version, "f")
+def _expected(gives, recorded):
+    return difference(gives).expected(recorded, CASE)
 
 
 def test_as_in_gives_what_another_version_gave(monkeypatch):
-    of_a = [{"versions": ["2.8.4"], "result": {"ok": "nan"}}]
-    of_b = [{"versions": ["2.8.4"], "result": {"ok": 3}}]
-    cases = [(CASE, of_a), ({"case": "b"}, of_b)]
-    monkeypatch.setattr(comparing.harness, "cases", lambda section, file: cases)
-    given = _expected({"as_in": {"version": "2.8.4"}}, {"ok": 1})
-    assert given["ok"] != given["ok"]  # it is NaN
+    def cases(section, file, case):
+        return [({"case": case}, [{"versions": ["2.8.4"], "result": {"ok": case}}])]
+
+    monkeypatch.setattr(comparing.harness, "cases", cases)
+    assert _expected({"as_in": {"version": "2.8.4"}}, {"ok": 1}) == {"ok": "a"}
     given = _expected({"as_in": {"version": "2.8.4", "case": "b"}}, {"ok": 1})
-    assert given == {"ok": 3}
+    assert given == {"ok": "b"}
 
 
 def test_changes_are_made_in_a_copy():
-    recorded = {"ok": [{"a": 1, "m/v": 2}, 3]}
-    of = {"ok > 0 > m/v": {}, "ok > 1": 4}
-    assert changed(recorded, of) == {"ok": [{"a": 1, "m/v": {}}, 4]}
-    assert recorded == {"ok": [{"a": 1, "m/v": 2}, 3]}
+    recorded = {"ok": [{"a": 1, "m/v": 2}, {"a": 3}]}
+    of = {"ok > 0 > m/v": {}, "ok > * > a": 4, "ok > 1 > b": 5}
+    assert changed(recorded, of) == {"ok": [{"a": 4, "m/v": {}}, {"a": 4, "b": 5}]}
+    assert recorded == {"ok": [{"a": 1, "m/v": 2}, {"a": 3}]}
     assert changed(recorded, {"": {"error": "E"}}) == {"error": "E"}
 
 
 @pytest.mark.parametrize(
-    ("of_other", "result"),
-    [
-        ({}, 2),
-        ({"case": {"case": "b"}}, 1),
-        ({"family": "keras3"}, 1),
-        ({"version": "2.8.4"}, 1),
-    ],
+    "of_other",
+    [{"case": {"case": "b"}}, {"family": "keras3"}, {"version": "2.8.4"}],
 )
-def test_changes_of_other_cases_families_and_versions_are_not_made(of_other, result):
-    one = {"cases": [CASE], "families": ["new"], "versions": ["2.1.4"]}
-    gives = {"by_case": [{**one, "changes": {"ok": 2}}]}
-    assert _expected(gives, {"ok": 1}, **of_other) == {"ok": result}
+def test_a_difference_of_another_case_family_or_version_does_not_hold(of_other):
+    narrow = {"cases": [CASE], "families": ["new"], "versions": ["2.1.4"]}
+    of = {"case": CASE, "family": "new", "version": "2.1.4"}
+    assert difference({"result": 1}, **narrow).holds(**of)
+    assert not difference({"result": 1}, **narrow).holds(**of | of_other)
 
 
 def test_a_text_is_replaced_wherever_it_stands():
@@ -145,25 +146,20 @@ def _is_even(number):
 NUMBERS = [pytest.param(n, id=f"case {n}") for n in range(4)]
 
 
-def test_every_mismatch_is_found_whatever_the_error():
-    found = collecting.mismatches(_is_even, NUMBERS)
-    assert [text[:25] for text in found] == [
+def test_every_mismatch_is_told_whatever_the_error():
+    with pytest.raises(pytest.fail.Exception) as caught:
+        comparing.check_all(_is_even, NUMBERS)
+    of_all, *problems = str(caught.value).split("\n\n")
+    assert of_all == "2 of 4 cases"
+    assert [text[:25] for text in problems] == [
         "case 1: AssertionError: -",
         "case 3: ZeroDivisionError",
     ]
-
-
-def test_a_mismatch_fails_the_test_of_its_group():
-    test = collecting.each(NUMBERS, lambda number: "ab"[number % 2])(_is_even)
-    assert test.__name__ == "_is_even"
-    test("a")
-    with pytest.raises(pytest.fail.Exception, match="2 of 2 cases"):
-        test("b")
+    comparing.check_all(_is_even, NUMBERS[::2])
 
 
 def test_slow_parameters_have_a_group_of_their_own():
     slow = pytest.param(8, id="slow one", marks=pytest.mark.slow)
-    test = collecting.each([*NUMBERS, slow], lambda number: "ab"[number % 2])(len)
-    (mark,) = test.pytestmark
-    groups = {p.values[0]: [m.name for m in p.marks] for p in mark.args[1]}
-    assert groups == {"a": [], "b": [], "a-slow": ["slow"]}
+    groups = comparing.grouped([*NUMBERS, slow], lambda number: "ab"[number % 2])
+    found = {g.id: (len(g.values[0]), [m.name for m in g.marks]) for g in groups}
+    assert found == {"a": (2, []), "b": (2, []), "a-slow": (1, ["slow"])}

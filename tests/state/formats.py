@@ -9,8 +9,13 @@ import pickle
 
 import tensorflow as tf
 
+from tests.families import KERASES
 from tests.generation import ZIPPED
-from tests.state.programs import END, MODULES, SAVED_AT, compile_model, state
+from tests.state.programs import END, SAVED_AT, compile_model, make_model, state
+
+
+def _pickled(value):
+    return pickle.loads(pickle.dumps(value))
 
 
 def _checkpoint(program, folder, model, optimizer, built):
@@ -47,7 +52,7 @@ def _whole(program, folder, model, optimizer, name, **kwargs):
     model.save(path, **kwargs)
 
     def restored():
-        loaded = MODULES[program.family].models.load_model(path)
+        loaded = KERASES[program.family].models.load_model(path)
         if program.family == "keras3":
             loaded.jit_compile = False  # which no .h5 file has
         return loaded, loaded.optimizer
@@ -78,11 +83,6 @@ def deepcopy_optimizer(program, folder, model, optimizer):
     return restored
 
 
-def deepcopy_model(program, folder, model, optimizer):
-    copied = copy.deepcopy(model)
-    return lambda: (copied, copied.optimizer)
-
-
 def pickle_optimizer(program, folder, model, optimizer):
     pickled, weights = pickle.dumps(optimizer), model.get_weights()
 
@@ -94,14 +94,9 @@ def pickle_optimizer(program, folder, model, optimizer):
     return restored
 
 
-def pickle_model(program, folder, model, optimizer):
-    pickled = pickle.dumps(model)
-
-    def restored():
-        loaded = pickle.loads(pickled)
-        return loaded, loaded.optimizer
-
-    return restored
+def _copy_of_model(program, folder, model, optimizer, copied):
+    loaded = copied(model)
+    return lambda: (loaded, loaded.optimizer)
 
 
 def get_and_set_weights(program, folder, model, optimizer):
@@ -129,9 +124,9 @@ FORMATS = {
     "built, then save_weights": _partial(_weights, name="w", built=True),
     "SavedModel": _partial(_whole, name="folder", save_format="tf"),
     "deepcopy of the optimizer": deepcopy_optimizer,
-    "deepcopy of the model": deepcopy_model,
+    "deepcopy of the model": _partial(_copy_of_model, copied=copy.deepcopy),
     "pickle of the optimizer": pickle_optimizer,
-    "pickle of the model": pickle_model,
+    "pickle of the model": _partial(_copy_of_model, copied=_pickled),
     "get_weights": get_and_set_weights,
 }
 OF_TF_KERAS = ("save_weights", "SavedModel")
@@ -170,9 +165,46 @@ def run(program, names, folder, saved_at=SAVED_AT):
     return restored, state(*made)
 
 
-def restore(program, restored):
-    """Return the model and the optimizer that `run` has saved in one format."""
+def go_on(program, restored, saved_at=SAVED_AT):
+    """Restore what `run` has saved in one format, train it to the end; return it."""
     if isinstance(restored, Exception):
         raise restored
     with program.scope():
-        return restored()
+        model, optimizer = restored()
+    if not saved_at:  # not all formats have the weights that were not trained
+        model.set_weights(make_model(program.family, 1).get_weights())
+    program.train(model, optimizer, saved_at, END)
+    return model, optimizer
+
+
+# --- An optimizer alone: functions of (optimizer, make, folder), where `make` makes the one
+# that is restored.
+
+
+def _checkpoint_alone(optimizer, make, folder):
+    path = tf.train.Checkpoint(optimizer=optimizer).save(folder / "c")
+    made = make()
+    tf.train.Checkpoint(optimizer=made).restore(path).assert_consumed()
+    return made
+
+
+def _file_alone(optimizer, make, folder):
+    store, made = {}, make()
+    optimizer.save_own_variables(store)
+    made.load_own_variables(store)
+    return made
+
+
+def _weights_alone(optimizer, make, folder):
+    made = make()
+    made.set_weights(optimizer.get_weights())
+    return made
+
+
+ALONE = {
+    "checkpoint": _checkpoint_alone,
+    "file": _file_alone,
+    "set_weights": _weights_alone,
+    "deepcopy": lambda optimizer, *_: copy.deepcopy(optimizer),
+    "pickle": lambda optimizer, *_: _pickled(optimizer),
+}

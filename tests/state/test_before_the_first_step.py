@@ -1,8 +1,6 @@
 """Models and optimizers that are saved, copied or loaded before the first step."""
 
-import copy
 import functools
-import pickle
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import tensorflow as tf
 import tf_lso
 from tests.families import (
     FAMILIES,
-    OLD_KERAS3,
     keras,
     keras3_step,
     legacy_step,
@@ -22,10 +19,7 @@ from tests.families import (
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
-pytestmark = pytest.mark.skipif(
-    OLD_KERAS3,
-    reason="Keras 3.0 saves neither checkpoints nor .h5 files nor copies of models",
-)
+pytestmark = programs.needs_saving
 
 _INNER = ("momentum", "amsgrad")
 
@@ -67,13 +61,6 @@ def test_numbers_of_another_kind_are_not_loaded(family, caplog):
 # --- What was loaded and waits for the build.
 
 
-def _loaded(program):
-    """A trained optimizer, and another that has loaded its file before it is built."""
-    made = program.make(seed=1)
-    program.train(*made, 0, SAVED_AT)
-    return made, _load(program, *_stored(*made))
-
-
 def _stored(model, optimizer):
     store = {}
     optimizer.save_own_variables(store)
@@ -87,12 +74,18 @@ def _load(program, weights, store):
     return model, optimizer
 
 
+def _loaded(program):
+    """A trained optimizer, and another that has loaded its file before it is built."""
+    made = program.make(seed=1)
+    program.train(*made, 0, SAVED_AT)
+    return made, _load(program, *_stored(*made))
+
+
 @functools.cache
 def _waits(*arguments):
     """A program, what it stored on its way, its scale then, and its state at the end."""
     program = Program(*arguments)
-    made = program.make(seed=1)
-    program.train(*made, 0, SAVED_AT)
+    made, _ = _loaded(program)
     stored, scale = _stored(*made), float(tf.convert_to_tensor(made[1].loss_scale))
     program.train(*made, SAVED_AT, END)
     return program, stored, scale, state(*made)
@@ -108,42 +101,18 @@ def test_a_loaded_scale_holds_from_the_load_on(family, inner):
 
 @needs_keras3
 def test_the_first_eager_step_after_loading_unscales_by_the_loaded_scale():
-    optimizer = wrapped("keras3", "SGD", 1.0, momentum=0.9, scale=2.0**15)
-    saved, x = (
-        wrapped("keras3", "SGD", 1.0, momentum=0.9, scale=128.0),
-        tf.Variable(0.0),
+    saved, optimizer = (
+        wrapped("keras3", "SGD", 1.0, momentum=0.9, scale=scale)
+        for scale in (128.0, 2.0**15)
     )
+    x = tf.Variable(0.0)
     saved.build([x])
-    store = {}
-    saved.save_own_variables(store)
-    optimizer.load_own_variables(store)
+    formats.ALONE["file"](saved, lambda: optimizer, None)
     keras3_step(optimizer, lambda: x * 1.0, [x])
     assert float(x) == -1.0
 
 
-def _again_checkpoint(optimizer, program, folder):
-    path = tf.train.Checkpoint(optimizer=optimizer).save(folder / "c")
-    made = program.make()[1]
-    tf.train.Checkpoint(optimizer=made).restore(path).assert_consumed()
-    return made
-
-
-def _again_file(optimizer, program, folder):
-    store, made = {}, program.make()[1]
-    optimizer.save_own_variables(store)
-    made.load_own_variables(store)
-    return made
-
-
-_AGAIN = {
-    "checkpoint": _again_checkpoint,
-    "file": _again_file,
-    "deepcopy": lambda optimizer, *_: copy.deepcopy(optimizer),
-    "pickle": lambda optimizer, *_: pickle.loads(pickle.dumps(optimizer)),
-}
-
-
-@pytest.mark.parametrize("how", _AGAIN)
+@pytest.mark.parametrize("how", ["checkpoint", "file", "deepcopy", "pickle"])
 @pytest.mark.parametrize("inner", [*_INNER, "nadam"])
 @pytest.mark.parametrize("api", ["stable", "fixed"])
 def test_what_waits_is_saved(family, inner, api, how, tmp_path):
@@ -151,7 +120,9 @@ def test_what_waits_is_saved(family, inner, api, how, tmp_path):
         pytest.skip("tf_keras's newer Nadam keeps a part of its state in Python")
     program, stored, scale, end = _waits(family, inner, api)
     model, optimizer = _load(program, *stored)
-    again = _AGAIN[how](_AGAIN[how](optimizer, program, tmp_path), program, tmp_path)
+    again = optimizer
+    for _ in range(2):
+        again = formats.ALONE[how](again, lambda: program.make()[1], tmp_path)
     assert float(tf.convert_to_tensor(again.loss_scale)) == scale
     program.train(model, again, SAVED_AT, END)
     assert_equal(end, state(model, again))
@@ -205,20 +176,22 @@ def test_weights_into_a_model_with_a_frozen_layer(
     family, skip_mismatch, built, tmp_path, caplog
 ):
     """As a plain optimizer of Keras: the weights load, the optimizer keeps its own."""
+
+    def give(model, optimizer):
+        if family == "keras3":
+            model.compile(optimizer, "mse")
+        else:
+            model.optimizer = optimizer
+
     program = Program(family)
     model, optimizer = program.make(seed=1, compiled=False)
-    if family == "keras3":
-        model.compile(optimizer, "mse")
-    else:
-        model.optimizer = optimizer
+    give(model, optimizer)
     program.train(model, optimizer, 0, SAVED_AT)
     model.save_weights(tmp_path / "m.weights.h5")
     other = programs.make_model(family, 9)
     other.layers[-1].trainable = False
     own = programs.make_optimizer(family)
-    other.compile(own, "mse") if family == "keras3" else setattr(
-        other, "optimizer", own
-    )
+    give(other, own)
     if built:
         own.build(other.trainable_variables)
     other.load_weights(tmp_path / "m.weights.h5", skip_mismatch=skip_mismatch)
@@ -255,7 +228,7 @@ def test_slots_set_by_slot_before_building_can_be_saved(tmp_path):
         legacy_step(made, lambda: tf.reduce_sum(x * x) + tf.reduce_sum(y * y), [x, y])
     waiting = wrapped("keras3", "Adam")
     waiting.set_weights(made.get_weights())
-    again = _again_file(waiting, _Adam(), tmp_path)
+    again = formats.ALONE["file"](waiting, lambda: wrapped("keras3", "Adam"), tmp_path)
     again.build([x, y])
     for one, other in zip(made.get_weights(), again.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -267,45 +240,7 @@ def test_slots_set_by_slot_before_building_can_be_saved(tmp_path):
         fixed.save_own_variables({})
 
 
-class _Adam:
-    def make(self):
-        return None, wrapped("keras3", "Adam")
-
-
 # --- All formats; the last test, since `installed` lasts to the end of the file.
-
-_CASES = [
-    (name, family, inner)
-    for family in FAMILIES
-    for inner in _INNER
-    for name in formats.FORMATS
-    # The weights of an optimizer without slots do not go to one with slots.
-    if formats.exists(name, family) and name != "get_weights"
-]
-
-
-@pytest.fixture(scope="module")
-def saved(installed, tmp_path_factory):
-    """What `formats.run` returns for a program; the last one is kept."""
-
-    @functools.lru_cache(maxsize=1)
-    def run(*arguments):
-        program = Program(*arguments)
-        names = [case[0] for case in _CASES if case[1:] == arguments]
-        folder = tmp_path_factory.mktemp("saved")
-        return program, *formats.run(program, names, folder, saved_at=0)
-
-    return run
-
-
-@pytest.mark.parametrize("case", _CASES, ids=", ".join)
-def test_a_model_that_is_compiled_and_not_trained(case, saved):
-    name, *arguments = case
-    program, restored, end = saved(*arguments)
-    other = formats.restore(program, restored[name])
-    other[0].set_weights(programs.make_model(program.family, 1).get_weights())
-    program.train(*other, 0, END)
-    assert_equal(end, state(*other))
 
 
 @pytest.fixture(scope="module")
@@ -326,13 +261,19 @@ def checkpointed(installed, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in _CASES if c[2] == "amsgrad"], ids=", ".join
+    ("name", "family"),
+    [
+        pytest.param(name, family, id=f"{name}, {family}")
+        for family in FAMILIES
+        for name in formats.FORMATS
+        # The weights of an optimizer without slots do not go to one with slots.
+        if formats.exists(name, family) and name != "get_weights"
+    ],
 )
 def test_a_checkpoint_that_was_restored_is_saved_before_the_next_step(
-    case, checkpointed, tmp_path
+    name, family, checkpointed, tmp_path
 ):
     """Its slots wait in TensorFlow until the optimizer is built; legacy ones do not."""
-    name, family, _ = case
     program, path, end = checkpointed(family)
     save = functools.partial(formats.FORMATS[name], program)
     by_model = name.startswith((".", "built, then .", "SavedModel"))

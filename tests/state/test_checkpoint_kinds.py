@@ -8,14 +8,17 @@ import tensorflow as tf
 
 import tf_lso
 from tests import pairs
-from tests.families import FAMILIES, OLD_KERAS3, keras, keras2, needs_keras3, numpy
+from tests.families import (
+    FAMILIES,
+    keras,
+    keras2,
+    needs_keras3,
+    numpy,
+    takes_optimizers,
+)
 from tests.state import programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
-_KERAS3 = pytest.mark.skipif(
-    OLD_KERAS3,
-    reason="tf.train.Checkpoint takes no optimizer of Keras 3.0",
-)
 INNER = {
     "momentum": lambda: keras.optimizers.SGD(0.25, momentum=0.9),
     "amsgrad": lambda: keras.optimizers.Adam(0.25, amsgrad=True),
@@ -53,7 +56,7 @@ def saved(kind, inner, path):
     return optimizer, tf.train.Checkpoint(optimizer=optimizer, x=x).save(path / "c")
 
 
-@_KERAS3
+@takes_optimizers
 @pytest.mark.parametrize("built", [False, True], ids=["then built", "built"])
 @pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize(
@@ -84,33 +87,35 @@ def test_restores_into(kind, other, inner, built, tmp_path):
         status.assert_existing_objects_matched()
 
 
-@_KERAS3
+def keras_file(inner, folder):
+    """The weights of a model with Keras's own wrapper, scale 16 and count 2."""
+    model = programs.make_model("keras3", 1)
+    model.compile(keras.optimizers.LossScaleOptimizer(INNER[inner]()), "mse")
+    model.fit(np.ones([8, 3]), np.ones([8, 1]), verbose=0)
+    model.optimizer.dynamic_scale.assign(16.0)
+    model.optimizer.step_counter.assign(2)
+    model.save_weights(folder / "m.weights.h5")
+    return model, folder / "m.weights.h5"
+
+
+@takes_optimizers
 @needs_keras3
 def test_a_keras_file_of_keras_s_own_wrapper_of_nadam_is_left_out(tmp_path, caplog):
     """It lacks `_u_product`."""
-    model = programs.make_model("keras3", 1)
-    model.compile(keras.optimizers.LossScaleOptimizer(INNER["nadam"]()), "mse")
-    model.fit(np.ones([8, 3]), np.ones([8, 1]), verbose=0)
-    model.save_weights(tmp_path / "m.weights.h5")
+    _, path = keras_file("nadam", tmp_path)
     other, optimizer = Program("keras3", "nadam").make(built=True)
-    other.load_weights(tmp_path / "m.weights.h5")
+    other.load_weights(path)
     assert "does not fit" in caplog.text
     assert int(optimizer.iterations.value) == 0
 
 
-@_KERAS3
+@takes_optimizers
 @needs_keras3
 def test_a_keras_file_of_keras_s_own_wrapper_brings_the_scale(tmp_path):
-    model = programs.make_model("keras3", 1)
-    model.compile(keras.optimizers.LossScaleOptimizer(INNER["amsgrad"]()), "mse")
-    model.fit(np.ones([8, 3]), np.ones([8, 1]), verbose=0)
-    model.optimizer.dynamic_scale.assign(16.0)
-    model.optimizer.step_counter.assign(2)
-    model.save_weights(tmp_path / "m.weights.h5")
-    other, optimizer = Program("keras3").make(compiled=False)
+    model, path = keras_file("amsgrad", tmp_path)
     optimizer = tf_lso.LossScaleOptimizer(INNER["amsgrad"]())
-    other.compile(optimizer, "mse")
-    other.load_weights(tmp_path / "m.weights.h5")
+    other, _ = Program("keras3").make(optimizer=optimizer)
+    other.load_weights(path)
     assert not optimizer.built
     optimizer.build(other.trainable_variables)
     assert (float(optimizer.loss_scale), int(optimizer.dynamic_counter)) == (16.0, 2)
@@ -135,40 +140,30 @@ def build(optimizer, variables):
 
 
 # tf_keras's newer Nadam does not go on as it would have: part of its state is a number.
+_OF_LEGACY = [("legacy", inner) for inner in ("momentum", "amsgrad", "nadam")]
 _OF_TF_KERAS = [
-    (direction, *inner.split(", "), api, built)
-    for direction, inner, api, built in itertools.product(
+    (direction, *of, api, built)
+    for direction, of, api, built in itertools.product(
         ["from tf_keras", "to tf_keras"],
-        [
-            "legacy, momentum",
-            "legacy, amsgrad",
-            "legacy, nadam",
-            "new, amsgrad",
-            "new, ema",
-        ],
+        [*_OF_LEGACY, ("new", "amsgrad"), ("new", "ema")],
         ["stable", "fixed"],
         ["then built", "built"],
     )
 ]
 # All eagerly, and by fit so many that all pairs are met.
-_OF_TF_KERAS = [
-    *((*case, "eager") for case in _OF_TF_KERAS),
-    *((*case, "fit") for case in pairs.pairwise(_OF_TF_KERAS)),
-]
+_EAGERLY = [(*case, "eager") for case in _OF_TF_KERAS]
+_BY_FIT = [(*case, "fit") for case in pairs.pairwise(_OF_TF_KERAS)]
 
 
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(case, marks=[pytest.mark.slow] if case[-1] == "fit" else [])
-        for case in _OF_TF_KERAS
-    ],
+    [*_EAGERLY, *(pytest.param(case, marks=pytest.mark.slow) for case in _BY_FIT)],
     ids=", ".join,
 )
 def test_tf_keras_s_own_wrapper(case, tmp_path):
     direction, family, inner, api, built, loop = case
     program = Program(family, inner, api, loop)
-    ours, theirs = programs.make_optimizer(family, inner, api), None
+    ours = programs.make_optimizer(family, inner, api)
     theirs = tf_keras_s(family, inner, api)
     first, second = (theirs, ours) if direction == "from tf_keras" else (ours, theirs)
     made = program.make(1, first)
@@ -185,19 +180,15 @@ def test_tf_keras_s_own_wrapper(case, tmp_path):
     assert_equal(state(*made), state(*other))
 
 
-NEWER = [
-    (written, restored)
-    for written, restored in [
-        ("new", "legacy"),
-        ("keras3", "legacy"),
-        ("keras3", "new"),
-    ]
-    if written in FAMILIES
-]
-
-
-@_KERAS3
-@pytest.mark.parametrize("restored, written", [(r, w) for w, r in NEWER])
+@takes_optimizers
+@pytest.mark.parametrize(
+    ("restored", "written"),
+    [
+        ("legacy", "new"),
+        pytest.param("legacy", "keras3", marks=needs_keras3),
+        pytest.param("new", "keras3", marks=needs_keras3),
+    ],
+)
 def test_of_a_newer_family_is_refused_and_changes_nothing(written, restored, tmp_path):
     """Its names lead nowhere: the slots and the step counter would start anew."""
     x = tf.Variable([1.0, 2.0], name="x")

@@ -12,8 +12,10 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERASES, numpy, raw
+from tests.families import FAMILIES, KERASES, numpy, raw, takes_optimizers
 from tf_lso import checkpoints
+
+pytestmark = takes_optimizers
 
 # Class -> arguments that make slots or change what a slot means.
 ARGUMENTS = {
@@ -127,25 +129,20 @@ def written(case, model, opt, folder):
     """Save; return what reads it into a model and an optimizer, the target, or raises."""
     if case.how == "deepcopy":
         return lambda target, made: (model, copy.deepcopy(opt))
-    if case.how == "pickle":
+    if case.how in COPIES:
+        saved, values = opt.get_weights(), model.get_weights()
         dumped = pickle.dumps(opt)
 
-        def unpickled(target, made):
-            loaded = pickle.loads(dumped)
-            loaded.build(target.trainable_variables)
-            target.set_weights(model.get_weights())
-            return target, loaded
-
-        return unpickled
-    if case.how == "weights":
-        weights, values = opt.get_weights(), model.get_weights()
-
-        def set_weights(target, made):
-            made.set_weights(weights)
+        def copied(target, made):
+            if case.how == "weights":
+                made.set_weights(saved)
+            else:
+                made = pickle.loads(dumped)
+                made.build(target.trainable_variables)
             target.set_weights(values)
             return target, made
 
-        return set_weights
+        return copied
     path = f"{folder}/saved.{case.how}"
     if case.how == "checkpoint":
         path = tf.train.Checkpoint(model=model, optimizer=opt).save(path)

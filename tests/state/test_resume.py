@@ -1,4 +1,8 @@
-"""The matrix: formats × families × inner optimizers × constructors × loops."""
+"""Programs go on bit for bit from what was saved of them on their way.
+
+The matrix: formats × families × inner optimizers × constructors × loops. And, each format
+with each family, of models that were not trained yet, and on two replicas.
+"""
 
 import functools
 import itertools
@@ -8,17 +12,11 @@ import tensorflow as tf
 
 import tf_lso
 from tests import pairs
-from tests.families import FAMILIES, OLD_KERAS3, needs_keras3
+from tests.families import FAMILIES, KERASES, needs_keras3
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
-pytestmark = [
-    pytest.mark.usefixtures("installed"),
-    pytest.mark.skipif(
-        OLD_KERAS3,
-        reason="Keras 3.0 saves neither checkpoints nor .h5 files nor copies of models",
-    ),
-]
+pytestmark = [pytest.mark.usefixtures("installed"), programs.needs_saving]
 
 _ALL = [
     case
@@ -41,37 +39,28 @@ def _pairs(case):
     return pairs.pairs((name, (family, loop != "eager"), inner, api, loop))
 
 
-# Those of one program stand together.
-_SLOW = sorted(
-    pairs.pairwise(_ALL, set().union(*map(_pairs, _QUICK)), _pairs),
-    key=lambda case: case[1:],
-)
-_QUICK.sort(key=lambda case: case[1:])
+_SLOW = pairs.pairwise(_ALL, set().union(*map(_pairs, _QUICK)), _pairs)
 
+_UNTRAINED = [
+    case
+    for case in _ALL
+    if case[2] in ("momentum", "amsgrad")
+    and case[3:] == ("stable", "eager")
+    # The weights of an optimizer without slots do not go to one with slots.
+    and case[0] != "get_weights"
+]
 
-@pytest.fixture(scope="module")
-def saved(installed, tmp_path_factory):
-    """What `formats.run` returns for a program and its cases; the last one is kept."""
-
-    @functools.lru_cache(maxsize=1)
-    def run(*arguments):
-        program = Program(*arguments)
-        names = [case[0] for case in (*_QUICK, *_SLOW) if case[1:] == arguments]
-        folder = tmp_path_factory.mktemp("saved")
-        return program, *formats.run(program, names, folder)
-
-    return run
-
-
-def check(saved, name, *arguments):
-    program, restored, end = saved(*arguments)
-    other = formats.restore(program, restored[name])
-    assert isinstance(other[1], tf_lso.LossScaleOptimizer)
-    program.train(*other, SAVED_AT, END)
-    assert_equal(end, state(*other))
-    if "checkpoint" in name:
-        program.status.assert_consumed()
-
+# In turns: each format and family once, and both loops with each of them; each format with
+# one family in the quick run.
+_REPLICAS, _QUICK_REPLICAS = [], []
+for number, name in enumerate(formats.FORMATS):
+    cases = [
+        (name, family, "amsgrad", "stable", ("function", "fit")[(number + turn) % 2])
+        for turn, family in enumerate(FAMILIES)
+        if formats.exists(name, family)
+    ]
+    _REPLICAS += cases
+    _QUICK_REPLICAS.append(cases[(number + 1) % len(cases)])
 
 _CORE = (
     "checkpoint, then built",
@@ -81,18 +70,52 @@ _CORE = (
     "deepcopy of the model",
 )
 
+# When and where -> the cases, and their marks.
+_TABLE = {
+    "": (_QUICK, lambda c: [pytest.mark.core] * (c[0] in _CORE and c[2] == "amsgrad")),
+    "slow": (_SLOW, lambda case: pytest.mark.slow),
+    "untrained": (_UNTRAINED, lambda case: ()),
+    "replicas": (
+        _REPLICAS,
+        lambda case: () if case in _QUICK_REPLICAS else pytest.mark.slow,
+    ),
+}
 
-def _marks(case):
-    name, _, inner, *_ = case
-    return [pytest.mark.core] * (name in _CORE and inner == "amsgrad")
+
+def _parameters():
+    for when, (cases, marks) in _TABLE.items():
+        for case in sorted(cases, key=lambda case: case[1:]):  # of one program together
+            identity = ", ".join([when, *case] if when else case)
+            yield pytest.param(when, case, id=identity, marks=marks(case))
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, id=", ".join(case), marks=_marks(case)) for case in _QUICK],
-)
-def test_goes_on_bit_for_bit(case, saved):
-    check(saved, *case)
+@pytest.fixture(scope="module")
+def saved(installed, mirrored2, tmp_path_factory):
+    """What `formats.run` returns for a program and its cases; the last one is kept."""
+
+    @functools.lru_cache(maxsize=1)
+    def run(when, *arguments):
+        program = Program(*arguments, mirrored2 if when == "replicas" else None)
+        names = [case[0] for case in _TABLE[when][0] if case[1:] == arguments]
+        folder = tmp_path_factory.mktemp("saved")
+        return program, *formats.run(program, names, folder, _saved_at(when))
+
+    return run
+
+
+def _saved_at(when):
+    return 0 if when == "untrained" else SAVED_AT
+
+
+@pytest.mark.parametrize(("when", "case"), _parameters())
+def test_goes_on_bit_for_bit(when, case, saved):
+    name, *arguments = case
+    program, restored, end = saved(when, *arguments)
+    other = formats.go_on(program, restored[name], _saved_at(when))
+    assert isinstance(other[1], tf_lso.LossScaleOptimizer)
+    assert_equal(end, state(*other))
+    if "checkpoint" in name and when != "untrained":  # which has no slots to consume
+        program.status.assert_consumed()
 
 
 _NAMES = [name for name in formats.FORMATS if formats.exists(name, "new")]
@@ -117,19 +140,13 @@ def test_the_cases_meet_all_pairs():
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", _SLOW, ids=", ".join)
-def test_goes_on_bit_for_bit_in_every_format_and_loop(case, saved):
-    check(saved, *case)
-
-
 class _Stop(Exception):
     pass
 
 
 def test_backup_and_restore(family, tmp_path):
     inner = "nadam" if programs.exists(family, "nadam") else "amsgrad"
-    module = programs.MODULES[family]
+    module = KERASES[family]
     program = Program(family, inner, "stable", "fit")
 
     class Stop(module.callbacks.Callback):
@@ -159,7 +176,7 @@ def test_backup_and_restore(family, tmp_path):
 
 @pytest.mark.parametrize("name", ["m.keras", "m.weights.h5"])
 def test_model_checkpoint(family, name, tmp_path):
-    module = programs.MODULES[family]
+    module = KERASES[family]
     program = Program(family, loop="fit")
     model, optimizer = program.make(seed=1, built=True)
     only = "weights" in name

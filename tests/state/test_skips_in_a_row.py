@@ -1,46 +1,24 @@
 """No format holds how many steps were skipped in a row, as the page on files says."""
 
-import copy
 import pathlib
-import pickle
 
 import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, takes_optimizers
+from tests.state import formats
 
 PAGES = pathlib.Path(__file__).parents[2] / "compat_docs"
 
 
-def by_checkpoint(opt, made, folder):
-    path = tf.train.Checkpoint(optimizer=opt).save(str(folder / "c"))
-    new = made()
-    tf.train.Checkpoint(optimizer=new).restore(path)
-    return new
-
-
-def by_weights(opt, made, folder):
-    new = made()
-    new.set_weights(opt.get_weights())
-    return new
-
-
-WAYS = {
-    "checkpoint": by_checkpoint,
-    "set_weights": by_weights,
-    "pickle": lambda opt, made, folder: pickle.loads(pickle.dumps(opt)),
-    "deepcopy": lambda opt, made, folder: copy.deepcopy(opt),
-}
-
-
 @takes_optimizers
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", formats.ALONE)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_they_are_counted_anew(family, way, tmp_path):
     variable = tf.Variable(1.0)
 
-    def made():
+    def make():
         inner = FAMILIES[family].SGD(0.5)
         opt = tf_lso.LossScaleOptimizer(inner, initial_scale=8, hysteresis=2)
         opt.build([variable])
@@ -50,9 +28,9 @@ def test_they_are_counted_anew(family, way, tmp_path):
         opt.apply_gradients([(tf.constant(float("nan")), variable)])
         return float(opt.loss_scale)
 
-    opt = made()
+    opt = make()
     assert skip(opt) == 8
-    new = WAYS[way](opt, made, tmp_path)
+    new = formats.ALONE[way](opt, make, tmp_path)
     assert float(new.loss_scale) == 8 and int(new.iterations) == 1
     assert skip(opt) == 4  # the second in a row
     assert skip(new) == 8  # counts as the first

@@ -3,34 +3,31 @@
 Legacy optimizers only: the others make all slots at once.
 """
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.families import keras2, wrapped
-from tests.generation import ZIPPED
-from tests.state.programs import assert_equal, state
+from tests.state import formats
+from tests.state.programs import Program, assert_equal, state
 
 pytestmark = pytest.mark.usefixtures("installed")
 
 _X = np.random.RandomState(0).rand(8, 3).astype("float32")
 
 
-def _file(model, folder, name, **kwargs):
-    model.save(folder / name, **kwargs)
-    return keras2.models.load_model(folder / name)
+_FORMATS = (
+    ".keras",
+    ".h5",
+    "SavedModel",
+    "deepcopy of the model",
+    "pickle of the model",
+)
 
 
-FORMATS = {
-    ".keras": lambda model, folder: _file(model, folder, "m.keras", **ZIPPED),
-    ".h5": lambda model, folder: _file(model, folder, "m.h5"),
-    "SavedModel": lambda model, folder: _file(model, folder, "m", save_format="tf"),
-    "deepcopy": lambda model, folder: copy.deepcopy(model),
-    "pickle": lambda model, folder: pickle.loads(pickle.dumps(model)),
-}
+def _saved_and_loaded(name, model, folder):
+    program = Program("legacy")
+    return formats.FORMATS[name](program, folder, model, model.optimizer)()[0]
 
 
 def _model(units):
@@ -62,71 +59,75 @@ def _check(model, loaded):
 
 
 @pytest.mark.parametrize("units", [1, 3])  # other shapes, and equal ones
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", _FORMATS)
 def test_a_base_that_was_unfrozen(name, units, tmp_path):
     model, optimizer = _model(units), wrapped("legacy", "Adam")
     _fit(model, optimizer, base=False)
     _fit(model, optimizer, base=True)
-    _check(model, FORMATS[name](model, tmp_path))
+    _check(model, _saved_and_loaded(name, model, tmp_path))
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", _FORMATS)
 def test_two_lists_in_an_order_of_their_own(name, tmp_path):
     model, optimizer = _model(3), wrapped("legacy", "Adam")
     _fit(model, optimizer, base=False)
     _fit(model, optimizer, base=True, head=False)
     _fit(model, optimizer, head=True)
-    _check(model, FORMATS[name](model, tmp_path))
+    _check(model, _saved_and_loaded(name, model, tmp_path))
 
 
-@pytest.mark.parametrize("name", [n for n in FORMATS if n != "SavedModel"])
+@pytest.mark.parametrize("name", [n for n in _FORMATS if n != "SavedModel"])
 def test_a_base_that_is_unfrozen_and_not_trained_yet(name, tmp_path):
     model, optimizer = _model(3), wrapped("legacy", "Adam")
     _fit(model, optimizer, base=False)
     model.get_layer("base").trainable = True
     model.compile(optimizer, "mse")
-    loaded = FORMATS[name](model, tmp_path)
+    loaded = _saved_and_loaded(name, model, tmp_path)
     (slot,) = loaded.optimizer.get_slot(loaded.layers[0].kernel, "m").numpy()[:1]
     assert not slot.any()
     _check(model, loaded)
 
 
-def _optimizer_alone(copied):
-    """As a format: a copy of the optimizer, in a model of the same names."""
-
-    def of(model, folder):
-        del folder
-        loaded = _model(3)
-        loaded.set_weights(model.get_weights())
-        loaded.compile(copied(model.optimizer), "mse")
-        loaded.optimizer.build(loaded.trainable_variables)
-        return loaded
-
-    return of
-
-
-_ALONE = {
-    "deepcopy, alone": copy.deepcopy,
-    "pickle, alone": lambda optimizer: pickle.loads(pickle.dumps(optimizer)),
-}
-
-
-@pytest.mark.parametrize("name", [n for n in (*FORMATS, *_ALONE) if n != "SavedModel"])
-def test_slots_that_only_a_checkpoint_has_made(name, tmp_path):
+def _restored(folder):
+    """A model that was trained, and one whose slots its checkpoint has made."""
     model = _model(3)
     _fit(model, wrapped("legacy", "Adam"))
-    path = tf.train.Checkpoint(model=model).save(tmp_path / "c")
+    path = tf.train.Checkpoint(model=model).save(folder / "c")
     restored = _model(3)
     restored.compile(wrapped("legacy", "Adam"), "mse")
     tf.train.Checkpoint(model=restored).restore(path)
-    if name == "deepcopy, alone":
-        copied, variables = copy.deepcopy(restored.optimizer), restored.weights
-        one, other = (state(restored, o) for o in (restored.optimizer, copied))
+    return model, restored
+
+
+def test_a_pickle_of_slots_that_only_a_checkpoint_has_made_has_their_names(tmp_path):
+    _, restored = _restored(tmp_path)
+    alone = formats.ALONE["pickle"](restored.optimizer)
+    variables = restored.optimizer._family.built_variables()
+    with pytest.raises(ValueError, match="in this order"):
+        alone.build(variables[::-1])
+    alone.build(variables)
+    assert_equal(state(restored, restored.optimizer), state(restored, alone))
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in (*_FORMATS, "deepcopy", "pickle") if n != "SavedModel"]
+)
+def test_slots_that_only_a_checkpoint_has_made(name, tmp_path):
+    model, restored = _restored(tmp_path)
+    if name in _FORMATS:
+        _check(model, _saved_and_loaded(name, restored, tmp_path))
+        return
+    alone = formats.ALONE[name](restored.optimizer, None, tmp_path)
+    if name == "deepcopy":  # for the same variables
+        one, other = (state(restored, o) for o in (restored.optimizer, alone))
         assert_equal(one, other)
-        assert one["v 1"].any() and len(variables) == 2
-    else:
-        copied = FORMATS.get(name) or _optimizer_alone(_ALONE[name])
-        _check(model, copied(restored, tmp_path))
+        assert one["v 1"].any()
+        return
+    loaded = _model(3)
+    loaded.set_weights(restored.get_weights())
+    loaded.compile(alone, "mse")
+    alone.build(loaded.trainable_variables)
+    _check(model, loaded)
 
 
 def test_weights_are_loaded_into_slots_made_in_parts(tmp_path):

@@ -9,17 +9,11 @@ import json
 import pytest
 
 from tests import preloaded
-from tests.families import OLD_KERAS3, PACKAGES
+from tests.families import PACKAGES
 from tests.processes import start
+from tests.state import programs
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        OLD_KERAS3,
-        reason="Keras 3.0 saves neither checkpoints nor .h5 files nor copies of models",
-    ),
-]
-
+pytestmark = [pytest.mark.slow, programs.needs_saving]
 
 _ALL = """
 import json, pathlib, sys
@@ -32,11 +26,10 @@ ends = {}
 for name in names:
     assert callable(saved[name]), saved[name]
     try:
-        other = formats.restore(program, saved[name])
+        other = formats.go_on(program, saved[name])
     except ValueError as error:
         ends[name] = repr(error)
         continue
-    program.train(*other, programs.SAVED_AT, programs.END)
     programs.assert_equal(end, programs.state(*other))
     ends[name] = str(type(other[1]))
 print(json.dumps(ends))

@@ -1,0 +1,270 @@
+"""Replays configs: those of an optimizer, and those made by hand.
+
+Configs of other versions differ in how they name a class and in keys that came with a
+version; `plain` leaves out just these. Those of tf_keras are compared as they are.
+"""
+
+import copy
+import json
+
+import tensorflow as tf
+
+from tests.families import FAMILIES, KERASES, PACKAGES, here
+from tests.golden import harness
+from tests.golden.encoding import NAN, TOLERANCE, equal
+from tests.golden.harness import CLASSES
+from tf_lso import keras_configs
+from tf_lso.optimizers import config as configs
+from tf_lso.patches import table as patches
+
+# Those made by hand have no family in the record.
+_FAMILIES = {
+    "v2": here("legacy", "keras3"),
+    "new": here("new", "keras3"),
+    None: here("legacy", "keras3"),
+}
+
+# --- Configs made by hand: "api:config", "deserialize:name:config", "optimizers.get...".
+
+_SGD = {"class_name": "SGD", "config": {"learning_rate": 0.1}}
+
+
+def _old(class_name, **arguments):
+    loss_scale = {"class_name": class_name, "config": arguments}
+    return {"optimizer": _SGD, "loss_scale": loss_scale}
+
+
+_DYNAMIC = {"initial_loss_scale": 16.0, "increment_period": 5}
+_STABLE = {"inner_optimizer": _SGD, "initial_scale": 16.0}
+
+CONFIGS = {
+    "gen23_dynamic": _old("DynamicLossScale", **_DYNAMIC, multiplier=2.0),
+    "gen23_dynamic_mult4": _old("DynamicLossScale", **_DYNAMIC, multiplier=4.0),
+    "gen23_fixed": _old("FixedLossScale", loss_scale_value=16.0),
+    "gen23_bogus": _old("BogusLossScale"),
+    "gen24_dynamic": {**_STABLE, "dynamic": True, "dynamic_growth_steps": 5},
+    "gen24_fixed": {**_STABLE, "dynamic": False, "dynamic_growth_steps": None},
+    "gen24_minimal": {"inner_optimizer": _SGD},
+    "keras3": {
+        **_STABLE,
+        "name": "loss_scale_optimizer",
+        "dynamic_growth_steps": 5,
+        "weight_decay": None,
+        "clipnorm": None,
+        "use_ema": False,
+        "ema_momentum": 0.99,
+        "loss_scale_factor": None,
+    },
+}
+
+
+def _told(optimizer):
+    loss_scale = optimizer.loss_scale
+    loss_scale = loss_scale() if callable(loss_scale) else loss_scale
+    return {"type": type(optimizer).__name__, "loss_scale": float(loss_scale)}
+
+
+def _load(case, family):
+    """Load a config made by hand; it must stay as it is."""
+    kind, *names = case.split(":")
+    if kind == "optimizers.get_identity":
+        wrapped = CLASSES["stable"](FAMILIES[family].SGD(0.1))
+        return KERASES[family].optimizers.get(wrapped) is wrapped
+    if kind == "optimizers.get":
+        return type(_get(names[0], family)).__name__
+    config, package = copy.deepcopy(CONFIGS[names[-1]]), PACKAGES[family]
+    try:
+        if kind == "deserialize":
+            serialized = {"class_name": names[0], "config": config}
+            return _told(configs.deserialize(serialized, package=package))
+        optimizer = configs.from_config(CLASSES[kind], config, package=package)
+        return {**_told(optimizer), "config": optimizer.get_config()}
+    finally:
+        assert config == CONFIGS[names[-1]]
+
+
+def _get(name, family):
+    enabled = patches.enable(patches.LOADING, PACKAGES[family])
+    try:
+        return KERASES[family].optimizers.get(name)
+    finally:
+        if enabled:
+            patches.disable(patches.LOADING, PACKAGES[family])
+
+
+# --- Configs of an optimizer: functions of (case, family).
+
+
+def _optimizer(case, family):
+    inner = harness.inner_optimizer(family, case["inner"])
+    if case["kind"] == "default":
+        arguments = ("dynamic",) if case["api"] == "experimental" else ()
+        return CLASSES[case["api"]](inner, *arguments)
+    scale = 3.0 if case["kind"] == "fixed" else 4.0
+    return harness.wrap(case["api"], inner, case["kind"], scale)
+
+
+def _get_config(case, family):
+    return _optimizer(case, family).get_config()
+
+
+def _json_serializable(case, family):
+    config = _optimizer(case, family).get_config()
+    return json.loads(json.dumps(config)) == config
+
+
+def _from_config_own(case, family):
+    optimizer = _optimizer(case, family)
+    config = optimizer.get_config()
+    before = copy.deepcopy(config)
+    again = type(optimizer).from_config(config)
+    return {
+        **_told(again),
+        "inner": type(again.inner_optimizer).__name__,
+        "config_mutated": config != before,
+        "same_config": again.get_config() == before,
+    }
+
+
+def _after_training(case, family):
+    optimizer, variable = _optimizer(case, family), tf.Variable(1.0)
+    for gradient in (0.5, 0.5, 0.5, 0.5, NAN):
+        harness.apply(optimizer, gradient, variable)
+    config = optimizer.get_config()
+    again = type(optimizer).from_config(config)
+    return {
+        "config_after_training": config,
+        "loss_scale_before": _told(optimizer)["loss_scale"],
+        "loss_scale_of_copy": _told(again)["loss_scale"],
+        "counter": harness.counts(again)["counter"],
+    }
+
+
+def _deserialize_serialize(case, family):
+    stable = case["api"] == "stable"
+    serialized = {
+        "class_name": "LossScaleOptimizer"
+        if stable
+        else "tf_lso>ExperimentalLossScaleOptimizer",
+        "config": _optimizer(case, family).get_config(),
+    }
+    again = configs.deserialize(serialized, package=PACKAGES[family])
+    inner = type(again.inner_optimizer).__name__
+    return {**_told(again), "inner": inner, "config": again.get_config()}
+
+
+_CASES = {
+    "get_config": _get_config,
+    "json_serializable": _json_serializable,
+    "from_config_own": _from_config_own,
+    "config_after_training": _after_training,
+    "serialize": lambda case, family: {},  # `same` knows what is to be loaded
+    "deserialize_serialize": _deserialize_serialize,
+}
+
+
+def replay(api, family, case):
+    """What the record holds for a case of `config_roundtrip`."""
+    return _CASES[case["case"]](case, family) if api else _load(case["case"], family)
+
+
+# --- The comparison.
+
+
+def plain(config, hyperparameters):
+    """The config of a LossScaleOptimizer in the words of 2.4, without what came later."""
+    config = {k: v for k, v in config.items() if k != "name"}
+    if "loss_scale" in config:
+        loss_scale = config.pop("loss_scale")
+        arguments = loss_scale["config"]
+        config = {
+            "inner_optimizer": config["optimizer"],
+            "dynamic": loss_scale["class_name"] == "DynamicLossScale",
+            "initial_scale": arguments.get("initial_loss_scale")
+            or arguments["loss_scale_value"],
+            "dynamic_growth_steps": arguments.get("increment_period"),
+        }
+        assert arguments.get("multiplier", 2.0) == 2.0
+    inner = config["inner_optimizer"]
+    config["inner_optimizer"] = {
+        "class_name": inner["class_name"].split(">")[-1].lower(),
+        "config": {k: v for k, v in inner["config"].items() if k in hyperparameters},
+    }
+    return config
+
+
+def same(actual, expected, case, family):
+    """Whether a result is the expected one, configs but for names of their version."""
+    if "error" in actual or "error" in expected or case["case"] == "json_serializable":
+        return equal(actual, expected)
+    actual, recorded = actual["ok"], expected["ok"]
+    if "api" not in case:
+        return _same_by_hand(actual, recorded, case["case"])
+    if case["case"] == "serialize":
+        # What was recorded is loaded, and gives the config back.
+        before = copy.deepcopy(recorded)
+        optimizer = configs.deserialize(recorded, package=PACKAGES[family])
+        assert recorded == before
+        actual = {**recorded, "config": optimizer.get_config()}
+    return _same_config(actual, recorded, _is_exact(recorded, case, family))
+
+
+def _same_by_hand(actual, recorded, name):
+    """Whether the loaded is the same; of its config the names, which the class has."""
+    if not (isinstance(actual, dict) and isinstance(recorded, dict)):
+        return equal(actual, recorded)
+    actual, recorded = dict(actual), dict(recorded)
+    layout, wanted = (set(x.pop("config", ())) - {"name"} for x in (actual, recorded))
+    if wanted and name.startswith("experimental:"):
+        wanted = {"optimizer", "loss_scale"}  # in 2.4-2.8 that of the stable class
+    return equal(actual, recorded) and (not wanted or layout == wanted)
+
+
+def _is_exact(recorded, case, family):
+    """Whether the config is that of tf_keras, to the last name."""
+    names = ("get_config", "serialize", "deserialize_serialize")
+    if case["case"] not in names or case["api"] != "stable" or family == "keras3":
+        return False
+    ((_, results),) = harness.cases("config_roundtrip", "configs", **case)
+    of_tf_keras = harness.result_of(results, harness.REFERENCE)
+    is_same = of_tf_keras and _config_in(of_tf_keras["ok"]) == _config_in(recorded)
+    return is_same and harness.SAME_KERNELS
+
+
+def _config_in(value):
+    """The recorded config in a result, and its place."""
+    if "inner_optimizer" in value or "optimizer" in value:
+        return None, value
+    for key in ("config", "config_after_training"):
+        if key in value:
+            return key, value[key]
+    return None, None
+
+
+def _same_config(actual, recorded, exact):
+    place, wanted = _config_in(recorded)
+    _, given = _config_in(actual)
+    if wanted is None:
+        return equal(actual, recorded)
+    inner = wanted.get("inner_optimizer") or wanted["optimizer"]
+    # `ema_overwrite_frequency` has other defaults, and is not read without `use_ema`.
+    names = set(inner["config"]) - {"name", "ema_overwrite_frequency"}
+    assert not inner["config"].get("use_ema")
+    ours = (given.get("inner_optimizer") or given["optimizer"])["config"]
+    lacking = names - set(ours)
+    # What a family lacks said nothing.
+    assert all(keras_configs.is_neutral(k, inner["config"][k]) for k in lacking)
+    if exact and given != wanted:
+        return False
+    if place is not None:
+        rest = [{k: v for k, v in x.items() if k != place} for x in (actual, recorded)]
+        if not equal(*rest):
+            return False
+    return equal(
+        plain(given, names - lacking),
+        plain(wanted, names - lacking),
+        TOLERANCE,  # a learning rate in a variable is a float32
+    )
+
+
+OPTIONS = {"equal": same, "families": _FAMILIES}

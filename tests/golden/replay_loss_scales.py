@@ -1,0 +1,216 @@
+"""Replays calls of DynamicLossScale, FixedLossScale and LossScale.
+
+On the classes of tf_lso, or for the api `reference` on the real ones, which TensorFlow
+keeps as `tf.compat.v1.mixed_precision`.
+"""
+
+import ast
+import functools
+import re
+import tempfile
+import types
+
+import numpy as np
+import tensorflow as tf
+
+import tf_lso
+from tests.families import CURRENT
+from tests.golden import harness
+from tests.golden.encoding import INF, NAN, encode, equal, instance, without
+from tests.golden.replay_calls import PATTERN, python_value, slices
+
+OURS = types.SimpleNamespace(
+    Base=tf_lso.LossScale,
+    Dynamic=tf_lso.DynamicLossScale,
+    Fixed=tf_lso.FixedLossScale,
+)
+REAL = types.SimpleNamespace(
+    Base=tf.compat.v1.mixed_precision.LossScale,
+    Dynamic=tf.compat.v1.mixed_precision.DynamicLossScale,
+    Fixed=tf.compat.v1.mixed_precision.FixedLossScale,
+)
+
+# --- The cases: functions of the classes.
+
+_TENSOR = "<tf.Tensor: shape=(), dtype=float32, numpy=8.0>"
+
+
+def _incomplete(classes):
+    class Incomplete(classes.Base):
+        def __call__(self):
+            return tf.constant(1.0)
+
+        def update(self, grads):
+            return tf.no_op(), True
+
+    return Incomplete()
+
+
+def _defaults(classes):
+    loss_scale = classes.Dynamic()
+    names = ("initial_loss_scale", "increment_period", "multiplier")
+    return [*(getattr(loss_scale, name) for name in names), loss_scale()]
+
+
+def _from_config(classes):
+    config = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
+    return repr(classes.Dynamic.from_config(config))
+
+
+def _equal(classes):
+    first, second = classes.Fixed(8), classes.Fixed(8)
+    return [first == second, first == first]
+
+
+def _update_in_function(classes):
+    fixed, trace = classes.Fixed(8.0), []
+
+    @tf.function
+    def update():
+        operation, should_apply = fixed.update([tf.constant(1.0)])
+        operation = {"Operation": instance(operation.type)}
+        trace.append({"tuple": [operation, should_apply]})
+        return fixed()
+
+    return [encode(update()), trace]
+
+
+def _checkpoint_names(classes):
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = tf.train.Checkpoint(s=classes.Dynamic(8.0))
+        path = checkpoint.save(f"{folder}/ckpt")
+        return [name for name, _ in tf.train.list_variables(path)]
+
+
+FIXED_ARGUMENTS = {
+    "Fixed_-1": -1,
+    "Fixed_0": 0,
+    "Fixed_0.5": 0.5,
+    "Fixed_1": 1,
+    "Fixed_None": None,
+    "Fixed_True": True,
+    "Fixed_inf": INF,
+    "Fixed_nan": NAN,
+    "Fixed_np32": np.float32(8.0),
+    "Fixed_np64": np.float64(8.0),
+    "Fixed_str": "8",
+}
+
+CALLS = {
+    "Base_abstract": lambda c: sorted(c.Base.__abstractmethods__),
+    "Base_instantiate": lambda c: c.Base(),
+    "Base_subclass_incomplete": _incomplete,
+    "Dyn_attrs": lambda c: dir(c.Dynamic()),
+    "Dyn_config": lambda c: c.Dynamic(8, 3, 4.0).get_config(),
+    "Dyn_defaults": _defaults,
+    "Dyn_from_config": _from_config,
+    "Dyn_repr": lambda c: repr(c.Dynamic(8, 3, 4.0)),
+    "Dyn_str": lambda c: str(c.Dynamic(8, 3, 4.0)),
+    "Dyn_set_initial": lambda c: setattr(c.Dynamic(), "initial_loss_scale", 1),
+    "Dyn_set_period": lambda c: setattr(c.Dynamic(), "increment_period", 1),
+    "Fixed_attrs": lambda c: dir(c.Fixed(8)),
+    "Fixed_call": lambda c: c.Fixed(8)(),
+    "Fixed_config": lambda c: c.Fixed(8).get_config(),
+    "Fixed_eq": _equal,
+    "Fixed_from_config": lambda c: instance(
+        c.Fixed.from_config({"loss_scale_value": 9.0})
+    ),
+    "Fixed_noargs": lambda c: c.Fixed(),
+    "Fixed_repr": lambda c: repr(c.Fixed(8)),
+    "Fixed_tensor": lambda c: instance(c.Fixed(tf.constant(8.0))),
+    "Fixed_update": lambda c: c.Fixed(8).update([tf.constant(NAN)]),
+    "Fixed_update_in_function": _update_in_function,
+    "deferred_checkpoint_names": _checkpoint_names,
+}
+
+UPDATES = {
+    "update:empty": lambda: [],
+    "update:f16": lambda: [tf.constant(INF, tf.float16)],
+    "update:int": lambda: [tf.constant(1)],
+    "update:nested": lambda: {"a": [tf.constant(1.0), (tf.constant(NAN), None)]},
+    "update:none_only": lambda: [None],
+    "update:pyfloat": lambda: [1.0],
+    "update:pynan": lambda: [NAN],
+    "update:single_tensor": lambda: tf.constant(NAN),
+    "update:slices": lambda: [slices([1.0, NAN])],
+    "update:slices_no_shape": lambda: [slices(shape=None)],
+    "update:slices_ok": lambda: [slices()],
+}
+
+
+def _scale_and_count(loss_scale):
+    return [float(loss_scale()), int(loss_scale._num_good_steps.numpy())]
+
+
+def _update(classes, name):
+    loss_scale = classes.Dynamic(8.0)
+    _, should_apply = loss_scale.update(UPDATES[name]())
+    scale, count = _scale_and_count(loss_scale)
+    return {"good": count, "scale": scale, "should_apply": bool(should_apply)}
+
+
+def _trajectory(classes, name):
+    mode, arguments = re.fullmatch(r"traj:(\w+):(.*)", name).groups()
+    *numbers, pattern = ast.literal_eval(arguments)
+    loss_scale = classes.Dynamic(*numbers)
+
+    def update(gradient):
+        return loss_scale.update([gradient])[1]
+
+    if mode == "function":
+        update = tf.function(update)
+    rows = []
+    for letter in pattern:
+        should_apply = bool(update(tf.constant(PATTERN[letter])))
+        rows.append([should_apply, *_scale_and_count(loss_scale)])
+    return {"rows": rows, "repr": repr(loss_scale)}
+
+
+def _aliases():
+    """Which of the old names of DynamicLossScale lead to it."""
+    ((_, results),) = harness.cases("loss_scale_classes", "behaviour", case="aliases")
+    # Each without `tf`.
+    names = {name: name.split(".")[1:] for name in results[0]["result"]["ok"]}
+    return {
+        name: functools.reduce(getattr, parts, tf_lso) is tf_lso.DynamicLossScale
+        for name, parts in names.items()
+    }
+
+
+def replay(api, family, case):
+    """What the record holds for a case of `loss_scale_classes`."""
+    name, classes = case["case"], REAL if api == "reference" else OURS
+    if name in CALLS:
+        return CALLS[name](classes)
+    if name in FIXED_ARGUMENTS:
+        return instance(classes.Fixed(FIXED_ARGUMENTS[name]))
+    if name in UPDATES:
+        return _update(classes, name)
+    if name.startswith("traj:"):
+        return _trajectory(classes, name)
+    if name == "aliases":
+        return _aliases()
+    arguments = name.removeprefix("Dyn_args").replace(_TENSOR, "tf.constant(8.0)")
+    return repr(classes.Dynamic(*python_value(arguments)))
+
+
+def same(actual, expected, case, family):
+    """Whether a result is the expected one.
+
+    Of what `update` returned that is whether to apply: the op beside it was None or a
+    variable in eager mode, by chance.
+    """
+    result = expected.get("ok")
+    if case["case"].endswith("_attrs"):  # of which tf_lso may have more
+        return set(result) <= set(actual["ok"])
+    if case["case"] == "aliases":  # of which each version had some
+        return all(actual["ok"][name] for name, is_there in result.items() if is_there)
+    if isinstance(result, dict):
+        content = without(result, "returns", "ret")
+        if "ret" in result:
+            content["should_apply"] = result["ret"]["tuple"][1]["v"]
+        expected = {"ok": content}
+    return equal(actual, expected)
+
+
+OPTIONS = {"equal": same, "families": {None: (CURRENT,)}, "each": True}
