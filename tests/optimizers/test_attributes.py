@@ -144,7 +144,7 @@ def test_a_changed_default_is_used_by_all(family, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "shrunk"),
+    "arguments, shrunk",
     [
         ({"multiplier": 3}, 3.0),  # a multiplier of one's own divides too
         ({"multiplier": 3, "backoff_factor": 0.5}, 4.5),
@@ -153,16 +153,14 @@ def test_a_changed_default_is_used_by_all(family, monkeypatch):
 )
 def test_what_a_multiplier_does_when_the_scale_shrinks(arguments, shrunk):
     scale = tf_lso.DynamicLossScale(9.0, **arguments)
-    again = tf_lso.DynamicLossScale.from_config(scale.get_config())
-    for one in (scale, again):
+    for one in (scale, tf_lso.DynamicLossScale.from_config(scale.get_config())):
         one.update([tf.constant(NAN)])
         assert float(one()) == shrunk
 
 
 def test_a_growth_factor_leaves_the_back_off_as_it_is(family):
-    optimizer = tf_lso.LossScaleOptimizer(
-        FAMILIES[family].SGD(), initial_scale=8, growth_factor=4
-    )
+    inner = FAMILIES[family].SGD()
+    optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=8, growth_factor=4)
     again = tf_lso.LossScaleOptimizer.from_config(optimizer.get_config())
     for one in (optimizer, again):
         one.apply_gradients([(tf.constant(NAN), tf.Variable(1.0))])
@@ -208,16 +206,10 @@ def test_the_inner_optimizer_by_both_names(family):
     assert inner.clipnorm == 1.5  # no default of the base class overwrites it
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "dynamic",
-        "dynamic_counter",
-        "initial_scale",
-        "dynamic_growth_steps",
-        "inner_optimizer",
-    ],
-)
+READ_ONLY = "dynamic dynamic_counter initial_scale dynamic_growth_steps inner_optimizer"
+
+
+@pytest.mark.parametrize("name", READ_ONLY.split())
 def test_properties_that_cannot_be_set(optimizer, name):
     before = getattr(optimizer, name)
     with pytest.raises(AttributeError):
@@ -245,25 +237,25 @@ class TestTheLearningRate:
         assert seen == [0.5, 0.25, 0.125]
 
 
-class TestIterations:
-    @pytest.mark.parametrize("number", [7, np.array(7), tf.constant(7)])
-    def test_are_the_ones_of_the_inner_optimizer_and_may_be_set(
-        self, optimizer, x, number
-    ):
-        assert raw(optimizer.iterations).dtype == tf.int64
-        assert raw(optimizer.iterations) is raw(optimizer.inner_optimizer.iterations)
-        optimizer.iterations = number
-        step(optimizer, x)
-        assert int(copies(optimizer.iterations)[0]) == 8
+@pytest.mark.parametrize("number", [7, np.array(7), tf.constant(7)])
+def test_iterations_are_those_of_the_inner_optimizer_and_may_be_set(
+    optimizer, x, number
+):
+    assert raw(optimizer.iterations).dtype == tf.int64
+    assert raw(optimizer.iterations) is raw(optimizer.inner_optimizer.iterations)
+    optimizer.iterations = number
+    step(optimizer, x)
+    assert int(copies(optimizer.iterations)[0]) == 8
 
-    @needs_keras3
-    def test_count_micro_steps_as_the_inner_optimizer_does(self, x):
-        optimizer = wrapped("keras3", gradient_accumulation_steps=2)
-        for _ in range(4):
-            step(optimizer, x)
-        assert int(optimizer.iterations) == int(optimizer.inner_optimizer.iterations)
-        optimizer.iterations = 5
-        assert int(optimizer.iterations) == 5
+
+@needs_keras3
+def test_iterations_count_micro_steps_as_the_inner_optimizer_does(x):
+    optimizer = wrapped("keras3", gradient_accumulation_steps=2)
+    for _ in range(4):
+        step(optimizer, x)
+    assert int(optimizer.iterations) == int(optimizer.inner_optimizer.iterations)
+    optimizer.iterations = 5
+    assert int(optimizer.iterations) == 5
 
 
 ATTRIBUTES = {"weight_decay": 0.25, "ema_momentum": 0.5, "ema_overwrite_frequency": 3}
@@ -431,8 +423,7 @@ class TestTheKeras3Api:
     @newer
     def test_finalize_variable_values_with_averages(self, family, x):
         optimizer = wrapped(family, use_ema=True, ema_momentum=0.5)
-        step(optimizer, x)
-        step(optimizer, x)
+        step(optimizer, x), step(optimizer, x)
         before = float(x)
         optimizer.finalize_variable_values([x])
         assert float(x) != before
