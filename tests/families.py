@@ -97,6 +97,13 @@ def wrapped(family, name="SGD", *args, scale=8.0, growth=1000, api="stable", **k
     )
 
 
+def bare_step(optimizer, loss_fn, variables):
+    """One step of an optimizer that scales nothing."""
+    with tf.GradientTape() as tape:
+        loss = loss_fn()
+    optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+
+
 def legacy_step(optimizer, loss_fn, variables):
     """One step in the style of TensorFlow 2.4-2.15."""
     with tf.GradientTape() as tape:

@@ -415,11 +415,6 @@ class TestTheKeras3Api:
         optimizer.apply([tf.constant(16.0)], *([] if built else [[x]]))
         assert float(x) == pytest.approx(0.8)
 
-    def test_scale_loss_takes_numbers_and_scales_float16_in_float32(self, family):
-        assert float(wrapped(family).scale_loss(1.5)) == 12.0
-        scaled = wrapped(family).scale_loss(tf.constant(60_000, tf.float16))
-        assert scaled.dtype == tf.float32 and float(scaled) == 480_000
-
     @newer
     def test_finalize_variable_values_with_averages(self, family, x):
         optimizer = wrapped(family, use_ema=True, ema_momentum=0.5)

@@ -37,11 +37,7 @@ def is_set(value):
 @pytest.fixture
 def warnings(caplog):
     caplog.set_level(logging.WARNING, logger="tensorflow")
-    return lambda name: [
-        record.getMessage()
-        for record in caplog.records
-        if f"'{name}' was set" in record.getMessage()
-    ]
+    return lambda name: [m for m in caplog.messages if f"'{name}' was set" in m]
 
 
 class TestTheTable:
@@ -191,9 +187,8 @@ class TestAfterTracing:
 
     def test_a_new_momentum_reaches_the_legacy_step_without_a_warning(self, warnings):
         x = tf.Variable(4.0)
-        optimizer, step, traces = self.traced(
-            "legacy", x, learning_rate=1.0, momentum=0.5
-        )
+        rate = {"learning_rate": 1.0, "momentum": 0.5}
+        optimizer, step, traces = self.traced("legacy", x, **rate)
         step()
         traced = len(traces)
         optimizer.momentum = 0.0

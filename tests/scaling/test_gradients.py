@@ -169,6 +169,7 @@ def test_get_scaled_loss_keeps_the_dtype_and_scale_loss_is_float32_or_wider(
     called = optimizer.get_scaled_loss(lambda: tf.constant(2.5, dtype))()
     assert called.dtype == dtype
     assert float(called) == 20.0
+    assert float(wrapped(family).scale_loss(1.5)) == 12.0
     got = wrapped(family).scale_loss(tf.constant(60_000.0, dtype))
     assert got.dtype == ("float64" if dtype == "float64" else "float32")
     assert float(got) == 8.0 * float(tf.constant(60_000.0, dtype))
