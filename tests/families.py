@@ -85,6 +85,13 @@ def copies(variable):
     return [v.numpy() for v in strategy.experimental_local_results(variable)]
 
 
+def per_replica(strategy, values):
+    """A tensor of each replica's own value."""
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(values[context.replica_id_in_sync_group])
+    )
+
+
 def wrapped(family, name="SGD", *args, scale=8.0, growth=1000, api="stable", **kwargs):
     """A tf_lso optimizer, stable or experimental, around a new one of the family."""
     inner = getattr(FAMILIES[family], name)(*args or (0.1,), **kwargs)

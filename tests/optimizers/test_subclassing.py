@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERAS2_SPELLED, copies, wrapped
+from tests.families import FAMILIES, KERAS2_SPELLED, copies, per_replica, wrapped
 
 
 @pytest.fixture
@@ -141,10 +141,7 @@ class TestOfTheInnerOptimizer:
         with mirrored2.scope():
             optimizer = tf_lso.LossScaleOptimizer(Local(0.25), initial_scale=8)
             x = tf.Variable(1.0)
-        values = [tf.constant(1.0), tf.constant(float("nan"))]
-        gradients = mirrored2.experimental_distribute_values_from_function(
-            lambda context: values[context.replica_id_in_sync_group]
-        )
+        gradients = per_replica(mirrored2, [1.0, float("nan")])
         run = tf.function(lambda g: optimizer.apply_gradients([(g, x)]))
         mirrored2.run(run, args=(gradients,))
         assert copies(x) == [1.0, 1.0]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.dtypes import DTYPES, limits
-from tests.families import wrapped
+from tests.families import per_replica, wrapped
 from tf_lso.scaling import finite as finite_lib
 
 pytestmark = pytest.mark.core
@@ -211,9 +211,7 @@ def test_agreed_is_the_verdict_of_the_one_replica(are_equal):
     "values", [(1.0, 1.0), (NAN, 1.0), (1.0, INF), (NAN, NAN)], ids=str
 )
 def test_the_verdict_across_replicas(mirrored2, values):
-    gradient = mirrored2.experimental_distribute_values_from_function(
-        lambda context: tf.constant(values[context.replica_id_in_sync_group])
-    )
+    gradient = per_replica(mirrored2, values)
     with mirrored2.scope():
         assert bool(finite_lib.agreed([gradient])) == np.isfinite(values).all()
 
