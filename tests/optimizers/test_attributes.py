@@ -102,12 +102,10 @@ def test_properties_of_a_dynamic_scale(family, limits, number):
 @pytest.mark.parametrize("scale", [4.0, 0.25])
 def test_properties_of_a_fixed_scale(family, x, scale):
     optimizer = fixed(family, scale)
-    assert optimizer.dynamic is False
-    assert optimizer.initial_scale == scale
-    assert optimizer.dynamic_growth_steps is None
-    assert optimizer.dynamic_counter is None
+    steps, counter = optimizer.dynamic_growth_steps, optimizer.dynamic_counter
+    assert (optimizer.dynamic, steps, counter) == (False, None, None)
+    assert optimizer.initial_scale == float(optimizer.loss_scale) == scale
     assert optimizer.loss_scale.dtype == tf.float32
-    assert float(optimizer.loss_scale) == scale
     step(optimizer, x)
     assert float(x) == pytest.approx(0.8)
     weights = optimizer.get_weights()

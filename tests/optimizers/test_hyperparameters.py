@@ -67,14 +67,13 @@ def test_what_the_family_s_class_really_has_is_read_and_set(family, name):
     attributes = [n for n in OPTIMIZER_V2[name] if hasattr(inner, n)]
     assert attributes
     for attribute in attributes:
-        optimizer = wrap(family, name)
-        assert attribute in dir(optimizer)
-        setattr(optimizer.inner_optimizer, attribute, OTHER)
-        assert is_set(getattr(optimizer, attribute)), attribute
-        optimizer = wrap(family, name)
-        setattr(optimizer, attribute, OTHER)
-        assert is_set(getattr(optimizer.inner_optimizer, attribute)), attribute
-        assert attribute not in vars(optimizer)
+        one, other = wrap(family, name), wrap(family, name)
+        assert attribute in dir(one)
+        setattr(one.inner_optimizer, attribute, OTHER)
+        assert is_set(getattr(one, attribute)), attribute
+        setattr(other, attribute, OTHER)
+        assert is_set(getattr(other.inner_optimizer, attribute)), attribute
+        assert attribute not in vars(other)
 
 
 def numeric_arguments(optimizer):
