@@ -13,7 +13,6 @@ from tf_lso.scaling import finite as finite_lib
 pytestmark = pytest.mark.core
 
 NAN, INF = float("nan"), float("inf")
-INTEGERS, COMPLEX = (tf.int32, tf.int64, tf.uint8), (tf.complex64, tf.complex128)
 
 
 @tf.function  # one for all, a graph for each dtype and shape
@@ -137,24 +136,28 @@ class TestSlices:
         assert both(tf.IndexedSlices(tf.ones((2, 4)), indices, shape))
 
 
-# What is judged -> the verdict.
-LISTS = [
-    ([], True),
-    ([None], True),
-    ([None, tf.constant(1.0), None], True),
-    ([None, tf.constant(NAN)], False),
-    ([tf.zeros((0,))], True),
-    ([tf.zeros((3, 0)), tf.constant(1.0)], True),
-    *[([tf.constant([1, 2], dtype)], True) for dtype in INTEGERS],
-    *[([tf.constant([1, 2], dtype), tf.constant(NAN)], False) for dtype in INTEGERS],
-    *[([tf.constant([1 + 2j, 0j], dtype)], True) for dtype in COMPLEX],
-    *[([tf.constant([complex(1, NAN)], dtype)], False) for dtype in COMPLEX],
-    *[([tf.constant([complex(INF, 0)], dtype)], False) for dtype in COMPLEX],
-]
+# Name -> what is judged, and the verdict.
+LISTS = {
+    "nothing": ([], True),
+    "None alone": ([None], True),
+    "None beside a number": ([None, tf.constant(1.0), None], True),
+    "None beside NaN": ([None, tf.constant(NAN)], False),
+    "empty": ([tf.zeros((0,))], True),
+    "empty beside a number": ([tf.zeros((3, 0)), tf.constant(1.0)], True),
+}
+for dtype in (tf.int32, tf.int64, tf.uint8):
+    integers = tf.constant([1, 2], dtype)
+    LISTS[dtype.name] = [integers], True
+    LISTS[f"{dtype.name} beside NaN"] = [integers, tf.constant(NAN)], False
+for dtype in (tf.complex64, tf.complex128):
+    LISTS[dtype.name] = [tf.constant([1 + 2j, 0j], dtype)], True
+    LISTS[f"{dtype.name}, NaN"] = [tf.constant([complex(1, NAN)], dtype)], False
+    LISTS[f"{dtype.name}, inf"] = [tf.constant([complex(INF, 0)], dtype)], False
 
 
-@pytest.mark.parametrize("gradients, expected", LISTS, ids=map(str, range(len(LISTS))))
-def test_lists(gradients, expected):
+@pytest.mark.parametrize("name", LISTS)
+def test_lists(name):
+    gradients, expected = LISTS[name]
     assert both(*gradients) is expected
 
 
