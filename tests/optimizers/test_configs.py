@@ -292,16 +292,6 @@ def test_a_schedule_object_in_a_config_is_used_as_it_is():
 # --- Layouts.
 
 
-def test_a_loss_scale_that_the_stable_class_has_gives_a_stable_optimizer():
-    config = old("DynamicLossScale", initial_loss_scale=16.0, increment_period=5)
-    with kept(config):
-        dynamic = STABLE.from_config(config)
-    assert not isinstance(dynamic, EXPERIMENTAL)
-    assert (dynamic.initial_scale, dynamic.dynamic_growth_steps) == (16.0, 5)
-    fixed = STABLE.from_config(old("FixedLossScale", loss_scale_value=16.0))
-    assert fixed.dynamic is False and float(fixed.loss_scale) == 16.0
-
-
 @pytest.mark.parametrize("by", ["one_class", "own_class"])
 def test_another_multiplier_gives_an_experimental_optimizer(by, family):
     config = old("DynamicLossScale", initial_loss_scale=16.0, multiplier=4.0)
