@@ -85,6 +85,13 @@ def copies(variable):
     return [v.numpy() for v in strategy.experimental_local_results(variable)]
 
 
+def per_replica(strategy, values):
+    """A tensor of each replica's own value."""
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(values[context.replica_id_in_sync_group])
+    )
+
+
 def wrapped(family, name="SGD", *args, scale=8.0, growth=1000, api="stable", **kwargs):
     """A tf_lso optimizer, stable or experimental, around a new one of the family."""
     inner = getattr(FAMILIES[family], name)(*args or (0.1,), **kwargs)
@@ -95,6 +102,13 @@ def wrapped(family, name="SGD", *args, scale=8.0, growth=1000, api="stable", **k
     return tf_lso.LossScaleOptimizer(
         inner, initial_scale=scale, dynamic_growth_steps=growth
     )
+
+
+def bare_step(optimizer, loss_fn, variables):
+    """One step of an optimizer that scales nothing."""
+    with tf.GradientTape() as tape:
+        loss = loss_fn()
+    optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
 
 
 def legacy_step(optimizer, loss_fn, variables):

@@ -102,12 +102,10 @@ def test_properties_of_a_dynamic_scale(family, limits, number):
 @pytest.mark.parametrize("scale", [4.0, 0.25])
 def test_properties_of_a_fixed_scale(family, x, scale):
     optimizer = fixed(family, scale)
-    assert optimizer.dynamic is False
-    assert optimizer.initial_scale == scale
-    assert optimizer.dynamic_growth_steps is None
-    assert optimizer.dynamic_counter is None
+    steps, counter = optimizer.dynamic_growth_steps, optimizer.dynamic_counter
+    assert (optimizer.dynamic, steps, counter) == (False, None, None)
+    assert optimizer.initial_scale == float(optimizer.loss_scale) == scale
     assert optimizer.loss_scale.dtype == tf.float32
-    assert float(optimizer.loss_scale) == scale
     step(optimizer, x)
     assert float(x) == pytest.approx(0.8)
     weights = optimizer.get_weights()
@@ -144,7 +142,7 @@ def test_a_changed_default_is_used_by_all(family, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "shrunk"),
+    "arguments, shrunk",
     [
         ({"multiplier": 3}, 3.0),  # a multiplier of one's own divides too
         ({"multiplier": 3, "backoff_factor": 0.5}, 4.5),
@@ -153,16 +151,14 @@ def test_a_changed_default_is_used_by_all(family, monkeypatch):
 )
 def test_what_a_multiplier_does_when_the_scale_shrinks(arguments, shrunk):
     scale = tf_lso.DynamicLossScale(9.0, **arguments)
-    again = tf_lso.DynamicLossScale.from_config(scale.get_config())
-    for one in (scale, again):
+    for one in (scale, tf_lso.DynamicLossScale.from_config(scale.get_config())):
         one.update([tf.constant(NAN)])
         assert float(one()) == shrunk
 
 
 def test_a_growth_factor_leaves_the_back_off_as_it_is(family):
-    optimizer = tf_lso.LossScaleOptimizer(
-        FAMILIES[family].SGD(), initial_scale=8, growth_factor=4
-    )
+    inner = FAMILIES[family].SGD()
+    optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=8, growth_factor=4)
     again = tf_lso.LossScaleOptimizer.from_config(optimizer.get_config())
     for one in (optimizer, again):
         one.apply_gradients([(tf.constant(NAN), tf.Variable(1.0))])
@@ -208,16 +204,10 @@ def test_the_inner_optimizer_by_both_names(family):
     assert inner.clipnorm == 1.5  # no default of the base class overwrites it
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "dynamic",
-        "dynamic_counter",
-        "initial_scale",
-        "dynamic_growth_steps",
-        "inner_optimizer",
-    ],
-)
+READ_ONLY = "dynamic dynamic_counter initial_scale dynamic_growth_steps inner_optimizer"
+
+
+@pytest.mark.parametrize("name", READ_ONLY.split())
 def test_properties_that_cannot_be_set(optimizer, name):
     before = getattr(optimizer, name)
     with pytest.raises(AttributeError):
@@ -245,25 +235,25 @@ class TestTheLearningRate:
         assert seen == [0.5, 0.25, 0.125]
 
 
-class TestIterations:
-    @pytest.mark.parametrize("number", [7, np.array(7), tf.constant(7)])
-    def test_are_the_ones_of_the_inner_optimizer_and_may_be_set(
-        self, optimizer, x, number
-    ):
-        assert raw(optimizer.iterations).dtype == tf.int64
-        assert raw(optimizer.iterations) is raw(optimizer.inner_optimizer.iterations)
-        optimizer.iterations = number
-        step(optimizer, x)
-        assert int(copies(optimizer.iterations)[0]) == 8
+@pytest.mark.parametrize("number", [7, np.array(7), tf.constant(7)])
+def test_iterations_are_those_of_the_inner_optimizer_and_may_be_set(
+    optimizer, x, number
+):
+    assert raw(optimizer.iterations).dtype == tf.int64
+    assert raw(optimizer.iterations) is raw(optimizer.inner_optimizer.iterations)
+    optimizer.iterations = number
+    step(optimizer, x)
+    assert int(copies(optimizer.iterations)[0]) == 8
 
-    @needs_keras3
-    def test_count_micro_steps_as_the_inner_optimizer_does(self, x):
-        optimizer = wrapped("keras3", gradient_accumulation_steps=2)
-        for _ in range(4):
-            step(optimizer, x)
-        assert int(optimizer.iterations) == int(optimizer.inner_optimizer.iterations)
-        optimizer.iterations = 5
-        assert int(optimizer.iterations) == 5
+
+@needs_keras3
+def test_iterations_count_micro_steps_as_the_inner_optimizer_does(x):
+    optimizer = wrapped("keras3", gradient_accumulation_steps=2)
+    for _ in range(4):
+        step(optimizer, x)
+    assert int(optimizer.iterations) == int(optimizer.inner_optimizer.iterations)
+    optimizer.iterations = 5
+    assert int(optimizer.iterations) == 5
 
 
 ATTRIBUTES = {"weight_decay": 0.25, "ema_momentum": 0.5, "ema_overwrite_frequency": 3}
@@ -423,16 +413,10 @@ class TestTheKeras3Api:
         optimizer.apply([tf.constant(16.0)], *([] if built else [[x]]))
         assert float(x) == pytest.approx(0.8)
 
-    def test_scale_loss_takes_numbers_and_scales_float16_in_float32(self, family):
-        assert float(wrapped(family).scale_loss(1.5)) == 12.0
-        scaled = wrapped(family).scale_loss(tf.constant(60_000, tf.float16))
-        assert scaled.dtype == tf.float32 and float(scaled) == 480_000
-
     @newer
     def test_finalize_variable_values_with_averages(self, family, x):
         optimizer = wrapped(family, use_ema=True, ema_momentum=0.5)
-        step(optimizer, x)
-        step(optimizer, x)
+        step(optimizer, x), step(optimizer, x)
         before = float(x)
         optimizer.finalize_variable_values([x])
         assert float(x) != before

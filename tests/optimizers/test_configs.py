@@ -4,16 +4,14 @@ import contextlib
 import copy
 import gzip
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests import programs_in_processes
 from tests.families import (
     FAMILIES,
     HAS_KERAS3,
@@ -25,7 +23,6 @@ from tests.families import (
     number,
 )
 from tests.generation import AS_NUMBER
-from tests.processes import HANGS_AFTER, LEAN, QUIET
 from tests.refused import refused
 from tf_lso import keras_configs
 from tf_lso.optimizers import config as configs
@@ -35,18 +32,23 @@ _RECORD = pathlib.Path(__file__).parent / "record" / "configs.json.gz"
 RECORD = json.loads(gzip.decompress(_RECORD.read_bytes()))
 
 STABLE, EXPERIMENTAL = tf_lso.LossScaleOptimizer, experimental.LossScaleOptimizer
-SGD = {"class_name": "SGD", "config": {"learning_rate": 0.5}}
 each_keras = pytest.mark.parametrize("family", ["keras3", "keras2"])
 
 
+def of(class_name, **config):
+    return {"class_name": class_name, "config": config}
+
+
+SGD = of("SGD", learning_rate=0.5)
+
+
 def wrapper(name="LossScaleOptimizer", inner=SGD, **config):
-    return {"class_name": name, "config": {"inner_optimizer": inner, **config}}
+    return of(name, inner_optimizer=inner, **config)
 
 
-def old(class_name, inner=SGD, **config):
+def old(class_name, **config):
     """A config of 2.0-2.3."""
-    loss_scale = {"class_name": class_name, "config": config}
-    return {"optimizer": inner, "loss_scale": loss_scale}
+    return {"optimizer": SGD, "loss_scale": of(class_name, **config)}
 
 
 @contextlib.contextmanager
@@ -157,7 +159,7 @@ def not_the_defaults(inner):
 def test_each_legacy_optimizer_keeps_its_hyperparameters(name, spelling, family):
     config = not_the_defaults(getattr(keras2.optimizers.legacy, name)())
     config["decay"] = 0.004 if name == "Nadam" else 0.0  # as it is by default
-    serialized = {"class_name": spelling(name), "config": config}
+    serialized = of(spelling(name), **config)
     optimizer = load(serialized, package=PACKAGES[family])
     base = FAMILIES["legacy" if family == "keras2" else family].Optimizer
     assert isinstance(optimizer, base)
@@ -170,12 +172,8 @@ def test_each_legacy_optimizer_keeps_its_hyperparameters(name, spelling, family)
 @pytest.mark.parametrize("name", [*LEGACY, "AdamW"])
 def test_each_new_optimizer_keeps_its_hyperparameters(name, family):
     config = not_the_defaults(getattr(keras2.optimizers, name)())
-    serialized = {
-        "class_name": name,
-        "config": config | {"weight_decay": 0.125},
-        "module": "keras.optimizers",
-        "registered_name": None,
-    }
+    serialized = of(name, **config | {"weight_decay": 0.125})
+    serialized |= {"module": "keras.optimizers", "registered_name": None}
     optimizer = load(serialized, package=PACKAGES[family])
     base = FAMILIES["new" if family == "keras2" else family].Optimizer
     assert isinstance(optimizer, base)
@@ -195,19 +193,19 @@ def test_optimizers_of_keras3_load_into_tf_keras(name):
 
 @each_keras
 def test_numbers_of_numpy_and_tensorflow_become_plain(family):
-    config = {
-        "learning_rate": np.float32(0.25),
-        "beta_1": np.float64(0.5),
-        "beta_2": tf.constant(0.75),
-        "epsilon": np.array(0.125),
-        "amsgrad": np.bool_(True),
-        "decay": np.float32(0),
-    }
-    serialized = {"class_name": "Adam", "config": config}
-    optimizer = load(
-        wrapper(inner=serialized, initial_scale=np.float32(4), dynamic=np.bool_(True)),
-        package=PACKAGES[family],
+    adam = of(
+        "Adam",
+        learning_rate=np.float32(0.25),
+        beta_1=np.float64(0.5),
+        beta_2=tf.constant(0.75),
+        epsilon=np.array(0.125),
+        amsgrad=np.bool_(True),
+        decay=np.float32(0),
     )
+    config = wrapper(
+        "LossScaleOptimizer", adam, initial_scale=np.float32(4), dynamic=np.bool_(True)
+    )
+    optimizer = load(config, package=PACKAGES[family])
     config = optimizer.inner_optimizer.get_config()
     numbers = [config[key] for key in ("learning_rate", "beta_1", "beta_2", "epsilon")]
     assert numbers == [0.25, 0.5, 0.75, 0.125]
@@ -216,15 +214,13 @@ def test_numbers_of_numpy_and_tensorflow_become_plain(family):
 
 
 def test_tensors_as_tensorflow_2_12_wrote_them():
-    rate = {"class_name": "__tensor__", "config": {"value": 0.25, "dtype": "float32"}}
-    optimizer = load({"class_name": "SGD", "config": {"learning_rate": rate}})
-    assert number(optimizer.learning_rate) == 0.25
+    rate = of("__tensor__", value=0.25, dtype="float32")
+    assert number(load(of("SGD", learning_rate=rate)).learning_rate) == 0.25
 
 
 @each_keras
 def test_integers_and_none_stand_for_floats_and_the_default(family):
-    config = {"lr": 1, "momentum": 0, "rho": 1, "epsilon": None, "decay": 0}
-    rmsprop = {"class_name": "RMSprop", "config": config}
+    rmsprop = of("RMSprop", lr=1, momentum=0, rho=1, epsilon=None, decay=0)
     optimizer = load(rmsprop, package=PACKAGES[family])
     assert number(optimizer.learning_rate) == 1.0
     assert optimizer.get_config()["momentum"] == 0.0
@@ -250,10 +246,10 @@ SCHEDULES = [
 def test_each_schedule_gives_the_same_rates(real, generation, family):
     # Before 2.12 no schedule had a warmup.
     config = {k: v for k, v in real.get_config().items() if "warmup" not in k}
-    rate = {"class_name": type(real).__name__, "config": config}
+    rate = of(type(real).__name__, **config)
     if generation == "2.12":
         rate |= {"module": "keras.optimizers.schedules", "registered_name": None}
-    inner = {"class_name": "SGD", "config": {"learning_rate": rate, "decay": 0.0}}
+    inner = of("SGD", learning_rate=rate, decay=0.0)
     optimizer = load(wrapper(inner=inner), package=PACKAGES[family])
     variable = tf.Variable(0.0)
     for step in range(7):
@@ -265,8 +261,7 @@ def test_each_schedule_gives_the_same_rates(real, generation, family):
 
 @needs_keras3
 def test_decay_becomes_the_schedule_of_the_same_rates():
-    config = {"learning_rate": 0.5, "decay": 0.3, "momentum": 0.0, "nesterov": False}
-    serialized = {"class_name": "SGD", "config": config}
+    serialized = of("SGD", learning_rate=0.5, decay=0.3, momentum=0.0, nesterov=False)
     variables = {}
     for family in ("keras3", "keras2"):
         optimizer = load(wrapper(inner=serialized), package=PACKAGES[family])
@@ -280,9 +275,8 @@ def test_decay_becomes_the_schedule_of_the_same_rates():
 
 @needs_keras3
 def test_decay_beside_a_schedule_is_refused():
-    cosine = {"initial_learning_rate": 0.5, "decay_steps": 6}
-    rate = {"class_name": "CosineDecay", "config": cosine}
-    inner = {"class_name": "SGD", "config": {"learning_rate": rate, "decay": 0.5}}
+    rate = of("CosineDecay", initial_learning_rate=0.5, decay_steps=6)
+    inner = of("SGD", learning_rate=rate, decay=0.5)
     with refused("ValueError: 'decay': 0.5 ... SGD"):
         load(inner, package=PACKAGES["keras3"])
     assert load(inner, package=PACKAGES["keras2"]).get_config()["decay"] == 0.5
@@ -291,21 +285,11 @@ def test_decay_beside_a_schedule_is_refused():
 @needs_keras3
 def test_a_schedule_object_in_a_config_is_used_as_it_is():
     rate = keras.optimizers.schedules.ExponentialDecay(0.5, 2, 0.5)
-    config = {"class_name": "SGD", "config": {"learning_rate": rate}}
-    assert configs.deserialize(config, package="keras")._learning_rate is rate
+    optimizer = configs.deserialize(of("SGD", learning_rate=rate), package="keras")
+    assert optimizer._learning_rate is rate
 
 
 # --- Layouts.
-
-
-def test_a_loss_scale_that_the_stable_class_has_gives_a_stable_optimizer():
-    config = old("DynamicLossScale", initial_loss_scale=16.0, increment_period=5)
-    with kept(config):
-        dynamic = STABLE.from_config(config)
-    assert not isinstance(dynamic, EXPERIMENTAL)
-    assert (dynamic.initial_scale, dynamic.dynamic_growth_steps) == (16.0, 5)
-    fixed = STABLE.from_config(old("FixedLossScale", loss_scale_value=16.0))
-    assert fixed.dynamic is False and float(fixed.loss_scale) == 16.0
 
 
 @pytest.mark.parametrize("by", ["one_class", "own_class"])
@@ -355,11 +339,8 @@ def test_the_experimental_class_reads_arguments_of_the_stable_one():
     with kept(config):
         optimizer = EXPERIMENTAL.from_config(config)
     scale = optimizer.loss_scale
-    assert (float(scale()), scale.min_loss_scale, scale.max_loss_scale) == (
-        0.5,
-        0.25,
-        8,
-    )
+    limits = scale.min_loss_scale, scale.max_loss_scale
+    assert (float(scale()), *limits) == (0.5, 0.25, 8)
     assert (optimizer.name, optimizer.dynamic_growth_steps) == ("mine", 2000)
     fixed = {"inner_optimizer": SGD, "dynamic": False, "initial_scale": 0.5}
     fixed = EXPERIMENTAL.from_config(fixed)
@@ -456,19 +437,15 @@ class Warm(keras.optimizers.schedules.LearningRateSchedule):
         return {"peak": self.peak}
 
 
-OWN = {
-    "class_name": "Scaled",
-    "config": {"lr": 0.5, "factor": 3.0, "jit_compile": True, "decay": 0.0},
-}
+OWN = of("Scaled", lr=0.5, factor=3.0, jit_compile=True, decay=0.0)
 
 
 def test_an_optimizer_class_of_custom_objects_decides_the_family():
     inner = load(wrapper(inner=OWN), {"Scaled": Scaled}).inner_optimizer
     assert (type(inner), inner.factor) == (Scaled, 3.0)
-    none = {"class_name": "Scaled", "config": {"factor": None}}
-    assert load(none, {"Scaled": Scaled}).factor is None
-    config = {"class_name": "ScaledV2", "config": {"learning_rate": 0.5}}
-    optimizer = load(wrapper(inner=config), {"ScaledV2": ScaledV2})
+    assert load(of("Scaled", factor=None), {"Scaled": Scaled}).factor is None
+    config = wrapper(inner=of("ScaledV2", learning_rate=0.5))
+    optimizer = load(config, {"ScaledV2": ScaledV2})
     assert type(optimizer.inner_optimizer) is ScaledV2
     # Also in place of one of Keras's.
     for cls in (Scaled, keras2.optimizers.SGD):
@@ -506,8 +483,8 @@ def test_a_users_class_without_keywords_is_not_given_what_says_nothing():
         def __init__(self, learning_rate=0.1, name="Plain"):
             super().__init__(learning_rate, name=name)
 
-    written = {"learning_rate": 0.5, "clipnorm": None, "use_ema": False, "decay": 0.0}
-    optimizer = load({"class_name": "Plain", "config": written}, {"Plain": Plain})
+    written = of("Plain", learning_rate=0.5, clipnorm=None, use_ema=False, decay=0.0)
+    optimizer = load(written, {"Plain": Plain})
     assert float(optimizer.learning_rate) == 0.5
 
 
@@ -520,8 +497,7 @@ def test_what_only_the_users_class_knows_is_kept_and_its_decay_converted():
 
 @needs_keras3
 def test_a_schedule_class_of_custom_objects():
-    rate = {"class_name": "Warm", "config": {"peak": 0.5}}
-    config = wrapper(inner={"class_name": "SGD", "config": {"learning_rate": rate}})
+    config = wrapper(inner=of("SGD", learning_rate=of("Warm", peak=0.5)))
     optimizer = load(config, {"Warm": Warm}, package=PACKAGES["keras3"])
     assert number(optimizer.learning_rate) == 0.5
     with refused("ValueError: 'Warm' ... custom_objects"):
@@ -568,60 +544,53 @@ def test_a_subclass_of_the_users_own_loads_by_its_own_from_config():
 
 # --- Which family.
 
-PROGRAM = """
+LEGACY_KERAS = {"TF_USE_LEGACY_KERAS": "1"}
+PROGRAM = '''
 import json, sys
 if "tf_keras" in sys.argv[1:]:
     import tf_keras
 import tf_lso
 from tf_lso.optimizers import config as configs
-of = lambda c: type(configs.deserialize(c)).__module__.split(".")[0]
-print(json.dumps([of(c) for c in json.loads(sys.stdin.read())]))
+package = lambda c: type(configs.deserialize(c)).__module__.split(".")[0]
+print(json.dumps([package(c) for c in json.loads(r"""{}""")]))
 assert ("tf_keras" in sys.modules) == (len(sys.argv) > 1)
-"""
+'''
 
 
-def _written(module=None, name="SGD", **config):
-    origin = {"module": module, "registered_name": None} if module else {}
-    return {"class_name": name, "config": config, **origin}
+def written_by(module, **config):
+    return of("SGD", **config) | {"module": module, "registered_name": None}
 
 
 WRITTEN = {
-    "2.0-2.11": _written(learning_rate=0.5, decay=0.0),
-    "2.9-2.11": _written(name="Custom>SGD", jit_compile=True),
-    "2.12, legacy": _written("keras.optimizers.legacy", learning_rate=0.5, decay=0.0),
-    "2.12": _written("keras.optimizers", learning_rate=0.5, is_legacy_optimizer=False),
-    "Keras 3": _written("keras.optimizers", learning_rate=0.5, loss_scale_factor=None),
-    "Keras 3, .h5": _written(name="sgd", loss_scale_factor=None),
+    "2.0-2.11": of("SGD", learning_rate=0.5, decay=0.0),
+    "2.9-2.11": of("Custom>SGD", jit_compile=True),
+    "2.12, legacy": written_by("keras.optimizers.legacy", learning_rate=0.5, decay=0.0),
+    "2.12": written_by(
+        "keras.optimizers", learning_rate=0.5, is_legacy_optimizer=False
+    ),
+    "Keras 3": written_by(
+        "keras.optimizers", learning_rate=0.5, loss_scale_factor=None
+    ),
+    "Keras 3, .h5": of("sgd", loss_scale_factor=None),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "env", "expected"),
+    "arguments, env, expected",
     [
         ([], {}, "keras keras keras keras keras keras"),
         (["tf_keras"], {}, "keras keras tf_keras tf_keras keras keras"),
-        (
-            ["tf_keras"],
-            {"TF_USE_LEGACY_KERAS": "1"},
-            "tf_keras tf_keras tf_keras tf_keras keras keras",
-        ),
+        (["tf_keras"], LEGACY_KERAS, "tf_keras tf_keras tf_keras tf_keras keras keras"),
     ],
     ids=["keras3", "both", "tf_keras"],
 )
 @needs_keras3
 def test_a_program_gets_optimizers_of_the_keras_it_uses(arguments, env, expected):
-    result = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        env={**os.environ, "PYTHONPATH": LEAN, **QUIET, **env},
-        input=json.dumps(list(WRITTEN.values())),
-        capture_output=True,
-        text=True,
-        timeout=HANGS_AFTER,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    assert json.loads(result.stdout) == expected.split()
+    program = PROGRAM.format(json.dumps(list(WRITTEN.values())))
+    done = programs_in_processes.start(["-c", program, *arguments], **env)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == expected.split()
 
 
 @pytest.mark.parametrize("written", WRITTEN)
@@ -712,10 +681,7 @@ def test_what_is_no_dict_is_refused(config):
         ({"class_name": "SGD"}, "ValueError: 'config' ... ['class_name']"),
         ({"class_name": 3, "config": {}}, "TypeError: 'class_name' ... 3"),
         ({"class_name": "SGD", "config": 3}, "TypeError: 'config' ... dict ... 3"),
-        (
-            {"class_name": "Unheard", "config": {}},
-            "ValueError: 'Unheard' ... custom_objects ... 'Adam'",
-        ),
+        (of("Unheard"), "ValueError: 'Unheard' ... custom_objects ... 'Adam'"),
         (wrapper(inner=None), "ValueError: 'inner_optimizer'"),
         (wrapper(inner="sgd"), "TypeError: 'optimizer' ... 'sgd'"),
         (wrapper(inner=wrapper()), "TypeError: scaled twice"),
@@ -753,18 +719,18 @@ def test_a_config_of_2_3_is_refused(cls, config, expected):
 
 
 @pytest.mark.parametrize(
-    ("name", "key", "value", "family"),
+    "family, name, key, value",
     [
-        ("SGD", "bogus", 3, "keras3"),
-        ("Adam", "adaptive_epsilon", True, "keras3"),
-        ("Nadam", "decay", 0.5, "keras3"),
-        ("SGD", "gradient_accumulation_steps", 4, "keras2"),
-        ("SGD", "loss_scale_factor", 4.0, "keras2"),
-        ("SGD", "bogus", 3, "keras2"),
+        ("keras3", "SGD", "bogus", 3),
+        ("keras3", "Adam", "adaptive_epsilon", True),
+        ("keras3", "Nadam", "decay", 0.5),
+        ("keras2", "SGD", "gradient_accumulation_steps", 4),
+        ("keras2", "SGD", "loss_scale_factor", 4.0),
+        ("keras2", "SGD", "bogus", 3),
     ],
 )
 def test_a_key_that_cannot_be_kept_is_refused(name, key, value, family):
-    config = {"class_name": name, "config": {"learning_rate": 0.5, key: value}}
+    config = of(name, **{"learning_rate": 0.5, key: value})
     with kept(config), refused(f"ValueError: {key!r}: {value!r} ... {name}"):
         configs.deserialize(config, package=PACKAGES[family])
 
@@ -772,19 +738,16 @@ def test_a_key_that_cannot_be_kept_is_refused(name, key, value, family):
 @each_keras
 @pytest.mark.parametrize("value", ["0.5", [0.5], True])
 def test_a_hyperparameter_of_the_wrong_type_is_refused(family, value):
-    config = {"class_name": "SGD", "config": {"learning_rate": value}}
     with refused(f"TypeError: 'learning_rate': {value!r} ... SGD"):
-        configs.deserialize(config, package=PACKAGES[family])
+        configs.deserialize(of("SGD", learning_rate=value), package=PACKAGES[family])
 
 
 def test_two_learning_rates_are_refused_if_they_differ():
-    config = {"class_name": "SGD", "config": {"lr": 0.5, "learning_rate": 0.25}}
     with refused("ValueError: 'lr': 0.5 ... 'learning_rate': 0.25"):
-        configs.deserialize(config)
-    config["config"]["lr"] = 0.25
-    assert number(load(config).learning_rate) == 0.25
+        configs.deserialize(of("SGD", lr=0.5, learning_rate=0.25))
+    assert number(load(of("SGD", lr=0.25, learning_rate=0.25)).learning_rate) == 0.25
 
 
 def test_a_class_of_custom_objects_that_is_no_optimizer_is_refused():
     with refused("TypeError: 'Mine' ... optimizer"):
-        load({"class_name": "Mine", "config": {}}, {"Mine": dict})
+        load(of("Mine"), {"Mine": dict})

@@ -167,8 +167,7 @@ def _states_on_replicas(strategy, optimizer, x, factors, traced=True):
         every = (*optimizer.weights, x, optimizer.dynamic_counter)
         state = [copies(v) for v in every]
         assert all(len(set(map(str, values))) == 1 for values in state)
-        states.append([values[0] for values in state])
-        states[-1].append(float(optimizer.loss_scale))
+        states.append([*(values[0] for values in state), float(optimizer.loss_scale)])
     return states
 
 
@@ -176,19 +175,19 @@ def _states_on_replicas(strategy, optimizer, x, factors, traced=True):
 def on_replicas(family, mirrored2):
     """An optimizer that grows its scale each two steps, and x, under the strategy."""
     with mirrored2.scope():
-        x = tf.Variable([1.0])
-        return wrapped(family, "Adam", scale=8.0, growth=2), x
+        return wrapped(family, "Adam", scale=8.0, growth=2), tf.Variable([1.0])
 
 
 def test_a_copy_made_outside_the_scope_is_of_the_strategy(on_replicas, mirrored2):
+    def states(optimizer, **arguments):
+        return _states_on_replicas(mirrored2, optimizer, x, [1.0], **arguments)
+
     optimizer, x = on_replicas
     unbuilt = copy.deepcopy(optimizer)
-    expected = _states_on_replicas(mirrored2, optimizer, x, [1.0])
-    assert _states_on_replicas(mirrored2, unbuilt, x, [1.0]) == expected
+    assert states(optimizer) == states(unbuilt)
     assert all(len(copies(v)) == 2 for v in (*unbuilt.weights, unbuilt.dynamic_counter))
     copied = copy.deepcopy(optimizer)
-    expected = _states_on_replicas(mirrored2, optimizer, x, [1.0], traced=False)
-    assert _states_on_replicas(mirrored2, copied, x, [1.0], traced=False) == expected
+    assert states(optimizer, traced=False) == states(copied, traced=False)
 
 
 @pytest.mark.parametrize("traced", [True, False])

@@ -19,15 +19,11 @@ def float32_policy():
 
 
 def make_model(family="keras3"):
-    KERASES[family].utils.set_random_seed(1)
-    layers = KERASES[family].layers
-    return KERASES[family].Sequential(
-        [
-            layers.Input((3,)),
-            layers.Dense(4, activation="relu"),
-            layers.Dense(1, dtype="float32"),
-        ]
-    )
+    kit = KERASES[family]
+    kit.utils.set_random_seed(1)
+    hidden = kit.layers.Dense(4, activation="relu")
+    last = kit.layers.Dense(1, dtype="float32")
+    return kit.Sequential([kit.layers.Input((3,)), hidden, last])
 
 
 def make_optimizer(family="keras3", name="SGD", scale=8.0, **arguments):
@@ -77,20 +73,12 @@ def test_callbacks(family, tmp_path):
     else:
         path = str(tmp_path / "w")
         saving = [callbacks.ModelCheckpoint(path, save_weights_only=True)]
-    fit(
-        model,
-        epochs=3,
-        validation_data=(X, Y),
-        callbacks=[
-            callbacks.LearningRateScheduler(lambda epoch, lr: lr * 0.5),
-            callbacks.ReduceLROnPlateau(
-                monitor="loss", patience=1, factor=0.1, min_delta=1e9
-            ),
-            callbacks.TensorBoard(str(tmp_path / "logs")),
-            *saving,
-            Log(),
-        ],
-    )
+    halving = callbacks.LearningRateScheduler(lambda epoch, lr: lr * 0.5)
+    plateau = {"monitor": "loss", "patience": 1, "factor": 0.1, "min_delta": 1e9}
+    cutting = callbacks.ReduceLROnPlateau(**plateau)
+    board = callbacks.TensorBoard(str(tmp_path / "logs"))
+    every = [halving, cutting, board, *saving, Log()]
+    fit(model, epochs=3, validation_data=(X, Y), callbacks=every)
     # Halved by the first; cut to a tenth by the second from the second epoch on.
     np.testing.assert_allclose(
         [lr for lr, _ in seen], [0.025, 0.00125, 0.0000625], rtol=1e-5

@@ -6,27 +6,17 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import STYLES, copies
+from tests.families import STYLES, bare_step, copies
 
 _INPUTS = np.random.RandomState(0).normal(size=(8, 16)).astype("float32")
-
-
-def _step(optimizer, loss_fn, variables):
-    with tf.GradientTape() as tape:
-        loss = loss_fn()
-    optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
 
 
 def _trained(strategy, wrap, step, inf_at=None):
     """The variables after some steps: name -> list of each replica's value."""
     keras.utils.set_random_seed(1)
     with strategy.scope():
-        model = keras.Sequential(
-            [
-                keras.Input((16,)),
-                keras.layers.Dense(16, dtype="float8_from_float32", name="dense"),
-            ]
-        )
+        dense = keras.layers.Dense(16, dtype="float8_from_float32", name="dense")
+        model = keras.Sequential([keras.Input((16,)), dense])
         optimizer = wrap(keras.optimizers.SGD(0.01))
 
     @tf.function
@@ -67,7 +57,7 @@ def _same(got, expected, scale=1.0):
 def test_the_next_values_arrive_as_they_are(style, replicas, mirrored2):
     """As with the bare optimizer: neither summed, nor unscaled."""
     strategy = mirrored2 if replicas == 2 else tf.distribute.get_strategy()
-    bare, _ = _trained(strategy, lambda inner: inner, _step)
+    bare, _ = _trained(strategy, lambda inner: inner, bare_step)
     ours, _ = _trained(
         strategy,
         lambda inner: tf_lso.LossScaleOptimizer(inner, initial_scale=8),
@@ -90,6 +80,8 @@ def test_a_step_that_overflows_on_one_replica_is_skipped_on_all(style, mirrored2
 
 
 def test_gradients_of_a_loss_that_was_not_scaled():
-    bare, _ = _trained(tf.distribute.get_strategy(), lambda inner: inner, _step)
-    ours, _ = _trained(tf.distribute.get_strategy(), tf_lso.LossScaleOptimizer, _step)
+    bare, _ = _trained(tf.distribute.get_strategy(), lambda inner: inner, bare_step)
+    ours, _ = _trained(
+        tf.distribute.get_strategy(), tf_lso.LossScaleOptimizer, bare_step
+    )
     _same(ours, bare)

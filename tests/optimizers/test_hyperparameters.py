@@ -37,11 +37,7 @@ def is_set(value):
 @pytest.fixture
 def warnings(caplog):
     caplog.set_level(logging.WARNING, logger="tensorflow")
-    return lambda name: [
-        record.getMessage()
-        for record in caplog.records
-        if f"'{name}' was set" in record.getMessage()
-    ]
+    return lambda name: [m for m in caplog.messages if f"'{name}' was set" in m]
 
 
 class TestTheTable:
@@ -71,14 +67,13 @@ def test_what_the_family_s_class_really_has_is_read_and_set(family, name):
     attributes = [n for n in OPTIMIZER_V2[name] if hasattr(inner, n)]
     assert attributes
     for attribute in attributes:
-        optimizer = wrap(family, name)
-        assert attribute in dir(optimizer)
-        setattr(optimizer.inner_optimizer, attribute, OTHER)
-        assert is_set(getattr(optimizer, attribute)), attribute
-        optimizer = wrap(family, name)
-        setattr(optimizer, attribute, OTHER)
-        assert is_set(getattr(optimizer.inner_optimizer, attribute)), attribute
-        assert attribute not in vars(optimizer)
+        one, other = wrap(family, name), wrap(family, name)
+        assert attribute in dir(one)
+        setattr(one.inner_optimizer, attribute, OTHER)
+        assert is_set(getattr(one, attribute)), attribute
+        setattr(other, attribute, OTHER)
+        assert is_set(getattr(other.inner_optimizer, attribute)), attribute
+        assert attribute not in vars(other)
 
 
 def numeric_arguments(optimizer):
@@ -191,9 +186,8 @@ class TestAfterTracing:
 
     def test_a_new_momentum_reaches_the_legacy_step_without_a_warning(self, warnings):
         x = tf.Variable(4.0)
-        optimizer, step, traces = self.traced(
-            "legacy", x, learning_rate=1.0, momentum=0.5
-        )
+        rate = {"learning_rate": 1.0, "momentum": 0.5}
+        optimizer, step, traces = self.traced("legacy", x, **rate)
         step()
         traced = len(traces)
         optimizer.momentum = 0.0

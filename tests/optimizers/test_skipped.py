@@ -23,10 +23,6 @@ def in_mode(function, mode):
     return tf.function(function, jit_compile=MODES[mode])
 
 
-def local(strategy, value):
-    return [x.numpy() for x in strategy.experimental_local_results(value)]
-
-
 @pytest.mark.parametrize(
     "mode, replicas",
     # MirroredStrategy merges replicas, which XLA cannot compile.
@@ -38,43 +34,33 @@ def test_steps_are_counted_and_overflows_are_named(family, mode, replicas, mirro
         optimizer = wrapped(family, scale=2.0)
         variables = [tf.Variable([1.0, 2.0], name=name) for name in "abc"]
 
-    def step(a, b, c):
-        gradients = [a * 1.0, b * 1.0, c * 1.0]  # each replica has its own
-        optimizer.apply_gradients(zip(gradients, variables))
-        return (
-            optimizer.skipped_steps,
-            optimizer.consecutive_skipped_steps,
-            optimizer.last_step_skipped,
-        )
+    def read():
+        names = ("skipped_steps", "consecutive_skipped_steps", "last_step_skipped")
+        return [getattr(optimizer, name) for name in names]
 
-    step = in_mode(step, mode) if replicas == 1 else step
-    run = (
-        in_mode(lambda *a: strategy.run(step, args=a), mode) if replicas == 2 else step
-    )
+    def step(*values):
+        gradients = [value * 1.0 for value in values]  # each replica has its own
+        optimizer.apply_gradients(zip(gradients, variables))
+        return read()
+
+    replicated = lambda *values: strategy.run(step, args=values)  # noqa: E731
+    run = in_mode(replicated if replicas == 2 else step, mode)
     good, inf, nan, both = [1.0, 1.0], [1.0, -INF], [NAN, 1.0], [NAN, INF]
     assert optimizer.last_overflow == []
-    assert int(optimizer.skipped_steps) == 0
-    assert not bool(optimizer.last_step_skipped)
-    seen = []
-    for given, expected in [
-        ((good, good, good), (0, 0, False)),
-        ((inf, good, nan), (1, 1, True)),
-        ((good, both, good), (2, 2, True)),
-        ((good, good, good), (2, 0, False)),
-        ((nan, nan, nan), (3, 1, True)),
-        ((good, good, good), (3, 0, False)),
+    assert [int(number) for number in read()] == [0, 0, 0]
+    for given, expected, overflow in [
+        ((good, good, good), (0, 0, False), {}),
+        ((inf, good, nan), (1, 1, True), {"a": "inf", "c": "nan"}),
+        ((good, both, good), (2, 2, True), {"b": "inf, nan"}),
+        ((good, good, good), (2, 0, False), {"b": "inf, nan"}),
+        ((nan, nan, nan), (3, 1, True), dict.fromkeys("abc", "nan")),
+        ((good, good, good), (3, 0, False), dict.fromkeys("abc", "nan")),
     ]:
-        result = run(*map(tf.constant, given))
-        for number, wanted in zip(result, expected):
-            assert set(local(strategy, number)) == {wanted}
-        seen.append([tuple(overflow) for overflow in optimizer.last_overflow])
-        now = (optimizer.skipped_steps, optimizer.consecutive_skipped_steps)
-        assert [int(n) for n in now] == list(expected[:2])
-    one = [("a", "inf"), ("c", "nan")]
-    assert seen[0] == []
-    assert seen[1] == one
-    assert seen[2] == seen[3] == [("b", "inf, nan")]
-    assert seen[4] == seen[5] == [("a", "nan"), ("b", "nan"), ("c", "nan")]
+        for number, wanted in zip(run(*map(tf.constant, given)), expected):
+            local = strategy.experimental_local_results(number)
+            assert {value.numpy() for value in local} == {wanted}
+        assert optimizer.last_overflow == list(overflow.items())
+        assert [int(number) for number in read()] == list(expected)
     dtypes = [optimizer.skipped_steps.dtype, optimizer.last_step_skipped.dtype]
     assert dtypes == [tf.int64, tf.bool]
 

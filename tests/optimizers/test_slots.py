@@ -19,7 +19,13 @@ ARGUMENTS = {
 }
 SLOTS = {name: facts.slots for name, facts in table.OPTIMIZERS.items()}
 LEGACY = [name for name in SLOTS if hasattr(keras2.optimizers.legacy, name)]
-SLOT_PAIRS = [(name, slot) for name in SLOTS for slot in SLOTS[name]]
+BUILT_SLOTS = [
+    (family, name, slot)
+    for family in here("keras3", "new")
+    for name in SLOTS
+    for slot in SLOTS[name]
+    if family == "keras3" or hasattr(keras2.optimizers, name)
+]
 
 
 def wrap(family, name, *variables, **arguments):
@@ -36,32 +42,19 @@ def variables():
     return [tf.Variable([[1.0, 2.0]], name="x"), tf.Variable([3.0], name="y")]
 
 
-def attribute_of(inner, name, slot):
-    """The one name of the table that the family's optimizer uses."""
-    (attribute,) = [n for n in SLOTS[name][slot].split("|") if hasattr(inner, n)]
-    return attribute
-
-
 class TestTheTable:
-    @pytest.mark.parametrize(("name", "slot"), SLOT_PAIRS)
-    @needs_keras3
-    def test_names_lists_that_keras3_has_built(self, name, slot, variables):
-        inner = getattr(keras.optimizers, name)(**ARGUMENTS.get(name, {}))
-        inner.build([keras.Variable(v) for v in variables])
-        assert len(getattr(inner, attribute_of(inner, name, slot))) == 2
-
-    @pytest.mark.parametrize(
-        ("name", "slot"), [p for p in SLOT_PAIRS if hasattr(keras2.optimizers, p[0])]
-    )
-    def test_names_lists_that_tf_keras_has_built(self, name, slot, variables):
-        inner = getattr(keras2.optimizers, name)(**ARGUMENTS.get(name, {}))
+    @pytest.mark.parametrize("family, name, slot", BUILT_SLOTS)
+    def test_names_lists_that_newer_optimizers_have_built(
+        self, family, name, slot, variables
+    ):
+        inner = getattr(FAMILIES[family], name)(**ARGUMENTS.get(name, {}))
         inner.build(variables)
-        assert len(getattr(inner, attribute_of(inner, name, slot))) == 2
+        (attribute,) = [n for n in SLOTS[name][slot].split("|") if hasattr(inner, n)]
+        assert len(getattr(inner, attribute)) == 2
 
     @pytest.mark.parametrize("name", LEGACY)
     def test_has_the_names_of_the_legacy_optimizer(self, name, variables):
-        arguments = dict(ARGUMENTS.get(name, {}))
-        inner = getattr(keras2.optimizers.legacy, name)(0.1, **arguments)
+        inner = getattr(keras2.optimizers.legacy, name)(**ARGUMENTS.get(name, {}))
         inner._create_all_weights(variables)
         assert set(SLOTS[name]) == set(inner.get_slot_names())
 
@@ -74,13 +67,12 @@ class TestEveryFamily:
         optimizer = wrap(family, name, *variables)
         assert isinstance(optimizer.get_slot_names(), list)
         assert set(optimizer.get_slot_names()) == set(SLOTS[name])
-        seen = []
+        weights, seen = {id(raw(w)) for w in optimizer.weights}, set()
         for variable, slot in itertools.product(variables, SLOTS[name]):
             found = optimizer.get_slot(variable, slot)
             assert found.shape == variable.shape
-            assert any(raw(found) is raw(w) for w in optimizer.weights)
-            seen.append(id(raw(found)))
-        assert len(set(seen)) == len(seen)
+            seen.add(id(raw(found)))
+        assert seen <= weights and len(seen) == 2 * len(SLOTS[name])
 
 
 def test_the_numbers_of_the_slots_are_those_of_the_legacy_optimizer(variables):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, bare_step, legacy_step
 
 OPTIMIZERS = ["SGD", "Adam", "RMSprop", "Adagrad"]
 BATCHES = [pytest.param([3, 3], marks=pytest.mark.slow), [3, 5, 3, 3]]
@@ -34,15 +34,12 @@ def _trained(inners, wrap, batches, compiled, loop=False, known=False):
 
     def step(rows):
         for optimizer, own in zip(optimizers, tables):
-            with tf.GradientTape() as tape:
+
+            def loss(own=own):
                 one, other = (tf.gather(table, rows) for table in own)
-                loss = tf.reduce_sum(one**2) + 0.5 * tf.reduce_sum(other)
-                if wrap:
-                    loss = optimizer.get_scaled_loss(loss)
-            gradients = tape.gradient(loss, own)
-            if wrap:
-                gradients = optimizer.get_unscaled_gradients(gradients)
-            optimizer.apply_gradients(zip(gradients, own))
+                return tf.reduce_sum(one**2) + 0.5 * tf.reduce_sum(other)
+
+            (legacy_step if wrap else bare_step)(optimizer, loss, own)
 
     def steps(rows):
         for _ in tf.range(2 if loop else 1):

@@ -1,7 +1,6 @@
 """Methods of TensorFlow 2.0-2.15 that a subclass overrides: in loops and in `fit`."""
 
 import functools
-import itertools
 
 import numpy as np
 import pytest
@@ -29,23 +28,20 @@ def counting(*names):
 
         return method
 
-    calls = []
-    Counting = type(
-        "Counting", (tf_lso.LossScaleOptimizer,), {n: noting(n) for n in names}
-    )
+    calls, members = [], {name: noting(name) for name in names}
+    Counting = type("Counting", (tf_lso.LossScaleOptimizer,), members)
     return Counting, calls
 
 
 def compiled(optimizer, family, eager=False, model_class=None):
     """A model with one weight, which is 1, and the gradient 4."""
-    layers = KERASES[family].layers
-    inputs = layers.Input((1,))
-    outputs = layers.Dense(1, use_bias=False)(inputs)
-    model = (model_class or KERASES[family].Model)(inputs, outputs)
+    kit = KERASES[family]
+    inputs = kit.layers.Input((1,))
+    outputs = kit.layers.Dense(1, use_bias=False)(inputs)
+    model = (model_class or kit.Model)(inputs, outputs)
     model.set_weights([np.ones((1, 1))])
-    model.compile(
-        optimizer, loss=lambda y, p: 4.0 * tf.reduce_mean(p), run_eagerly=eager
-    )
+    loss = lambda y, p: 4.0 * tf.reduce_mean(p)  # noqa: E731
+    model.compile(optimizer, loss=loss, run_eagerly=eager)
     return model
 
 
@@ -59,9 +55,8 @@ def weight_after_fit(model):
 
 
 @needs_keras3
-@pytest.mark.parametrize(
-    "name, eager", list(itertools.product(LEGACY_METHODS, (False, True)))
-)
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("name", LEGACY_METHODS)
 def test_each_is_refused_in_fit_of_keras_3(name, eager):
     Counting, calls = counting(name)
     optimizer = Counting(keras.optimizers.SGD(0.5, momentum=0.9), initial_scale=8.0)
@@ -207,21 +202,15 @@ class WithoutTheBase(Clipping, tf_lso.LossScaleOptimizer):
         return self.clip([g / self.loss_scale for g in grads])
 
 
-# Class -> how its steps are written. Only `minimize` calls what two of them override.
-CLIPPING = {
-    InApply: ("legacy", "minimize"),
-    InUnscaling: ("legacy", "minimize"),
-    InComputing: ("minimize",),
-    InMinimize: ("minimize",),
-    WithAMixin: ("legacy", "minimize"),
-    OfASubclass: ("legacy", "minimize"),
-    WithoutTheBase: ("legacy", "minimize"),
-}
+IN_BOTH_STYLES = [InApply, InUnscaling, WithAMixin, OfASubclass, WithoutTheBase]
+BY_MINIMIZE = [InComputing, InMinimize]  # which alone calls what they override
+CLIPPING = [
+    *[(cls, style) for cls in IN_BOTH_STYLES for style in ("legacy", "minimize")],
+    *[(cls, "minimize") for cls in BY_MINIMIZE],
+]
 
 
-@pytest.mark.parametrize(
-    "cls, style", [(cls, style) for cls, styles in CLIPPING.items() for style in styles]
-)
+@pytest.mark.parametrize("cls, style", CLIPPING)
 def test_in_loops_they_get_unscaled_gradients(family, cls, style, caplog):
     optimizer = cls(FAMILIES[family].SGD(1.0), initial_scale=1024.0)
     x = tf.Variable(3.0)

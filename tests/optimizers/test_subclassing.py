@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERAS2_SPELLED, copies, wrapped
+from tests.families import FAMILIES, KERAS2_SPELLED, copies, per_replica, wrapped
 
 
 @pytest.fixture
@@ -52,11 +52,10 @@ class TestOfLossScaleOptimizer:
         assert (optimizer.beta_1, optimizer.tripled()) == ("mine", 12.0)
 
 
-class Mine(tf_lso.LossScaleOptimizer):
-    pass
-
-
 def test_one_class_serves_every_family():
+    class Mine(tf_lso.LossScaleOptimizer):
+        pass
+
     for module in FAMILIES.values():
         assert isinstance(Mine(module.SGD()), Mine)
 
@@ -142,11 +141,7 @@ class TestOfTheInnerOptimizer:
         with mirrored2.scope():
             optimizer = tf_lso.LossScaleOptimizer(Local(0.25), initial_scale=8)
             x = tf.Variable(1.0)
-        gradients = mirrored2.experimental_distribute_values_from_function(
-            lambda context: tf.constant(
-                [1.0, float("nan")][context.replica_id_in_sync_group]
-            )
-        )
+        gradients = per_replica(mirrored2, [1.0, float("nan")])
         run = tf.function(lambda g: optimizer.apply_gradients([(g, x)]))
         mirrored2.run(run, args=(gradients,))
         assert copies(x) == [1.0, 1.0]
@@ -211,35 +206,26 @@ class TestOfTheInnerOptimizer:
                 return var.assign_sub(0.5)
 
         optimizer = tf_lso.LossScaleOptimizer(Constant(0.1), initial_scale=8)
-        step(optimizer, x)
-        assert float(x) == 0.5
-        step(optimizer, x, float("inf"))
-        assert float(x) == 0.5
+        for gradient in (2.0, float("inf")):
+            step(optimizer, x, gradient)
+            assert float(x) == 0.5
 
 
-def _legacy_without_name():
-    class WithoutName(FAMILIES["legacy"].SGD):
-        def apply_gradients(self, pairs, experimental_aggregate_gradients=True):
-            return super().apply_gradients(
-                pairs, experimental_aggregate_gradients=experimental_aggregate_gradients
-            )
-
-    return WithoutName
+class _LegacyWithoutName(FAMILIES["legacy"].SGD):
+    def apply_gradients(self, pairs, experimental_aggregate_gradients=True):
+        aggregates = experimental_aggregate_gradients
+        return super().apply_gradients(pairs, None, aggregates)
 
 
-def _new_without_name():
-    class WithoutName(FAMILIES["new"].SGD):
-        def apply_gradients(self, pairs, skip_gradients_aggregation=False):
-            return super().apply_gradients(
-                pairs, skip_gradients_aggregation=skip_gradients_aggregation
-            )
-
-    return WithoutName
+class _NewWithoutName(FAMILIES["new"].SGD):
+    def apply_gradients(self, pairs, skip_gradients_aggregation=False):
+        skip = skip_gradients_aggregation
+        return super().apply_gradients(pairs, skip_gradients_aggregation=skip)
 
 
-@pytest.mark.parametrize("make", [_legacy_without_name, _new_without_name])
-def test_apply_gradients_that_takes_no_name(make, x):
-    optimizer = tf_lso.LossScaleOptimizer(make()(0.25))
+@pytest.mark.parametrize("cls", [_LegacyWithoutName, _NewWithoutName])
+def test_apply_gradients_that_takes_no_name(cls, x):
+    optimizer = tf_lso.LossScaleOptimizer(cls(0.25))
     optimizer.apply_gradients([(tf.constant(2.0), x)])
     optimizer.apply_gradients([(tf.constant(2.0), x)], name="a_name")
     assert float(x) == 0.0

@@ -16,7 +16,6 @@ import json, os, sys
 import numpy as np
 import tensorflow as tf
 tf_keras = tf.keras
-SETUP
 tf.compat.v1.disable_eager_execution()
 out = {}
 
@@ -57,7 +56,7 @@ _EXPERIMENTAL = (
 
 
 def _run(body, setup, wrap="", family="legacy.", folder=None):
-    program = _PROGRAM.replace("SETUP", "").replace("BODY", f"{setup}\n{body}")
+    program = _PROGRAM.replace("BODY", f"{setup}\n{body}")
     program = program.replace("WRAP", wrap).replace("FAMILY", family)
     used = "1" if HAS_KERAS3 else "0"
     done = preloaded.run(["-c", program], folder, TF_USE_LEGACY_KERAS=used)
@@ -139,11 +138,9 @@ def test_state_in_sessions(tmp_path):
     got = _run(_STATE, _SET, folder=tmp_path)
     slots = [[3, 4], [4], [4, 1], [1]]
     assert got["shapes"] == [[], *slots, *slots, [], []]
-    assert got["set"]
-    assert got["loaded"]
-    assert got["iterations"] == 7
-    assert got["goes on"] == 4
-    assert got["restored"] == 2
+    assert got["set"] and got["loaded"]
+    counts = got["iterations"], got["goes on"], got["restored"]
+    assert counts == (7, 4, 2)
     assert "shape (3,)" in got["error"]
 
 

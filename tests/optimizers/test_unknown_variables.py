@@ -3,11 +3,13 @@
 The legacy family makes slots as it goes. The others are built once, for all variables.
 """
 
+import functools
+
 import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, STYLES, here
+from tests.families import FAMILIES, STYLES, bare_step, here
 
 MODES = {"eager": lambda function: function, "traced": tf.function}
 BUILT = here("keras3", "new")  # the families that are built once
@@ -29,18 +31,12 @@ class Model:
             def loss():
                 return sum(2.0 * variable for variable in variables) * factor
 
-            if style == "bare":
-                with tf.GradientTape() as tape:
-                    value = loss()
-                gradients = tape.gradient(value, variables)
-                optimizer.apply_gradients(zip(gradients, variables))
-            else:
-                STYLES[style](optimizer, loss, variables)
+            {"bare": bare_step, **STYLES}[style](optimizer, loss, variables)
 
+        lists = {"x": self.x, "y": self.y, "xy": [*self.x, *self.y]}
         self.steps = {
-            "x": MODES[mode](lambda factor: step(self.x, factor)),
-            "y": MODES[mode](lambda factor: step(self.y, factor)),
-            "xy": MODES[mode](lambda factor: step([*self.x, *self.y], factor)),
+            name: MODES[mode](functools.partial(step, variables))
+            for name, variables in lists.items()
         }
 
     def step(self, which, factor=1.0):
@@ -97,12 +93,13 @@ def test_the_other_families_name_the_two_ways_out(family, first, second, style, 
     before = model.values
     with pytest.raises(ValueError, match="Unknown variables") as caught:
         model.step(second)
+    build, legacy = "optimizer.build(all_variables)", ".optimizers.legacy.SGD"
     for text in (
         f"{second[-1]}1",
-        "optimizer.build(all_variables)",
+        build,
         "before the first step",
         "legacy class",
-        ".optimizers.legacy.SGD",
+        legacy,
     ):
         assert text in str(caught.value)
     assert model.values == before

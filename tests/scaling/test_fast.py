@@ -16,12 +16,11 @@ TENSORS = [tf.constant([1.0, 2.0]), tf.constant(3, tf.int32), tf.ones([2, 2], tf
 EXPECTED = [6.0, 6, 8.0]
 
 
-@pytest.fixture
-def counted():
+def counted(in_graphs=False):
     """A packed function, and how often Python ran it."""
     calls = []
 
-    @fast.packed
+    @fast.packed(in_graphs=in_graphs)
     def function(tensors, factor):
         calls.append(len(tensors))
         return sums(tensors, factor)
@@ -29,8 +28,8 @@ def counted():
     return function, calls
 
 
-def test_runs_python_once_for_tensors_of_the_same_dtypes(counted):
-    function, calls = counted
+def test_runs_python_once_for_tensors_of_the_same_dtypes():
+    function, calls = counted()
     for shape in ([2], [3], [2, 4], []):
         assert function([tf.ones(shape)] * 2, tf.constant(2.0))[1].shape == []
     assert calls == [2]
@@ -41,13 +40,7 @@ def test_runs_python_once_for_tensors_of_the_same_dtypes(counted):
 
 @pytest.mark.parametrize("in_graphs", [False, True])
 def test_is_called_by_a_function_that_is_traced_only_where_graphs_may(in_graphs):
-    calls = []
-
-    @fast.packed(in_graphs=in_graphs)
-    def function(tensors, factor):
-        calls.append(len(tensors))
-        return sums(tensors, factor)
-
+    function, calls = counted(in_graphs)
     results = function(TENSORS, tf.constant(2.0))
     assert [result.numpy() for result in results] == EXPECTED
     assert [result.dtype for result in results] == [t.dtype for t in TENSORS]
@@ -60,8 +53,8 @@ def test_is_called_by_a_function_that_is_traced_only_where_graphs_may(in_graphs)
     assert calls == ([3] if in_graphs else [3, 3, 3])
 
 
-def test_no_tensors_need_no_call(counted):
-    function, calls = counted
+def test_no_tensors_need_no_call():
+    function, calls = counted()
     assert function([], tf.constant(2.0)) == []
     assert calls == [0]
 
@@ -78,8 +71,8 @@ def test_tapes_and_accumulators_see_each_operation():
     assert accumulator.jvp(y).numpy() == 6.0
 
 
-def test_the_first_thread_does_not_bind_it_to_its_device(counted):
-    function, _ = counted
+def test_the_first_thread_does_not_bind_it_to_its_device():
+    function, _ = counted()
     devices = {}
 
     def on(device):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.dtypes import DTYPES, limits
-from tests.families import wrapped
+from tests.families import per_replica, wrapped
 from tf_lso.scaling import finite as finite_lib
 
 pytestmark = pytest.mark.core
@@ -15,8 +15,9 @@ pytestmark = pytest.mark.core
 NAN, INF = float("nan"), float("inf")
 
 
-# What `both` has traced: one function, a graph for each dtype and shape.
-traced = []
+@tf.function  # one for all, a graph for each dtype and shape
+def traced(*gradients):
+    return finite_lib.all_finite(list(gradients))
 
 
 def finite(*gradients):
@@ -29,9 +30,7 @@ def finite(*gradients):
 def both(*gradients):
     """The verdict, the same in eager mode and in a graph."""
     eager = finite(*gradients)
-    if not traced:
-        traced.append(tf.function(lambda *each: finite_lib.all_finite(list(each))))
-    assert bool(traced[0](*gradients)) == eager
+    assert bool(traced(*gradients)) == eager
     return eager
 
 
@@ -56,17 +55,11 @@ def test_numbers_are_finite_and_what_is_none_is_found_anywhere(dtype):
 
 
 @pytest.mark.parametrize(
-    ("bits", "unsigned", "dtype"),
-    [
-        (0x7FC00001, np.uint32, np.float32),
-        (0x7F800001, np.uint32, np.float32),
-        (0xFFFFFFFF, np.uint32, np.float32),
-        (0x7FF0000000000001, np.uint64, np.float64),
-        (0xFFF8000000000123, np.uint64, np.float64),
-    ],
+    "bits", [0x7FC00001, 0x7F800001, 0xFFFFFFFF, 0x7FF0000000000001, 0xFFF8000000000123]
 )
-def test_a_nan_of_any_payload_is_found(bits, unsigned, dtype):
-    assert not both(tf.constant(np.array([bits], unsigned).view(dtype)))
+def test_a_nan_of_any_payload_is_found(bits):
+    number = np.uint32(bits) if bits < 2**32 else np.uint64(bits)
+    assert not both(tf.constant(number.view(f"float{number.nbytes * 8}")))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -74,15 +67,13 @@ def test_every_bit_pattern_of_16_bits(dtype):
     patterns = np.arange(2**16, dtype=np.uint16).view(DTYPES[dtype])
     with np.errstate(invalid="ignore"):
         expected = np.isfinite(patterns)
-    verdicts = tf.function(
-        lambda values: tf.map_fn(
-            lambda value: finite_lib.all_finite([value]),
-            values,
-            fn_output_signature=tf.bool,
-            parallel_iterations=64,
-        )
-    )(tf.constant(patterns))
-    np.testing.assert_array_equal(verdicts.numpy(), expected)
+
+    @tf.function
+    def verdicts(values):
+        signature = {"fn_output_signature": tf.bool, "parallel_iterations": 64}
+        return tf.map_fn(lambda v: finite_lib.all_finite([v]), values, **signature)
+
+    np.testing.assert_array_equal(verdicts(tf.constant(patterns)), expected)
     assert 0 < expected.sum() < 2**16
 
 
@@ -145,48 +136,52 @@ class TestSlices:
         assert both(tf.IndexedSlices(tf.ones((2, 4)), indices, shape))
 
 
-class TestLists:
-    def test_none_and_what_is_empty_are_finite(self):
-        assert both()
-        assert both(None)
-        assert both(None, tf.constant(1.0), None)
-        assert not both(None, tf.constant(NAN))
-        assert both(tf.zeros((0,)))
-        assert both(tf.zeros((3, 0)), tf.constant(1.0))
+# Name -> what is judged, and the verdict.
+LISTS = {
+    "nothing": ([], True),
+    "None alone": ([None], True),
+    "None beside a number": ([None, tf.constant(1.0), None], True),
+    "None beside NaN": ([None, tf.constant(NAN)], False),
+    "empty": ([tf.zeros((0,))], True),
+    "empty beside a number": ([tf.zeros((3, 0)), tf.constant(1.0)], True),
+}
+for dtype in (tf.int32, tf.int64, tf.uint8):
+    integers = tf.constant([1, 2], dtype)
+    LISTS[dtype.name] = [integers], True
+    LISTS[f"{dtype.name} beside NaN"] = [integers, tf.constant(NAN)], False
+for dtype in (tf.complex64, tf.complex128):
+    LISTS[dtype.name] = [tf.constant([1 + 2j, 0j], dtype)], True
+    LISTS[f"{dtype.name}, NaN"] = [tf.constant([complex(1, NAN)], dtype)], False
+    LISTS[f"{dtype.name}, inf"] = [tf.constant([complex(INF, 0)], dtype)], False
 
-    def test_one_bad_gradient_of_different_kinds(self):
-        gradients = [
-            tf.constant([1.0, 2.0]),
-            sparse([1.0], [0]),
-            tf.constant(1.0, tf.float16),
-            tf.constant([[1.0]], tf.float64),
-        ]
-        bad = [
-            tf.constant([1.0, NAN]),
-            sparse([NAN], [0]),
-            tf.constant(INF, tf.float16),
-            tf.constant([[-INF]], tf.float64),
-        ]
-        assert both(*gradients)
-        for position in range(4):
-            one = [*gradients[:position], bad[position], *gradients[position + 1 :]]
-            assert not both(*one), position
 
-    @pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.uint8])
-    def test_integers_are_finite(self, dtype):
-        assert both(tf.constant([1, 2], dtype))
-        assert not both(tf.constant([1, 2], dtype), tf.constant(NAN))
+@pytest.mark.parametrize("name", LISTS)
+def test_lists(name):
+    gradients, expected = LISTS[name]
+    assert both(*gradients) is expected
 
-    @pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128])
-    def test_complex_gradients(self, dtype):
-        assert both(tf.constant([1 + 2j, 0j], dtype))
-        assert not both(tf.constant([complex(1, NAN)], dtype))
-        assert not both(tf.constant([complex(INF, 0)], dtype))
 
-    def test_arrays_and_variables(self):
-        assert finite(np.ones(3, np.float32), tf.Variable([1.0]))
-        assert not finite(np.array([NAN], np.float32))
-        assert not finite(tf.Variable([NAN]))
+def test_arrays_and_variables():
+    assert finite(np.ones(3, np.float32), tf.Variable([1.0]))
+    assert not finite(np.array([NAN], np.float32))
+    assert not finite(tf.Variable([NAN]))
+
+
+def test_one_bad_gradient_of_different_kinds():
+    def gradients(bad=None):
+        one = [1.0] * 4
+        if bad is not None:
+            one[bad] = [NAN, NAN, INF, -INF][bad]
+        return (
+            tf.constant([1.0, one[0]]),
+            sparse([one[1]], [0]),
+            tf.constant(one[2], tf.float16),
+            tf.constant([[one[3]]], tf.float64),
+        )
+
+    assert both(*gradients())
+    for position in range(4):
+        assert not both(*gradients(position)), position
 
 
 @pytest.mark.parametrize("mode", ["eager", "function", "xla"])
@@ -219,9 +214,7 @@ def test_agreed_is_the_verdict_of_the_one_replica(are_equal):
     "values", [(1.0, 1.0), (NAN, 1.0), (1.0, INF), (NAN, NAN)], ids=str
 )
 def test_the_verdict_across_replicas(mirrored2, values):
-    gradient = mirrored2.experimental_distribute_values_from_function(
-        lambda context: tf.constant(values[context.replica_id_in_sync_group])
-    )
+    gradient = per_replica(mirrored2, values)
     with mirrored2.scope():
         assert bool(finite_lib.agreed([gradient])) == np.isfinite(values).all()
 

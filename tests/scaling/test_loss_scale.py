@@ -10,16 +10,10 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES
+from tests.families import FAMILIES, per_replica
 from tf_lso.keras.mixed_precision import experimental
 
 NAN, INF = float("nan"), float("inf")
-
-
-def per_replica(strategy, values):
-    return strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(values[context.replica_id_in_sync_group])
-    )
 
 
 def test_a_fixed_scale(mirrored2):

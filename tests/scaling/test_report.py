@@ -46,25 +46,21 @@ def test_in_xla(jit_compile):
 
 
 def warn_if_large(x):
-    graphs.warn(x > 1, "large: {} in {}", x, X)
+    graphs.warn(x > 1, "large: {} in {}", x, tf.constant("x"))
 
 
-X = tf.constant("x")
+def test_warn_logs_in_eager_mode(warnings):
+    for value in (2, np.int64(3), tf.constant(1.0)):
+        warn_if_large(value)
+    assert warnings.messages == ["large: 2 in x", "large: 3 in x"]
 
 
-class TestWarn:
-    def test_logs_in_eager_mode(self, warnings):
-        for value in (2, np.int64(3), tf.constant(1.0)):
-            warn_if_large(value)
-        assert warnings.messages == ["large: 2 in x", "large: 3 in x"]
-
-    def test_prints_at_each_run_of_a_graph(self, capfd):
-        step = tf.function(warn_if_large)
-        for value in (1.0, 2.0, 3.0):
-            step(tf.constant(value))
-        lines = capfd.readouterr().err.splitlines()
-        lines = [line for line in lines if "large" in line]
-        assert lines == ["large: 2 in x", "large: 3 in x"]
+def test_warn_prints_at_each_run_of_a_graph(capfd):
+    step = tf.function(warn_if_large)
+    for value in (1.0, 2.0, 3.0):
+        step(tf.constant(value))
+    lines = [line for line in capfd.readouterr().err.splitlines() if "large" in line]
+    assert lines == ["large: 2 in x", "large: 3 in x"]
 
 
 def test_once_says_each_message_once_for_one_object(warnings):
@@ -103,13 +99,11 @@ class TestAStuckScale:
 
     def test_is_reported_at_the_1st_10th_and_100th_step(self, warnings):
         step = stepper(1.0)
-        reported = []
-        for number in range(1, 121):
-            before = len(stuck_reports(warnings.text))
+        reports = []
+        for _ in range(120):
             step(NAN)
-            if len(stuck_reports(warnings.text)) > before:
-                reported.append(number)
-        assert reported == [1, 10, 100]
+            reports.append(len(stuck_reports(warnings.text)))
+        assert reports == [1] * 9 + [2] * 90 + [3] * 21
 
     @pytest.mark.parametrize("growth", [1, 1000])
     def test_counts_steps_in_a_row_only(self, warnings, growth):
@@ -126,10 +120,8 @@ class TestAStuckScale:
         traced = tf.function(step)
         for _ in range(12):
             traced(tf.constant(NAN))
-        lines = stuck_reports(capfd.readouterr().err)
-        assert len(lines) == 2
-        assert "steps in a row: 1)" in lines[0]
-        assert "steps in a row: 10)" in lines[1]
+        first, tenth = stuck_reports(capfd.readouterr().err)
+        assert "steps in a row: 1)" in first and "steps in a row: 10)" in tenth
 
     def test_is_reported_through_an_optimizer(self, family, warnings):
         optimizer = wrapped(family, scale=1.0)

@@ -110,14 +110,13 @@ def test_the_rule_and_the_model_agree_step_by_step_within_the_limits(rule, verdi
     finite=st.booleans(),
 )
 def test_one_step_from_any_state_that_a_checkpoint_may_hold(rule, scale, count, finite):
-    model = Model(rule)
-    model.scale, model.count = np.float32(scale), count
+    model, before = Model(rule), rule_lib.ScaleState(np.float32(scale), count)
+    model.scale, model.count = before[:2]
     model.step(finite)
-    state = next_float32(rule, rule_lib.ScaleState(np.float32(scale), count), finite)
+    state = next_float32(rule, before, finite)
     assert state[:2] == (model.scale, model.count)
     assert np.isfinite(state.scale) and state.scale > 0
     assert state.count < rule.growth_steps
-    before = rule_lib.ScaleState(np.float32(scale), count)
     if rule_lib.only_counts(rule, before, finite):
         assert state[:2] == (before.scale, count + 1)
     else:
