@@ -313,16 +313,6 @@ class TestTheHelp:
         assert code == 0
         assert [word for word in words if word not in text] == []
 
-    @pytest.mark.parametrize("command", ["run", "check", "migrate"])
-    @pytest.mark.parametrize("columns", [60, 120])
-    def test_is_as_wide_as_the_terminal(self, told, monkeypatch, command, columns):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        _, text, _ = told(command, "--help")
-        lines = text.split("\n\n")[1].splitlines()  # after the usage: a paragraph
-        assert max(map(len, lines)) <= columns
-        if columns > 100:
-            assert len(lines) == 1 or max(map(len, lines)) > 90
-
     @pytest.mark.parametrize("command", [[], ["bogus"], ["run"], ["run", "-m"]])
     def test_misuse_is_refused_with_the_usage(self, told, command):
         code, _, error = told(*command)

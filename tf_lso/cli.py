@@ -4,10 +4,8 @@ import argparse
 import errno
 import io
 import os
-import shutil
 import signal
 import sys
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -112,19 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         module.add_arguments(added)
         added.set_defaults(run=module.run)
-    for added in commands.choices.values():
-        added.description = _wrapped(added.description or "")
     return parser
-
-
-def _wrapped(text: str) -> str:
-    """Return a text as wide as the terminal but for lists and code, which are indented."""
-    width = shutil.get_terminal_size().columns - 2  # as argparse does
-    paragraphs = text.strip("\n").split("\n\n")
-    return "\n\n".join(
-        part if "\n " in f"\n{part}" else textwrap.fill(part, width)
-        for part in paragraphs
-    )
 
 
 def _version() -> str:

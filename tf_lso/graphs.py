@@ -57,8 +57,7 @@ class ThreadSwitch(threading.local):
     @contextlib.contextmanager
     def on(self):
         """Switch on for the block, then back to the state before."""
-        before = self.is_on
-        self.is_on = True
+        before, self.is_on = self.is_on, True
         try:
             yield
         finally:
@@ -124,12 +123,9 @@ def after(operations, value):
 
 
 def warn(condition, text, *values):
-    """Warn when a step runs for which `condition` holds.
-
-    Eager steps log `text` with a scalar tensor or NumPy value for each `{}`. Traced ones
-    print it to standard error, unless TensorFlow's logger hides warnings when they are
-    traced; XLA cannot.
-    """
+    """Warn when a step runs for which `condition` holds, with a scalar for each `{}`."""
+    # Eager steps log it. Traced ones print it to standard error, unless TensorFlow's
+    # logger hides warnings when they are traced; XLA cannot.
     if tf.executing_eagerly():
         if condition:
             values = [tf.compat.as_str_any(np.asarray(value)[()]) for value in values]

@@ -21,11 +21,9 @@ def dead_overrides(optimizer):
 
 
 def delegated_names(optimizer):
-    """Return the names that a wrapper of `optimizer` reads and sets on it, a frozenset.
-
-    An OptimizerV2 knows them itself. Others have those of the nearest class that had a
-    legacy one, and the constructor arguments of newer classes that are kept as numbers.
-    """
+    """Return the names that a wrapper of `optimizer` reads and sets on it, a frozenset."""
+    # An OptimizerV2 knows them itself. Others have those of the nearest class that had a
+    # legacy one, and the constructor arguments of newer classes that are kept as numbers.
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
     for cls in classes:

@@ -27,8 +27,8 @@ _OF_INSTANCE = {
 
 _summed = graphs.ThreadSwitch()
 
-# What holds the learning rate, a variable or a schedule; the model variables that an
-# optimizer was built for; the variables that Keras's base class has made for it.
+# A variable or a schedule; the model variables that an optimizer was built for; the
+# variables that Keras's base class has made for it.
 learning_rate = operator.attrgetter("_learning_rate")
 built_variables = operator.attrgetter("_trainable_variables")
 own_variables = operator.attrgetter("_variables")
@@ -38,22 +38,22 @@ def _is_in_this_keras(name):
     return keras_versions.is_at_least("keras", *{**_OF_CLASS, **_OF_INSTANCE}[name])
 
 
-def _check(owner, names):
+def _check(owner, cls, names):
     for name in filter(_is_in_this_keras, names):
         if not hasattr(owner, name):
-            cls = owner if isinstance(owner, type) else type(owner)
             there, moved = keras_versions.version("keras"), f"{cls.__name__}.{name}"
             raise tf_private.moved("keras", there, moved, __file__)
 
 
 def check_class():
     """Raise ImportError if the class of optimizers lacks a name that it must have."""
-    _check(keras_versions.public("keras").optimizers.Optimizer, _OF_CLASS)
+    cls = keras_versions.public("keras").optimizers.Optimizer
+    _check(cls, cls, _OF_CLASS)
 
 
 def check_instance(optimizer):
     """Raise ImportError if an optimizer lacks a name that its constructor must set."""
-    _check(optimizer, _OF_INSTANCE)
+    _check(optimizer, type(optimizer), _OF_INSTANCE)
 
 
 def iteration_variable(optimizer):
@@ -79,11 +79,9 @@ def build_under(optimizer, strategy):
 
 
 def sum_gradients_only_once(optimizer):
-    """Make the update step not aggregate over replicas in `already_summed`.
-
-    Keras 3 does it after clipping. Loss scaling must aggregate before: its verdict is on
-    the sum, and clipping comes last, as in legacy.
-    """
+    """Make the update step not aggregate over replicas in `already_summed`."""
+    # Keras 3 does it after clipping. Loss scaling must aggregate before: its verdict is
+    # on the sum, and clipping comes last, as in legacy.
     name = "_all_reduce_sum_gradients"
     if name in vars(optimizer) or not _is_in_this_keras(name):
         return  # it was done before, or this Keras does not aggregate
@@ -101,11 +99,9 @@ def already_summed():
 
 
 def count_steps_once(optimizer):
-    """Make the step counter exact with threads, and outside a strategy's scope.
-
-    Keras 3 reads the counter and then assigns it, so threads lose steps, and every
-    replica adds 1 to a counter that is not mirrored.
-    """
+    """Make the step counter exact with threads, and outside a strategy's scope."""
+    # Keras 3 reads the counter and then assigns it, so threads lose steps, and every
+    # replica adds 1 to a counter that is not mirrored.
     variable = iteration_variable(optimizer)
     keras_assign = variable.assign
 
@@ -123,12 +119,10 @@ def count_steps_once(optimizer):
 
 
 def build_as_bare(optimizer, variables):
-    """Build an optimizer; in a function, as the bare one would be built there.
-
-    TensorFlow traces a function that has made variables again: those remain, and nothing
-    that the first trace computed. A function of its own does the same, also where the one
-    around it may make no variables.
-    """
+    """Build an optimizer; in a function, as the bare one would be built there."""
+    # TensorFlow traces a function that has made variables again: those remain, and nothing
+    # that the first trace computed. A function of its own does the same, also where the
+    # one around it may make no variables.
     if not tf.executing_eagerly():
         before = len(optimizer.variables)
         build = tf.function(lambda: optimizer.build(variables), autograph=False)
@@ -144,10 +138,8 @@ def build_as_bare(optimizer, variables):
 
 
 def tolerate_no_gradients(part):
-    """Make a part of a MultiOptimizer ignore gradients that are all None.
-
-    Keras 3 raises an error, after other parts have already updated their variables.
-    """
+    """Make a part of a MultiOptimizer ignore gradients that are all None."""
+    # Keras 3 raises an error, after other parts have already updated their variables.
     keras_apply = part.apply
 
     def apply(grads, trainable_variables=None):

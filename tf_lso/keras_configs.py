@@ -95,10 +95,7 @@ def _package_of(config):
 
 
 def custom_class(config, custom_objects, packages, *names):
-    """Return the class that the user gave for a config, by its names or `names`, or None.
-
-    It may be in `custom_objects`, registered with a Keras of `packages`, or in a scope.
-    """
+    """Return the class that the user gave or registered for a config, or None."""
     own = [config.get("registered_name") or "", config["class_name"]]
     names = [*own, *(name.split(">")[-1] for name in own), *names]
     found = [(custom_objects or {}).get(name) for name in names]

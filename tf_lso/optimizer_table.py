@@ -150,10 +150,8 @@ def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
 
 
 def by_slot(optimizer: Any, variables: list[Any]) -> list[Any]:
-    """Return `variables` with the slots of `optimizer` last, and slot by slot.
-
-    For Adam, OptimizerV2's weights were m of all variables and then v of all.
-    """
+    """Return `variables` with the slots of `optimizer` last, and slot by slot."""
+    # For Adam, OptimizerV2's weights were m of all variables and then v of all.
     in_order = [v for listed in slot_lists(optimizer).values() for v in listed]
     position = {id(variable): number for number, variable in enumerate(in_order, 1)}
     return sorted(variables, key=lambda variable: position.get(id(variable), 0))

@@ -71,11 +71,9 @@ def outermost(graph):
 
 
 def is_within(graph):
-    """Return whether tensors of `graph` can be used in the graph being built.
-
-    They can in the graph itself and in its branches and loops. A function in it may be
-    called from another graph later.
-    """
+    """Return whether tensors of `graph` can be used in the graph being built."""
+    # They can in the graph itself and in its branches and loops. A function in it may be
+    # called from another graph later.
     here = tf().compat.v1.get_default_graph()
     while here is not graph and getattr(here, "is_control_flow_graph", False):
         here = graph_around(here)

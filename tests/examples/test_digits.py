@@ -156,7 +156,7 @@ def test_help_teaches():
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--epochs", "0"), ("--initial-scale", "inf"), ("--learning-rate", "-1")],
+    [("--epochs", "0"), ("--initial-scale", "inf"), ("--initial-scale", "-1")],
 )
 def test_a_senseless_option_is_refused(option, value):
     digits = _installed_digits()

@@ -15,9 +15,10 @@ _FORMATS = {
 }
 SUMMARY = "list the uses of the legacy loss-scaling API, and which of them break"
 DESCRIPTION = """\
-Reads Python files and notebooks without running them, and lists each use of the
-loss-scaling API of tf.keras 2.0-2.15: file, line, rule, what happens on the TensorFlow
-that --target names, and what tf_lso does about it. Needs no TensorFlow.
+Reads Python files and notebooks without running them, and lists each use of
+the loss-scaling API of tf.keras 2.0-2.15: file, line, rule, what happens on
+the TensorFlow that --target names, and what tf_lso does about it. Needs no
+TensorFlow.
 
 Each use is one of
   trains wrong, silently   a guard passes over Keras 3's optimizer: the loss is not

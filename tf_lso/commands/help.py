@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 SUMMARY = "explain an error or a warning: list the entries, search them, print one"
 DESCRIPTION = """\
-Prints an entry of the page "Troubleshooting by message", which comes with the package:
-what a message means, and the lines of code that end it. Messages of tf_lso name their
-entry at their end.
+Prints an entry of the page "Troubleshooting by message", which comes with the
+package: what a message means, and the lines of code that end it. Messages of
+tf_lso name their entry at their end.
 """
 EPILOG = """\
 examples:

@@ -9,9 +9,9 @@ from tf_lso.source.renaming import LEAST, TF_LSO
 _FORMATS = {"text": report.migrate_text, "json": report.as_json}
 SUMMARY = "rewrite programs from the old loss-scaling names to those of tf_lso"
 DESCRIPTION = """\
-Rewrites Python files and notebooks from the loss-scaling API of tf.keras 2.0-2.15 to the
-same names in tf_lso ("write tf_lso for tf"). Prints a unified diff and a summary, and
-changes nothing without --write. Needs no TensorFlow.
+Rewrites Python files and notebooks from the loss-scaling API of tf.keras
+2.0-2.15 to the same names in tf_lso ("write tf_lso for tf"). Prints a unified
+diff and a summary, and changes nothing without --write. Needs no TensorFlow.
 
     from tensorflow.keras import mixed_precision as mp   # before
     from tf_lso.keras import mixed_precision as mp       # after
@@ -19,8 +19,8 @@ changes nothing without --write. Needs no TensorFlow.
     tf.train.experimental.DynamicLossScale()             # before
     tf_lso.train.experimental.DynamicLossScale()         # after
 
-It changes only what is certain. It lists the rest: where, why, what to do.
-If a program relies on more than names, such as `optimizer.lr`, it adds
+It changes only what is certain. It lists the rest: where, why, what to do. If
+a program relies on more than names, such as `optimizer.lr`, it adds
 `tf_lso.install()` at the top.
 """
 EPILOG = """\

@@ -60,12 +60,14 @@ _TEXTS = {
 }
 
 
-def say(*parts, values=None, call=None, **facts):
-    """Return the texts of the keys `parts` in one, with the names in braces filled in.
+def place(first):
+    """Return the kind of the first trouble and its layer."""
+    where = f" in layer '{first.layer}'" if first.layer else ""
+    return (first.kind or "nothing is wrong") + where
 
-    `values` give {kinds} (inf, NaN or both), a `call` gives {layer}, and each of the
-    `facts` the name that it has.
-    """
+
+def say(*parts, values=None, call=None, **facts):
+    """Return texts in one: `values` fill in {kinds}, `call` {layer}, `facts` the rest."""
     for name, fact in facts.items():
         if isinstance(fact, float):
             facts[name] = number(fact)

@@ -50,10 +50,8 @@ def _alone(kind, variable, **facts):
 
 
 def _nothing(scale, fitting):
-    parts = (
-        ["nothing", "room"] if fitting is not None and fitting > scale else ["nothing"]
-    )
-    said = advice.say(*parts, scale=scale, fitting=fitting)
+    room = ["room"] if fitting is not None and fitting > scale else []
+    said = advice.say("nothing", *room, scale=scale, fitting=fitting)
     return report.First(None, None, None, said)
 
 
@@ -106,9 +104,9 @@ def _underflow(calls, scale, fitting):
     if found is None:
         return None
     call, place, bad = found
-    parts = ("underflow", f"lost {place}", "larger scale")
-    share = f"{bad[0].underflowed:.0%}"
-    said = advice.say(*parts, call=call, share=share, scale=scale, fitting=fitting)
+    facts = {"share": f"{bad[0].underflowed:.0%}", "scale": scale, "fitting": fitting}
+    parts = "underflow", f"lost {place}", "larger scale"
+    said = advice.say(*parts, call=call, **facts)
     return report.First("underflow", call.name, call.path, said)
 
 

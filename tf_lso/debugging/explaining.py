@@ -27,22 +27,20 @@ def explain(
 ) -> report.Report:
     """Explain what the loss scale does to one batch, and where a value overflows.
 
-    Runs one forward pass, as in training, and backward passes at several scales, eagerly
-    and with the model's own dtypes. Afterwards variables (weights, batch statistics,
-    metrics) and the random state of TensorFlow, Keras, NumPy and Python are restored,
-    also after an exception. The optimizer is only read. What a layer of your own changes
-    beside its variables, such as a list that it appends to, stays changed.
+    Runs one forward pass, as in training, and backward passes at several scales, eagerly.
+    Afterwards, also after an exception, variables (weights, batch statistics, metrics) and
+    the random state of TensorFlow, Keras, NumPy and Python are restored. What a layer of
+    your own changes beside its variables, such as a list, stays changed.
 
     Args:
       model: a built model of Keras 3 or Keras 2 with a layer that computes in float16.
       x: one batch of inputs, arrays or tensors, alone or nested, as for `fit`.
       y: the targets of the batch, as for `fit`. None if the loss needs none.
-      loss: None for the one that the model is compiled with; a str or a `Loss` of Keras,
-        used for each output; or a function of `y` and the outputs that returns a scalar.
-        What the model adds (`add_loss`, regularizers) counts too, as in `fit`.
-      optimizer: whose scale is used, by default the model's. Without a scale it is 1.
-      loss_scale: number, or loss scale such as `tf_lso.FixedLossScale(128)`, to use in
-        place of the optimizer's.
+      loss: None for that of `compile`; a str or a `Loss` of Keras, for each output; or a
+        function of `y` and the outputs that returns a scalar. What the model adds
+        (`add_loss`, regularizers) counts too.
+      optimizer: whose scale is read, by default the model's. Without a scale it is 1.
+      loss_scale: number or loss scale, to use in place of the optimizer's.
 
     Returns:
       A `Report`. Print it, or read `first`, `layers` and `variables`.
@@ -84,7 +82,7 @@ def explain(
         model, keras, x, y, loss, scale
     )
     return report.Report(
-        first=diagnosis.first_of_data(_arrays(x=x, y=y))
+        first=diagnosis.first_of_data(_floats(x=x, y=y))
         or diagnosis.first_of_pass(calls, value, scale, fitting),
         loss=value,
         loss_scale=scale,
@@ -95,16 +93,15 @@ def explain(
     )
 
 
-def _arrays(**batch):
+def _floats(**batch):
     """Return {name: array} of the parts of a batch that are of floating point."""
-    found = {}
-    for name, data in batch.items():
-        parts = tf.nest.flatten(data)
-        for index, part in enumerate(parts):
-            if isinstance(part, tf.Tensor) and part.dtype.is_floating:
-                what = name if len(parts) == 1 else f"{name}, part {index},"
-                found[what] = part.numpy()
-    return found
+    flat = {name: tf.nest.flatten(data) for name, data in batch.items()}
+    return {
+        name if len(parts) == 1 else f"{name}, part {index},": part.numpy()
+        for name, parts in flat.items()
+        for index, part in enumerate(parts)
+        if isinstance(part, tf.Tensor) and part.dtype.is_floating
+    }
 
 
 def _layer_call(call):
@@ -132,12 +129,12 @@ def explain_gradients(
       loss_scale: number, loss scale such as `tf_lso.FixedLossScale(128)`, or
         LossScaleOptimizer: what the loss was multiplied by. Defaults to 1.
       scaled: bool, whether the gradients are still multiplied by it, as those of
-        `tape.gradient` are: they show overflows and values that became 0 best.
+        `tape.gradient` are.
 
     Returns:
       A `Report` without layers. `first.layer` is the name of the last gradient that is
-      not finite, which the backward pass computes first. "underflow" is told only of
-      values that are not 0 in the tensor, but would be in float16.
+      not finite, which the backward pass computes first. "underflow" is told of values
+      that are not 0 in the tensor, but would be in float16.
 
     Raises:
       RuntimeError: in a `tf.function` or a graph.

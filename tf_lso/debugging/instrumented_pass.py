@@ -15,11 +15,7 @@ _ENDS = 2.0**-14, 2.0**100
 
 
 def run(model, keras, x, y, loss, scale):
-    """Return a list of `Call`, the loss, `VariableGradient`s and the fitting scale.
-
-    The calls, the model's own first, have their gradients. The scale is the largest at
-    which all gradients are finite, or None.
-    """
+    """Return `Call`s with their gradients, the loss, `VariableGradient`s, the fitting scale."""
     weights = list(model.trainable_variables)
     raw_weights = [variables_lib.raw(variable) for variable in weights]
     tape = tf.GradientTape(persistent=True, watch_accessed_variables=False)
@@ -83,11 +79,7 @@ def _gradients(tape, loss, sources, scale):
 
 
 def _fitting_scale(gradients_at, scale, gradients):
-    """Return the largest scale at which all gradients are finite, or None.
-
-    The scales that are tried are a power of two away from `scale`, at which the
-    `gradients` are.
-    """
+    """Return the largest `scale * 2**n` at which all gradients are finite, or None."""
     smallest, largest = (math.floor(math.log2(end / scale)) for end in _ENDS)
     fits = _all_finite(gradients)
     powers = range(0, max(largest, 0) + 1) if fits else range(smallest + 1, 0)

@@ -119,22 +119,17 @@ class Report:
 
     def _head(self):
         """Return the paragraphs above the tables."""
-        first = self.first
-        where = f" in layer '{first.layer}'" if first.layer else ""
         scale = f"Loss scale {advice.number(self.loss_scale)} ({self.scale_from})."
         if self.fitting_scale is not None:
             scale += f" Up to {advice.number(self.fitting_scale)} fits this batch."
         if self.loss is not None:
             scale = f"Loss {self.loss:.4g}. {scale}"
-        kind = first.kind or "nothing is wrong"
-        return f"First: {kind}{where}.", first.message, scale
+        return f"First: {advice.place(self.first)}.", self.first.message, scale
 
     def __repr__(self) -> str:
-        where = f" in layer {self.first.layer!r}" if self.first.layer else ""
         return (
-            f"<Report: {self.first.kind or 'nothing is wrong'}{where}, "
-            f"loss scale {self.loss_scale:g}, {len(self.layers)} layer calls, "
-            f"{len(self.variables)} variables>"
+            f"<Report: {advice.place(self.first)}, loss scale {self.loss_scale:g}, "
+            f"{len(self.layers)} layer calls, {len(self.variables)} variables>"
         )
 
     def _repr_html_(self) -> str:
@@ -179,9 +174,8 @@ class Report:
 
 def _layer_row(row):
     name = row.path if row.call == 1 else f"{row.path} (call {row.call})"
-    values = row.outputs
-    largest = _largest(values.largest, values)
-    return name, row.dtype or "", largest, _share(values.nonfinite)
+    largest = _largest(row.outputs.largest, row.outputs)
+    return name, row.dtype or "", largest, _share(row.outputs.nonfinite)
 
 
 def _variable_row(row):
@@ -200,7 +194,7 @@ def _variable_row(row):
 
 
 def _largest(magnitude, values):
-    # No value is finite, at this scale or any other.
+    # "-" where no value is finite, at this scale or any other.
     return f"{magnitude:.3g}" if magnitude or not values.nonfinite else "-"
 
 

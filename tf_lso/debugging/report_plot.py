@@ -8,7 +8,8 @@ import math
 from tf_lso import environment
 from tf_lso.debugging import advice, statistics
 
-# Colors that people with a color vision deficiency can tell apart.
+# The unscaled gradients are an area, the scaled ones a line over it, in colors that people
+# with a color vision deficiency can tell apart.
 _AREA = {"color": "#0072B2", "zorder": 3, "fill": True, "alpha": 0.55}
 _LINE = {"color": "#D55E00", "zorder": 4}
 _LOWEST, _HIGHEST = statistics.SMALLEST_SUBNORMAL - 5, 20  # shown also without values
@@ -44,28 +45,31 @@ def draw(report, path=None):
         raise ValueError("The report has no gradients, so there is nothing to plot.")
     picture = Picture(figsize=(9, 1.6 + 0.55 * len(rows)), layout="constrained")
     axes = picture.add_subplot()
-    shift = math.log2(report.loss_scale)
-    scaled = f"with the loss scale {advice.number(report.loss_scale)}"
+    styles = {0.0: {"label": "without scaling", **_AREA}}
+    if shift := math.log2(report.loss_scale):
+        scaled = f"with the loss scale {advice.number(report.loss_scale)}"
+        styles[shift] = {"label": scaled, **_LINE}
+    shown = [_LOWEST, _HIGHEST]
     for position, exponents in enumerate(rows.values()):
         if not exponents:
             axes.annotate("no value that is finite and not 0", (-10, position - 0.1))
             continue
-        _draw(axes, position, exponents, 0, "without scaling")
-        if shift:
-            _draw(axes, position, exponents, shift, scaled)
-    found = [power + by for row in rows.values() for power in row for by in (0, shift)]
-    _draw_ranges(axes, min([_LOWEST, *found]) - 1, max([_HIGHEST, *found]) + 2)
+        powers = range(min(exponents), max(exponents) + 1)
+        highest = max(exponents.values())
+        heights = [position - 0.85 * exponents[power] / highest for power in powers]
+        for by, style in styles.items():
+            edges = [power + by for power in (*powers, powers.stop)]
+            axes.stairs(heights, edges, baseline=position, linewidth=1.6, **style)
+            shown += edges
+    _draw_ranges(axes, min(shown) - 1, max(shown) + 1)
     axes.set_yticks(range(len(rows)), [_end(name) for name in rows], va="bottom")
     axes.set_ylim(len(rows) - 0.9, -1)
     axes.set_xlabel("log2 of the magnitude of gradients that are not 0")
-    where = f", in {_end(report.first.layer)}" if report.first.layer else ""
-    title = f"First: {report.first.kind or 'nothing is wrong'}{where}"
-    axes.set_title(title, loc="left", pad=22)
+    axes.set_title(f"First: {advice.place(report.first)}", loc="left", pad=22)
     handles, labels = axes.get_legend_handles_labels()
     if unique := dict(zip(labels, handles)):
-        # Outside, where it hides nothing.
-        place = "outside lower right"
-        picture.legend(unique.values(), unique.keys(), loc=place, ncols=2)
+        outside = "outside lower right"  # where it hides nothing
+        picture.legend(unique.values(), unique.keys(), loc=outside, ncols=2)
     if path is None:
         return picture
     picture.savefig(path, dpi=120)
@@ -92,17 +96,6 @@ def _draw_ranges(axes, low, high):
     for (begin, name, color), (end, *_) in itertools.pairwise(_RANGES):
         begin, end = max(begin, low), min(end, high)
         axes.axvspan(begin, end, color=color, zorder=0)
-        place = ((begin + end) / 2, 1.01)
         top = axes.get_xaxis_transform()
-        axes.text(*place, name, transform=top, ha="center", fontsize=9)
+        axes.text((begin + end) / 2, 1.01, name, transform=top, ha="center", fontsize=9)
     axes.set_xlim(low, high)
-
-
-def _draw(axes, position, exponents, shift, label):
-    powers = range(min(exponents), max(exponents) + 1)
-    highest = max(exponents.values())
-    heights = [position - 0.85 * exponents[power] / highest for power in powers]
-    edges = [power + shift for power in (*powers, powers.stop)]
-    # The unscaled gradients are an area, the scaled ones a line over it.
-    style = _LINE if shift else _AREA
-    axes.stairs(heights, edges, baseline=position, linewidth=1.6, label=label, **style)

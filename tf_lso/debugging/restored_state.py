@@ -41,7 +41,7 @@ def restored(model):
 
 
 def _parts(model):
-    """Return the layers of a model and all that they track but optimizers, a list."""
+    """Return the layers of a model and all that they track, but optimizers."""
     found, waiting = {}, wrapping.all_layers(model)
     while waiting:
         one = waiting.pop()
@@ -87,11 +87,9 @@ def _reset_other_metrics(model, variables):
 
 
 def _use_other_seeds(undo):
-    """Give random operations another seed until `undo` is closed.
-
-    `tf.random.uniform` counts in a kernel, found by its seeds, and no count can be set
-    back. `tf.random.set_seed` would forget the kernels of the program.
-    """
+    """Give random operations another seed until `undo` is closed."""
+    # `tf.random.uniform` counts in a kernel, found by its seeds, and no count can be set
+    # back. `tf.random.set_seed` would forget the kernels of the program.
     context = tf_private.eager_context()
     context.ensure_initialized()
     before = {name: vars(context).get(name) for name in ("_seed", "_rng")}

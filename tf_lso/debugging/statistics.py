@@ -78,11 +78,7 @@ def values_of(*arrays):
 
 
 def gradient_of(at_scale, scale, fitting, fitting_scale):
-    """Return the `Gradient` of the arrays at the loss scale and at the fitting one.
-
-    The fitting scale is the largest at which all is finite. Where there is none, both
-    arrays are those at the loss scale: what is finite of them counts.
-    """
+    """Return the `Gradient` of the arrays at the loss scale and at the fitting one, if any."""
     at_scale = _wide(at_scale)
     fitting = np.abs(_wide(fitting).astype(np.float64))
     unscaled = fitting / fitting_scale

@@ -39,6 +39,9 @@ from tf_lso.examples.history import (
 
 REQUIRED_ACCURACY = 0.95
 CLIP_NORM = 1.0
+BATCH_SIZE = 64  # of all replicas
+LEARNING_RATE = 3e-3
+SEED = 0  # of the weights, the split and the order
 
 
 class Digits(NamedTuple):
@@ -50,13 +53,13 @@ class Digits(NamedTuple):
     test_labels: np.ndarray
 
 
-def load_digits(seed):
-    """Return scikit-learn's digits, a fifth of them held out, chosen by `seed`."""
+def load_digits():
+    """Return scikit-learn's digits, a fifth of them held out."""
     from sklearn import datasets
 
     pixels, labels = datasets.load_digits(return_X_y=True)
     images = (pixels / 16.0).astype(np.float32).reshape(-1, 8, 8, 1)
-    order = np.random.default_rng(seed).permutation(len(images))
+    order = np.random.default_rng(SEED).permutation(len(images))
     test, train = np.split(order, [len(images) // 5])
     labels = labels.astype(np.int64)
     return Digits(images[train], labels[train], images[test], labels[test])
@@ -95,7 +98,7 @@ def make_model():
     )
 
 
-def make_dataset(strategy, digits, options):
+def make_dataset(strategy, digits):
     """Return shuffled training batches, each shared among the replicas.
 
     Each worker reads all images and keeps its part, so all shuffle by the same seed.
@@ -103,8 +106,8 @@ def make_dataset(strategy, digits, options):
     dataset = tf.data.Dataset.from_tensor_slices(
         (digits.train_images, digits.train_labels)
     )
-    dataset = dataset.shuffle(len(digits.train_images), seed=options.seed)
-    dataset = dataset.batch(options.batch_size, drop_remainder=True)
+    dataset = dataset.shuffle(len(digits.train_images), seed=SEED)
+    dataset = dataset.batch(BATCH_SIZE, drop_remainder=True)
     sharing = tf.data.Options()
     sharing.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.DATA
@@ -112,7 +115,7 @@ def make_dataset(strategy, digits, options):
     return strategy.experimental_distribute_dataset(dataset.with_options(sharing))
 
 
-def make_train_step(strategy, model, optimizer, batch_size):
+def make_train_step(strategy, model, optimizer):
     """Return the function that trains on one distributed batch and returns the loss.
 
     The step inside is the one of TensorFlow's guide to mixed precision: scale the loss,
@@ -127,7 +130,7 @@ def make_train_step(strategy, model, optimizer, batch_size):
             logits = model(images, training=True)
             # Divided by the whole batch's size: the replicas' gradients are summed.
             loss = tf.nn.compute_average_loss(
-                loss_of_each(labels, logits), global_batch_size=batch_size
+                loss_of_each(labels, logits), global_batch_size=BATCH_SIZE
             )
             scaled_loss = optimizer.get_scaled_loss(loss)
         scaled_gradients = tape.gradient(scaled_loss, model.trainable_variables)
@@ -151,11 +154,11 @@ def train(strategy, model, optimizer, digits, options, is_chief):
 
     The chief prints a line for each epoch, and writes for TensorBoard.
     """
-    dataset = make_dataset(strategy, digits, options)
-    train_step = make_train_step(strategy, model, optimizer, options.batch_size)
+    dataset = make_dataset(strategy, digits)
+    train_step = make_train_step(strategy, model, optimizer)
     history = History()
     scale = optimizer.loss_scale().numpy()
-    steps = len(digits.train_images) // options.batch_size
+    steps = len(digits.train_images) // BATCH_SIZE
     writer = tf.summary.create_noop_writer()
     if options.log_dir is not None and is_chief:
         writer = tf.summary.create_file_writer(str(options.log_dir))
@@ -203,22 +206,17 @@ def main(argv=None):
 
     start = time.monotonic()
     for seed in (random.seed, np.random.seed, tf.random.set_seed):
-        seed(options.seed)
+        seed(SEED)
     loss_scale = tf.mixed_precision.experimental.DynamicLossScale(
         initial_loss_scale=options.initial_scale, increment_period=options.growth_steps
     )
     policy = mixed_precision.Policy("mixed_float16", loss_scale=loss_scale)
     mixed_precision.set_policy(policy)
-    digits = load_digits(options.seed)
-    if options.batch_size > len(digits.train_images):
-        sys.exit(
-            f"--batch-size {options.batch_size}: there are only "
-            f"{len(digits.train_images)} training images."
-        )
+    digits = load_digits()
     with strategy.scope():
         model = make_model()
         optimizer = mixed_precision.LossScaleOptimizer(
-            keras.optimizers.Adam(lr=options.learning_rate),
+            keras.optimizers.Adam(lr=LEARNING_RATE),
             loss_scale=policy.loss_scale,
         )
     history = train(strategy, model, optimizer, digits, options, is_chief=chief)
@@ -270,11 +268,8 @@ def _parse(argv):
     )
     for name, kind, default, text in (
         ("--epochs", _whole, 12, "passes over the training images"),
-        ("--batch-size", _whole, 64, "images per step, all replicas"),
         ("--initial-scale", _positive, 2.0**24, "with the default, steps overflow"),
         ("--growth-steps", _whole, 50, "good steps before the scale doubles"),
-        ("--learning-rate", _positive, 3e-3, "Adam's step size"),
-        ("--seed", int, 0, "for the weights, the split and the order"),
         ("--output", Path, Path("digits.png"), "where the plot goes"),
         ("--log-dir", Path, None, "where scalars for TensorBoard go; None: nowhere"),
     ):

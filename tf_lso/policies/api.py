@@ -30,11 +30,8 @@ def log_device_compatibility_check(policy_name: str) -> None:
             "GPU: CPUs gain nothing from float16. The GPUs of other workers are not checked."
         )
         return
-    capabilities = [
-        tf.config.experimental.get_device_details(gpu).get("compute_capability")
-        for gpu in gpus
-    ]
-    slow = [c for c in capabilities if c is not None and c < _FAST]
+    details = map(tf.config.experimental.get_device_details, gpus)
+    slow = [c for one in details if (c := one.get("compute_capability", _FAST)) < _FAST]
     if slow:
         _once.warn(
             "The dtype policy mixed_float16 may run slowly: it needs GPUs of compute "
@@ -43,24 +40,22 @@ def log_device_compatibility_check(policy_name: str) -> None:
 
 
 class PolicyApi:
-    """The functions and classes in the mixed_precision modules of a Keras.
-
-    Args:
-      package: "keras" or "tf_keras".
-    """
+    """The functions and classes in the mixed_precision modules of a Keras."""
 
     def __init__(self, package):
-        self._package, self._keras = package, keras_versions.public(package)
-        is_keras2, keras = keras_versions.is_keras2(package), self._keras
+        self._package = package
+        self._keras = keras = keras_versions.public(package)
         # All as it is before `install` replaces it.
-        space = keras.mixed_precision if is_keras2 else keras.config
-        get_global = space.global_policy if is_keras2 else space.dtype_policy
-        self._set_global = (
-            space.set_global_policy if is_keras2 else space.set_dtype_policy
-        )
-        self.Policy = keras.mixed_precision.Policy if is_keras2 else keras.DTypePolicy
-        tell = log_device_compatibility_check  # Keras 2 itself warns
-        self._tell_of_device = (lambda policy_name: None) if is_keras2 else tell
+        if keras_versions.is_keras2(package):
+            self.Policy = keras.mixed_precision.Policy
+            get_global = keras.mixed_precision.global_policy
+            self._set_global = keras.mixed_precision.set_global_policy
+            self._tell_of_device = lambda policy_name: None  # Keras 2 itself warns
+        else:
+            self.Policy = keras.DTypePolicy
+            get_global = keras.config.dtype_policy
+            self._set_global = keras.config.set_dtype_policy
+            self._tell_of_device = log_device_compatibility_check
         # So that Keras loads layers and models that were saved with them.
         register = keras.saving.register_keras_serializable("tf_lso", "Policy")
         made = experimental.policy_class(self.Policy, self._tell_of_device)
