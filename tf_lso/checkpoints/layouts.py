@@ -79,9 +79,8 @@ def owner(name, variables, slot=None):
     """Return the key in `variables` that an optimizer variable belongs to, or `UNKNOWN`."""
     name = plain(name).removesuffix(f"/{slot}")  # OptimizerV2 puts the slot last
     own = {key: plain(variable.name) for key, variable in variables.items()}
-    ends = [key for key, end in own.items() if end and name.endswith(f"/{end}")]
-    longest = max((len(own[key]) for key in ends), default=0)
-    found = [key for key in ends if len(own[key]) == longest]
+    ends = {k: len(end) for k, end in own.items() if end and name.endswith(f"/{end}")}
+    found = [key for key, length in ends.items() if length == max(ends.values())]
     return found[0] if len(found) == 1 else UNKNOWN
 
 

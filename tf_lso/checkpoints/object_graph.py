@@ -4,7 +4,6 @@ The keys of its tensors differ between versions. A graph of the saved objects te
 they mean: which attribute of which object led to which tensor.
 """
 
-import collections
 import dataclasses
 
 import numpy as np
@@ -103,19 +102,16 @@ class ObjectGraph:
 
     def walk(self, start, but=()):
         """Yield (node, its paths) of each node below `start` `but` some, nearest first."""
-        paths = collections.defaultdict(list)
-        paths[start] = [()]
-        queue, seen = collections.deque([start]), {start, *but}
-        while queue:
-            node = queue.popleft()
+        paths = {**{node: [] for node in but}, start: [()]}
+        queue = [start]
+        for node in queue:
             yield node, paths[node]
             for name, child in self.children(node).items():
-                ways = [(*path, name) for path in paths[node][:_MOST_PATHS]]
-                # A child that was visited already has passed its paths on.
-                paths[child] = (paths[child] + ways)[:_MOST_PATHS]
-                if child not in seen:
-                    seen.add(child)
+                if child not in paths:
                     queue.append(child)
+                # A child that was visited already has passed its paths on.
+                ways = [(*path, name) for path in paths[node]]
+                paths[child] = (paths.get(child, []) + ways)[:_MOST_PATHS]
 
     def variables(self, start, but=()):
         """Return {node: its `Entry`, with paths} of the variables below a node."""

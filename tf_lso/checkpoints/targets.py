@@ -99,13 +99,14 @@ class ModelTargets:
 
 
 def _child(parent, step):
+    """Return what a step of a path leads to below `parent`, None if there is nothing."""
     for prefix, listed in _LISTS.items():
         if step.startswith(prefix):
-            return _element(listed(parent), step.removeprefix(prefix))
+            return _by_number(listed(parent), prefix).get(step)
+    if isinstance(parent, (list, tuple)):
+        parent = _by_number(parent) | _by_class(parent)
     if isinstance(parent, dict):
         return parent.get(step)
-    if isinstance(parent, (list, tuple)):
-        return _element(parent, step) if step.isdigit() else _by_class(parent).get(step)
     own = _own_variables(parent)
     for name in (step, _TODAY.get(step)):
         named = [v for v in own if layouts.last(variables_lib.name_of(v)) == name]
@@ -114,9 +115,8 @@ def _child(parent, step):
     return _attribute(parent, _TODAY.get(step, step))
 
 
-def _element(listed, number):
-    known = number.isdigit() and int(number) < len(listed)
-    return listed[int(number)] if known else None
+def _by_number(listed, prefix=""):
+    return {f"{prefix}{number}": one for number, one in enumerate(listed)}
 
 
 def _by_class(layers):
