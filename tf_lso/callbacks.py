@@ -129,10 +129,7 @@ class LossScaleMonitor(_Callback):
 
 
 class TerminateOnStuckScale(_Callback):
-    """Ends a training that is lost.
-
-    That is one in which step after step is skipped although the loss scale is at its
-    minimum.
+    """Ends a training of which every step is skipped, at the smallest loss scale.
 
     Args:
       patience: int, the steps in a row that may be skipped at the smallest scale.

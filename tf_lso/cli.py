@@ -88,10 +88,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    import tf_lso
     from tf_lso.commands import check, help, migrate
 
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
-    parser.add_argument("--version", action="version", version=_version())
+    version = f"tf-lso {tf_lso.__version__}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
@@ -111,12 +113,6 @@ def _parser() -> argparse.ArgumentParser:
         module.add_arguments(added)
         added.set_defaults(run=module.run)
     return parser
-
-
-def _version() -> str:
-    import tf_lso
-
-    return f"tf-lso {tf_lso.__version__}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

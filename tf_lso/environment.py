@@ -19,9 +19,7 @@ _KERAS3 = {"keras": ((3, 0), (4, 0)), "tf_keras": ((2, 16), (2, 22))}
 
 # Minor version of TensorFlow -> each Keras that it works with, and its versions.
 PAIRS: dict[tuple[int, int], dict[str, _Range]] = {
-    (2, 12): {"keras": _same_minor(12)},
-    (2, 13): {"keras": _same_minor(13)},
-    (2, 14): {"keras": _same_minor(14)},
+    **{(2, minor): {"keras": _same_minor(minor)} for minor in range(12, 15)},
     (2, 15): {"keras": _same_minor(15), "tf_keras": _same_minor(15)},
     **{(2, minor): _KERAS3 for minor in range(16, 22)},
 }

@@ -1,6 +1,7 @@
 """What depends on where code runs: eagerly or in a graph, in a replica, in a thread."""
 
 import contextlib
+import logging
 import sys
 import threading
 
@@ -130,7 +131,7 @@ def warn(condition, text, *values):
         if condition:
             values = [tf.compat.as_str_any(np.asarray(value)[()]) for value in values]
             log.logger().warning(text.format(*values))
-    elif not in_xla() and log.warns():
+    elif not in_xla() and log.logger().isEnabledFor(logging.WARNING):
         # `tf.strings.format` would put strings into quotes.
         told = [
             v if v.dtype == tf.string else tf.strings.format("{}", v) for v in values

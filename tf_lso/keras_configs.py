@@ -101,9 +101,8 @@ def custom_class(config, custom_objects, packages, *names):
     found = [(custom_objects or {}).get(name) for name in names]
     for name in names:
         for package in packages:
-            registered = keras_versions.public(package).saving.get_registered_object(
-                name
-            )
+            saving = keras_versions.public(package).saving
+            registered = saving.get_registered_object(name)
             # Keras 2 registers some classes of its own, under names of all families.
             if inspect.isclass(registered) and not keras_versions.is_of_one(registered):
                 found.append(registered)
@@ -156,9 +155,8 @@ def make(config, cls=None, custom_objects=None, package=None, base=None):
     """
     cls = cls or _class_of_keras(config, package, base)
     package, kind = _kind_of(cls, config["class_name"])
-    with keras_versions.public(package).saving.custom_object_scope(
-        custom_objects or {}
-    ):
+    saving = keras_versions.public(package).saving
+    with saving.custom_object_scope(custom_objects or {}):
         return cls.from_config(_arguments(cls, package, kind, config["config"]))
 
 

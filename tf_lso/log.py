@@ -16,11 +16,6 @@ def logger() -> logging.Logger:
     return found
 
 
-def warns() -> bool:
-    """Whether the logger shows warnings."""
-    return logger().isEnabledFor(logging.WARNING)
-
-
 class Once:
     """Logs each warning at most once."""
 

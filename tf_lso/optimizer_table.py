@@ -140,13 +140,11 @@ def slot_of_attributes(optimizer: Any) -> dict[str, str]:
 
 def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
     """Return {slot name: list of variables} of what `optimizer` has built."""
-    lists = {}
-    for slot, names in attributes_of_slots(optimizer).items():
-        for name in names.split("|"):
-            variables = getattr(optimizer, name, None)
-            if variables:
-                lists[slot] = variables
-    return lists
+    return {
+        slot: variables
+        for attribute, slot in slot_of_attributes(optimizer).items()
+        if (variables := getattr(optimizer, attribute, None))
+    }
 
 
 def by_slot(optimizer: Any, variables: list[Any]) -> list[Any]:

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests import programs_in_processes
+from tests import processes
 from tests.families import (
     FAMILIES,
     HAS_KERAS3,
@@ -588,7 +588,7 @@ WRITTEN = {
 @needs_keras3
 def test_a_program_gets_optimizers_of_the_keras_it_uses(arguments, env, expected):
     program = PROGRAM.format(json.dumps(list(WRITTEN.values())))
-    done = programs_in_processes.start(["-c", program, *arguments], **env)
+    done = processes.start(["-c", program, *arguments], **env)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout) == expected.split()
 

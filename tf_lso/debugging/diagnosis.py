@@ -24,8 +24,7 @@ def first_of_data(arrays):
     for name, array in arrays.items():
         values = statistics.values_of(array)
         if values.nonfinite:
-            said = advice.say("input", name=name, values=values)
-            return report.First("input", None, None, said)
+            return _first("input", None, "input", name=name, values=values)
     return None
 
 
@@ -49,10 +48,15 @@ def _alone(kind, variable, **facts):
     return report.First(kind, variable.name, variable.name, said)
 
 
+def _first(kind, call, *parts, **facts):
+    said = advice.say(*parts, call=call, **facts)
+    return report.First(kind, call and call.name, call and call.path, said)
+
+
 def _nothing(scale, fitting):
-    room = ["room"] if fitting is not None and fitting > scale else []
-    said = advice.say("nothing", *room, scale=scale, fitting=fitting)
-    return report.First(None, None, None, said)
+    has_room = fitting is not None and fitting > scale
+    parts = ("nothing", "room") if has_room else ("nothing",)
+    return _first(None, None, *parts, scale=scale, fitting=fitting)
 
 
 def _forward(calls, loss):
@@ -66,7 +70,7 @@ def _forward(calls, loss):
         overflow = values.infinite or (call is not None and call.overflowed)
         kind = "forward overflow" if overflow else "forward nan"
         if call is None:
-            return report.First(kind, None, None, advice.say("loss", values=values))
+            return _first(kind, None, "loss", values=values)
         said = advice.say(place, "no scale", values=values, call=call)
         return report.First(kind, call.name, call.path, said + _cause(kind, call))
     return None
@@ -95,8 +99,7 @@ def _backward(calls, scale, fitting):
     parts = [place, "at no scale" if fitting is None else kind]
     if fitting is not None and fitting < 1:
         parts.append("small fit")
-    said = advice.say(*parts, call=call, scale=scale, fitting=fitting)
-    return report.First(kind, call.name, call.path, said)
+    return _first(kind, call, *parts, scale=scale, fitting=fitting)
 
 
 def _underflow(calls, scale, fitting):
@@ -104,10 +107,9 @@ def _underflow(calls, scale, fitting):
     if found is None:
         return None
     call, place, bad = found
+    parts = ("underflow", f"lost {place}", "larger scale")
     facts = {"share": f"{bad[0].underflowed:.0%}", "scale": scale, "fitting": fitting}
-    parts = "underflow", f"lost {place}", "larger scale"
-    said = advice.say(*parts, call=call, **facts)
-    return report.First("underflow", call.name, call.path, said)
+    return _first("underflow", call, *parts, **facts)
 
 
 def _first_on_the_way_back(calls, is_bad):

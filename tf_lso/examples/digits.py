@@ -202,7 +202,7 @@ def main(argv=None):
     if options.log_dir is not None:
         _check_installed("tensorboard")
     strategy = make_strategy()
-    chief, worker = _role(strategy)
+    chief = strategy.extended.should_save_summary  # also where there is one process
 
     start = time.monotonic()
     for seed in (random.seed, np.random.seed, tf.random.set_seed):
@@ -236,6 +236,8 @@ def main(argv=None):
             }
         )
     else:
+        task = strategy.cluster_resolver
+        worker = f"{task.task_type} {task.task_id}"
         print(f"{worker} is done: accuracy {accuracy:.4f}; the chief has the rest.")
     if accuracy < REQUIRED_ACCURACY:
         print(
@@ -298,17 +300,6 @@ def _check_installed(*modules):
             f"This example also needs {', '.join(missing)}. Install what it needs with:"
             " pip install 'tf-lso[demo]'"
         )
-
-
-def _role(strategy):
-    """Return whether this process is the chief, and what to call it."""
-    cluster = strategy.cluster_resolver
-    if not isinstance(strategy, tf.distribute.experimental.MultiWorkerMirroredStrategy):
-        return True, "the only process"
-    name = f"{cluster.task_type} {cluster.task_id}"
-    if "chief" in cluster.cluster_spec().jobs:
-        return cluster.task_type == "chief", name
-    return cluster.task_id == 0, name
 
 
 if __name__ == "__main__":
