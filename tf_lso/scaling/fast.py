@@ -47,8 +47,7 @@ def seldom(branch):
 def _graph(function, count, dtypes):
     """Return the graph of a call of `function`, and the dtypes of what it returns."""
     specs = [tf.TensorSpec(None, dtype) for dtype in dtypes]
-    # The graph must serve every device, even if a replica's thread makes it.
-    with tf.init_scope(), tf.device(None):
+    with tf.init_scope():
         graph = tf.function(
             lambda *tensors: function(list(tensors[:count]), *tensors[count:]),
             autograph=False,

@@ -110,16 +110,14 @@ class Program:
                 ]
                 caught = _caught(argument for call in calls for argument in call.args)
                 yield node.body, at.under(caught)
-            case _ if handlers := getattr(
-                node, "handlers", ()
-            ):  # `try`, also of `except*`
+            case _ if handlers := getattr(node, "handlers", ()):  # also of `except*`
                 raises = all(_ends_loudly(handler.body) for handler in handlers)
                 yield node.body, at.under(_caught([h.type for h in handlers], raises))
                 fallback = at.under(scopes.Fallback(tuple(node.body), at.scope))
                 yield (h for h in handlers if _caught([h.type])), fallback
 
     def _note(self, at: Site) -> None:
-        """Note a place of interest, and what it tells of the self."""
+        """Note a place of interest, and what it tells of the program."""
         node, words = at.node, []
         if isinstance(
             node, (ast.Import, ast.ImportFrom, ast.Attribute, ast.Call, ast.ClassDef)

@@ -125,9 +125,8 @@ class _Rules:
                 today = f"The test works: it is true of Keras {keras}'s own class."
                 does = "Its optimizers pass the test, too."
                 verdict = verdict.but(WORKS, today, tf_lso=does)
-        if (
-            rule or kind != diagnostics.CONSTRUCTOR
-        ):  # the name is told of where it is imported
+        # Where a name is imported, it is told of without its arguments.
+        if rule or kind != diagnostics.CONSTRUCTOR:
             verdict = self._judged(value.path, verdict)
             yield self.care.use(site, node, kind, verdict, value, rule=rule)
 
