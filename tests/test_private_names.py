@@ -77,7 +77,7 @@ def _of_tensorflow():
         tf.distribute.MirroredStrategy,
         tf.distribute.DistributedValues,
         tf.function(lambda: 1).get_concrete_function().graph,
-        type(tf.Variable(1.0)),
+        tf.Variable(1.0),
         *(tf.Tensor, tf.IndexedSlices, tf.Operation, tf.GradientTape()),
     ]
 
