@@ -156,7 +156,9 @@ def _call(values: Inference, site: Site) -> _Found:
             what = f"`{known.rpartition('.')[2]}`"
             if known in old_behaviors.BACKEND:
                 yield rules.OPTIMIZER, call, f"{what} of the backend"
-            elif known != "optimizers.get" or text is None:  # `get("adam")` is no config
+            elif (
+                known != "optimizers.get" or text is None
+            ):  # `get("adam")` is no config
                 yield rules.FILES, call, f"{what} of what an older version wrote"
     if not isinstance(call.func, ast.Attribute):
         return
