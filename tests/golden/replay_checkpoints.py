@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tests.families import FAMILIES, keras, numpy
 from tests.golden import harness
+from tests.golden.comparing import Section
 from tests.golden.encoding import NAN, encode
 from tests.golden.harness import inner_optimizer, wrap
 
@@ -148,4 +149,4 @@ def replay(api, family, case):
     return _CASES[case["case"]](api, family)
 
 
-OPTIONS = {"has": _has}
+SECTIONS = [Section("training", "extras", replay, has=_has)]

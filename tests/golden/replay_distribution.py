@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_lso
 from tests import families
 from tests.golden import encoding, harness
+from tests.golden.comparing import Section, once
 from tests.golden.encoding import NAN
 from tests.golden.harness import apply, wrap
 from tests.golden.replay_keras_training import OTHER_FORMULA
@@ -252,4 +253,4 @@ def _same(actual, expected, case, family):
     return encoding.equal(actual, expected, tolerance)
 
 
-OPTIONS = {"equal": _same}
+SECTIONS = [Section("training", "distribution", replay, _same, marks=once)]

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, PACKAGES, here
+from tests.golden.comparing import Section
 from tests.golden.encoding import INF, NAN, attempt
 from tests.golden.harness import apply
 from tests.golden.replay_policies import LOSS_SCALES, loss_scale_argument
@@ -16,8 +17,6 @@ from tf_lso.patches import table as patches
 
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
-
-OPTIONS = {"families": {None: here("legacy", "keras3")}}
 
 # The two names of the one function.
 _MODULES = {
@@ -179,3 +178,7 @@ def replay(generation, family, case):
             return _enabled(_MODULES[name[7:9]], name, family)
         switch, _, version = name.rpartition("_")
         return _switched(switch, _MODULES[version], api, family)
+
+
+_FAMILIES = {None: here("legacy", "keras3")}
+SECTIONS = [Section("training", "graph_rewrite", replay, families=_FAMILIES)]

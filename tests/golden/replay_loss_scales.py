@@ -16,6 +16,7 @@ import tensorflow as tf
 import tf_lso
 from tests.families import CURRENT
 from tests.golden import harness
+from tests.golden.comparing import Section
 from tests.golden.encoding import INF, NAN, encode, equal, instance, without
 from tests.golden.replay_calls import PATTERN, python_value, slices
 
@@ -82,19 +83,7 @@ def _checkpoint_names(classes):
         return [name for name, _ in tf.train.list_variables(path)]
 
 
-FIXED_ARGUMENTS = {
-    "Fixed_-1": -1,
-    "Fixed_0": 0,
-    "Fixed_0.5": 0.5,
-    "Fixed_1": 1,
-    "Fixed_None": None,
-    "Fixed_True": True,
-    "Fixed_inf": INF,
-    "Fixed_nan": NAN,
-    "Fixed_np32": np.float32(8.0),
-    "Fixed_np64": np.float64(8.0),
-    "Fixed_str": "8",
-}
+_FIXED = {"np32": np.float32(8.0), "np64": np.float64(8.0), "str": "8"}
 
 CALLS = {
     "Base_abstract": lambda c: sorted(c.Base.__abstractmethods__),
@@ -182,8 +171,10 @@ def replay(api, family, case):
     name, classes = case["case"], REAL if api == "reference" else OURS
     if name in CALLS:
         return CALLS[name](classes)
-    if name in FIXED_ARGUMENTS:
-        return instance(classes.Fixed(FIXED_ARGUMENTS[name]))
+    if name.startswith("Fixed_"):
+        value = name.removeprefix("Fixed_")
+        value = _FIXED[value] if value in _FIXED else python_value(value)
+        return instance(classes.Fixed(value))
     if name in UPDATES:
         return _update(classes, name)
     if name.startswith("traj:"):
@@ -213,4 +204,7 @@ def same(actual, expected, case, family):
     return equal(actual, expected)
 
 
-OPTIONS = {"equal": same, "families": {None: (CURRENT,)}, "each": True}
+SECTIONS = [
+    Section(file, "loss_scale_classes", replay, same, {None: (CURRENT,)}, each=True)
+    for file in ("golden", "behaviour")
+]

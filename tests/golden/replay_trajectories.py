@@ -5,9 +5,11 @@ Variables and slots are equal to the last bit on tf_keras's optimizers, which ar
 of TensorFlow 2.15 with the same kernels, and on Keras 3's where the update is the same.
 """
 
+import pytest
 import tensorflow as tf
 
 from tests.golden import harness
+from tests.golden.comparing import Section
 from tests.golden.encoding import EXACT, TOLERANCE, encode, equal
 
 
@@ -137,3 +139,33 @@ def _tolerances(case, family):
         # may differ in its last bit, and its square in two.
         return EXACT, {"rtol": 3 * 2.0**-23, "atol": 2.0**-27}
     return harness.AS_RECORDED, harness.AS_RECORDED
+
+
+# --- The sections.
+
+# Of one optimizer all families are the core.
+_CORE = [
+    ("v2", "RMSprop", "legacy"),
+    ("v2", "RMSprop", "keras3"),
+    ("new", "RMSprop", "new"),
+]
+
+
+def _marks(case, family):
+    if case.get("mode") == "function":
+        return [pytest.mark.slow]  # it takes longer than eager steps
+    is_core = (case["family"], case["inner"], family) in _CORE
+    return [pytest.mark.core] if is_core else []
+
+
+def _has(case, family):
+    # Refused by tf_keras's own optimizer.
+    return (family, case.get("case")) != ("new", "decay")
+
+
+_OPTIONS = {"api": "stable", "has": _has, "marks": _marks}
+_OPTIONS["part"] = lambda case: (case["family"], case["inner"])
+SECTIONS = [
+    Section("golden", name, replay, same, **_OPTIONS)
+    for name in ("trajectories", "schedules_and_clipping")
+]

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, here
+from tests.golden.comparing import Section
 from tests.golden.harness import CLASSES, apply
 from tests.golden.replay_policies import Api
 from tf_lso import log
@@ -27,7 +28,6 @@ _FAMILIES = {
     "new": here("new", "keras3"),
     None: here("keras3"),
 }
-OPTIONS = {"families": _FAMILIES}
 
 
 def _scaled(optimizer, variable):
@@ -97,3 +97,6 @@ def replay(api, family, case):
         logger.removeHandler(handler)
     text = " ".join(handler.texts)
     return [told for told, pattern in TOLD.items() if re.search(pattern, text)]
+
+
+SECTIONS = [Section("training", "warnings_logged", replay, families=_FAMILIES)]
