@@ -76,9 +76,7 @@ def combinations(families_, strategy, modes=MODES, choice="all"):
 
 @case()
 def finite_steps_apply_and_count(s):
-    optimizer = s.optimizer(momentum=0.9, growth=2)
-    x = s.variable([1.0, 2.0])
-    step = s.linear_step(optimizer, [x])
+    optimizer, x, step = s.linear([1.0, 2.0], momentum=0.9, growth=2)
     for _ in range(3):
         step(s.feed(1.0))
     n = s.replicas
@@ -89,9 +87,7 @@ def finite_steps_apply_and_count(s):
 
 @case()
 def nonfinite_on_one_replica_skips_on_all(s):
-    optimizer = s.optimizer(momentum=0.9)
-    x, y = s.variable([1.0, 2.0]), s.variable(3.0)
-    step = s.linear_step(optimizer, [x, y])
+    optimizer, x, y, step = s.linear([1.0, 2.0], 3.0, momentum=0.9)
     step(s.feed(1.0), s.feed(1.0))
     before = [families.numpy(v).copy() for v in (x, y)]
     for done, bad in enumerate((NAN, INF, -INF)):
@@ -116,9 +112,7 @@ def nonfinite_on_one_replica_skips_on_all(s):
 def overflow_of_the_sum_skips(s):
     if s.replicas == 1:
         return  # nothing is summed
-    optimizer = s.optimizer(scale=1.0)
-    x = s.variable(1.0)
-    step = s.linear_step(optimizer, [x])
+    optimizer, x, step = s.linear(1.0, scale=1.0)
     step(s.feed(3e38))
     check_equal(x, 1.0)
     check_state(optimizer, scale=1.0, count=0, iterations=1)
@@ -127,9 +121,7 @@ def overflow_of_the_sum_skips(s):
 @case()
 def large_gradients_may_overflow_as_scaled_sums(s):
     """Times the scale, each replica's is finite, but not their sum; nobody asks for it."""
-    optimizer = s.optimizer()
-    x, y = s.variable([0.0, 0.0]), s.variable(0.0)
-    step = s.linear_step(optimizer, [x, y])
+    optimizer, x, y, step = s.linear([0.0, 0.0], 0.0)
     step(s.feed(3.9e37), s.feed(1.0))
     check_equal(x, np.full(2, -3.9e36 * s.replicas), exact=False)
     check_equal(y, -0.1 * s.replicas, exact=False)
@@ -140,14 +132,13 @@ def large_gradients_may_overflow_as_scaled_sums(s):
 def overflow_of_a_float16_sum_skips(s):
     if s.replicas == 1:
         return
-    optimizer = s.optimizer(scale=1.0)
-    x = s.variable(1.0, tf.float16)
+    optimizer, x = s.optimizer(scale=1.0), s.variable(1.0, tf.float16)
     s.prepare(optimizer, [x])
-    step = s.compiled(
-        lambda g: optimizer.apply_gradients(
-            zip(optimizer.get_unscaled_gradients([g]), [x])
-        )
-    )
+
+    def replica_step(g):
+        optimizer.apply_gradients(zip(optimizer.get_unscaled_gradients([g]), [x]))
+
+    step = s.compiled(replica_step)
     optimizer.get_scaled_loss(tf.constant(0.0))
     step(s.feed(60000.0, tf.float16))
     check_equal(x, 1.0)
@@ -321,11 +312,9 @@ def inner_clipping_follows_aggregation(s):
         ("clipnorm", lambda g: g / max(np.linalg.norm(g), 1)),
         ("global_clipnorm", lambda g: g / max(np.linalg.norm(g), 1)),
     ):
-        optimizer = s.optimizer(**{argument: 1.0})
-        x = s.variable([0.0, 0.0])
-        step = s.linear_step(optimizer, [x])
+        _, x, step = s.linear([0.0, 0.0], **{argument: 1.0})
         # The sum is small although its terms are large.
-        by_replica = [[3.0, 4.0]] + [[-2.5, -4.0]] + [[0.0, 0.0]] * s.replicas
+        by_replica = [[3.0, 4.0], [-2.5, -4.0], *[[0.0, 0.0]] * s.replicas]
         by_replica = by_replica[: s.replicas]
         step(s.feed(by_replica))
         check_equal(x, -0.1 * clip(np.sum(by_replica, axis=0)), exact=False)
@@ -359,7 +348,7 @@ def replicas_agree_where_the_caller_aggregates(s):
 @case(modes=("eager", "function", "jit"))
 def fixed_scale_never_skips(s):
     with s.scope():
-        inner = families.FAMILIES[s.family].SGD(0.1)
+        inner = s.bare()
         optimizer = tf_lso.LossScaleOptimizer(inner, dynamic=False, initial_scale=3.0)
     x = s.variable(1.0)
     step = s.linear_step(optimizer, [x])
@@ -393,9 +382,7 @@ def one_trace_a_step_function(s):
 
 @case(modes=("function",))
 def learning_rate_reaches_a_traced_step(s):
-    optimizer = s.optimizer()
-    x = s.variable(1.0)
-    step = s.linear_step(optimizer, [x])
+    optimizer, x, step = s.linear(1.0)
     step(s.feed(1.0))
     optimizer.learning_rate = 0.5
     step(s.feed(1.0))
@@ -460,11 +447,7 @@ def loss_scale_update_agrees(s):
         (1.0, True, 4.0),
         (1.0, True, 8.0),
     ):
-        verdict = step(s.feed(value))
-        local = (
-            s.strategy.experimental_local_results(verdict) if s.strategy else [verdict]
-        )
-        assert {bool(v) for v in local} == {expected}
+        assert {bool(verdict) for verdict in s.local(step(s.feed(value)))} == {expected}
         assert {float(v) for v in families.copies(scale._current_loss_scale)} == {now}
 
 
@@ -472,14 +455,12 @@ def loss_scale_update_agrees(s):
 def keras_model_trains(s):
     """A Keras model of the family's own Keras, in a custom loop."""
     kit = families.KERASES[s.family]
+    dense = kit.layers.Dense
     with s.scope():
-        model = kit.Sequential(
-            [kit.layers.Dense(3, activation="relu"), kit.layers.Dense(1)]
-        )
+        model = kit.Sequential([dense(3, activation="relu"), dense(1)])
         model.build((None, 2))
     optimizer = s.optimizer("Adam", 0.01)
     s.prepare(optimizer, model.trainable_variables)
-    losses = []
 
     def replica_step(x):
         with tf.GradientTape() as tape:
@@ -492,14 +473,8 @@ def keras_model_trains(s):
         return loss
 
     step = s.compiled(replica_step)
-    batch = [[1.0, 2.0], [3.0, 4.0]]
-    for _ in range(20):
-        loss = step(s.feed([batch] * s.replicas))
-        losses.append(
-            float(
-                s.strategy.experimental_local_results(loss)[0] if s.strategy else loss
-            )
-        )
+    batches = [[[1.0, 2.0], [3.0, 4.0]]] * s.replicas
+    losses = [float(s.local(step(s.feed(batches)))[0]) for _ in range(20)]
     assert losses[-1] < losses[0]
     check_state(optimizer, scale=8.0, count=20, iterations=20)
 
@@ -541,8 +516,8 @@ def no_reduction_more_than_the_bare_optimizer(s):
         step(optimizer, [(g, x), (h, y)])
 
     args = s.feed([np.ones(3)] * s.replicas), s.feed(1.0)
-    theirs = s.compiled(lambda g, h: step(bare, [(g, x), (h, y)]))
-    theirs, _ = _reductions(theirs, *args)
+    bare_step = s.compiled(lambda g, h: step(bare, [(g, x), (h, y)]))
+    theirs, _ = _reductions(bare_step, *args)
     assert theirs > 0
     for each in (ours, unscale_and_step):
         assert _reductions(s.compiled(each), *args) == (theirs, 0)
@@ -566,11 +541,8 @@ def fit_skips_what_one_replica_overflows(s):
         model = kit.Sequential([kit.layers.Dense(1)])
         model.build((None, 3))
         optimizer = s.optimizer(momentum=0.9)
-        model.compile(
-            optimizer,
-            loss="mse",
-            **({"jit_compile": False} if s.family == "keras3" else {}),
-        )
+        no_xla = {"jit_compile": False} if s.family == "keras3" else {}
+        model.compile(optimizer, loss="mse", **no_xla)
     x = np.random.default_rng(0).random((8 * s.replicas, 3)).astype("float32")
     y = x.sum(1, keepdims=True)
     x[2 * 2 * s.replicas - 1] = NAN  # the last row of the second of four batches

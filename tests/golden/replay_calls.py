@@ -114,7 +114,11 @@ def _sparse(optimizer):
         return factor * tf.reduce_sum(tf.gather(variable, [0, 2, 0]))
 
     factors = (0.5, 0.5, NAN, 0.5, 0.5, NAN, 0.5, 0.5)
-    return _taped(optimizer, loss, variable, factors, ["grad_type"])
+
+    def types(loss, gradient):
+        return {"grad_type": type(gradient).__name__}
+
+    return _taped(optimizer, loss, variable, factors, types)
 
 
 def _half(optimizer):
@@ -124,7 +128,11 @@ def _half(optimizer):
         return tf.reduce_sum(variable * tf.constant(factor, tf.float16))
 
     factors = (0.5, 0.5, NAN, 0.5, 0.5, 0.5)
-    return _taped(optimizer, loss, variable, factors, ["loss_dtype", "grad_dtype"])
+
+    def types(loss, gradient):
+        return {"loss_dtype": loss.dtype.name, "grad_dtype": gradient.dtype.name}
+
+    return _taped(optimizer, loss, variable, factors, types)
 
 
 def _taped(optimizer, loss_fn, variable, factors, types):
@@ -134,13 +142,7 @@ def _taped(optimizer, loss_fn, variable, factors, types):
             loss = optimizer.get_scaled_loss(loss_fn(factor))
         (gradient,) = optimizer.get_unscaled_gradients(tape.gradient(loss, [variable]))
         optimizer.apply_gradients([(gradient, variable)])
-        all_types = {
-            "grad_type": type(gradient).__name__,
-            "loss_dtype": loss.dtype.name,
-            "grad_dtype": gradient.dtype.name,
-        }
-        row = {name: all_types[name] for name in types}
-        rows.append(row | state(optimizer, [variable]))
+        rows.append(types(loss, gradient) | state(optimizer, [variable]))
     return rows
 
 
@@ -265,8 +267,8 @@ def _compute_gradients(optimizer, variable):
 
 
 def _get_gradients(optimizer, variable):
-    get_gradients = optimizer.get_gradients
-    return {"eager": attempt(lambda: get_gradients(2.0 * variable, [variable]))}
+    get = optimizer.get_gradients
+    return {"eager": attempt(lambda: get(2.0 * variable, [variable]))}
 
 
 def _get_gradients_fn(optimizer, variable):
@@ -348,19 +350,14 @@ def extras(api, family, case):
         seen.append([float(gradient) for gradient, _ in pairs])
         return [(gradient / 2.0, variable) for gradient, variable in pairs]
 
-    argument, name, steps = {
-        "gradient_transformers": (
-            {"gradient_transformers": [halve]},
-            "seen_by_transformer",
-            [(1.0, {}), (NAN, {}), (1.0, {})],
-        ),
-        "gradient_aggregator": (
-            {"gradient_aggregator": halve},
-            "seen_by_aggregator",
-            [(1.0, {}), (1.0, {"experimental_aggregate_gradients": False})],
-        ),
-    }[case["case"]]
-    optimizer = harness.wrap(api, FAMILIES[family].SGD(0.1, **argument))
+    if case["case"] == "gradient_transformers":
+        argument, name = [halve], "seen_by_transformer"
+        steps = [(1.0, {}), (NAN, {}), (1.0, {})]
+    else:
+        argument, name = halve, "seen_by_aggregator"
+        steps = [(1.0, {}), (1.0, {"experimental_aggregate_gradients": False})]
+    inner = FAMILIES[family].SGD(0.1, **{case["case"]: argument})
+    optimizer = harness.wrap(api, inner)
     variable = tf.Variable(1.0)
     rows = []
     for gradient, keywords in steps:

@@ -91,16 +91,15 @@ def _wrapper(case, family):
     words = case.split()
     if len(words) == 3:
         return {"eager": _eager, "graph": _graph}[words[1]](_INNER[words[2]]())
-    if case == "MPLSO compute_gradients":
-        return _compute_gradients(inner)
-    if case == "MPLSO methods":
-        return [name for name in dir(Wrapper(inner, 8)) if not name.startswith("_")]
-    if case == "MPLSO(MPLSO)":
-        return type(Wrapper(Wrapper(inner, 8), 8)).__name__
-    if case == "MPLSO(None)":
-        return Wrapper(None, 8)
-    if case == "MPLSO(keras)":
-        return Wrapper(FAMILIES[family].SGD(0.1), 8)
+    calls = {
+        "MPLSO compute_gradients": lambda: _compute_gradients(inner),
+        "MPLSO methods": lambda: [n for n in dir(Wrapper(inner, 8)) if n[0] != "_"],
+        "MPLSO(MPLSO)": lambda: type(Wrapper(Wrapper(inner, 8), 8)).__name__,
+        "MPLSO(None)": lambda: Wrapper(None, 8),
+        "MPLSO(keras)": lambda: Wrapper(FAMILIES[family].SGD(0.1), 8),
+    }
+    if case in calls:
+        return calls[case]()
     (name,) = re.fullmatch(r"MPLSO\(GradientDescent,(.+)\)", case).groups()
     optimizer = Wrapper(inner, LOSS_SCALES.get(name, lambda: name)())
     mro = [cls.__name__ for cls in type(optimizer).__mro__]

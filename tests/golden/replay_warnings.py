@@ -1,6 +1,6 @@
 """Replays what programs are warned of."""
 
-import logging
+import logging.handlers
 import re
 
 import tensorflow as tf
@@ -76,18 +76,10 @@ def _act(family, name):
     return getattr(tf_lso, name)(8.0)
 
 
-class _Texts(logging.Handler):
-    def __init__(self):
-        super().__init__(logging.WARNING)
-        self.texts = []
-
-    def emit(self, record):
-        self.texts.append(record.getMessage())
-
-
 def replay(api, family, case):
     """What the record holds for a case of `warnings_logged`."""
-    handler, logger = _Texts(), logging.getLogger("tensorflow")
+    handler = logging.handlers.BufferingHandler(capacity=10_000)
+    logger = logging.getLogger("tensorflow")
     said, policies_api._once = policies_api._once, log.Once()
     logger.addHandler(handler)
     try:
@@ -95,7 +87,7 @@ def replay(api, family, case):
     finally:
         policies_api._once = said
         logger.removeHandler(handler)
-    text = " ".join(handler.texts)
+    text = " ".join(record.getMessage() for record in handler.buffer)
     return [told for told, pattern in TOLD.items() if re.search(pattern, text)]
 
 

@@ -188,10 +188,16 @@ def _checkpoint_alone(optimizer, make, folder):
     return made
 
 
-def _file_alone(optimizer, make, folder):
-    store, made = {}, make()
+def stored(optimizer):
+    """What an optimizer puts into a file of Keras."""
+    store = {}
     optimizer.save_own_variables(store)
-    made.load_own_variables(store)
+    return store
+
+
+def _file_alone(optimizer, make, folder):
+    made = make()
+    made.load_own_variables(stored(optimizer))
     return made
 
 

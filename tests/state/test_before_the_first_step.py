@@ -17,7 +17,14 @@ from tests.families import (
     wrapped,
 )
 from tests.state import formats, programs
-from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
+from tests.state.programs import (
+    END,
+    SAVED_AT,
+    Program,
+    assert_equal,
+    assert_same_weights,
+    state,
+)
 
 pytestmark = programs.needs_saving
 
@@ -32,9 +39,7 @@ def test_a_trained_model_takes_the_weights_it_had_untrained(
     program = Program(family, inner)
     model, optimizer = program.make(seed=1, compiled=False)
     model.optimizer = optimizer  # tf_keras refuses the file of the metrics of compile()
-    start = model.get_weights()
-    store = {}
-    optimizer.save_own_variables(store)
+    start, store = model.get_weights(), formats.stored(optimizer)
     program.train(model, optimizer, 0, SAVED_AT)
     before = state(model, optimizer)
     optimizer.load_own_variables(store)
@@ -49,8 +54,7 @@ def test_numbers_of_another_kind_are_not_loaded(family, caplog):
     program = Program(family, "momentum")
     model, optimizer = program.make(seed=1)
     program.train(model, optimizer, 0, SAVED_AT)
-    store = {}
-    optimizer.save_own_variables(store)
+    store = formats.stored(optimizer)
     program.train(model, optimizer, SAVED_AT, END)
     before = state(model, optimizer)
     optimizer.load_own_variables({k: np.float32(v) for k, v in store.items()})
@@ -62,9 +66,7 @@ def test_numbers_of_another_kind_are_not_loaded(family, caplog):
 
 
 def _stored(model, optimizer):
-    store = {}
-    optimizer.save_own_variables(store)
-    return model.get_weights(), store
+    return model.get_weights(), formats.stored(optimizer)
 
 
 def _load(program, weights, store):
@@ -128,24 +130,14 @@ def test_what_waits_is_saved(family, inner, api, how, tmp_path):
     assert_equal(end, state(model, again))
 
 
-def test_what_waits_is_in_the_list_of_weights(family):
+@pytest.mark.parametrize("how", ["set_weights", "checkpoint"])
+def test_what_waits_goes_into_a_built_optimizer(family, how, tmp_path):
     program = Program(family)
     made, (_, optimizer) = _loaded(program)
-    weights = optimizer.get_weights()
-    again = program.make(built=True)[1]
-    again.set_weights(weights)
-    for one, other in zip(made[1].get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_a_checkpoint_with_what_waits_restores_into_a_built_optimizer(family, tmp_path):
-    program = Program(family)
-    made, (_, optimizer) = _loaded(program)
-    path = tf.train.Checkpoint(optimizer=optimizer).save(tmp_path / "c")
-    other = program.make(built=True)
-    tf.train.Checkpoint(optimizer=other[1]).restore(path)
-    for one, two in zip(made[1].get_weights(), other[1].get_weights(), strict=True):
-        np.testing.assert_array_equal(one, two)
+    restored = formats.ALONE[how](
+        optimizer, lambda: program.make(built=True)[1], tmp_path
+    )
+    assert_same_weights(made[1], restored)
 
 
 def test_a_checkpoint_restored_later_replaces_what_waits(family, tmp_path):
@@ -195,8 +187,7 @@ def test_weights_into_a_model_with_a_frozen_layer(
     if built:
         own.build(other.trainable_variables)
     other.load_weights(tmp_path / "m.weights.h5", skip_mismatch=skip_mismatch)
-    for one, two in zip(model.get_weights(), other.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, two)
+    assert_same_weights(model, other)
     own.build(other.trainable_variables)
     if family == "legacy" and not caplog.text:
         pytest.skip("without install() tf_keras's files leave legacy optimizers out")
@@ -230,11 +221,9 @@ def test_slots_set_by_slot_before_building_can_be_saved(tmp_path):
     waiting.set_weights(made.get_weights())
     again = formats.ALONE["file"](waiting, lambda: wrapped("keras3", "Adam"), tmp_path)
     again.build([x, y])
-    for one, other in zip(made.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
-    fixed = tf_lso.LossScaleOptimizer(
-        FAMILIES["keras3"].Adam(), dynamic=False, initial_scale=8.0
-    )
+    assert_same_weights(made, again)
+    inner = FAMILIES["keras3"].Adam()
+    fixed = tf_lso.LossScaleOptimizer(inner, **programs.SCALES["fixed"])
     fixed.set_weights(made.get_weights()[:-2])
     with pytest.raises(ValueError, match="Build it before"):
         fixed.save_own_variables({})

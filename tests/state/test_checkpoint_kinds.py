@@ -123,15 +123,6 @@ def test_a_keras_file_of_keras_s_own_wrapper_brings_the_scale(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-def tf_keras_s(family, inner, api):
-    scale = {"dynamic": False, "initial_scale": 8.0}
-    if api != "fixed":
-        scale = {"initial_scale": 64.0, "dynamic_growth_steps": 3}
-    return keras2.mixed_precision.LossScaleOptimizer(
-        programs.INNER[inner](family), **scale
-    )
-
-
 def build(optimizer, variables):
     if isinstance(optimizer, FAMILIES["legacy"].Optimizer):
         optimizer._create_all_weights(variables)
@@ -164,7 +155,8 @@ def test_tf_keras_s_own_wrapper(case, tmp_path):
     direction, family, inner, api, built, loop = case
     program = Program(family, inner, api, loop)
     ours = programs.make_optimizer(family, inner, api)
-    theirs = tf_keras_s(family, inner, api)
+    wrap = keras2.mixed_precision.LossScaleOptimizer
+    theirs = programs.make_optimizer(family, inner, api, wrap)
     first, second = (theirs, ours) if direction == "from tf_keras" else (ours, theirs)
     made = program.make(1, first)
     program.train(*made, 0, SAVED_AT)

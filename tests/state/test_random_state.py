@@ -1,5 +1,6 @@
 """State that goes from a random optimizer to a random one: it is whole, or refused."""
 
+import contextlib
 import copy
 import dataclasses
 import pickle
@@ -12,7 +13,14 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERASES, numpy, raw, takes_optimizers
+from tests.families import (
+    FAMILIES,
+    KERASES,
+    legacy_step,
+    numpy,
+    takes_optimizers,
+    wrapped,
+)
 from tf_lso import checkpoints
 
 pytestmark = takes_optimizers
@@ -75,7 +83,7 @@ def cases(draw):
 
 
 def model_of(family):
-    keras = KERASES["keras3" if family == "keras3" else "keras2"]
+    keras = KERASES[family]
     layers = [keras.layers.Dense(3, name=name, use_bias=name == "b") for name in "abc"]
     model = keras.Sequential([keras.layers.InputLayer((3,)), *layers])
     values = np.random.RandomState(0)
@@ -84,8 +92,7 @@ def model_of(family):
 
 
 def optimizer_of(family, name, arguments):
-    inner = getattr(FAMILIES[family], name)(0.03125, **arguments)
-    return tf_lso.LossScaleOptimizer(inner, initial_scale=4, dynamic_growth_steps=3)
+    return wrapped(family, name, 0.03125, scale=4, growth=3, **arguments)
 
 
 def train(model, opt, first, steps, strategy, in_parts=False):
@@ -94,28 +101,21 @@ def train(model, opt, first, steps, strategy, in_parts=False):
         variables = variables[1:] if in_parts and step == 0 else variables
         x = np.random.RandomState(step).rand(4, 3).astype("float32")
 
-        def one(x=x, variables=variables):
-            with tf.GradientTape() as tape:
-                loss = opt.get_scaled_loss(tf.reduce_mean(model(x) ** 2))
-            grads = tape.gradient(loss, [raw(v) for v in variables])
-            opt.apply_gradients(zip(opt.get_unscaled_gradients(grads), variables))
+        def loss(x=x):
+            return tf.reduce_mean(model(x) ** 2)
 
-        strategy.run(one)
+        strategy.run(legacy_step, (opt, loss, variables))
 
 
 def state_of(model, opt):
     """All values, by names that the families share."""
     found = {"iterations": numpy(opt.iterations), "scale": float(opt.loss_scale)}
     found["count"] = numpy(opt.dynamic_counter)
-    for number, weight in enumerate(model.get_weights()):
-        found["weight", number] = weight
+    found |= {("weight", n): weight for n, weight in enumerate(model.get_weights())}
     for slot in opt.get_slot_names():
         for number, variable in enumerate(model.trainable_variables):
-            try:
-                value = opt.get_slot(variable, slot)
-            except KeyError:
-                continue
-            found[slot, number] = numpy(value)
+            with contextlib.suppress(KeyError):
+                found[slot, number] = numpy(opt.get_slot(variable, slot))
     return {key: np.array(value) for key, value in found.items()}
 
 
@@ -187,11 +187,12 @@ def run(case, mirrored2):
             slots = {key[0] for key in expected if isinstance(key, tuple)}
             new = {key: before[key] for key in found.keys() - expected.keys()}
             expected |= {k: v for k, v in new.items() if k[0] in slots}
-        if case.name == "SGD":  # tf_keras writes slots that mean nothing
-            for values in (found, expected):
-                if not case.arguments:
-                    for number in range(len(model.get_weights())):
-                        values.pop(("momentum", number), None)
+        if case.name == "SGD" and not case.arguments:
+            # tf_keras writes slots that mean nothing.
+            expected, found = (
+                {key: value for key, value in values.items() if key[0] != "momentum"}
+                for values in (expected, found)
+            )
         assert not differences(expected, found), case
         if goes_on_equally(case):
             train(model, opt, case.steps, 5, strategy)
