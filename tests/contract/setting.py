@@ -143,7 +143,6 @@ def copies(loss_scale):
 
 
 def check_equal(variable, expected, exact=True):
-    """Assert the value of `variable` on every local replica."""
     for value in families.copies(variable):
         if exact:
             np.testing.assert_array_equal(value, np.asarray(expected, value.dtype))

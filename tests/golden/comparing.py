@@ -24,7 +24,6 @@ FAMILIES = {
 
 
 def same(actual, expected, case, family):
-    """Whether a result is the expected one, to the last bit."""
     return encoding.equal(actual, expected)
 
 
@@ -123,7 +122,6 @@ class Section:
         return played, wrong
 
     def on_tf_keras(self, case):
-        """What tf_keras's own wrapper gives."""
         family = {"v2": "legacy", "new": "new"}[case["family"]]
         return play(self.replay, "reference", family, case)
 

@@ -134,7 +134,6 @@ def tape_step(optimizer, loss_fn, variables, **keywords):
 
 
 def apply(optimizer, gradient, variable, **keywords):
-    """apply_gradients of one number to one variable."""
     pairs = [(tf.constant(gradient), variable)]
     return optimizer.apply_gradients(pairs, **keywords)
 

@@ -189,7 +189,6 @@ _OF_A_NEW_OPTIMIZER = {
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `hyperparameters`."""
     name = case["case"]
     if name in _REPLAYS:
         return _REPLAYS[name](api, family, case)
@@ -202,7 +201,6 @@ _OTHER_FORMULA = {"rtol": 1e-6, "atol": 1e-5}
 
 
 def same(actual, expected, case, family):
-    """Whether programs see the same."""
     if case["case"] == "dir":  # of which tf_lso has more
         return set(expected["ok"]) <= set(actual["ok"])
     if case["case"] == "isinstance":  # None: that version had no such class

@@ -50,7 +50,6 @@ OF_CALLABLES = {
 
 
 def scaled_loss(api, family, case):
-    """get_scaled_loss of every kind of loss."""
     name = case["case"]
     if name == "callable_reads_scale_when":
         return _scale_is_read_when_called(wrapped(api, family, scale=8.0))
@@ -99,7 +98,6 @@ GRADIENTS = {
 
 
 def unscaled_gradients(api, family, case):
-    """get_unscaled_gradients of every kind of gradient."""
     optimizer = wrapped(api, family, kind=case["kind"], scale=case["scale"])
     return optimizer.get_unscaled_gradients(GRADIENTS[case["case"]]())
 

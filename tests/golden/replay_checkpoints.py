@@ -18,7 +18,6 @@ _NUMBERS = itertools.count()
 
 
 def _has(case, family):
-    """Whether Keras 3 can do it."""
     return _IS_TRACKABLE or family != "keras3" or "restore" not in case["case"]
 
 
@@ -145,7 +144,6 @@ _CASES = {
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `extras`."""
     return _CASES[case["case"]](api, family)
 
 

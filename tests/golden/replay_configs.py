@@ -165,7 +165,6 @@ _CASES = {
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `config_roundtrip`."""
     return _CASES[case["case"]](case, family) if api else _load(case["case"], family)
 
 

@@ -127,7 +127,6 @@ def _program(api, family, case):
 
 
 def run(api, family, case):
-    """The state after each step of a pattern."""
     name, pattern = case["pattern"]
     others = {key: value for key, value in case.items() if key != "pattern"}
     program = _program(api, family, json.dumps(others))
@@ -240,7 +239,6 @@ _CALLS = {
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `distribution`."""
     if case["case"] == "run":
         return run(api, family, case)
     return _CALLS[case["case"]](lambda: wrap(api, families.FAMILIES[family].SGD(0.1)))

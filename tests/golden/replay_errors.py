@@ -170,7 +170,6 @@ OTHER = {
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `errors`."""
     name, make, inner = case["case"], CLASSES[api], FAMILIES[family].SGD(0.1)
 
     def wrap(optimizer, make=make):

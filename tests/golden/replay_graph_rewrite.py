@@ -19,10 +19,7 @@ V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 
 # The two names of the one function.
-_MODULES = {
-    "v1": tf_lso.compat.v1.mixed_precision,
-    "v2": tf_lso.train.experimental,
-}
+_MODULES = {"v1": tf_lso.compat.v1.mixed_precision, "v2": tf_lso.train.experimental}
 
 _OPTIMIZERS = {
     "keras_SGD": lambda sgd: sgd(0.1),
@@ -168,7 +165,6 @@ def _restored(api):
 
 
 def replay(generation, family, case):
-    """What the record holds for a case of `graph_rewrite`, which has no generation."""
     name, api = case["case"], policies.for_package(PACKAGES[family])
     with _restored(api):
         if name.startswith("MPLSO"):

@@ -18,7 +18,6 @@ def _inputs(name):
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `keras_training`."""
     keras = KERASES[family]
     dense = keras.layers.Dense
     model = keras.Sequential([dense(2, activation="tanh"), dense(1)])

@@ -21,9 +21,7 @@ from tests.golden.encoding import INF, NAN, encode, equal, instance, without
 from tests.golden.replay_calls import PATTERN, python_value, slices
 
 OURS = types.SimpleNamespace(
-    Base=tf_lso.LossScale,
-    Dynamic=tf_lso.DynamicLossScale,
-    Fixed=tf_lso.FixedLossScale,
+    Base=tf_lso.LossScale, Dynamic=tf_lso.DynamicLossScale, Fixed=tf_lso.FixedLossScale
 )
 REAL = types.SimpleNamespace(
     Base=tf.compat.v1.mixed_precision.LossScale,
@@ -167,7 +165,6 @@ def _aliases():
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `loss_scale_classes`."""
     name, classes = case["case"], REAL if api == "reference" else OURS
     if name in CALLS:
         return CALLS[name](classes)

@@ -57,7 +57,6 @@ def _attribute(policy, name):
 
 
 def describe(policy):
-    """What programs see of a policy."""
     names = ("compute_dtype", "variable_dtype", "name")
     return {
         **{name: getattr(policy, name) for name in names},
@@ -185,11 +184,7 @@ _VALUES = {
 def _set(api, value):
     returned = api.set(value)
     policy = api.get()
-    return {
-        "global": describe(policy),
-        "ret": returned,
-        "same_object": policy is value,
-    }
+    return {"global": describe(policy), "ret": returned, "same_object": policy is value}
 
 
 def _equals(api):
@@ -217,7 +212,6 @@ _OTHER = {
 
 
 def replay(generation, family, case):
-    """What the record holds for a case of `policies`."""
     name = case["case"]
     with Api(generation, family) as api:
         if name in ("compile", "layers"):

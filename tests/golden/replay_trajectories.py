@@ -30,17 +30,13 @@ _STYLES = {
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `trajectories` or `schedules_and_clipping`."""
     # Those of schedules_and_clipping all had a dynamic scale of 4 that grew after 3.
     configuration = {"kind": "dynamic", "scale": 4.0, "growth": 3}
     configuration |= {k: case[k] for k in configuration if k in case}
     optimizer = harness.wrapped(
         api, family, case["inner"], case.get("case"), **configuration
     )
-    variables = [
-        tf.Variable(1.0, name="v0"),
-        tf.Variable([1.0, 2.0, 3.0], name="v1"),
-    ]
+    variables = [tf.Variable(1.0, name="v0"), tf.Variable([1.0, 2.0, 3.0], name="v1")]
     returned = []
 
     def step(scalar, vector):
@@ -127,7 +123,6 @@ def _slots(recorded, case, family):
 
 
 def _tolerances(case, family):
-    """The tolerances of variables and of slots."""
     if family == "keras3" and case["family"] == "v2" and case["inner"] in _OLD_FORMULA:
         share, of_slot = _OLD_FORMULA[case["inner"]]
         rates = _LEARNING_RATES.get(case.get("case"), 0.25)

@@ -77,7 +77,6 @@ def _act(family, name):
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `warnings_logged`."""
     handler = logging.handlers.BufferingHandler(capacity=10_000)
     logger = logging.getLogger("tensorflow")
     said, policies_api._once = policies_api._once, log.Once()

@@ -121,8 +121,7 @@ def test_changes_are_made_in_a_copy():
 
 
 @pytest.mark.parametrize(
-    "of_other",
-    [{"case": {"case": "b"}}, {"family": "keras3"}, {"version": "2.8.4"}],
+    "of_other", [{"case": {"case": "b"}}, {"family": "keras3"}, {"version": "2.8.4"}]
 )
 def test_a_difference_of_another_case_family_or_version_does_not_hold(of_other):
     narrow = {"cases": [CASE], "families": ["new"], "versions": ["2.1.4"]}

@@ -56,7 +56,6 @@ needs_same_kernels = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def strategy(mirrored2):
-    """The replays' strategy, the one of the process."""
     replay_distribution.use(mirrored2)
 
 

@@ -133,7 +133,6 @@ OF_TF_KERAS = ("save_weights", "SavedModel")
 
 
 def exists(name, family):
-    """Whether the family has the format."""
     return family != "keras3" or not any(word in name for word in OF_TF_KERAS)
 
 

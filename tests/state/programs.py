@@ -146,7 +146,6 @@ class Program:
 
 
 def state(model, optimizer):
-    """All state: {name: array}."""
     found = {f"weight {i}": w for i, w in enumerate(model.get_weights())}
     inner = optimizer.inner_optimizer
     if isinstance(inner, FAMILIES["legacy"].Optimizer):
@@ -173,6 +172,5 @@ def assert_equal(one, other):
 
 
 def assert_same_weights(one, other):
-    """Assert that two models or optimizers have the same list of weights."""
     for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)

@@ -45,8 +45,6 @@ EQUAL = {"SGD", "Adam", "Adamax"}
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is saved, how, and into what."""
-
     source: str  # family
     target: str
     name: str  # class
