@@ -1,8 +1,8 @@
 """State that goes from a random optimizer to a random one: it is whole, or refused."""
 
+import collections
 import contextlib
 import copy
-import dataclasses
 import pickle
 import tempfile
 
@@ -43,41 +43,31 @@ COPIES = ("deepcopy", "pickle", "weights")
 EQUAL = {"SGD", "Adam", "Adamax"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    source: str  # family
-    target: str
-    name: str  # class
-    arguments: dict
-    target_arguments: dict
-    how: str
-    steps: int
-    in_parts: bool  # whether the first layer is trained later, as one unfrozen
-    replicas: int
+# The families are `source` and `target`; `in_parts`: whether the first layer is trained
+# later, as one unfrozen.
+Case = collections.namedtuple(
+    "Case",
+    "source name arguments target target_arguments how steps in_parts replicas",
+)
 
 
 @st.composite
 def cases(draw):
+    """What is saved, how, and into what."""
     name = draw(st.sampled_from(sorted(ARGUMENTS)))
     arguments = draw(st.sampled_from(ARGUMENTS[name]))
     other = draw(st.sampled_from(ARGUMENTS[name]))
     source = draw(st.sampled_from(sorted(FAMILIES)))
     how = draw(st.sampled_from((*FILES, *COPIES)))
     in_parts = source == "legacy" and draw(st.booleans())
-    return Case(
-        source,
-        source if how in COPIES else draw(st.sampled_from(sorted(FAMILIES))),
-        name,
-        arguments,
-        # Arrays without names and config do not tell one slot from another.
-        arguments
-        if how in ("deepcopy", "weights", "weights.h5") or draw(st.booleans())
-        else other,
-        how,
-        draw(st.integers(1, 4)),
-        in_parts,
-        draw(st.sampled_from((1, 1, 2))) if how in ("checkpoint", *COPIES) else 1,
-    )
+    target = source if how in COPIES else draw(st.sampled_from(sorted(FAMILIES)))
+    # Arrays without names and config do not tell one slot from another.
+    same = how in ("deepcopy", "weights", "weights.h5") or draw(st.booleans())
+    steps = draw(st.integers(1, 4))
+    on_replicas = how in ("checkpoint", *COPIES)
+    replicas = draw(st.sampled_from((1, 1, 2))) if on_replicas else 1
+    into = (target, arguments if same else other)
+    return Case(source, name, arguments, *into, how, steps, in_parts, replicas)
 
 
 def model_of(family):
