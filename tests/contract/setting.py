@@ -130,16 +130,13 @@ class Setting:
 
 def check_state(optimizer, *, scale, count, iterations):
     """Assert the loss scale, the finite steps in a row, and the steps in all."""
+    scale_variable = optimizer.loss_scale_state._current_loss_scale
     got = {
-        "scale": {float(x) for x in copies(optimizer.loss_scale_state)},
+        "scale": set(map(float, families.copies(scale_variable))),
         "count": set(families.copies(optimizer.dynamic_counter)),
         "iterations": set(families.copies(optimizer.iterations)),
     }
     assert got == {"scale": {scale}, "count": {count}, "iterations": {iterations}}, got
-
-
-def copies(loss_scale):
-    return families.copies(loss_scale._current_loss_scale)
 
 
 def check_equal(variable, expected, exact=True):

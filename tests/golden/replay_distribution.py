@@ -41,12 +41,6 @@ def _aggregates(family, aggregate):
     return {"skip_gradients_aggregation": not aggregate}
 
 
-def _each(coefficients):
-    return _strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(coefficients[context.replica_id_in_sync_group])
-    )
-
-
 def _copies(variable):
     return _strategy.experimental_local_results(families.raw(variable))
 
@@ -135,9 +129,8 @@ def run(api, family, case):
     rows = []
     for of_step in pattern:
         replicas = _BAD[of_step]
-        program.step(
-            _each([bad if r in replicas else g for r, g in enumerate(_GRADIENTS)])
-        )
+        gradients = [bad if r in replicas else g for r, g in enumerate(_GRADIENTS)]
+        program.step(families.per_replica(_strategy, gradients))
         rows.append(program.row())
     return {"rows": rows}
 
@@ -202,10 +195,10 @@ def _update_cross(replica):
         with _strategy.scope():
             scale = tf_lso.DynamicLossScale(8.0, 2)
         bad = [np.float32(NAN if r == replica else 1.0) for r in range(2)]
-        rows = []
+        gradients, rows = [families.per_replica(_strategy, bad)], []
         for _ in range(2):
             with _strategy.scope():
-                _, applied = scale.update([_each(bad)])
+                _, applied = scale.update(gradients)
             rows.append([bool(applied), float(scale())])
         return rows
 

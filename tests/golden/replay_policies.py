@@ -182,8 +182,7 @@ _VALUES = {
 
 
 def _set(api, value):
-    returned = api.set(value)
-    policy = api.get()
+    returned, policy = api.set(value), api.get()
     return {"global": describe(policy), "ret": returned, "same_object": policy is value}
 
 
