@@ -28,10 +28,8 @@ RECORDS = pathlib.Path(__file__).parent / "record"
 # The record that the installed libraries can reproduce, to the last bit where kernels
 # and kind of machine are those it was made on.
 REFERENCE = "2.21-tf_keras"
-SAME_KERNELS = tf.__version__.startswith("2.21.") and platform.machine() in (
-    "x86_64",
-    "AMD64",
-)
+IS_X86 = platform.machine() in ("x86_64", "AMD64")
+SAME_KERNELS = IS_X86 and tf.__version__.startswith("2.21.")
 AS_RECORDED = EXACT if SAME_KERNELS else TOLERANCE
 
 
@@ -95,9 +93,8 @@ def inner_optimizer(family, name="SGD", case=None):
     arguments = _ARGUMENTS[name] | _CASES.get(case, {})
     schedules = KERASES[family].optimizers.schedules
     if case == "schedule":
-        arguments["learning_rate"] = schedules.PiecewiseConstantDecay(
-            [4, 8, 12], [0.5, 0.25, 0.125, 0.0625]
-        )
+        steps, rates = [4, 8, 12], [0.5, 0.25, 0.125, 0.0625]
+        arguments["learning_rate"] = schedules.PiecewiseConstantDecay(steps, rates)
     if case == "decay" and family == "keras3":
         # Keras 3 has no argument for it; the schedule is the same quotient.
         del arguments["decay"]
@@ -119,18 +116,6 @@ def wrap(api, inner, kind="dynamic", scale=4.0, growth=2):
 def wrapped(api, family, name="SGD", case=None, **configuration):
     """`wrap` around a new `inner_optimizer`."""
     return wrap(api, inner_optimizer(family, name, case), **configuration)
-
-
-# --- Steps.
-
-
-def tape_step(optimizer, loss_fn, variables, **keywords):
-    """get_scaled_loss, tape, get_unscaled_gradients, apply_gradients."""
-    with tf.GradientTape() as tape:
-        scaled_loss = optimizer.get_scaled_loss(loss_fn())
-    gradients = tape.gradient(scaled_loss, variables)
-    gradients = optimizer.get_unscaled_gradients(gradients)
-    return optimizer.apply_gradients(zip(gradients, variables), **keywords)
 
 
 def apply(optimizer, gradient, variable, **keywords):

@@ -79,7 +79,7 @@ class _Program:
             def loss_fn():
                 return coefficient * tf.reduce_sum(variable)
 
-            harness.tape_step(optimizer, loss_fn, [variable], **keywords)
+            families.legacy_step(optimizer, loss_fn, [variable], **keywords)
 
         def step(coefficients):
             _strategy.run(of_replica, args=(coefficients,))

@@ -30,12 +30,6 @@ _OPTIMIZERS = {
     "str": lambda sgd: "sgd",
 }
 
-_INNER = {
-    "GradientDescentOptimizer": lambda: V1.GradientDescentOptimizer(0.1),
-    "MomentumOptimizer": lambda: V1.MomentumOptimizer(0.1, 0.9),
-    "AdamOptimizer": lambda: V1.AdamOptimizer(0.1),
-}
-
 # Two finite steps, three that are skipped, and three finite ones.
 GRADIENTS = (0.5, 0.5, INF, NAN, INF, 0.5, 0.5, 0.5)
 
@@ -84,10 +78,12 @@ def _compute_gradients(inner):
 
 
 def _wrapper(case, family):
-    inner = _INNER["GradientDescentOptimizer"]()
-    words = case.split()
-    if len(words) == 3:
-        return {"eager": _eager, "graph": _graph}[words[1]](_INNER[words[2]]())
+    if len(words := case.split()) == 3:
+        _, mode, name = words
+        momentum = [0.9] if name == "MomentumOptimizer" else []
+        inner = getattr(V1, name)(0.1, *momentum)
+        return {"eager": _eager, "graph": _graph}[mode](inner)
+    inner = V1.GradientDescentOptimizer(0.1)
     calls = {
         "MPLSO compute_gradients": lambda: _compute_gradients(inner),
         "MPLSO methods": lambda: [n for n in dir(Wrapper(inner, 8)) if n[0] != "_"],

@@ -31,6 +31,7 @@ REAL = types.SimpleNamespace(
 
 # --- The cases: functions of the classes.
 
+_CONFIG = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
 _TENSOR = "<tf.Tensor: shape=(), dtype=float32, numpy=8.0>"
 
 
@@ -43,17 +44,6 @@ def _incomplete(classes):
             return tf.no_op(), True
 
     return Incomplete()
-
-
-def _defaults(classes):
-    loss_scale = classes.Dynamic()
-    names = ("initial_loss_scale", "increment_period", "multiplier")
-    return [*(getattr(loss_scale, name) for name in names), loss_scale()]
-
-
-def _from_config(classes):
-    config = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
-    return repr(classes.Dynamic.from_config(config))
 
 
 def _equal(classes):
@@ -89,8 +79,11 @@ CALLS = {
     "Base_subclass_incomplete": _incomplete,
     "Dyn_attrs": lambda c: dir(c.Dynamic()),
     "Dyn_config": lambda c: c.Dynamic(8, 3, 4.0).get_config(),
-    "Dyn_defaults": _defaults,
-    "Dyn_from_config": _from_config,
+    "Dyn_defaults": lambda c: [
+        *(getattr(c.Dynamic(), n) for n in _CONFIG),
+        c.Dynamic()(),
+    ],
+    "Dyn_from_config": lambda c: repr(c.Dynamic.from_config(_CONFIG)),
     "Dyn_repr": lambda c: repr(c.Dynamic(8, 3, 4.0)),
     "Dyn_str": lambda c: str(c.Dynamic(8, 3, 4.0)),
     "Dyn_set_initial": lambda c: setattr(c.Dynamic(), "initial_loss_scale", 1),

@@ -8,6 +8,7 @@ of TensorFlow 2.15 with the same kernels, and on Keras 3's where the update is t
 import pytest
 import tensorflow as tf
 
+from tests import families
 from tests.golden import harness
 from tests.golden.comparing import Section
 from tests.golden.encoding import EXACT, TOLERANCE, encode, equal
@@ -21,7 +22,7 @@ def _apply_step(optimizer, loss_fn, variables):
 
 
 _STYLES = {
-    "tape": harness.tape_step,
+    "tape": families.legacy_step,
     "apply": _apply_step,
     "minimize": lambda optimizer, loss_fn, variables: optimizer.minimize(
         loss_fn, variables
