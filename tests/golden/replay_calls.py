@@ -156,13 +156,8 @@ def _some_none(optimizer):
 
 def _all_none(optimizer):
     variable = tf.Variable(1.0)
-    return _calls(
-        optimizer, [lambda: optimizer.apply_gradients([(None, variable)])] * 3, variable
-    )
-
-
-def _empty(optimizer):
-    return _calls(optimizer, [lambda: optimizer.apply_gradients([])] * 2)
+    calls = [lambda: optimizer.apply_gradients([(None, variable)])] * 3
+    return _calls(optimizer, calls, variable)
 
 
 def _calls(optimizer, calls, *variables):
@@ -197,7 +192,7 @@ _STEPS = {
     "half": _half,
     "some_none": _some_none,
     "all_none": _all_none,
-    "empty": _empty,
+    "empty": lambda opt: _calls(opt, [lambda: opt.apply_gradients([])] * 2),
     "generator_arg": _generator_arg,
     "name_kwarg": _name_kwarg,
 }

@@ -4,7 +4,6 @@
 """
 
 import functools
-import json
 
 import numpy as np
 import tensorflow as tf
@@ -57,7 +56,7 @@ class _Program:
     It is traced in the first of them; before the others it gets its first state again.
     """
 
-    def __init__(self, api, family, case):
+    def __init__(self, api, family, **case):
         keywords = _aggregates(family, case["aggregate"])
 
         def make():
@@ -101,8 +100,7 @@ class _Program:
                 copy.assign(tf.cast(value, copy.dtype))
 
     def row(self):
-        optimizer = self.optimizer
-        counter = scale = None
+        optimizer, counter, scale = self.optimizer, None, None
         if optimizer.dynamic:
             counter = _once(optimizer.dynamic_counter)
             scale = _once(self.scales["current_loss_scale"])
@@ -110,20 +108,17 @@ class _Program:
             "v": [value.tolist() for value in families.copies(self.variable)],
             "iterations": _once(optimizer.iterations),
             "loss_scale": float(optimizer.loss_scale),
-            "counter": counter,
-            "scale_per_replica": scale,
+            **{"counter": counter, "scale_per_replica": scale},
         }
 
 
-@functools.cache
-def _program(api, family, case):
-    return _Program(api, family, json.loads(case))
+_program = functools.cache(_Program)
 
 
 def run(api, family, case):
     name, pattern = case["pattern"]
     others = {key: value for key, value in case.items() if key != "pattern"}
-    program = _program(api, family, json.dumps(others))
+    program = _program(api, family, **others)
     program.begin()
     bad = np.float32("inf" if name.endswith("inf") else "nan")
     rows = []

@@ -94,7 +94,7 @@ def test_every_difference_is_needed(name):
     ("name", "more_than"),
     [
         *((f"golden-{section.name}", 0) for section in replay_calls.SECTIONS),
-        *((name, 40) for name in TRAJECTORIES),
+        *(pytest.param(name, 40, marks=pytest.mark.slow) for name in TRAJECTORIES),
         ("behaviour-hyperparameters", 50),
         ("behaviour-errors", 50),
     ],

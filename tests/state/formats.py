@@ -72,22 +72,15 @@ def _weights(program, folder, model, optimizer, name, built):
     return restored
 
 
-def deepcopy_optimizer(program, folder, model, optimizer):
-    copied, weights = copy.deepcopy(optimizer), model.get_weights()
-
-    def restored():  # for the same variables
-        model.set_weights(weights)
-        compile_model(program.family, model, copied)
-        return model, copied
-
-    return restored
-
-
-def pickle_optimizer(program, folder, model, optimizer):
-    pickled, weights = pickle.dumps(optimizer), model.get_weights()
+def _copy_of_optimizer(program, folder, model, optimizer, copied):
+    new, weights = copied(optimizer), model.get_weights()
 
     def restored():
-        made = program.make(optimizer=pickle.loads(pickled))
+        if copied is copy.deepcopy:  # for the same variables
+            made = model, new
+            compile_model(program.family, *made)
+        else:
+            made = program.make(optimizer=new)
         made[0].set_weights(weights)
         return made
 
@@ -123,9 +116,9 @@ FORMATS = {
     "save_weights, then built": _partial(_weights, name="w", built=False),
     "built, then save_weights": _partial(_weights, name="w", built=True),
     "SavedModel": _partial(_whole, name="folder", save_format="tf"),
-    "deepcopy of the optimizer": deepcopy_optimizer,
+    "deepcopy of the optimizer": _partial(_copy_of_optimizer, copied=copy.deepcopy),
     "deepcopy of the model": _partial(_copy_of_model, copied=copy.deepcopy),
-    "pickle of the optimizer": pickle_optimizer,
+    "pickle of the optimizer": _partial(_copy_of_optimizer, copied=_pickled),
     "pickle of the model": _partial(_copy_of_model, copied=_pickled),
     "get_weights": get_and_set_weights,
 }
