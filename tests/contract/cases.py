@@ -15,9 +15,10 @@ NAN = float("nan")
 INF = float("inf")
 
 CASES = {}
+MODES = ("eager", "function", "jit")
 
 
-def case(styles=("legacy", "keras3"), modes=("eager", "function", "jit"), only=None):
+def case(styles=("legacy", "keras3"), modes=MODES, only=None):
     """Register a contract case for some protocols, modes and families."""
 
     def register(function):
@@ -27,8 +28,6 @@ def case(styles=("legacy", "keras3"), modes=("eager", "function", "jit"), only=N
 
     return register
 
-
-MODES = ("eager", "function", "jit")
 
 # It has limits of its own: in `_runs` and `equals_the_bare_optimizer`.
 _IS_2_12 = tf.__version__.startswith("2.12.")
@@ -175,6 +174,8 @@ def built_outside_the_scope(s):
 
 
 def _sparse_step(s, optimizer, x, dense_shape=True):
+    """A function of the rows on each replica, and of the indices on all."""
+
     def replica_step(values, indices):
         def grads_of(scaled_by):
             shape = tf.constant([4, 2], tf.int64) if dense_shape else None
@@ -188,7 +189,12 @@ def _sparse_step(s, optimizer, x, dense_shape=True):
         optimizer.apply_gradients(zip(grads, [x]))
 
     s.prepare(optimizer, [x])
-    return s.compiled(replica_step)
+    step = s.compiled(replica_step)
+
+    def fed(by_replica, indices):
+        step(s.feed(by_replica), s.feed([indices] * s.replicas, tf.int64))
+
+    return fed
 
 
 def _rows(*values):
@@ -203,10 +209,7 @@ def sparse_gradients_apply(s):
         optimizer = s.optimizer(momentum=momentum)
         x = s.variable(np.ones((4, 2)))
         step = _sparse_step(s, optimizer, x, dense_shape)
-        step(
-            s.feed([_rows(1.0, 2.0, 1.0)] * s.replicas),
-            s.feed([[0, 2, 0]] * s.replicas, tf.int64),
-        )
+        step([_rows(1.0, 2.0, 1.0)] * s.replicas, [0, 2, 0])
         check_equal(x, 1 - 0.2 * s.replicas * np.array(_rows(1, 0, 1, 0)), exact=False)
         check_state(optimizer, scale=8.0, count=1, iterations=1)
 
@@ -220,18 +223,15 @@ def repeated_rows_have_one_gradient(s):
     s.build(other, [y])
     repeated, summed = _sparse_step(s, optimizer, x), _sparse_step(s, other, y)
     for _ in range(2):
-        rows = [_rows(1.0, 2.0, 3.0)] * s.replicas
-        repeated(s.feed(rows), s.feed([[1, 1, 3]] * s.replicas, tf.int64))
-        rows = [_rows(3.0, 3.0)] * s.replicas
-        summed(s.feed(rows), s.feed([[1, 3]] * s.replicas, tf.int64))
+        repeated([_rows(1.0, 2.0, 3.0)] * s.replicas, [1, 1, 3])
+        summed([_rows(3.0, 3.0)] * s.replicas, [1, 3])
     check_equal(x, families.numpy(y))
 
 
 def _sparse_skips(s, by_replica, indices, scale):
     optimizer = s.optimizer(scale=scale)
     x = s.variable(np.ones((4, 2)))
-    step = _sparse_step(s, optimizer, x)
-    step(s.feed(by_replica), s.feed([indices] * s.replicas, tf.int64))
+    _sparse_step(s, optimizer, x)(by_replica, indices)
     check_equal(x, np.ones((4, 2)))
     check_state(optimizer, scale=max(scale / 2, 1.0), count=0, iterations=1)
 
@@ -277,11 +277,8 @@ def equals_the_bare_optimizer(s):
         # else is in the graph: not as written, but each time the same.
         options = {"arithmetic_optimization": False}
         tf.config.optimizer.set_experimental_options(options)
-    random = np.random.default_rng(0)
-    gradients = [
-        [random.normal(size=(3, 2)).astype("float32") for _ in range(s.replicas)]
-        for _ in range(4)
-    ]
+    shape = (4, s.replicas, 3, 2)
+    gradients = np.random.default_rng(0).normal(size=shape).tolist()
     kit = families.FAMILIES[s.family]
     names = [name for name in OPTIMIZERS if hasattr(kit, name)]
     if s.family == "new" and s.replicas > 1:
@@ -345,7 +342,7 @@ def replicas_agree_where_the_caller_aggregates(s):
         check_state(optimizer, scale=4.0, count=1, iterations=2)
 
 
-@case(modes=("eager", "function", "jit"))
+@case()
 def fixed_scale_never_skips(s):
     with s.scope():
         inner = s.bare()
@@ -376,8 +373,7 @@ def one_trace_a_step_function(s):
     for g in (1.0, 1.0, NAN, 1.0, INF, 1.0, 1.0, 1.0):
         step(s.feed(g))
         optimizer.learning_rate = 0.01
-    local = len(families.copies(x))
-    assert len(traces) == local, len(traces)
+    assert len(traces) == len(families.copies(x))
 
 
 @case(modes=("function",))
@@ -436,11 +432,7 @@ def loss_scale_update_agrees(s):
     with s.scope():
         scale = tf_lso.DynamicLossScale(8.0, 2)
 
-    def replica_fn(g):
-        _, should_apply = scale.update([g, None])
-        return should_apply
-
-    step = s.compiled(replica_fn)
+    step = s.compiled(lambda g: scale.update([g, None])[1])
     for value, expected, now in (
         (1.0, True, 8.0),
         (s.only_last(NAN, 1.0), False, 4.0),

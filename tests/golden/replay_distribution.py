@@ -56,21 +56,21 @@ class _Program:
     It is traced in the first of them; before the others it gets its first state again.
     """
 
-    def __init__(self, api, family, **case):
-        keywords = _aggregates(family, case["aggregate"])
+    def __init__(self, api, family, inner, kind, mode, where, aggregate):
+        keywords = _aggregates(family, aggregate)
 
         def make():
-            return harness.wrapped(api, family, case["inner"], kind=case["kind"])
+            return harness.wrapped(api, family, inner, kind=kind)
 
-        if case["where"] == "outside":
+        if where == "outside":
             optimizer = make()
         with _strategy.scope():
             variable = tf.Variable([1.0, 2.0])
-            if case["where"] == "in_scope":
+            if where == "in_scope":
                 optimizer = make()
                 # A function whose first step makes the slots is traced twice. It does
                 # so for the programs that are most common, and for those outside.
-                is_common = (case["inner"], case["kind"]) == ("SGD", "dynamic")
+                is_common = (inner, kind) == ("SGD", "dynamic")
                 if keywords or not is_common:
                     optimizer.build([variable])
 
@@ -85,7 +85,7 @@ class _Program:
 
         self.optimizer, self.variable = optimizer, variable
         self.scales = dict(optimizer.loss_scale_state.named_variables())
-        self.step = tf.function(step) if case["mode"] == "function" else step
+        self.step = tf.function(step) if mode == "function" else step
         self._first = {id(copies[0]): copies[0].numpy() for copies in self._all()}
 
     def _all(self):
@@ -117,8 +117,8 @@ _program = functools.cache(_Program)
 
 def run(api, family, case):
     name, pattern = case["pattern"]
-    others = {key: value for key, value in case.items() if key != "pattern"}
-    program = _program(api, family, **others)
+    names = ("inner", "kind", "mode", "where", "aggregate")
+    program = _program(api, family, **{name: case[name] for name in names})
     program.begin()
     bad = np.float32("inf" if name.endswith("inf") else "nan")
     rows = []
