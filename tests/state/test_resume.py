@@ -60,12 +60,17 @@ for number, name in enumerate(formats.FORMATS):
 _CORE = [".keras", ".h5", "checkpoint, then built", "built, then .weights.h5"]
 _CORE.append("deepcopy of the model")
 
+
+def _slow_beyond(quick):
+    return lambda case: () if case in quick else pytest.mark.slow
+
+
 # When and where -> the cases, and their marks.
 _TABLE = {
     "": (_QUICK, lambda c: [pytest.mark.core] * (c[0] in _CORE and c[2] == "amsgrad")),
-    "slow": (_SLOW, lambda case: pytest.mark.slow),
-    "untrained": (_UNTRAINED, lambda case: ()),
-    "replicas": (_REPLICAS, lambda c: [pytest.mark.slow] * (c not in _QUICK_REPLICAS)),
+    "slow": (_SLOW, _slow_beyond([])),
+    "untrained": (_UNTRAINED, _slow_beyond(pairs.pairwise(_UNTRAINED))),
+    "replicas": (_REPLICAS, _slow_beyond(_QUICK_REPLICAS)),
 }
 
 
