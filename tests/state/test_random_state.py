@@ -113,38 +113,36 @@ def differences(old, new):
     return keys + [str(k) for k in common if not np.array_equal(old[k], new[k])]
 
 
-def written(case, model, opt, folder):
-    """Save; return what reads it into a model and an optimizer, the target, or raises."""
-    if case.how == "deepcopy":
-        return lambda target, made: (model, copy.deepcopy(opt))
-    if case.how in COPIES:
-        saved, values = opt.get_weights(), model.get_weights()
-        dumped = pickle.dumps(opt)
-
-        def copied(target, made):
-            if case.how == "weights":
-                made.set_weights(saved)
-            else:
-                made = pickle.loads(dumped)
-                made.build(target.trainable_variables)
-            target.set_weights(values)
-            return target, made
-
-        return copied
+def saving(case, model, opt, folder):
+    """Save; then read it into the model and optimizer that are sent, or raise."""
     path = f"{folder}/saved.{case.how}"
-    if case.how == "checkpoint":
+    if case.how in COPIES:
+        saved, values, dumped = (
+            opt.get_weights(),
+            model.get_weights(),
+            pickle.dumps(opt),
+        )
+    elif case.how == "checkpoint":
         path = tf.train.Checkpoint(model=model, optimizer=opt).save(path)
     else:
         model.compile(opt, "mse")
         with tf_lso.install():
             save = model.save_weights if case.how == "weights.h5" else model.save
             save(path)
-
-    def restored(target, made):
+    target, made = yield
+    if case.how in FILES:
         checkpoints.restore(path, model=target, optimizer=made)
-        return target, made
-
-    return restored
+        yield target, made
+    elif case.how == "deepcopy":
+        yield model, copy.deepcopy(opt)
+    else:
+        if case.how == "weights":
+            made.set_weights(saved)
+        else:
+            made = pickle.loads(dumped)
+            made.build(target.trainable_variables)
+        target.set_weights(values)
+        yield target, made
 
 
 def run(case, mirrored2):
@@ -158,14 +156,15 @@ def run(case, mirrored2):
                 opt.build(model.trainable_variables)
         train(model, opt, 0, case.steps, strategy, case.in_parts)
         expected = state_of(model, opt)
-        read = written(case, model, opt, folder)
+        reading = saving(case, model, opt, folder)
+        next(reading)
         with strategy.scope():
             target = model_of(case.target)
             made = optimizer_of(case.target, case.name, case.target_arguments)
             made.build(target.trainable_variables)
         before = state_of(target, made)
         try:
-            target, made = read(target, made)
+            target, made = reading.send((target, made))
         except (ValueError, TypeError) as error:
             after = state_of(target, made)
             assert not differences(before, after), (case, error)
