@@ -10,7 +10,7 @@ import json
 import tensorflow as tf
 
 from tests.families import FAMILIES, KERASES, PACKAGES, here
-from tests.golden import harness
+from tests.golden import comparing, harness
 from tests.golden.comparing import Section
 from tests.golden.encoding import NAN, TOLERANCE, equal
 from tests.golden.harness import CLASSES
@@ -19,11 +19,7 @@ from tf_lso.optimizers import config as configs
 from tf_lso.patches import table as patches
 
 # Those made by hand have no family in the record.
-_FAMILIES = {
-    "v2": here("legacy", "keras3"),
-    "new": here("new", "keras3"),
-    None: here("legacy", "keras3"),
-}
+_FAMILIES = {**comparing.FAMILIES, None: here("legacy", "keras3")}
 
 # --- Configs made by hand: "api:config", "deserialize:name:config", "optimizers.get...".
 

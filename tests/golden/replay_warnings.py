@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, here
+from tests.golden import comparing
 from tests.golden.comparing import Section
 from tests.golden.harness import CLASSES, apply
 from tests.golden.replay_policies import Api
@@ -23,11 +24,7 @@ TOLD = {
 }
 
 # tf_keras tells of its own policies, once a process.
-_FAMILIES = {
-    "v2": here("legacy", "keras3"),
-    "new": here("new", "keras3"),
-    None: here("keras3"),
-}
+_FAMILIES = {**comparing.FAMILIES, None: here("keras3")}
 
 
 def _scaled(optimizer, variable):
