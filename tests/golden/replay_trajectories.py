@@ -139,19 +139,10 @@ def _tolerances(case, family):
 
 # --- The sections.
 
-# Of one optimizer all families are the core.
-_CORE = [
-    ("v2", "RMSprop", "legacy"),
-    ("v2", "RMSprop", "keras3"),
-    ("new", "RMSprop", "new"),
-]
-
 
 def _marks(case, family):
-    if case.get("mode") == "function":
-        return [pytest.mark.slow]  # it takes longer than eager steps
-    is_core = (case["family"], case["inner"], family) in _CORE
-    return [pytest.mark.core] if is_core else []
+    # A function takes longer than eager steps.
+    return [pytest.mark.slow] if case.get("mode") == "function" else []
 
 
 def _has(case, family):

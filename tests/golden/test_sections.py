@@ -67,7 +67,17 @@ def test_equals_every_version(replays):
     comparing.check_all(replays)
 
 
-@pytest.mark.parametrize("replays", comparing.grouped(replay_trajectories.SECTIONS))
+# Of one optimizer all families are the core.
+_CORE = ("v2-RMSprop-legacy", "v2-RMSprop-keras3", "new-RMSprop-new")
+_STEPS = [
+    pytest.param(*group.values, id=group.id, marks=[*group.marks, pytest.mark.core])
+    if group.id.endswith(_CORE)
+    else group
+    for group in comparing.grouped(replay_trajectories.SECTIONS)
+]
+
+
+@pytest.mark.parametrize("replays", _STEPS)
 def test_every_step(replays):
     comparing.check_all(replays)
 
