@@ -33,7 +33,6 @@ class Options:
     Attributes:
       prefer: LEAST, which leaves the names that work in all versions, or TF_LSO, to which
         all move.
-      tf_keras: whether to move the optimizers of tf_keras too.
       install: whether `tf_lso.install()` may be added to files that need it.
       like: the TensorFlow whose Keras the program gets, such as "2.4", or None.
       select: the rules that count, or none for all.
@@ -41,7 +40,6 @@ class Options:
     """
 
     prefer: str = LEAST
-    tf_keras: bool = False
     install: bool = True
     like: str | None = None
     select: tuple[str, ...] = ()
@@ -152,9 +150,8 @@ class Renaming:
         if self.keras3 and lookup.is_own(path):
             return Stays(left.KERAS_3, path, f"{new.module}.{name}")
         if lookup.in_tf_keras(path):
-            if new.symbol in names.POLICIES or not self._options.tf_keras:
-                return Stays(left.TF_KERAS, path)
-        elif self._has_other_policies(module) and new.symbol in names.POLICIES:
+            return Stays(left.TF_KERAS, path)
+        if self._has_other_policies(module) and new.symbol in names.POLICIES:
             return Stays(left.LEGACY_KERAS, path)
         return new
 
