@@ -105,7 +105,7 @@ class _One:
         # An import that moves whole needs none of the packages that are gone.
         moved = {
             site.place
-            for site, moves in self.plan.imports
+            for site, moves in self.plan.renaming.imports.items()
             if len(moves) == len(site.node.names)
         }
         self.uses, self.wider = (
@@ -130,7 +130,7 @@ class _One:
         at = None
         if needs and self.options.install:
             at = install.place(plan.trees, bool(placement.reasons))
-        changed = at or plan.edits or plan.imports
+        changed = at or plan.edits or plan.renaming.imports
         heads = {cell: Text(text.text[:_HEAD]) for cell, text in self.texts.items()}
         for told in self._told(_GENERATED, heads, reasons.GENERATED) if changed else ():
             done.diagnostics = [*(self._completed(use) for use in self.uses), told]
@@ -146,7 +146,7 @@ class _One:
         done.diagnostics = sorted(found, key=lambda one: one.place)
         if changed:
             edits = sum(map(len, plan.edits.values()))
-            moves = sum(len(moves) for _, moves in plan.imports)
+            moves = sum(len(moves) for moves in plan.renaming.imports.values())
             done.changes = max(edits + moves, 1)  # also if only install() is added
             # Other files import from a package, and later cells use what a cell imports.
             package = os.path.basename(self.path) == "__init__.py"
@@ -182,7 +182,7 @@ class _One:
         moved = {name.rpartition(".")[2] for name in fixed}
         # Whether the optimizers are tf_lso's in the end.
         makes = wraps or installed or not moved.isdisjoint(install.WRAPPING)
-        settled = makes or bool(plan.edits or plan.imports)
+        settled = makes or bool(plan.edits or plan.renaming.imports)
         for use in self.uses:
             fix, why_not = plan.fixes.get(use.place), None
             # Only an optimizer has these; other methods may be a policy's, too.

@@ -4,7 +4,8 @@ import ast
 import collections
 import re
 
-from tf_lso.source.fixes import Moves, Plan
+from tf_lso.source.fixes import Plan
+from tf_lso.source.renaming import New
 from tf_lso.source.scopes import CLASS, Imported, Place, Scope
 from tf_lso.source.syntax import IMPORT_STATEMENTS
 from tf_lso.source.texts import Edit, Text, applied
@@ -18,7 +19,7 @@ _OWN = re.compile(r"(?:#[^\n]*|[^,#])*,?[^\n]*\n?")
 
 
 def rewritten(
-    text: Text, node: ast.Import | ast.ImportFrom, moves: Moves
+    text: Text, node: ast.Import | ast.ImportFrom, moves: dict[ast.alias, New]
 ) -> tuple[str, list[str]]:
     """Return what takes the place of an import, and the statements that follow it."""
     source, begin = text.of(node), text.start(node)
@@ -103,7 +104,7 @@ class Statements:
         `install()` is to be called before `install_at`, if that is given. `cleans` says
         whether imports that nothing in the file uses any more go.
         """
-        for site, moves in self.plan.imports:
+        for site, moves in self.plan.renaming.imports.items():
             text = self.plan.texts[site.cell]
             self.first[site.node], self.after[site.node] = rewritten(
                 text, site.node, moves

@@ -15,7 +15,6 @@ from tf_lso.source.scopes import Imported, Place, Scope, Site
 from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, imported_paths
 from tf_lso.source.texts import Edit, Text
 
-Moves = dict[ast.alias, New]  # of an import statement
 _SPACE = re.compile(r"\\?\s")
 # Names that only the old API and its modules have.
 _TELLING = re.compile(
@@ -31,7 +30,6 @@ class Plan:
     Attributes:
       root: the name under which `tf_lso` is imported.
       edits: cell -> its edits.
-      imports: import statements whose names move: (site, alias -> `New`).
       needs: (scope that has to see the name `tf_lso`, what TensorFlow comes from).
       fixes: place -> what is done there.
       left: place -> (name, why nothing is done there).
@@ -45,7 +43,6 @@ class Plan:
         self.program = self.inference.program
         self.root = _free_name(self.program)
         self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
-        self.imports: list[tuple[Site, Moves]] = []
         self.needs: list[tuple[Scope, tuple[Value, ...]]] = []
         self.fixes: dict[Place, str] = {}
         self.left: dict[Place, tuple[str, Reason]] = {}
@@ -70,19 +67,15 @@ class Plan:
         for site in self.program.sites:
             if not isinstance(site.node, IMPORT_STATEMENTS):
                 continue
-            moves = {}
             for alias, path in zip(site.node.names, imported_paths(site.node)):
                 way = self.renaming.at(site.node, path)
                 verdict = lookup.star(path[:-2]) if alias.name == "*" else None
                 if verdict:
                     self.leave(site, alias, path, left.STAR)
                 elif isinstance(way, New):
-                    moves[alias] = way
                     self.fix(site, alias, way.module)
                 elif isinstance(way, Stays):
                     self.leave(site, alias, way.name, way.reason, way.instead)
-            if moves:
-                self.imports.append((site, moves))
 
     def add_chains(self) -> None:
         """Plan the chains of attributes, such as `tf.keras.mixed_precision.Policy`."""
@@ -130,9 +123,8 @@ class Plan:
         Otherwise note why the chain stays, and return None.
         """
         ways, last = {}, ".".join(steps)
-        call = self.program.calls.get(id(site.node))
         for ref in found.certain:
-            way = self.renaming.at(site.node, f"{ref.path}.{last}", call)
+            way = self.renaming.at(site.node, f"{ref.path}.{last}")
             if isinstance(way, New):
                 if self.moved(ref) or way.parts <= ref.path.count("."):
                     self.fix(site, node, way.module)  # by its import
@@ -156,8 +148,7 @@ class Plan:
         if doubt is None:
             return way
         path = f"{ref.path}.{last}"
-        tail = path.split(".")[way.parts :]
-        self.leave(site, node, path, doubt, ".".join([way.module, *tail]))
+        self.leave(site, node, path, doubt, way.spelled(path))
         return None
 
     def rooted(self, path: str) -> str:

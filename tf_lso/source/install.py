@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from tf_lso import names
 from tf_lso.source import lookup, rules
 from tf_lso.source.diagnostics import Diagnostic
-from tf_lso.source.renaming import Renaming
+from tf_lso.source.renaming import New, Renaming
 from tf_lso.source.scopes import Place
 from tf_lso.source.syntax import IMPORT_STATEMENTS, imported_paths
 
@@ -23,8 +23,13 @@ def wraps(renaming: Renaming) -> bool:
         for site in inference.program.sites
         if isinstance(site.node, ast.Call)
         for path in inference.paths(site.node.func, site.scope)
-        if renaming.becomes_ours(path)
+        if _becomes_ours(renaming, path)
     )
+
+
+def _becomes_ours(renaming: Renaming, path: str) -> bool:
+    """Whether a path is one of tf_lso once the file is migrated."""
+    return isinstance(renaming.decide(path), New) or path.startswith("tf_lso.")
 
 
 def guards(
@@ -40,7 +45,7 @@ def guards(
     # A test for a class that will be tf_lso's.
     inference, program = renaming.inference, renaming.inference.program
     asked = any(
-        renaming.becomes_ours(path)
+        _becomes_ours(renaming, path)
         for site in program.sites
         if id(site.node) in program.type_tests
         for path in inference.paths(site.node, site.scope)

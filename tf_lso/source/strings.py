@@ -79,7 +79,9 @@ def _asked(plan: Plan, site: Site, name: str, asks: bool) -> None:
     if new is None or stays:
         return
     parts = refs[0].path.count(".") + 1
-    module, text = new.owner(parts), plan.texts[site.cell]
+    # What stands for the owner, if both end alike.
+    module = ".".join(new.module.split(".")[: parts - new.parts or None])
+    text = plan.texts[site.cell]
     if not module or new.parts < parts or "#" in text.of(owner):
         return
     plan.read.add(id(owner))
@@ -161,8 +163,7 @@ def _tell(plan: Plan, site: Site) -> None:
         first = "tensorflow" if dotted[1] == "tf" else dotted[1]
         way = plan.renaming.decide(first + dotted[2])
         if isinstance(way, New):
-            tail = value.split(".")[way.parts :]
-            plan.leave(site, site.node, value, left.TEXT, ".".join([way.module, *tail]))
+            plan.leave(site, site.node, value, left.TEXT, way.spelled(value))
     elif code := _CODE.search(value):
         name = code.group().strip()
         plan.leave(site, site.node, name, left.TEXT, "tf_lso for tf")
