@@ -95,7 +95,9 @@ class Statements:
         self.top = {s: cell for cell, tree in plan.trees.items() for s in tree.body}
         sites = (s for s in plan.program.sites if isinstance(s.node, IMPORT_STATEMENTS))
         self.cells = {**self.top, **{site.node: site.cell for site in sites}}
-        self.first: dict[ast.stmt, str] = {}  # what takes its place, "" for nothing
+        # What takes the place of a statement, and the lines before and after it.
+        self.first: dict[ast.stmt, str] = {}
+        self.before: dict[ast.stmt, list[str]] = {}
         self.after = collections.defaultdict[ast.stmt, list[str]](list)
 
     def add(self, install_at: ast.stmt | None, like: str | None, cleans: bool) -> None:
@@ -113,12 +115,12 @@ class Statements:
         line = "import tf_lso" if name == "tf_lso" else f"import tf_lso as {name}"
         if install_at is not None:
             call = f'{name}.install(like="{like}")' if like else f"{name}.install()"
-            self._precede(install_at, [line, "", call, ""])
+            self.before[install_at] = [line, "", call, ""]
         self._bind(line, install_at)
         if cleans:
             self._remove_unused()
-        for node in {**self.first, **self.after}:
-            self._replace(node)
+        for node in {**self.before, **self.first, **self.after}:
+            self._edit(node)
 
     def _bind(self, line: str, install_at: ast.stmt | None) -> None:
         """Put `import tf_lso` behind the imports of the rewritten names."""
@@ -158,7 +160,7 @@ class Statements:
         index = 0
         while index < len(body) - 1 and _is_prologue(body[index], index):
             index += 1
-        self._precede(body[index], [line])
+        self.before[body[index]] = [line]
 
     def _remove_unused(self) -> None:
         """Take out imports whose names only the replaced chains used."""
@@ -171,38 +173,30 @@ class Statements:
                 uses = re.findall(rf"(?<![\w.]){re.escape(name)}\b", new)
                 # A comment may say that the unused import is wanted.
                 if len(node.names) == len(uses) == 1 and "#" not in text.after(node):
-                    self.first[node] = ""
+                    self.first[node] = self.after[node].pop(0)
 
-    # --- Edits.
-
-    def _replace(self, node: ast.stmt) -> None:
+    def _edit(self, node: ast.stmt) -> None:
+        """Note the edits of one statement. Where others share its line, they still do."""
         cell = self.cells[node]
         text = self.plan.texts[cell]
+        newline, indent, rest = text.newline(), text.before(node), text.after(node)
         start, end = text.start(node), text.end(node)
-        first, after = self.first.get(node), self.after[node]
-        if first == "":
-            first, *after = after
-        if first is not None:
-            self.plan.edit(cell, start, end, first)
-        indent, rest, newline = text.before(node), text.after(node), text.newline()
-        if indent.strip() or not re.fullmatch(r"\s*(#.*)?", rest):
-            lines = "".join(f"; {_on_one_line(line, newline)}" for line in after)
-            self.plan.edit(cell, end, end, lines)
-        else:
-            lines = "".join(f"{newline}{indent}{line}" for line in after)
-            self.plan.edit(cell, end + len(rest), end + len(rest), lines)
-
-    def _precede(self, node: ast.stmt, lines: list[str]) -> None:
-        cell = self.top[node]
-        text = self.plan.texts[cell]
-        start, indent = text.start(node), text.before(node)
         for decorator in getattr(node, "decorator_list", ())[:1]:
             start = text.start(decorator) - 1
+        before, after = self.before.get(node, ()), self.after[node]
         if indent.strip():
-            joined = "".join(f"{line}; " for line in lines if line)
+            lines = "".join(f"{line}; " for line in before if line)
         else:
-            joined = "".join(f"{line}{text.newline()}{indent}" for line in lines)
-        self.plan.edit(cell, start, start, joined)
+            lines = "".join(f"{line}{newline}{indent}" for line in before)
+        self.plan.edit(cell, start, start, lines)
+        if node in self.first:
+            self.plan.edit(cell, start, end, self.first[node])
+        if indent.strip() or not re.fullmatch(r"\s*(#.*)?", rest):
+            lines = "".join(f"; {_on_one_line(line, newline)}" for line in after)
+        else:
+            end += len(rest)
+            lines = "".join(f"{newline}{indent}{line}" for line in after)
+        self.plan.edit(cell, end, end, lines)
 
 
 def _on_one_line(statement: str, newline: str) -> str:
