@@ -57,9 +57,9 @@ class Plan:
         self.fixes[site.at(node)] = does
 
     def leave(
-        self, site: Site, node: Any, name: str, reason: Reason, instead: str = ""
+        self, site: Site, node: Any, reason: Reason, name: str, instead: str = ""
     ) -> None:
-        """Note that something at a node stays as it is. Each place is noted once."""
+        """Note that a name at a node stays as it is. Each place is noted once."""
         self.left.setdefault(site.at(node), (name, reason.of(instead)))
 
     def add_imports(self) -> None:
@@ -69,13 +69,10 @@ class Plan:
                 continue
             for alias, path in zip(site.node.names, imported_paths(site.node)):
                 way = self.renaming.at(site.node, path)
-                verdict = lookup.star(path[:-2]) if alias.name == "*" else None
-                if verdict:
-                    self.leave(site, alias, path, left.STAR)
-                elif isinstance(way, New):
+                if isinstance(way, New):
                     self.fix(site, alias, way.module)
-                elif isinstance(way, Stays):
-                    self.leave(site, alias, way.name, way.reason, way.instead)
+                elif way:
+                    self.leave(site, alias, *way)
 
     def add_chains(self) -> None:
         """Plan the chains of attributes, such as `tf.keras.mixed_precision.Policy`."""
@@ -97,7 +94,7 @@ class Plan:
         if not found.certain:
             if found.doubt and _is_telling(steps, base, self.program):
                 path = ".".join([getattr(base, "id", "…"), *steps])
-                self.leave(site, at, path, found.doubt, _guess(steps))
+                self.leave(site, at, found.doubt, path, _guess(steps))
             return None
         new = self.decided(site, at, found, steps)
         if new is None:
@@ -110,7 +107,7 @@ class Plan:
         if edit is None:
             reason = left.LAYOUT if isinstance(base, ast.Name) else left.CALLED
             reason = left.STORED if stores else reason
-            self.leave(site, at, ".".join([ref.path, *steps]), reason, new.module)
+            self.leave(site, at, reason, ".".join([ref.path, *steps]), new.module)
             return None
         self.needs.append((site.scope, found.certain))
         return edit._replace(new=self.rooted(edit.new))
@@ -129,7 +126,7 @@ class Plan:
                 if self.moved(ref) or way.parts <= ref.path.count("."):
                     self.fix(site, node, way.module)  # by its import
                     way = None
-            elif way is not None and self.moved(ref) and way.reason != left.STRANGER:
+            elif way and self.moved(ref) and way.reason != left.STRANGER:
                 way = None
             ways[ref] = way
         stays = [way for way in ways.values() if isinstance(way, Stays)]
@@ -137,18 +134,16 @@ class Plan:
         # If only one of several modules has the name, that one is meant.
         certain = any(way.reason != left.STRANGER for way in stays)
         if stays and (len(stays) == len(ways) or (certain and not new)):
-            self.leave(site, node, stays[0].name, stays[0].reason, stays[0].instead)
+            self.leave(site, node, *stays[0])
         if not new:
             return None
         ref, way = next(iter(new.items()))
-        agree = (
-            len({way.symbol for way in new.values()}) == 1 and None not in ways.values()
-        )
+        agree = None not in ways.values() and len({w.symbol for w in new.values()}) == 1
         doubt = found.doubt or (None if agree and not certain else left.SEVERAL)
         if doubt is None:
             return way
         path = f"{ref.path}.{last}"
-        self.leave(site, node, path, doubt, way.spelled(path))
+        self.leave(site, node, doubt, path, way.spelled(path))
         return None
 
     def rooted(self, path: str) -> str:

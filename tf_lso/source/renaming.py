@@ -138,6 +138,8 @@ class Renaming:
         path = f"{module}.{name}" if name else module
         namespace = lookup.MODULES[module]
         verdict = lookup.of_path(path)
+        if name == "*":
+            return Stays(left.STAR, path) if verdict else None
         if namespace == "contrib.mixed_precision":
             return Stays(left.CONTRIB, path, verdict.current if verdict else "")
         new = New(f"tf_lso.{namespace}", module.count(".") + 1, lookup.symbol(path))
