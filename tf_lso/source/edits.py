@@ -3,6 +3,7 @@
 import ast
 import collections
 import re
+from collections.abc import Container
 
 from tf_lso.source.fixes import Plan
 from tf_lso.source.renaming import New
@@ -35,46 +36,39 @@ def rewritten(
             for alias, way in moves.items()
         ]
         return applied(source, edits), []
-    groups = collections.defaultdict[str, list[ast.alias]](list)
-    for alias in node.names:
-        way = moves.get(alias)
-        parent = way.module.rpartition(".")[0] if way and way.is_module else ""
-        groups[parent or (way.module if way else "")].append(alias)
-    if len(groups) == 1:
-        (path,) = groups
+    # All old names of one module have the same new module.
+    (path,) = {
+        way.module.rpartition(".")[0] if way.is_module else way.module
+        for way in moves.values()
+    }
+    if len(moves) == len(node.names):
         return _MODULE.sub(f"from {path}", source, count=1), []
-    first, comments = _without(text, node, groups.pop("", []))
-    lines = []
-    for path, aliases in groups.items():
-        names = (f"{a.name} as {a.asname}" if a.asname else a.name for a in aliases)
-        named = f"from {path} import {', '.join(names)}"
-        lines.append("  ".join([named, *(c for a in aliases for c in comments[a])]))
-    return first, lines
+    first, comments = _without(text, node, moves)
+    names = (f"{a.name} as {a.asname}" if a.asname else a.name for a in moves)
+    return first, ["  ".join([f"from {path} import {', '.join(names)}", *comments])]
 
 
 def _without(
-    text: Text, node: ast.ImportFrom, kept: list[ast.alias]
-) -> tuple[str, dict[ast.alias, list[str]]]:
-    """Return an import with some of its names, and the comments that go with others.
+    text: Text, node: ast.ImportFrom, moves: Container[ast.alias]
+) -> tuple[str, list[str]]:
+    """Return an import without the names that move, and the comments that go with them.
 
     A comment behind a name goes with the name. A comment on its own line stays.
     """
     source, begin = text.of(node), text.start(node)
     starts = [text.start(alias) - begin for alias in node.names]
-    left, comments, piece = source[: starts[0]], {}, ""
+    left, comments, piece = source[: starts[0]], [], ""
     closing = source.rindex(")") if "(" in left else len(source)
     for alias, start, stop in zip(node.names, starts, [*starts[1:], closing]):
         piece = source[start:stop]
-        own = piece if not kept else _OWN.match(piece).group()  # type: ignore[union-attr]
-        comments[alias] = _COMMENT.findall(own)
-        if alias in kept:
+        if alias not in moves:
             left += piece
-        elif "#" in piece[len(own) :]:
+            continue
+        own = _OWN.match(piece).group()  # type: ignore[union-attr]
+        comments += _COMMENT.findall(own)
+        if "#" in piece[len(own) :]:
             left = left.rstrip(" \t\f") + piece[len(own) :]
-    if not kept:
-        comments[node.names[0]][:0] = _COMMENT.findall(left)
-        return "", comments
-    if node.names[-1] not in kept:
+    if node.names[-1] in moves:
         left = left.rstrip(" \t\f\r\n\\")
         tail = re.search(r"(?:[\r\n][ \t]*)?\Z", piece).group()  # type: ignore[union-attr]
         if tail or "#" in re.split(r"[\r\n]", left)[-1]:
@@ -145,7 +139,9 @@ class Statements:
         if install_at is not None:
             known.append((*self._place(install_at)[:2], -1))
         if at_top and not known:
-            self._at_top(line)
+            body = next(tree.body for tree in self.plan.trees.values() if tree.body)
+            later = (s for i, s in enumerate(body) if not _is_prologue(s, i))
+            self.before[next(later, body[-1])] = [line]
             return
         first = min([*bound, *known], default=None)
         for node in places:
@@ -154,13 +150,6 @@ class Statements:
 
     def _place(self, node: ast.stmt) -> Place:
         return self.cells[node] or 0, node.lineno, node.col_offset
-
-    def _at_top(self, line: str) -> None:
-        body = next(tree.body for tree in self.plan.trees.values() if tree.body)
-        index = 0
-        while index < len(body) - 1 and _is_prologue(body[index], index):
-            index += 1
-        self.before[body[index]] = [line]
 
     def _remove_unused(self) -> None:
         """Take out imports whose names only the replaced chains used."""
