@@ -136,18 +136,30 @@ class Renaming:
         if not module:
             return None
         path = f"{module}.{name}" if name else module
-        namespace = lookup.MODULES[module]
-        verdict = lookup.of_path(path)
+        namespace, verdict = lookup.MODULES[module], lookup.of_path(path)
+        there, tf_keras = lookup.is_there(module), lookup.in_tf_keras(module)
+        # All of Keras is TensorFlow's own copy, which fits itself.
+        of_copy = module.startswith(KERAS_COPY) and self.inference.copy_only
+        # The policies there may belong to another Keras than `tf.keras`.
+        other = self._legacy_keras and module.startswith("keras.")
+        new = New(f"tf_lso.{namespace}", module.count(".") + 1, lookup.symbol(path))
+        special = name.startswith("__")
         if name == "*":
             return Stays(left.STAR, path) if verdict else None
         if namespace == "contrib.mixed_precision":
             return Stays(left.CONTRIB, path, verdict.current if verdict else "")
-        new = New(f"tf_lso.{namespace}", module.count(".") + 1, lookup.symbol(path))
-        special = name.startswith("__")
-        if not name or name == "__dict__" or (special and not lookup.is_there(module)):
+        if not name or name == "__dict__" or (special and not there):
+            # The module itself is imported or handed on.
             shared = namespace.removeprefix("compat.v2.")
-            return self._module(module, new._replace(symbol=f"{shared}."), shared)
-        if special or self._is_of_copy(module):
+            new = new._replace(symbol=f"{shared}.")
+            if not there:
+                return Stays(left.LEGACY_KERAS, module) if other or tf_keras else new
+            if self.keras3 and lookup.is_own(f"{module}.Policy"):
+                return Stays(left.KERAS_3, module, new.module)
+            # Where it stays, only uses of its names move.
+            stays = shared in SHARED or other or tf_keras or of_copy
+            return None if stays else new
+        if special or of_copy:
             return None
         if not new.symbol:
             return Stays(left.STRANGER, path) if verdict else None
@@ -155,29 +167,11 @@ class Renaming:
             return None  # a name of today's API only; compat.v1's policies are too
         if self.keras3 and lookup.is_own(path):
             return Stays(left.KERAS_3, path, f"{new.module}.{name}")
-        if lookup.in_tf_keras(path):
+        if tf_keras:
             return Stays(left.TF_KERAS, path)
-        if self._has_other_policies(module) and new.symbol in names.POLICIES:
+        if other and new.symbol in names.POLICIES:
             return Stays(left.LEGACY_KERAS, path)
         return new
-
-    def _module(self, module: str, new: New, shared: str) -> Decision:
-        """Decide about a module itself, which is imported or passed on."""
-        other = lookup.in_tf_keras(module) or self._has_other_policies(module)
-        if not lookup.is_there(module):
-            return Stays(left.LEGACY_KERAS, module) if other else new
-        if self.keras3 and lookup.is_own(f"{module}.Policy"):
-            return Stays(left.KERAS_3, module, new.module)
-        # Else it stays, and only uses of its names move.
-        return None if shared in SHARED or other or self._is_of_copy(module) else new
-
-    def _is_of_copy(self, module: str) -> bool:
-        """Whether all of Keras is TensorFlow's own copy, which fits itself."""
-        return module.startswith(KERAS_COPY) and self.inference.copy_only
-
-    def _has_other_policies(self, module: str) -> bool:
-        """Whether the policies there may belong to another Keras than `tf.keras`."""
-        return self._legacy_keras and module.split(".")[0] == "keras"
 
     # --- One decision for each import and chain.
 
