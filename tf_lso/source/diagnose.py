@@ -118,10 +118,8 @@ class _One:
         plan, done = self.plan, Diagnosis(self.path)
         done.wraps = install.wraps(self.renaming)
         installed = placement.met or any(self.inference.calls_of("tf_lso.install"))
-        wraps = done.wraps or placement.wraps
-        guards = {}
-        if not (installed or wraps):
-            guards = dict(install.guards(self.uses, self.renaming))
+        makes = installed or done.wraps or placement.wraps
+        guards = {} if makes else dict(install.guards(self.uses, self.renaming))
         needs = self._needs(guards, installed) | {*placement.reasons}
         at = None
         if needs and self.options.install:
@@ -136,8 +134,7 @@ class _One:
         else:
             for place, name in guards.items():
                 plan.left.setdefault(place, (name, reasons.GUARD.of()))
-        by_install = placement.met or bool(at)
-        joined = self._joined(installed or bool(at), wraps, by_install)
+        joined = self._joined(makes or bool(at), placement.met or bool(at))
         done.diagnostics = [*joined, *self._unseen()]
         if changed:
             edits = sum(map(len, plan.edits.values()))
@@ -168,15 +165,15 @@ class _One:
 
     # --- Uses with their fixes, and what else is left.
 
-    def _joined(
-        self, installed: bool, wraps: bool, by_install: bool
-    ) -> Iterator[Diagnostic]:
-        """Yield the uses, each with its fix or the reason why there is none."""
+    def _joined(self, makes: bool, by_install: bool) -> Iterator[Diagnostic]:
+        """Yield the uses, each with its fix or the reason why there is none.
+
+        `makes` says whether the optimizers are tf_lso's in the end.
+        """
         plan = self.plan
         fixed = (use.verdict.name for use in self.uses if use.place in plan.fixes)
         moved = {name.rpartition(".")[2] for name in fixed}
-        # Whether the optimizers are tf_lso's in the end.
-        makes = wraps or installed or not moved.isdisjoint(install.WRAPPING)
+        makes = makes or not moved.isdisjoint(install.WRAPPING)
         settled = makes or bool(plan.edits or plan.renaming.imports)
         for use in self.uses:
             fix, why_not = plan.fixes.get(use.place), None
