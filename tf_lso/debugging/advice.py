@@ -75,9 +75,10 @@ def say(*parts, values=None, call=None, **facts):
         kinds = [("inf", values.infinite), ("NaN", values.nan)]
         facts["kinds"] = " and ".join(name for name, count in kinds if count)
     if call is not None:
-        path = "" if call.path == call.name else f" ({call.path})"
+        name = call.layer.name
+        path = "" if call.path == name else f" ({call.path})"
         times = "" if call.number == 1 else f", call {call.number}"
-        facts["layer"] = f"layer '{call.name}'{path}{times}"
+        facts["layer"] = f"layer '{name}'{path}{times}"
     return "".join(_TEXTS[part] for part in parts).format(**facts)
 
 
