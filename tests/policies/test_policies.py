@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import GENERATIONS, KERASES, PACKAGES, keras2, needs_keras3
+from tests.families import GENERATIONS, KERASES, PACKAGES, keras2
 from tf_lso import log, policies, wrapping
 from tf_lso.patches import table as patches
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
@@ -179,14 +179,6 @@ class TestCompile:
         own = keras_.mixed_precision.LossScaleOptimizer(keras_.optimizers.SGD())
         api.set_global_policy("mixed_float16")
         assert compiled(keras_, own).optimizer is own
-
-    @pytest.mark.parametrize("keras_of", ["keras3"], indirect=True)
-    @needs_keras3
-    def test_may_be_told_not_to_wrap(self, keras_, api):
-        api.set_global_policy("mixed_float16")
-        model = compiled(keras_, auto_scale_loss=False)
-        assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
-
 
 class TestTheDeviceCheck:
     @pytest.fixture(autouse=True)
