@@ -180,6 +180,7 @@ class TestCompile:
         api.set_global_policy("mixed_float16")
         assert compiled(keras_, own).optimizer is own
 
+
 class TestTheDeviceCheck:
     @pytest.fixture(autouse=True)
     def anew(self, monkeypatch):
