@@ -98,7 +98,7 @@ def _backward(moments, scale, fitting):
     call, place, bad = found
     overflow = fitting is not None or any(g.at_scale.infinite for g in bad)
     kind = "backward overflow" if overflow else "backward nan"
-    parts = [place, "at no scale" if fitting is None else kind]
+    parts = ["not finite", place, "at no scale" if fitting is None else kind]
     if fitting is not None and fitting < 1:
         parts.append("small fit")
     return _first(kind, call, *parts, scale=scale, fitting=fitting)
@@ -109,9 +109,8 @@ def _underflow(moments, scale, fitting):
     if found is None:
         return None
     call, place, bad = found
-    parts = ("underflow", f"lost {place}", "larger scale")
     facts = {"share": f"{bad[0].underflowed:.0%}", "scale": scale, "fitting": fitting}
-    return _first("underflow", call, *parts, **facts)
+    return _first("underflow", call, "become 0", place, "underflow", **facts)
 
 
 def _first_on_the_way_back(moments, is_bad):
