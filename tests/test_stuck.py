@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, needs_keras3, wrapped
+from tests.families import FAMILIES, needs_keras3, takes_optimizers, wrapped
 from tests.test_callbacks import scalars, written
 
 NAN, INF = float("nan"), float("inf")
@@ -36,6 +36,7 @@ class TestRaiseIfStuck:
         with pytest.raises(RuntimeError, match="NaN most likely comes from the model"):
             tf_lso.raise_if_stuck(optimizer, patience=1)
 
+    @takes_optimizers
     def test_is_silent_after_a_checkpoint_of_a_larger_scale(self, family, tmp_path):
         optimizer = wrapped(family, scale=2.0)
         x = tf.Variable(1.0)
