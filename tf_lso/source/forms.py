@@ -110,7 +110,7 @@ def _form(name: str, call: ast.Call, scope: Scope, values: Inference) -> _Form |
 
 
 def _is_scale(node: ast.expr, scope: Scope, values: Inference) -> bool:
-    made = (value for value in values.values(node, scope) if value.instance)
+    made = values.made(node, scope)
     return any(lookup.symbol(value.path) in _LOSS_SCALES for value in made)
 
 

@@ -33,6 +33,13 @@ class Verdict:
         """Return the verdict with another status, and what else is different."""
         return dataclasses.replace(self, status=status, today=today, **changes)
 
+    def asked(self) -> "Verdict":
+        """Return that of what hasattr, or getattr with a default, asks for."""
+        if self.status != BREAKS:
+            return self
+        answer = f" The answer is no: {self.today.partition(': ')[2]}"
+        return self.but(WORKS, "Asking works." + answer * bool(self.error), error="")
+
 
 _CONTRIB = "tensorflow.contrib.mixed_precision"
 MODULES = {

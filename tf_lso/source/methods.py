@@ -1,15 +1,18 @@
 """Methods and properties of the old optimizer, on objects whose class is not seen."""
 
 import ast
+from collections.abc import Iterator
 
 from tf_lso.names import ANYWHERE, CALLED, KNOWN_CALLED, METHODS
 from tf_lso.names.targets import Target
-from tf_lso.source import lookup
+from tf_lso.source import lookup, rules
+from tf_lso.source.diagnostics import METHOD
+from tf_lso.source.guarded import Use, passes_over
 from tf_lso.source.inference import Inference
-from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
+from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, WRONG, Verdict
 from tf_lso.source.program import Program
 from tf_lso.source.scopes import CLASS, FUNCTION, Scope, Site
-from tf_lso.source.syntax import last_name
+from tf_lso.source.syntax import chain_of, last_name
 
 _TENSORFLOW = lookup.FRAMEWORKS | {"tf_lso", "tensorflow_addons"}
 # A file that imports one of these, but not TensorFlow, has that library's optimizers.
@@ -42,16 +45,65 @@ def _of_name(name: str, called: bool, target: Target) -> Verdict:
     return Verdict(full, status, today, method.does, error, current)
 
 
-def of_access(node: ast.Attribute, site: Site, values: Inference) -> Verdict | None:
-    """Return the verdict on `….name`, or None if it is no use."""
-    name, called = node.attr, id(node) in values.program.calls
+def uses(values: Inference, site: Site, reached: bool) -> Iterator[Use]:
+    """Yield the uses of methods at a site.
+
+    A guard that passes over one in silence counts in a program that gets that far.
+    """
+    for at, owner, name, asks in _accesses(values, site):
+        called = id(at) in values.program.calls
+        verdict = _of_access(owner, name, called, site, values)
+        if verdict is None:
+            continue
+        rule, asked = rules.METHOD, name
+        if (
+            reached
+            and verdict.status == BREAKS
+            and passes_over(values, site, name, asks)
+        ):
+            rule, verdict = rules.SILENT, _silent(verdict, name)
+        if asks:
+            verdict, asked = verdict.asked(), ""
+        yield Use(rule, METHOD, at, verdict, asked=asked)
+
+
+def _accesses(
+    values: Inference, site: Site
+) -> Iterator[tuple[ast.expr, ast.expr, str, bool]]:
+    """Yield (where, object, method, whether it is only asked for) at a site."""
+    for part in chain_of(site.node):
+        if part.attr in METHODS and isinstance(part.ctx, ast.Load):
+            yield part, part.value, part.attr, False
+    for owner, name, asks in values.asked(site):
+        if name in METHODS and METHODS[name].seen == ANYWHERE:
+            yield site.node, owner, name, asks
+
+
+def _silent(verdict: Verdict, name: str) -> Verdict:
+    """Return the verdict on a guarded method where today's optimizer is passed over."""
+    return verdict.but(
+        WRONG,
+        f"Trains wrong, silently: Keras 3's LossScaleOptimizer has no {name}, so the "
+        "guard leaves it out. The loss is not scaled, and the gradients are divided by "
+        "the scale all the same.",
+        tf_lso="Its optimizers have it, so the guard finds it: under tf-lso run or "
+        "tf_lso.install(), or where tf_lso wraps them.",
+        error="",
+    )
+
+
+def _of_access(
+    owner: ast.expr, name: str, called: bool, site: Site, values: Inference
+) -> Verdict | None:
+    """Return the verdict on `owner.name`, or None if it is no use."""
     seen, verdict = METHODS[name].seen, _of_name(name, called, values.target)
-    made = {v for v in values.values(node.value, site.scope) if v.instance}
+    made = values.made(owner, site.scope)
     ours = any(v.path.startswith("tf_lso.") for v in made)
     of_names = {v for v in made if lookup.is_name(v.path)}
     tf_keras = {v for v in of_names if lookup.in_tf_keras(v.path)}
     known = any(v.is_optimizer for v in of_names - tf_keras)
-    if _is_own(node, site.scope) or (not known and (ours or of_names - tf_keras)):
+    own = _is_self(owner) and _has_method(site.scope, name)
+    if own or (not known and (ours or of_names - tf_keras)):
         return None  # policies, loss scales, and what tf_lso has
     if known and not values.copy_only:
         return None if seen == KNOWN_CALLED and not called else verdict
@@ -61,28 +113,29 @@ def of_access(node: ast.Attribute, site: Site, values: Inference) -> Verdict | N
             WORKS, f"Works: {library} still has it.", error="", current=""
         )
         return works if seen in (ANYWHERE, CALLED) else None
-    why = _doubt(node, values.program, seen == ANYWHERE or (seen == CALLED and called))
+    telling = seen == ANYWHERE or (seen == CALLED and called)
+    why = _doubt(owner, name, values.program, telling)
     if not why or verdict.status == WORKS:
         return None if why is None else verdict
     return verdict.but(UNSURE, f"{verdict.today} {why}", error="")
 
 
-def _doubt(node: ast.Attribute, program: Program, telling: bool) -> str | None:
+def _doubt(owner: ast.expr, name: str, program: Program, telling: bool) -> str | None:
     """Return what speaks against a use on an unknown object, or None if it is no use.
 
     `telling` says whether only the old optimizers have such a method.
     """
-    name, packages, method = node.attr, program.packages, METHODS[node.attr]
+    packages, method = program.packages, METHODS[name]
     stored, has_tensorflow = name in program.stored, bool(packages & _TENSORFLOW)
     if (
-        (name in _OF_CLASSES and _is_self(node.value))  # it may inherit it
+        (name in _OF_CLASSES and _is_self(owner))  # it may inherit it
         or (packages & _OTHERS and not has_tensorflow)
         # Probably the program's own object; if not, it works.
         or (stored and not method.breaks)
     ):
         return None
     if not telling:
-        named = name in _OF_OPTIMIZERS and last_name(node.value) in _OPTIMIZER_NAMES
+        named = name in _OF_OPTIMIZERS and last_name(owner) in _OPTIMIZER_NAMES
         looks_so = named and has_tensorflow and not stored
         return "What this object is cannot be seen." if looks_so else None
     if packages & {"tf_lso", "tf_keras"}:
@@ -100,8 +153,8 @@ def _is_self(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
-def _is_own(node: ast.Attribute, scope: Scope) -> bool:
-    """Whether the object is `self`, and its class has the method itself."""
+def _has_method(scope: Scope, name: str) -> bool:
+    """Whether the class around a scope has a method itself."""
     above = (one.parent for one in scope.outwards() if one.kind == FUNCTION)
     owner = next((one for one in above if one and one.kind == CLASS), None)
-    return _is_self(node.value) and owner is not None and node.attr in owner.names
+    return owner is not None and name in owner.names

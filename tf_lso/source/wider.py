@@ -13,8 +13,8 @@ from typing import Any
 from tf_lso import optimizer_table as table
 from tf_lso.names import old_behaviors
 from tf_lso.source import rules
-from tf_lso.source.diagnostics import OTHER, Diagnostic
-from tf_lso.source.guarded import Care
+from tf_lso.source.diagnostics import OTHER
+from tf_lso.source.guarded import Use
 from tf_lso.source.inference import Inference, Value
 from tf_lso.source.lookup import BREAKS, UNSURE, Verdict
 from tf_lso.source.scopes import Scope, Site
@@ -56,31 +56,21 @@ _SAID = {
 }
 
 
-def uses(values: Inference, care: Care, has_old_names: bool) -> list[Diagnostic]:
-    """Return the uses of a program; `has_old_names` says whether those below count."""
-    if values.target.like is not None and values.target.legacy_optimizers:
-        return []
-    found = []
-    for site in values.program.sites:
-        found += [(site, *one) for one in _by_itself(values, site)]
-        if has_old_names:
-            beside = _call if isinstance(site.node, ast.Call) else _reached
-            found += [(site, *one) for one in beside(values, site)]
+def uses(values: Inference, site: Site, has_old_names: bool) -> Iterator[Use]:
+    """Yield the uses at a site; `has_old_names` says whether those below count."""
+    if values.target.legacy_optimizers:
+        return
+    found = [*_by_itself(values, site)]
     if has_old_names:
-        logged = f"the logged `{old_behaviors.LOGGED}`"
-        found += [(s, rules.OPTIMIZER, s.node, logged) for s in _logged(values)]
-    return [_use(values, care, *one) for one in found]
-
-
-def _use(
-    values: Inference, care: Care, site: Site, rule: str, node: Any, what: str
-) -> Diagnostic:
-    (today, tf_lso), status = _SAID[rule], BREAKS
-    if rule == rules.FILES:
-        status = UNSURE  # it may be one that this version wrote
-    elif values.target.keras_2:
-        status, today = UNSURE, _LACKS_2
-    return care.use(site, node, OTHER, Verdict(what, status, today, tf_lso), rule=rule)
+        beside = _call if isinstance(site.node, ast.Call) else _reached
+        found += beside(values, site)
+    for rule, node, what in found:
+        (today, tf_lso), status = _SAID[rule], BREAKS
+        if rule == rules.FILES:
+            status = UNSURE  # it may be one that this version wrote
+        elif values.target.keras_2:
+            status, today = UNSURE, _LACKS_2
+        yield Use(rule, OTHER, node, Verdict(what, status, today, tf_lso))
 
 
 def _by_itself(values: Inference, site: Site) -> _Found:
@@ -111,7 +101,7 @@ def _paths(found: Iterable[Value]) -> list[str]:
     return [value.path for value in found]
 
 
-# --- Imports, chains of attributes and classes beside the old API.
+# --- Imports, chains of attributes, classes and texts beside the old API.
 
 
 def _reached(values: Inference, site: Site) -> _Found:
@@ -130,14 +120,10 @@ def _reached(values: Inference, site: Site) -> _Found:
     for base in getattr(node, "bases", ()):
         if last_name(base) == old_behaviors.SCHEDULE:
             yield rules.OPTIMIZER, base, "a learning rate schedule of its own"
-
-
-def _logged(values: Inference) -> list[Site]:
-    """Return the places of `history["lr"]` if a callback logs it."""
-    program = values.program
-    called = {last_name(call.func) for call in program.calls.values()}
-    logs = not called.isdisjoint(old_behaviors.CALLBACKS)
-    return [s for s in program.texts if logs and s.node.value == old_behaviors.LOGGED]
+    if getattr(node, "value", "") == old_behaviors.LOGGED:  # as in `history["lr"]`
+        calls = values.program.calls.values()
+        if any(last_name(call.func) in old_behaviors.CALLBACKS for call in calls):
+            yield rules.OPTIMIZER, node, f"the logged `{old_behaviors.LOGGED}`"
 
 
 # --- Calls.
@@ -156,13 +142,15 @@ def _call(values: Inference, site: Site) -> _Found:
             what = f"`{known.rpartition('.')[2]}`"
             if known in old_behaviors.BACKEND:
                 yield rules.OPTIMIZER, call, f"{what} of the backend"
-            elif known != "optimizers.get" or text is None:  # `get("adam")` is no config
+            elif (
+                known != "optimizers.get" or text is None
+            ):  # `get("adam")` is no config
                 yield rules.FILES, call, f"{what} of what an older version wrote"
     if not isinstance(call.func, ast.Attribute):
         return
     owner = call.func.value
     is_one = _looks_like_optimizer(owner)
-    made = [v for v in values.values(owner, site.scope) if v.instance]
+    made = values.made(owner, site.scope)
     if name == "apply_gradients" and not any(v.is_optimizer for v in made):
         if is_one or (isinstance(owner, ast.Call) and last_name(owner.func) == "super"):
             for argument in sorted(given.intersection(old_behaviors.APPLY_ARGUMENTS)):
@@ -190,7 +178,7 @@ def _looks_like_optimizer(node: ast.AST) -> bool:
 
 def _is_optimizer(values: Inference, node: ast.AST, scope: Scope) -> bool:
     """Whether an object looks like an optimizer that may not be wrapped."""
-    made = [v for v in values.values(node, scope) if v.instance and not v.derived]
+    made = [value for value in values.made(node, scope) if not value.derived]
     if any(value.path.rpartition(".")[2] in table.OLD for value in made):
         return True
     return _looks_like_optimizer(node) and not any(v.is_optimizer for v in made)
