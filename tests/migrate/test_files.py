@@ -1,6 +1,5 @@
 """Files: what is read, what is written, what is left alone, and the exit codes."""
 
-import json
 import os
 import pathlib
 import signal
@@ -100,21 +99,6 @@ class TestWhatIsWritten:
         git("apply", "patch")
         assert migrate("--check", "src")[0] == 0
         assert path.read_text() == f"x = 1\n{NEW}y = 2"
-
-    def test_json(self, migrate):
-        write("a.py", f"import tensorflow as tf\n{OLD}getattr(tf.keras, name)\n")
-        write("b.py", "mixed_precision = (\n")
-        code, printed = migrate("--format", "json", ".")
-        document = json.loads(printed)
-        assert code == 2
-        counts = {"files": 2, "changed": 1, "places": 1, "left": 1, "unreadable": 1}
-        assert document["summary"].items() >= counts.items()
-        (one,), (left,) = document["changed"], document["left"]
-        assert one["file"] == "./a.py" and f"+{NEW}" in one["diff"]
-        place = left["file"], left["line"], left["code"]
-        assert place == ("./a.py", 3, "getattr(tf.keras, name)")
-        assert left["why"] and left["do"]
-        assert document["unreadable"][0]["file"] == "./b.py"
 
 
 # What has no old name, or only one that stays, in bytes that are easily lost.
