@@ -73,8 +73,7 @@ class Plan:
             moves = {}
             for alias, path in zip(site.node.names, imported_paths(site.node)):
                 way = self.renaming.at(site.node, path)
-                verdict = lookup.star(path[:-2]) if alias.name == "*" else None
-                if verdict:
+                if alias.name == "*" and lookup.of_path(path):
                     self.leave(site, alias, path, left.STAR)
                 elif isinstance(way, New):
                     moves[alias] = way
