@@ -215,17 +215,18 @@ class Inference:
         """Return the objects that an expression is likely to be."""
         return [value for value in self.values(node, scope) if value.instance]
 
-    def asked(self, site: Site) -> Iterator[tuple[ast.expr, str | None, bool]]:
-        """Yield what `getattr` or `hasattr` asks for at a site, mostly nothing.
+    def asked(self, site: Site) -> Iterator[tuple[ast.Attribute, bool]]:
+        """Yield (attribute, whether it may be missing) that `getattr` or `hasattr` takes.
 
-        That is (object, attribute if it is known, whether it may be missing).
+        Its name is "" where only a run tells it.
         """
         match site.node:
             case ast.Call(func, [owner, name, *default]):
                 for value in self.values(func, site.scope):
                     if value.path in (syntax.GETATTR, syntax.HASATTR):
                         may_miss = value.path == syntax.HASATTR or bool(default)
-                        yield owner, literal(name), may_miss
+                        asked = ast.Attribute(owner, literal(name) or "", ast.Load())
+                        yield asked, may_miss
 
     def function(self, call: ast.Call, scope: Scope) -> str:
         """Return the path of the function that a call calls, or "" if not certain."""

@@ -50,33 +50,32 @@ def uses(values: Inference, site: Site, reached: bool) -> Iterator[Use]:
 
     A guard that passes over one in silence counts in a program that gets that far.
     """
-    for at, owner, name, asks in _accesses(values, site):
-        called = id(at) in values.program.calls
-        verdict = _of_access(owner, name, called, site, values)
-        if verdict is None:
-            continue
-        rule, asked = rules.METHOD, name
-        if (
-            reached
-            and verdict.status == BREAKS
-            and passes_over(values, site, name, asks)
-        ):
-            rule, verdict = rules.SILENT, _silent(verdict, name)
-        if asks:
-            verdict, asked = verdict.asked(), ""
-        yield Use(rule, METHOD, at, verdict, asked=asked)
-
-
-def _accesses(
-    values: Inference, site: Site
-) -> Iterator[tuple[ast.expr, ast.expr, str, bool]]:
-    """Yield (where, object, method, whether it is only asked for) at a site."""
     for part in chain_of(site.node):
         if part.attr in METHODS and isinstance(part.ctx, ast.Load):
-            yield part, part.value, part.attr, False
-    for owner, name, asks in values.asked(site):
-        if name in METHODS and METHODS[name].seen == ANYWHERE:
-            yield site.node, owner, name, asks
+            yield from _use(values, site, part, part, reached)
+    for part, asks in values.asked(site):
+        if part.attr in METHODS and METHODS[part.attr].seen == ANYWHERE:
+            yield from _use(values, site, site.node, part, reached, asks)
+
+
+def _use(
+    values: Inference,
+    site: Site,
+    at: ast.expr,
+    part: ast.Attribute,
+    reached: bool,
+    asks: bool = False,
+) -> Iterator[Use]:
+    """Yield the use of an attribute at a node; `asks` says whether it is asked for."""
+    verdict = _of_access(part, id(at) in values.program.calls, site, values)
+    if not verdict:
+        return
+    rule, asked = rules.METHOD, "" if asks else part.attr
+    gone = verdict.status == BREAKS
+    if reached and gone and passes_over(values, site, part.attr, asks):
+        rule, verdict = rules.SILENT, _silent(verdict, part.attr)
+    verdict = verdict.asked() if asks else verdict
+    yield Use(rule, METHOD, at, verdict, asked=asked)
 
 
 def _silent(verdict: Verdict, name: str) -> Verdict:
@@ -93,49 +92,47 @@ def _silent(verdict: Verdict, name: str) -> Verdict:
 
 
 def _of_access(
-    owner: ast.expr, name: str, called: bool, site: Site, values: Inference
+    part: ast.Attribute, called: bool, site: Site, values: Inference
 ) -> Verdict | None:
-    """Return the verdict on `owner.name`, or None if it is no use."""
+    """Return the verdict on `….name`, or None if it is no use."""
+    name, made = part.attr, values.made(part.value, site.scope)
     seen, verdict = METHODS[name].seen, _of_name(name, called, values.target)
-    made = values.made(owner, site.scope)
     ours = any(v.path.startswith("tf_lso.") for v in made)
     of_names = {v for v in made if lookup.is_name(v.path)}
     tf_keras = {v for v in of_names if lookup.in_tf_keras(v.path)}
     known = any(v.is_optimizer for v in of_names - tf_keras)
-    own = _is_self(owner) and _has_method(site.scope, name)
-    if own or (not known and (ours or of_names - tf_keras)):
+    if _is_own(part, site.scope) or (not known and (ours or of_names - tf_keras)):
         return None  # policies, loss scales, and what tf_lso has
     if known and not values.copy_only:
         return None if seen == KNOWN_CALLED and not called else verdict
     if tf_keras or values.copy_only:
         library = "tf_keras" if tf_keras else "TensorFlow's own copy of Keras"
-        works = verdict.but(
-            WORKS, f"Works: {library} still has it.", error="", current=""
-        )
+        today = f"Works: {library} still has it."
+        works = verdict.but(WORKS, today, error="", current="")
         return works if seen in (ANYWHERE, CALLED) else None
     telling = seen == ANYWHERE or (seen == CALLED and called)
-    why = _doubt(owner, name, values.program, telling)
+    why = _doubt(part, values.program, telling)
     if not why or verdict.status == WORKS:
         return None if why is None else verdict
     return verdict.but(UNSURE, f"{verdict.today} {why}", error="")
 
 
-def _doubt(owner: ast.expr, name: str, program: Program, telling: bool) -> str | None:
+def _doubt(part: ast.Attribute, program: Program, telling: bool) -> str | None:
     """Return what speaks against a use on an unknown object, or None if it is no use.
 
     `telling` says whether only the old optimizers have such a method.
     """
-    packages, method = program.packages, METHODS[name]
+    name, packages, method = part.attr, program.packages, METHODS[part.attr]
     stored, has_tensorflow = name in program.stored, bool(packages & _TENSORFLOW)
     if (
-        (name in _OF_CLASSES and _is_self(owner))  # it may inherit it
+        (name in _OF_CLASSES and _is_self(part.value))  # it may inherit it
         or (packages & _OTHERS and not has_tensorflow)
         # Probably the program's own object; if not, it works.
         or (stored and not method.breaks)
     ):
         return None
     if not telling:
-        named = name in _OF_OPTIMIZERS and last_name(owner) in _OPTIMIZER_NAMES
+        named = name in _OF_OPTIMIZERS and last_name(part.value) in _OPTIMIZER_NAMES
         looks_so = named and has_tensorflow and not stored
         return "What this object is cannot be seen." if looks_so else None
     if packages & {"tf_lso", "tf_keras"}:
@@ -153,8 +150,8 @@ def _is_self(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
-def _has_method(scope: Scope, name: str) -> bool:
-    """Whether the class around a scope has a method itself."""
+def _is_own(part: ast.Attribute, scope: Scope) -> bool:
+    """Whether the object is `self`, and its class has the method itself."""
     above = (one.parent for one in scope.outwards() if one.kind == FUNCTION)
     owner = next((one for one in above if one and one.kind == CLASS), None)
-    return owner is not None and name in owner.names
+    return _is_self(part.value) and owner is not None and part.attr in owner.names

@@ -112,7 +112,7 @@ class Program:
                     at = at.under(Branch(value, at.scope, isinstance(op, ast.And)))
             case ast.With(items) | ast.AsyncWith(items):
                 for item in items:
-                    call = item.context_expr
+                    call: Any = item.context_expr
                     if last_name(getattr(call, "func", None)) == "suppress":
                         at = at.under(_caught(call.args))
                 yield node.body, at

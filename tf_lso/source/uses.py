@@ -76,12 +76,10 @@ def _names(values: Inference, site: Site) -> Iterator[Use]:
                 elif isinstance(func, ast.Name) and value.named:
                     kind = diagnostics.CONSTRUCTOR
                     yield from _name(values, site, node, value, kind, call=node)
-            for owner, name, asks in values.asked(site):
-                if name is None:
-                    yield from _computed(values, site, owner)
-                    continue
-                access = ast.Attribute(owner, name, ast.Load())
-                for value in values.values(access, scope):
+            for part, asks in values.asked(site):
+                if not part.attr:
+                    yield from _computed(values, site, part.value)
+                for value in values.values(part, scope) if part.attr else ():
                     yield from _name(values, site, node, value, asks=asks)
             yield from _custom_objects(values, site)
 
