@@ -4,6 +4,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import pathlib
 
 import pytest
 
@@ -60,6 +61,7 @@ def test_a_report_is_as_recorded(report):
     code, printed = run(command, *target, "--format", form, ".", "missing.py")
     assert code == 2
     assert printed == (RECORDED / report).read_text(encoding="utf-8")
+    assert {name: pathlib.Path(name).read_text() for name in FILES} == FILES
 
 
 def test_text_where_nothing_is_found(program):
