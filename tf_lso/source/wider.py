@@ -22,7 +22,7 @@ from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, last_name, literal
 
 # (rule, node, what is used)
 _Found = Iterator[tuple[str, Any, str]]
-BY_THEMSELVES = (rules.PROTOCOL, rules.STATE)
+_BY_THEMSELVES = (rules.PROTOCOL, rules.STATE)
 
 _OPTIMIZER = re.compile(r"(^|_)(opt|optim|optimizer|inner)s?\d*$", re.IGNORECASE)
 _CHECKPOINT = re.compile("ckpt|checkpoint|manager|saver", re.IGNORECASE)
@@ -68,7 +68,7 @@ def uses(values: Inference, site: Site, has_old_names: bool) -> Iterator[Use]:
             status = UNSURE  # it may be one that this version wrote
         elif values.target.keras_2:
             status, today = UNSURE, _LACKS_2
-        if has_old_names or rule in BY_THEMSELVES:
+        if has_old_names or rule in _BY_THEMSELVES:
             yield Use(rule, OTHER, node, Verdict(what, status, today, tf_lso))
 
 
