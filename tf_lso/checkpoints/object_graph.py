@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import (
     UNKNOWN,
@@ -68,8 +67,8 @@ class ObjectGraph:
         return np.asarray(self._get(entry.key))
 
     def entry(self, node):
-        """Return the `Entry` of a node, None if the node is no variable."""
-        for attribute in self._nodes[node].attributes:
+        """Return the `Entry` of a node, None if the node is None or no variable."""
+        for attribute in () if node is None else self._nodes[node].attributes:
             if attribute.name == "VARIABLE_VALUE":
                 key = attribute.checkpoint_key
                 if key not in self._shapes:
@@ -160,9 +159,12 @@ def models(graph, of_optimizers):
     root = graph.children(0)
     if any(name.startswith(_OF_A_MODEL) for name in root):
         return {"": 0}
-    no_model = {0, *of_optimizers, *graph.variables(0)}
-    found = {n: node for n, node in root.items() if node not in no_model}
-    found = {name: node for name, node in found.items() if graph.variables(node)}
+    no_model = {0, *of_optimizers}
+    found = {
+        name: node
+        for name, node in root.items()
+        if node not in no_model and not graph.entry(node) and graph.variables(node)
+    }
     return {**found, "": 0}  # the root may be a model of a user's class
 
 
@@ -186,7 +188,7 @@ def _state(graph, node, variables):
         others.update(traced)
     for path, role in layouts.LOSS_SCALE.items():
         child = graph.follow(node, path.split("/"))
-        if child is not None and (entry := graph.entry(child)):
+        if entry := graph.entry(child):
             setattr(state, role, entry)
             others.add(child)
     # Node of a variable -> `Entry.slot` and `Entry.of`.
@@ -208,7 +210,7 @@ def _state(graph, node, variables):
         made.setdefault(child, (None, UNKNOWN))
     # Keras 3.1-3.9 saved its lists of slots empty, and all slots in `_variables`.
     known = {slot for slot, _ in made.values()}
-    empty = table.ENDS.keys() & below.keys() - known if family == "keras3" else ()
+    empty = layouts.ENDS.keys() & below.keys() - known if family == "keras3" else ()
     for child, (slot, of) in made.items():
         if child not in others and (entry := graph.entry(child)):
             slot = slot or layouts.list_of(entry.name, empty)

@@ -49,6 +49,10 @@ class Target:
         """The name of its dtype, a str."""
         return tf.as_dtype(self.variable.dtype).name
 
+    def assign(self, value):
+        """Set the variable to an array."""
+        self.variable.assign(value.astype(self.dtype, copy=False))
+
     def problem(self, entry):
         """Return why an `Entry` does not fit, None if it does."""
         if entry.shape != self.shape:
