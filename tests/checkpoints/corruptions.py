@@ -26,74 +26,49 @@ from tests.checkpoints import artifacts
 from tests.families import CURRENT, KERASES
 from tf_lso import checkpoints
 
+V1, OLD = "TF2.1.4", "experimental-v2-Adam-dynamic"
+V4, V2 = "TF2.4.4", "stable-v2-Adam-dynamic"
+V15, NEW = "TF2.15.1", "stable-new-Adam-dynamic"
+PARTS = (".index", ".data-00000-of-00001")
+IN_FOLDER = (*(f"/variables/variables{p}" for p in PARTS), "/keras_metadata.pb")
 # (version, case, file or folder, the files in it that may be damaged)
 FILES = [
-    (
-        "TF2.1.4",
-        "experimental-v2-Adam-dynamic",
-        "ckpt-1",
-        (".index", ".data-00000-of-00001"),
-    ),
-    ("TF2.4.4", "stable-v2-Adam-dynamic", "ckpt-1", (".index", ".data-00000-of-00001")),
-    (
-        "TF2.15.1",
-        "stable-new-Adam-dynamic",
-        "ckpt-1",
-        (".index", ".data-00000-of-00001"),
-    ),
-    ("TF2.4.4", "stable-v2-Adam-dynamic", "model.h5", ("",)),
-    ("TF2.15.1", "stable-new-Adam-dynamic", "model.h5", ("",)),
-    ("TF2.15.1", "stable-new-Adam-dynamic", "model.keras", ("",)),
-    (
-        "TF2.15.1",
-        "stable-new-Adam-dynamic",
-        "savedmodel",
-        (
-            "/variables/variables.index",
-            "/variables/variables.data-00000-of-00001",
-            "/keras_metadata.pb",
-            "/saved_model.pb",
-        ),
-    ),
+    *((v, c, "ckpt-1", PARTS) for v, c in [(V1, OLD), (V4, V2), (V15, NEW)]),
+    *((v, c, "model.h5", ("",)) for v, c in [(V4, V2), (V15, NEW)]),
+    (V15, NEW, "model.keras", ("",)),
+    (V15, NEW, "savedmodel", (*IN_FOLDER, "/saved_model.pb")),
 ]
 
 
-def flip(data, chance):
-    place = chance.randrange(len(data))
+def flip(data, chance, place, length):
     data[place] ^= 1 << chance.randrange(8)
 
 
-def overwrite(data, chance):
-    place, length = chance.randrange(len(data)), chance.randrange(1, 64)
+def overwrite(data, chance, place, length):
     data[place : place + length] = chance.randbytes(length)
 
 
-def zero(data, chance):
-    place, length = chance.randrange(len(data)), chance.randrange(1, 512)
-    data[place : place + length] = bytes(min(length, len(data) - place))
+def zero(data, chance, place, length):
+    data[place : place + 8 * length] = bytes(min(8 * length, len(data) - place))
 
 
-def cut(data, chance):
-    del data[chance.randrange(len(data)) :]
+def cut(data, chance, place, length):
+    del data[place:]
 
 
-def drop(data, chance):
-    place, length = chance.randrange(len(data)), chance.randrange(1, 64)
+def drop(data, chance, place, length):
     del data[place : place + length]
 
 
-def double(data, chance):
-    place, length = chance.randrange(len(data)), chance.randrange(1, 64)
+def double(data, chance, place, length):
     data[place:place] = data[place : place + length]
 
 
-def pickle(data, chance):
-    del chance
+def pickle(data, chance, place, length):
     data[:] = b'cbuiltins\nexec\n(S\'open("canary","w")\'\ntR.'
 
 
-def empty(data, chance):
-    del chance
+def empty(data, chance, place, length):
     data.clear()
 
 
@@ -123,7 +98,7 @@ def attempt(seed, model, opt, pristine, folder):
     damage = DAMAGES[(seed // len(FILES)) % len(DAMAGES)]
     file = pathlib.Path(f"{path}{chance.choice(parts)}")
     data = bytearray(file.read_bytes())
-    damage(data, chance)
+    damage(data, chance, chance.randrange(len(data)), chance.randrange(1, 64))
     file.write_bytes(data)
     for variable, value in zip((*model.weights, *opt.weights), pristine):
         variable.assign(value)
