@@ -60,100 +60,84 @@ def made(version, case, target):
 
 
 def go_on(version, case, target, model, opt, *, traced=True):
-    recorded = artifacts.cases(version)[case]
-    data = artifacts.inputs()
-    xs = data["X_clean" if recorded["clean"] else "X"][5:]
     # Traced with one optimizer only: tracing takes longer than all the rest.
     compiled = traced and case.endswith("-Adam-dynamic")
-    artifacts.train(model, opt, xs, data["Y"][5:], compiled, _network(target)[1])
+    artifacts.go_on(version, case, model, opt, compiled, _network(target)[1])
 
 
-def check(version, case, target, path, expected, *, has_scale=True, traced=True):
+def check(version, case, target, name="ckpt-1", *, has_scale=True, traced=True):
     """Restore, compare all with `after5`, train, and compare with `after10`."""
     model, opt = made(version, case, target)
-    report = checkpoints.restore(path, model=model, optimizer=opt)
-    assert report.complete
-    before, after = expected["after5"], expected["after10"]
-    assert all(
-        np.array_equal(a, artifacts.numbers(b), equal_nan=True)
-        for a, b in zip(model.get_weights(), before["weights"], strict=True)
-    )
-    assert int(numpy(opt.iterations)) == before["iterations"]
-    wraps = isinstance(opt, tf_lso.LossScaleOptimizer)
-    if has_scale and wraps:
-        scale = (before["loss_scale"], before["counter"])
-        assert artifacts.scale_of(opt) == scale
-    differences = writers.of(version, case, target)
+    path = artifacts.path_of(version, case, name)
+    assert checkpoints.restore(path, model=model, optimizer=opt).complete
+    expected = artifacts.expected(version, case, name)
+    artifacts.assert_holds(model, opt, expected["after5"], has_scale)
     go_on(version, case, target, model, opt, traced=traced)
-    ahead = sum(d.iterations for d in differences)
+    differences, after = writers.of(version, case, target), expected["after10"]
     bound = sum(d.weights for d in differences)
+    ahead = sum(d.iterations for d in differences)
     assert int(numpy(opt.iterations)) == after["iterations"] + ahead
-    if has_scale and wraps and not math.isinf(bound):
+    if math.isinf(bound):
+        return
+    assert artifacts.close(model.get_weights(), after["weights"], atol=max(bound, 1e-6))
+    if has_scale and isinstance(opt, tf_lso.LossScaleOptimizer):
         assert artifacts.scale_of(opt) == (after["loss_scale"], after["counter"])
-    assert math.isinf(bound) or artifacts.close(
-        model.get_weights(), after["weights"], atol=max(bound, 1e-6)
-    )
-    return report
 
 
 @pytest.mark.parametrize(("version", "case", "target"), list(_pairs()))
 def test_a_checkpoint_goes_on(version, case, target):
-    path = artifacts.folder(version) / case / "ckpt-1"
-    expected = artifacts.cases(version)[case]["checkpoint"]
-    check(version, case, target, path, expected)
+    check(version, case, target)
 
 
+# Neither the .h5 files nor the .keras files of Keras 2 have a loss scale.
 FILES = {
-    "h5": "model.h5",
-    "keras": "model.keras",
-    "savedmodel": "savedmodel",
-    "weights": "weights_tf",
+    "model.h5": False,
+    "model.keras": False,
+    "savedmodel": True,
+    "weights_tf": True,
 }
 
 
-def _files(kind):
-    name = "weights_tf.index" if kind == "weights" else FILES[kind]
+def _files(name):
+    part = "weights_tf.index" if name == "weights_tf" else name
     return [
         (v, c)
         for v, c in ALL
         if "compiled" in artifacts.cases(v)[c]
-        and (artifacts.folder(v) / c / name).exists()
+        and artifacts.path_of(v, c, part).exists()
     ]
 
 
-def lost(version, case, kind):
+def lost(version, case, name):
     """Whether the real version left the optimizer out of such a file, silently."""
     new = "-new-" in case
     return (
-        (kind == "h5" and new and version in ("TF2.9.3", "TF2.10.1"))
-        or (kind == "h5" and case.startswith("stable-new") and version == "TF2.11.1")
-        or (kind == "keras" and not new)
+        (name == "model.h5" and new and version in ("TF2.9.3", "TF2.10.1"))
+        or (
+            name == "model.h5"
+            and case.startswith("stable-new")
+            and version == "TF2.11.1"
+        )
+        or (name == "model.keras" and not new)
     )
 
 
 @pytest.mark.parametrize(
-    "half, target, kind", list(itertools.product((0, 1), GENERATIONS, FILES))
+    "half, target, name", list(itertools.product((0, 1), GENERATIONS, FILES))
 )
-def test_other_files_go_on(half, target, kind):
+def test_other_files_go_on(half, target, name):
     """Whole models and weights; what a version left out is named as missing."""
-    files = _files(kind)[half::2]
     seen, traced = 0, False
-    for version, case in files:
-        path = artifacts.folder(version) / case / FILES[kind]
-        expected = artifacts.cases(version)[case]["compiled"]
-        if lost(version, case, kind):
+    for version, case in _files(name)[half::2]:
+        if lost(version, case, name):
             model, opt = made(version, case, target)
-            with pytest.raises(
-                checkpoints.CheckpointError, match="optimizer/iterations"
-            ):
+            path = artifacts.path_of(version, case, name)
+            match = "optimizer/iterations"
+            with pytest.raises(checkpoints.CheckpointError, match=match):
                 checkpoints.restore(path, model=model, optimizer=opt)
             continue
-        # Neither the .h5 files nor the .keras files of Keras 2 have a loss scale.
-        has_scale = kind in ("savedmodel", "weights")
         first = not traced and case.endswith("-Adam-dynamic")  # the one that is traced
-        check(
-            *(version, case, target, path, expected), has_scale=has_scale, traced=first
-        )
+        check(version, case, target, name, has_scale=FILES[name], traced=first)
         seen, traced = seen + 1, traced or first
     assert seen >= 2
 
@@ -164,7 +148,7 @@ def test_the_layouts_have_names(version):
     names = {"TF2.1.4": "2.0-2.2", "TF2.4.4": "v2", "TF2.15.1": "new"}
     cases = [c for c in artifacts.cases(version) if c.endswith("Adam-dynamic")]
     model, opt = made(version, cases[0], "keras3")
-    path = artifacts.folder(version) / cases[0] / "ckpt-1"
+    path = artifacts.path_of(version, cases[0])
     report = checkpoints.restore(path, model=model, optimizer=opt)
     assert report.layout == names[version]
 
@@ -175,7 +159,7 @@ def test_an_optimizer_alone_takes_a_checkpoint_with_a_scale():
     model, opt = made("TF2.4.4", case, "keras3")
     inner = opt.inner_optimizer
     alone = type(inner).from_config(inner.get_config())
-    path = artifacts.folder("TF2.4.4") / case / "ckpt-1"
+    path = artifacts.path_of("TF2.4.4", case)
     report = checkpoints.restore(path, model=model, optimizer=alone)
     assert report.complete
     assert [key for key in report.unused if "loss_scale" in key]
@@ -186,13 +170,11 @@ def test_an_optimizer_alone_takes_a_checkpoint_with_a_scale():
 def test_a_checkpoint_without_a_scale_leaves_the_scale_as_it_is():
     model, opt = made("TF2.4.4", "bare-v2-Adam", "keras3")
     wrapper = tf_lso.LossScaleOptimizer(opt, initial_scale=64.0)
-    path = artifacts.folder("TF2.4.4") / "bare-v2-Adam" / "ckpt-1"
+    path = artifacts.path_of("TF2.4.4", "bare-v2-Adam")
     report = checkpoints.restore(path, model=model, optimizer=wrapper)
     assert float(wrapper.loss_scale) == 64.0
-    assert [name for name, _ in report.kept] == [
-        "optimizer/loss_scale",
-        "optimizer/dynamic_counter",
-    ]
+    kept = [name for name, _ in report.kept]
+    assert kept == ["optimizer/loss_scale", "optimizer/dynamic_counter"]
 
 
 def test_every_writer_that_differs_is_in_the_documentation():
@@ -215,8 +197,8 @@ def test_no_writer_is_excused_without_need(difference):
 
 def _ends_as_recorded(version, case, target):
     model, opt = made(version, case, target)
-    after = artifacts.cases(version)[case]["checkpoint"]["after10"]
-    path = artifacts.folder(version) / case / "ckpt-1"
+    after = artifacts.expected(version, case)["after10"]
+    path = artifacts.path_of(version, case)
     checkpoints.restore(path, model=model, optimizer=opt)
     go_on(version, case, target, model, opt)
     same = artifacts.close(model.get_weights(), after["weights"])
