@@ -1,6 +1,7 @@
 """What is known of each class of optimizer, one row for each. Without TensorFlow."""
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -93,6 +94,26 @@ def in_namespace(namespace: str) -> tuple[str, ...]:
 OLD = in_namespace("")
 
 
+def by_attribute(slots: dict[str, str]) -> dict[str, str]:
+    """Return {attribute: slot name} of the `slots` of a row."""
+    return {name: slot for slot, names in slots.items() for name in names.split("|")}
+
+
+def singular(attribute: str) -> str:
+    """Return what Keras calls a variable of an attribute: "velocity" in `_velocities`."""
+    return re.sub("ies$", "y", attribute).strip("_").removesuffix("s")
+
+
+# Attribute of Keras 3 that holds a list of slots -> the end of the slots' names. Adafactor,
+# whose attributes are single letters, does not name its slots so.
+ENDS = {
+    attribute: singular(attribute)
+    for facts in OPTIMIZERS.values()
+    for attribute in by_attribute(facts.slots)
+    if len(attribute) > 2
+} | {"_m": "momentum", "_u": "norm", AVERAGE["average"]: "average"}
+
+
 # --- The slots of one optimizer, by the row of its class.
 
 
@@ -100,11 +121,6 @@ def attributes_of_slots(optimizer: Any) -> dict[str, str]:
     """Return {slot name: attribute} of the class of `optimizer`, nearest to it."""
     names = [cls.__name__ for cls in type(optimizer).__mro__]
     return of(names).slots | AVERAGE
-
-
-def by_attribute(slots: dict[str, str]) -> dict[str, str]:
-    """Return {attribute: slot name} of the `slots` of a row."""
-    return {name: slot for slot, names in slots.items() for name in names.split("|")}
 
 
 def slot_of_attributes(optimizer: Any) -> dict[str, str]:

@@ -52,18 +52,11 @@ def nested(keras):
     return keras.Model(x, linear(keras, 1, "head")(joined), name="nested")
 
 
-def tokens(keras, layer, name):
+def tokens(keras, layer):
     x = keras.Input((4,), dtype="int32", name="tokens")
     embed = keras.layers.Embedding(6, 3, name="embed")
-    return chain(keras, name, x, embed, layer, linear(keras, 1, "head"))
-
-
-def lstm(keras):
-    return tokens(keras, keras.layers.LSTM(3, name="rnn"), "lstm")
-
-
-def gru(keras):
-    return tokens(keras, keras.layers.GRU(3, name="rnn"), "gru")
+    rnn = getattr(keras.layers, layer)(3, name="rnn")
+    return chain(keras, layer.lower(), x, embed, rnn, linear(keras, 1, "head"))
 
 
 def bilstm(keras):
@@ -130,38 +123,27 @@ def auto_named(keras):
     )
 
 
-def net(keras):
-    x = keras.Input((3,), name="x")
-    layers = tanh(keras, 4, "dense_a"), linear(keras, 1, "dense_b")
-    return chain(keras, "net", x, *layers)
-
-
-def net_bn(keras):
-    x = keras.Input((3,), name="x")
+def two_layers(keras, name, x, size, first, second, units=1, normed=False):
     norm = keras.layers.BatchNormalization(momentum=0.9, name="norm")
-    layers = tanh(keras, 4, "dense_a"), norm, linear(keras, 1, "dense_b")
-    return chain(keras, "net_bn", x, *layers)
+    layers = tanh(keras, 4, first), *[norm] * normed, linear(keras, units, second)
+    return chain(keras, name, keras.Input((size,), name=x), *layers)
 
 
-def generator(keras):
-    z = keras.Input((2,), name="z")
-    layers = tanh(keras, 4, "generate_a"), linear(keras, 3, "generate_b")
-    return chain(keras, "generator", z, *layers)
-
-
-def discriminator(keras):
-    x = keras.Input((3,), name="image")
-    layers = tanh(keras, 4, "judge_a"), linear(keras, 1, "judge_b")
-    return chain(keras, "discriminator", x, *layers)
-
-
-# Models of a name of their own, and others.
-OWN = (two_inputs_bn, nested, lstm, gru, bilstm, conv, attention, subclassed)
-OWN += (auto_named, generator, discriminator)
-BUILDERS = {builder.__name__: builder for builder in OWN}
-BUILDERS.update(dict.fromkeys(("net_opt", "mirrored", "schedule"), net))
-OF_NET_BN = ("mirrored_bn", "save_weights_compiled", "compiled_checkpoint")
-BUILDERS.update(dict.fromkeys(OF_NET_BN, net_bn))
+DENSE = ("x", 3, "dense_a", "dense_b")
+NET = (two_layers, "net", *DENSE)
+NET_BN = (two_layers, "net_bn", *DENSE, 1, True)
+# Name of a model -> what builds it, and the arguments after the Keras.
+BUILDERS = {
+    "lstm": (tokens, "LSTM"),
+    "gru": (tokens, "GRU"),
+    "generator": (two_layers, "generator", "z", 2, "generate_a", "generate_b", 3),
+    "discriminator": (two_layers, "discriminator", "image", 3, "judge_a", "judge_b"),
+    **dict.fromkeys(("net_opt", "mirrored", "schedule"), NET),
+    **dict.fromkeys(("mirrored_bn", "save_weights_compiled"), NET_BN),
+    "compiled_checkpoint": NET_BN,
+}
+OTHERS = (two_inputs_bn, nested, bilstm, conv, attention, subclassed, auto_named)
+BUILDERS.update((builder.__name__, (builder,)) for builder in OTHERS)
 
 
 def build(name, keras):
@@ -171,7 +153,8 @@ def build(name, keras):
     """
     if name == "gan":
         return {part: build(part, keras) for part in ("generator", "discriminator")}
-    model = BUILDERS[name](keras)
+    builder, *arguments = BUILDERS[name]
+    model = builder(keras, *arguments)
     model.set_weights(initial_weights(model))
     return model
 

@@ -89,7 +89,7 @@ def slot_of(name, class_name):
     slots, parts = table.of([class_name]).slots, plain(name).split("/")
     if parts[-1] in slots:  # OptimizerV2
         return parts[-1]
-    known = {_singular(a): slot for a, slot in table.by_attribute(slots).items()}
+    known = {table.singular(a): slot for a, slot in table.by_attribute(slots).items()}
     known |= {slot: slot for slot in (*slots, *table.AVERAGE)}
     known |= {"m": "momentum"} if class_name == "SGD" else {}
     # At most the name of the class comes before it.
@@ -99,22 +99,7 @@ def slot_of(name, class_name):
 def list_of(name, attributes):
     """Return which of the attributes, lists of slots of Keras 3, has the name, or None."""
     own = f"_{last(name)}"
-    return next((a for a in attributes if own.endswith(f"_{ENDS[a]}")), None)
-
-
-def _singular(attribute):
-    """Return what a variable in a list is called: "velocity" in `_velocities`."""
-    return re.sub("ies$", "y", attribute).strip("_").removesuffix("s")
-
-
-# Attribute of Keras 3 that holds a list of slots -> the end of the slots' names. Adafactor,
-# whose attributes are single letters, does not name its slots so.
-ENDS = {
-    attribute: _singular(attribute)
-    for facts in table.OPTIMIZERS.values()
-    for attribute in table.by_attribute(facts.slots)
-    if len(attribute) > 2
-} | {"_m": "momentum", "_u": "norm", "_model_variables_moving_average": "average"}
+    return next((a for a in attributes if own.endswith(f"_{table.ENDS[a]}")), None)
 
 
 def optimizer_class(entries, family):

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
+from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import (
     UNKNOWN,
@@ -210,7 +211,7 @@ def _state(graph, node, variables):
         made.setdefault(child, (None, UNKNOWN))
     # Keras 3.1-3.9 saved its lists of slots empty, and all slots in `_variables`.
     known = {slot for slot, _ in made.values()}
-    empty = layouts.ENDS.keys() & below.keys() - known if family == "keras3" else ()
+    empty = table.ENDS.keys() & below.keys() - known if family == "keras3" else ()
     for child, (slot, of) in made.items():
         if child not in others and (entry := graph.entry(child)):
             slot = slot or layouts.list_of(entry.name, empty)
