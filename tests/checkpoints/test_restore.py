@@ -65,12 +65,18 @@ def go_on(version, case, target, model, opt, *, traced=True):
     artifacts.go_on(version, case, model, opt, compiled, _network(target)[1])
 
 
-def check(version, case, target, name="ckpt-1", *, has_scale=True, traced=True):
-    """Restore, compare all with `after5`, train, and compare with `after10`."""
+def restored(version, case, target, name="ckpt-1", change=lambda opt: opt):
+    """A model, an optimizer and the report of their restore."""
     model, opt = made(version, case, target)
-    path = artifacts.path_of(version, case, name)
-    assert checkpoints.restore(path, model=model, optimizer=opt).complete
-    expected = artifacts.expected(version, case, name)
+    path, opt = artifacts.path_of(version, case, name), change(opt)
+    return model, opt, checkpoints.restore(path, model=model, optimizer=opt)
+
+
+def check(version, case, target, name="ckpt-1", *, traced=True):
+    """Restore, compare all with `after5`, train, and compare with `after10`."""
+    model, opt, report = restored(version, case, target, name)
+    assert report.complete
+    expected, has_scale = artifacts.expected(version, case, name), name in HAVE_SCALE
     artifacts.assert_holds(model, opt, expected["after5"], has_scale)
     go_on(version, case, target, model, opt, traced=traced)
     differences, after = writers.of(version, case, target), expected["after10"]
@@ -89,13 +95,8 @@ def test_a_checkpoint_goes_on(version, case, target):
     check(version, case, target)
 
 
-# Neither the .h5 files nor the .keras files of Keras 2 have a loss scale.
-FILES = {
-    "model.h5": False,
-    "model.keras": False,
-    "savedmodel": True,
-    "weights_tf": True,
-}
+FILES = ("model.h5", "model.keras", "savedmodel", "weights_tf")
+HAVE_SCALE = ("ckpt-1", "savedmodel", "weights_tf")  # those of Keras 2 have none else
 
 
 def _files(name):
@@ -110,16 +111,11 @@ def _files(name):
 
 def lost(version, case, name):
     """Whether the real version left the optimizer out of such a file, silently."""
-    new = "-new-" in case
-    return (
-        (name == "model.h5" and new and version in ("TF2.9.3", "TF2.10.1"))
-        or (
-            name == "model.h5"
-            and case.startswith("stable-new")
-            and version == "TF2.11.1"
-        )
-        or (name == "model.keras" and not new)
-    )
+    is_new, is_stable = "-new-" in case, case.startswith("stable")
+    if name == "model.h5":
+        versions = ("TF2.9.3", "TF2.10.1", *["TF2.11.1"] * is_stable)
+        return is_new and version in versions
+    return name == "model.keras" and not is_new
 
 
 @pytest.mark.parametrize(
@@ -130,49 +126,49 @@ def test_other_files_go_on(half, target, name):
     seen, traced = 0, False
     for version, case in _files(name)[half::2]:
         if lost(version, case, name):
-            model, opt = made(version, case, target)
-            path = artifacts.path_of(version, case, name)
             match = "optimizer/iterations"
             with pytest.raises(checkpoints.CheckpointError, match=match):
-                checkpoints.restore(path, model=model, optimizer=opt)
+                restored(version, case, target, name)
             continue
         first = not traced and case.endswith("-Adam-dynamic")  # the one that is traced
-        check(version, case, target, name, has_scale=FILES[name], traced=first)
+        check(version, case, target, name, traced=first)
         seen, traced = seen + 1, traced or first
     assert seen >= 2
 
 
-@pytest.mark.parametrize("version", ["TF2.1.4", "TF2.4.4", "TF2.15.1"])
+@pytest.mark.parametrize(
+    ("version", "case", "layout"),
+    [
+        ("TF2.1.4", "experimental-v2-Adam-dynamic", "2.0-2.2"),
+        ("TF2.4.4", "stable-v2-Adam-dynamic", "v2"),
+        ("TF2.15.1", "stable-new-Adam-dynamic", "new"),
+    ],
+)
 @needs_keras3
-def test_the_layouts_have_names(version):
-    names = {"TF2.1.4": "2.0-2.2", "TF2.4.4": "v2", "TF2.15.1": "new"}
-    cases = [c for c in artifacts.cases(version) if c.endswith("Adam-dynamic")]
-    model, opt = made(version, cases[0], "keras3")
-    path = artifacts.path_of(version, cases[0])
-    report = checkpoints.restore(path, model=model, optimizer=opt)
-    assert report.layout == names[version]
+def test_the_layouts_have_names(version, case, layout):
+    assert restored(version, case, "keras3")[-1].layout == layout
 
 
 @needs_keras3
 def test_an_optimizer_alone_takes_a_checkpoint_with_a_scale():
+    def alone(opt):
+        inner = opt.inner_optimizer
+        return type(inner).from_config(inner.get_config())
+
     case = "stable-v2-Adam-dynamic"
-    model, opt = made("TF2.4.4", case, "keras3")
-    inner = opt.inner_optimizer
-    alone = type(inner).from_config(inner.get_config())
-    path = artifacts.path_of("TF2.4.4", case)
-    report = checkpoints.restore(path, model=model, optimizer=alone)
+    _, opt, report = restored("TF2.4.4", case, "keras3", change=alone)
     assert report.complete
     assert [key for key in report.unused if "loss_scale" in key]
-    assert int(numpy(alone.iterations)) == 5
+    assert int(numpy(opt.iterations)) == 5
 
 
 @needs_keras3
 def test_a_checkpoint_without_a_scale_leaves_the_scale_as_it_is():
-    model, opt = made("TF2.4.4", "bare-v2-Adam", "keras3")
-    wrapper = tf_lso.LossScaleOptimizer(opt, initial_scale=64.0)
-    path = artifacts.path_of("TF2.4.4", "bare-v2-Adam")
-    report = checkpoints.restore(path, model=model, optimizer=wrapper)
-    assert float(wrapper.loss_scale) == 64.0
+    def wrap(opt):
+        return tf_lso.LossScaleOptimizer(opt, initial_scale=64.0)
+
+    _, opt, report = restored("TF2.4.4", "bare-v2-Adam", "keras3", change=wrap)
+    assert float(opt.loss_scale) == 64.0
     kept = [name for name, _ in report.kept]
     assert kept == ["optimizer/loss_scale", "optimizer/dynamic_counter"]
 
@@ -196,10 +192,8 @@ def test_no_writer_is_excused_without_need(difference):
 
 
 def _ends_as_recorded(version, case, target):
-    model, opt = made(version, case, target)
-    after = artifacts.expected(version, case)["after10"]
-    path = artifacts.path_of(version, case)
-    checkpoints.restore(path, model=model, optimizer=opt)
+    model, opt, _ = restored(version, case, target)
     go_on(version, case, target, model, opt)
+    after = artifacts.expected(version, case)["after10"]
     same = artifacts.close(model.get_weights(), after["weights"])
     return same and int(numpy(opt.iterations)) == after["iterations"]

@@ -26,9 +26,7 @@ CLASSES = {
     "ScheduleFreeAdamW": lambda: keras.optimizers.ScheduleFreeAdamW(0.01),
     "Adafactor": lambda: keras.optimizers.Adafactor(0.01),
     "accumulating": lambda: keras.optimizers.Adam(0.01, gradient_accumulation_steps=2),
-    "keras3": users.of_keras3,
-    "new": users.of_new,
-    "legacy": users.of_legacy,
+    **users.OWN,
 }
 
 

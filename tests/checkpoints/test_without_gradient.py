@@ -213,7 +213,7 @@ def test_a_slot_that_the_file_lacks_is_refused(
 
 def test_a_class_whose_first_values_are_unknown_is_refused(tmp_path):
     def own(rate):
-        return users.of_legacy()
+        return users.OWN["legacy"]()
 
     path = lacking(tmp_path, own)
     refused(path, model_of(keras2), made(own), "unused/kernel")
