@@ -1,6 +1,7 @@
 """The state of an optimizer of any class is restored whole, or refused."""
 
 import contextlib
+import functools
 import re
 
 import pytest
@@ -85,12 +86,18 @@ def wrapped(family, name, rate, arguments):
     return tf_lso.LossScaleOptimizer(inner)
 
 
-def written(family, name, arguments, format_, folder):
-    """The path of a file of a trained model."""
-    old = wrapped(family, name, 0.5, arguments)
-    model = trained(KERASES[family], old)
-    with tf_lso.install():
-        return saved(model, old, format_, folder)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A function that returns the path of a file of a trained model, once written."""
+
+    @functools.cache
+    def write(family, name, format_, **arguments):
+        old = wrapped(family, name, 0.5, arguments)
+        model = trained(KERASES[family], old)
+        with tf_lso.install():
+            return saved(model, old, format_, tmp_path_factory.mktemp("written"))
+
+    return write
 
 
 @pytest.mark.parametrize("format_", ["checkpoint", "keras"])
@@ -98,16 +105,16 @@ def written(family, name, arguments, format_, folder):
 @pytest.mark.parametrize("source", FAMILIES)
 @pytest.mark.parametrize(("name", "arguments", "remedy"), MAKERS)
 def test_hyperparameters_that_make_slots(
-    name, arguments, remedy, source, target, format_, tmp_path
+    name, arguments, remedy, source, target, format_, written
 ):
     skip_what_no_family_has(name, arguments, source, target)
     has_rate, model = format_ == "checkpoint", model_of(KERASES[target])
-    path = written(source, name, arguments, format_, tmp_path)
+    path = written(source, name, format_, **arguments)
     shown = remedy if has_rate else remedy.split(", ")[1]
     refused(path, model, wrapped(target, name, 0.1, {}), re.escape(shown))
     # And the other way round: slots that the file lacks.
     if (name, source) != ("SGD", "new"):  # always has the slot
-        path = written(source, name, {}, format_, tmp_path)
+        path = written(source, name, format_)
         shown = f"{name}(0.5)" if has_rate else f"{name}("
         refused(path, model, wrapped(target, name, 0.1, arguments), re.escape(shown))
 
@@ -152,8 +159,8 @@ def test_another_order_of_building(tmp_path):
 
 
 @pytest.mark.parametrize("format_", ["checkpoint", "keras", "h5"])
-def test_as_many_slots_of_another_argument_are_refused(family, format_, tmp_path):
-    path = written(family, "RMSprop", {"centered": True}, format_, tmp_path)
+def test_as_many_slots_of_another_argument_are_refused(family, format_, written):
+    path = written(family, "RMSprop", format_, centered=True)
     new = wrapped(family, "RMSprop", 0.5, {"momentum": 0.9})
     refused(path, model_of(KERASES[family]), new, "centered=True")
 
@@ -182,12 +189,12 @@ def test_the_slots_of_a_newer_sgd_without_momentum_are_no_state(
 @pytest.mark.parametrize("source", FAMILIES)
 @pytest.mark.parametrize(("name", "arguments", "remedy"), MAKERS)
 def test_tensorflows_own_restore_refuses_too(
-    name, arguments, remedy, source, target, built, installed, tmp_path
+    name, arguments, remedy, source, target, built, installed, written
 ):
     skip_what_no_family_has(name, arguments, source, target)
     if source != target and not installed:
         pytest.skip("TensorFlow alone restores nothing across families")
-    path = written(source, name, arguments, "checkpoint", tmp_path)
+    path = written(source, name, "checkpoint", **arguments)
     model, new = model_of(KERASES[target]), wrapped(target, name, 0.1, {})
     if built:
         new.build(model.trainable_variables)
