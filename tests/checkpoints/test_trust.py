@@ -85,17 +85,8 @@ def virtual_values(weights, folder):
     weights.create_virtual_dataset(KERNEL, layout)
 
 
-def objects(weights, folder):
-    weights.create_dataset(KERNEL, (3, 2), h5py.string_dtype())
-
-
-def huge(weights, folder):
-    shape, chunks = (2**40, 2**10), (1024, 1024)
-    weights.create_dataset(KERNEL, shape, "float32", chunks=chunks)
-
-
-def group(weights, folder):
-    weights.create_group(KERNEL)
+def of(shape, dtype="float32", **kwargs):
+    return lambda weights, _: weights.create_dataset(KERNEL, shape, dtype, **kwargs)
 
 
 @pytest.mark.parametrize(
@@ -105,9 +96,9 @@ def group(weights, folder):
         (soft_link, "is a link"),
         (external_values, "in another file"),
         (virtual_values, "in another file"),
-        (objects, "dtype object, not float32"),
-        (huge, r"shape \(1099511627776, 1024\)"),
-        (group, "is a group"),
+        (of((3, 2), h5py.string_dtype()), "dtype object, not float32"),
+        (of((2**40, 2**10), chunks=(1024, 1024)), r"shape \(1099511627776, 1024\)"),
+        (lambda weights, _: weights.create_group(KERNEL), "is a group"),
     ],
 )
 def test_a_hostile_kernel(h5, tmp_path, put, match):
@@ -177,16 +168,8 @@ def rewritten(tmp_path, change):
     return prefix
 
 
-def out_of_range(graph):
-    graph.nodes[1].children[0].node_id = 10**6
-
-
-def negative(graph):
-    graph.nodes[1].children[0].node_id = -1
-
-
-def no_nodes(graph):
-    graph.ClearField("nodes")
+def pointing_to(number):
+    return lambda graph: setattr(graph.nodes[1].children[0], "node_id", number)
 
 
 def unknown_key(graph):
@@ -195,9 +178,17 @@ def unknown_key(graph):
             attribute.checkpoint_key = "gone"
 
 
-@pytest.mark.parametrize("change", [out_of_range, negative, no_nodes, unknown_key])
+HOSTILE = {
+    "out of range": pointing_to(10**6),
+    "negative": pointing_to(-1),
+    "no nodes": lambda graph: graph.ClearField("nodes"),
+    "unknown key": unknown_key,
+}
+
+
+@pytest.mark.parametrize("change", HOSTILE)
 def test_hostile_graphs(tmp_path, change):
-    refused(rewritten(tmp_path, change), "damaged|is missing")
+    refused(rewritten(tmp_path, HOSTILE[change]), "damaged|is missing")
 
 
 def cycle(graph):
