@@ -314,24 +314,13 @@ class TestThePublicNames:
         assert shown == NAMES | MODULES
         assert all(hasattr(tf_lso, name) for name in shown)
         assert list(tf_lso.__all__) == sorted({*NAMES, "__version__"})
-        own = {
-            name
-            for name, value in vars(tf_lso).items()
-            if not name.startswith("_") and not isinstance(value, types.ModuleType)
-        }
-        assert own == NAMES
+        public = {n: v for n, v in vars(tf_lso).items() if not n.startswith("_")}
+        modules = {n for n, v in public.items() if isinstance(v, types.ModuleType)}
+        assert public.keys() - modules == NAMES
+        # No module of another package.
+        assert all(public[n].__name__.startswith("tf_lso.") for n in modules)
 
     def test_a_star_import_replaces_no_module_of_the_notebook(self):
         namespace = {}
         exec("from tf_lso import *", namespace)
         assert NAMES <= namespace.keys() and not MODULES & namespace.keys()
-
-    def test_hold_no_module_of_another_package(self):
-        strangers = [
-            name
-            for name, value in vars(tf_lso).items()
-            if isinstance(value, types.ModuleType)
-            and not name.startswith("_")
-            and not value.__name__.startswith("tf_lso.")
-        ]
-        assert strangers == []

@@ -1,6 +1,7 @@
 """What is known of each class of optimizer, one row for each. Without TensorFlow."""
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,19 +16,10 @@ class Facts:
     # What the OptimizerV2 of that class passed to `_set_hyper`.
     hyperparameters: tuple[str, ...] = ()
     # The modules below `tf.keras.optimizers` of 2.0-2.15 that had the class; "" is itself.
+    # One that was an OptimizerV2 is in all.
     namespaces: tuple[str, ...] = ()
-    # Name of a slot in variables of the newer optimizers of Keras 2 -> in OptimizerV2.
-    variable_names: dict[str, str] = dataclasses.field(default_factory=dict)
-
-    @property
-    def order(self) -> list[list[str]]:
-        """The groups of slots that the newer optimizers of Keras 2 made one by one."""
-        always = [slot for slot in self.slots if slot not in _OPTIONAL]
-        return [always, *([slot] for slot in self.slots if slot in _OPTIONAL)]
 
 
-_OPTIONAL = ("momentum", "mg", "vhat")  # slots that exist with an argument only
-_ALL = ("", "legacy", "experimental")
 _NEWER = ("", "experimental")
 _MOMENTS = {"m": "_momentums", "v": "_velocities"}
 _AMSGRAD = {**_MOMENTS, "vhat": "_velocity_hats"}
@@ -36,33 +28,23 @@ _BETAS = (*_RATES, "beta_1", "beta_2")
 _PENALTIES = ("l1_regularization_strength", "l2_regularization_strength")
 
 OPTIMIZERS = {
-    "SGD": Facts(
-        {"momentum": "momentums"},
-        (*_RATES, "momentum"),
-        _ALL,
-        {"m": "momentum", "momentum": "momentum"},
-    ),
+    "SGD": Facts({"momentum": "momentums"}, (*_RATES, "momentum")),
     "RMSprop": Facts(
         {"rms": "_velocities", "momentum": "_momentums", "mg": "_average_gradients"},
         (*_RATES, "rho", "momentum"),
-        _ALL,
-        {"velocity": "rms", "average_gradient": "mg"},
     ),
-    "Adam": Facts(_AMSGRAD, _BETAS, _ALL),
+    "Adam": Facts(_AMSGRAD, _BETAS),
     "AdamW": Facts(_AMSGRAD, namespaces=_NEWER),
-    "Adamax": Facts({"m": "_m", "v": "_u"}, _BETAS, _ALL, {"u": "v"}),
-    "Nadam": Facts(_MOMENTS, _BETAS, _ALL),
-    "Adagrad": Facts({"accumulator": "_accumulators"}, _RATES, _ALL),
+    "Adamax": Facts({"m": "_m", "v": "_u"}, _BETAS),
+    "Nadam": Facts(_MOMENTS, _BETAS),
+    "Adagrad": Facts({"accumulator": "_accumulators"}, _RATES),
     "Adadelta": Facts(
         {"accum_grad": "_accumulated_grads", "accum_var": "_accumulated_delta_vars"},
         (*_RATES, "rho"),
-        _ALL,
-        {"accumulated_grad": "accum_grad", "accumulated_delta_var": "accum_var"},
     ),
     "Ftrl": Facts(
         {"accumulator": "_accumulators", "linear": "_linears"},
         (*_RATES, "beta", "learning_rate_power", *_PENALTIES),
-        _ALL,
     ),
     "Lion": Facts({"m": "_momentums|momentums"}, namespaces=("",)),
     "Lamb": Facts(_MOMENTS),
@@ -71,25 +53,6 @@ OPTIMIZERS = {
 
 # The slot that every class has with `use_ema`, as in `Facts.slots`.
 AVERAGE = {"average": "_model_variables_moving_average"}
-
-# Attribute of Keras 3 that holds a list of slots -> the end of the slots' names.
-ENDS = {
-    "_m": "momentum",
-    "_u": "norm",
-    "_momentums": "momentum",
-    "momentums": "momentum",
-    "_velocities": "velocity",
-    "_velocity_hats": "velocity_hat",
-    "_average_gradients": "average_gradient",
-    "_accumulators": "accumulator",
-    "_linears": "linear",
-    "_accumulated_grads": "accumulated_grad",
-    "_accumulated_delta_vars": "accumulated_delta_var",
-    "_model_variables_moving_average": "average",
-}
-
-# The classes that programs of TensorFlow 2.0-2.15 could use.
-OLD = tuple(name for name, facts in OPTIMIZERS.items() if facts.namespaces)
 
 # Arguments of Keras 3's base class that its configs carry, with their defaults.
 KERAS3_DEFAULTS: dict[str, object] = {
@@ -120,7 +83,35 @@ def of(classes: list[str]) -> Facts:
 
 def in_namespace(namespace: str) -> tuple[str, ...]:
     """Return the classes in a namespace of TensorFlow 2.9-2.15."""
-    return tuple(n for n, facts in OPTIMIZERS.items() if namespace in facts.namespaces)
+    return tuple(
+        name
+        for name, facts in OPTIMIZERS.items()
+        if facts.hyperparameters or namespace in facts.namespaces
+    )
+
+
+# The classes that programs of TensorFlow 2.0-2.15 could use.
+OLD = in_namespace("")
+
+
+def by_attribute(slots: dict[str, str]) -> dict[str, str]:
+    """Return {attribute: slot name} of the `slots` of a row."""
+    return {name: slot for slot, names in slots.items() for name in names.split("|")}
+
+
+def singular(attribute: str) -> str:
+    """Return what Keras calls a variable of an attribute: "velocity" in `_velocities`."""
+    return re.sub("ies$", "y", attribute).strip("_").removesuffix("s")
+
+
+# Attribute of Keras 3 that holds a list of slots -> the end of the slots' names. Adafactor,
+# whose attributes are single letters, does not name its slots so.
+ENDS = {
+    attribute: singular(attribute)
+    for facts in OPTIMIZERS.values()
+    for attribute in by_attribute(facts.slots)
+    if len(attribute) > 2
+} | {"_m": "momentum", "_u": "norm", AVERAGE["average"]: "average"}
 
 
 # --- The slots of one optimizer, by the row of its class.
@@ -133,9 +124,8 @@ def attributes_of_slots(optimizer: Any) -> dict[str, str]:
 
 
 def slot_of_attributes(optimizer: Any) -> dict[str, str]:
-    """Return {attribute: slot name} of the class of `optimizer`, see `attributes_of_slots`."""
-    slots = attributes_of_slots(optimizer).items()
-    return {name: slot for slot, names in slots for name in names.split("|")}
+    """Return {attribute: slot name} of the class of `optimizer`."""
+    return by_attribute(attributes_of_slots(optimizer))
 
 
 def slot_lists(optimizer: Any) -> dict[str, list[Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_lso
-from tests.families import PACKAGES
+from tests.families import PACKAGES, numpy
 from tf_lso.optimizers import config as configs
 
 RECORD = pathlib.Path(__file__).parent / "record"
@@ -39,6 +39,16 @@ def cases(version):
     """Return {case: what its program was, and had after 5 and 10 steps}."""
     with tarfile.open(RECORD / f"{version}.tar.xz") as archive:
         return json.load(archive.extractfile("cases.json"))
+
+
+def path_of(version, case, name="ckpt-1"):
+    """The path of one file, or of a folder that is one."""
+    return folder(version) / case / name
+
+
+def expected(version, case, name="ckpt-1"):
+    """{"after5", "after10": what the program that wrote a file had}."""
+    return cases(version)[case]["checkpoint" if name == "ckpt-1" else "compiled"]
 
 
 def numbers(value):
@@ -99,6 +109,13 @@ def train(model, opt, xs, ys, compiled=True, loss_fn=None):
         step(tf.nest.map_structure(tf.constant, x), tf.constant(y))
 
 
+def go_on(version, case, model, opt, compiled=False, loss_fn=None):
+    """The last five steps of the program that wrote a file."""
+    data = inputs()
+    xs = data["X_clean" if cases(version)[case]["clean"] else "X"][5:]
+    train(model, opt, xs, data["Y"][5:], compiled, loss_fn)
+
+
 def scale_of(opt):
     """The loss scale and the count, None where there are none."""
     if not isinstance(opt, tf_lso.LossScaleOptimizer):
@@ -113,3 +130,11 @@ def close(weights, expected, rtol=1e-5, atol=1e-6):
         np.allclose(a, numbers(b), rtol=rtol, atol=atol, equal_nan=True)
         for a, b in zip(weights, expected, strict=True)
     )
+
+
+def assert_holds(model, opt, recorded, has_scale=True):
+    """Assert that the state is as recorded, to the bit."""
+    assert close(model.get_weights(), recorded["weights"], 0, 0)
+    assert int(numpy(opt.iterations)) == recorded["iterations"]
+    if has_scale and isinstance(opt, tf_lso.LossScaleOptimizer):
+        assert scale_of(opt) == (recorded["loss_scale"], recorded["counter"])

@@ -13,98 +13,91 @@ NONFINITE = (2, 8)  # these batches carry a NaN in their targets
 # Builders
 
 
+def chain(keras, name, x, *layers):
+    """A model of layers one after the other."""
+    y = x
+    for layer in layers:
+        y = layer(y)
+    return keras.Model(x, y, name=name)
+
+
+def tanh(keras, units, name):
+    return keras.layers.Dense(units, activation="tanh", name=name)
+
+
+def linear(keras, units, name):
+    return keras.layers.Dense(units, name=name)
+
+
 def two_inputs_bn(keras):
-    layers = keras.layers
     left = keras.Input((3,), name="left")
     right = keras.Input((2,), name="right")
-    joined = layers.Concatenate(name="join")(
-        [
-            layers.Dense(4, activation="tanh", name="left_dense")(left),
-            layers.Dense(3, activation="tanh", name="right_dense")(right),
-        ]
+    joined = keras.layers.Concatenate(name="join")(
+        [tanh(keras, 4, "left_dense")(left), tanh(keras, 3, "right_dense")(right)]
     )
-    normed = layers.BatchNormalization(momentum=0.9, name="norm")(joined)
-    return keras.Model(
-        [left, right], layers.Dense(1, name="head")(normed), name="two_inputs_bn"
-    )
+    normed = keras.layers.BatchNormalization(momentum=0.9, name="norm")(joined)
+    outputs = linear(keras, 1, "head")(normed)
+    return keras.Model([left, right], outputs, name="two_inputs_bn")
 
 
 def nested(keras):
     layers = keras.layers
-    inner = keras.Sequential(
-        [
-            layers.Dense(4, activation="tanh", input_shape=(3,), name="inner_a"),
-            layers.Dense(3, name="inner_b"),
-        ],
-        name="inner",
-    )
+    first = layers.Dense(4, activation="tanh", input_shape=(3,), name="inner_a")
+    inner = keras.Sequential([first, linear(keras, 3, "inner_b")], name="inner")
+    norm = layers.BatchNormalization(name="block_norm")
     entry = keras.Input((3,), name="block_input")
-    hidden = layers.Dense(2, activation="tanh", name="block_dense")(entry)
-    block = keras.Model(
-        entry, layers.BatchNormalization(name="block_norm")(hidden), name="block"
-    )
+    block = chain(keras, "block", entry, tanh(keras, 2, "block_dense"), norm)
     x = keras.Input((3,), name="x")
     joined = layers.Concatenate(name="join")([inner(x), block(x)])
-    return keras.Model(x, layers.Dense(1, name="head")(joined), name="nested")
+    return keras.Model(x, linear(keras, 1, "head")(joined), name="nested")
 
 
-def tokens(keras, layer, name):
+def tokens(keras, layer):
     x = keras.Input((4,), dtype="int32", name="tokens")
-    hidden = layer(keras.layers.Embedding(6, 3, name="embed")(x))
-    return keras.Model(x, keras.layers.Dense(1, name="head")(hidden), name=name)
-
-
-def lstm(keras):
-    return tokens(keras, keras.layers.LSTM(3, name="rnn"), "lstm")
-
-
-def gru(keras):
-    return tokens(keras, keras.layers.GRU(3, name="rnn"), "gru")
+    embed = keras.layers.Embedding(6, 3, name="embed")
+    rnn = getattr(keras.layers, layer)(3, name="rnn")
+    return chain(keras, layer.lower(), x, embed, rnn, linear(keras, 1, "head"))
 
 
 def bilstm(keras):
     x = keras.Input((4, 3), name="x")
-    hidden = keras.layers.Bidirectional(keras.layers.LSTM(2, name="rnn"), name="both")(
-        x
-    )
-    return keras.Model(x, keras.layers.Dense(1, name="head")(hidden), name="bilstm")
+    rnn = keras.layers.LSTM(2, name="rnn")
+    both = keras.layers.Bidirectional(rnn, name="both")
+    return chain(keras, "bilstm", x, both, linear(keras, 1, "head"))
 
 
 def conv(keras):
     layers = keras.layers
-    x = keras.Input((6, 6, 2), name="x")
-    y = layers.Conv2D(3, 3, padding="same", activation="tanh", name="conv")(x)
-    y = layers.LayerNormalization(name="norm")(y)
-    y = layers.DepthwiseConv2D(3, activation="tanh", name="depthwise")(y)
-    y = layers.SeparableConv2D(2, 3, activation="tanh", name="separable")(y)
-    y = layers.GlobalAveragePooling2D(name="pool")(y)
-    return keras.Model(x, layers.Dense(1, name="head")(y), name="conv")
+    return chain(
+        keras,
+        "conv",
+        keras.Input((6, 6, 2), name="x"),
+        layers.Conv2D(3, 3, padding="same", activation="tanh", name="conv"),
+        layers.LayerNormalization(name="norm"),
+        layers.DepthwiseConv2D(3, activation="tanh", name="depthwise"),
+        layers.SeparableConv2D(2, 3, activation="tanh", name="separable"),
+        layers.GlobalAveragePooling2D(name="pool"),
+        linear(keras, 1, "head"),
+    )
 
 
 def attention(keras):
     layers = keras.layers
     x = keras.Input((3, 4), name="x")
-    y = layers.MultiHeadAttention(num_heads=2, key_dim=2, name="attention")(x, x)
-    y = layers.LayerNormalization(name="norm")(y)
-    y = layers.GlobalAveragePooling1D(name="pool")(y)
-    return keras.Model(x, layers.Dense(1, name="head")(y), name="attention")
+    attend = layers.MultiHeadAttention(num_heads=2, key_dim=2, name="attention")
+    norm = layers.LayerNormalization(name="norm")
+    pool = layers.GlobalAveragePooling1D(name="pool")
+    head = linear(keras, 1, "head")
+    return chain(keras, "attention", x, lambda x: attend(x, x), norm, pool, head)
 
 
 def subclassed(keras):
-    layers = keras.layers
-
     class Subclassed(keras.Model):
         def __init__(self):
             super().__init__(name="subclassed")
-            self.first = layers.Dense(4, activation="tanh", name="first")
-            self.blocks = [
-                layers.Dense(4, activation="tanh", name="block_0"),
-                layers.Dense(4, activation="tanh", name="block_1"),
-            ]
-            self.heads = {
-                "mean": layers.Dense(1, name="head_mean"),
-                "extra": layers.Dense(1, name="head_extra"),
-            }
+            self.first = tanh(keras, 4, "first")
+            self.blocks = [tanh(keras, 4, f"block_{number}") for number in range(2)]
+            self.heads = {n: linear(keras, 1, f"head_{n}") for n in ("mean", "extra")}
             self.gain = self.add_weight(name="gain", shape=(), initializer="ones")
 
         def call(self, x):
@@ -130,52 +123,27 @@ def auto_named(keras):
     )
 
 
-def net(keras):
-    x = keras.Input((3,), name="x")
-    y = keras.layers.Dense(4, activation="tanh", name="dense_a")(x)
-    return keras.Model(x, keras.layers.Dense(1, name="dense_b")(y), name="net")
+def two_layers(keras, name, x, size, first, second, units=1, normed=False):
+    norm = keras.layers.BatchNormalization(momentum=0.9, name="norm")
+    layers = tanh(keras, 4, first), *[norm] * normed, linear(keras, units, second)
+    return chain(keras, name, keras.Input((size,), name=x), *layers)
 
 
-def net_bn(keras):
-    x = keras.Input((3,), name="x")
-    y = keras.layers.Dense(4, activation="tanh", name="dense_a")(x)
-    y = keras.layers.BatchNormalization(momentum=0.9, name="norm")(y)
-    return keras.Model(x, keras.layers.Dense(1, name="dense_b")(y), name="net_bn")
-
-
-def generator(keras):
-    z = keras.Input((2,), name="z")
-    y = keras.layers.Dense(4, activation="tanh", name="generate_a")(z)
-    return keras.Model(z, keras.layers.Dense(3, name="generate_b")(y), name="generator")
-
-
-def discriminator(keras):
-    x = keras.Input((3,), name="image")
-    y = keras.layers.Dense(4, activation="tanh", name="judge_a")(x)
-    return keras.Model(
-        x, keras.layers.Dense(1, name="judge_b")(y), name="discriminator"
-    )
-
-
+DENSE = ("x", 3, "dense_a", "dense_b")
+NET = (two_layers, "net", *DENSE)
+NET_BN = (two_layers, "net_bn", *DENSE, 1, True)
+# Name of a model -> what builds it, and the arguments after the Keras.
 BUILDERS = {
-    "two_inputs_bn": two_inputs_bn,
-    "nested": nested,
-    "lstm": lstm,
-    "gru": gru,
-    "bilstm": bilstm,
-    "conv": conv,
-    "attention": attention,
-    "subclassed": subclassed,
-    "auto_named": auto_named,
-    "generator": generator,
-    "discriminator": discriminator,
-    "net_opt": net,
-    "mirrored": net,
-    "mirrored_bn": net_bn,
-    "schedule": net,
-    "save_weights_compiled": net_bn,
-    "compiled_checkpoint": net_bn,
+    "lstm": (tokens, "LSTM"),
+    "gru": (tokens, "GRU"),
+    "generator": (two_layers, "generator", "z", 2, "generate_a", "generate_b", 3),
+    "discriminator": (two_layers, "discriminator", "image", 3, "judge_a", "judge_b"),
+    **dict.fromkeys(("net_opt", "mirrored", "schedule"), NET),
+    **dict.fromkeys(("mirrored_bn", "save_weights_compiled"), NET_BN),
+    "compiled_checkpoint": NET_BN,
 }
+OTHERS = (two_inputs_bn, nested, bilstm, conv, attention, subclassed, auto_named)
+BUILDERS.update((builder.__name__, (builder,)) for builder in OTHERS)
 
 
 def build(name, keras):
@@ -185,7 +153,8 @@ def build(name, keras):
     """
     if name == "gan":
         return {part: build(part, keras) for part in ("generator", "discriminator")}
-    model = BUILDERS[name](keras)
+    builder, *arguments = BUILDERS[name]
+    model = builder(keras, *arguments)
     model.set_weights(initial_weights(model))
     return model
 

@@ -5,25 +5,11 @@ import tensorflow as tf
 from tests.families import FAMILIES, KERASES
 from tests.generation import HAS_KERAS3
 
-
-def of_keras3():
-    """Of Keras 3: a list of slots, a dict of slots and a variable of its own."""
-    return _OfKeras3(0.01)
-
-
-def of_new():
-    """Of Keras 2, newer: the same."""
-    return _OfNew()
-
-
-def of_legacy():
-    """Of Keras 2, legacy: two slots."""
-    return _OfLegacy()
-
-
 if HAS_KERAS3:
 
     class _OfKeras3(KERASES["keras3"].optimizers.Optimizer):
+        """With a list of slots, a dict of slots and a variable of its own."""
+
         def build(self, variables):
             if self.built:
                 return
@@ -87,3 +73,11 @@ class _OfLegacy(FAMILIES["legacy"].Optimizer):
 
     def get_config(self):
         return {"name": self._name}
+
+
+# Family -> what makes one.
+OWN = {
+    "keras3": lambda: _OfKeras3(0.01),
+    "new": lambda: _OfNew(),
+    "legacy": lambda: _OfLegacy(),
+}

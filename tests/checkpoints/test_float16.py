@@ -37,33 +37,24 @@ WRITE = """
         model.train_on_batch(x, y)
     print(*np.concatenate([w.ravel() for w in model.get_weights()]).tolist())
 """
-KERAS2 = "tf_keras" if HAS_KERAS3 else "tensorflow.keras"
 WRITERS = {
     "keras3": ("keras", "Adam"),
-    "legacy": (KERAS2, "legacy.Adam"),
-    "new": (KERAS2, "Adam"),
+    "legacy": ("tf_keras" if HAS_KERAS3 else "tensorflow.keras", "legacy.Adam"),
+    "new": ("tf_keras" if HAS_KERAS3 else "tensorflow.keras", "Adam"),
 }
-if not HAS_KERAS3:
-    del WRITERS["keras3"]
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """By family: the file, its step counter and scale, and weights three steps later."""
     found = {}
-    for family, (module, optimizer) in WRITERS.items():
+    for family in FAMILIES:
         path = str(tmp_path_factory.mktemp(family) / "model.keras")
-        program = WRITE.format(
-            module=module, optimizer=optimizer, path=path, zipped=ZIPPED
-        )
-        state, weights = run(program, by=preloaded.run)[-2:]
-        iterations, scale = state.split()
-        found[family] = (
-            path,
-            int(iterations),
-            float(scale),
-            [float(w) for w in weights.split()],
-        )
+        names = dict(zip(("module", "optimizer"), WRITERS[family]))
+        program = WRITE.format(**names, path=path, zipped=ZIPPED)
+        lines = run(program, by=preloaded.run)[-2:]
+        (iterations, scale), weights = (map(float, line.split()) for line in lines)
+        found[family] = path, iterations, scale, list(weights)
     return found
 
 

@@ -8,6 +8,7 @@ import tf_keras
 
 import tf_lso
 from tests.checkpoints import artifacts
+from tests.checkpoints.helpers import assert_equal
 from tests.families import numpy
 from tf_lso import checkpoints
 
@@ -24,81 +25,51 @@ SOURCES = [
     ("TF2.15.1", NEW, "savedmodel"),
     ("TF2.15.1", V2, "savedmodel"),
 ]
-IDS = ["-".join(source) for source in SOURCES]
-
-
-def file_of(version, case, name):
-    return artifacts.folder(version) / case / name
-
-
-def expected(version, case, name):
-    kind = "checkpoint" if name == "ckpt-1" else "compiled"
-    return artifacts.cases(version)[case][kind]
-
-
-def network():
-    return artifacts.network(keras)
-
-
-def holds(model, recorded):
-    return all(
-        np.array_equal(a, artifacts.numbers(b))
-        for a, b in zip(model.get_weights(), recorded["weights"], strict=True)
-    )
-
-
-def goes_on(version, case, name, model, opt):
-    """Five steps later the weights are the writer's own."""
-    data = artifacts.inputs()
-    xs = data["X_clean" if artifacts.cases(version)[case]["clean"] else "X"][5:]
-    artifacts.train(model, opt, xs, data["Y"][5:], compiled=False)
-    if version != "TF2.1.4":  # see writers.py: skipped steps
-        after = expected(version, case, name)["after10"]
-        assert artifacts.close(model.get_weights(), after["weights"])
-        assert int(numpy(opt.iterations)) == after["iterations"]
-
-
-def restored(version, case, name):
-    """A model of Keras 3, compiled, and the report of its restore."""
-    model = network()
-    model.compile(artifacts.optimizer(artifacts.cases(version)[case], "keras3"), "mse")
-    path = file_of(version, case, name)
-    report = checkpoints.restore(path, model=model, optimizer=model.optimizer)
-    assert report.complete
-    return model, report
 
 
 # What Keras itself saves and loads changes most from version to version.
 _TO_KERAS = [
-    pytest.param(*source, marks=[pytest.mark.core] * (source[0] == "TF2.4.4"))
+    pytest.param(
+        *source,
+        marks=[pytest.mark.core] * (source[0] == "TF2.4.4"),
+        id="-".join(source),
+    )
     for source in SOURCES
 ]
 
 
-@pytest.mark.parametrize(("version", "case", "name"), _TO_KERAS, ids=IDS)
+def made(version, case):
+    """A model of Keras 3, compiled."""
+    model = artifacts.network(keras)
+    model.compile(artifacts.optimizer(artifacts.cases(version)[case], "keras3"), "mse")
+    return {"model": model, "optimizer": model.optimizer}
+
+
+@pytest.mark.parametrize(("version", "case", "name"), _TO_KERAS)
 def test_to_keras(version, case, name, tmp_path):
-    made, report = restored(version, case, name)
+    old = made(version, case)
+    report = checkpoints.restore(artifacts.path_of(version, case, name), **old)
+    assert report.complete
     assert ("model.save(" in str(report)) == (name != "model.keras")
-    made.save(tmp_path / "new.keras")
+    old["model"].save(tmp_path / "new.keras")
     model = keras.models.load_model(tmp_path / "new.keras")
-    before = expected(version, case, name)["after5"]
-    opt = model.optimizer
-    assert holds(model, before)
-    assert int(numpy(opt.iterations)) == before["iterations"]
+    opt, expected = model.optimizer, artifacts.expected(version, case, name)
     assert isinstance(opt, tf_lso.LossScaleOptimizer) == (case != OLD)
-    if name in ("ckpt-1", "savedmodel"):
-        scale = (before["loss_scale"], before["counter"])
-        assert artifacts.scale_of(opt) == scale
-    goes_on(version, case, name, model, opt)
+    has_scale = name in ("ckpt-1", "savedmodel")
+    artifacts.assert_holds(model, opt, expected["after5"], has_scale)
+    artifacts.go_on(version, case, model, opt)
+    if version != "TF2.1.4":  # see writers.py: skipped steps
+        after = expected["after10"]
+        assert artifacts.close(model.get_weights(), after["weights"])
+        assert int(numpy(opt.iterations)) == after["iterations"]
 
 
 def test_state_is_never_left_out_silently():
-    source = file_of("TF2.15.1", V2, "model.keras")  # the real version left it out
-    model = network()
-    opt = artifacts.optimizer(artifacts.cases("TF2.15.1")[V2], "keras3")
+    path = artifacts.path_of("TF2.15.1", V2, "model.keras")  # the real version did
+    new = made("TF2.15.1", V2)
     with pytest.raises(checkpoints.CheckpointError, match="missing in the file"):
-        checkpoints.restore(source, model=model, optimizer=opt)
-    report = checkpoints.restore(source, model=model, optimizer=opt, partial=True)
+        checkpoints.restore(path, **new)
+    report = checkpoints.restore(path, **new, partial=True)
     assert "optimizer/iterations" in report.missing
 
 
@@ -128,15 +99,12 @@ def test_a_nested_model_is_not_guessed(tmp_path):
     model = nested(keras)
     new = tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.01))
     assert checkpoints.restore(path, model=model, optimizer=new).complete
-    for of_model in ("first", "block"):
-        layers = [getattr(m, of_model) for m in (old, model)]
-        assert all(map(np.array_equal, *(layer.get_weights() for layer in layers)))
-    for variable, m, v in zip(
-        model.trainable_variables,
-        new.inner_optimizer._momentums,
-        new.inner_optimizer._velocities,
-        strict=True,
-    ):
+    for name in ("first", "block"):
+        layers = [getattr(m, name) for m in (model, old)]
+        assert_equal(*(layer.get_weights() for layer in layers))
+    for variable in model.trainable_variables:
         (theirs,) = [w for w in old.weights if np.array_equal(w, variable)]
-        assert np.array_equal(m, opt.inner_optimizer.get_slot(theirs, "m"))
-        assert np.array_equal(v, opt.inner_optimizer.get_slot(theirs, "v"))
+        for slot in ("m", "v"):
+            assert np.array_equal(
+                new.get_slot(variable, slot), opt.get_slot(theirs, slot)
+            )

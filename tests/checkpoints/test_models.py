@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tf_lso
 from tests.checkpoints import artifacts, networks
-from tests.families import GENERATIONS, KERASES, keras, needs_keras3, numpy
+from tests.families import GENERATIONS, KERASES, copies, keras, needs_keras3, numpy
 from tf_lso import checkpoints
 
 VERSIONS = ("TF2.1.4", "TF2.4.4", "TF2.15.1")
@@ -21,6 +20,12 @@ CASES = [
     for name in artifacts.cases(f"{v}-models")
     if not name.startswith("gan")
 ]
+
+
+def recorded_of(version, name):
+    """What a program had, and the path of its checkpoint."""
+    recorded = artifacts.cases(f"{version}-models")[name]
+    return recorded, artifacts.path_of(f"{version}-models", name, recorded["prefix"])
 
 
 def made(recorded, target):
@@ -56,14 +61,8 @@ def by_name(model):
 OF_ROUNDING = ("key", "bias")
 
 
-def equal(model, recorded, **tolerance):
-    """Whether the weights are those recorded: by name, or in their order.
-
-    Args:
-      model: the model.
-      recorded: what was recorded of the weights.
-      **tolerance: of `np.allclose`. Without it the weights must be equal to the bit.
-    """
+def equal(model, recorded, tolerance=0.0):
+    """Whether the weights are those recorded, by name or in their order."""
     named = dict(zip(map(leaf, recorded["weight_names"]), recorded["weights"]))
     ours = by_name(model)
     if named.keys() == ours.keys():
@@ -71,30 +70,26 @@ def equal(model, recorded, **tolerance):
         pairs = [(ours[key], named[key]) for key in compared]
     else:
         pairs = list(zip(model.get_weights(), recorded["weights"], strict=True))
-    return all(
-        np.allclose(a, artifacts.numbers(b), **(tolerance or {"rtol": 0, "atol": 0}))
-        for a, b in pairs
-    )
+    return artifacts.close(*zip(*pairs), rtol=tolerance, atol=tolerance)
+
+
+def assert_holds(model, opt, recorded, tolerance=0.0):
+    assert int(numpy(opt.iterations)) == recorded["iterations"]
+    assert float(opt.loss_scale) == recorded["loss_scale"]
+    assert equal(model, recorded, tolerance)
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)
 @pytest.mark.parametrize("target", GENERATIONS)
 def test_a_model_goes_on(version, name, target):
-    recorded = artifacts.cases(f"{version}-models")[name]
+    recorded, path = recorded_of(version, name)
     model, opt = made(recorded, target)
-    path = artifacts.folder(f"{version}-models") / name / recorded["prefix"]
-    report = checkpoints.restore(path, model=model, optimizer=opt)
-    assert report.complete
-    assert equal(model, recorded["after5"])
-    assert int(numpy(opt.iterations)) == recorded["after5"]["iterations"]
-    assert float(opt.loss_scale) == recorded["after5"]["loss_scale"]
-    if name in MIRRORED or version == "TF2.1.4":  # see writers.py: skipped steps
-        return
-    batches = [networks.batch(recorded["model"], i) for i in range(5, 10)]
-    artifacts.train(model, opt, *zip(*batches), compiled=False)
-    assert int(numpy(opt.iterations)) == recorded["after10"]["iterations"]
-    assert float(opt.loss_scale) == recorded["after10"]["loss_scale"]
-    assert equal(model, recorded["after10"], rtol=1e-5, atol=1e-5)
+    assert checkpoints.restore(path, model=model, optimizer=opt).complete
+    assert_holds(model, opt, recorded["after5"])
+    if name not in MIRRORED and version != "TF2.1.4":  # see writers.py: skipped steps
+        batches = [networks.batch(recorded["model"], i) for i in range(5, 10)]
+        artifacts.train(model, opt, *zip(*batches), compiled=False)
+        assert_holds(model, opt, recorded["after10"], 1e-5)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -103,7 +98,7 @@ def test_whole_models_of_other_shapes(version):
     """In .h5 files weights are known by their order alone."""
     seen = 0
     for name, recorded in artifacts.cases(f"{version}-models").items():
-        path = artifacts.folder(f"{version}-models") / name / "model.h5"
+        path = artifacts.path_of(f"{version}-models", name, "model.h5")
         if path.exists():
             model, _ = made(recorded, "keras3")
             assert checkpoints.restore(path, model=model).complete
@@ -115,25 +110,17 @@ def test_whole_models_of_other_shapes(version):
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("part", ["generator", "discriminator"])
 def test_a_checkpoint_of_several_models(version, part):
-    recorded = artifacts.cases(f"{version}-models")["gan"]
-    path = artifacts.folder(f"{version}-models") / "gan" / recorded["prefix"]
+    recorded, path = recorded_of(version, "gan")
     model = networks.build("gan", keras)[part]
     opt = tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.01))
-    report = checkpoints.restore(
-        path,
-        model=model,
-        optimizer=opt,
-        names={"model": part, "optimizer": f"{part}_optimizer"},
-    )
+    names = {"model": part, "optimizer": f"{part}_optimizer"}
+    report = checkpoints.restore(path, model=model, optimizer=opt, names=names)
     assert report.complete
-    assert equal(model, recorded["after5"][part])
-    assert int(numpy(opt.iterations)) == recorded["after5"][part]["iterations"]
-    assert float(opt.loss_scale) == recorded["after5"][part]["loss_scale"]
+    assert_holds(model, opt, recorded["after5"][part])
 
 
 def test_the_names_have_to_exist():
-    recorded = artifacts.cases("TF2.4.4-models")["gan"]
-    path = artifacts.folder("TF2.4.4-models") / "gan" / recorded["prefix"]
+    _, path = recorded_of("TF2.4.4", "gan")
     model = networks.build("gan", keras)["generator"]
     with pytest.raises(checkpoints.CheckpointError, match="has no model called 'net'"):
         checkpoints.restore(path, model=model, names={"model": "net"})
@@ -141,14 +128,11 @@ def test_the_names_have_to_exist():
 
 @needs_keras3
 def test_two_replicas_get_the_same(mirrored2):
-    recorded = artifacts.cases("TF2.4.4-models")["net_opt"]
-    path = artifacts.folder("TF2.4.4-models") / "net_opt" / recorded["prefix"]
+    recorded, path = recorded_of("TF2.4.4", "net_opt")
     with mirrored2.scope():
         model, opt = made(recorded, "keras3")
         checkpoints.restore(path, model=model, optimizer=opt)
     assert equal(model, recorded["after5"])
     for variable in (*model.weights, *opt.variables):
-        first, second = mirrored2.experimental_local_results(variable.value)[:2] * (
-            1 if isinstance(variable.value, tf.distribute.DistributedValues) else 2
-        )
-        assert np.array_equal(first, second)
+        first, *others = copies(variable)
+        assert all(np.array_equal(first, other) for other in others)

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.checkpoints import artifacts
-from tests.families import keras2
+from tests.checkpoints import artifacts, helpers
+from tests.families import FAMILIES, keras2
 from tests.generation import HAS_KERAS3, HAS_TF_KERAS
 from tf_lso.optimizers import experimental
 
@@ -14,60 +14,62 @@ CASE = "experimental-v2-Adam-dynamic"
 CASES = [case for case in artifacts.cases("TF2.1.4") if case.startswith("experimental")]
 
 
-def folder(case):
-    return artifacts.folder("TF2.1.4") / case
+def path_of(name="ckpt-1", case=CASE):
+    return str(artifacts.path_of("TF2.1.4", case, name))
 
 
-def made(case):
-    recorded = artifacts.cases("TF2.1.4")[case]
+def after5(name="ckpt-1", case=CASE):
+    return artifacts.expected("TF2.1.4", case, name)["after5"]
+
+
+def made(case=CASE):
     model = artifacts.network(keras2)
-    return model, artifacts.optimizer(recorded, "keras2"), recorded
+    return model, artifacts.optimizer(artifacts.cases("TF2.1.4")[case], "keras2")
 
 
-def restored(case, built=True):
-    model, optimizer, recorded = made(case)
+def restored(case=CASE, built=True):
+    model, optimizer = made(case)
     if built:
         optimizer.build(model.trainable_variables)
     saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
-    status = saved.restore(str(folder(case) / "ckpt-1"))
+    status = saved.restore(path_of(case=case))
     optimizer.build(model.trainable_variables)
     if "Ftrl" not in case:  # whose `beta` came in 2.3
         status.assert_consumed()
-    return model, optimizer, recorded
+    return model, optimizer, saved
+
+
+def assert_has_slots(optimizer):
+    assert int(optimizer.iterations) > 0
+    assert all(np.abs(w.numpy()).sum() > 0 for w in optimizer.inner_optimizer.weights)
 
 
 class TestACheckpointOf20To22:
     @pytest.mark.parametrize("built", [True, False])
     @pytest.mark.parametrize("case", CASES)
     def test_is_restored_whole(self, case, built):
-        model, optimizer, recorded = restored(case, built)
-        expected = recorded["checkpoint"]["after5"]
-        assert artifacts.close(model.get_weights(), expected["weights"], 0, 0)
-        assert int(optimizer.iterations) == expected["iterations"] > 0
-        assert float(optimizer.loss_scale) == expected["loss_scale"]
-        other, ours, _ = made(case)
-        tf_lso.checkpoints.restore(folder(case) / "ckpt-1", model=other, optimizer=ours)
+        model, optimizer, _ = restored(case, built)
+        artifacts.assert_holds(model, optimizer, after5(case=case))
+        assert int(optimizer.iterations) > 0
+        other, ours = made(case)
+        tf_lso.checkpoints.restore(path_of(case=case), model=other, optimizer=ours)
         for one, two in zip(optimizer.get_weights(), ours.get_weights(), strict=True):
             np.testing.assert_array_equal(one, two)
         assert ours.get_config() == optimizer.get_config()
 
     def test_is_not_saved_that_way_again(self, tmp_path):
-        model, optimizer, _ = restored(CASE, True)
-        saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
+        *_, saved = restored()
         path = saved.save(str(tmp_path / "ckpt"))
         names = [name for name, _ in tf.train.list_variables(path)]
         assert "optimizer/iter/.ATTRIBUTES/VARIABLE_VALUE" in names
         assert not any("base_optimizer" in name for name in names)
 
     def test_is_restored_after_another_layout_and_before_it(self, tmp_path):
-        model, optimizer, _ = restored(CASE, True)
-        saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
+        _, optimizer, saved = restored()
         path = saved.save(str(tmp_path / "ckpt"))
         for _ in range(2):
             optimizer.iterations.assign(77)
-            saved.restore(
-                str(folder(CASE) / "ckpt-1")
-            ).assert_existing_objects_matched()
+            saved.restore(path_of()).assert_existing_objects_matched()
             assert int(optimizer.iterations) == 4
             optimizer.iterations.assign(77)
             saved.restore(path).assert_consumed()
@@ -75,46 +77,35 @@ class TestACheckpointOf20To22:
 
 
 def test_weights_in_tensorflows_format():
-    model, optimizer, recorded = made(CASE)
+    model, optimizer = made()
     model.compile(optimizer, "mse")
-    model.load_weights(str(folder(CASE) / "weights_tf"))
+    model.load_weights(path_of("weights_tf"))
     optimizer.build(model.trainable_variables)
-    expected = recorded["compiled"]["after5"]
-    assert artifacts.close(model.get_weights(), expected["weights"], 0, 0)
-    assert int(optimizer.iterations) == expected["iterations"] > 0
-    assert all(np.abs(w.numpy()).sum() > 0 for w in optimizer.inner_optimizer.weights)
+    artifacts.assert_holds(model, optimizer, after5("weights_tf"), has_scale=False)
+    assert_has_slots(optimizer)
 
 
 def test_a_saved_model_with_a_wrapped_optimizer():
-    expected = artifacts.cases("TF2.1.4")[CASE]["compiled"]["after5"]
     with tf_lso.install():
-        model = keras2.models.load_model(str(folder(CASE) / "savedmodel"))
-    optimizer = model.optimizer
-    assert artifacts.close(model.get_weights(), expected["weights"], 0, 0)
-    assert int(optimizer.iterations) == expected["iterations"] > 0
-    assert float(optimizer.loss_scale) == expected["loss_scale"]
-    assert all(np.abs(w.numpy()).sum() > 0 for w in optimizer.inner_optimizer.weights)
+        model = keras2.models.load_model(path_of("savedmodel"))
+    artifacts.assert_holds(model, model.optimizer, after5("savedmodel"))
+    assert_has_slots(model.optimizer)
 
 
 @pytest.mark.skipif(
     not HAS_KERAS3 and HAS_TF_KERAS,
     reason="the loaders of TensorFlow 2.15 itself mix up two packages of Keras 2",
 )
-@pytest.mark.parametrize("format_", ["h5", "tf", "keras"])
+@pytest.mark.parametrize("format_", ["h5", "savedmodel", "keras"])
 @pytest.mark.parametrize("kind", ["legacy", "new"])
 @pytest.mark.parametrize("scale", [8, "dynamic"])
 def test_an_experimental_optimizer_comes_back_as_one(format_, kind, scale, tmp_path):
     """TensorFlow 2.1's own test calls the `loss_scale` of the loaded one."""
-    optimizers = keras2.optimizers
-    inner = (optimizers.legacy if kind == "legacy" else optimizers).Adam(0.1)
-    model = artifacts.network(keras2)
-    model.compile(experimental.LossScaleOptimizer(inner, scale), "mse")
-    data = artifacts.inputs()
-    model.train_on_batch(data["X_clean"][0], data["Y"][0])
-    path = str(tmp_path / ("model" if format_ == "tf" else f"model.{format_}"))
+    optimizer = experimental.LossScaleOptimizer(FAMILIES[kind].Adam(0.1), scale)
+    model = helpers.trained(keras2, optimizer)
     with tf_lso.install():
-        model.save(path, **({} if format_ == "keras" else {"save_format": format_}))
+        path = helpers.saved(model, optimizer, format_, tmp_path)
         loaded = keras2.models.load_model(path).optimizer
     assert isinstance(loaded, experimental.LossScaleOptimizer)
-    assert float(loaded.loss_scale()) == float(model.optimizer.loss_scale())
-    assert int(loaded.iterations) == 1
+    assert float(loaded.loss_scale()) == float(optimizer.loss_scale())
+    assert int(loaded.iterations) == 3

@@ -60,139 +60,117 @@ def made(version, case, target):
 
 
 def go_on(version, case, target, model, opt, *, traced=True):
-    recorded = artifacts.cases(version)[case]
-    data = artifacts.inputs()
-    xs = data["X_clean" if recorded["clean"] else "X"][5:]
     # Traced with one optimizer only: tracing takes longer than all the rest.
     compiled = traced and case.endswith("-Adam-dynamic")
-    artifacts.train(model, opt, xs, data["Y"][5:], compiled, _network(target)[1])
+    artifacts.go_on(version, case, model, opt, compiled, _network(target)[1])
 
 
-def check(version, case, target, path, expected, *, has_scale=True, traced=True):
-    """Restore, compare all with `after5`, train, and compare with `after10`."""
+def restored(version, case, target, name="ckpt-1", change=lambda opt: opt):
+    """A model, an optimizer and the report of their restore."""
     model, opt = made(version, case, target)
-    report = checkpoints.restore(path, model=model, optimizer=opt)
+    path, opt = artifacts.path_of(version, case, name), change(opt)
+    return model, opt, checkpoints.restore(path, model=model, optimizer=opt)
+
+
+def check(version, case, target, name="ckpt-1", *, traced=True):
+    """Restore, compare all with `after5`, train, and compare with `after10`."""
+    model, opt, report = restored(version, case, target, name)
     assert report.complete
-    before, after = expected["after5"], expected["after10"]
-    assert all(
-        np.array_equal(a, artifacts.numbers(b), equal_nan=True)
-        for a, b in zip(model.get_weights(), before["weights"], strict=True)
-    )
-    assert int(numpy(opt.iterations)) == before["iterations"]
-    wraps = isinstance(opt, tf_lso.LossScaleOptimizer)
-    if has_scale and wraps:
-        scale = (before["loss_scale"], before["counter"])
-        assert artifacts.scale_of(opt) == scale
-    differences = writers.of(version, case, target)
+    expected, has_scale = artifacts.expected(version, case, name), name in HAVE_SCALE
+    artifacts.assert_holds(model, opt, expected["after5"], has_scale)
     go_on(version, case, target, model, opt, traced=traced)
-    ahead = sum(d.iterations for d in differences)
+    differences, after = writers.of(version, case, target), expected["after10"]
     bound = sum(d.weights for d in differences)
+    ahead = sum(d.iterations for d in differences)
     assert int(numpy(opt.iterations)) == after["iterations"] + ahead
-    if has_scale and wraps and not math.isinf(bound):
+    if math.isinf(bound):
+        return
+    assert artifacts.close(model.get_weights(), after["weights"], atol=max(bound, 1e-6))
+    if has_scale and isinstance(opt, tf_lso.LossScaleOptimizer):
         assert artifacts.scale_of(opt) == (after["loss_scale"], after["counter"])
-    assert math.isinf(bound) or artifacts.close(
-        model.get_weights(), after["weights"], atol=max(bound, 1e-6)
-    )
-    return report
 
 
 @pytest.mark.parametrize(("version", "case", "target"), list(_pairs()))
 def test_a_checkpoint_goes_on(version, case, target):
-    path = artifacts.folder(version) / case / "ckpt-1"
-    expected = artifacts.cases(version)[case]["checkpoint"]
-    check(version, case, target, path, expected)
+    check(version, case, target)
 
 
-FILES = {
-    "h5": "model.h5",
-    "keras": "model.keras",
-    "savedmodel": "savedmodel",
-    "weights": "weights_tf",
-}
+FILES = ("model.h5", "model.keras", "savedmodel", "weights_tf")
+HAVE_SCALE = ("ckpt-1", "savedmodel", "weights_tf")  # those of Keras 2 have none else
 
 
-def _files(kind):
-    name = "weights_tf.index" if kind == "weights" else FILES[kind]
+def _files(name):
+    part = "weights_tf.index" if name == "weights_tf" else name
     return [
         (v, c)
         for v, c in ALL
         if "compiled" in artifacts.cases(v)[c]
-        and (artifacts.folder(v) / c / name).exists()
+        and artifacts.path_of(v, c, part).exists()
     ]
 
 
-def lost(version, case, kind):
+def lost(version, case, name):
     """Whether the real version left the optimizer out of such a file, silently."""
-    new = "-new-" in case
-    return (
-        (kind == "h5" and new and version in ("TF2.9.3", "TF2.10.1"))
-        or (kind == "h5" and case.startswith("stable-new") and version == "TF2.11.1")
-        or (kind == "keras" and not new)
-    )
+    is_new, is_stable = "-new-" in case, case.startswith("stable")
+    if name == "model.h5":
+        versions = ("TF2.9.3", "TF2.10.1", *["TF2.11.1"] * is_stable)
+        return is_new and version in versions
+    return name == "model.keras" and not is_new
 
 
 @pytest.mark.parametrize(
-    "half, target, kind", list(itertools.product((0, 1), GENERATIONS, FILES))
+    "half, target, name", list(itertools.product((0, 1), GENERATIONS, FILES))
 )
-def test_other_files_go_on(half, target, kind):
+def test_other_files_go_on(half, target, name):
     """Whole models and weights; what a version left out is named as missing."""
-    files = _files(kind)[half::2]
     seen, traced = 0, False
-    for version, case in files:
-        path = artifacts.folder(version) / case / FILES[kind]
-        expected = artifacts.cases(version)[case]["compiled"]
-        if lost(version, case, kind):
-            model, opt = made(version, case, target)
-            with pytest.raises(
-                checkpoints.CheckpointError, match="optimizer/iterations"
-            ):
-                checkpoints.restore(path, model=model, optimizer=opt)
+    for version, case in _files(name)[half::2]:
+        if lost(version, case, name):
+            match = "optimizer/iterations"
+            with pytest.raises(checkpoints.CheckpointError, match=match):
+                restored(version, case, target, name)
             continue
-        # Neither the .h5 files nor the .keras files of Keras 2 have a loss scale.
-        has_scale = kind in ("savedmodel", "weights")
         first = not traced and case.endswith("-Adam-dynamic")  # the one that is traced
-        check(
-            *(version, case, target, path, expected), has_scale=has_scale, traced=first
-        )
+        check(version, case, target, name, traced=first)
         seen, traced = seen + 1, traced or first
     assert seen >= 2
 
 
-@pytest.mark.parametrize("version", ["TF2.1.4", "TF2.4.4", "TF2.15.1"])
+@pytest.mark.parametrize(
+    ("version", "case", "layout"),
+    [
+        ("TF2.1.4", "experimental-v2-Adam-dynamic", "2.0-2.2"),
+        ("TF2.4.4", "stable-v2-Adam-dynamic", "v2"),
+        ("TF2.15.1", "stable-new-Adam-dynamic", "new"),
+    ],
+)
 @needs_keras3
-def test_the_layouts_have_names(version):
-    names = {"TF2.1.4": "2.0-2.2", "TF2.4.4": "v2", "TF2.15.1": "new"}
-    cases = [c for c in artifacts.cases(version) if c.endswith("Adam-dynamic")]
-    model, opt = made(version, cases[0], "keras3")
-    path = artifacts.folder(version) / cases[0] / "ckpt-1"
-    report = checkpoints.restore(path, model=model, optimizer=opt)
-    assert report.layout == names[version]
+def test_the_layouts_have_names(version, case, layout):
+    assert restored(version, case, "keras3")[-1].layout == layout
 
 
 @needs_keras3
 def test_an_optimizer_alone_takes_a_checkpoint_with_a_scale():
+    def alone(opt):
+        inner = opt.inner_optimizer
+        return type(inner).from_config(inner.get_config())
+
     case = "stable-v2-Adam-dynamic"
-    model, opt = made("TF2.4.4", case, "keras3")
-    inner = opt.inner_optimizer
-    alone = type(inner).from_config(inner.get_config())
-    path = artifacts.folder("TF2.4.4") / case / "ckpt-1"
-    report = checkpoints.restore(path, model=model, optimizer=alone)
+    _, opt, report = restored("TF2.4.4", case, "keras3", change=alone)
     assert report.complete
     assert [key for key in report.unused if "loss_scale" in key]
-    assert int(numpy(alone.iterations)) == 5
+    assert int(numpy(opt.iterations)) == 5
 
 
 @needs_keras3
 def test_a_checkpoint_without_a_scale_leaves_the_scale_as_it_is():
-    model, opt = made("TF2.4.4", "bare-v2-Adam", "keras3")
-    wrapper = tf_lso.LossScaleOptimizer(opt, initial_scale=64.0)
-    path = artifacts.folder("TF2.4.4") / "bare-v2-Adam" / "ckpt-1"
-    report = checkpoints.restore(path, model=model, optimizer=wrapper)
-    assert float(wrapper.loss_scale) == 64.0
-    assert [name for name, _ in report.kept] == [
-        "optimizer/loss_scale",
-        "optimizer/dynamic_counter",
-    ]
+    def wrap(opt):
+        return tf_lso.LossScaleOptimizer(opt, initial_scale=64.0)
+
+    _, opt, report = restored("TF2.4.4", "bare-v2-Adam", "keras3", change=wrap)
+    assert float(opt.loss_scale) == 64.0
+    kept = [name for name, _ in report.kept]
+    assert kept == ["optimizer/loss_scale", "optimizer/dynamic_counter"]
 
 
 def test_every_writer_that_differs_is_in_the_documentation():
@@ -214,10 +192,8 @@ def test_no_writer_is_excused_without_need(difference):
 
 
 def _ends_as_recorded(version, case, target):
-    model, opt = made(version, case, target)
-    after = artifacts.cases(version)[case]["checkpoint"]["after10"]
-    path = artifacts.folder(version) / case / "ckpt-1"
-    checkpoints.restore(path, model=model, optimizer=opt)
+    model, opt, _ = restored(version, case, target)
     go_on(version, case, target, model, opt)
+    after = artifacts.expected(version, case)["after10"]
     same = artifacts.close(model.get_weights(), after["weights"])
     return same and int(numpy(opt.iterations)) == after["iterations"]

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.checkpoints.test_whole import model_of, trained
+from tests.checkpoints.helpers import assert_equal, model_of, refused, slots_of, trained
 from tests.families import FAMILIES, keras, keras2, needs_keras3
 from tf_lso import checkpoints
 
@@ -30,116 +30,105 @@ def new_adam():
     return tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.01))
 
 
-def written(folder):
-    opt = old_adam()
-    model = trained(keras2, opt)
-    return model, opt, tf.train.Checkpoint(m=model, o=opt).save(str(folder / "c"))
+def step(opt, variables):
+    opt.apply_gradients([(tf.ones(v.shape), v) for v in variables])
 
 
-def whole(old_model, old, model, opt, report):
+def written(folder, **objects):
+    return tf.train.Checkpoint(**objects).save(str(folder / "c"))
+
+
+def whole(old_model, old, path, model, names=None, opt=None):
+    """Restore, and compare all; return the optimizer."""
+    opt = opt or new_adam()
+    report = checkpoints.restore(path, model=model, optimizer=opt, names=names)
     assert report.complete
-    assert all(map(np.array_equal, old_model.get_weights(), model.get_weights()))
-    for one, other in zip(old_model.trainable_variables, model.trainable_variables):
-        for slot in ("m", "v"):
-            assert np.array_equal(old.get_slot(one, slot), opt.get_slot(other, slot))
+    assert_equal(model.get_weights(), old_model.get_weights())
+    assert_equal(slots_of(opt, model), slots_of(old, old_model))
+    return opt
+
+
+def trained_adam(*names):
+    opt = old_adam()
+    return trained(keras2, opt, *names), opt
 
 
 def another_order(folder):
-    old_model, old, path = written(folder)
-    model, opt = model_of(keras, "a", "b"), new_adam()
+    old_model, old = trained_adam()
+    model, opt = model_of(keras), new_adam()
     opt.build(model.trainable_variables[::-1])
-    report = checkpoints.restore(path, model=model, optimizer=opt)
-    whole(old_model, old, model, opt, report)
+    whole(old_model, old, written(folder, m=old_model, o=old), model, opt=opt)
 
 
 def renamed(folder):
-    old_model, old, path = written(folder)
-    model, opt = model_of(keras, "x", "y"), new_adam()
-    report = checkpoints.restore(path, model=model, optimizer=opt)
-    whole(old_model, old, model, opt, report)
+    old_model, old = trained_adam()
+    whole(
+        old_model, old, written(folder, m=old_model, o=old), model_of(keras, "x", "y")
+    )
 
 
 def shared_layer(folder):
     old_model, old = shared(keras2), old_adam()
     old.build(old_model.trainable_variables)
-    path = tf.train.Checkpoint(m=old_model, o=old).save(str(folder / "c"))
-    model, opt = shared(keras), new_adam()
-    report = checkpoints.restore(path, model=model, optimizer=opt)
-    whole(old_model, old, model, opt, report)
+    whole(old_model, old, written(folder, m=old_model, o=old), shared(keras))
 
 
 def two_optimizers(folder):
-    old_model, old, _ = written(folder)
-    other = old_adam()
-    other_model = trained(keras2, other, "c", "d")
-    saved = tf.train.Checkpoint(m=old_model, o=old, m2=other_model, o2=other)
-    path = saved.save(str(folder / "c"))
-    for names, pair in (
-        (("m", "o"), (old_model, old)),
-        (("m2", "o2"), (other_model, other)),
-    ):
-        model, opt = model_of(keras, "a", "b"), new_adam()
-        names = dict(zip(("model", "optimizer"), names))
-        report = checkpoints.restore(path, model=model, optimizer=opt, names=names)
-        whole(*pair, model, opt, report)
-
-
-def refused(path, model, opt, **kwargs):
-    before = model.get_weights()
-    with pytest.raises(checkpoints.CheckpointError):
-        checkpoints.restore(path, model=model, optimizer=opt, **kwargs)
-    assert all(map(np.array_equal, before, model.get_weights()))
+    pairs = [trained_adam(), trained_adam("c", "d")]
+    (m, o), (m2, o2) = pairs
+    path = written(folder, m=m, o=o, m2=m2, o2=o2)
+    for pair, model, optimizer in zip(pairs, ("m", "m2"), ("o", "o2")):
+        names = {"model": model, "optimizer": optimizer}
+        whole(*pair, path, model_of(keras), names)
 
 
 def frozen(folder):
-    _, _, path = written(folder)
-    model = model_of(keras, "a", "b")
+    old_model, old = trained_adam()
+    model = model_of(keras)
     model.layers[0].trainable = False
-    refused(path, model, new_adam())
+    refused(written(folder, m=old_model, o=old), model, new_adam())
 
 
 def unfrozen(folder):
-    old, old_model = old_adam(), model_of(keras2, "a", "b")
+    old, old_model = old_adam(), model_of(keras2)
     old_model.layers[0].trainable = False
-    ones = [tf.ones(v.shape) for v in old_model.trainable_variables]
-    old.apply_gradients(zip(ones, old_model.trainable_variables))
-    path = tf.train.Checkpoint(m=old_model, o=old).save(str(folder / "c"))
-    model, opt = model_of(keras, "a", "b"), new_adam()
+    step(old, old_model.trainable_variables)
+    path = written(folder, m=old_model, o=old)
+    model, opt = model_of(keras), new_adam()
     opt.build(model.trainable_variables)
-    ones = [tf.ones(v.shape) for v in model.trainable_variables]
-    opt.apply_gradients(zip(ones, model.trainable_variables))
-    assert checkpoints.restore(path, model=model, optimizer=opt).complete
-    assert all(map(np.array_equal, old_model.get_weights(), model.get_weights()))
+    step(opt, model.trainable_variables)
+    old_model.layers[0].trainable = True
+    old.build(old_model.trainable_variables)
+    whole(old_model, old, path, model, opt=opt)
     assert int(opt.iterations) == 1
-    for slot in ("m", "v"):
-        for variable in model.layers[0].trainable_variables:
-            assert not np.any(opt.get_slot(variable, slot))
-        for one, other in zip(old_model.trainable_variables, model.layers[1].weights):
-            assert np.array_equal(old.get_slot(one, slot), opt.get_slot(other, slot))
+    for variable in model.layers[0].trainable_variables:
+        assert not any(np.any(opt.get_slot(variable, slot)) for slot in ("m", "v"))
 
 
 def without_gradient(folder):
-    old_model, old = model_of(keras2, "a", "b"), old_adam()
-    ones = [tf.ones(v.shape) for v in old_model.layers[0].weights]
-    old.apply_gradients(zip(ones, old_model.layers[0].weights))
-    path = tf.train.Checkpoint(m=old_model, o=old).save(str(folder / "c"))
-    model, opt = model_of(keras, "a", "b"), new_adam()
-    report = checkpoints.restore(path, model=model, optimizer=opt)
+    old_model, old = model_of(keras2), old_adam()
+    step(old, old_model.layers[0].weights)
+    path = written(folder, m=old_model, o=old)
     old.build(old_model.trainable_variables)  # as a next step would
-    whole(old_model, old, model, opt, report)
+    whole(old_model, old, path, model_of(keras))
 
 
 def one_of_two_models(folder):
-    old, models = old_adam(), [model_of(keras2, "a", "b"), model_of(keras2, "c", "d")]
-    old.build([v for model in models for v in model.trainable_variables])
-    path = tf.train.Checkpoint(m=models[0], n=models[1], o=old).save(str(folder / "c"))
-    refused(path, model_of(keras, "a", "b"), new_adam(), names={"model": "m"})
+    old, (m, n) = old_adam(), [model_of(keras2), model_of(keras2, "c", "d")]
+    old.build([*m.trainable_variables, *n.trainable_variables])
+    path = written(folder, m=m, n=n, o=old)
+    refused(path, model_of(keras), new_adam(), names={"model": "m"})
 
 
 def multi_optimizer(folder):
-    _, _, path = written(folder)
+    old_model, old = trained_adam()
     opt = keras.optimizers.MultiOptimizer({"a": keras.optimizers.Adam(0.01)})
-    refused(path, model_of(keras, "a", "b"), opt)
+    model = model_of(keras)
+    before = model.get_weights()
+    with pytest.raises(checkpoints.CheckpointError, match="does not restore"):
+        path = written(folder, m=old_model, o=old)
+        checkpoints.restore(path, model=model, optimizer=opt)
+    assert_equal(model.get_weights(), before)
 
 
 ROWS = {
@@ -162,8 +151,7 @@ ROWS = {
 def test_a_row(row, tmp_path):
     if row == "a `MultiOptimizer`" and not hasattr(keras.optimizers, "MultiOptimizer"):
         pytest.skip("not in this Keras")
-    try_it, _ = ROWS[row]
-    try_it(tmp_path)
+    ROWS[row][0](tmp_path)
 
 
 def test_the_page_has_each_row():

@@ -11,62 +11,29 @@ from tests import families
 
 
 class Difference(NamedTuple):
-    """One row.
+    """One row."""
 
-    Attributes:
-      row: its name in the table.
-      case: what "version/case" matches, a regular expression.
-      targets: the families of optimizers that it holds for.
-      weights: how far weights are from the writer's own five steps later, at most.
-      iterations: by how much `iterations` is ahead of the writer's.
-    """
-
-    row: str
-    case: str
-    targets: tuple
-    weights: float = 0.0
-    iterations: int = 0
+    row: str  # its name in the table
+    case: str  # what "version/case" matches, a regular expression
+    targets: tuple  # the families of optimizers that it holds for
+    weights: float  # how far they are from the writer's own five steps later, at most
+    iterations: int = 0  # by how much `iterations` is ahead of the writer's
 
 
-_ALL = tuple(families.GENERATIONS)
-
-DIFFERENCES = [
-    Difference(
-        "Skipped steps of TensorFlow 2.0 to 2.2",
-        r"TF2\.1\.4/experimental.*dynamic",
-        _ALL,
-        weights=0.1,
-        iterations=1,
-    ),
-    Difference("Nadam of OptimizerV2", r"v2-Nadam", ("keras3",), weights=2e-2),
-    Difference(
-        "The newer Nadam after a skipped step",
-        r"new-Nadam-dynamic",
-        ("keras3",),
-        weights=1e-4,
-    ),
-    Difference(
-        "The newer Nadam of tf_keras",
-        r"(new|keras3)-Nadam",
-        ("keras2",),
-        weights=2e-3,
-    ),
-    Difference(
-        "Clipping before TensorFlow 2.4",
-        r"TF2\.[13]\.\d/bare-v2-.*clip",
-        _ALL,
-        weights=0.3,
-    ),
-    Difference(
-        "Ftrl with shrinkage, of TensorFlow 2.4", r"TF2\.4\.4/.*Ftrl_l1l2", _ALL, 0.3
-    ),
-    Difference(
-        "The newer RMSprop of TensorFlow 2.9 and 2.10",
-        r"TF2\.(9|10)\.\d/.*new-RMSprop_",
-        _ALL,
-        weights=float("inf"),
-    ),
+ALL, ANY = tuple(families.GENERATIONS), float("inf")
+SKIPPED = r"TF2\.1\.4/experimental.*dynamic"
+CLIPPED = r"TF2\.[13]\.\d/bare-v2-.*clip"
+FTRL, RMSPROP = r"TF2\.4\.4/.*Ftrl_l1l2", r"TF2\.(9|10)\.\d/.*new-RMSprop_"
+ROWS = [
+    ("Skipped steps of TensorFlow 2.0 to 2.2", SKIPPED, ALL, 0.1, 1),
+    ("Nadam of OptimizerV2", "v2-Nadam", ("keras3",), 2e-2),
+    ("The newer Nadam after a skipped step", "new-Nadam-dynamic", ("keras3",), 1e-4),
+    ("The newer Nadam of tf_keras", "(new|keras3)-Nadam", ("keras2",), 2e-3),
+    ("Clipping before TensorFlow 2.4", CLIPPED, ALL, 0.3),
+    ("Ftrl with shrinkage, of TensorFlow 2.4", FTRL, ALL, 0.3),
+    ("The newer RMSprop of TensorFlow 2.9 and 2.10", RMSPROP, ALL, ANY),
 ]
+DIFFERENCES = [Difference(*row) for row in ROWS]
 
 
 def of(version, case, target):

@@ -86,12 +86,12 @@ def owner(name, variables, slot=None):
 
 def slot_of(name, class_name):
     """Return the name of the slot in the name of an optimizer variable, or None."""
-    facts, parts = table.of([class_name]), plain(name).split("/")
-    if parts[-1] in facts.slots:  # OptimizerV2
+    slots, parts = table.of([class_name]).slots, plain(name).split("/")
+    if parts[-1] in slots:  # OptimizerV2
         return parts[-1]
-    known = {
-        slot: slot for slot in (*facts.slots, *table.AVERAGE)
-    } | facts.variable_names
+    known = {table.singular(a): slot for a, slot in table.by_attribute(slots).items()}
+    known |= {slot: slot for slot in (*slots, *table.AVERAGE)}
+    known |= {"m": "momentum"} if class_name == "SGD" else {}
     # At most the name of the class comes before it.
     return next((known[part] for part in parts[:2] if part in known), None)
 

@@ -141,11 +141,12 @@ def _fit(entries, targets):
 
 def _orders(state, optimizer, place, order, count):
     """Return the orders in which the file may list `count` slots, lists of Targets."""
-    facts = table.of(optimizer.class_names)
-    newer = [tuple(table.AVERAGE), *facts.order]
-    # OptimizerV2 lists them slot by slot, but for Ftrl, which makes both at once; all
-    # others list them variable by variable.
-    legacy = newer if "linear" in facts.slots else [(slot,) for slot in facts.slots]
+    known = table.of(optimizer.class_names).slots
+    # Newer ones list them variable by variable, but those that need an argument one by one.
+    always = [slot for slot in known if slot not in table.MADE_BY]
+    newer = [[*table.AVERAGE], always, *([s] for s in known if s in table.MADE_BY)]
+    # OptimizerV2 lists them slot by slot, but for Ftrl, which makes both at once.
+    legacy = newer if "linear" in known else [[slot] for slot in known]
     slots = {slot for slot, of in place if of is not None} - state.slots
     found, may_be = [], {"legacy": [legacy], None: [newer, legacy]}
     for groups in may_be.get(state.family, [newer]):

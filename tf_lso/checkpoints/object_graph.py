@@ -68,8 +68,8 @@ class ObjectGraph:
         return np.asarray(self._get(entry.key))
 
     def entry(self, node):
-        """Return the `Entry` of a node, None if the node is no variable."""
-        for attribute in self._nodes[node].attributes:
+        """Return the `Entry` of a node, None if the node is None or no variable."""
+        for attribute in () if node is None else self._nodes[node].attributes:
             if attribute.name == "VARIABLE_VALUE":
                 key = attribute.checkpoint_key
                 if key not in self._shapes:
@@ -160,9 +160,12 @@ def models(graph, of_optimizers):
     root = graph.children(0)
     if any(name.startswith(_OF_A_MODEL) for name in root):
         return {"": 0}
-    no_model = {0, *of_optimizers, *graph.variables(0)}
-    found = {n: node for n, node in root.items() if node not in no_model}
-    found = {name: node for name, node in found.items() if graph.variables(node)}
+    no_model = {0, *of_optimizers}
+    found = {
+        name: node
+        for name, node in root.items()
+        if node not in no_model and not graph.entry(node) and graph.variables(node)
+    }
     return {**found, "": 0}  # the root may be a model of a user's class
 
 
@@ -186,7 +189,7 @@ def _state(graph, node, variables):
         others.update(traced)
     for path, role in layouts.LOSS_SCALE.items():
         child = graph.follow(node, path.split("/"))
-        if child is not None and (entry := graph.entry(child)):
+        if entry := graph.entry(child):
             setattr(state, role, entry)
             others.add(child)
     # Node of a variable -> `Entry.slot` and `Entry.of`.

@@ -1,6 +1,6 @@
 """Plan a restore: what goes where, before anything is written.
 
-`make` compares a `Source` with the targets and returns a `Plan`. `Plan.apply` writes.
+A `Plan` compares a `Source` with the targets. `Plan.apply` writes.
 """
 
 import dataclasses
@@ -23,66 +23,136 @@ _IDLE = (
 
 
 class Plan:
-    """What a restore will do."""
+    """What a restore of a `Source` will do, which targets say what they need."""
 
-    def __init__(self, source):
-        self.source = source
-        self.report = Report(source.path, source.layout)
-        self.steps = []  # pairs of an `Entry` and a `Target`
-        self.settings = []  # functions that set hyperparameters, and slots anew
-        self.gaps = ()  # how little fits, to compare
+    def __init__(self, source, model, optimizer, mapping=None):
+        """Take `ModelTargets`, and `OptimizerTargets` or None."""
+        self.source, self.optimizer = source, optimizer
+        self.report = report = Report(source.path, source.layout)
+        self._steps = []  # pairs of functions: one reads a value, the other sets it
+        self._matched = matching.match_model(source, model, mapping)
+        for key, target in self._matched.items():
+            self._move(source.variables[key], target)
+        missing = [t for t in model.targets if t not in self._matched.values()]
+        if optimizer is not None and source.optimizer is None:
+            missing += [optimizer.iterations, *optimizer.own]
+        for target in missing:
+            self._move(None, target)
+        if optimizer is not None and source.optimizer is not None:
+            _name_as_here(source.optimizer, optimizer)
+            _check_numbers(source)
+            self._plan_optimizer()
+        used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
+        report.unused += [key for key in source.keys if key not in used]
 
     def apply(self):
-        """Read all values before writing any, so that a damaged file changes nothing."""
-        values = [self.source.read(entry) for entry, _ in self.steps]
-        for (_, target), value in zip(self.steps, values):
-            target.variable.assign(value.astype(target.dtype, copy=False))
-        for setting in self.settings:
-            setting()
+        """Read all values before setting any, so that a damaged file changes nothing."""
+        values = [read() for read, _ in self._steps]
+        for (_, assign), value in zip(self._steps, values):
+            assign(value)
 
-    def move(self, entry, target):
-        """Note that `entry`, None if the file has none, goes to `target`, or not."""
+    def _move(self, entry, target):
+        """Plan that `entry`, None if the file has none, goes to `target`, or does not."""
         report, name = self.report, target.name
         if entry is None:
             report.missing.append(name)
         elif what := target.problem(entry):
             report.wrong.append((entry.key, name, what))
         else:
-            self.steps.append((entry, target))
+            read = functools.partial(self.source.read, entry)
+            self._steps.append((read, target.assign))
             if entry.dtype == target.dtype:
                 report.restored.append((entry.key, name))
             else:
                 how = f"{entry.dtype} to {target.dtype}"
                 report.converted.append((entry.key, name, how))
 
-
-def make(source, model, optimizer, mapping=None):
-    """Return the `Plan` for a file, `ModelTargets` and `OptimizerTargets` or None."""
-    plan = Plan(source)
-    matched = matching.match_model(source, model, mapping)
-    for key, target in matched.items():
-        plan.move(source.variables[key], target)
-    missing = [t for t in model.targets if t not in matched.values()]
-    if optimizer is not None and source.optimizer is None:
-        missing += [optimizer.iterations, *optimizer.own]
-    for target in missing:
-        plan.move(None, target)
-    if optimizer is not None and source.optimizer is not None:
-        plan.source = _named_as_here(source, optimizer)
-        _check_numbers(source)
-        plan.move(source.optimizer.iterations, optimizer.iterations)
-        _plan_state(plan, matched, optimizer)
-        _plan_hyperparameters(plan, optimizer)
+    def _plan_optimizer(self):
+        state, optimizer = self.source.optimizer, self.optimizer
+        self._move(state.iterations, optimizer.iterations)
+        self._plan_slots(state, optimizer)
+        for name, entry in state.hyperparameters.items():
+            self._set(name, entry, optimizer)
+        if "learning_rate" not in state.hyperparameters:
+            why = "the file has none: it was a schedule, or this format keeps none"
+            self.report.kept.append(("optimizer/learning_rate", why))
         for role, target in optimizer.loss_scale.items():
-            if source.optimizer.scale is None and source.optimizer.count is None:
-                plan.report.kept.append((target.name, "the file has no loss scale"))
+            if state.scale is None and state.count is None:
+                self.report.kept.append((target.name, "the file has no loss scale"))
             else:
-                plan.move(getattr(source.optimizer, role), target)
-    report = plan.report
-    used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
-    report.unused += [key for key in source.keys if key not in used]
-    plan.gaps = len(report.missing) + len(report.wrong), len(report.unused)
-    return plan
+                self._move(getattr(state, role), target)
+
+    def _plan_slots(self, state, optimizer):
+        report, lacking = self.report, set()
+        found = matching.match_optimizer(self.source, optimizer, self._matched)
+        anew = matching.made_anew(state, optimizer, self._matched, found)
+        for target in optimizer.own:
+            if target in found:
+                self._move(found[target], target)
+            elif target in anew:
+                value = functools.partial(np.full, target.shape, anew[target])
+                self._steps.append((value, target.assign))
+                report.kept.append((target.name, _NO_GRADIENT))
+            elif (
+                target.slot == "momentum" and optimizer.hyperparameter("momentum") == 0
+            ):
+                # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
+                report.kept.append((target.name, "the momentum is 0"))
+            elif target.slot == "_accumulated_gradients":  # of Keras 3 only
+                why = "the file has no accumulated gradients"
+                report.kept.append((target.name, why))
+            else:
+                self._move(None, target)
+                lacking.add(target.slot)
+        # The SGD of tf_keras has and writes its slots without momentum too.
+        is_sgd = "SGD" in optimizer.class_names
+        is_idle = is_sgd and state.config.get("momentum") == 0
+        left = [] if is_idle else matching.left(state, found)
+        for entry in left:
+            what = f"this {optimizer.class_names[0]} has no variable for it"
+            report.wrong.append((entry.key, "optimizer", what))
+        others = False  # of which one may make as many slots as another
+        for slot, (argument, _) in table.MADE_BY.items():
+            has = slot in optimizer.slots
+            value = state.config.get(argument, has)
+            if slot in optimizer.table and bool(value) != has and not is_sgd:
+                what = f"{argument}={value} in the file, but not in this optimizer"
+                report.wrong.append(("config", "optimizer", what))
+                others = True
+        more = {entry.slot for entry in left}
+        differs = (more | lacking) & table.MADE_BY.keys()
+        told = any(state.config.get(name) for name, _ in table.MADE_BY.values())
+        if differs or others or ((left or lacking) and told):
+            slots = optimizer.slots - lacking | more
+            report.remedy = how_to_make(self.source, optimizer, slots)
+
+    def _set(self, name, entry, optimizer):
+        """Plan that the number in an entry becomes a hyperparameter, or does not."""
+        report, target = self.report, f"optimizer/{name}"
+        value, now = self.source.number(entry), optimizer.hyperparameter(name)
+        is_same = now is not None and np.float32(now) == np.float32(value)
+        lacks_decay = now is None and name == "decay"
+        # The decay of Nadam was one of the momentum.
+        is_nadam = lacks_decay and "Nadam" in optimizer.class_names
+        if is_same or (lacks_decay and optimizer.decays_by(value)):
+            report.restored.append((entry.key, target))
+        elif now is None and (name == "learning_rate" or is_nadam):
+            report.kept.append((target, "the optimizer has a schedule"))
+        elif now is None:
+            what = f"{value:g}, and this optimizer has no {name}"
+            what += _DECAY.format(value) if lacks_decay else ""
+            report.wrong.append((entry.key, target, what))
+        elif name == "momentum" and now == 0 != value and name not in optimizer.slots:
+            what = f"{value:g}, but this optimizer was made without: it has no slots"
+            report.wrong.append((entry.key, target, what))
+            report.remedy = how_to_make(
+                self.source, optimizer, optimizer.slots | {name}
+            )
+        else:
+            assign = functools.partial(setattr, optimizer.inner, name)
+            self._steps.append((functools.partial(_shortest, value), assign))
+            how = f"{now:g} becomes {_shortest(value):g}"
+            report.converted.append((entry.key, target, how))
 
 
 def _check_numbers(source):
@@ -98,59 +168,16 @@ def _check_numbers(source):
             )
 
 
-def _named_as_here(source, optimizer):
-    """Return the `Source` with the names of slots that this optimizer has for them."""
-    state, slot_of = source.optimizer, table.slot_of_attributes(optimizer.inner)
-    free = [e for e in state.made if e.of is None and e.slot not in optimizer.slots]
-    settings = [e for e in free if optimizer.hyperparameter(e.slot) is not None]
-    rest = [entry for entry in state.made if entry not in settings]
-    made = [dataclasses.replace(e, slot=slot_of.get(e.slot, e.slot)) for e in rest]
-    hyperparameters = state.hyperparameters | {e.slot: e for e in settings}
-    state = dataclasses.replace(state, hyperparameters=hyperparameters, made=made)
-    return dataclasses.replace(source, optimizer=state)
-
-
-def _plan_state(plan, matched, optimizer):
-    source, report = plan.source, plan.report
-    state = source.optimizer
-    found = matching.match_optimizer(source, optimizer, matched)
-    anew = matching.made_anew(state, optimizer, matched, found)
-    lacking = set()
-    for target in optimizer.own:
-        if target in found:
-            plan.move(found[target], target)
-        elif target in anew:
-            value = np.full(target.variable.shape, anew[target], target.dtype)
-            plan.settings.append(functools.partial(target.variable.assign, value))
-            report.kept.append((target.name, _NO_GRADIENT))
-        elif target.slot == "momentum" and optimizer.hyperparameter("momentum") == 0:
-            # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
-            report.kept.append((target.name, "the momentum is 0"))
-        elif target.slot == "_accumulated_gradients":  # of Keras 3 only
-            report.kept.append((target.name, "the file has no accumulated gradients"))
-        else:
-            plan.move(None, target)
-            lacking.add(target.slot)
-    # The SGD of tf_keras has and writes its slots without momentum too.
-    is_sgd = "SGD" in optimizer.class_names
-    is_idle = is_sgd and state.config.get("momentum") == 0
-    left = [] if is_idle else matching.left(state, found)
-    for entry in left:
-        what = f"this {optimizer.class_names[0]} has no variable for it"
-        report.wrong.append((entry.key, "optimizer", what))
-    others = False  # of which one may make as many slots as another
-    for slot, (argument, _) in table.MADE_BY.items():
-        has = slot in optimizer.slots
-        value = state.config.get(argument, has)
-        if slot in optimizer.table and bool(value) != has and not is_sgd:
-            what = f"{argument}={value} in the file, but not in this optimizer"
-            report.wrong.append(("config", "optimizer", what))
-            others = True
-    more = {entry.slot for entry in left}
-    differs = (more | lacking) & table.MADE_BY.keys()
-    told = any(state.config.get(name) for name, _ in table.MADE_BY.values())
-    if differs or others or ((left or lacking) and told):
-        report.remedy = how_to_make(source, optimizer, optimizer.slots - lacking | more)
+def _name_as_here(state, optimizer):
+    """Give the slots of an `OptimizerState` the names that this optimizer has for them."""
+    slot_of = table.slot_of_attributes(optimizer.inner)
+    for entry in [e for e in state.made if e.of is None]:
+        is_number = optimizer.hyperparameter(entry.slot) is not None
+        if is_number and entry.slot not in optimizer.slots:
+            state.made.remove(entry)
+            state.hyperparameters[entry.slot] = entry
+    renamed = ((e, slot_of.get(e.slot, e.slot)) for e in state.made)
+    state.made = [dataclasses.replace(entry, slot=slot) for entry, slot in renamed]
 
 
 def how_to_make(source, optimizer, slots):
@@ -176,36 +203,3 @@ def how_to_make(source, optimizer, slots):
 def _shortest(number):
     """Return the shortest number of the same float32 value: 0.9, not 0.8999999762."""
     return number if isinstance(number, bool) else float(str(np.float32(number)))
-
-
-def _plan_hyperparameters(plan, optimizer):
-    hyperparameters, report = plan.source.optimizer.hyperparameters, plan.report
-    for name, entry in hyperparameters.items():
-        value, now = plan.source.number(entry), optimizer.hyperparameter(name)
-        target = f"optimizer/{name}"
-        is_same = now is not None and np.float32(now) == np.float32(value)
-        lacks_decay = now is None and name == "decay"
-        # The decay of Nadam was one of the momentum.
-        is_nadam = lacks_decay and "Nadam" in optimizer.class_names
-        if is_same or (lacks_decay and optimizer.decays_by(value)):
-            report.restored.append((entry.key, target))
-        elif now is None and (name == "learning_rate" or is_nadam):
-            report.kept.append((target, "the optimizer has a schedule"))
-        elif now is None:
-            what = f"{value:g}, and this optimizer has no {name}"
-            what += _DECAY.format(value) if lacks_decay else ""
-            report.wrong.append((entry.key, target, what))
-        elif name == "momentum" and now == 0 != value and name not in optimizer.slots:
-            what = f"{value:g}, but this optimizer was made without: it has no slots"
-            report.wrong.append((entry.key, target, what))
-            slots = optimizer.slots | {name}
-            report.remedy = how_to_make(plan.source, optimizer, slots)
-        else:
-            number = _shortest(value)
-            setting = functools.partial(setattr, optimizer.inner, name, number)
-            plan.settings.append(setting)
-            how = f"{now:g} becomes {number:g}"
-            report.converted.append((entry.key, target, how))
-    if "learning_rate" not in hyperparameters:
-        why = "the file has none: it was a schedule, or this format keeps none"
-        report.kept.append(("optimizer/learning_rate", why))

@@ -131,14 +131,16 @@ def _likeliest(sources, targets, optimizer, mapping):
     plans, errors = [], []
     for source in sources:
         try:
-            plans.append(plan.make(source, targets, optimizer, mapping))
+            plans.append(plan.Plan(source, targets, optimizer, mapping))
         except CheckpointError as error:
             errors.append(error)
     if not plans:
         raise errors[0]
-    best = min(plans, key=lambda made: made.gaps)
-    as_good = [made for made in plans if made.gaps == best.gaps]
-    moves = [{(entry.key, target.name) for entry, target in p.steps} for p in as_good]
+    reports = [made.report for made in plans]
+    gaps = [(len(r.missing) + len(r.wrong), len(r.unused)) for r in reports]
+    best = plans[gaps.index(min(gaps))]
+    as_good = [report for report, few in zip(reports, gaps) if few == min(gaps)]
+    moves = [{row[:2] for row in (*r.restored, *r.converted)} for r in as_good]
     if best.report.complete and any(other != moves[0] for other in moves):
         raise CheckpointError(
             f"{best.source.path}: has several models or optimizers that fit. Say "

@@ -2,9 +2,7 @@
 
 import collections
 import contextlib
-import dataclasses
 import re
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -29,25 +27,21 @@ _OWN = ["_trainable_variables", "_non_trainable_variables"]
 _OWN += ["_trainable_weights", "_non_trainable_weights"]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Target:
-    """A variable to restore a value of the file into."""
+    """A variable to restore a value of the file into, called `name` in messages.
 
-    name: str  # in messages
-    variable: Any
-    # As in `source.Entry`, of a variable of the optimizer. `of` is a `Target`.
-    slot: str | None = None
-    of: Any = None
+    `slot` and `of`, another target, are as in `source.Entry`.
+    """
 
-    @property
-    def shape(self):
-        """A tuple of int."""
-        return tuple(self.variable.shape)
+    def __init__(self, name, variable, slot=None, of=None):
+        self.name, self.variable = name, variable
+        self.slot, self.of = slot, of
+        self.shape = tuple(variable.shape)
+        self.dtype = tf.as_dtype(variable.dtype).name
 
-    @property
-    def dtype(self):
-        """The name of its dtype, a str."""
-        return tf.as_dtype(self.variable.dtype).name
+    def assign(self, value):
+        """Set the variable to an array."""
+        self.variable.assign(value.astype(self.dtype, copy=False))
 
     def problem(self, entry):
         """Return why an `Entry` does not fit, None if it does."""

@@ -1,0 +1,107 @@
+"""What the tests share: small models, their training, files of them, and refusals."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.checkpoints import artifacts
+from tests.families import number, numpy
+from tests.generation import ZIPPED
+from tf_lso import checkpoints
+
+
+def model_of(of, *names, use_bias=True):
+    """Of layers of equal shapes: an order that is mixed up changes no shape."""
+    dense = [of.layers.Dense(3, use_bias=use_bias, name=n) for n in names or ("a", "b")]
+    return of.Sequential([of.layers.InputLayer((3,)), *dense])
+
+
+def train(model, opt, steps=3):
+    """Steps in eager code; an output beside the first gets no gradient."""
+    wraps = hasattr(opt, "get_scaled_loss")  # also Keras's own wrapper
+    for step in range(steps):
+        with tf.GradientTape() as tape:
+            used, *_ = tf.nest.flatten(model(tf.ones((4, 3)) * (step + 1.0)))
+            loss = tf.reduce_mean(used**2)
+            loss = opt.get_scaled_loss(loss) if wraps else loss
+        gradients = tape.gradient(loss, model.trainable_variables)
+        if wraps:
+            gradients = opt.get_unscaled_gradients(gradients)
+        pairs = zip(gradients, model.trainable_variables)
+        opt.apply_gradients([(g, v) for g, v in pairs if g is not None])
+
+
+def trained(of, opt, *names, **kwargs):
+    """A model that was trained for three steps."""
+    model = model_of(of, *names, **kwargs)
+    if hasattr(opt, "build"):  # a bare legacy one has none
+        opt.build(model.trainable_variables)
+    train(model, opt)
+    return model
+
+
+def saved(model, opt, format_, folder):
+    """Save in a format; return the path."""
+    path = str(folder / (f"saved.{format_}" if "h5" in format_ else format_))
+    if format_ == "checkpoint":
+        return tf.train.Checkpoint(model=model, optimizer=opt).save(path)
+    model.compile(opt, "mse")
+    if format_ == "savedmodel":
+        model.save(path, save_format="tf")
+    elif format_ == "weights.h5":
+        if tf.__version__.startswith("2.12."):
+            pytest.skip("Keras 2.12 writes another format under this name")
+        model.save_weights(path)
+    elif format_ == "h5":
+        model.save(path)
+    else:
+        path = str(folder / "saved.keras")
+        model.save(path, **ZIPPED)
+    return path
+
+
+def slots_of(opt, model, first=0.0):
+    """{(slot, number of the variable, its shape): array}; `first` where there is none."""
+    found = {}
+    for slot in opt.get_slot_names():
+        for place, variable in enumerate(model.trainable_variables):
+            shape = tuple(variable.shape)
+            try:
+                value = numpy(opt.get_slot(variable, slot))
+            except KeyError:
+                value = np.full(shape, first, "float32")
+            found[slot, place, shape] = np.array(value)
+    return found
+
+
+def assert_equal(found, expected, rtol=0.0, atol=0.0):
+    """Compare {name: array}, or lists of arrays."""
+    if not isinstance(found, dict):
+        found, expected = dict(enumerate(found)), dict(enumerate(expected))
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol, atol, err_msg=str(name))
+
+
+def state(opt):
+    """All that an optimizer has, but its rate."""
+    inner = getattr(opt, "inner_optimizer", opt)
+    variables = inner.variables
+    variables = variables() if callable(variables) else variables
+    extra = [v for n, v in sorted(vars(inner).items()) if n in ("one", "_u_product")]
+    numbers = [number(getattr(inner, n, 0.0)) for n in ("beta_1", "beta_2", "momentum")]
+    scale = [s for s in artifacts.scale_of(opt) if s is not None]
+    return [*(np.array(numpy(v)) for v in (*variables, *extra)), *numbers, *scale]
+
+
+def refused(path, model, opt, *matches, **kwargs):
+    """Restore, which fails, says all that is to match, and changes nothing."""
+    opt.build(model.trainable_variables)
+    before = [*model.get_weights(), *state(opt)]
+    with pytest.raises(checkpoints.CheckpointError) as raised:
+        checkpoints.restore(path, model=model, optimizer=opt, **kwargs)
+    for match in matches:
+        assert re.search(match, str(raised.value)), str(raised.value)
+    assert all(map(np.array_equal, before, [*model.get_weights(), *state(opt)]))
