@@ -110,15 +110,6 @@ def _keep_decay_in_config(ledger, owner):
         return {**original(self), **({"decay": decay} if decay else {})}
 
 
-def _replace_rate(ledger, owner, read):
-    """Make `learning_rate` return `read(optimizer, what it returned)`."""
-    before = owner.learning_rate
-    after = property(
-        lambda self: read(self, before.fget(self)), before.fset, doc=before.__doc__
-    )
-    ledger.set_attribute(owner, "learning_rate", after)
-
-
 # Methods that Keras 2 called in each step, and that Keras 3 does not know. The first two
 # are the update, which `update_step` is in Keras 3.
 _UPDATES = ("_resource_apply_dense", "_resource_apply_sparse")
@@ -216,10 +207,10 @@ def call_schedules(keras, ledger):
         is_schedule = isinstance(rate, schedules.LearningRateSchedule)
         return _scheduled(self, rate) if is_schedule else original(self)
 
-    def read(self, rate):
-        return scheduled_rate.rate_of(keras3_private.learning_rate(self), rate)
-
-    _replace_rate(ledger, owner, read)
+    @ledger.around(owner, "learning_rate")
+    def learning_rate(original, self):
+        rate = keras3_private.learning_rate(self)
+        return scheduled_rate.rate_of(rate, original(self))
 
 
 _at_step = graphs.ThreadSwitch()
@@ -265,7 +256,7 @@ def take_arguments_in_keras2(keras, ledger):
         with _at_step.on():
             original(self, gradient, variable)
 
-    def read(self, rate):
+    @ledger.around(owner, "learning_rate")
+    def rate_at_step(original, self):
+        rate = original(self)
         return _decayed(self, rate) if _at_step.is_on else rate
-
-    _replace_rate(ledger, owner, read)
