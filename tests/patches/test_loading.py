@@ -288,10 +288,12 @@ def assert_go_on_equally(one, other):
     ],
 )
 def test_h5_models_load_and_train(saved, family, custom, tmp_path):
-    source, path = saved_h5(tmp_path, rewritten=SAVED[saved])
+    options = {"rewritten": SAVED[saved], "first_input": saved == "2.3"}
+    source, path = saved_h5(tmp_path, **options)
     custom_objects = {"LossScaleOptimizer": CLASSES[custom]} if custom else None
     loaded = load(KERASES[family], path, custom_objects=custom_objects)
     assert_ours(loaded.optimizer, family, custom == "experimental")
+    assert loaded.input_shape == (None, 3)
     assert_predict_equally(source, loaded)
     before = loaded.get_weights()[0]
     steps = number(loaded.optimizer.iterations)
@@ -345,14 +347,6 @@ def test_a_file_of_keras2_without_its_state_says_so(tmp_path, caplog):
         del file["optimizer_weights"]
     loaded = load(keras, path)
     assert "starts without its saved state" in caplog.text
-    loaded.train_on_batch(X, Y)
-
-
-def test_an_h5_model_without_an_input_layer_gets_the_right_shape(tmp_path):
-    source, path = saved_h5(tmp_path, rewritten=OF_2_3, first_input=True)
-    loaded = load(keras, path)
-    assert loaded.input_shape == (None, 3)
-    assert_predict_equally(source, loaded)
     loaded.train_on_batch(X, Y)
 
 
@@ -421,34 +415,34 @@ def saved_keras(folder, optimizer):
 
 
 @pytest.mark.parametrize("kind", ["legacy", "new"])
-@pytest.mark.parametrize("wrapped", [True, False])
 @pytest.mark.parametrize("custom", [None, "experimental"])
 @pytest.mark.parametrize("family", GENERATIONS)
-def test_keras_models_of_keras2_load_and_train(kind, wrapped, custom, family, tmp_path):
-    optimizer = FAMILIES[kind].SGD(0.25, momentum=0.5)
-    if wrapped:
-        optimizer = own_wrapper(optimizer, initial_scale=4.0, dynamic_growth_steps=3)
+def test_keras_models_with_a_wrapper_of_keras2_load_and_train(
+    kind, custom, family, tmp_path
+):
+    inner = FAMILIES[kind].SGD(0.25, momentum=0.5)
+    optimizer = own_wrapper(inner, initial_scale=4.0, dynamic_growth_steps=3)
     source, path = saved_keras(tmp_path, optimizer)
     custom_objects = {"LossScaleOptimizer": CLASSES[custom]} if custom else None
     loaded = load(KERASES[family], path, custom_objects=custom_objects)
-    if wrapped:
-        assert_ours(loaded.optimizer, family, custom is not None)
-    else:
-        assert keras_versions.package_of(type(loaded.optimizer)) == PACKAGES[family]
-        assert number(loaded.optimizer.learning_rate) == 0.25
+    assert_ours(loaded.optimizer, family, custom is not None)
     assert_predict_equally(source, loaded)
-    if wrapped and kind == "new":  # the state of others tf_keras does not save
+    if kind == "new":  # the state of others tf_keras does not save
         assert_go_on_equally(source, loaded)
     loaded.fit(X, Y, verbose=0)
 
 
+# `compile` keeps a name, and its own arguments as None.
+@pytest.mark.parametrize("kind", ["legacy", "new", "a name"])
 @pytest.mark.parametrize("family", GENERATIONS)
-def test_a_keras_model_that_keras2_compiled_with_a_name_loads_and_trains(
-    family, tmp_path
-):
-    """`compile` keeps the name, and its own arguments as None."""
-    source, path = saved_keras(tmp_path, "sgd")
+def test_keras_models_with_a_bare_optimizer_load_and_train(kind, family, tmp_path):
+    optimizer = "sgd" if kind == "a name" else FAMILIES[kind].SGD(0.25, momentum=0.5)
+    source, path = saved_keras(tmp_path, optimizer)
     loaded = load(KERASES[family], path)
+    assert keras_versions.package_of(type(loaded.optimizer)) == PACKAGES[family]
+    assert number(loaded.optimizer.learning_rate) == number(
+        source.optimizer.learning_rate
+    )
     assert_predict_equally(source, loaded)
     loaded.fit(X, Y, verbose=0)
 
