@@ -146,6 +146,9 @@ with tf_lso.install(like="2.4"):
         tf_lso.install(like="2.12")
     except RuntimeError as error:
         print("tf_lso.uninstall()" in str(error))
+    wrapper = tf.keras.mixed_precision.experimental.LossScaleOptimizer
+    scale = wrapper(tf.keras.optimizers.SGD(), 8).loss_scale
+    print(type(tf.keras.backend.get_value(scale)).__name__)
     # Configs of newer optimizers still make them.
     for name, is_legacy in ("SGD", True), ("SGD", False), ("AdamW", False):
         made = {"class_name": name, "config": {"is_legacy_optimizer": is_legacy}}
@@ -160,4 +163,5 @@ print(type(tf.keras.optimizers.get("sgd")) is tf.keras.optimizers.legacy.SGD)
 def test_install_in_the_program_and_uninstall():
     installed, after = ["True", "True"], ["False", "False"]
     configs = ["SGD True", "SGD False", "AdamW False"]
-    assert processes.run(INSTALLED) == [*installed, *configs, *after]
+    value = "float32" if HAS_KERAS3 else "FixedLossScale"
+    assert processes.run(INSTALLED) == [*installed, value, *configs, *after]

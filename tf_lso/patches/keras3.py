@@ -22,9 +22,12 @@ def set_values(keras, ledger):
     def set_value(original, x, value):
         x.assign(tf.cast(tf.convert_to_tensor(value), variables_lib.raw(x).dtype))
 
-    @ledger.around(backend, "get_value")
-    def get_value(original, x):
-        return x.numpy() if isinstance(x, as_tensor.AsTensor) else original(x)
+    is_it = keras_versions.package_of_tensorflow() == "keras"
+    for module in [backend] if is_it else [backend, tf.keras.backend]:
+
+        @ledger.around(module, "get_value")
+        def get_value(original, x):
+            return x.numpy() if isinstance(x, as_tensor.AsTensor) else original(x)
 
 
 def make_variables_numbers(keras, ledger):
