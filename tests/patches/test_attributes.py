@@ -61,10 +61,8 @@ class TestAttributes:
             loss = x**2
         sgd.minimize(loss, [x], tape=tape)
         assert float(x) == 0.75
-
-    def test_minimize_of_a_tensor_needs_the_tape(self):
         with pytest.raises(ValueError, match="tape"):
-            keras.optimizers.SGD().minimize(tf.constant(1.0), [])
+            sgd.minimize(tf.constant(1.0), [])
 
     @pytest.mark.parametrize("wrapped", [False, True])
     @pytest.mark.parametrize("method", ["_create_all_weights", "_create_slots"])
@@ -169,19 +167,15 @@ class TestArguments:
     def test_lr_is_the_learning_rate(self, optimizers, name):
         assert number(getattr(optimizers, name)(lr=0.125).learning_rate) == 0.125
 
-    def test_decay_divides_the_learning_rate(self, optimizers):
+    def test_decay_divides_the_learning_rate_which_may_be_set(self, optimizers):
         sgd, x = optimizers.SGD(lr=0.5, decay=1.0), tf.Variable(0.0)
-        for rate in (0.5, 0.25, 0.5 / 3, 0.125):
+        for rate in (0.5, 0.25, 0.5 / 3):
             is_close(float(sgd._decayed_lr(tf.float32)), rate)
             is_close(moved(sgd, x), rate)
-
-    def test_decay_leaves_the_learning_rate_settable(self, optimizers):
-        sgd, x = optimizers.SGD(lr=0.5, decay=1.0), tf.Variable(0.0)
-        is_close(moved(sgd, x), 0.5)
         sgd.lr = 0.25
         tf.keras.backend.set_value(sgd.learning_rate, 0.125)
         assert number(sgd.lr) == 0.125
-        is_close(moved(sgd, x), 0.0625)
+        is_close(moved(sgd, x), 0.125 / 4)
 
     def test_decay_goes_round_by_the_config(self, optimizers):
         sgd = optimizers.SGD(lr=0.5, decay=0.25)

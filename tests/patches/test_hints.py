@@ -1,167 +1,184 @@
-"""The line that names `--like`, after an uncaught error that Keras 3 makes."""
+"""The line that names `--like`, after an uncaught error that Keras 3 makes.
 
+The programs of keras3_errors.txt, with empty lines between them, are first those that
+worked in TensorFlow 2.0-2.15, which get it, then mistakes in any TensorFlow.
+"""
+
+import linecache
 import pathlib
+import re
 import sys
+import types
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
-from tests import preloaded
-from tests.processes import hiding, run, start
+import tf_lso
+from tests.processes import start
 from tf_lso.patches import hints
 
-ERRORS = pathlib.Path(__file__).with_name("keras3_errors.py")
+pytestmark = pytest.mark.keras3
+
 HINT = "tf_lso: This is a change of Keras 3, and not of loss scaling."
+GONE = AttributeError("'Mean' object has no attribute 'reset_states'")
+K = tf.keras
+
+PROGRAMS = pathlib.Path(__file__).with_name("keras3_errors.txt").read_text("utf-8")
+OF_KERAS3, MISTAKES = (
+    section.strip().split("\n\n")
+    for section in re.split("^===.*\n", PROGRAMS, flags=re.M)[1:]
+)
 
 
-def as_script(text, tmp_path, *options, **environment):
-    path = tmp_path / "train.py"
-    path.write_text(text)
-    command = ["-m", "tf_lso", "run", *options, str(path), "--epochs", "3"]
-    return start(command, **environment)
+# --- What the programs use, beside the names above.
+
+x, y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
 
 
-@pytest.mark.keras3
-def test_it_is_said_for_what_keras_3_changed_and_for_no_mistake():
-    done = preloaded.run([str(ERRORS)])
-    assert done.returncode == 0, done.stderr
-    of_keras3, own = done.stdout.splitlines()
-    assert (of_keras3, own) == ("43 {}", "17 {}")
+def network():
+    model = K.Sequential([K.layers.Dense(1, input_shape=(2,))])
+    model.compile("sgd", "mse", metrics=["mae"])
+    return model
 
 
-CHANGED = "import tensorflow as tf\ntf.keras.metrics.Mean().reset_states()\n"
-OWN = "import tensorflow as tf\ntf.keras.metrics.Mean().reset_stats()\n"
+def build(own):
+    class Own(K.layers.Layer):
+        build = own
+
+    Own()(x)
 
 
-@pytest.mark.keras3
+def error_of(case):
+    name = f"<{case}>"
+    linecache.cache[name] = len(case), None, case.splitlines(keepends=True), name
+    try:
+        exec(compile(case, name, "exec"), dict(globals()))
+    except Exception as error:
+        return error
+    raise AssertionError(f"{case} raises nothing")
+
+
+@pytest.mark.parametrize("cases, wanted", [(OF_KERAS3, True), (MISTAKES, False)])
+def test_it_is_said_for_what_keras_3_changed_and_for_no_mistake(
+    cases, wanted, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with tf_lso.install():
+        errors = {case: error_of(case) for case in cases}
+        said = {case: hints.hint(error) is not None for case, error in errors.items()}
+    wrong = [repr(errors[case]) for case in cases if said[case] != wanted]
+    assert (len(cases), wrong) == (43 if wanted else 17, [])
+
+
+def with_like(patch):
+    patch.setenv("TF_LSO_LIKE", "2.16")
+
+
+def in_a_program_that_imports_keras(patch):
+    patch.setattr(sys.modules["__main__"], "keras", sys.modules["keras"], raising=False)
+
+
+def on_keras_2(patch):
+    patch.setattr(hints.keras_versions, "package_of_tensorflow", lambda: "tf_keras")
+
+
+def after_the_import_of_tensorflow_failed(patch):
+    def missing():
+        raise ImportError("tf_keras is not installed")
+
+    patch.setattr(hints.keras_versions, "package_of_tensorflow", missing)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        with_like,
+        in_a_program_that_imports_keras,
+        on_keras_2,
+        after_the_import_of_tensorflow_failed,
+    ],
+)
+def test_it_is_not_said(where, monkeypatch):
+    where(monkeypatch)
+    assert hints.hint(GONE) is None
+
+
 def test_run_ends_with_the_line(tmp_path):
-    done = as_script(CHANGED, tmp_path)
+    program = tmp_path / "train.py"
+    program.write_text(
+        "import tensorflow as tf\ntf.keras.metrics.Mean().reset_states()"
+    )
+    done = start(["-m", "tf_lso", "run", str(program), "--epochs", "3"])
     *_, error, line = done.stderr.splitlines()
-    assert error.startswith("AttributeError: 'Mean' object has no attribute")
+    assert error.startswith(f"AttributeError: {GONE}")
     assert line.startswith(HINT)
-    assert line.endswith(f"tf-lso run --like 2.4 {tmp_path}/train.py --epochs 3")
+    assert line.endswith(f"tf-lso run --like 2.4 {program} --epochs 3")
     assert done.returncode == 1
 
 
-@pytest.mark.keras3
-@pytest.mark.parametrize(
-    ("program", "options", "environment"),
-    [
-        (OWN, [], {}),
-        (CHANGED, ["--like", "2.16"], {}),
-        ("import keras\n" + CHANGED, [], {}),
-        (CHANGED.replace("states", "stats"), [], {"TF_USE_LEGACY_KERAS": "1"}),
-    ],
-)
-def test_run_does_not(program, options, environment, tmp_path):
-    done = as_script(program, tmp_path, *options, **environment)
-    assert "AttributeError" in done.stderr
-    assert HINT not in done.stderr
+def test_without_tf_keras_it_names_the_line_that_installs_it(monkeypatch):
+    install = ', after `pip install "tf-keras==2.'
+    assert install not in hints.hint(GONE, "train.py")
+    monkeypatch.setitem(sys.modules, "tf_keras", None)
+    assert install in hints.hint(GONE, "train.py")
 
 
-# `train.py` of this folder is for the command line; this one has no tf_keras.
-WITHOUT = """
-import tf_lso
-tf_lso.install()
-import tensorflow as tf
-from tf_lso.patches import hints
-try:
-    tf.keras.metrics.Mean().reset_states()
-except AttributeError as error:
-    print(hints.hint(error, "train.py"))
-"""
-
-
-@pytest.mark.keras3
-def test_without_tf_keras_it_names_the_line_that_installs_it():
-    (line,) = run(hiding("tf_keras") + WITHOUT)
-    assert ', after `pip install "tf-keras==2.' in line
-
-
-# A stand-in for IPython: what `install()` asks of it.
-NOTEBOOK = """
-    import sys
-    import traceback
-    import types
-
+def test_in_a_notebook_it_stands_below_the_traceback(monkeypatch, capsys):
     class Shell:
-        def showtraceback(self, *args, **kwargs):
-            print(traceback.format_exc().splitlines()[-1], file=sys.stderr)
+        """What `install()` asks of IPython's."""
 
-        def run_cell(self, text):
+        def showtraceback(self, *args, **kwargs):
+            print(sys.exc_info()[1], file=sys.stderr)
+
+        def run_cell(self, method):
             try:
-                exec(text, vars(sys.modules["__main__"]))
-            except Exception:
+                getattr(K.metrics.Mean(), method)()
+            except AttributeError:
                 self.showtraceback(running_compiled_code=True)
 
     shell = Shell()
-    sys.modules["IPython"] = types.ModuleType("IPython")
-    sys.modules["IPython"].get_ipython = lambda: shell
-    sys.stderr = sys.stdout
-    shell.run_cell("import tf_lso; tf_lso.install()")
-    shell.run_cell("import tensorflow as tf")
-    shell.run_cell("tf.keras.metrics.Mean().reset_states()")
-    shell.run_cell("tf.keras.metrics.Mean().reset_stats()")
-    tf_lso.uninstall()
-    shell.run_cell("tf.keras.metrics.Mean().reset_states()")
-"""
-
-
-@pytest.mark.keras3
-def test_in_a_notebook_it_stands_below_the_traceback():
-    lines = [line for line in run(NOTEBOOK) if "reset" in line or "tf_lso:" in line]
+    ipython = types.SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    with tf_lso.install():
+        shell.run_cell("reset_states")
+        shell.run_cell("reset_stats")
+    shell.run_cell("reset_states")
+    lines = capsys.readouterr().err.splitlines()
     assert [line.startswith(HINT) for line in lines] == [False, True, False, False]
     assert lines[1].endswith(
         'tf_lso.install(like="2.4"), in a new kernel before TensorFlow is imported'
     )
 
 
-def test_where_the_import_of_tensorflow_failed_there_is_none(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow", None)  # as far as it came
-
-    def missing():
-        raise ImportError("tf_keras is not installed")
-
-    monkeypatch.setattr(hints.keras_versions, "package_of_tensorflow", missing)
-    assert hints.hint(AttributeError("'Mean' object has no attribute 'ref'")) is None
+class Old(K.optimizers.SGD):
+    def _resource_apply_dense(self, grad, var, apply_state=None):
+        return var.assign_sub(grad)
 
 
-SILENT = """
-    import tensorflow as tf
-    import tf_lso
+class Below(Old):
+    pass
 
-    keras = tf.keras
 
-    class Old(keras.optimizers.SGD):
-        def _resource_apply_dense(self, grad, var, apply_state=None):
-            return var.assign_sub(grad)
+class Both(Old):
+    def update_step(self, gradient, variable, learning_rate):
+        variable.assign_sub(gradient)
 
-    class Below(Old):
-        pass
 
-    class Both(Old):
-        def update_step(self, gradient, variable, learning_rate):
-            variable.assign_sub(gradient)
+class Sums(K.optimizers.SGD):
+    def _aggregate_gradients(self, grads_and_vars):
+        return grads_and_vars
 
-    class Sums(keras.optimizers.SGD):
-        def _aggregate_gradients(self, grads_and_vars):
-            return grads_and_vars
 
+def test_work_that_keras_3_would_pass_over_in_silence_is_an_error():
     Old(0.5)  # without install() it is Keras's own affair
     with tf_lso.install():
-        for cls in (Old, Below, Both, Sums):
-            try:
+        Both(0.5)
+        for cls in (Old, Below):
+            message = (
+                r"^Old overrides _resource_apply_dense\..*`tf-lso run --like 2\.4`"
+            )
+            with pytest.raises(TypeError, match=message):
                 cls(0.5)
-                print(cls.__name__, "is made")
-            except TypeError as error:
-                print(error)
-"""
-
-
-@pytest.mark.keras3
-def test_work_that_keras_3_would_pass_over_in_silence_is_an_error():
-    old, below, both, sums = run(SILENT, preloaded.run)
-    assert both == "Both is made"
-    for message in (old, below):
-        assert message.startswith("Old overrides _resource_apply_dense.")
-        assert "tf-lso run --like 2.4" in message
-    assert sums.startswith("Sums overrides _aggregate_gradients.")
+        with pytest.raises(TypeError, match=r"^Sums overrides _aggregate_gradients\."):
+            Sums(0.5)

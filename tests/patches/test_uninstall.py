@@ -110,6 +110,30 @@ PROGRAMS = {
     tell(*traces.changed(before))
     tf_lso.uninstall()
     """,
+    # The names that each row of the table changes in the Kerases that are there.
+    "rows": """
+    from tf_lso import keras_versions
+    from tf_lso.patches import table
+    from tf_lso.patches.ledger import Ledger
+
+    def record(method):
+        set_it = getattr(Ledger, method)
+
+        def recorded(ledger, owner, name, value):
+            changed.append(name)
+            set_it(ledger, owner, name, value)
+
+        setattr(Ledger, method, recorded)
+
+    record("set_attribute"), record("set_item")
+    for package in KERASES:
+        for patch in table.PATCHES:
+            if table.is_in(patch, package):
+                changed, ledger = [], Ledger()
+                patch.function(keras_versions.public(package), ledger)
+                ledger.undo()
+                tell(patch.target, changed)
+    """,
 }
 
 
@@ -184,45 +208,10 @@ def test_the_page_names_what_is_changed():
     assert changed - _old_names() <= named
 
 
-# Prints the names that each row of the table changes in the Kerases that are there.
-BY_ROW = """
-    import json
-    import tensorflow as tf
-    from tests.families import PACKAGES
-    import tf_lso
-    from tf_lso import keras_versions, policies
-    from tf_lso.patches import table
-    from tf_lso.patches.ledger import Ledger
-
-    tf_lso.install().uninstall()
-    changed = []
-
-    def recorded(method):
-        def record(ledger, owner, name, value):
-            changed.append(name)
-            method(ledger, owner, name, value)
-
-        return record
-
-    for name in ("set_attribute", "set_item"):
-        setattr(Ledger, name, recorded(getattr(Ledger, name)))
-
-    for package in set(PACKAGES.values()):
-        for patch in table.PATCHES:
-            if table.is_in(patch, package):
-                changed.clear()
-                ledger = Ledger()
-                patch.function(keras_versions.public(package), ledger)
-                ledger.undo()
-                print(json.dumps([patch.target, changed]))
-"""
-
-
 def test_each_row_of_the_table_names_what_its_function_changes():
     """A name in a row that its function does not change, or the reverse, fails here."""
     rows = {}
-    for line in run(BY_ROW):
-        target, changed = json.loads(line)
+    for target, changed in told()["rows"]:
         rows.setdefault(target, set()).update(bare(changed))
     assert len(rows) > 10
     for target, changed in rows.items():

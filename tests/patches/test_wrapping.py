@@ -28,9 +28,19 @@ def installed(monkeypatch):
 
 
 @pytest.fixture(params=FAMILIES)
-def kinds(request):
-    """A Keras and the optimizers of one family."""
-    return KERASES[request.param], FAMILIES[request.param]
+def family(request):
+    return request.param
+
+
+@pytest.fixture
+def module(family):
+    """The Keras of a family."""
+    return KERASES[family]
+
+
+@pytest.fixture
+def optimizers(family):
+    return FAMILIES[family]
 
 
 def model(module, dtype="mixed_float16"):
@@ -60,25 +70,23 @@ def without_scale(module):
 
 
 class TestWrap:
-    @pytest.mark.parametrize("dtype", ["mixed_float16", "float16"])
-    def test_wraps_where_any_layer_computes_in_float16(self, kinds, dtype):
-        module, optimizers = kinds
-        inner = optimizers.SGD(0.1)
-        optimizer = tf_lso.wrap(inner, model(module, dtype))
-        assert is_wrapped(optimizer)
-        assert optimizer.inner_optimizer is inner
-        assert optimizer.dynamic and float(optimizer.loss_scale) == 2.0**15
+    def test_wraps_where_any_layer_computes_in_float16(self, module, optimizers):
+        for dtype in ("mixed_float16", "float16"):
+            inner = optimizers.SGD(0.1)
+            optimizer = tf_lso.wrap(inner, model(module, dtype))
+            assert is_wrapped(optimizer)
+            assert optimizer.inner_optimizer is inner
+            assert optimizer.dynamic and float(optimizer.loss_scale) == 2.0**15
 
-    @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "float64", None])
-    def test_leaves_the_optimizer_of_models_that_need_no_scale(self, kinds, dtype):
-        module, optimizers = kinds
+    def test_leaves_the_optimizer_of_models_that_need_no_scale(
+        self, module, optimizers
+    ):
         inner = optimizers.SGD(0.1)
-        assert (
-            tf_lso.wrap(inner, model(module, dtype or without_scale(module))) is inner
-        )
+        none = without_scale(module)
+        for dtype in ("float32", "mixed_bfloat16", "float64", none):
+            assert tf_lso.wrap(inner, model(module, dtype)) is inner
 
-    def test_finds_layers_within_layers(self, kinds):
-        module, optimizers = kinds
+    def test_finds_layers_within_layers(self, module, optimizers):
 
         class Outer(module.Model):
             def __init__(self):
@@ -87,22 +95,19 @@ class TestWrap:
 
         assert is_wrapped(tf_lso.wrap(optimizers.SGD(), Outer()))
 
-    def test_leaves_what_is_wrapped_by_either(self, kinds):
-        module, optimizers = kinds
+    def test_leaves_what_is_wrapped_by_either(self, module, optimizers):
         for wrapper in (tf_lso.LossScaleOptimizer, wrapper_of(module)):
             wrapped = wrapper(optimizers.SGD())
             assert tf_lso.wrap(wrapped, model(module)) is wrapped
 
-    def test_takes_the_loss_scale_of_a_policy(self, kinds):
-        module, optimizers = kinds
+    def test_takes_the_loss_scale_of_a_policy(self, module, optimizers):
         policy = api_of(module).ExperimentalPolicy("mixed_float16", 128)
         optimizer = tf_lso.wrap(optimizers.SGD(), model(module, policy))
         assert isinstance(optimizer, experimental.LossScaleOptimizer)
         assert optimizer.loss_scale is policy.loss_scale
 
-    def test_a_float32_policy_of_the_model_decides_nothing(self, kinds):
+    def test_a_float32_policy_of_the_model_decides_nothing(self, module, optimizers):
         """It has no loss scale because it needs none."""
-        module, optimizers = kinds
         api_of(module).set_policy("float32")
         try:
             made = model(module)
@@ -110,8 +115,7 @@ class TestWrap:
             api_of(module).set_global_policy(None)
         assert is_wrapped(tf_lso.wrap(optimizers.SGD(), made))
 
-    def test_refuses_what_is_neither(self, kinds):
-        module, optimizers = kinds
+    def test_refuses_what_is_neither(self, module, optimizers):
         with pytest.raises(TypeError, match="'optimizer' must be an instance"):
             tf_lso.wrap("sgd", model(module))
         with pytest.raises(TypeError, match="'model' must be a model or layer"):
@@ -129,17 +133,9 @@ def wrapper_of(module):
 
 
 class TestCompile:
-    def test_wraps_where_a_layer_computes_in_float16(self, kinds):
-        module, optimizers = kinds
-        made = compiled(module, optimizers.SGD(0.1))
-        assert is_wrapped(made.optimizer)
-        made.fit(X, Y, verbose=0)
-        assert number(made.optimizer.iterations) == 1
-
     def test_variables_of_float16_are_left_bare_as_in_legacy_and_told_of(
-        self, kinds, caplog
+        self, module, optimizers, caplog
     ):
-        module, optimizers = kinds
         made = compiled(module, optimizers.SGD(0.1), "float16")
         assert not is_wrapped(made.optimizer)
         made.fit(X, Y, verbose=0)
@@ -157,8 +153,7 @@ class TestCompile:
         made.compile(optimizer, "mse")
         assert made.optimizer is optimizer
 
-    def test_a_second_time_with_the_same_optimizer(self, kinds):
-        module, optimizers = kinds
+    def test_a_second_time_with_the_same_optimizer(self, module, optimizers):
         made, inner = model(module), optimizers.Adam(0.1)
         compiled(module, inner)
         for steps in (1, 2):
@@ -202,8 +197,7 @@ def gan(module, submodel):
 
 
 class TestOptimizersThatCompileDoesNotSee:
-    def test_are_named(self, kinds, caplog):
-        module, optimizers = kinds
+    def test_are_named(self, module, optimizers, caplog):
         made = gan(module, model(module))
         made.compile(optimizers.SGD(), optimizers.Adam())
         made.fit(X, Y, verbose=0)
@@ -215,16 +209,14 @@ class TestOptimizersThatCompileDoesNotSee:
 
     @pytest.mark.parametrize("dtype", ["mixed_float16", "float32", None])
     def test_are_not_where_they_are_wrapped_or_need_no_scale(
-        self, kinds, dtype, caplog
+        self, module, optimizers, dtype, caplog
     ):
-        module, optimizers = kinds
         made = gan(module, model(module, dtype or without_scale(module)))
         made.compile(*(tf_lso.wrap(optimizers.SGD(), made) for _ in range(2)))
         made.fit(X, Y, verbose=0)
         assert "scales no loss" not in caplog.text
 
-    def test_are_told_of_where_they_are_assigned(self, kinds, caplog):
-        module, optimizers = kinds
+    def test_are_told_of_where_they_are_assigned(self, module, optimizers, caplog):
         made = compiled(module, optimizers.SGD())
         made.optimizer = optimizers.SGD()
         made.fit(X, Y, verbose=0)

@@ -37,22 +37,19 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 _finder = _Finder()
 
 
-def copied(module, contents):
-    """Return a module with the contents and the file of another one, and these."""
-    made = types.ModuleType(module.__name__)
-    vars(made).update({**vars(module), **contents, "__spec__": None})
-    return made
-
-
-def package(name, file, contents=()):
-    """Return a package of this name; `file` of tf_lso is where it is made."""
-    made = types.ModuleType(name)
-    vars(made).update(contents, __file__=file, __path__=[])
-    return made
+def made(name, contents):
+    """Return a module; its contents have the `__file__` where it is made."""
+    module = types.ModuleType(name)
+    vars(module).update(contents, __spec__=None)
+    return module
 
 
 def let_import(ledger, name, module):
-    """Let `import name` find a module, which may be one of those above."""
+    """Let `import name` find a module, and the attribute of its parent lead there."""
+    parent, _, last = name.rpartition(".")
+    parent, before = sys.modules.get(parent), sys.modules.get(name)
+    if parent is not None and vars(parent).get(last) is before:
+        ledger.set_attribute(parent, last, module)
     if module.__spec__ is None:
         _finder.made[name] = module
         spec = module.__spec__ = _finder.find_spec(name)

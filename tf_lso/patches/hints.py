@@ -57,11 +57,9 @@ def hint(error: BaseException | None, command: str | None = None) -> str | None:
     if error is None:
         return None
     major, minor = environment.tensorflow_version()
-    call = (
-        'tf_lso.install(like="2.4"), in a new kernel before TensorFlow is imported'
-        if command is None
-        else f"tf-lso run --like 2.4 {command}"
-    )
+    call = 'tf_lso.install(like="2.4"), in a new kernel before TensorFlow is imported'
+    if command is not None:
+        call = f"tf-lso run --like 2.4 {command}"
     has_it = importlib.util.find_spec("tf_keras") is not None
     install = "" if has_it else f', after `pip install "tf-keras=={major}.{minor}.*"`'
     return (
@@ -73,10 +71,9 @@ def hint(error: BaseException | None, command: str | None = None) -> str | None:
 def _is_of_keras3(error):
     """Whether an error comes from what Keras 3 has no more."""
     message = str(error)
-    lines = _MESSAGES.read_text(encoding="utf-8").splitlines()
-    messages = [line for line in lines if line and not line.startswith("#")]
-    if any(re.search(one, message, re.S) for one in messages):
-        return True
+    for line in _MESSAGES.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#") and re.search(line, message, re.S):
+            return True
     if isinstance(error, (ImportError, AttributeError)):
         return _is_gone(message)
     found = _FILE.search(message)
@@ -85,7 +82,7 @@ def _is_of_keras3(error):
         return os.path.isdir(path) or os.path.exists(f"{path}.index")
     frames = list(traceback.walk_tb(error.__traceback__))
     if _NAME_AS_RATE.search(message):
-        return any(_is_own_optimizer(frame) for frame, _ in frames)
+        return any(_is_in_own_optimizer(frame) for frame, _ in frames)
     is_search = isinstance(error, (KeyError, IndexError, ValueError)) and frames
     return bool(is_search) and _looks_for_a_metric(*frames[-1])
 
@@ -112,10 +109,8 @@ def _class_of_keras3(path):
 
 
 def _names(base):
-    """Yield the names of a class and of those below it: messages have the name alone."""
-    yield base.__name__
-    for cls in type.__subclasses__(base):
-        yield from _names(cls)
+    """Return the names of a class and of those below it: messages have the name alone."""
+    return {base.__name__}.union(*map(_names, type.__subclasses__(base)))
 
 
 def _looks_for_a_metric(frame, number):
@@ -132,12 +127,9 @@ def _looks_for_a_metric(frame, number):
     return "metrics_names" in names or "compile_metrics" in texts
 
 
-def _is_own_optimizer(frame):
-    """Whether a frame is the constructor of a user's class of optimizers."""
+def _is_in_own_optimizer(frame):
+    """Whether a frame is of an optimizer whose class a user wrote, with a constructor."""
     cls = type(frame.f_locals.get("self"))
-    own = vars(cls).get("__init__")
-    return (
-        issubclass(cls, _class_of_keras3("optimizers.Optimizer"))
-        and not keras_versions.is_of_one(cls)
-        and getattr(own, "__code__", None) is frame.f_code
-    )
+    is_optimizer = issubclass(cls, _class_of_keras3("optimizers.Optimizer"))
+    is_own = "__init__" in vars(cls) and not keras_versions.is_of_one(cls)
+    return is_optimizer and is_own

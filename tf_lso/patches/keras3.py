@@ -15,31 +15,28 @@ def set_values(keras, ledger):
 
     Keras 3's `set_value` fails for its own variables, such as `optimizer.learning_rate`.
     """
-    # Private: `import tensorflow.keras.backend` copies the public module from this one.
-    from keras.src.legacy import backend as legacy_backend
+    # Private: `tf.keras.backend` may be that of tf_keras.
+    from keras.src.legacy import backend
 
-    def set_value(x, value):
-        """Set a variable of TensorFlow or Keras to an array, a number or a tensor."""
+    @ledger.around(backend, "set_value")
+    def set_value(original, x, value):
         x.assign(tf.cast(tf.convert_to_tensor(value), variables_lib.raw(x).dtype))
 
-    for module in (tf.keras.backend, legacy_backend):
-        if hasattr(module, "set_value"):
-            ledger.set_attribute(module, "set_value", set_value)
+    is_it = keras_versions.package_of_tensorflow() == "keras"
+    for module in [backend] if is_it else [backend, tf.keras.backend]:
 
-            @ledger.around(module, "get_value")
-            def get_value(original, x):
-                is_scale = isinstance(x, as_tensor.AsTensor)
-                return x.numpy() if is_scale else original(x)
+        @ledger.around(module, "get_value")
+        def get_value(original, x):
+            return x.numpy() if isinstance(x, as_tensor.AsTensor) else original(x)
 
 
 def make_variables_numbers(keras, ledger):
     """Add what variables of Keras 3.0 lack, and later ones have."""
-    if not hasattr(keras.Variable, "__int__"):
-        numbers = {
-            "__int__": lambda self: int(self.value),
-            "__float__": lambda self: float(self.value),
-        }
-        ledger.add_missing(keras_versions.variable_of_keras3(), numbers)
+    numbers = {
+        "__int__": lambda self: int(self.value),
+        "__float__": lambda self: float(self.value),
+    }
+    ledger.add_missing(keras_versions.variable_of_keras3(), numbers)
 
 
 def log_lr(keras, ledger):
@@ -71,7 +68,7 @@ def keep_policy(keras, ledger):
     """
     global_state = keras_versions.state_of_keras3()
 
-    @ledger.everywhere(global_state.clear_session)
+    @ledger.around(global_state, "clear_session")
     def clear_session(original, *args, **kwargs):
         state = global_state.GLOBAL_STATE_TRACKER
         for name in vars(state).keys() - _KEPT:

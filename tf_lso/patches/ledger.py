@@ -5,9 +5,11 @@ and without it by the first policy or the first optimizer of tf_keras.
 """
 
 import functools
+import inspect
 import re
 import sys
 import threading
+import types
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
@@ -19,6 +21,15 @@ _made: "dict[Hashable, Ledger]" = {}  # in the order in which they were made
 
 # The modules of a Keras. The last are copies that `import tensorflow.keras.models` makes.
 _OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
+
+
+def _replace(name: str, before: object, after: object) -> None:
+    """Replace a value under a name in all modules of Keras."""
+    # A copy: another thread may import meanwhile.
+    for path, module in [*sys.modules.items()]:
+        if _OF_KERAS.match(path) and vars(module).get(name) is before:
+            setattr(module, name, after)
+
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -65,41 +76,30 @@ class Ledger:
     def around(self, owner: Any, name: str) -> Callable[[_Function], _Function]:
         """Return a decorator: its function takes the place of `owner.name`.
 
-        The function gets the original first, and then what the original would get. A
-        method is replaced in the class that defines it, which may be a base of `owner`:
-        Keras asks whether a model's `compile` is that of the base.
+        The function gets the original first, and then what the original would get. What
+        a class has, also the getter of a property, is replaced in the class that defines
+        it: Keras asks whether a model's `compile` is that of the base. What a module of a
+        Keras has is replaced in all of them, since the public names and the private
+        modules that look functions up are different modules.
 
         Raises:
           ImportError: if this version has none of that name.
         """
         if isinstance(owner, type):
             owner = next((cls for cls in owner.__mro__ if name in vars(cls)), owner)
-        if not hasattr(owner, name):
+        before = inspect.getattr_static(owner, name, _ABSENT)
+        if before is _ABSENT:
             raise ImportError(
                 f"{owner} has no {name}, which tf_lso replaces. Install versions of "
                 "TensorFlow and Keras that tf_lso supports."
             )
-        return self._replacing(name, [owner])
 
-    def everywhere(self, original: Any) -> Callable[[_Function], _Function]:
-        """Return a decorator like `around`, for a function in all modules of Keras.
-
-        This changes private modules: `get` and `load_model` look functions up in the
-        modules that define them, and `tf.keras` has another name for each. The tests of
-        test_loading.py fail when this moves.
-        """
-        name = original.__name__
-        # A copy: another thread may import meanwhile.
-        modules = [m for path, m in [*sys.modules.items()] if _OF_KERAS.match(path)]
-        return self._replacing(
-            name, [m for m in modules if vars(m).get(name) is original]
-        )
-
-    def _replacing(
-        self, name: str, owners: list[Any]
-    ) -> Callable[[_Function], _Function]:
         def decorate(function: _Function) -> _Function:
-            original = getattr(owners[0], name)
+            original: Any = getattr(owner, name)
+            if isinstance(before, property):
+                original = before.fget
+            elif isinstance(before, classmethod):
+                original = before.__func__
 
             @functools.wraps(original)
             def replacement(*args: Any, **kwargs: Any) -> Any:
@@ -107,8 +107,16 @@ class Ledger:
                     return original(*args, **kwargs)
                 return function(original, *args, **kwargs)
 
-            for owner in owners:
-                self.set_attribute(owner, name, replacement)
+            after: Any = replacement
+            if isinstance(before, property):
+                after = before.getter(replacement)
+            elif isinstance(before, classmethod):
+                after = classmethod(replacement)
+            self.set_attribute(owner, name, after)
+            if isinstance(owner, types.ModuleType):
+                _replace(name, before, after)
+                # Modules that are imported until then have copied the replacement.
+                self.on_undo(functools.partial(_replace, name, after, before))
             return function
 
         return decorate

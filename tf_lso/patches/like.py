@@ -114,16 +114,12 @@ def use_legacy_optimizers(keras, ledger):
     for place in places:
         with contextlib.suppress(ImportError):
             modules.append(importlib.import_module(f"{place}.optimizers"))
-    legacy = vars(keras.optimizers.legacy)
-    values = {name: cls for name, cls in legacy.items() if inspect.isclass(cls)}
-    own = keras_versions.private(package, "optimizers")
     for function in ("get", "deserialize"):
 
-        @ledger.around(own, function)
+        @ledger.around(keras_versions.private(package, "optimizers"), function)
         def with_legacy_classes(original, *args, **kwargs):
             return original(*args, **{"use_legacy_optimizer": True, **kwargs})
 
-        values[function] = getattr(own, function)
-    for module in modules:
-        for name, value in values.items():
+    for name, value in vars(keras.optimizers.legacy).items():
+        for module in modules if inspect.isclass(value) else ():
             ledger.set_attribute(module, name, value)

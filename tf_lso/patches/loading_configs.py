@@ -31,7 +31,7 @@ def deserialize_all_generations(keras, ledger):
     package = keras_versions.package_of(keras)
     is_keras2 = keras_versions.is_keras2(package)
 
-    @ledger.everywhere(keras.optimizers.deserialize)
+    @ledger.around(keras.optimizers, "deserialize")
     def deserialize(original, config, custom_objects=None, *args, **kwargs):
         if is_foreign(config, is_keras2):
             return configs.deserialize(config, custom_objects, package)

@@ -35,16 +35,16 @@ def save_in_keras_files(keras, ledger):
     """
     saving_lib = _private(keras, "saving.saving_lib")
 
-    @ledger.everywhere(saving_lib._is_keras_trackable)
+    @ledger.around(saving_lib, "_is_keras_trackable")
     def is_keras_trackable(original, obj):
         return is_ours(obj) or original(obj)
 
-    @ledger.everywhere(saving_lib._save_state)
+    @ledger.around(saving_lib, "_save_state")
     def save_state(original, trackable, *args, **kwargs):
         _order_slots(trackable)
         original(trackable, *args, **kwargs)
 
-    @ledger.everywhere(saving_lib._load_state)
+    @ledger.around(saving_lib, "_load_state")
     def load_state(original, trackable, *args, **kwargs):
         # Files are lists that do not say whose slots they hold, and have those of all
         # weights. Legacy optimizers make none of weights without a gradient.
@@ -96,7 +96,7 @@ def save_in_h5(keras, ledger):
     """Make .h5 files hold the slots, the loss scale and its count."""
     hdf5_format = _private(keras, "saving.legacy.hdf5_format")
 
-    @ledger.everywhere(hdf5_format.save_optimizer_weights_to_hdf5_group)
+    @ledger.around(hdf5_format, "save_optimizer_weights_to_hdf5_group")
     def save_optimizer(original, hdf5_group, optimizer):
         original(hdf5_group, optimizer)
         if is_ours(optimizer):
@@ -104,12 +104,12 @@ def save_in_h5(keras, ledger):
             for index, variable in enumerate(optimizer._state.own_variables()):
                 group[str(index)] = variables_lib.numpy(variable)
 
-    @ledger.everywhere(hdf5_format.save_model_to_hdf5)
+    @ledger.around(hdf5_format, "save_model_to_hdf5")
     def save_model(original, model, *args, **kwargs):
         _order_slots(model)
         original(model, *args, **kwargs)
 
-    @ledger.everywhere(hdf5_format.load_model_from_hdf5)
+    @ledger.around(hdf5_format, "load_model_from_hdf5")
     def load_model(original, filepath, *args, **kwargs):
         model = original(filepath, *args, **kwargs)
         optimizer = getattr(model, "optimizer", None)
@@ -140,7 +140,7 @@ def save_kind_of_wrapper(keras, ledger):
     without tf_lso can read the files too.
     """
 
-    @ledger.everywhere(_private(keras, "saving.legacy.saving_utils").model_metadata)
+    @ledger.around(_private(keras, "saving.legacy.saving_utils"), "model_metadata")
     def model_metadata(original, model, *args, **kwargs):
         metadata = original(model, *args, **kwargs)
         config = metadata.get("training_config", {}).get("optimizer_config")
@@ -179,7 +179,7 @@ def restore_saved_models(keras, ledger):
 def convert_wrapped(keras, ledger):
     """Convert wrapped newer optimizers to wrapped legacy ones."""
 
-    @ledger.everywhere(keras.__internal__.optimizers.convert_to_legacy_optimizer)
+    @ledger.around(keras.__internal__.optimizers, "convert_to_legacy_optimizer")
     def convert_to_legacy_optimizer(original, optimizer):
         is_legacy = isinstance(optimizer, keras.optimizers.legacy.Optimizer)
         if is_legacy or not is_ours(optimizer):

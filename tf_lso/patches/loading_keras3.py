@@ -4,7 +4,6 @@ Each function handles what Keras 3, at least up to 3.15, refuses or misreads in 
 """
 
 import contextlib
-import functools
 import inspect
 import json
 import os
@@ -29,7 +28,7 @@ _layers_of_h5 = graphs.ThreadSwitch()
 def load_models(keras, ledger):
     """Load models of TensorFlow 2.0-2.15 with the state of their optimizers."""
 
-    @ledger.everywhere(keras.models.load_model)
+    @ledger.around(keras.models, "load_model")
     def load_model(original, filepath, custom_objects=None, *args, **kwargs):
         is_h5, of_keras2 = _is_h5(filepath), _is_of_keras2(filepath)
         with contextlib.ExitStack() as stack:
@@ -81,7 +80,7 @@ def find_functions(keras, ledger):
     """
     for namespace in (keras.losses, keras.metrics):
 
-        @ledger.everywhere(namespace.deserialize)
+        @ledger.around(namespace, "deserialize")
         def deserialize(original, config, *args, get=namespace.get, **kwargs):
             try:
                 return original(_with_function(keras, config), *args, **kwargs)
@@ -127,7 +126,7 @@ def find_policies(keras, ledger):
         return
 
     # TensorFlow 2.12-2.15 also wrote a module, which Keras 3 would prefer to the name.
-    @ledger.everywhere(keras.dtype_policies.deserialize)
+    @ledger.around(keras.dtype_policies, "deserialize")
     def deserialize(original, config, custom_objects=None):
         if isinstance(config, dict) and config.get("class_name") in POLICIES:
             config = {"class_name": config["class_name"], "config": config["config"]}
@@ -141,11 +140,9 @@ def take_batch_shapes(keras, ledger):
     refuses it in .keras files, where the InputLayer has the shape anyway. In .h5 files
     Keras 3 takes it for the shape without the batch.
     """
-    (owner,) = [c for c in keras.layers.Layer.__mro__ if "from_config" in vars(c)][-1:]
-    original = vars(owner)["from_config"].__func__
 
-    @functools.wraps(original)
-    def from_config(cls, config):
+    @ledger.around(keras.layers.Layer, "from_config")
+    def from_config(original, cls, config):
         takes = inspect.signature(cls.__init__).parameters
         config = dict(config)
         if not issubclass(cls, keras.layers.InputLayer):
@@ -155,8 +152,6 @@ def take_batch_shapes(keras, ledger):
                 if config.get("input_shape"):
                     config["input_shape"] = config["input_shape"][1:]
         return original(cls, config)
-
-    ledger.set_attribute(owner, "from_config", classmethod(from_config))
 
 
 def _has_optimizer_of_keras2(path):

@@ -110,15 +110,6 @@ def _keep_decay_in_config(ledger, owner):
         return {**original(self), **({"decay": decay} if decay else {})}
 
 
-def _replace_rate(ledger, owner, read):
-    """Make `learning_rate` return `read(optimizer, what it returned)`."""
-    before = owner.learning_rate
-    after = property(
-        lambda self: read(self, before.fget(self)), before.fset, doc=before.__doc__
-    )
-    ledger.set_attribute(owner, "learning_rate", after)
-
-
 # Methods that Keras 2 called in each step, and that Keras 3 does not know. The first two
 # are the update, which `update_step` is in Keras 3.
 _UPDATES = ("_resource_apply_dense", "_resource_apply_sparse")
@@ -216,23 +207,24 @@ def call_schedules(keras, ledger):
         is_schedule = isinstance(rate, schedules.LearningRateSchedule)
         return _scheduled(self, rate) if is_schedule else original(self)
 
-    def read(self, rate):
-        return scheduled_rate.rate_of(keras3_private.learning_rate(self), rate)
+    @ledger.around(owner, "learning_rate")
+    def learning_rate(original, self):
+        rate = keras3_private.learning_rate(self)
+        return scheduled_rate.rate_of(rate, original(self))
 
-    _replace_rate(ledger, owner, read)
 
-
-_at_step = graphs.ThreadSwitch()
+# On while Keras 2 asks a schedule; on while it updates a variable.
+_in_schedule, _in_update = graphs.ThreadSwitch(), graphs.ThreadSwitch()
 
 
 def take_arguments_in_keras2(keras, ledger):
     """Take `lr` and `decay`, and call schedules with a float32 step."""
-    owner, schedules = keras.optimizers.Optimizer, keras.optimizers.schedules
+    owner = keras.optimizers.Optimizer
     _keep_decay_in_config(ledger, owner)
 
     @ledger.around(owner, "_process_kwargs")
     def process_kwargs(original, self, kwargs):
-        """Keep `lr`, which Keras 2 only warns about, and `decay`, which it refuses."""
+        # Keras 2 only warns about `lr`, and refuses `decay`.
         self.__dict__["_old_lr"] = kwargs.pop("lr", None)
         decay = kwargs.pop("decay", None)
         if decay:
@@ -243,29 +235,25 @@ def take_arguments_in_keras2(keras, ledger):
     def build_learning_rate(original, self, learning_rate):
         lr = self.__dict__.pop("_old_lr", None)
         learning_rate = learning_rate if lr is None else lr
-        if not isinstance(learning_rate, schedules.LearningRateSchedule):
+        with _in_schedule.on():
             return original(self, learning_rate)
-        with tf.init_scope():
-            rate, name = _scheduled(self, learning_rate), "current_learning_rate"
-            self._current_learning_rate = tf.Variable(rate, trainable=False, name=name)
-        return learning_rate
 
     @ledger.around(owner, "_compute_current_learning_rate")
     def compute_current_learning_rate(original, self):
-        is_made = hasattr(self, "_current_learning_rate")
-        rate = keras3_private.learning_rate(self)
-        if is_made and isinstance(rate, schedules.LearningRateSchedule):
-            self._current_learning_rate.assign(_scheduled(self, rate))
-        else:
+        with _in_schedule.on():
             original(self)
+
+    @ledger.around(owner, "iterations")
+    def iterations(original, self):
+        steps = original(self)
+        return tf.cast(steps, tf.float32) if _in_schedule.is_on else steps
 
     @ledger.around(owner, "_update_step")
     def update_step(original, self, gradient, variable):
-        """Make the update, and nothing else, read the decayed learning rate."""
-        with _at_step.on():
+        with _in_update.on():
             original(self, gradient, variable)
 
-    def read(self, rate):
-        return _decayed(self, rate) if _at_step.is_on else rate
-
-    _replace_rate(ledger, owner, read)
+    @ledger.around(owner, "learning_rate")
+    def learning_rate(original, self):
+        rate = original(self)
+        return _decayed(self, rate) if _in_update.is_on else rate

@@ -46,16 +46,15 @@ _PACKAGES = {
     "tensorflow.compat.v2.keras": "tensorflow.keras",
 }
 
-# Module whose attribute `mixed_precision` led to a module that no longer exists -> the
-# namespace of that.
-_LED = {
-    "tensorflow": "mixed_precision",
-    "tensorflow.compat.v2": "compat.v2.mixed_precision",
-    "tensorflow._api.v2.compat.v2": "compat.v2.mixed_precision",
-    "tensorflow._api.v2.compat.v1.compat.v2": "compat.v2.mixed_precision",
-    "tensorflow._api.v2.compat.v2.compat.v2": "compat.v2.mixed_precision",
-    "keras.src": "keras.mixed_precision",
-}
+# The contents of an empty package.
+_PACKAGE = {"__file__": __file__, "__path__": []}
+
+# What `compat.v2` is called where an attribute leads to it.
+_COMPAT_V2 = (
+    "tensorflow._api.v2.compat.v2",
+    "tensorflow._api.v2.compat.v1.compat.v2",
+    "tensorflow._api.v2.compat.v2.compat.v2",
+)
 
 
 def lead_to_tf_lso(keras, ledger):
@@ -69,11 +68,8 @@ def lead_to_tf_lso(keras, ledger):
     import_packages(roots)
     if not is_tf_keras:
         _add_packages(ledger)
-        for name, namespace in _LED.items():
-            # A Keras 2 has the attribute.
-            if name.split(".")[0] not in keras_versions.imported_keras2():
-                contents = {"mixed_precision": module_for(namespace, name)}
-                _set_all(ledger, [sys.modules[name]], contents)
+        v2 = {"mixed_precision": module_for("compat.v2.mixed_precision", "tensorflow")}
+        _set_all(ledger, map(sys.modules.get, _COMPAT_V2), v2)
     for spelled, namespace in _SPELLED.items():
         is_own = keras_versions.is_own_private(spelled)
         if spelled.split(".")[0] in roots and not is_own:
@@ -97,11 +93,8 @@ def _add_packages(ledger):
     for name, path in _PACKAGES.items():
         if name in sys.modules:
             continue
-        package = _reach(path) if path else added_modules.package(name, __file__)
+        package = _reach(path) if path else added_modules.made(name, _PACKAGE)
         added_modules.let_import(ledger, name, package)
-        parent, _, last = name.rpartition(".")
-        if parent.startswith("keras"):
-            ledger.set_attribute(sys.modules[parent], last, package)
 
 
 def _lead(ledger, spelled, namespace):
@@ -110,11 +103,8 @@ def _lead(ledger, spelled, namespace):
     if there is None:
         added_modules.let_import(ledger, spelled, module_for(namespace, spelled))
     elif spelled.startswith(_OVERLAID):
-        overlay = added_modules.copied(loaded, contents)
+        overlay = added_modules.made(spelled, {**vars(loaded), **contents})
         added_modules.let_import(ledger, spelled, overlay)
-        parent, _, last = spelled.rpartition(".")
-        if vars(sys.modules[parent]).get(last) is loaded:
-            ledger.set_attribute(sys.modules[parent], last, overlay)
     else:
         # Importing the module may have made a copy.
         _set_all(ledger, (there, loaded or there), contents)
@@ -181,7 +171,8 @@ def _module_for(namespace, package):
     mirror = importlib.import_module(f"tf_lso.{namespace}")
     if package == keras_versions.package_of_tensorflow():
         return mirror
-    return added_modules.copied(mirror, _contents(package, namespace))
+    contents = {**vars(mirror), **_contents(package, namespace)}
+    return added_modules.made(mirror.__name__, contents)
 
 
 # --- Namespaces of optimizers that existed only in TensorFlow 2.9-2.15.
@@ -200,7 +191,7 @@ def add_namespaces(keras, ledger):
     for namespace, classes in NAMESPACES.items():
         here = {n: c for n, c in vars(keras.optimizers).items() if n in classes}
         name = f"keras.optimizers.{namespace}"
-        module = added_modules.package(name, __file__, here)
+        module = added_modules.made(name, {**here, **_PACKAGE})
         for root in ("keras", "tensorflow.keras") if of_tensorflow else ("keras",):
             there = _reach(f"{root}.optimizers")
             copied = sys.modules.get(f"{root}.optimizers", there)

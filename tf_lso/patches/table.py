@@ -93,8 +93,9 @@ PATCHES = [Patch(*row) for row in (
      KERAS_3, INSTALL, spellings.add_namespaces),
     ("`tf.keras.backend.clear_session`", KERAS_3, INSTALL, keras3.keep_policy),
     ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, keras3.show_hints),
-    ("`learning_rate`, `get_config`, `_process_kwargs`, `_build_learning_rate`, "
-     "`_compute_current_learning_rate`, `_update_step` of newer optimizers",
+    ("`learning_rate`, `iterations`, `get_config`, `_process_kwargs`, "
+     "`_build_learning_rate`, `_compute_current_learning_rate`, `_update_step` of newer "
+     "optimizers",
      KERAS_2, INSTALL, old_optimizers.take_arguments_in_keras2),
 
     ("the classes of `tf.keras.optimizers`, and `get` and `deserialize` in it",
