@@ -164,6 +164,7 @@ def plain(family):
     [
         *[(plain, family, ["3", "1.0", "clip_norm=1.0"]) for family in FAMILIES],
         (clipping_only, "keras3", OTHERS),
+        (weighting, "legacy", ["1.0"]),  # which would be taken as the name
     ],
 )
 def test_what_the_inner_optimizer_does_not_take_is_refused(make, family, calls):
