@@ -10,7 +10,6 @@ import concurrent.futures
 import contextlib
 import gc
 import re
-import threading
 
 import pytest
 import tensorflow as tf
@@ -187,15 +186,5 @@ class Bench:
 
 def in_thread(function, *args):
     """Call it in a thread that ends."""
-    results = concurrent.futures.Future()
-
-    def run():
-        try:
-            results.set_result(function(*args))
-        except BaseException as error:
-            results.set_exception(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return results.result()
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        return threads.submit(function, *args).result()
