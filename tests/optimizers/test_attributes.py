@@ -326,6 +326,19 @@ def test_get_gradients(family, optimizer, x):
 
 
 class TestTheKeras3Api:
+    @newer
+    def test_aggregate_gradients_sums_over_replicas(self, family, mirrored2):
+        with mirrored2.scope():
+            x, optimizer = tf.Variable(1.0), wrapped(family)
+
+        def summed():
+            pairs = optimizer.aggregate_gradients([(tf.constant(2.0), x), (None, x)])
+            assert pairs[1][0] is None
+            return pairs[0][0]
+
+        results = mirrored2.run(tf.function(summed))
+        assert [float(v) for v in results.values] == [4.0, 4.0]
+
     def test_build_makes_the_variables_once(self, optimizer, x):
         optimizer.build([x])
         names = [getattr(v, "path", v.name) for v in optimizer.weights]
