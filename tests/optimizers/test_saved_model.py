@@ -70,11 +70,3 @@ def test_a_module_is_saved_before_its_first_step(family, tmp_path):
     loaded = tf.saved_model.load(tmp_path / "m")
     x, scale, iterations = loaded.step(1.0)
     assert (float(x), float(scale), int(iterations)) == (0.75, 8.0, 1)
-
-
-def test_checkpoints_do_not_hold_what_only_saved_models_need(family, tmp_path):
-    module = _Module(family)
-    module.step(1.0)
-    path = tf.train.Checkpoint(module=module).save(tmp_path / "c")
-    names = " ".join(name for name, _ in tf.train.list_variables(path))
-    assert not [n for n in ("in_flight", "skipped", "overflowed") if n in names]
