@@ -121,6 +121,8 @@ class Bench:
         texts = [a for a in args if isinstance(a, str)]
         tensors = [tf.convert_to_tensor(a) for a in args if not isinstance(a, str)]
         key = (where, name, *texts)
+        if where == "collected":
+            gc.freeze()  # or the collection would look at all of TensorFlow
         function = self.functions.get(key) or tf.function(
             lambda *tensors: method(*texts, *tensors), jit_compile=where == "xla"
         )
@@ -128,6 +130,7 @@ class Bench:
             result = function(*tensors)
             del function
             gc.collect()
+            gc.unfreeze()
             return result
         self.functions[key] = function
         return function(*tensors)
