@@ -111,12 +111,12 @@ def bare_step(optimizer, loss_fn, variables):
     optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
 
 
-def legacy_step(optimizer, loss_fn, variables):
+def legacy_step(optimizer, loss_fn, variables, **keywords):
     """One step in the style of TensorFlow 2.4-2.15."""
     with tf.GradientTape() as tape:
         scaled = optimizer.get_scaled_loss(loss_fn())
     gradients = optimizer.get_unscaled_gradients(tape.gradient(scaled, variables))
-    return optimizer.apply_gradients(zip(gradients, variables))
+    return optimizer.apply_gradients(zip(gradients, variables), **keywords)
 
 
 def keras3_step(optimizer, loss_fn, variables):

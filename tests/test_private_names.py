@@ -55,7 +55,7 @@ OF_OPTIMIZERS_OF_TF_KERAS = """
 """
 OF_SEVERAL = """
     _apply_gradients _attributes _call _finish _get _init _initialize _lock _loss_scale
-    _name _optimizer _prepare _rank _shape _slots _write
+    _name _optimizer _prepare _rank _shape _slots _trainable _write
 """
 HOMONYMS = {*OF_GRAPHS_OF_2_12.split(), *OF_OPTIMIZERS_OF_TF_KERAS.split()}
 HOMONYMS.update(OF_SEVERAL.split())
@@ -77,7 +77,7 @@ def _of_tensorflow():
         tf.distribute.MirroredStrategy,
         tf.distribute.DistributedValues,
         tf.function(lambda: 1).get_concrete_function().graph,
-        type(tf.Variable(1.0)),
+        tf.Variable(1.0),
         *(tf.Tensor, tf.IndexedSlices, tf.Operation, tf.GradientTape()),
     ]
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, needs_keras3, wrapped
+from tests.families import FAMILIES, needs_keras3, takes_optimizers, wrapped
 from tests.test_callbacks import scalars, written
 
 NAN, INF = float("nan"), float("inf")
@@ -36,6 +36,7 @@ class TestRaiseIfStuck:
         with pytest.raises(RuntimeError, match="NaN most likely comes from the model"):
             tf_lso.raise_if_stuck(optimizer, patience=1)
 
+    @takes_optimizers
     def test_is_silent_after_a_checkpoint_of_a_larger_scale(self, family, tmp_path):
         optimizer = wrapped(family, scale=2.0)
         x = tf.Variable(1.0)
@@ -71,13 +72,6 @@ class TestSummary:
         found = scalars(tmp_path)
         assert found["loss_scale"] == {0: 8.0, 1: 4.0, 2: 4.0, 3: 2.0}
         assert found["skipped_steps"] == {0: 0, 1: 1, 2: 1, 3: 2}
-
-    def test_uses_the_iterations_by_itself(self, family, tmp_path):
-        optimizer, x = wrapped(family, scale=8.0), tf.Variable(1.0)
-        optimizer.apply_gradients([(tf.constant(1.0), x)])
-        with tf.summary.create_file_writer(str(tmp_path)).as_default():
-            tf_lso.summary.loss_scale(optimizer)
-        assert scalars(tmp_path)["loss_scale"] == {1: 8.0}
 
     @needs_keras3
     def test_is_written_once_for_all_replicas(self, tmp_path, mirrored2):

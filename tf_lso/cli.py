@@ -13,23 +13,6 @@ _DESCRIPTION = """\
 Run, check and move programs that use the mixed-precision API of TensorFlow 2.0-2.15 on
 today's TensorFlow."""
 
-_RUN = """\
-Run a program as `python` would, with every old loss-scaling name in place.
-
-The program needs no change. One line at the top of its own file does the same:
-
-    import tf_lso; tf_lso.install()
-"""
-
-_RUN_EXAMPLES = """\
-examples:
-  tf-lso run train.py --epochs 3          the script, with its own arguments
-  tf-lso run --like 2.4 train.py          with the Keras that TensorFlow 2.4 had
-  tf-lso run -m mypackage.train --gpus 2  a module, as `python -m` does
-
-The exit code is the program's.
-"""
-
 # What the command `convert` was for.
 _CONVERT = """\
 tf-lso convert: there is no such command any more. Four lines of Python read the file:
@@ -41,55 +24,10 @@ tf-lso convert: there is no such command any more. Four lines of Python read the
 """
 
 
-def _run(args: argparse.Namespace) -> int:
-    from tf_lso.patches import like
-    from tf_lso.running import program
-
-    if args.like is not None:
-        try:
-            like.choose(args.like)
-        except (ImportError, ValueError) as error:
-            args.parser.error(f"argument --like: {error}")
-    if args.module is not None:
-        if not args.module:
-            args.parser.error("argument -m: expected the name of a module")
-        return program.run(args.module, module=True, like=args.like)
-    if not args.program:
-        args.parser.error("the script to run is missing; see the examples in --help")
-    return program.run(args.program, like=args.like)
-
-
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.description = _RUN
-    parser.epilog = _RUN_EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.usage = "tf-lso run [--like VERSION] (SCRIPT | -m MODULE) [ARGS ...]"
-    parser.add_argument(
-        "--like",
-        metavar="VERSION",
-        help="version of the TensorFlow that the program was written for, such as 2.4: "
-        "tf.keras becomes the Keras of that version, and up to 2.10 its optimizers are "
-        "the legacy ones; by default the Keras that TensorFlow takes",
-    )
-    parser.add_argument(
-        "-m",
-        dest="module",
-        nargs=argparse.REMAINDER,
-        metavar="MODULE",
-        help="run a module as a script, as `python -m` does",
-    )
-    parser.add_argument(
-        "program",
-        nargs=argparse.REMAINDER,
-        metavar="SCRIPT",
-        help="the script, and its arguments",
-    )
-    parser.set_defaults(run=_run, parser=parser)
-
-
 def _parser() -> argparse.ArgumentParser:
     import tf_lso
     from tf_lso.commands import check, help, migrate
+    from tf_lso.running import program
 
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
     version = f"tf-lso {tf_lso.__version__}"
@@ -97,11 +35,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
-
-    _add_run(
-        commands.add_parser("run", help="run a program with the old names in place")
-    )
-    modules: dict[str, Any] = {"check": check, "migrate": migrate, "help": help}
+    modules = {"run": program, "check": check, "migrate": migrate, "help": help}
+    module: Any
     for name, module in modules.items():
         added = commands.add_parser(
             name,

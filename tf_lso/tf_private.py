@@ -112,6 +112,12 @@ def needs_no_merge_call():
     return _find("tensorflow", name)()
 
 
+def strategy_of(variable):
+    """Return the strategy that a variable was made under, or None."""
+    # The public `distribute_strategy` is missing where the strategy has one device.
+    return getattr(variable, "_distribute_strategy", None)
+
+
 def once_for_replicas(function, *args):
     """Call a function once for all replicas, which share what it makes."""
     if needs_no_merge_call():

@@ -100,7 +100,7 @@ class SecondName(tf_private.trackable()):  # type: ignore[misc]
 
 def strategy_of(variables):
     """Return the strategy under which model variables were created."""
-    found = (getattr(raw(v), "distribute_strategy", None) for v in variables)
+    found = (tf_private.strategy_of(raw(v)) for v in variables)
     return next((s for s in found if s is not None), tf.distribute.get_strategy())
 
 

@@ -8,7 +8,7 @@ import pathlib
 import re
 
 from tf_lso import names
-from tf_lso.patches.table import COMPILING, INSTALL, LIKE, LOADING, PATCHES
+from tf_lso.patches.table import COMPILING, INSTALL, LIKE, LIKE_2_3, LOADING, PATCHES
 
 DASH = "\N{EN DASH}"
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "compat_docs"
@@ -92,7 +92,7 @@ WRITTEN = {
     },
     "explanation/changes.md": {
         moment: functools.partial(_changes, moment)
-        for moment in (INSTALL, COMPILING, LOADING, LIKE)
+        for moment in (INSTALL, COMPILING, LOADING, LIKE, LIKE_2_3)
     },
 }
 

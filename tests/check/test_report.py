@@ -4,17 +4,16 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-import re
+import pathlib
 
 import pytest
 
 from tests import processes
-from tests.source.programs import checked, notebook, run, write
-from tf_lso.names.targets import TARGETS
+from tests.processes import ROOT
+from tests.source.programs import notebook, run, write
 
 pytestmark = pytest.mark.core
 
-NAME = "tf.keras.mixed_precision.experimental"
 PROGRAM = """\
 from tensorflow.keras.mixed_precision import experimental as mp
 mp.set_policy("mixed_float16")
@@ -27,10 +26,19 @@ if hasattr(opt, "get_scaled_loss"):
 tf.mixed_precision.experimental.DynamicLossScale()
 tf.keras.mixed_precision.global_policy()
 """
-KEYS = {
-    *("file", "cell", "line", "column", "kind", "name", "code", "status", "guarded"),
-    *("today", "tf_lso", "current", "replacement", "rule", "fix", "why_not"),
+# The files that the recorded reports are about.
+FILES = {
+    "a.ipynb": notebook("x", PROGRAM),
+    "a,b:c%\n.py": PROGRAM,  # what would end a workflow command is escaped
+    "broken.ipynb": notebook("x", "loss_scale("),
+    "broken.py": "x\nloss_scale(\n",
+    "computed.py": "import tensorflow as tf\ngetattr(tf.keras.mixed_precision, name)\n",
+    "program.py": PROGRAM,
+    "silent.py": SILENT,
+    "star.py": "from keras.mixed_precision import *\n",
+    "tf_keras.py": "import tf_keras\ntf_keras.mixed_precision.LossScaleOptimizer(o)\n",
 }
+RECORDED = ROOT / "tests/check/reports"
 
 
 @pytest.fixture(autouse=True)
@@ -43,32 +51,17 @@ def check(*arguments):
     return run("check", "--target", "2.21", *arguments)
 
 
-def test_text():
-    code, text = check("program.py")
-    assert code == 1
-    lines = text.splitlines()
-    assert lines[0] == f"program.py:1:46: LSO101 breaks  {NAME}"
-    assert lines[1] == f"    {PROGRAM.splitlines()[0]}"
-    assert lines[2].startswith("    today:  ImportError: ")
-    assert f"program.py:2:1: LSO101 breaks  {NAME}.set_policy" in lines
-    assert f"    tf_lso: tf_lso.{NAME.removeprefix('tf.')}.set_policy:" in text
-    assert "    now:    tf.keras.config.set_dtype_policy" in lines
-    again = lines.index(f"program.py:3:1: LSO101 breaks  {NAME}.set_policy")
-    assert lines[again + 2] == "    as in line 2"
-    assert "1 file read, for TensorFlow 2.21: 3 legacy uses, 3 would break." in lines
-    assert "tf-lso run SCRIPT" in lines[-1] and "tf_lso.install()" in lines[-1]
-    assert "\033" not in text
-
-
-def test_text_of_what_trains_wrong():
-    write("program.py", SILENT)
-    code, said = check("program.py")
-    assert code == 1
-    assert "trains wrong, silently  LossScaleOptimizer.get_scaled_loss" in said
-    assert "LSO105 breaks (guarded)  LossScaleOptimizer.get_scaled_loss" in said
-    uses = "4 legacy uses, 1 would train wrong, silently, 1 would break"
-    assert f"{uses}, 1 guarded, 1 works." in said
-    assert "tf-lso run" in said.splitlines()[-1]
+@pytest.mark.parametrize("report", sorted(path.name for path in RECORDED.iterdir()))
+def test_a_report_is_as_recorded(report):
+    """Each is what `tf-lso COMMAND --format FORM . missing.py` prints of the files."""
+    for name, text in FILES.items():
+        write(name, text)
+    command, form = report.split(".")
+    target = ["--target", "2.21"] if command == "check" else []
+    code, printed = run(command, *target, "--format", form, ".", "missing.py")
+    assert code == 2
+    assert printed == (RECORDED / report).read_text(encoding="utf-8")
+    assert {name: pathlib.Path(name).read_text() for name in FILES} == FILES
 
 
 def test_text_where_nothing_is_found(program):
@@ -78,62 +71,6 @@ def test_text_where_nothing_is_found(program):
         "1 file read, for TensorFlow 2.21: no use of the legacy loss-scaling API "
         "found.\n",
     )
-
-
-def test_text_of_the_unreadable():
-    write("program.py", "x\nprint loss_scale\n")
-    _, text = check("program.py", "missing")
-    assert "program.py:2: unreadable  does not parse" in text
-    assert "missing: unreadable  No such file or directory" in text
-    assert text.splitlines()[-1].endswith("; 2 unreadable.")
-
-
-def test_text_names_the_cell():
-    write("a.ipynb", notebook("x", PROGRAM))
-    assert "a.ipynb:cell 2:1:46: LSO101 breaks" in check("a.ipynb")[1]
-
-
-def test_json():
-    code, text = check("--format", "json", "program.py")
-    document = json.loads(text)
-    assert (code, document["version"], document["target"]) == (1, 1, "2.21")
-    finding = document["findings"][1]
-    assert finding.keys() == KEYS
-    assert (finding["file"], finding["cell"]) == ("program.py", None)
-    assert (finding["line"], finding["column"]) == (2, 1)
-    assert finding["code"] == 'mp.set_policy("mixed_float16")'
-    assert (finding["kind"], finding["name"]) == ("attribute", f"{NAME}.set_policy")
-    assert finding["replacement"] == "tf_lso" + finding["name"][2:]
-    assert (finding["status"], finding["guarded"]) == ("breaks", False)
-    assert document["unreadable"] == []
-    counts = {"files": 1, "findings": 3, "breaks": 3, "exit_code": 1}
-    counts |= {"changed": 1, "places": 1, "left": 0}
-    zeros = dict.fromkeys(("wrong", "guarded", "works", "unsure", "unreadable"), 0)
-    assert document["summary"] == counts | zeros
-
-
-def test_json_of_what_trains_wrong():
-    document = checked(SILENT)
-    assert document["findings"][0]["status"] == "wrong"
-    summary = document["summary"]
-    assert (summary["wrong"], summary["breaks"], summary["exit_code"]) == (1, 1, 1)
-
-
-def test_json_of_the_unreadable():
-    document = checked(notebook("x", "def loss_scale(:"), name="a.ipynb")
-    (item,) = document["unreadable"]
-    assert (os.path.basename(item["file"]), item["cell"], item["line"]) == (
-        "a.ipynb",
-        2,
-        1,
-    )
-    assert item["reason"].startswith("does not parse")
-
-
-def test_tf_keras_has_no_other_name_today():
-    program = "import tf_keras\ntf_keras.mixed_precision.LossScaleOptimizer(o)\n"
-    (found,) = checked(program)["findings"]
-    assert found["current"] == ""
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -172,110 +109,41 @@ def test_imports_nothing_heavy():
     assert processes.run(command) == ["[]"]
 
 
-class TestGithub:
-    @pytest.fixture
-    def annotations(self, program):
-        """Returns (exit code, level, properties, message) of each annotation."""
-
-        def annotations(text, *paths):
-            program.write_text(text)
-            code, printed = check("--format", "github", *paths)
-            return code, [
-                (level, dict(p.split("=", 1) for p in properties.split(",")), message)
-                for level, properties, message in re.findall(
-                    r"^::(error|warning|notice) (\S.*?)::(.*)$", printed, re.MULTILINE
-                )
-            ]
-
-        return annotations
-
-    def test_each_finding_is_an_annotation_at_its_place(self, annotations):
-        code, found = annotations(SILENT, "./program.py")
-        assert code == 1
-        places = [(level, p["file"], p["line"], p["col"]) for level, p, _ in found]
-        assert places == [
-            ("error", "program.py", "2", "4"),
-            ("notice", "program.py", "3", "16"),
-            ("error", "program.py", "4", "1"),
-            ("notice", "program.py", "5", "1"),
-        ]
-        _, properties, message = found[2]
-        name = "tf.mixed_precision.experimental.DynamicLossScale"
-        assert properties["title"] == f"LSO101 breaks on TensorFlow 2.21%3A {name}"
-        assert "AttributeError" in message and f"tf_lso{name[2:]}" in message
-
-    def test_what_only_a_run_can_tell_is_a_warning(self, annotations):
-        _, found = annotations("from keras.mixed_precision import *\n", ".")
-        assert [level for level, _, _ in found] == ["warning"]
-
-    def test_what_would_end_a_command_is_escaped(self, annotations):
-        write("a,b:c%\n.py", PROGRAM)
-        _, found = annotations("", ".")
-        assert {p["file"] for _, p, _ in found} == {"a%2Cb%3Ac%25%0A.py"}
-
-    def test_a_cell_has_no_line_in_the_file(self, annotations):
-        write("a.ipynb", notebook("x", PROGRAM))
-        _, ((_, properties, message), *_) = annotations("", ".")
-        assert properties.keys() == {"file", "title"}
-        assert message.startswith("cell 2, line 1: ")
-
-    def test_what_cannot_be_read_is_an_error(self, annotations):
-        code, found = annotations("x\nprint loss_scale\n", ".", "none.py")
-        assert code == 2
-        assert [(level, p["file"], p.get("line")) for level, p, _ in found] == [
-            ("error", "none.py", None),
-            ("error", "program.py", "2"),
-        ]
+@pytest.mark.parametrize("target", ["2.15", "2.15.1", "2.15.0rc1"])
+def test_the_reports_name_the_target(target):
+    write("program.py", "from keras.mixed_precision import Policy\n" + PROGRAM)
+    said = {
+        form: run("check", "--target", target, "--format", form, "program.py")[1]
+        for form in ("text", "json", "github")
+    }
+    assert "    2.15:   ImportError: TensorFlow 2.15 has no" in said["text"]
+    uses = "4 legacy uses, 3 would break, 1 works."
+    assert f"for TensorFlow 2.15: {uses}" in said["text"]
+    assert json.loads(said["json"])["target"] == "2.15"
+    assert "breaks on TensorFlow 2.15" in said["github"]
 
 
-class TestTarget:
-    @pytest.mark.parametrize("target", ["2.15", "2.15.1", "2.15.0rc1"])
-    def test_the_reports_name_it(self, target):
-        write("program.py", "from keras.mixed_precision import Policy\n" + PROGRAM)
-        said = {
-            form: run("check", "--target", target, "--format", form, "program.py")[1]
-            for form in ("text", "json", "github")
-        }
-        assert "    2.15:   ImportError: TensorFlow 2.15 has no" in said["text"]
-        assert (
-            "for TensorFlow 2.15: 4 legacy uses, 3 would break, 1 works."
-            in (said["text"])
-        )
-        assert json.loads(said["json"])["target"] == "2.15"
-        assert "breaks on TensorFlow 2.15" in said["github"]
+@pytest.mark.parametrize(
+    ("package", "version", "target"),
+    [
+        ("tensorflow", "2.15.1", "2.15"),
+        ("tensorflow-cpu", "2.18.0", "2.18"),
+        ("tensorflow-of-a-vendor", "2.12.0+v1", "2.12"),
+        ("tensorflow", "2.8.4", "2.21"),
+        ("tensorflow", "2.99.0", "2.21"),
+        (None, None, "2.21"),
+    ],
+)
+def test_the_default_target_is_the_installed_one(package, version, target, monkeypatch):
+    def version_of(name):
+        if name != package:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version
 
-    @pytest.mark.parametrize("target", ["2.11", "2.22", "1.15", "3", "newest", ""])
-    def test_an_unknown_one_is_refused_with_those_that_are_known(self, target, capsys):
-        with pytest.raises(SystemExit) as end:
-            run("check", "program.py", f"--target={target}")
-        assert end.value.code == 2
-        said = capsys.readouterr().err
-        assert repr(target) in said
-        assert all(version in said for version in TARGETS)
-
-    @pytest.mark.parametrize(
-        ("package", "version", "target"),
-        [
-            ("tensorflow", "2.15.1", "2.15"),
-            ("tensorflow-cpu", "2.18.0", "2.18"),
-            ("tensorflow-of-a-vendor", "2.12.0+v1", "2.12"),
-            ("tensorflow", "2.8.4", "2.21"),
-            ("tensorflow", "2.99.0", "2.21"),
-            (None, None, "2.21"),
-        ],
-    )
-    def test_the_default_is_the_installed_one(
-        self, package, version, target, monkeypatch
-    ):
-        def version_of(name):
-            if name != package:
-                raise importlib.metadata.PackageNotFoundError(name)
-            return version
-
-        owners = {"tensorflow": [package]} if package else {}
-        metadata = importlib.metadata
-        monkeypatch.setattr(metadata, "version", version_of)
-        monkeypatch.setattr(metadata, "packages_distributions", lambda: owners)
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: package)
-        printed = run("check", "--format", "json", "program.py")[1]
-        assert json.loads(printed)["target"] == target
+    owners = {"tensorflow": [package]} if package else {}
+    metadata = importlib.metadata
+    monkeypatch.setattr(metadata, "version", version_of)
+    monkeypatch.setattr(metadata, "packages_distributions", lambda: owners)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: package)
+    printed = run("check", "--format", "json", "program.py")[1]
+    assert json.loads(printed)["target"] == target

@@ -26,20 +26,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("strategy", help="none, mirrored2, mirrored4 or multiworker")
     parser.add_argument("--modes", default="eager,function", help="comma separated")
-    parser.add_argument(
-        "--only", default="", help="run cases whose name has this in it"
-    )
-    parser.add_argument(
-        "--choice",
-        default="all",
-        choices=["all", "styles", "families", "others"],
-        help="what takes turns; test_contract.py has more",
-    )
-    parser.add_argument(
-        "--built",
-        action="store_true",
-        help="make the optimizers' variables before their first step, which is sooner",
-    )
+    parser.add_argument("--only", default="", help="cases whose name has this in it")
+    choices = ["all", "styles", "families", "others"]  # see `combinations`
+    parser.add_argument("--choice", default="all", choices=choices)
+    built = "make the optimizers' variables before their first step, which is sooner"
+    parser.add_argument("--built", action="store_true", help=built)
     options = parser.parse_args()
     strategy = devices.strategy(options.strategy)
 
@@ -49,9 +40,8 @@ def main():
 
     passed = failed = 0
     modes = options.modes.split(",")
-    for name, family, style, mode in combinations(
-        FAMILIES, strategy, modes, options.choice
-    ):
+    for case in combinations(FAMILIES, strategy, modes, options.choice):
+        name, family, style, mode = case
         if options.only not in name:
             continue
         label = f"{name}-{family}-{style}-{mode}-{options.strategy}"

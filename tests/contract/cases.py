@@ -15,9 +15,10 @@ NAN = float("nan")
 INF = float("inf")
 
 CASES = {}
+MODES = ("eager", "function", "jit")
 
 
-def case(styles=("legacy", "keras3"), modes=("eager", "function", "jit"), only=None):
+def case(styles=("legacy", "keras3"), modes=MODES, only=None):
     """Register a contract case for some protocols, modes and families."""
 
     def register(function):
@@ -27,8 +28,6 @@ def case(styles=("legacy", "keras3"), modes=("eager", "function", "jit"), only=N
 
     return register
 
-
-MODES = ("eager", "function", "jit")
 
 # It has limits of its own: in `_runs` and `equals_the_bare_optimizer`.
 _IS_2_12 = tf.__version__.startswith("2.12.")
@@ -76,9 +75,7 @@ def combinations(families_, strategy, modes=MODES, choice="all"):
 
 @case()
 def finite_steps_apply_and_count(s):
-    optimizer = s.optimizer(momentum=0.9, growth=2)
-    x = s.variable([1.0, 2.0])
-    step = s.linear_step(optimizer, [x])
+    optimizer, x, step = s.linear([1.0, 2.0], momentum=0.9, growth=2)
     for _ in range(3):
         step(s.feed(1.0))
     n = s.replicas
@@ -89,9 +86,7 @@ def finite_steps_apply_and_count(s):
 
 @case()
 def nonfinite_on_one_replica_skips_on_all(s):
-    optimizer = s.optimizer(momentum=0.9)
-    x, y = s.variable([1.0, 2.0]), s.variable(3.0)
-    step = s.linear_step(optimizer, [x, y])
+    optimizer, x, y, step = s.linear([1.0, 2.0], 3.0, momentum=0.9)
     step(s.feed(1.0), s.feed(1.0))
     before = [families.numpy(v).copy() for v in (x, y)]
     for done, bad in enumerate((NAN, INF, -INF)):
@@ -116,9 +111,7 @@ def nonfinite_on_one_replica_skips_on_all(s):
 def overflow_of_the_sum_skips(s):
     if s.replicas == 1:
         return  # nothing is summed
-    optimizer = s.optimizer(scale=1.0)
-    x = s.variable(1.0)
-    step = s.linear_step(optimizer, [x])
+    optimizer, x, step = s.linear(1.0, scale=1.0)
     step(s.feed(3e38))
     check_equal(x, 1.0)
     check_state(optimizer, scale=1.0, count=0, iterations=1)
@@ -127,9 +120,7 @@ def overflow_of_the_sum_skips(s):
 @case()
 def large_gradients_may_overflow_as_scaled_sums(s):
     """Times the scale, each replica's is finite, but not their sum; nobody asks for it."""
-    optimizer = s.optimizer()
-    x, y = s.variable([0.0, 0.0]), s.variable(0.0)
-    step = s.linear_step(optimizer, [x, y])
+    optimizer, x, y, step = s.linear([0.0, 0.0], 0.0)
     step(s.feed(3.9e37), s.feed(1.0))
     check_equal(x, np.full(2, -3.9e36 * s.replicas), exact=False)
     check_equal(y, -0.1 * s.replicas, exact=False)
@@ -140,14 +131,13 @@ def large_gradients_may_overflow_as_scaled_sums(s):
 def overflow_of_a_float16_sum_skips(s):
     if s.replicas == 1:
         return
-    optimizer = s.optimizer(scale=1.0)
-    x = s.variable(1.0, tf.float16)
+    optimizer, x = s.optimizer(scale=1.0), s.variable(1.0, tf.float16)
     s.prepare(optimizer, [x])
-    step = s.compiled(
-        lambda g: optimizer.apply_gradients(
-            zip(optimizer.get_unscaled_gradients([g]), [x])
-        )
-    )
+
+    def replica_step(g):
+        optimizer.apply_gradients(zip(optimizer.get_unscaled_gradients([g]), [x]))
+
+    step = s.compiled(replica_step)
     optimizer.get_scaled_loss(tf.constant(0.0))
     step(s.feed(60000.0, tf.float16))
     check_equal(x, 1.0)
@@ -184,6 +174,8 @@ def built_outside_the_scope(s):
 
 
 def _sparse_step(s, optimizer, x, dense_shape=True):
+    """A function of the rows on each replica, and of the indices on all."""
+
     def replica_step(values, indices):
         def grads_of(scaled_by):
             shape = tf.constant([4, 2], tf.int64) if dense_shape else None
@@ -197,7 +189,12 @@ def _sparse_step(s, optimizer, x, dense_shape=True):
         optimizer.apply_gradients(zip(grads, [x]))
 
     s.prepare(optimizer, [x])
-    return s.compiled(replica_step)
+    step = s.compiled(replica_step)
+
+    def fed(by_replica, indices):
+        step(s.feed(by_replica), s.feed([indices] * s.replicas, tf.int64))
+
+    return fed
 
 
 def _rows(*values):
@@ -212,10 +209,7 @@ def sparse_gradients_apply(s):
         optimizer = s.optimizer(momentum=momentum)
         x = s.variable(np.ones((4, 2)))
         step = _sparse_step(s, optimizer, x, dense_shape)
-        step(
-            s.feed([_rows(1.0, 2.0, 1.0)] * s.replicas),
-            s.feed([[0, 2, 0]] * s.replicas, tf.int64),
-        )
+        step([_rows(1.0, 2.0, 1.0)] * s.replicas, [0, 2, 0])
         check_equal(x, 1 - 0.2 * s.replicas * np.array(_rows(1, 0, 1, 0)), exact=False)
         check_state(optimizer, scale=8.0, count=1, iterations=1)
 
@@ -229,18 +223,15 @@ def repeated_rows_have_one_gradient(s):
     s.build(other, [y])
     repeated, summed = _sparse_step(s, optimizer, x), _sparse_step(s, other, y)
     for _ in range(2):
-        rows = [_rows(1.0, 2.0, 3.0)] * s.replicas
-        repeated(s.feed(rows), s.feed([[1, 1, 3]] * s.replicas, tf.int64))
-        rows = [_rows(3.0, 3.0)] * s.replicas
-        summed(s.feed(rows), s.feed([[1, 3]] * s.replicas, tf.int64))
+        repeated([_rows(1.0, 2.0, 3.0)] * s.replicas, [1, 1, 3])
+        summed([_rows(3.0, 3.0)] * s.replicas, [1, 3])
     check_equal(x, families.numpy(y))
 
 
 def _sparse_skips(s, by_replica, indices, scale):
     optimizer = s.optimizer(scale=scale)
     x = s.variable(np.ones((4, 2)))
-    step = _sparse_step(s, optimizer, x)
-    step(s.feed(by_replica), s.feed([indices] * s.replicas, tf.int64))
+    _sparse_step(s, optimizer, x)(by_replica, indices)
     check_equal(x, np.ones((4, 2)))
     check_state(optimizer, scale=max(scale / 2, 1.0), count=0, iterations=1)
 
@@ -286,11 +277,8 @@ def equals_the_bare_optimizer(s):
         # else is in the graph: not as written, but each time the same.
         options = {"arithmetic_optimization": False}
         tf.config.optimizer.set_experimental_options(options)
-    random = np.random.default_rng(0)
-    gradients = [
-        [random.normal(size=(3, 2)).astype("float32") for _ in range(s.replicas)]
-        for _ in range(4)
-    ]
+    shape = (4, s.replicas, 3, 2)
+    gradients = np.random.default_rng(0).normal(size=shape).tolist()
     kit = families.FAMILIES[s.family]
     names = [name for name in OPTIMIZERS if hasattr(kit, name)]
     if s.family == "new" and s.replicas > 1:
@@ -321,11 +309,9 @@ def inner_clipping_follows_aggregation(s):
         ("clipnorm", lambda g: g / max(np.linalg.norm(g), 1)),
         ("global_clipnorm", lambda g: g / max(np.linalg.norm(g), 1)),
     ):
-        optimizer = s.optimizer(**{argument: 1.0})
-        x = s.variable([0.0, 0.0])
-        step = s.linear_step(optimizer, [x])
+        _, x, step = s.linear([0.0, 0.0], **{argument: 1.0})
         # The sum is small although its terms are large.
-        by_replica = [[3.0, 4.0]] + [[-2.5, -4.0]] + [[0.0, 0.0]] * s.replicas
+        by_replica = [[3.0, 4.0], [-2.5, -4.0], *[[0.0, 0.0]] * s.replicas]
         by_replica = by_replica[: s.replicas]
         step(s.feed(by_replica))
         check_equal(x, -0.1 * clip(np.sum(by_replica, axis=0)), exact=False)
@@ -356,10 +342,10 @@ def replicas_agree_where_the_caller_aggregates(s):
         check_state(optimizer, scale=4.0, count=1, iterations=2)
 
 
-@case(modes=("eager", "function", "jit"))
+@case()
 def fixed_scale_never_skips(s):
     with s.scope():
-        inner = families.FAMILIES[s.family].SGD(0.1)
+        inner = s.bare()
         optimizer = tf_lso.LossScaleOptimizer(inner, dynamic=False, initial_scale=3.0)
     x = s.variable(1.0)
     step = s.linear_step(optimizer, [x])
@@ -387,15 +373,12 @@ def one_trace_a_step_function(s):
     for g in (1.0, 1.0, NAN, 1.0, INF, 1.0, 1.0, 1.0):
         step(s.feed(g))
         optimizer.learning_rate = 0.01
-    local = len(families.copies(x))
-    assert len(traces) == local, len(traces)
+    assert len(traces) == len(families.copies(x))
 
 
 @case(modes=("function",))
 def learning_rate_reaches_a_traced_step(s):
-    optimizer = s.optimizer()
-    x = s.variable(1.0)
-    step = s.linear_step(optimizer, [x])
+    optimizer, x, step = s.linear(1.0)
     step(s.feed(1.0))
     optimizer.learning_rate = 0.5
     step(s.feed(1.0))
@@ -449,22 +432,14 @@ def loss_scale_update_agrees(s):
     with s.scope():
         scale = tf_lso.DynamicLossScale(8.0, 2)
 
-    def replica_fn(g):
-        _, should_apply = scale.update([g, None])
-        return should_apply
-
-    step = s.compiled(replica_fn)
+    step = s.compiled(lambda g: scale.update([g, None])[1])
     for value, expected, now in (
         (1.0, True, 8.0),
         (s.only_last(NAN, 1.0), False, 4.0),
         (1.0, True, 4.0),
         (1.0, True, 8.0),
     ):
-        verdict = step(s.feed(value))
-        local = (
-            s.strategy.experimental_local_results(verdict) if s.strategy else [verdict]
-        )
-        assert {bool(v) for v in local} == {expected}
+        assert {bool(verdict) for verdict in s.local(step(s.feed(value)))} == {expected}
         assert {float(v) for v in families.copies(scale._current_loss_scale)} == {now}
 
 
@@ -472,14 +447,12 @@ def loss_scale_update_agrees(s):
 def keras_model_trains(s):
     """A Keras model of the family's own Keras, in a custom loop."""
     kit = families.KERASES[s.family]
+    dense = kit.layers.Dense
     with s.scope():
-        model = kit.Sequential(
-            [kit.layers.Dense(3, activation="relu"), kit.layers.Dense(1)]
-        )
+        model = kit.Sequential([dense(3, activation="relu"), dense(1)])
         model.build((None, 2))
     optimizer = s.optimizer("Adam", 0.01)
     s.prepare(optimizer, model.trainable_variables)
-    losses = []
 
     def replica_step(x):
         with tf.GradientTape() as tape:
@@ -492,14 +465,8 @@ def keras_model_trains(s):
         return loss
 
     step = s.compiled(replica_step)
-    batch = [[1.0, 2.0], [3.0, 4.0]]
-    for _ in range(20):
-        loss = step(s.feed([batch] * s.replicas))
-        losses.append(
-            float(
-                s.strategy.experimental_local_results(loss)[0] if s.strategy else loss
-            )
-        )
+    batches = [[[1.0, 2.0], [3.0, 4.0]]] * s.replicas
+    losses = [float(s.local(step(s.feed(batches)))[0]) for _ in range(20)]
     assert losses[-1] < losses[0]
     check_state(optimizer, scale=8.0, count=20, iterations=20)
 
@@ -541,8 +508,8 @@ def no_reduction_more_than_the_bare_optimizer(s):
         step(optimizer, [(g, x), (h, y)])
 
     args = s.feed([np.ones(3)] * s.replicas), s.feed(1.0)
-    theirs = s.compiled(lambda g, h: step(bare, [(g, x), (h, y)]))
-    theirs, _ = _reductions(theirs, *args)
+    bare_step = s.compiled(lambda g, h: step(bare, [(g, x), (h, y)]))
+    theirs, _ = _reductions(bare_step, *args)
     assert theirs > 0
     for each in (ours, unscale_and_step):
         assert _reductions(s.compiled(each), *args) == (theirs, 0)
@@ -566,11 +533,8 @@ def fit_skips_what_one_replica_overflows(s):
         model = kit.Sequential([kit.layers.Dense(1)])
         model.build((None, 3))
         optimizer = s.optimizer(momentum=0.9)
-        model.compile(
-            optimizer,
-            loss="mse",
-            **({"jit_compile": False} if s.family == "keras3" else {}),
-        )
+        no_xla = {"jit_compile": False} if s.family == "keras3" else {}
+        model.compile(optimizer, loss="mse", **no_xla)
     x = np.random.default_rng(0).random((8 * s.replicas, 3)).astype("float32")
     y = x.sum(1, keepdims=True)
     x[2 * 2 * s.replicas - 1] = NAN  # the last row of the second of four batches

@@ -40,22 +40,14 @@ class Setting:
         return self.strategy.scope() if self.strategy else contextlib.nullcontext()
 
     def optimizer(self, name="SGD", *args, scale=8.0, growth=1000, **kwargs):
+        kwargs |= {"scale": scale, "growth": growth, "api": self.api}
         with self.scope():
-            return families.wrapped(
-                self.family,
-                name,
-                *args,
-                scale=scale,
-                growth=growth,
-                api=self.api,
-                **kwargs,
-            )
+            return families.wrapped(self.family, name, *args, **kwargs)
 
     def bare(self, name="SGD", *args, **kwargs):
+        kit = families.FAMILIES[self.family]
         with self.scope():
-            return getattr(families.FAMILIES[self.family], name)(
-                *args or (0.1,), **kwargs
-            )
+            return getattr(kit, name)(*args or (0.1,), **kwargs)
 
     def build(self, optimizer, variables):
         """Make an optimizer's variables now."""
@@ -94,13 +86,23 @@ class Setting:
         tensors = [tf.constant(value, dtype) for value in by_replica]
         if self.strategy is None:
             return tensors[0]
-        return self.strategy.experimental_distribute_values_from_function(
-            lambda context: tensors[context.replica_id_in_sync_group]
-        )
+        return families.per_replica(self.strategy, tensors)
 
     def only_last(self, bad, good):
         """The value `good` on each replica but the last, which gets `bad`."""
         return [good] * (self.replicas - 1) + [bad]
+
+    def local(self, value):
+        """What a step returned on each local replica, a list."""
+        if self.strategy is None:
+            return [value]
+        return list(self.strategy.experimental_local_results(value))
+
+    def linear(self, *values, **options):
+        """An optimizer, its variables with those values, and their `linear_step`."""
+        optimizer = self.optimizer(**options)
+        variables = [self.variable(value) for value in values]
+        return optimizer, *variables, self.linear_step(optimizer, variables)
 
     def linear_step(self, optimizer, variables):
         """A step function whose gradients are its arguments, one a variable."""
@@ -109,12 +111,8 @@ class Setting:
 
         def replica_step(*gradients):
             def loss():
-                return tf.add_n(
-                    [
-                        tf.cast(tf.reduce_sum(v * g), tf.float32)
-                        for v, g in zip(variables, gradients)
-                    ]
-                )
+                products = [tf.reduce_sum(v * g) for v, g in zip(variables, gradients)]
+                return tf.add_n([tf.cast(product, tf.float32) for product in products])
 
             step(optimizer, loss, variables)
 
@@ -132,20 +130,16 @@ class Setting:
 
 def check_state(optimizer, *, scale, count, iterations):
     """Assert the loss scale, the finite steps in a row, and the steps in all."""
+    scale_variable = optimizer.loss_scale_state._current_loss_scale
     got = {
-        "scale": {float(x) for x in copies(optimizer.loss_scale_state)},
+        "scale": set(map(float, families.copies(scale_variable))),
         "count": set(families.copies(optimizer.dynamic_counter)),
         "iterations": set(families.copies(optimizer.iterations)),
     }
     assert got == {"scale": {scale}, "count": {count}, "iterations": {iterations}}, got
 
 
-def copies(loss_scale):
-    return families.copies(loss_scale._current_loss_scale)
-
-
 def check_equal(variable, expected, exact=True):
-    """Assert the value of `variable` on every local replica."""
     for value in families.copies(variable):
         if exact:
             np.testing.assert_array_equal(value, np.asarray(expected, value.dtype))

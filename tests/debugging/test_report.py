@@ -1,5 +1,6 @@
 """What a report holds, prints and draws."""
 
+import functools
 import json
 import sys
 
@@ -11,6 +12,7 @@ from tests.families import keras, needs_keras3
 from tf_lso.debugging import statistics
 
 
+@functools.cache
 def report_of(name, **kwargs):
     return planted.explained(planted.CASES[name](keras), **kwargs)
 

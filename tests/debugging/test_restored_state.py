@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib
 import random
 
 import numpy as np
@@ -17,6 +16,7 @@ from tests.families import (
     keras,
     legacy_step,
     needs_keras3,
+    number,
     numpy,
     raw,
 )
@@ -34,11 +34,14 @@ def model_of(family, seed=None, last=(), **compiled):
         planted.dense(module, 4, "a"),
         layers.BatchNormalization(name="normalization", **planted.HALF),
         layers.Dropout(0.4, seed=seed, name="dropout", **planted.HALF),
-        layers.GaussianNoise(0.1, seed=seed, name="noise", **planted.HALF),
+        # That of Keras 3.0 draws float32 in every layer, and cannot add it to float16.
+        layers.GaussianNoise(0.1, seed=seed, name="noise", dtype="float32"),
         layers.ActivityRegularization(0.1, name="regularization", dtype="float32"),
         *(planted.dense(module, 1, "b"), *last),
     )
-    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.05))
+    inner = FAMILIES[family].Adam(0.05)
+    # Whatever the layers draw, no gradient overflows.
+    optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=1024)
     model.compile(optimizer, loss="mse", metrics=metrics, **compiled)
     return model
 
@@ -51,8 +54,17 @@ def values(model):
         # A model of Keras 2 makes the metric of its loss at the first loss.
         held += metric.variables if getattr(model, "history", None) else []
     return [numpy(raw(one)).copy() for one in held] + [
-        np.array([optimizer.loss_scale, optimizer.iterations])
+        np.array([number(optimizer.loss_scale), number(optimizer.iterations)])
     ]
+
+
+def set_all_seeds(seed):
+    """Begin all random state anew; `set_random_seed` of Keras 3.0 leaves Keras's own."""
+    keras.utils.set_random_seed(seed)
+    if HAS_KERAS3:
+        state = keras_versions.state_of_keras3()
+        state.set_global_attribute("global_seed_generator", None)
+    number_of_keras3()
 
 
 def number_of_keras3():
@@ -61,13 +73,14 @@ def number_of_keras3():
 
 
 def keras_generator():
-    module = importlib.import_module("keras.src.backend.common.global_state")
-    return module.get_global_attribute("global_seed_generator")
+    return keras_versions.state_of_keras3().get_global_attribute(
+        "global_seed_generator"
+    )
 
 
 def draws():
     """What the generators give next, after which they are as before."""
-    context = importlib.import_module("tensorflow.python.eager.context").context()
+    context = tf_private.eager_context()
     return (
         random.getstate(),
         [np.array(part).tolist() for part in np.random.get_state()],
@@ -96,8 +109,7 @@ def nothing_changes(model):
 
 @pytest.fixture(autouse=True)
 def seeds():
-    keras.utils.set_random_seed(1)
-    number_of_keras3()
+    set_all_seeds(1)
 
 
 class TestWhatIsRestored:
@@ -195,7 +207,7 @@ class TestWhatIsRestored:
 
 @functools.cache
 def trained(family, explained, seed, mode):
-    keras.utils.set_random_seed(3)
+    set_all_seeds(3)
     model = model_of(family, seed, run_eagerly=mode == "eager fit")
     random_values = []
 

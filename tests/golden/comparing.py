@@ -24,8 +24,18 @@ FAMILIES = {
 
 
 def same(actual, expected, case, family):
-    """Whether a result is the expected one, to the last bit."""
     return encoding.equal(actual, expected)
+
+
+def current(case, family):
+    """Marks that leave families which are not today's to the longer run."""
+    return [pytest.mark.slow] if family != families.CURRENT else []
+
+
+def once(case, family):
+    """And there cases that those of the stable class show, too."""
+    again = case.get("api") == "experimental" and family == "keras3"
+    return [pytest.mark.slow] if again else current(case, family)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +50,7 @@ class Section:
       families: family in the record -> the families here.
       has: function of (case, family): whether the section has it, and this Keras.
       marks: function of (case, family): the marks of the replay.
+      part: function of a case: the names of the part of the section that it belongs to.
       api: the class that replays all cases, in place of that of each case.
       each: whether a difference must change each replay that it holds for, or some.
     """
@@ -51,6 +62,7 @@ class Section:
     families: dict = dataclasses.field(default_factory=lambda: FAMILIES)
     has: Callable = lambda case, family: True
     marks: Callable = lambda case, family: ()
+    part: Callable = lambda case: ()
     api: str | None = None
     each: bool = False
 
@@ -81,26 +93,17 @@ class Section:
             assert problem is None, f"{version}: {problem}"
             if self.each and harness.SAME_KERNELS:
                 idle = self._idle(recorded, listed, case, family)
-                reasons = [difference.reason for difference in idle]
-                assert not idle, f"{version} does not differ in this: {reasons}"
+                assert not idle, f"{version} does not differ in this: {idle}"
 
     def idle(self):
-        """The differences without which each replay would be equal.
-
-        Beside other kernels those of another reason alone: there some of the differences
-        in rounding are within the tolerance.
-        """
-        every = differences.of(self.file, self.name)
-        found = set(every)
+        """The differences without which each replay would be equal."""
+        found = set(differences.of(self.file, self.name))
         for case, results, family in self.replays():
             for _, recorded, listed in self._versions(case, results, family):
                 if found.intersection(listed):
                     idle = self._idle(recorded, listed, case, family)
                     found -= set(listed) - set(idle)
-        needed = {one.reason for one in every if one not in found}
-        if harness.SAME_KERNELS:
-            return found
-        return {one for one in found if one.reason not in needed}
+        return found
 
     def wrong_on_tf_keras(self):
         """Replay the cases on tf_keras's own wrapper: does it what was recorded of it?
@@ -119,8 +122,7 @@ class Section:
         return played, wrong
 
     def on_tf_keras(self, case):
-        """What tf_keras's own wrapper gives."""
-        family = harness.TF_KERAS_FAMILY[case["family"]]
+        family = {"v2": "legacy", "new": "new"}[case["family"]]
         return play(self.replay, "reference", family, case)
 
     def _versions(self, case, results, family):
@@ -172,50 +174,38 @@ def _played(replay, api, family, case):
     return play(replay, api, family, json.loads(case))
 
 
-def parameters(sections):
-    """A `pytest.param` for each replay of the sections."""
-    return [
-        pytest.param(
-            section,
-            case,
-            results,
-            family,
-            marks=section.marks(case, family),
-            id=f"{section.name}-{harness.name_of(case)}-{family}",
-        )
-        for section in sections
-        for case, results, family in section.replays()
-    ]
-
-
 # --- Many recorded cases in one test, which tells all that fail and not the first.
 
 
-def grouped(parameters, by):
-    """Group parameters by the name that a function of their values returns.
+def grouped(sections):
+    """A `pytest.param` for each part of a section on a family.
 
-    Returns:
-      A list of `pytest.param`, each a list of parameters. Those with marks, such as slow
-      ones, have groups of their own.
+    Each is a list of (section, case, results, family). Replays with marks, such as slow
+    ones, have groups of their own.
     """
     groups = {}
-    for parameter in parameters:
-        name = "-".join([by(*parameter.values), *(m.name for m in parameter.marks)])
-        groups.setdefault(name, []).append(parameter)
+    for section in sections:
+        for case, results, family in section.replays():
+            marks = section.marks(case, family)
+            names = (section.file, section.name, *section.part(case), family)
+            name = "-".join([*names, *(mark.name for mark in marks)])
+            _, replays = groups.setdefault(name, (marks, []))
+            replays.append((section, case, results, family))
     return [
-        pytest.param(found, id=name, marks=found[0].marks)
-        for name, found in groups.items()
+        pytest.param(replays, id=name, marks=marks)
+        for name, (marks, replays) in groups.items()
     ]
 
 
-def check_all(check, parameters):
-    """Call `check` with each parameter; fail with all that did, by their ids."""
+def check_all(replays):
+    """Check each of a group; fail with all that differ, by their names."""
     problems = []
-    for parameter in parameters:
+    for section, case, results, family in replays:
         try:
-            check(*parameter.values)
+            section.check(case, results, family)
         except Exception as error:
-            problems.append(f"{parameter.id}: {type(error).__name__}: {error}")
+            name = "-".join([section.name, *map(str, case.values()), family])
+            problems.append(f"{name}: {type(error).__name__}: {error}")
     if problems:
-        count = f"{len(problems)} of {len(parameters)} cases"
+        count = f"{len(problems)} of {len(replays)} cases"
         pytest.fail("\n\n".join([count, *problems]), pytrace=False)

@@ -102,7 +102,6 @@ def every():
 
 @functools.cache
 def of(file, section):
-    """The differences of a section of a file of the record."""
     return [one for one in every() if (one.file, one.section) == (file, section)]
 
 

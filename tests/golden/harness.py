@@ -19,7 +19,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests import families
-from tests.families import FAMILIES, keras, keras2
+from tests.families import FAMILIES, KERASES, keras2
 from tests.golden.encoding import EXACT, TOLERANCE, decode
 from tf_lso.keras.mixed_precision import experimental
 
@@ -28,17 +28,9 @@ RECORDS = pathlib.Path(__file__).parent / "record"
 # The record that the installed libraries can reproduce, to the last bit where kernels
 # and kind of machine are those it was made on.
 REFERENCE = "2.21-tf_keras"
-SAME_KERNELS = tf.__version__.startswith("2.21.") and platform.machine() in (
-    "x86_64",
-    "AMD64",
-)
+IS_X86 = platform.machine() in ("x86_64", "AMD64")
+SAME_KERNELS = IS_X86 and tf.__version__.startswith("2.21.")
 AS_RECORDED = EXACT if SAME_KERNELS else TOLERANCE
-
-# Before 2.3 a skipped step was not counted in `iterations`.
-COUNTS_SKIPPED_STEPS_NOT = "2.1.4"
-
-# The optimizer families, by their names in the record and here.
-TF_KERAS_FAMILY = {"v2": "legacy", "new": "new"}
 
 
 @functools.cache
@@ -63,11 +55,6 @@ def result_of(results, version):
         if version in entry["versions"]:
             return entry["result"]
     return None
-
-
-def name_of(case):
-    """A short test id."""
-    return "-".join(str(value) for value in case.values() if value is not None)
 
 
 # --- Optimizers.
@@ -104,11 +91,10 @@ _CASES = {
 def inner_optimizer(family, name="SGD", case=None):
     """Return a new optimizer of a family, as it was for the recorded case."""
     arguments = _ARGUMENTS[name] | _CASES.get(case, {})
-    schedules = (keras if family == "keras3" else keras2).optimizers.schedules
+    schedules = KERASES[family].optimizers.schedules
     if case == "schedule":
-        arguments["learning_rate"] = schedules.PiecewiseConstantDecay(
-            [4, 8, 12], [0.5, 0.25, 0.125, 0.0625]
-        )
+        steps, rates = [4, 8, 12], [0.5, 0.25, 0.125, 0.0625]
+        arguments["learning_rate"] = schedules.PiecewiseConstantDecay(steps, rates)
     if case == "decay" and family == "keras3":
         # Keras 3 has no argument for it; the schedule is the same quotient.
         del arguments["decay"]
@@ -132,20 +118,7 @@ def wrapped(api, family, name="SGD", case=None, **configuration):
     return wrap(api, inner_optimizer(family, name, case), **configuration)
 
 
-# --- Steps.
-
-
-def tape_step(optimizer, loss_fn, variables, **keywords):
-    """get_scaled_loss, tape, get_unscaled_gradients, apply_gradients."""
-    with tf.GradientTape() as tape:
-        scaled_loss = optimizer.get_scaled_loss(loss_fn())
-    gradients = tape.gradient(scaled_loss, variables)
-    gradients = optimizer.get_unscaled_gradients(gradients)
-    return optimizer.apply_gradients(zip(gradients, variables), **keywords)
-
-
 def apply(optimizer, gradient, variable, **keywords):
-    """apply_gradients of one number to one variable."""
     pairs = [(tf.constant(gradient), variable)]
     return optimizer.apply_gradients(pairs, **keywords)
 
@@ -165,7 +138,6 @@ def counts(optimizer):
 
 
 def state(optimizer, variables):
-    """The state as the record has it."""
     return {
         "vars": [np.asarray(v.numpy()).tolist() for v in variables],
         **counts(optimizer),
@@ -204,6 +176,6 @@ def _slot(optimizer, variable, slot):
 
 
 def variables_of(optimizer):
-    """Its variables, of which the older optimizers have a method."""
+    """Its variables; older optimizers have a method that returns them."""
     variables = optimizer.variables
     return list(variables() if callable(variables) else variables)

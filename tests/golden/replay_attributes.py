@@ -7,32 +7,19 @@ import tensorflow as tf
 
 from tests.families import keras, keras2, raw
 from tests.golden import harness
-from tests.golden.encoding import attempt
+from tests.golden.comparing import Section
+from tests.golden.encoding import attempt, equal
 from tests.golden.harness import CLASSES, apply, variables_of, wrapped
 
 # What each attribute was set to.
 VALUES = {
-    "amsgrad": True,
-    "beta_1": 0.5,
-    "bogus": 1,
-    "clipnorm": 0.125,
-    "clipvalue": 0.125,
-    "decay": 0.5,
-    "dynamic": False,
-    "dynamic_counter": 1,
-    "dynamic_growth_steps": 7,
-    "epsilon": 0.5,
-    "global_clipnorm": 0.125,
-    "initial_scale": 2.0,
-    "inner_optimizer": None,
-    "learning_rate": 0.5,
-    "loss_scale": 2.0,
-    "lr": 0.5,
-    "momentum": 0.25,
-    "name": "zz",
-    "nesterov": True,
-    "use_ema": True,
-    "weights": [],
+    **dict.fromkeys(("amsgrad", "nesterov", "use_ema"), True),
+    **dict.fromkeys(("beta_1", "decay", "epsilon", "learning_rate", "lr"), 0.5),
+    **dict.fromkeys(("clipnorm", "clipvalue", "global_clipnorm"), 0.125),
+    **dict.fromkeys(("bogus", "dynamic_counter"), 1),
+    **dict.fromkeys(("initial_scale", "loss_scale"), 2.0),
+    **{"dynamic": False, "dynamic_growth_steps": 7, "inner_optimizer": None},
+    **{"momentum": 0.25, "name": "zz", "weights": []},
 }
 
 
@@ -145,20 +132,16 @@ def _weights_story(api, family, inner):
 
     def three():
         optimizer.set_weights([np.full_like(w, 3) for w in optimizer.get_weights()])
-        return harness.counts(optimizer) | {
-            "slots": {
-                name: [optimizer.get_slot(v, name).numpy().tolist() for v in (x, y)]
-                for name in optimizer.get_slot_names()
-            },
-            "vars": [v.numpy().tolist() for v in (x, y)],
+        slots = {
+            name: [optimizer.get_slot(v, name).numpy().tolist() for v in (x, y)]
+            for name in optimizer.get_slot_names()
         }
+        values = [v.numpy().tolist() for v in (x, y)]
+        return harness.counts(optimizer) | {"slots": slots, "vars": values}
 
     def is_of_inner():
         found = optimizer.get_slot(x, slot)
         return any(found is variable for variable in variables_of(optimizer._optimizer))
-
-    def holds_the_scale():
-        return any(v.name.startswith("current_loss_scale") for v in optimizer.weights)
 
     calls = {
         "weights": lambda: [[raw(v).name, v] for v in optimizer.weights],
@@ -167,7 +150,9 @@ def _weights_story(api, family, inner):
             for v in variables_of(optimizer)
         ],
         "variables_is_callable": lambda: callable(optimizer.variables),
-        "loss_scale_in_weights": holds_the_scale,
+        "loss_scale_in_weights": lambda: any(
+            v.name.startswith("current_loss_scale") for v in optimizer.weights
+        ),
         "get_weights": lambda: [w.tolist() for w in optimizer.get_weights()],
         "get_slot_names": lambda: optimizer.get_slot_names(),
         "set_weights_wrong_len": lambda: optimizer.set_weights([1.0]),
@@ -204,9 +189,25 @@ _OF_A_NEW_OPTIMIZER = {
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `hyperparameters`."""
     name = case["case"]
-    if name in _OF_A_NEW_OPTIMIZER:
-        optimizer = wrapped(api, family, case["inner"])
-        return _OF_A_NEW_OPTIMIZER[name](optimizer, tf.Variable(1.0))
-    return _REPLAYS[name](api, family, case)
+    if name in _REPLAYS:
+        return _REPLAYS[name](api, family, case)
+    optimizer = wrapped(api, family, case["inner"])
+    return _OF_A_NEW_OPTIMIZER[name](optimizer, tf.Variable(1.0))
+
+
+# Keras 3's Adam rounds otherwise than OptimizerV2's; see `replay_trajectories.py`.
+_OTHER_FORMULA = {"rtol": 1e-6, "atol": 1e-5}
+
+
+def same(actual, expected, case, family):
+    if case["case"] == "dir":  # of which tf_lso has more
+        return set(expected["ok"]) <= set(actual["ok"])
+    if case["case"] == "isinstance":  # None: that version had no such class
+        known = {k: v for k, v in expected["ok"].items() if v is not None}
+        return known.items() <= actual["ok"].items()
+    tolerance = harness.AS_RECORDED if family == "legacy" else _OTHER_FORMULA
+    return equal(actual, expected, tolerance)
+
+
+SECTIONS = [Section("behaviour", "hyperparameters", replay, same)]

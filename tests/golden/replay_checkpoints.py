@@ -1,23 +1,20 @@
 """Replays checkpoints between kinds of optimizers, and some single programs."""
 
-import itertools
 import tempfile
 
 import tensorflow as tf
 
 from tests.families import FAMILIES, keras, numpy
 from tests.golden import harness
+from tests.golden.comparing import Section
 from tests.golden.encoding import NAN, encode
 from tests.golden.harness import inner_optimizer, wrap
 
 # `tf.train.Checkpoint` takes no optimizer of Keras 3.0.
 _IS_TRACKABLE = isinstance(keras.optimizers.SGD(), tf.__internal__.tracking.Trackable)
 
-_NUMBERS = itertools.count()
-
 
 def _has(case, family):
-    """Whether Keras 3 can do it."""
     return _IS_TRACKABLE or family != "keras3" or "restore" not in case["case"]
 
 
@@ -49,8 +46,7 @@ def _checkpoint(optimizer, variable):
 
 
 def _saved(optimizer, variable):
-    folder = tempfile.mkdtemp()
-    return _checkpoint(optimizer, variable).save(f"{folder}/{next(_NUMBERS)}")
+    return _checkpoint(optimizer, variable).save(f"{tempfile.mkdtemp()}/c")
 
 
 def _passes(check):
@@ -144,8 +140,7 @@ _CASES = {
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `extras`."""
     return _CASES[case["case"]](api, family)
 
 
-OPTIONS = {"has": _has}
+SECTIONS = [Section("training", "extras", replay, has=_has)]

@@ -4,7 +4,6 @@
 """
 
 import functools
-import json
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +11,7 @@ import tensorflow as tf
 import tf_lso
 from tests import families
 from tests.golden import encoding, harness
+from tests.golden.comparing import Section, once
 from tests.golden.encoding import NAN
 from tests.golden.harness import apply, wrap
 from tests.golden.replay_keras_training import OTHER_FORMULA
@@ -40,12 +40,6 @@ def _aggregates(family, aggregate):
     return {"skip_gradients_aggregation": not aggregate}
 
 
-def _each(coefficients):
-    return _strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(coefficients[context.replica_id_in_sync_group])
-    )
-
-
 def _copies(variable):
     return _strategy.experimental_local_results(families.raw(variable))
 
@@ -62,21 +56,21 @@ class _Program:
     It is traced in the first of them; before the others it gets its first state again.
     """
 
-    def __init__(self, api, family, case):
-        keywords = _aggregates(family, case["aggregate"])
+    def __init__(self, api, family, inner, kind, mode, where, aggregate):
+        keywords = _aggregates(family, aggregate)
 
         def make():
-            return harness.wrapped(api, family, case["inner"], kind=case["kind"])
+            return harness.wrapped(api, family, inner, kind=kind)
 
-        if case["where"] == "outside":
+        if where == "outside":
             optimizer = make()
         with _strategy.scope():
             variable = tf.Variable([1.0, 2.0])
-            if case["where"] == "in_scope":
+            if where == "in_scope":
                 optimizer = make()
                 # A function whose first step makes the slots is traced twice. It does
                 # so for the programs that are most common, and for those outside.
-                is_common = (case["inner"], case["kind"]) == ("SGD", "dynamic")
+                is_common = (inner, kind) == ("SGD", "dynamic")
                 if keywords or not is_common:
                     optimizer.build([variable])
 
@@ -84,14 +78,14 @@ class _Program:
             def loss_fn():
                 return coefficient * tf.reduce_sum(variable)
 
-            harness.tape_step(optimizer, loss_fn, [variable], **keywords)
+            families.legacy_step(optimizer, loss_fn, [variable], **keywords)
 
         def step(coefficients):
             _strategy.run(of_replica, args=(coefficients,))
 
         self.optimizer, self.variable = optimizer, variable
         self.scales = dict(optimizer.loss_scale_state.named_variables())
-        self.step = tf.function(step) if case["mode"] == "function" else step
+        self.step = tf.function(step) if mode == "function" else step
         self._first = {id(copies[0]): copies[0].numpy() for copies in self._all()}
 
     def _all(self):
@@ -106,8 +100,7 @@ class _Program:
                 copy.assign(tf.cast(value, copy.dtype))
 
     def row(self):
-        optimizer = self.optimizer
-        counter = scale = None
+        optimizer, counter, scale = self.optimizer, None, None
         if optimizer.dynamic:
             counter = _once(optimizer.dynamic_counter)
             scale = _once(self.scales["current_loss_scale"])
@@ -115,29 +108,24 @@ class _Program:
             "v": [value.tolist() for value in families.copies(self.variable)],
             "iterations": _once(optimizer.iterations),
             "loss_scale": float(optimizer.loss_scale),
-            "counter": counter,
-            "scale_per_replica": scale,
+            **{"counter": counter, "scale_per_replica": scale},
         }
 
 
-@functools.cache
-def _program(api, family, case):
-    return _Program(api, family, json.loads(case))
+_program = functools.cache(_Program)
 
 
 def run(api, family, case):
-    """The state after each step of a pattern."""
     name, pattern = case["pattern"]
-    others = {key: value for key, value in case.items() if key != "pattern"}
-    program = _program(api, family, json.dumps(others))
+    names = ("inner", "kind", "mode", "where", "aggregate")
+    program = _program(api, family, **{name: case[name] for name in names})
     program.begin()
     bad = np.float32("inf" if name.endswith("inf") else "nan")
     rows = []
     for of_step in pattern:
         replicas = _BAD[of_step]
-        program.step(
-            _each([bad if r in replicas else g for r, g in enumerate(_GRADIENTS)])
-        )
+        gradients = [bad if r in replicas else g for r, g in enumerate(_GRADIENTS)]
+        program.step(families.per_replica(_strategy, gradients))
         rows.append(program.row())
     return {"rows": rows}
 
@@ -202,10 +190,10 @@ def _update_cross(replica):
         with _strategy.scope():
             scale = tf_lso.DynamicLossScale(8.0, 2)
         bad = [np.float32(NAN if r == replica else 1.0) for r in range(2)]
-        rows = []
+        gradients, rows = [families.per_replica(_strategy, bad)], []
         for _ in range(2):
             with _strategy.scope():
-                _, applied = scale.update([_each(bad)])
+                _, applied = scale.update(gradients)
             rows.append([bool(applied), float(scale())])
         return rows
 
@@ -239,7 +227,6 @@ _CALLS = {
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `distribution`."""
     if case["case"] == "run":
         return run(api, family, case)
     return _CALLS[case["case"]](lambda: wrap(api, families.FAMILIES[family].SGD(0.1)))
@@ -252,4 +239,4 @@ def _same(actual, expected, case, family):
     return encoding.equal(actual, expected, tolerance)
 
 
-OPTIONS = {"equal": _same}
+SECTIONS = [Section("training", "distribution", replay, _same, marks=once)]

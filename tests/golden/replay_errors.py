@@ -4,10 +4,13 @@ import copy
 import pickle
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import CURRENT, FAMILIES
+from tests.golden import replay_attributes
+from tests.golden.comparing import Section
 from tests.golden.harness import CLASSES, apply
 
 
@@ -79,28 +82,19 @@ def called(value):
     return value() if callable(value) else value
 
 
-# --- Other cases: functions of (make, inner, more), where `more` is what the class takes
-# beside the optimizer.
+# --- Other cases: functions of (make, inner, wrap), where `wrap` calls the class with an
+# optimizer and what it takes beside it.
 
 
-def _subclass(make, inner, more):
-    class Sub(make):
-        pass
-
-    return Sub(inner, *more)
+def _wrap_again(make, inner, wrap):
+    wrap(inner)
+    return wrap(inner)
 
 
-def _wrap_again(make, inner, more):
-    make(inner, *more)
-    return make(inner, *more)
-
-
-def _wrap_after_failure(make, inner, more):
-    try:
+def _wrap_after_failure(make, inner, wrap):
+    with pytest.raises(ValueError):
         make(inner, dynamic=False)
-    except ValueError:
-        return make(inner, *more)
-    raise AssertionError("It has to fail.")
+    return wrap(inner)
 
 
 def _properties(optimizer):
@@ -108,7 +102,7 @@ def _properties(optimizer):
     return [getattr(optimizer, name) for name in (*names, "dynamic_growth_steps")]
 
 
-def _shared(make, inner, more):
+def _shared(make, inner, wrap):
     scale = tf_lso.DynamicLossScale(8.0, increment_period=1)
     first, second = make(inner, scale), make(type(inner)(0.1), scale)
     apply(first, 1.0, tf.Variable(1.0))
@@ -131,7 +125,7 @@ class _Constant(tf_lso.LossScale):
         return {}
 
 
-def _custom(make, inner, more):
+def _custom(make, inner, wrap):
     variable = tf.Variable(1.0)
     returned = make(inner, _Constant()).minimize(lambda: 2.0 * variable, [variable])
     return {"ret": returned, "v": float(variable.numpy())}
@@ -145,46 +139,44 @@ def _default_optimizer(inner):
 
 # Those whose result is the name of the type of what they return.
 TYPES = {
-    "deepcopy": lambda make, inner, more: copy.deepcopy(make(inner, *more)),
-    "pickle": lambda make, inner, more: pickle.loads(pickle.dumps(make(inner, *more))),
-    "subclassable": _subclass,
-    "clipnorm_inner": lambda make, inner, more: make(
-        type(inner)(0.1, clipnorm=1.0), *more
-    ),
-    "clipvalue_inner": lambda make, inner, more: make(
-        type(inner)(0.1, clipvalue=1.0), *more
-    ),
-    "kw": lambda make, inner, more: make(optimizer=inner, loss_scale="dynamic"),
-    "kw_inner_optimizer": lambda make, inner, more: make(inner_optimizer=inner),
-    "kw_optimizer": lambda make, inner, more: make(optimizer=inner),
-    "kw_stable_style": lambda make, inner, more: make(inner, dynamic=True),
-    "missing_loss_scale": lambda make, inner, more: make(inner),
-    "no_args": lambda make, inner, more: make(),
+    "deepcopy": lambda make, inner, wrap: copy.deepcopy(wrap(inner)),
+    "pickle": lambda make, inner, wrap: pickle.loads(pickle.dumps(wrap(inner))),
+    "subclassable": lambda make, inner, wrap: wrap(inner, type("Sub", (make,), {})),
+    "clipnorm_inner": lambda make, inner, wrap: wrap(type(inner)(0.1, clipnorm=1.0)),
+    "clipvalue_inner": lambda make, inner, wrap: wrap(type(inner)(0.1, clipvalue=1.0)),
+    "kw": lambda make, inner, wrap: make(optimizer=inner, loss_scale="dynamic"),
+    "kw_inner_optimizer": lambda make, inner, wrap: make(inner_optimizer=inner),
+    "kw_optimizer": lambda make, inner, wrap: make(optimizer=inner),
+    "kw_stable_style": lambda make, inner, wrap: make(inner, dynamic=True),
+    "missing_loss_scale": lambda make, inner, wrap: make(inner),
+    "no_args": lambda make, inner, wrap: make(),
     "wrap_after_failed_wrap": _wrap_after_failure,
-    "wrap_lso": lambda make, inner, more: make(make(inner, *more), *more),
+    "wrap_lso": lambda make, inner, wrap: wrap(wrap(inner)),
     "wrap_same_inner_twice": _wrap_again,
 }
 
 OTHER = {
-    "class_repr": lambda make, inner, more: repr(make),
-    "isinstance_Optimizer": lambda make, inner, more: isinstance(
-        make(inner, *more), _default_optimizer(inner)
+    "class_repr": lambda make, inner, wrap: repr(make),
+    "isinstance_Optimizer": lambda make, inner, wrap: isinstance(
+        wrap(inner), _default_optimizer(inner)
     ),
-    "repr": lambda make, inner, more: repr(make(inner, *more)),
-    "str": lambda make, inner, more: str(make(inner, *more)),
+    "repr": lambda make, inner, wrap: repr(wrap(inner)),
+    "str": lambda make, inner, wrap: str(wrap(inner)),
     "custom_LossScale_subclass": _custom,
-    "default_props": lambda make, inner, more: _properties(make(inner)),
-    "fixed_growth_props": lambda make, inner, more: _properties(make(inner, **_FIXED)),
+    "default_props": lambda make, inner, wrap: _properties(make(inner)),
+    "fixed_growth_props": lambda make, inner, wrap: _properties(make(inner, **_FIXED)),
     "two_opts_share_one_DynamicLossScale": _shared,
 }
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `errors`."""
     name, make, inner = case["case"], CLASSES[api], FAMILIES[family].SGD(0.1)
-    more = ("dynamic",) if api == "experimental" else ()
+
+    def wrap(optimizer, make=make):
+        return make(optimizer, *["dynamic"] * (api == "experimental"))
+
     if name in WRAPPED:
-        return make(WRAPPED[name](family), *more)
+        return wrap(WRAPPED[name](family))
     if name in STABLE_CALLS:
         return float(make(inner, **called(STABLE_CALLS[name])).loss_scale)
     if name.startswith("loss_scale="):
@@ -196,5 +188,8 @@ def replay(api, family, case):
             "type": type(optimizer).__name__,
         }
     if name in TYPES:
-        return type(TYPES[name](make, inner, more)).__name__
-    return OTHER[name](make, inner, more)
+        return type(TYPES[name](make, inner, wrap)).__name__
+    return OTHER[name](make, inner, wrap)
+
+
+SECTIONS = [Section("behaviour", "errors", replay, replay_attributes.same)]

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, PACKAGES, here
+from tests.golden.comparing import Section
 from tests.golden.encoding import INF, NAN, attempt
 from tests.golden.harness import apply
 from tests.golden.replay_policies import LOSS_SCALES, loss_scale_argument
@@ -17,13 +18,8 @@ from tf_lso.patches import table as patches
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 
-OPTIONS = {"families": {None: here("legacy", "keras3")}}
-
 # The two names of the one function.
-_MODULES = {
-    "v1": tf_lso.compat.v1.mixed_precision,
-    "v2": tf_lso.train.experimental,
-}
+_MODULES = {"v1": tf_lso.compat.v1.mixed_precision, "v2": tf_lso.train.experimental}
 
 _OPTIMIZERS = {
     "keras_SGD": lambda sgd: sgd(0.1),
@@ -32,12 +28,6 @@ _OPTIMIZERS = {
     "v1_GD": lambda sgd: V1.GradientDescentOptimizer(0.1),
     "lso": lambda sgd: tf_lso.LossScaleOptimizer(sgd(0.1)),
     "str": lambda sgd: "sgd",
-}
-
-_INNER = {
-    "GradientDescentOptimizer": lambda: V1.GradientDescentOptimizer(0.1),
-    "MomentumOptimizer": lambda: V1.MomentumOptimizer(0.1, 0.9),
-    "AdamOptimizer": lambda: V1.AdamOptimizer(0.1),
 }
 
 # Two finite steps, three that are skipped, and three finite ones.
@@ -88,20 +78,21 @@ def _compute_gradients(inner):
 
 
 def _wrapper(case, family):
-    inner = _INNER["GradientDescentOptimizer"]()
-    words = case.split()
-    if len(words) == 3:
-        return {"eager": _eager, "graph": _graph}[words[1]](_INNER[words[2]]())
-    if case == "MPLSO compute_gradients":
-        return _compute_gradients(inner)
-    if case == "MPLSO methods":
-        return [name for name in dir(Wrapper(inner, 8)) if not name.startswith("_")]
-    if case == "MPLSO(MPLSO)":
-        return type(Wrapper(Wrapper(inner, 8), 8)).__name__
-    if case == "MPLSO(None)":
-        return Wrapper(None, 8)
-    if case == "MPLSO(keras)":
-        return Wrapper(FAMILIES[family].SGD(0.1), 8)
+    if len(words := case.split()) == 3:
+        _, mode, name = words
+        momentum = [0.9] if name == "MomentumOptimizer" else []
+        inner = getattr(V1, name)(0.1, *momentum)
+        return {"eager": _eager, "graph": _graph}[mode](inner)
+    inner = V1.GradientDescentOptimizer(0.1)
+    calls = {
+        "MPLSO compute_gradients": lambda: _compute_gradients(inner),
+        "MPLSO methods": lambda: [n for n in dir(Wrapper(inner, 8)) if n[0] != "_"],
+        "MPLSO(MPLSO)": lambda: type(Wrapper(Wrapper(inner, 8), 8)).__name__,
+        "MPLSO(None)": lambda: Wrapper(None, 8),
+        "MPLSO(keras)": lambda: Wrapper(FAMILIES[family].SGD(0.1), 8),
+    }
+    if case in calls:
+        return calls[case]()
     (name,) = re.fullmatch(r"MPLSO\(GradientDescent,(.+)\)", case).groups()
     optimizer = Wrapper(inner, LOSS_SCALES.get(name, lambda: name)())
     mro = [cls.__name__ for cls in type(optimizer).__mro__]
@@ -170,7 +161,6 @@ def _restored(api):
 
 
 def replay(generation, family, case):
-    """What the record holds for a case of `graph_rewrite`, which has no generation."""
     name, api = case["case"], policies.for_package(PACKAGES[family])
     with _restored(api):
         if name.startswith("MPLSO"):
@@ -179,3 +169,7 @@ def replay(generation, family, case):
             return _enabled(_MODULES[name[7:9]], name, family)
         switch, _, version = name.rpartition("_")
         return _switched(switch, _MODULES[version], api, family)
+
+
+_FAMILIES = {None: here("legacy", "keras3")}
+SECTIONS = [Section("training", "graph_rewrite", replay, families=_FAMILIES)]

@@ -4,10 +4,11 @@ import numpy as np
 
 from tests.families import KERASES
 from tests.golden import encoding, harness
+from tests.golden.comparing import Section, once
 
 # Ten batches of matrices of other sizes, and a float32 tanh, in other kernels.
 _TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
-# Keras 3's Adam rounds otherwise than OptimizerV2's; see `test_trajectories.py`.
+# Keras 3's Adam rounds otherwise than OptimizerV2's; see `replay_trajectories.py`.
 OTHER_FORMULA = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -17,7 +18,6 @@ def _inputs(name):
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `keras_training`."""
     keras = KERASES[family]
     dense = keras.layers.Dense
     model = keras.Sequential([dense(2, activation="tanh"), dense(1)])
@@ -43,4 +43,4 @@ def _same(actual, expected, case, family):
     return encoding.equal(*counts) and encoding.equal(actual, expected, tolerance)
 
 
-OPTIONS = {"equal": _same}
+SECTIONS = [Section("training", "keras_training", replay, _same, marks=once)]

@@ -16,13 +16,12 @@ import tensorflow as tf
 import tf_lso
 from tests.families import CURRENT
 from tests.golden import harness
+from tests.golden.comparing import Section
 from tests.golden.encoding import INF, NAN, encode, equal, instance, without
 from tests.golden.replay_calls import PATTERN, python_value, slices
 
 OURS = types.SimpleNamespace(
-    Base=tf_lso.LossScale,
-    Dynamic=tf_lso.DynamicLossScale,
-    Fixed=tf_lso.FixedLossScale,
+    Base=tf_lso.LossScale, Dynamic=tf_lso.DynamicLossScale, Fixed=tf_lso.FixedLossScale
 )
 REAL = types.SimpleNamespace(
     Base=tf.compat.v1.mixed_precision.LossScale,
@@ -32,6 +31,7 @@ REAL = types.SimpleNamespace(
 
 # --- The cases: functions of the classes.
 
+_CONFIG = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
 _TENSOR = "<tf.Tensor: shape=(), dtype=float32, numpy=8.0>"
 
 
@@ -44,17 +44,6 @@ def _incomplete(classes):
             return tf.no_op(), True
 
     return Incomplete()
-
-
-def _defaults(classes):
-    loss_scale = classes.Dynamic()
-    names = ("initial_loss_scale", "increment_period", "multiplier")
-    return [*(getattr(loss_scale, name) for name in names), loss_scale()]
-
-
-def _from_config(classes):
-    config = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
-    return repr(classes.Dynamic.from_config(config))
 
 
 def _equal(classes):
@@ -82,19 +71,7 @@ def _checkpoint_names(classes):
         return [name for name, _ in tf.train.list_variables(path)]
 
 
-FIXED_ARGUMENTS = {
-    "Fixed_-1": -1,
-    "Fixed_0": 0,
-    "Fixed_0.5": 0.5,
-    "Fixed_1": 1,
-    "Fixed_None": None,
-    "Fixed_True": True,
-    "Fixed_inf": INF,
-    "Fixed_nan": NAN,
-    "Fixed_np32": np.float32(8.0),
-    "Fixed_np64": np.float64(8.0),
-    "Fixed_str": "8",
-}
+_FIXED = {"np32": np.float32(8.0), "np64": np.float64(8.0), "str": "8"}
 
 CALLS = {
     "Base_abstract": lambda c: sorted(c.Base.__abstractmethods__),
@@ -102,8 +79,11 @@ CALLS = {
     "Base_subclass_incomplete": _incomplete,
     "Dyn_attrs": lambda c: dir(c.Dynamic()),
     "Dyn_config": lambda c: c.Dynamic(8, 3, 4.0).get_config(),
-    "Dyn_defaults": _defaults,
-    "Dyn_from_config": _from_config,
+    "Dyn_defaults": lambda c: [
+        *(getattr(c.Dynamic(), n) for n in _CONFIG),
+        c.Dynamic()(),
+    ],
+    "Dyn_from_config": lambda c: repr(c.Dynamic.from_config(_CONFIG)),
     "Dyn_repr": lambda c: repr(c.Dynamic(8, 3, 4.0)),
     "Dyn_str": lambda c: str(c.Dynamic(8, 3, 4.0)),
     "Dyn_set_initial": lambda c: setattr(c.Dynamic(), "initial_loss_scale", 1),
@@ -178,12 +158,13 @@ def _aliases():
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `loss_scale_classes`."""
     name, classes = case["case"], REAL if api == "reference" else OURS
     if name in CALLS:
         return CALLS[name](classes)
-    if name in FIXED_ARGUMENTS:
-        return instance(classes.Fixed(FIXED_ARGUMENTS[name]))
+    if name.startswith("Fixed_"):
+        value = name.removeprefix("Fixed_")
+        value = _FIXED[value] if value in _FIXED else python_value(value)
+        return instance(classes.Fixed(value))
     if name in UPDATES:
         return _update(classes, name)
     if name.startswith("traj:"):
@@ -213,4 +194,7 @@ def same(actual, expected, case, family):
     return equal(actual, expected)
 
 
-OPTIONS = {"equal": same, "families": {None: (CURRENT,)}, "each": True}
+SECTIONS = [
+    Section(file, "loss_scale_classes", replay, same, {None: (CURRENT,)}, each=True)
+    for file in ("golden", "behaviour")
+]

@@ -8,7 +8,8 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, KERASES, OLD_KERAS3, PACKAGES
 from tests.golden import harness
-from tests.golden.encoding import encode
+from tests.golden.comparing import Section, current
+from tests.golden.encoding import attempt
 from tf_lso import policies
 from tf_lso.patches import table as patches
 
@@ -50,22 +51,16 @@ class Api:
 # --- What is recorded of a policy and a layer.
 
 
-def _attribute(of, name):
-    try:
-        value = getattr(of, name)
-    except AttributeError as error:
-        return {"error": "AttributeError", "message": str(error)}
-    return encode(value)
+def _attribute(policy, name):
+    outcome = attempt(lambda: getattr(policy, name))
+    return outcome.get("ok", outcome)
 
 
 def describe(policy):
-    """What programs see of a policy."""
+    names = ("compute_dtype", "variable_dtype", "name")
     return {
-        "compute_dtype": policy.compute_dtype,
-        "variable_dtype": policy.variable_dtype,
-        "name": policy.name,
-        "should_cast_variables": _attribute(policy, "should_cast_variables"),
-        "loss_scale": _attribute(policy, "loss_scale"),
+        **{name: getattr(policy, name) for name in names},
+        **{n: _attribute(policy, n) for n in ("should_cast_variables", "loss_scale")},
         "config": {"ok": policy.get_config()},
         "repr": {"ok": repr(policy)},
         "type": type(policy).__name__,
@@ -187,13 +182,8 @@ _VALUES = {
 
 
 def _set(api, value):
-    returned = api.set(value)
-    policy = api.get()
-    return {
-        "global": describe(policy),
-        "ret": returned,
-        "same_object": policy is value,
-    }
+    returned, policy = api.set(value), api.get()
+    return {"global": describe(policy), "ret": returned, "same_object": policy is value}
 
 
 def _equals(api):
@@ -221,7 +211,6 @@ _OTHER = {
 
 
 def replay(generation, family, case):
-    """What the record holds for a case of `policies`."""
     name = case["case"]
     with Api(generation, family) as api:
         if name in ("compile", "layers"):
@@ -237,4 +226,4 @@ def replay(generation, family, case):
         return describe(api.Policy(of, **loss_scale_argument(loss_scale)))
 
 
-OPTIONS = {"has": _has}
+SECTIONS = [Section("training", "policies", replay, has=_has, marks=current)]

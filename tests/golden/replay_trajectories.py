@@ -5,9 +5,12 @@ Variables and slots are equal to the last bit on tf_keras's optimizers, which ar
 of TensorFlow 2.15 with the same kernels, and on Keras 3's where the update is the same.
 """
 
+import pytest
 import tensorflow as tf
 
+from tests import families
 from tests.golden import harness
+from tests.golden.comparing import Section
 from tests.golden.encoding import EXACT, TOLERANCE, encode, equal
 
 
@@ -19,7 +22,7 @@ def _apply_step(optimizer, loss_fn, variables):
 
 
 _STYLES = {
-    "tape": harness.tape_step,
+    "tape": families.legacy_step,
     "apply": _apply_step,
     "minimize": lambda optimizer, loss_fn, variables: optimizer.minimize(
         loss_fn, variables
@@ -28,17 +31,13 @@ _STYLES = {
 
 
 def replay(api, family, case):
-    """What the record holds for a case of `trajectories` or `schedules_and_clipping`."""
     # Those of schedules_and_clipping all had a dynamic scale of 4 that grew after 3.
     configuration = {"kind": "dynamic", "scale": 4.0, "growth": 3}
     configuration |= {k: case[k] for k in configuration if k in case}
     optimizer = harness.wrapped(
         api, family, case["inner"], case.get("case"), **configuration
     )
-    variables = [
-        tf.Variable(1.0, name="v0"),
-        tf.Variable([1.0, 2.0, 3.0], name="v1"),
-    ]
+    variables = [tf.Variable(1.0, name="v0"), tf.Variable([1.0, 2.0, 3.0], name="v1")]
     returned = []
 
     def step(scalar, vector):
@@ -125,7 +124,6 @@ def _slots(recorded, case, family):
 
 
 def _tolerances(case, family):
-    """The tolerances of variables and of slots."""
     if family == "keras3" and case["family"] == "v2" and case["inner"] in _OLD_FORMULA:
         share, of_slot = _OLD_FORMULA[case["inner"]]
         rates = _LEARNING_RATES.get(case.get("case"), 0.25)
@@ -137,3 +135,24 @@ def _tolerances(case, family):
         # may differ in its last bit, and its square in two.
         return EXACT, {"rtol": 3 * 2.0**-23, "atol": 2.0**-27}
     return harness.AS_RECORDED, harness.AS_RECORDED
+
+
+# --- The sections.
+
+
+def _marks(case, family):
+    # A function takes longer than eager steps.
+    return [pytest.mark.slow] if case.get("mode") == "function" else []
+
+
+def _has(case, family):
+    # Refused by tf_keras's own optimizer.
+    return (family, case.get("case")) != ("new", "decay")
+
+
+_OPTIONS = {"api": "stable", "has": _has, "marks": _marks}
+_OPTIONS["part"] = lambda case: (case["family"], case["inner"])
+SECTIONS = [
+    Section("golden", name, replay, same, **_OPTIONS)
+    for name in ("trajectories", "schedules_and_clipping")
+]

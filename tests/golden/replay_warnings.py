@@ -1,12 +1,14 @@
 """Replays what programs are warned of."""
 
-import logging
+import logging.handlers
 import re
 
 import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, here
+from tests.golden import comparing
+from tests.golden.comparing import Section
 from tests.golden.harness import CLASSES, apply
 from tests.golden.replay_policies import Api
 from tf_lso import log
@@ -22,12 +24,7 @@ TOLD = {
 }
 
 # tf_keras tells of its own policies, once a process.
-_FAMILIES = {
-    "v2": here("legacy", "keras3"),
-    "new": here("new", "keras3"),
-    None: here("keras3"),
-}
-OPTIONS = {"families": _FAMILIES}
+_FAMILIES = {**comparing.FAMILIES, None: here("keras3")}
 
 
 def _scaled(optimizer, variable):
@@ -76,18 +73,9 @@ def _act(family, name):
     return getattr(tf_lso, name)(8.0)
 
 
-class _Texts(logging.Handler):
-    def __init__(self):
-        super().__init__(logging.WARNING)
-        self.texts = []
-
-    def emit(self, record):
-        self.texts.append(record.getMessage())
-
-
 def replay(api, family, case):
-    """What the record holds for a case of `warnings_logged`."""
-    handler, logger = _Texts(), logging.getLogger("tensorflow")
+    handler = logging.handlers.BufferingHandler(capacity=10_000)
+    logger = logging.getLogger("tensorflow")
     said, policies_api._once = policies_api._once, log.Once()
     logger.addHandler(handler)
     try:
@@ -95,5 +83,8 @@ def replay(api, family, case):
     finally:
         policies_api._once = said
         logger.removeHandler(handler)
-    text = " ".join(handler.texts)
+    text = " ".join(record.getMessage() for record in handler.buffer)
     return [told for told, pattern in TOLD.items() if re.search(pattern, text)]
+
+
+SECTIONS = [Section("training", "warnings_logged", replay, families=_FAMILIES)]

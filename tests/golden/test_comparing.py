@@ -1,5 +1,7 @@
 """Comparing finds a wrong result, an unclear message and a difference without use."""
 
+import types
+
 import pytest
 
 from tests.families import here
@@ -83,14 +85,14 @@ def test_a_difference_without_use_is_found(section, gives, idle):
     assert of.idle() == ({one} if idle else set())
 
 
-def test_slow_replays_are_marked_and_those_that_are_not_there_left_out(section):
-    def is_new(case, family):
-        return family == "new"
-
-    only = section({"ok": 1}, 1, has=is_new, marks=lambda *of: [pytest.mark.slow])
-    assert check(only) == ["new"]
-    (parameter,) = comparing.parameters([only])
-    assert [mark.name for mark in parameter.marks] == ["slow"]
+def test_slow_replays_have_a_group_of_their_own_and_absent_ones_none(section):
+    of = {"has": lambda case, family: family == "new"}
+    slow = section({"ok": 1}, 1, marks=lambda *of: [pytest.mark.slow], **of)
+    others = section({"ok": 1}, 1, part=lambda case: (case["case"],), **of)
+    groups = comparing.grouped([others, others, slow])
+    found = {g.id: (len(g.values[0]), [m.name for m in g.marks]) for g in groups}
+    assert found == {"f-s-a-new": (2, []), "f-s-new-slow": (1, ["slow"])}
+    assert check(slow) == ["new"]
 
 
 # --- What a difference gives.
@@ -119,8 +121,7 @@ def test_changes_are_made_in_a_copy():
 
 
 @pytest.mark.parametrize(
-    "of_other",
-    [{"case": {"case": "b"}}, {"family": "keras3"}, {"version": "2.8.4"}],
+    "of_other", [{"case": {"case": "b"}}, {"family": "keras3"}, {"version": "2.8.4"}]
 )
 def test_a_difference_of_another_case_family_or_version_does_not_hold(of_other):
     narrow = {"cases": [CASE], "families": ["new"], "versions": ["2.1.4"]}
@@ -136,30 +137,18 @@ def test_a_text_is_replaced_wherever_it_stands():
     assert _expected(gives, recorded) == expected
 
 
-# --- A test of many cases fails if one does, and names all that do.
+def test_a_group_fails_with_every_mismatch_whatever_the_error():
+    def is_even(case, results, family):
+        assert case["number"] % 2 == 0, f"{1 // (case['number'] - 3)} is odd"
 
-
-def _is_even(number):
-    assert number % 2 == 0, f"{1 // (number - 3)} is odd"
-
-
-NUMBERS = [pytest.param(n, id=f"case {n}") for n in range(4)]
-
-
-def test_every_mismatch_is_told_whatever_the_error():
+    section = types.SimpleNamespace(name="case", check=is_even)
+    replays = [(section, {"number": number}, [], "new") for number in range(4)]
     with pytest.raises(pytest.fail.Exception) as caught:
-        comparing.check_all(_is_even, NUMBERS)
+        comparing.check_all(replays)
     of_all, *problems = str(caught.value).split("\n\n")
     assert of_all == "2 of 4 cases"
-    assert [text[:25] for text in problems] == [
-        "case 1: AssertionError: -",
-        "case 3: ZeroDivisionError",
+    assert [text[:29] for text in problems] == [
+        "case-1-new: AssertionError: -",
+        "case-3-new: ZeroDivisionError",
     ]
-    comparing.check_all(_is_even, NUMBERS[::2])
-
-
-def test_slow_parameters_have_a_group_of_their_own():
-    slow = pytest.param(8, id="slow one", marks=pytest.mark.slow)
-    groups = comparing.grouped([*NUMBERS, slow], lambda number: "ab"[number % 2])
-    found = {g.id: (len(g.values[0]), [m.name for m in g.marks]) for g in groups}
-    assert found == {"a": (2, []), "b": (2, []), "a-slow": (1, ["slow"])}
+    comparing.check_all(replays[::2])

@@ -4,11 +4,13 @@ Each is equal, or differs as an entry of `record/differences.json` says. Those n
 rows of compat_docs/reference/differences.md, which `test_differences.py` looks for.
 """
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.families import CURRENT, OLD_KERAS3, here, needs_keras3
+from tests.families import CURRENT, needs_keras3
 from tests.golden import (
+    comparing,
     encoding,
     harness,
     messages,
@@ -22,131 +24,111 @@ from tests.golden import (
     replay_keras_training,
     replay_loss_scales,
     replay_policies,
+    replay_trajectories,
     replay_warnings,
 )
-from tests.golden.comparing import Section, check_all, grouped, parameters
 
-# Family in the record -> the families here whose optimizers compute the same. Those of
-# Keras 3 are the `new` ones of 2.11; what needs no inner arithmetic is played once.
-_ALL = {"v2": here("legacy", "keras3"), "new": here("new")}
-_OF_CALLS = {
-    "scaled_loss": _ALL,
-    "unscaled_gradients": _ALL,
-    "sparse_and_half": {"v2": here("legacy"), "new": here("new", "keras3")},
-    "minimize_variants": _ALL,
-    "floor_and_overflow": _ALL,
-    # OptimizerV2 alone has transformers and aggregators.
-    "extras": {"v2": here("legacy"), "new": ()},
-}
-
-
-def _without_slots_of_keras3(actual, expected, case, family):
-    if family == "keras3":  # whose slots have other names
-        actual, expected = (encoding.without(v, "slots") for v in (actual, expected))
-    return encoding.equal(actual, expected, harness.AS_RECORDED)
-
-
-# Keras 3's Adam rounds otherwise than OptimizerV2's; see `test_trajectories.py`.
-_OTHER_FORMULA = {"rtol": 1e-6, "atol": 1e-5}
-
-
-def _behaves_equally(actual, expected, case, family):
-    if case["case"] == "dir":  # of which tf_lso has more
-        return set(expected["ok"]) <= set(actual["ok"])
-    if case["case"] == "isinstance":  # None: that version had no such class
-        known = {k: v for k, v in expected["ok"].items() if v is not None}
-        return known.items() <= actual["ok"].items()
-    tolerance = harness.AS_RECORDED if family == "legacy" else _OTHER_FORMULA
-    return encoding.equal(actual, expected, tolerance)
-
-
-def _current(case, family):
-    """Left to the longer run are families that are not today's."""
-    return [pytest.mark.slow] if family != CURRENT else []
-
-
-def _once(case, family):
-    """And there cases that those of the stable class show, too."""
-    again = case.get("api") == "experimental" and family == "keras3"
-    return [pytest.mark.slow] if again else _current(case, family)
-
-
-def _sections():
-    # Values and single steps: one class replays those of both.
-    for name, on_families in _OF_CALLS.items():
-        replay = replay_calls.REPLAYS[name]
-        options = {"families": on_families, "api": "stable", "each": True}
-        yield Section("golden", name, replay, _without_slots_of_keras3, **options)
-    of_errors = {"equal": _behaves_equally}
-    for file, name, module, options in (
-        ("golden", "loss_scale_classes", replay_loss_scales, {}),
-        ("behaviour", "loss_scale_classes", replay_loss_scales, {}),
-        ("behaviour", "hyperparameters", replay_attributes, of_errors),
-        ("behaviour", "errors", replay_errors, of_errors),
-        ("configs", "config_roundtrip", replay_configs, {}),
+SECTIONS = {
+    f"{section.file}-{section.name}": section
+    for module in (
+        replay_calls,
+        replay_trajectories,
+        replay_loss_scales,
+        replay_attributes,
+        replay_errors,
+        replay_configs,
         # What a program does around its steps.
-        ("training", "policies", replay_policies, {"marks": _current}),
-        ("training", "graph_rewrite", replay_graph_rewrite, {}),
-        ("training", "distribution", replay_distribution, {"marks": _once}),
-        ("training", "keras_training", replay_keras_training, {"marks": _once}),
-        ("training", "warnings_logged", replay_warnings, {}),
-        ("training", "extras", replay_checkpoints, {}),
-    ):
-        options = options | getattr(module, "OPTIONS", {})
-        yield Section(file, name, module.replay, **options)
+        replay_policies,
+        replay_graph_rewrite,
+        replay_distribution,
+        replay_keras_training,
+        replay_warnings,
+        replay_checkpoints,
+    )
+    for section in module.SECTIONS
+}
+TRAJECTORIES = [f"golden-{section.name}" for section in replay_trajectories.SECTIONS]
 
-
-SECTIONS = {f"{section.file}-{section.name}": section for section in _sections()}
+needs_same_kernels = pytest.mark.skipif(
+    not harness.SAME_KERNELS, reason="other kernels than those recorded"
+)
 
 
 @pytest.fixture(autouse=True)
 def strategy(mirrored2):
-    """The replays' strategy, the one of the process."""
     replay_distribution.use(mirrored2)
 
 
-def _group(section, case, results, family):
-    of_optimizer = section.file == "configs" and "api" in case
-    more = [case["case"]] if of_optimizer else []
-    return "-".join([section.file, section.name, *more, family])
+_OTHERS = [section for name, section in SECTIONS.items() if name not in TRAJECTORIES]
 
 
-@pytest.mark.parametrize("replays", grouped(parameters(SECTIONS.values()), _group))
+@pytest.mark.parametrize("replays", comparing.grouped(_OTHERS))
 def test_equals_every_version(replays):
-    check_all(Section.check, replays)
+    comparing.check_all(replays)
+
+
+# Of one optimizer all families are the core.
+_CORE = ("v2-RMSprop-legacy", "v2-RMSprop-keras3", "new-RMSprop-new")
+_STEPS = [
+    pytest.param(*group.values, id=group.id, marks=[*group.marks, pytest.mark.core])
+    if group.id.endswith(_CORE)
+    else group
+    for group in comparing.grouped(replay_trajectories.SECTIONS)
+]
+
+
+@pytest.mark.parametrize("replays", _STEPS)
+def test_every_step(replays):
+    comparing.check_all(replays)
+
+
+_LONG = [*TRAJECTORIES, *(name for name in SECTIONS if "training-" in name)]
 
 
 @needs_keras3
+@needs_same_kernels  # some differences are in rounding
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow if "training-" in name else ())
+        pytest.param(name, marks=pytest.mark.slow if name in _LONG else ())
         for name in SECTIONS
     ],
 )
 def test_every_difference_is_needed(name):
-    if OLD_KERAS3 and name.startswith("training-"):
-        pytest.skip("differences of later versions of Keras 3")
     idle = SECTIONS[name].idle()
     assert not idle, f"No recorded case shows these: {idle}"
 
 
-@pytest.mark.skipif(
-    not harness.SAME_KERNELS, reason="other kernels than those recorded"
-)
+@needs_same_kernels
 @pytest.mark.parametrize(
-    "name",
+    ("name", "more_than"),
     [
-        *(f"golden-{n}" for n in _OF_CALLS),
-        "behaviour-hyperparameters",
-        "behaviour-errors",
+        *((f"golden-{section.name}", 0) for section in replay_calls.SECTIONS),
+        *(pytest.param(name, 40, marks=pytest.mark.slow) for name in TRAJECTORIES),
+        ("behaviour-hyperparameters", 50),
+        ("behaviour-errors", 50),
     ],
 )
-def test_the_replays_are_right(name):
+def test_the_replays_are_right(name, more_than):
     """tf_keras's own wrapper, replayed alike, gives what was recorded of it."""
     played, wrong = SECTIONS[name].wrong_on_tf_keras()
     assert not wrong
-    assert played > (50 if name.startswith("behaviour") else 0)
+    assert played > more_than
+
+
+_OF_LOSS_SCALES = [
+    (case, recorded)
+    for case, results in harness.cases("loss_scale_classes")
+    if (recorded := harness.result_of(results, harness.REFERENCE)) is not None
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "recorded"), _OF_LOSS_SCALES, ids=[c["case"] for c, _ in _OF_LOSS_SCALES]
+)
+def test_the_replays_of_loss_scales_are_right(case, recorded):
+    actual = comparing.play(replay_loss_scales.replay, "reference", None, case)
+    assert replay_loss_scales.same(actual, recorded, case, None), actual
 
 
 @pytest.mark.slow
@@ -159,6 +141,32 @@ def test_batches_equal_those_of_tf_keras_to_the_last_bit():
             assert encoding.equal(actual, section.on_tf_keras(case)), case
             played += 1
     assert played == 16
+
+
+@pytest.mark.parametrize("name", TRAJECTORIES)
+def test_skipped_steps_count_since_2_3(name):
+    # The documented difference from 2.0 to 2.2: there `iterations` counted applied
+    # steps only. From 2.3 on, and in tf_lso, it counts all.
+    coefficients = harness.record()["coefficients"]
+    is_finite = [np.isfinite([g, *others]).all() for g, others in coefficients]
+    for case, results in harness.cases(SECTIONS[name].name, api="experimental"):
+        result = harness.result_of(results, "2.1.4")
+        if "ok" in result:
+            applied = [case.get("kind") == "fixed" or finite for finite in is_finite]
+            counted = [step["iterations"] for step in result["ok"]["steps"]]
+            assert counted == np.cumsum(applied).tolist()
+            steps = SECTIONS[name].actual("legacy", case)["ok"]["steps"]
+            assert [step["iterations"] for step in steps] == list(range(1, 26))
+
+
+def test_configs_of_the_experimental_class_have_the_layout_of_2_3():
+    # In 2.4-2.8 they had the layout of the stable class.
+    names = {"case": "get_config", "api": "experimental"}
+    for case, results in harness.cases("config_roundtrip", "configs", **names):
+        layout = set(replay_configs.replay("experimental", "legacy", case))
+        for entry in results:
+            is_old = not {"2.4.4", "2.8.4"} & set(entry["versions"])
+            assert (layout == set(entry["result"]["ok"])) == is_old
 
 
 @pytest.mark.parametrize("scale", [4.0, 3.0])

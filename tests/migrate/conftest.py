@@ -2,14 +2,8 @@
 
 import pytest
 
+from tests.source.conftest import folder as folder
 from tests.source.programs import run
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """The folder, which is the current one."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 import tf_lso
 from tests.source.programs import migrated
+from tests.source.test_lookup import BY_ATTRIBUTE, FORMS, spelled
 from tf_lso import names
 
 # Spelled module -> the names that it had, for all modules that migrate moves.
@@ -26,44 +27,15 @@ ALIASES = ("tf", "tf2", "keras", "K", "mp", "mixed_precision", "prec", "lso", "p
 @st.composite
 def reached(draw):
     """(lines that bind, expression) of one name: some import, some way to it."""
-    spelled = draw(st.sampled_from(sorted(MODULES)))
-    name = draw(st.sampled_from([n for n in MODULES[spelled] if n not in NEW]))
-    alias = draw(st.sampled_from(ALIASES))
-    package, _, last = spelled.rpartition(".")
-    root, _, path = spelled.partition(".")
-    first, _, rest = path.partition(".")
-    forms = {
-        "import as": ([f"import {spelled} as {alias}"], f"{alias}.{name}"),
-        "from": ([f"from {package} import {last}"], f"{last}.{name}"),
-        "from as": ([f"from {package} import {last} as {alias}"], f"{alias}.{name}"),
-        "name": ([f"from {spelled} import {name}"], name),
-        "name as": ([f"from {spelled} import {name} as {alias}"], alias),
-        "assigned": (
-            [f"import {spelled} as {alias}", f"x = {alias}.{name}"],
-            "x",
-        ),
-    }
+    module = draw(st.sampled_from(sorted(MODULES)))
+    name = draw(st.sampled_from([n for n in MODULES[module] if n not in NEW]))
     # TensorFlow's own copies are modules, to be imported; what Keras calls `src` and
     # `api` too.
-    if not {"python", "src", "api"} & set(spelled.split(".")):
-        forms |= {
-            "import": ([f"import {spelled}"], f"{spelled}.{name}"),
-            "root": ([f"import {root}"], f"{spelled}.{name}"),
-            "root as": ([f"import {root} as {alias}"], f"{alias}.{path}.{name}"),
-            "root assigned": (
-                [f"import {root} as {alias}", f"y = {alias}.{first}"],
-                f"y.{rest}.{name}" if rest else f"y.{name}",
-            ),
-            "module assigned": (
-                [f"import {root} as {alias}", f"y = {alias}.{path}"],
-                f"y.{name}",
-            ),
-            "getattr": (
-                [f"import {root} as {alias}"],
-                f"getattr({alias}.{path}, {name!r})",
-            ),
-        }
-    return forms[draw(st.sampled_from(sorted(forms)))]
+    only = {"python", "src", "api"} & set(module.split("."))
+    forms = [form for form in FORMS if not (only and form in BY_ATTRIBUTE)]
+    alias = draw(st.sampled_from(ALIASES))
+    binds, expression = spelled(draw(st.sampled_from(forms)), module, name, alias)
+    return binds.split("; "), expression
 
 
 PLACES = {

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.source.programs import migrated
+from tf_lso.source.lookup import MODULES
 
 
 def _gaps(least):
@@ -64,3 +65,13 @@ print(f"{tf.keras.mixed_precision.Policy("é")} {f"{tf.keras.mixed_precision}"}"
 """
     moved = program.replace("as tf", "").replace("tf.", "tf_lso.")
     assert migrated(program)[0] == moved.replace("import tensorflow ", "import tf_lso")
+
+
+def test_all_old_names_of_a_module_have_one_new_module():
+    """So one new import is enough for all names that move out of an old one."""
+    for parent in {module.rpartition(".")[0] for module in MODULES}:
+        new = {MODULES[parent]} if parent in MODULES else set()
+        for module, namespace in MODULES.items():
+            if module.rpartition(".")[0] == parent:
+                new.add(namespace.rpartition(".")[0])
+        assert len(new) == 1, parent

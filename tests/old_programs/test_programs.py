@@ -8,20 +8,18 @@ the idioms around loss scaling that public code is full of.
 import concurrent.futures
 import decimal
 import functools
+import itertools
 import json
 import math
 import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from tests import preloaded
+from tests import preloaded, processes
 from tests.generation import HAS_KERAS3, needs_tf_keras
-from tests.processes import HANGS_AFTER, LEAN, QUIET
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
@@ -55,18 +53,8 @@ def run(command, cwd, after_tensorflow=False, **variables):
 
     `after_tensorflow`: in a process that has TensorFlow imported, which is sooner there.
     """
-    variables = {"PYTHONPATH": LEAN, **QUIET, "TF_USE_LEGACY_KERAS": "0", **variables}
-    if after_tensorflow:
-        done = preloaded.run(command, cwd, **variables)
-    else:
-        done = subprocess.run(
-            [sys.executable, *command],
-            cwd=cwd,
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            timeout=HANGS_AFTER,
-        )
+    by = preloaded.run if after_tensorflow else processes.start
+    done = by(command, cwd, **{"TF_USE_LEGACY_KERAS": "0", **variables})
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     printed = json.loads(lines[-1].removeprefix("RESULT ")) if lines else None
     return printed, done.returncode, done.stderr
@@ -86,15 +74,11 @@ def differences(expected, got, path=""):
     if isinstance(expected, dict) and isinstance(got, dict):
         pairs = {key: (expected.get(key), got.get(key)) for key in {**expected, **got}}
     elif isinstance(expected, list) and isinstance(got, list):
-        if len(expected) != len(got):
-            return [f"{path}: {expected} != {got}"]
-        pairs = dict(enumerate(zip(expected, got)))
-    elif isinstance(expected, float) and isinstance(got, float):
-        exact = EXACT.search(path)
-        same = expected == got if exact else close(expected, got)
-        return [] if same else [f"{path}: {expected} != {got}"]
+        pairs = dict(enumerate(itertools.zip_longest(expected, got, fillvalue="-")))
     else:
         same = expected == got and type(expected) is type(got)
+        if isinstance(expected, float) and isinstance(got, float):
+            same = same or (not EXACT.search(path) and close(expected, got))
         return [] if same else [f"{path}: {expected!r} != {got!r}"]
     return [
         difference

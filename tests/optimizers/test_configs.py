@@ -325,7 +325,7 @@ def test_a_loss_scale_may_stand_in_the_config_as_the_constructor_takes_it(loss_s
 
 
 def test_the_experimental_class_reads_arguments_of_the_stable_one():
-    """`tests/golden/test_configs.py` has every layout."""
+    """`tests/golden/test_sections.py` has every layout."""
     config = {"inner_optimizer": SGD, "name": "mine", "min_scale": 0.25, "max_scale": 8}
     config |= {"initial_scale": 0.5, "loss_scale_factor": None}
     with kept(config):

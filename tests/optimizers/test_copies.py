@@ -162,6 +162,14 @@ def test_a_copy_made_outside_the_scope_is_of_the_strategy(on_replicas, mirrored2
     assert states(optimizer, traced=False) == states(copied, traced=False)
 
 
+def test_a_copy_made_outside_a_strategy_of_one_device_has_the_slots(family):
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    with strategy.scope():
+        optimizer, x = wrapped(family, "Adam"), tf.Variable([1.0])
+    strategy.run(lambda: legacy_step(optimizer, lambda: 2.0 * x, [x]))
+    assert _state(copy.deepcopy(optimizer)) == _state(optimizer)
+
+
 @pytest.mark.parametrize("built, traced", [(True, True), (False, False)])
 def test_a_pickle_opened_outside_the_scope_goes_on_as_inside(
     on_replicas, built, traced, mirrored2

@@ -48,6 +48,38 @@ if len(sys.argv) == 1:
     print(subprocess.run(run, capture_output=True, text=True).stdout)
 """
 
+# As the training step of TensorFlow 2.3, whose optimizers have these private methods.
+COPIED = """
+import tensorflow as tf
+from tensorflow.python.keras.mixed_precision.experimental import loss_scale_optimizer
+
+def minimize(optimizer, tape, loss, variables):
+    scales = isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer)
+    with tape:
+        loss = optimizer.get_scaled_loss(loss) if scales else loss
+    grads = tape.gradient(loss, variables)
+    if optimizer._HAS_AGGREGATE_GRAD:
+        grads = optimizer._aggregate_gradients(zip(grads, variables))
+    grads = optimizer.get_unscaled_gradients(grads) if scales else grads
+    grads = optimizer._clip_gradients(grads)
+    pairs = list(zip(grads, variables))
+    optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
+
+for wraps in (True, False):
+    arguments = {} if wraps else {"clipnorm": 1.0}
+    optimizer = tf.keras.optimizers.SGD(0.125, momentum=0.5, **arguments)
+    if wraps:
+        optimizer = loss_scale_optimizer.LossScaleOptimizer(optimizer, "dynamic")
+    x = tf.Variable([3.0, 4.0])
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(x * x)
+        minimize(optimizer, tape, loss, [x])
+    print(x.numpy())
+    optimizer.minimize(lambda: tf.reduce_sum(x * x), [x])  # aggregates by itself
+    print(x.numpy())
+"""
+
 WHICH = """
 import tensorflow as tf
 print(tf.keras.optimizers.Adam.__module__)
@@ -65,6 +97,20 @@ def test_up_to_2_10_the_optimizers_are_legacy_also_in_child_processes(tmp_path):
     done = run(tmp_path, OLD, "--like", "2.4")
     found = "-0.5\nTrue True True True 0.5\n"
     assert (done.returncode, done.stdout) == (0, f"{found}{found}\n"), done.stderr
+
+
+def test_up_to_2_3_optimizers_aggregate_to_gradients_without_variables(tmp_path):
+    done = run(tmp_path, COPIED, "--like", "2.3")
+    # As TensorFlow 2.3.4 printed it.
+    expected = ["[0.515625 0.6875  ]", "[-0.01171875 -0.015625  ]"]
+    expected += ["[2.68125 3.575  ]", "[2.540625 3.3875  ]"]
+    assert done.stdout.splitlines() == expected, done.stderr
+
+
+def test_later_they_aggregate_to_pairs_and_the_error_says_so(tmp_path):
+    done = run(tmp_path, COPIED, "--like", "2.4")
+    assert done.returncode == 1
+    assert "pairs since TensorFlow 2.4: run a program of 2.2 or 2.3 by" in done.stderr
 
 
 @pytest.mark.parametrize("like", ["2.11", "2.15.1"])

@@ -10,30 +10,25 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import GENERATIONS, KERASES, PACKAGES, keras2, needs_keras3
+from tests.families import GENERATIONS, PACKAGES, keras2
 from tf_lso import log, policies, wrapping
 from tf_lso.patches import table as patches
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
 
 @pytest.fixture(params=GENERATIONS)
-def keras_of(request):
-    """One Keras, as its module and policies; the global policy is put back."""
+def api(request):
+    """The policies of one Keras; the global one is put back."""
     package = PACKAGES[request.param]
     api = policies.for_package(package)
-    yield KERASES[request.param], api
+    yield api
     api.set_global_policy(None)
     patches.disable(patches.COMPILING, package)
 
 
 @pytest.fixture
-def keras_(keras_of):
-    return keras_of[0]
-
-
-@pytest.fixture
-def api(keras_of):
-    return keras_of[1]
+def keras_(api):
+    return api._keras
 
 
 class TestTheExperimentalPolicy:
@@ -179,13 +174,6 @@ class TestCompile:
         own = keras_.mixed_precision.LossScaleOptimizer(keras_.optimizers.SGD())
         api.set_global_policy("mixed_float16")
         assert compiled(keras_, own).optimizer is own
-
-    @pytest.mark.parametrize("keras_of", ["keras3"], indirect=True)
-    @needs_keras3
-    def test_may_be_told_not_to_wrap(self, keras_, api):
-        api.set_global_policy("mixed_float16")
-        model = compiled(keras_, auto_scale_loss=False)
-        assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
 
 
 class TestTheDeviceCheck:

@@ -1,6 +1,6 @@
 """FixedLossScale and DynamicLossScale: what programs of TensorFlow 2.0-2.3 call.
 
-What each version did with them is recorded: `tests/golden/test_loss_scales.py` compares it.
+What each version did with them is recorded: `tests/golden/test_sections.py` compares it.
 """
 
 import copy

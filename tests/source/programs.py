@@ -69,15 +69,6 @@ def status_of(one):
     return f"({one['status']})" if one["guarded"] else one["status"]
 
 
-def rows(source, *flags, name="program.py"):
-    """Returns "line status name" of each finding."""
-    document = checked(source, *flags, name=name)
-    assert document["unreadable"] == []
-    return [
-        f"{one['line']} {status_of(one)} {one['name']}" for one in document["findings"]
-    ]
-
-
 def example(rule):
     """Returns the example on a rule's page: the program, and its migration if any."""
     (entry,) = (entry for entry in help.entries("rules.md") if entry.name == rule)

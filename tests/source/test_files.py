@@ -125,14 +125,6 @@ def test_odd_files_are_read(source):
     assert finding["code"].endswith("import tensorflow.contrib.mixed_precision")
 
 
-def test_the_rest_is_checked_all_the_same():
-    write("a.py", "def f(: # loss_scale\n")
-    write_all("b.py")
-    document, found = check("missing", ".")
-    assert [item["file"] for item in document["unreadable"]] == ["missing", "./a.py"]
-    assert (found, document["summary"]["exit_code"]) == (["./b.py"], 2)
-
-
 def test_a_file_without_permission(monkeypatch):
     write_all("a.py", "b.py")
 

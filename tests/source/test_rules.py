@@ -6,6 +6,7 @@ import pytest
 
 from tests.source.programs import checked, example, migrated, run, write
 from tf_lso.commands import help
+from tf_lso.names.targets import TARGETS
 from tf_lso.source import rules
 
 pytestmark = pytest.mark.core
@@ -44,6 +45,10 @@ def test_explain(rule):
         (["--like", "2.99"], "from 2.0 to 2.21"),
         (["--like", "2"], "from 2.0 to 2.21"),
         (["--like", "new"], "from 2.0 to 2.21"),
+        *(
+            ([f"--target={version}"], f"{version!r}; use one of {', '.join(TARGETS)}")
+            for version in ("2.11", "2.22", "1.15", "3", "newest", "")
+        ),
     ],
 )
 def test_an_unknown_value_is_refused_with_those_that_are_known(flags, words, capsys):

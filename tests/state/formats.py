@@ -1,10 +1,10 @@
 """What saves and restores: each a function that saves and returns how to restore.
 
 They take (program, folder, model, optimizer); what they return gives (model, optimizer).
+Each is written as one generator, which saves, yields, and restores.
 """
 
 import copy
-import functools
 import pickle
 
 import tensorflow as tf
@@ -20,120 +20,105 @@ def _pickled(value):
 
 def _checkpoint(program, folder, model, optimizer, built):
     path = tf.train.Checkpoint(model=model, optimizer=optimizer).save(folder / "c")
-
-    def restored():
-        model, optimizer = program.make(built=built)
-        checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
-        program.status = checkpoint.restore(path)
-        return model, optimizer
-
-    return restored
+    yield
+    model, optimizer = program.make(built=built)
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    program.status = checkpoint.restore(path)
+    yield model, optimizer
 
 
-def manager(program, folder, model, optimizer):
+def _manager(program, folder, model, optimizer):
     def of(model, optimizer):
         checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
         return tf.train.CheckpointManager(checkpoint, str(folder), 2)
 
     of(model, optimizer).save()
-
-    def restored():
-        made = program.make()
-        of(*made).restore_or_initialize()
-        if program.loop != "eager":  # or its first step would be traced twice
-            made[1].build(made[0].trainable_variables)
-        return made
-
-    return restored
+    yield
+    made = program.make()
+    of(*made).restore_or_initialize()
+    if program.loop != "eager":  # or its first step would be traced twice
+        made[1].build(made[0].trainable_variables)
+    yield made
 
 
 def _whole(program, folder, model, optimizer, name, **kwargs):
     path = str(folder / name)
     model.save(path, **kwargs)
-
-    def restored():
-        loaded = KERASES[program.family].models.load_model(path)
-        if program.family == "keras3":
-            loaded.jit_compile = False  # which no .h5 file has
-        return loaded, loaded.optimizer
-
-    return restored
+    yield
+    loaded = KERASES[program.family].models.load_model(path)
+    if program.family == "keras3":
+        loaded.jit_compile = False  # which no .h5 file has
+    yield loaded, loaded.optimizer
 
 
 def _weights(program, folder, model, optimizer, name, built):
     path = str(folder / name)
     model.save_weights(path)
-
-    def restored():
-        made = program.make(built=built)
-        made[0].load_weights(path)
-        return made
-
-    return restored
+    yield
+    made = program.make(built=built)
+    made[0].load_weights(path)
+    yield made
 
 
-def deepcopy_optimizer(program, folder, model, optimizer):
-    copied, weights = copy.deepcopy(optimizer), model.get_weights()
-
-    def restored():  # for the same variables
-        model.set_weights(weights)
-        compile_model(program.family, model, copied)
-        return model, copied
-
-    return restored
-
-
-def pickle_optimizer(program, folder, model, optimizer):
-    pickled, weights = pickle.dumps(optimizer), model.get_weights()
-
-    def restored():
-        made = program.make(optimizer=pickle.loads(pickled))
-        made[0].set_weights(weights)
-        return made
-
-    return restored
+def _copy_of_optimizer(program, folder, model, optimizer, copied):
+    new, weights = copied(optimizer), model.get_weights()
+    yield
+    if copied is copy.deepcopy:  # for the same variables
+        made = model, new
+        compile_model(program.family, *made)
+    else:
+        made = program.make(optimizer=new)
+    made[0].set_weights(weights)
+    yield made
 
 
 def _copy_of_model(program, folder, model, optimizer, copied):
     loaded = copied(model)
-    return lambda: (loaded, loaded.optimizer)
+    yield
+    yield loaded, loaded.optimizer
 
 
-def get_and_set_weights(program, folder, model, optimizer):
+def _get_and_set_weights(program, folder, model, optimizer):
     saved = model.get_weights(), optimizer.get_weights()
-
-    def restored():
-        made = program.make(built=True)
-        for owner, weights in zip(made, saved):
-            owner.set_weights(weights)
-        return made
-
-    return restored
+    yield
+    made = program.make(built=True)
+    for owner, weights in zip(made, saved):
+        owner.set_weights(weights)
+    yield made
 
 
-_partial = functools.partial
+def _in_two(save, **options):
+    """A function that runs `save` to its first yield; what it returns, to the second."""
+
+    def saved(*arguments):
+        parts = save(*arguments, **options)
+        next(parts)
+        return lambda: next(parts)
+
+    return saved
+
+
 FORMATS = {
-    "checkpoint, then built": _partial(_checkpoint, built=False),
-    "built, then checkpoint": _partial(_checkpoint, built=True),
-    "manager": manager,
-    ".keras": _partial(_whole, name="m.keras", **ZIPPED),
-    ".h5": _partial(_whole, name="m.h5"),
-    ".weights.h5, then built": _partial(_weights, name="m.weights.h5", built=False),
-    "built, then .weights.h5": _partial(_weights, name="m.weights.h5", built=True),
-    "save_weights, then built": _partial(_weights, name="w", built=False),
-    "built, then save_weights": _partial(_weights, name="w", built=True),
-    "SavedModel": _partial(_whole, name="folder", save_format="tf"),
-    "deepcopy of the optimizer": deepcopy_optimizer,
-    "deepcopy of the model": _partial(_copy_of_model, copied=copy.deepcopy),
-    "pickle of the optimizer": pickle_optimizer,
-    "pickle of the model": _partial(_copy_of_model, copied=_pickled),
-    "get_weights": get_and_set_weights,
+    "checkpoint, then built": _in_two(_checkpoint, built=False),
+    "built, then checkpoint": _in_two(_checkpoint, built=True),
+    "manager": _in_two(_manager),
+    ".keras": _in_two(_whole, name="m.keras", **ZIPPED),
+    ".h5": _in_two(_whole, name="m.h5"),
+    ".weights.h5, then built": _in_two(_weights, name="m.weights.h5", built=False),
+    "built, then .weights.h5": _in_two(_weights, name="m.weights.h5", built=True),
+    "save_weights, then built": _in_two(_weights, name="w", built=False),
+    "built, then save_weights": _in_two(_weights, name="w", built=True),
+    "SavedModel": _in_two(_whole, name="folder", save_format="tf"),
+    "deepcopy of the optimizer": _in_two(_copy_of_optimizer, copied=copy.deepcopy),
+    "deepcopy of the model": _in_two(_copy_of_model, copied=copy.deepcopy),
+    "pickle of the optimizer": _in_two(_copy_of_optimizer, copied=_pickled),
+    "pickle of the model": _in_two(_copy_of_model, copied=_pickled),
+    "get_weights": _in_two(_get_and_set_weights),
 }
 OF_TF_KERAS = ("save_weights", "SavedModel")
 
 
 def exists(name, family):
-    """Whether the family has the format."""
     return family != "keras3" or not any(word in name for word in OF_TF_KERAS)
 
 
@@ -188,10 +173,16 @@ def _checkpoint_alone(optimizer, make, folder):
     return made
 
 
-def _file_alone(optimizer, make, folder):
-    store, made = {}, make()
+def stored(optimizer):
+    """What an optimizer puts into a file of Keras."""
+    store = {}
     optimizer.save_own_variables(store)
-    made.load_own_variables(store)
+    return store
+
+
+def _file_alone(optimizer, make, folder):
+    made = make()
+    made.load_own_variables(stored(optimizer))
     return made
 
 

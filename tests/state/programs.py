@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERASES, OLD_KERAS3, numpy
+from tests.families import FAMILIES, KERASES, OLD_KERAS3, legacy_step, numpy
 from tf_lso.keras.mixed_precision import experimental
 
 needs_saving = pytest.mark.skipif(
@@ -43,30 +43,32 @@ def exists(family, inner):
     )
 
 
-def make_optimizer(family, inner="amsgrad", api="stable"):
+SCALES = {
+    "stable": {"initial_scale": 64.0, "dynamic_growth_steps": 3},
+    "fixed": {"dynamic": False, "initial_scale": 8.0},
+}
+
+
+def make_optimizer(
+    family, inner="amsgrad", api="stable", wrap=tf_lso.LossScaleOptimizer
+):
     optimizer = INNER[inner](family)
     if api == "experimental":
-        return experimental.LossScaleOptimizer(
-            optimizer, tf_lso.DynamicLossScale(64.0, 3, 4.0)
-        )
-    if api == "fixed":
-        return tf_lso.LossScaleOptimizer(optimizer, dynamic=False, initial_scale=8.0)
-    return tf_lso.LossScaleOptimizer(
-        optimizer, initial_scale=64.0, dynamic_growth_steps=3
-    )
+        scale = tf_lso.DynamicLossScale(64.0, 3, 4.0)
+        return experimental.LossScaleOptimizer(optimizer, scale)
+    return wrap(optimizer, **SCALES[api])
 
 
 def make_model(family, seed):
     module = KERASES[family]
     # tf_keras 2.17 and 2.18 cannot use a seed of `set_random_seed` in Python 3.12.
-    weights = [module.initializers.GlorotUniform(seed + number) for number in range(2)]
+    first, second = (module.initializers.GlorotUniform(seed + n) for n in range(2))
+    layers = module.layers
     return module.Sequential(
         [
-            module.layers.InputLayer((3,)),
-            module.layers.Dense(2, "tanh", name="a", kernel_initializer=weights[0]),
-            module.layers.Dense(
-                1, use_bias=False, name="b", kernel_initializer=weights[1]
-            ),
+            layers.InputLayer((3,)),
+            layers.Dense(2, "tanh", name="a", kernel_initializer=first),
+            layers.Dense(1, use_bias=False, name="b", kernel_initializer=second),
         ]
     )
 
@@ -130,13 +132,10 @@ class Program:
             variables = model.trainable_variables
 
         def on_replica(x, y):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
-                scaled = optimizer.get_scaled_loss(loss)
-            gradients = optimizer.get_unscaled_gradients(
-                tape.gradient(scaled, variables)
-            )
-            optimizer.apply_gradients(zip(gradients, variables))
+            def loss():
+                return tf.reduce_mean((model(x, training=True) - y) ** 2)
+
+            legacy_step(optimizer, loss, variables)
 
         def step(x, y):
             run = (self.strategy or tf.distribute.get_strategy()).run
@@ -147,7 +146,6 @@ class Program:
 
 
 def state(model, optimizer):
-    """All state: {name: array}."""
     found = {f"weight {i}": w for i, w in enumerate(model.get_weights())}
     inner = optimizer.inner_optimizer
     if isinstance(inner, FAMILIES["legacy"].Optimizer):
@@ -171,3 +169,8 @@ def assert_equal(one, other):
     assert one.keys() == other.keys()
     wrong = [k for k in one if not np.array_equal(one[k], other[k], equal_nan=True)]
     assert not wrong, f"not restored: {wrong}"
+
+
+def assert_same_weights(one, other):
+    for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -1,7 +1,5 @@
 """Checkpoints of one kind of optimizer restored into another."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,6 +13,7 @@ from tests.families import (
     needs_keras3,
     numpy,
     takes_optimizers,
+    wrapped,
 )
 from tests.state import programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
@@ -71,8 +70,7 @@ def test_restores_into(kind, other, inner, built, tmp_path):
     if built:
         restored.build(x)
     status = tf.train.Checkpoint(optimizer=restored, x=x).restore(path)
-    if not built:
-        restored.build(x)
+    restored.build(x)
     for a, b in zip(variables_of(optimizer), variables_of(restored), strict=True):
         np.testing.assert_array_equal(a, b)
     if kind == "plain":  # the scale is not in the file, and that is told
@@ -123,15 +121,6 @@ def test_a_keras_file_of_keras_s_own_wrapper_brings_the_scale(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-def tf_keras_s(family, inner, api):
-    scale = {"dynamic": False, "initial_scale": 8.0}
-    if api != "fixed":
-        scale = {"initial_scale": 64.0, "dynamic_growth_steps": 3}
-    return keras2.mixed_precision.LossScaleOptimizer(
-        programs.INNER[inner](family), **scale
-    )
-
-
 def build(optimizer, variables):
     if isinstance(optimizer, FAMILIES["legacy"].Optimizer):
         optimizer._create_all_weights(variables)
@@ -142,13 +131,11 @@ def build(optimizer, variables):
 # tf_keras's newer Nadam does not go on as it would have: part of its state is a number.
 _OF_LEGACY = [("legacy", inner) for inner in ("momentum", "amsgrad", "nadam")]
 _OF_TF_KERAS = [
-    (direction, *of, api, built)
-    for direction, of, api, built in itertools.product(
-        ["from tf_keras", "to tf_keras"],
-        [*_OF_LEGACY, ("new", "amsgrad"), ("new", "ema")],
-        ["stable", "fixed"],
-        ["then built", "built"],
-    )
+    (direction, *inner, api, built)
+    for direction in ("from tf_keras", "to tf_keras")
+    for inner in (*_OF_LEGACY, ("new", "amsgrad"), ("new", "ema"))
+    for api in ("stable", "fixed")
+    for built in ("then built", "built")
 ]
 # All eagerly, and by fit so many that all pairs are met.
 _EAGERLY = [(*case, "eager") for case in _OF_TF_KERAS]
@@ -164,7 +151,8 @@ def test_tf_keras_s_own_wrapper(case, tmp_path):
     direction, family, inner, api, built, loop = case
     program = Program(family, inner, api, loop)
     ours = programs.make_optimizer(family, inner, api)
-    theirs = tf_keras_s(family, inner, api)
+    wrap = keras2.mixed_precision.LossScaleOptimizer
+    theirs = programs.make_optimizer(family, inner, api, wrap)
     first, second = (theirs, ours) if direction == "from tf_keras" else (ours, theirs)
     made = program.make(1, first)
     program.train(*made, 0, SAVED_AT)
@@ -192,18 +180,15 @@ def test_tf_keras_s_own_wrapper(case, tmp_path):
 def test_of_a_newer_family_is_refused_and_changes_nothing(written, restored, tmp_path):
     """Its names lead nowhere: the slots and the step counter would start anew."""
     x = tf.Variable([1.0, 2.0], name="x")
-    optimizers = {}
-    for family in (written, restored):
-        inner = FAMILIES[family].Adam(0.25)
-        optimizers[family] = tf_lso.LossScaleOptimizer(inner, initial_scale=64)
-        for _ in range(3 if family == written else 1):
-            optimizers[family].apply_gradients([(tf.constant([1.0, 2.0]), x)])
-    optimizers[written].loss_scale = 16.0
-    path = tf.train.Checkpoint(optimizer=optimizers[written], x=x).save(tmp_path / "c")
-    before = optimizers[restored].get_weights()
+    saved, other = (wrapped(f, "Adam", 0.25, scale=64.0) for f in (written, restored))
+    for optimizer in (saved, saved, saved, other):
+        optimizer.apply_gradients([(tf.constant([1.0, 2.0]), x)])
+    saved.loss_scale = 16.0
+    path = tf.train.Checkpoint(optimizer=saved, x=x).save(tmp_path / "c")
+    before = other.get_weights()
     y = tf.Variable([7.0, 8.0], name="x")
     with pytest.raises(ValueError, match=r"tf_lso\.checkpoints\.restore"):
-        tf.train.Checkpoint(optimizer=optimizers[restored], x=y).restore(path)
-    for old, now in zip(before, optimizers[restored].get_weights()):
+        tf.train.Checkpoint(optimizer=other, x=y).restore(path)
+    for old, now in zip(before, other.get_weights()):
         np.testing.assert_array_equal(old, now)
     np.testing.assert_array_equal(y.numpy(), [7.0, 8.0])

@@ -1,7 +1,8 @@
 """State that goes from a random optimizer to a random one: it is whole, or refused."""
 
+import collections
+import contextlib
 import copy
-import dataclasses
 import pickle
 import tempfile
 
@@ -12,7 +13,14 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERASES, numpy, raw, takes_optimizers
+from tests.families import (
+    FAMILIES,
+    KERASES,
+    legacy_step,
+    numpy,
+    takes_optimizers,
+    wrapped,
+)
 from tf_lso import checkpoints
 
 pytestmark = takes_optimizers
@@ -35,47 +43,35 @@ COPIES = ("deepcopy", "pickle", "weights")
 EQUAL = {"SGD", "Adam", "Adamax"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """What is saved, how, and into what."""
-
-    source: str  # family
-    target: str
-    name: str  # class
-    arguments: dict
-    target_arguments: dict
-    how: str
-    steps: int
-    in_parts: bool  # whether the first layer is trained later, as one unfrozen
-    replicas: int
+# The families are `source` and `target`; `in_parts`: whether the first layer is trained
+# later, as one unfrozen.
+Case = collections.namedtuple(
+    "Case",
+    "source name arguments target target_arguments how steps in_parts replicas",
+)
 
 
 @st.composite
 def cases(draw):
+    """What is saved, how, and into what."""
     name = draw(st.sampled_from(sorted(ARGUMENTS)))
     arguments = draw(st.sampled_from(ARGUMENTS[name]))
     other = draw(st.sampled_from(ARGUMENTS[name]))
     source = draw(st.sampled_from(sorted(FAMILIES)))
     how = draw(st.sampled_from((*FILES, *COPIES)))
     in_parts = source == "legacy" and draw(st.booleans())
-    return Case(
-        source,
-        source if how in COPIES else draw(st.sampled_from(sorted(FAMILIES))),
-        name,
-        arguments,
-        # Arrays without names and config do not tell one slot from another.
-        arguments
-        if how in ("deepcopy", "weights", "weights.h5") or draw(st.booleans())
-        else other,
-        how,
-        draw(st.integers(1, 4)),
-        in_parts,
-        draw(st.sampled_from((1, 1, 2))) if how in ("checkpoint", *COPIES) else 1,
-    )
+    target = source if how in COPIES else draw(st.sampled_from(sorted(FAMILIES)))
+    # Arrays without names and config do not tell one slot from another.
+    same = how in ("deepcopy", "weights", "weights.h5") or draw(st.booleans())
+    steps = draw(st.integers(1, 4))
+    on_replicas = how in ("checkpoint", *COPIES)
+    replicas = draw(st.sampled_from((1, 1, 2))) if on_replicas else 1
+    into = (target, arguments if same else other)
+    return Case(source, name, arguments, *into, how, steps, in_parts, replicas)
 
 
 def model_of(family):
-    keras = KERASES["keras3" if family == "keras3" else "keras2"]
+    keras = KERASES[family]
     layers = [keras.layers.Dense(3, name=name, use_bias=name == "b") for name in "abc"]
     model = keras.Sequential([keras.layers.InputLayer((3,)), *layers])
     values = np.random.RandomState(0)
@@ -84,8 +80,7 @@ def model_of(family):
 
 
 def optimizer_of(family, name, arguments):
-    inner = getattr(FAMILIES[family], name)(0.03125, **arguments)
-    return tf_lso.LossScaleOptimizer(inner, initial_scale=4, dynamic_growth_steps=3)
+    return wrapped(family, name, 0.03125, scale=4, growth=3, **arguments)
 
 
 def train(model, opt, first, steps, strategy, in_parts=False):
@@ -94,28 +89,21 @@ def train(model, opt, first, steps, strategy, in_parts=False):
         variables = variables[1:] if in_parts and step == 0 else variables
         x = np.random.RandomState(step).rand(4, 3).astype("float32")
 
-        def one(x=x, variables=variables):
-            with tf.GradientTape() as tape:
-                loss = opt.get_scaled_loss(tf.reduce_mean(model(x) ** 2))
-            grads = tape.gradient(loss, [raw(v) for v in variables])
-            opt.apply_gradients(zip(opt.get_unscaled_gradients(grads), variables))
+        def loss(x=x):
+            return tf.reduce_mean(model(x) ** 2)
 
-        strategy.run(one)
+        strategy.run(legacy_step, (opt, loss, variables))
 
 
 def state_of(model, opt):
     """All values, by names that the families share."""
     found = {"iterations": numpy(opt.iterations), "scale": float(opt.loss_scale)}
     found["count"] = numpy(opt.dynamic_counter)
-    for number, weight in enumerate(model.get_weights()):
-        found["weight", number] = weight
+    found |= {("weight", n): weight for n, weight in enumerate(model.get_weights())}
     for slot in opt.get_slot_names():
         for number, variable in enumerate(model.trainable_variables):
-            try:
-                value = opt.get_slot(variable, slot)
-            except KeyError:
-                continue
-            found[slot, number] = numpy(value)
+            with contextlib.suppress(KeyError):
+                found[slot, number] = numpy(opt.get_slot(variable, slot))
     return {key: np.array(value) for key, value in found.items()}
 
 
@@ -125,38 +113,36 @@ def differences(old, new):
     return keys + [str(k) for k in common if not np.array_equal(old[k], new[k])]
 
 
-def written(case, model, opt, folder):
-    """Save; return what reads it into a model and an optimizer, the target, or raises."""
-    if case.how == "deepcopy":
-        return lambda target, made: (model, copy.deepcopy(opt))
-    if case.how in COPIES:
-        saved, values = opt.get_weights(), model.get_weights()
-        dumped = pickle.dumps(opt)
-
-        def copied(target, made):
-            if case.how == "weights":
-                made.set_weights(saved)
-            else:
-                made = pickle.loads(dumped)
-                made.build(target.trainable_variables)
-            target.set_weights(values)
-            return target, made
-
-        return copied
+def saving(case, model, opt, folder):
+    """Save; then read it into the model and optimizer that are sent, or raise."""
     path = f"{folder}/saved.{case.how}"
-    if case.how == "checkpoint":
+    if case.how in COPIES:
+        saved, values, dumped = (
+            opt.get_weights(),
+            model.get_weights(),
+            pickle.dumps(opt),
+        )
+    elif case.how == "checkpoint":
         path = tf.train.Checkpoint(model=model, optimizer=opt).save(path)
     else:
         model.compile(opt, "mse")
         with tf_lso.install():
             save = model.save_weights if case.how == "weights.h5" else model.save
             save(path)
-
-    def restored(target, made):
+    target, made = yield
+    if case.how in FILES:
         checkpoints.restore(path, model=target, optimizer=made)
-        return target, made
-
-    return restored
+        yield target, made
+    elif case.how == "deepcopy":
+        yield model, copy.deepcopy(opt)
+    else:
+        if case.how == "weights":
+            made.set_weights(saved)
+        else:
+            made = pickle.loads(dumped)
+            made.build(target.trainable_variables)
+        target.set_weights(values)
+        yield target, made
 
 
 def run(case, mirrored2):
@@ -170,14 +156,15 @@ def run(case, mirrored2):
                 opt.build(model.trainable_variables)
         train(model, opt, 0, case.steps, strategy, case.in_parts)
         expected = state_of(model, opt)
-        read = written(case, model, opt, folder)
+        reading = saving(case, model, opt, folder)
+        next(reading)
         with strategy.scope():
             target = model_of(case.target)
             made = optimizer_of(case.target, case.name, case.target_arguments)
             made.build(target.trainable_variables)
         before = state_of(target, made)
         try:
-            target, made = read(target, made)
+            target, made = reading.send((target, made))
         except (ValueError, TypeError) as error:
             after = state_of(target, made)
             assert not differences(before, after), (case, error)
@@ -187,11 +174,12 @@ def run(case, mirrored2):
             slots = {key[0] for key in expected if isinstance(key, tuple)}
             new = {key: before[key] for key in found.keys() - expected.keys()}
             expected |= {k: v for k, v in new.items() if k[0] in slots}
-        if case.name == "SGD":  # tf_keras writes slots that mean nothing
-            for values in (found, expected):
-                if not case.arguments:
-                    for number in range(len(model.get_weights())):
-                        values.pop(("momentum", number), None)
+        if case.name == "SGD" and not case.arguments:
+            # tf_keras writes slots that mean nothing.
+            expected, found = (
+                {key: value for key, value in values.items() if key[0] != "momentum"}
+                for values in (expected, found)
+            )
         assert not differences(expected, found), case
         if goes_on_equally(case):
             train(model, opt, case.steps, 5, strategy)

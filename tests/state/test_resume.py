@@ -26,11 +26,8 @@ _ALL = [
     if formats.exists(case[0], case[1]) and programs.exists(case[1], case[2])
 ]
 # All formats with the most slots, and each inner optimizer in one.
-_QUICK = [
-    case
-    for case in _ALL
-    if case[3:] == ("stable", "eager") and (case[2] == "amsgrad" or case[0] == ".keras")
-]
+_EAGERLY = [case for case in _ALL if case[3:] == ("stable", "eager")]
+_QUICK = [case for case in _EAGERLY if case[2] == "amsgrad" or case[0] == ".keras"]
 
 
 def _pairs(case):
@@ -43,11 +40,9 @@ _SLOW = pairs.pairwise(_ALL, set().union(*map(_pairs, _QUICK)), _pairs)
 
 _UNTRAINED = [
     case
-    for case in _ALL
-    if case[2] in ("momentum", "amsgrad")
-    and case[3:] == ("stable", "eager")
+    for case in _EAGERLY
     # The weights of an optimizer without slots do not go to one with slots.
-    and case[0] != "get_weights"
+    if case[2] in ("momentum", "amsgrad") and case[0] != "get_weights"
 ]
 
 # In turns: each format and family once, and both loops with each of them; each format with
@@ -62,23 +57,20 @@ for number, name in enumerate(formats.FORMATS):
     _REPLICAS += cases
     _QUICK_REPLICAS.append(cases[(number + 1) % len(cases)])
 
-_CORE = (
-    "checkpoint, then built",
-    ".keras",
-    ".h5",
-    "built, then .weights.h5",
-    "deepcopy of the model",
-)
+_CORE = [".keras", ".h5", "checkpoint, then built", "built, then .weights.h5"]
+_CORE.append("deepcopy of the model")
+
+
+def _slow_beyond(quick):
+    return lambda case: () if case in quick else pytest.mark.slow
+
 
 # When and where -> the cases, and their marks.
 _TABLE = {
     "": (_QUICK, lambda c: [pytest.mark.core] * (c[0] in _CORE and c[2] == "amsgrad")),
-    "slow": (_SLOW, lambda case: pytest.mark.slow),
-    "untrained": (_UNTRAINED, lambda case: ()),
-    "replicas": (
-        _REPLICAS,
-        lambda case: () if case in _QUICK_REPLICAS else pytest.mark.slow,
-    ),
+    "slow": (_SLOW, _slow_beyond([])),
+    "untrained": (_UNTRAINED, _slow_beyond(pairs.pairwise(_UNTRAINED))),
+    "replicas": (_REPLICAS, _slow_beyond(_QUICK_REPLICAS)),
 }
 
 
@@ -157,13 +149,8 @@ def test_backup_and_restore(family, tmp_path):
     def fit(seed, *callbacks):
         # The one that is restored is built by its first step.
         made = program.make(seed=seed, built=seed == 1)
-        made[0].fit(
-            program.data(),
-            shuffle=False,
-            epochs=3,
-            verbose=0,
-            callbacks=list(callbacks),
-        )
+        how = {"shuffle": False, "verbose": 0, "callbacks": list(callbacks)}
+        made[0].fit(program.data(), epochs=3, **how)
         return state(*made)
 
     def backup():
@@ -176,18 +163,16 @@ def test_backup_and_restore(family, tmp_path):
 
 @pytest.mark.parametrize("name", ["m.keras", "m.weights.h5"])
 def test_model_checkpoint(family, name, tmp_path):
-    module = KERASES[family]
+    keras, path, only = KERASES[family], str(tmp_path / name), "weights" in name
     program = Program(family, loop="fit")
     model, optimizer = program.make(seed=1, built=True)
-    only = "weights" in name
-    path = str(tmp_path / name)
-    saving = module.callbacks.ModelCheckpoint(path, save_weights_only=only)
+    saving = keras.callbacks.ModelCheckpoint(path, save_weights_only=only)
     model.fit(program.data(), shuffle=False, verbose=0, callbacks=[saving])
     if only:
         other = program.make()
         other[0].load_weights(path)
     else:
-        loaded = module.models.load_model(path)
+        loaded = keras.models.load_model(path)
         other = loaded, loaded.optimizer
     for made in ((model, optimizer), other):
         program.train(*made, 0, END)

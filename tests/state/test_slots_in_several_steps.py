@@ -16,13 +16,9 @@ pytestmark = pytest.mark.usefixtures("installed")
 _X = np.random.RandomState(0).rand(8, 3).astype("float32")
 
 
-_FORMATS = (
-    ".keras",
-    ".h5",
-    "SavedModel",
-    "deepcopy of the model",
-    "pickle of the model",
-)
+_COPIES = ("deepcopy of the model", "pickle of the model")
+_FILES = (".keras", ".h5")
+_FORMATS = (*_FILES, "SavedModel", *_COPIES)
 
 
 def _saved_and_loaded(name, model, folder):
@@ -31,14 +27,11 @@ def _saved_and_loaded(name, model, folder):
 
 
 def _model(units):
-    layers = keras2.layers
-    return keras2.Sequential(
-        [
-            layers.InputLayer((3,)),
-            layers.Dense(3, use_bias=False, name="base"),
-            layers.Dense(units, use_bias=False, name="head"),
-        ]
-    )
+    layers = [
+        keras2.layers.Dense(n, use_bias=False, name=name)
+        for n, name in ((3, "base"), (units, "head"))
+    ]
+    return keras2.Sequential([keras2.layers.InputLayer((3,)), *layers])
 
 
 def _fit(model, optimizer, **trainable):
@@ -58,25 +51,24 @@ def _check(model, loaded):
     assert_equal(state(model, model.optimizer), state(loaded, loaded.optimizer))
 
 
-@pytest.mark.parametrize("units", [1, 3])  # other shapes, and equal ones
+_UNFROZEN = [{"base": False}, {"base": True}]
+_IN_TURNS = [{"base": False}, {"base": True, "head": False}, {"head": True}]
+
+
+@pytest.mark.parametrize(
+    ("units", "stages"),
+    [(1, _UNFROZEN), (3, _UNFROZEN), (3, _IN_TURNS)],
+    ids=["a base unfrozen", "a base unfrozen, equal shapes", "lists in turns"],
+)
 @pytest.mark.parametrize("name", _FORMATS)
-def test_a_base_that_was_unfrozen(name, units, tmp_path):
+def test_slots_made_in_several_steps(name, units, stages, tmp_path):
     model, optimizer = _model(units), wrapped("legacy", "Adam")
-    _fit(model, optimizer, base=False)
-    _fit(model, optimizer, base=True)
+    for trainable in stages:
+        _fit(model, optimizer, **trainable)
     _check(model, _saved_and_loaded(name, model, tmp_path))
 
 
-@pytest.mark.parametrize("name", _FORMATS)
-def test_two_lists_in_an_order_of_their_own(name, tmp_path):
-    model, optimizer = _model(3), wrapped("legacy", "Adam")
-    _fit(model, optimizer, base=False)
-    _fit(model, optimizer, base=True, head=False)
-    _fit(model, optimizer, head=True)
-    _check(model, _saved_and_loaded(name, model, tmp_path))
-
-
-@pytest.mark.parametrize("name", [n for n in _FORMATS if n != "SavedModel"])
+@pytest.mark.parametrize("name", [*_FILES, *_COPIES])
 def test_a_base_that_is_unfrozen_and_not_trained_yet(name, tmp_path):
     model, optimizer = _model(3), wrapped("legacy", "Adam")
     _fit(model, optimizer, base=False)
@@ -109,9 +101,7 @@ def test_a_pickle_of_slots_that_only_a_checkpoint_has_made_has_their_names(tmp_p
     assert_equal(state(restored, restored.optimizer), state(restored, alone))
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in (*_FORMATS, "deepcopy", "pickle") if n != "SavedModel"]
-)
+@pytest.mark.parametrize("name", [*_FILES, *_COPIES, "deepcopy", "pickle"])
 def test_slots_that_only_a_checkpoint_has_made(name, tmp_path):
     model, restored = _restored(tmp_path)
     if name in _FORMATS:

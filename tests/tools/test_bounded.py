@@ -27,9 +27,7 @@ def test_a_command_that_ends_keeps_its_exit_code():
 
 def test_a_command_that_hangs_is_ended_with_its_children():
     child = "import time; time.sleep(10_000)"
-    program = (
-        f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    )
+    program = f"import subprocess as s, sys; s.run([sys.executable, '-c', {child!r}])"
     # The child has the pipes too: `run` returns after it is gone.
     done = run("0.05", program)
     assert done.returncode == 124

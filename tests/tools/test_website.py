@@ -32,7 +32,6 @@ def public_names():
 
 @pytest.fixture
 def site(monkeypatch):
-    """Imports a module of the site."""
     monkeypatch.syspath_prepend(str(ROOT / "compat_docs" / "_site"))
     return importlib.import_module
 

@@ -58,11 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "moves all names",
     )
     parser.add_argument(
-        "--tf-keras",
-        action="store_true",
-        help="move the LossScaleOptimizer of tf_keras too, which still works as it is",
-    )
-    parser.add_argument(
         "--no-install",
         dest="install",
         action="store_false",

@@ -26,23 +26,20 @@ _TEXTS = {
     f"normalize them, or {_FLOAT32}.",
     "forward overflow": "Its input has values up to {largest}. Normalize it, "
     f"{_FLOAT32}, or look for what divides by zero.",
-    # Backward: the place, see `diagnosis`, and the cause.
-    "after": "The gradient of the output of {layer} is not finite already. ",
-    "between": "Between the layers that {layer} calls, gradients cease to be finite. ",
-    "gradient": "On the way back through {layer} the gradient ceases to be finite: that "
-    "of its output is, that of its input or its weights is not. ",
-    "at no scale": "It is not finite at any smaller loss scale either, so scaling is "
+    # Backward: what happens, the place, see `diagnosis`, and the cause.
+    "not finite": "Gradients cease to be finite ",
+    "become 0": "At the loss scale {scale} {share} of the gradient's values become 0 in "
+    "float16 ",
+    "after": "behind the output of {layer}. ",
+    "between": "between the layers that {layer} calls. ",
+    "gradient": "on the way back through {layer}. ",
+    "at no scale": "They are not finite at any smaller loss scale either, so scaling is "
     "not the cause: look for a root, a norm or a division near 0, whose derivative is "
     "not finite in float16.",
-    "backward overflow": "At the loss scale {scale} it overflows, which is normal: a "
+    "backward overflow": "At the loss scale {scale} they overflow, which is normal: a "
     "dynamic loss scale skips the step and shrinks. {fitting} would fit.",
     "small fit": " It is below 1, where a dynamic scale ends: set `min_scale` lower.",
-    "underflow": "At the loss scale {scale} {share} of the gradient's values become 0 in "
-    "float16 ",
-    "lost after": "behind the output of {layer}",
-    "lost between": "between the layers that {layer} calls",
-    "lost gradient": "on the way back through {layer}",
-    "larger scale": ". A larger loss scale keeps them: up to {fitting} fits this batch.",
+    "underflow": "A larger loss scale keeps them: up to {fitting} fits this batch.",
     # Of gradients alone.
     "backward overflow alone": "The gradient {name} holds {kinds}. At the loss scale "
     "{scale} it overflows. That is normal where a smaller scale fits: a dynamic loss "
@@ -75,9 +72,10 @@ def say(*parts, values=None, call=None, **facts):
         kinds = [("inf", values.infinite), ("NaN", values.nan)]
         facts["kinds"] = " and ".join(name for name, count in kinds if count)
     if call is not None:
-        path = "" if call.path == call.name else f" ({call.path})"
+        name = call.layer.name
+        path = "" if call.path == name else f" ({call.path})"
         times = "" if call.number == 1 else f", call {call.number}"
-        facts["layer"] = f"layer '{call.name}'{path}{times}"
+        facts["layer"] = f"layer '{name}'{path}{times}"
     return "".join(_TEXTS[part] for part in parts).format(**facts)
 
 

@@ -1,7 +1,5 @@
 """The first trouble: where it began, and of what kind it is. No TensorFlow."""
 
-import math
-
 from tf_lso.debugging import advice, report, statistics
 
 # The share of lost values. The detector of Micikevicius et al. (2018, section 3.2), which
@@ -9,12 +7,15 @@ from tf_lso.debugging import advice, report, statistics
 UNDERFLOW = 0.25
 
 
-def first_of_pass(calls, loss, scale, fitting):
-    """Return the `First` of a pass: its calls and loss, the loss scale and the fitting one."""
+def first_of_pass(moments, loss, scale, fitting):
+    """Return the `First` of a pass, of which the loss scale and the fitting one are known.
+
+    `moments` are those of `layer_calls.recorded`, with gradients.
+    """
     return (
-        _forward(calls, statistics.values_of(loss))
-        or _backward(calls, scale, fitting)
-        or _underflow(calls, scale, fitting)
+        _forward(moments, statistics.values_of(loss))
+        or _backward(moments, scale, fitting)
+        or _underflow(moments, scale, fitting)
         or _nothing(scale, fitting)
     )
 
@@ -50,7 +51,7 @@ def _alone(kind, variable, **facts):
 
 def _first(kind, call, *parts, **facts):
     said = advice.say(*parts, call=call, **facts)
-    return report.First(kind, call and call.name, call and call.path, said)
+    return report.First(kind, call and call.layer.name, call and call.path, said)
 
 
 def _nothing(scale, fitting):
@@ -59,20 +60,21 @@ def _nothing(scale, fitting):
     return _first(None, None, *parts, scale=scale, fitting=fitting)
 
 
-def _forward(calls, loss):
-    moments = [(call.start, call.input_values, call.parent, "inside") for call in calls]
-    moments += [(call.end, call.output_values, call, "output") for call in calls]
-    moments.sort(key=lambda moment: moment[0])
-    for _, values, call, place in [*moments, (math.inf, loss, None, "loss")]:
-        if not values.nonfinite:
-            continue
-        # Inf leads to NaN, and not the other way: inf beside NaN is an overflow.
-        overflow = values.infinite or (call is not None and call.overflowed)
-        kind = "forward overflow" if overflow else "forward nan"
-        if call is None:
-            return _first(kind, None, "loss", values=values)
-        said = advice.say(place, "no scale", values=values, call=call)
-        return report.First(kind, call.name, call.path, said + _cause(kind, call))
+def _forward(moments, loss):
+    for call, begins in moments:
+        values = call.input_values if begins else call.output_values
+        if values.nonfinite:
+            # What a layer is called with comes from the code around it.
+            call, place = (call.parent, "inside") if begins else (call, "output")
+            # Inf leads to NaN, and not the other way: inf beside NaN is an overflow.
+            overflow = values.infinite or call.overflowed
+            kind = "forward overflow" if overflow else "forward nan"
+            said = advice.say(place, "no scale", values=values, call=call)
+            said += _cause(kind, call)
+            return report.First(kind, call.layer.name, call.path, said)
+    if loss.nonfinite:
+        kind = "forward overflow" if loss.infinite else "forward nan"
+        return _first(kind, None, "loss", values=loss)
     return None
 
 
@@ -89,30 +91,29 @@ def _cause(kind, call):
     return advice.say(kind, largest=largest)
 
 
-def _backward(calls, scale, fitting):
-    found = _first_on_the_way_back(calls, lambda g: g.at_scale.nonfinite)
+def _backward(moments, scale, fitting):
+    found = _first_on_the_way_back(moments, lambda g: g.at_scale.nonfinite)
     if found is None:
         return None
     call, place, bad = found
     overflow = fitting is not None or any(g.at_scale.infinite for g in bad)
     kind = "backward overflow" if overflow else "backward nan"
-    parts = [place, "at no scale" if fitting is None else kind]
+    parts = ["not finite", place, "at no scale" if fitting is None else kind]
     if fitting is not None and fitting < 1:
         parts.append("small fit")
     return _first(kind, call, *parts, scale=scale, fitting=fitting)
 
 
-def _underflow(calls, scale, fitting):
-    found = _first_on_the_way_back(calls, lambda g: g.underflowed >= UNDERFLOW)
+def _underflow(moments, scale, fitting):
+    found = _first_on_the_way_back(moments, lambda g: g.underflowed >= UNDERFLOW)
     if found is None:
         return None
     call, place, bad = found
-    parts = ("underflow", f"lost {place}", "larger scale")
     facts = {"share": f"{bad[0].underflowed:.0%}", "scale": scale, "fitting": fitting}
-    return _first("underflow", call, *parts, **facts)
+    return _first("underflow", call, "become 0", place, "underflow", **facts)
 
 
-def _first_on_the_way_back(calls, is_bad):
+def _first_on_the_way_back(moments, is_bad):
     """Return the call with the first bad gradient, where that is, and the gradients.
 
     It is in the layer itself ("gradient"), "between" the layers that the layer calls, or
@@ -124,23 +125,20 @@ def _first_on_the_way_back(calls, is_bad):
 
     # A variable's gradient is the sum over all calls of its layer. Where a call got a
     # bad gradient from behind, this explains the sum.
-    explained = {id(call.layer) for call in calls if bad(call.output_gradients)}
-    moments = [(call.end, call, bad(call.output_gradients)) for call in calls]
-    for call in calls:
-        own = [] if id(call.layer) in explained else bad(call.weight_gradients)
-        moments.append((call.start, call, bad(call.input_gradients) + own))
-    moments.sort(key=lambda moment: -moment[0])
-    for moment, call, found in moments:
+    backward = [call for call, begins in reversed(moments) if not begins]
+    explained = {id(call.layer) for call in backward if bad(call.output_gradients)}
+    for call, begins in reversed(moments):
+        found = bad(call.input_gradients if begins else call.output_gradients)
+        if begins and id(call.layer) not in explained:
+            found += bad(call.weight_gradients)
         if not found:
             continue
-        if moment == call.start:
+        if begins:
             return call, "gradient", found
         if call.parent is not None and not call.parent.is_container:
             return call.parent, "between", found
         # Behind the output: name the innermost layer that the output comes from.
-        for inner in sorted(calls, key=lambda inner: -inner.end):
-            is_leaf = not any(other.parent is inner for other in calls)
-            if is_leaf and bad(inner.output_gradients):
-                return inner, "after", found
-        return call, "after", found
+        outer = {id(inner.parent) for inner in backward}
+        leaves = [c for c in backward if id(c) not in outer and bad(c.output_gradients)]
+        return next(iter(leaves), call), "after", found
     return None

@@ -75,20 +75,18 @@ def explain(
     keras = validation.keras_of(model)
     own = getattr(model, "optimizer", None)
     scale, scale_from = validation.scale_of(loss_scale, optimizer, own)
-    x, y = (validation.tensors_of(*pair, keras) for pair in (("x", x), ("y", y)))
-    validation.check_batch(x, y)
-    validation.check_model(model, keras)
-    calls, value, variables, fitting = instrumented_pass.run(
+    x, y = validation.batch_of(x, y, keras)
+    moments, value, variables, fitting = instrumented_pass.run(
         model, keras, x, y, loss, scale
     )
     return report.Report(
         first=diagnosis.first_of_data(_floats(x=x, y=y))
-        or diagnosis.first_of_pass(calls, value, scale, fitting),
+        or diagnosis.first_of_pass(moments, value, scale, fitting),
         loss=value,
         loss_scale=scale,
         scale_from=scale_from,
         fitting_scale=fitting,
-        layers=[_layer_call(call) for call in calls[1:]],
+        layers=[_layer_call(call) for call, begins in moments[1:] if begins],
         variables=variables,
     )
 
@@ -106,7 +104,7 @@ def _floats(**batch):
 
 def _layer_call(call):
     return report.LayerCall(
-        layer=call.name,
+        layer=call.layer.name,
         path=call.path,
         call=call.number,
         dtype=call.outputs[0].dtype.name if call.outputs else None,

@@ -15,7 +15,7 @@ _ENDS = 2.0**-14, 2.0**100
 
 
 def run(model, keras, x, y, loss, scale):
-    """Return `Call`s with their gradients, the loss, `VariableGradient`s, the fitting scale."""
+    """Return what `recorded` has, the loss, `VariableGradient`s, the fitting scale."""
     weights = list(model.trainable_variables)
     raw_weights = [variables_lib.raw(variable) for variable in weights]
     tape = tf.GradientTape(persistent=True, watch_accessed_variables=False)
@@ -24,31 +24,32 @@ def run(model, keras, x, y, loss, scale):
         tf.config.run_functions_eagerly(True)
         with tape:
             tape.watch(raw_weights)
-            with layer_calls.recorded(keras) as calls:
+            with layer_calls.recorded(keras) as moments:
                 outputs = validation.outputs_of(model, x)
             value = validation.loss_of(model, keras, x, y, outputs, loss)
+        calls = [call for call, begins in moments if begins]
         tensors = [t for call in calls for t in (*call.inputs, *call.outputs)]
         gradients, fitting = _gradients(tape, value, [*raw_weights, *tensors], scale)
     for call in calls:
-        call.input_gradients = [g for t in call.inputs if (g := gradients[id(t)])]
-        call.output_gradients = [g for t in call.outputs if (g := gradients[id(t)])]
+        call.input_gradients = [g for t in call.inputs if (g := gradients.get(id(t)))]
+        call.output_gradients = [g for t in call.outputs if (g := gradients.get(id(t)))]
     variables, owners = [], _owners(calls)
     for variable, raw in zip(weights, raw_weights):
-        owner, gradient = owners.get(id(variable)), gradients[id(raw)]
+        owner, gradient = owners.get(id(variable)), gradients.get(id(raw))
         for call in calls:
             if gradient and owner and owner.layer is call.layer:
                 call.weight_gradients.append(gradient)
         name = variables_lib.name_of(variable)
         variables.append(report.VariableGradient(name, owner and owner.path, gradient))
-    return calls, float(value), variables, fitting
+    return moments, float(value), variables, fitting
 
 
 def _owners(calls):
     """Return id of a variable -> the first call of the innermost layer that has it."""
-    first = {id(call.layer): call for call in reversed(calls)}
+    first = [call for call in calls if call.number == 1]
     found = {}
     # What comes last stays: the layer with the fewest variables, and the inner of two.
-    for call in sorted(first.values(), key=lambda c: (-len(_trainable(c)), c.start)):
+    for call in sorted(first, key=lambda call: -len(_trainable(call))):
         found.update(dict.fromkeys(map(id, _trainable(call)), call))
     return found
 
@@ -58,7 +59,7 @@ def _trainable(call):
 
 
 def _gradients(tape, loss, sources, scale):
-    """Return {id of a source: `Gradient` or None}, and the largest scale that fits."""
+    """Return {id of a source: `Gradient`}, and the largest scale that fits, if any."""
 
     def gradients_at(scale):
         # What the gradient of `loss * scale` begins with, in the dtype of the loss.
@@ -70,11 +71,13 @@ def _gradients(tape, loss, sources, scale):
     at_scale = gradients_at(scale)
     fitting = _fitting_scale(gradients_at, scale, at_scale)
     at_fitting = at_scale if fitting is None else gradients_at(fitting)
-    found = dict.fromkeys(map(id, sources))
-    for source, one, best in zip(sources, at_scale, at_fitting):
-        if one is not None:
-            arrays = one.numpy(), scale, best.numpy(), fitting or scale
-            found[id(source)] = statistics.gradient_of(*arrays)
+    found = {
+        id(source): statistics.gradient_of(
+            g.numpy(), scale, best.numpy(), fitting or scale
+        )
+        for source, g, best in zip(sources, at_scale, at_fitting)
+        if g is not None
+    }
     return found, fitting
 
 

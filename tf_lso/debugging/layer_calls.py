@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import itertools
 from typing import Any
 
 import tensorflow as tf
@@ -22,11 +21,11 @@ class Call:
     path: str
     number: int  # 1 for the first call of the layer
     parent: "Call | None"  # the call in which it happened, None for the model's own
-    start: int  # with `end` its place in the order of the pass
-    end: int = -1
     # Tensors of floating point: what it got, before the layer casts, and returned.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
+    input_values: statistics.Values | None = None
+    output_values: statistics.Values | None = None
     # Whether the first operation in it, and in no call in it, that made a nonfinite value
     # of finite ones made inf; None if there is none.
     overflowed: bool | None = None
@@ -34,21 +33,6 @@ class Call:
     input_gradients: list = dataclasses.field(default_factory=list)
     output_gradients: list = dataclasses.field(default_factory=list)
     weight_gradients: list = dataclasses.field(default_factory=list)
-
-    @property
-    def name(self):
-        """The name of the layer."""
-        return self.layer.name
-
-    @functools.cached_property
-    def input_values(self):
-        """The `Values` of the inputs."""
-        return _values_of(self.inputs)
-
-    @functools.cached_property
-    def output_values(self):
-        """The `Values` of the outputs."""
-        return _values_of(self.outputs)
 
     def weight_values(self):
         """Return pairs of a name and `Values`, of the layer's variables as they are."""
@@ -69,7 +53,7 @@ class Call:
 
 @contextlib.contextmanager
 def recorded(keras):
-    """Record the calls of a Keras's layers, in a list of `Call` as they begin."""
+    """Record how calls of a Keras's layers begin and end: [(`Call`, whether it begins)]."""
     recorder = _Recorder(keras)
     callbacks = tf_private.op_callbacks()
     # Not the layers of a model: what the model calls need not be an attribute of it.
@@ -83,17 +67,16 @@ def recorded(keras):
             cls.__call__ = recorder.recording(cls, cls.__call__)
         undo.callback(callbacks.remove_op_callback, recorder.see_operation)
         callbacks.add_op_callback(recorder.see_operation)
-        yield recorder.calls
+        yield recorder.moments
 
 
 class _Recorder:
     """Records the calls of one pass."""
 
     def __init__(self, keras):
-        self.calls = []
+        self.moments = []
         self._keras = keras
         self._open = [None]
-        self._moments = itertools.count()
 
     def see_operation(self, op_type, inputs, attrs, outputs, op_name=None, graph=None):
         """Note what the first nonfinite value in the innermost call was."""
@@ -109,9 +92,16 @@ class _Recorder:
 
         @functools.wraps(original)
         def __call__(layer, *args, **kwargs):
-            if self._is_of_interest(cls, layer):
-                return self._record(original, layer, args, kwargs)
-            return original(layer, *args, **kwargs)
+            if not self._is_of_interest(cls, layer):
+                return original(layer, *args, **kwargs)
+            call = self._begin(layer)
+            # Each use of a tensor is another tensor, so that it has its own gradient.
+            args, kwargs = _copied((args, kwargs), call.inputs)
+            call.input_values = _values_of(call.inputs)
+            outputs = _copied(original(layer, *args, **kwargs), call.outputs)
+            call.output_values = _values_of(call.outputs)
+            self.moments.append((self._open.pop(), False))
+            return outputs
 
         return __call__
 
@@ -126,19 +116,15 @@ class _Recorder:
         outer = self._open[-1] and self._open[-1].layer
         return not isinstance(outer, rnn) or type(outer) is rnn
 
-    def _record(self, original, layer, args, kwargs):
+    def _begin(self, layer):
         parent = self._open[-1]
         above = f"{parent.path}/" if parent and parent.parent else ""
-        number = 1 + sum(call.layer is layer for call in self.calls)
-        call = Call(layer, above + layer.name, number, parent, next(self._moments))
-        self.calls.append(call)
-        # Each use of a tensor is another tensor, so that it has its own gradient.
-        args, kwargs = _copied((args, kwargs), call.inputs)
+        earlier = [call for call, begins in self.moments if begins]
+        number = 1 + sum(call.layer is layer for call in earlier)
+        call = Call(layer, above + layer.name, number, parent)
+        self.moments.append((call, True))
         self._open.append(call)
-        outputs = _copied(original(layer, *args, **kwargs), call.outputs)
-        self._open.pop()
-        call.end = next(self._moments)
-        return outputs
+        return call
 
 
 def _copied(structure, copies):

@@ -20,12 +20,11 @@ def restored(model):
     parts, generators = _parts(model), _global_generators()
     metrics = [variable for metric in model.metrics for variable in metric.variables]
     states = [getattr(one, "state", None) for _, _, one in generators]
-    variables = _local_variables([*model.variables, *metrics, *parts, *states])
     with contextlib.ExitStack() as undo:
-        for variable in variables:
+        for variable in _local_variables(*model.variables, *metrics, *parts, *states):
             # Reading copies nothing: a variable that is written to gets a new buffer.
             undo.callback(variable.assign, variable.read_value())
-        undo.callback(_reset_other_metrics, model, variables)
+        undo.callback(_reset_other_metrics, model, metrics)
         for part in parts:
             # A generator of Keras 2 counts in an attribute, and gives seeds by it.
             if hasattr(part, "make_legacy_seed"):
@@ -66,23 +65,21 @@ def _global_generators():
     return [(owner, name, getattr(owner, name, None)) for owner, name in owners]
 
 
-def _local_variables(objects):
+def _local_variables(*objects):
     """Return the TensorFlow variables among some objects, on this worker, each once."""
-    found = {
-        id(variable): variable
-        for one in objects
-        if isinstance(variables_lib.raw(one), tf.Variable)
-        for variable in variables_lib.copies(one)
-        if variable.is_initialized()
-    }
+    found = {}
+    for one in objects:
+        if isinstance(variables_lib.raw(one), tf.Variable):
+            copies = variables_lib.copies(one)
+            found.update((id(v), v) for v in copies if v.is_initialized())
     return list(found.values())
 
 
-def _reset_other_metrics(model, variables):
+def _reset_other_metrics(model, known):
     """Reset the metrics that have other variables: the pass itself made them."""
-    known = set(map(id, variables))
+    known = set(map(id, known))
     for metric in model.metrics:
-        if not known.issuperset(map(id, _local_variables(metric.variables))):
+        if not known.issuperset(map(id, metric.variables)):
             metric.reset_state()
 
 

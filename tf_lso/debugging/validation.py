@@ -14,25 +14,23 @@ from tf_lso.optimizers import validation as optimizer_validation
 
 
 def keras_of(model):
-    """Return the module with the public names of a model's Keras, or raise TypeError."""
-    for keras in map(keras_versions.public, keras_versions.imported()):
+    """Return the public module of the Keras of a model that needs a scale and can be run."""
+    for package in keras_versions.imported():
+        keras = keras_versions.public(package)
         if isinstance(model, keras.layers.Layer):
-            return keras
-    raise TypeError(
-        "'model' must be a model of Keras 3 or Keras 2, but got: "
-        f"{model!r}. For gradients of your own pass them to explain_gradients."
-    )
-
-
-def check_model(model, keras):
-    """Raise an error if a model of a Keras cannot be run, or needs no loss scale."""
+            break
+    else:
+        raise TypeError(
+            "'model' must be a model of Keras 3 or Keras 2, but got: "
+            f"{model!r}. For gradients of your own pass them to explain_gradients."
+        )
     if not model.built:
         raise ValueError(
             f"The model {model.name!r} is not built, so it has no weights to explain. Call "
             "it on a batch first, model(x), or train it for a step."
         )
     strategy = tf.distribute.get_strategy()
-    if keras_versions.is_keras2(keras_versions.package_of(keras.layers.Layer)):
+    if keras_versions.is_keras2(package):
         # Its metrics would fail.
         strategy = getattr(model, "distribute_strategy", strategy)
     if strategy.num_replicas_in_sync > 1:
@@ -50,37 +48,12 @@ def check_model(model, keras):
             "by keras.mixed_precision.set_global_policy('mixed_float16') before them or "
             "dtype='mixed_float16' for each."
         )
+    return keras
 
 
-def tensors_of(name, data, keras):
-    """Return a batch as tensors; float64 becomes Keras's default, as in `fit`."""
-
-    def tensor(one):
-        if one is None or tf.is_tensor(one):
-            return one
-        try:
-            array = np.asarray(one)
-            is_double = array.dtype == np.float64
-            return tf.convert_to_tensor(
-                array.astype(keras.backend.floatx()) if is_double else array
-            )
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"'{name}' must be arrays or tensors, alone or in lists, tuples and "
-                f"dicts, but got: {one!r}. Of a data set pass one batch: "
-                "`x, y = next(iter(dataset))`."
-            ) from error
-
-    # A list of numbers is one array, as for `fit`.
-    if isinstance(data, (list, tuple)) and all(
-        isinstance(one, (bool, int, float, list, tuple)) for one in data
-    ):
-        return tensor(data)
-    return tf.nest.map_structure(tensor, data)
-
-
-def check_batch(x, y):
-    """Raise ValueError unless all of x and y have the same number of examples, not 0."""
+def batch_of(x, y, keras):
+    """Return x and y as tensors of as many examples; float64 becomes Keras's default."""
+    x, y = _tensors_of("x", x, keras), _tensors_of("y", y, keras)
     tensors = [one for one in tf.nest.flatten((x, y)) if isinstance(one, tf.Tensor)]
     sizes = {len(one) for one in tensors if one.shape.rank}
     if len(sizes) > 1:
@@ -90,6 +63,32 @@ def check_batch(x, y):
         )
     if 0 in sizes:
         raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
+    return x, y
+
+
+def _tensors_of(name, data, keras):
+    def tensor(one):
+        if one is None or tf.is_tensor(one):
+            return one
+        try:
+            array = np.asarray(one)
+            if array.dtype == np.float64:
+                array = array.astype(keras.backend.floatx())
+            return tf.convert_to_tensor(array)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"'{name}' must be arrays or tensors, alone or in lists, tuples and "
+                f"dicts, but got: {one!r}. Of a data set pass one batch: "
+                "`x, y = next(iter(dataset))`."
+            ) from error
+
+    # A list of numbers is one array, as for `fit`.
+    numbers = (bool, int, float, list, tuple)
+    if isinstance(data, (list, tuple)) and all(
+        isinstance(one, numbers) for one in data
+    ):
+        return tensor(data)
+    return tf.nest.map_structure(tensor, data)
 
 
 def scale_of(*candidates):

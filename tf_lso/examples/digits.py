@@ -22,20 +22,13 @@ import random
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 from tensorflow.keras.mixed_precision import experimental as mixed_precision
 
-from tf_lso.examples.history import (
-    History,
-    plot,
-    power_of_two,
-    print_table,
-    write_loss_scale,
-)
+from tf_lso.examples.history import History, plot, power_of_two, print_table
 
 REQUIRED_ACCURACY = 0.95
 CLIP_NORM = 1.0
@@ -44,17 +37,11 @@ LEARNING_RATE = 3e-3
 SEED = 0  # of the weights, the split and the order
 
 
-class Digits(NamedTuple):
-    """Images of shape (n, 8, 8, 1), float32 in 0 … 1, and their int64 labels."""
-
-    train_images: np.ndarray
-    train_labels: np.ndarray
-    test_images: np.ndarray
-    test_labels: np.ndarray
-
-
 def load_digits():
-    """Return scikit-learn's digits, a fifth of them held out."""
+    """Return images and labels to train on, and to test on, a fifth of scikit-learn's.
+
+    Images are float32 in 0 … 1, of shape (n, 8, 8, 1), labels int64.
+    """
     from sklearn import datasets
 
     pixels, labels = datasets.load_digits(return_X_y=True)
@@ -62,7 +49,7 @@ def load_digits():
     order = np.random.default_rng(SEED).permutation(len(images))
     test, train = np.split(order, [len(images) // 5])
     labels = labels.astype(np.int64)
-    return Digits(images[train], labels[train], images[test], labels[test])
+    return (images[train], labels[train]), (images[test], labels[test])
 
 
 def make_strategy():
@@ -98,15 +85,13 @@ def make_model():
     )
 
 
-def make_dataset(strategy, digits):
+def make_dataset(strategy, images, labels):
     """Return shuffled training batches, each shared among the replicas.
 
     Each worker reads all images and keeps its part, so all shuffle by the same seed.
     """
-    dataset = tf.data.Dataset.from_tensor_slices(
-        (digits.train_images, digits.train_labels)
-    )
-    dataset = dataset.shuffle(len(digits.train_images), seed=SEED)
+    dataset = tf.data.Dataset.from_tensor_slices((images, labels))
+    dataset = dataset.shuffle(len(images), seed=SEED)
     dataset = dataset.batch(BATCH_SIZE, drop_remainder=True)
     sharing = tf.data.Options()
     sharing.experimental_distribute.auto_shard_policy = (
@@ -154,38 +139,42 @@ def train(strategy, model, optimizer, digits, options, is_chief):
 
     The chief prints a line for each epoch, and writes for TensorBoard.
     """
-    dataset = make_dataset(strategy, digits)
+    dataset = make_dataset(strategy, *digits)
     train_step = make_train_step(strategy, model, optimizer)
-    history = History()
+    history = History([], [], [])
     scale = optimizer.loss_scale().numpy()
-    steps = len(digits.train_images) // BATCH_SIZE
     writer = tf.summary.create_noop_writer()
     if options.log_dir is not None and is_chief:
         writer = tf.summary.create_file_writer(str(options.log_dir))
     with writer.as_default():
         for epoch in range(1, options.epochs + 1):
+            first = len(history.losses)
             for images, labels in dataset:
                 loss = float(train_step(images, labels))
                 previous, scale = scale, optimizer.loss_scale().numpy()
+                history.losses.append(loss)
+                history.scales.append(scale)
                 # The scale falls when a step overflowed, and only then.
-                history.add(loss, scale, skipped=scale < previous)
+                history.skipped.append(scale < previous)
                 if options.log_dir is not None:
-                    tf.summary.scalar("loss", loss, optimizer.iterations)
-                    write_loss_scale(optimizer)
+                    step = optimizer.iterations
+                    tf.summary.scalar("loss", loss, step)
+                    tf.summary.scalar("loss_scale", scale, step)
+                    tf.summary.scalar("skipped_steps", sum(history.skipped), step)
             if is_chief:
                 print(
                     f"epoch {epoch:2d}/{options.epochs}"
-                    f"  loss {np.mean(history.losses[-steps:]):.4f}"
+                    f"  loss {np.mean(history.losses[first:]):.4f}"
                     f"  loss scale {power_of_two(scale)}",
                     flush=True,
                 )
     return history
 
 
-def accuracy_of(model, digits):
-    """Return the fraction of the held-out images that `model` recognizes."""
-    logits = model(digits.test_images, training=False)
-    return float(np.mean(np.argmax(logits, axis=-1) == digits.test_labels))
+def accuracy_of(model, images, labels):
+    """Return the fraction of images that `model` recognizes."""
+    logits = model(images, training=False)
+    return float(np.mean(np.argmax(logits, axis=-1) == labels))
 
 
 def main(argv=None):
@@ -212,7 +201,7 @@ def main(argv=None):
     )
     policy = mixed_precision.Policy("mixed_float16", loss_scale=loss_scale)
     mixed_precision.set_policy(policy)
-    digits = load_digits()
+    digits, held_out = load_digits()
     with strategy.scope():
         model = make_model()
         optimizer = mixed_precision.LossScaleOptimizer(
@@ -220,7 +209,7 @@ def main(argv=None):
             loss_scale=policy.loss_scale,
         )
     history = train(strategy, model, optimizer, digits, options, is_chief=chief)
-    accuracy = accuracy_of(model, digits)
+    accuracy = accuracy_of(model, *held_out)
 
     if chief:
         plot(history, options.output)

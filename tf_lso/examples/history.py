@@ -1,35 +1,21 @@
-"""What a training run did step by step, and how it is shown: plot, table, TensorBoard."""
+"""What a training run did step by step, and how it is shown: plot and table."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 
-@dataclass
-class History:
-    """What every step did.
+class History(NamedTuple):
+    """For each step the mean loss of its batch, the scale after it, whether it was skipped."""
 
-    Attributes:
-      losses: The mean loss of each step's batch.
-      scales: The loss scale after each step.
-      skipped: Whether each step overflowed, so that it changed no weight.
-    """
-
-    losses: list[float] = field(default_factory=list)
-    scales: list[float] = field(default_factory=list)
-    skipped: list[bool] = field(default_factory=list)
-
-    def add(self, loss: float, scale: float, *, skipped: bool) -> None:
-        """Add a step."""
-        self.losses.append(loss)
-        self.scales.append(scale)
-        self.skipped.append(skipped)
+    losses: list[float]
+    scales: list[float]
+    skipped: list[bool]
 
 
 def plot(history: History, path: Path) -> None:
@@ -65,13 +51,6 @@ def plot(history: History, path: Path) -> None:
         loss.legend(loss.lines[-1:], [label], loc="upper right")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, format="png")
-
-
-def write_loss_scale(optimizer: Any) -> None:
-    """Write the loss scale and the skipped steps, which TensorFlow of 2020 did not count."""
-    from tf_lso import summary
-
-    summary.loss_scale(optimizer)
 
 
 def power_of_two(scale: float) -> str:

@@ -134,10 +134,17 @@ def check_gradients(gradients):
     """Raise TypeError unless all are tensors, slices, numbers or None."""
     for gradient in gradients:
         if isinstance(gradient, (list, tuple, dict, str, bytes)):
+            remedy = "Pass one flat list, as of tf.nest.flatten(gradients)."
+            if isinstance(gradient, tuple) and isinstance(gradient[-1], tf.Variable):
+                remedy = (
+                    "Pass gradients without their variables. _aggregate_gradients() "
+                    "returns pairs since TensorFlow 2.4: run a program of 2.2 or 2.3 by "
+                    "`tf-lso run --like 2.3`, or call minimize(loss, variables, "
+                    "tape=tape) in place of its lines from the scaled loss on."
+                )
             raise TypeError(
                 "Gradients must be tensors, tf.IndexedSlices or None, but got "
-                f"{gradient!r} of type {type(gradient).__name__} in 'grads'. Pass one "
-                "flat list, as of tf.nest.flatten(gradients)."
+                f"{gradient!r} of type {type(gradient).__name__} in 'grads'. {remedy}"
             )
 
 

@@ -142,6 +142,8 @@ def _change_one(ledger, package, like):
     moments = [table.INSTALL, table.COMPILING, table.LOADING]
     if like_lib.has_legacy_optimizers(like):
         moments.append(table.LIKE)
+    if like_lib.aggregates_gradients(like):
+        moments.append(table.LIKE_2_3)
     for when in moments:
         if table.enable(when, package):
             ledger.on_undo(functools.partial(table.disable, when, package))

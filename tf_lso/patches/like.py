@@ -19,7 +19,7 @@ VARIABLE = "TF_LSO_LIKE"
 
 _CHOICE = "TF_USE_LEGACY_KERAS"  # what TensorFlow since 2.15 reads when it is imported
 _OLDEST, _KERAS3 = (2, 0), (2, 16)
-_NEWER_OPTIMIZERS = (2, 11)
+_AGGREGATES_PAIRS, _NEWER_OPTIMIZERS = (2, 4), (2, 11)
 
 
 def parsed(like: str) -> tuple[int, int]:
@@ -72,6 +72,35 @@ def choose(like: str) -> None:
 def has_legacy_optimizers(like: str | None) -> bool:
     """Whether `tf.keras.optimizers` of that TensorFlow had the OptimizerV2 classes."""
     return like is not None and parsed(like) < _NEWER_OPTIMIZERS
+
+
+def aggregates_gradients(like: str | None) -> bool:
+    """Whether optimizers of that TensorFlow returned no pairs when they aggregated."""
+    return like is not None and parsed(like) < _AGGREGATES_PAIRS
+
+
+def aggregate_gradients(keras, ledger):
+    """Return gradients alone, not pairs, and have `_clip_gradients`.
+
+    Programs have copied the training step of TensorFlow 2.2-2.3, which needs both.
+    """
+    # Late: `choose` runs before TensorFlow is imported.
+    from tf_lso.optimizers.families.keras2_legacy import aggregates_pairs
+
+    owner = keras.optimizers.legacy.Optimizer
+
+    @ledger.around(owner, "apply_gradients")
+    def apply_gradients(original, *args, **kwargs):
+        with aggregates_pairs.on():
+            return original(*args, **kwargs)
+
+    @ledger.around(owner, "_aggregate_gradients")
+    def aggregate(original, self, grads_and_vars):
+        pairs = original(self, grads_and_vars)
+        return pairs if aggregates_pairs.is_on else [g for g, _ in pairs]
+
+    # Keras 2 clips when it applies the gradients.
+    ledger.add_missing(owner, {"_clip_gradients": lambda self, grads: grads})
 
 
 def use_legacy_optimizers(keras, ledger):

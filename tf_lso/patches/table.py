@@ -24,8 +24,9 @@ from tf_lso.patches import ledger as ledger_lib
 
 # When: all but the last by `install()`. COMPILING also by the first policy of tf_lso that
 # is set, in its Keras. LOADING also by the first wrapped optimizer of a Keras 2. LIKE by
-# `install(like="2.4")`.
-COMPILING, LOADING, INSTALL, LIKE = "compiling", "loading", "install", "like"
+# `install(like="2.4")`, and LIKE_2_3 by `install(like="2.3")` too.
+COMPILING, LOADING, INSTALL = "compiling", "loading", "install"
+LIKE, LIKE_2_3 = "like", "like 2.3"
 # Where.
 TENSORFLOW, KERAS_2, KERAS_3, EACH = "TensorFlow", "Keras 2", "Keras 3", "each Keras"
 
@@ -98,6 +99,8 @@ PATCHES = [Patch(*row) for row in (
 
     ("the classes of `tf.keras.optimizers`, and `get` and `deserialize` in it",
      KERAS_2, LIKE, like.use_legacy_optimizers),
+    ("`_aggregate_gradients`, `_clip_gradients`, `apply_gradients` of legacy optimizers",
+     KERAS_2, LIKE_2_3, like.aggregate_gradients),
 )]
 # fmt: on
 

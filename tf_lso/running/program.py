@@ -1,5 +1,6 @@
 """Run a program as Python would, with the old names in place."""
 
+import argparse
 import os
 import runpy
 import shlex
@@ -12,25 +13,69 @@ from tf_lso import environment, patches
 from tf_lso.patches import hints, import_hooks
 from tf_lso.patches import like as like_lib
 
+SUMMARY = "run a program with the old names in place"
+DESCRIPTION = """\
+Run a program as `python` would, with every old loss-scaling name in place.
 
-def run(
-    arguments: list[str],
-    *,
-    module: bool = False,
-    like: str | None = None,
-) -> int:
-    """Run a script or module as `__main__`, and return its exit code.
+The program needs no change. One line at the top of its own file does the same:
+
+    import tf_lso; tf_lso.install()
+"""
+EPILOG = """\
+examples:
+  tf-lso run train.py --epochs 3          the script, with its own arguments
+  tf-lso run --like 2.4 train.py          with the Keras that TensorFlow 2.4 had
+  tf-lso run -m mypackage.train --gpus 2  a module, as `python -m` does
+
+The exit code is the program's.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `tf-lso run` to its parser."""
+    parser.usage = "tf-lso run [--like VERSION] (SCRIPT | -m MODULE) [ARGS ...]"
+    parser.add_argument(
+        "--like",
+        metavar="VERSION",
+        help="version of the TensorFlow that the program was written for, such as 2.4: "
+        "tf.keras becomes the Keras of that version, and up to 2.10 its optimizers are "
+        "the legacy ones; by default the Keras that TensorFlow takes",
+    )
+    parser.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE",
+        help="run a module as a script, as `python -m` does",
+    )
+    parser.add_argument(
+        "program",
+        nargs=argparse.REMAINDER,
+        metavar="SCRIPT",
+        help="the script, and its arguments",
+    )
+    parser.set_defaults(parser=parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the script or module as `__main__`, and return its exit code.
 
     The old names appear when the program first imports TensorFlow or Keras, so the
     environment variables that it sets before that still count.
-
-    Args:
-      arguments: the script's path or the module's name, and what is to be in `sys.argv`
-        after it.
-      module: whether it is the name of a module, as `python -m` takes.
-      like: version of the TensorFlow whose Keras the program gets, or None; see
-        `patches.like.choose`, which was called.
     """
+    like, module = args.like, args.module is not None
+    arguments: list[str] = args.module if module else args.program
+    if like is not None:
+        try:
+            like_lib.choose(like)
+        except (ImportError, ValueError) as error:
+            args.parser.error(f"argument --like: {error}")
+    if not arguments:
+        args.parser.error(
+            "argument -m: expected the name of a module"
+            if module
+            else "the script to run is missing; see the examples in --help"
+        )
     if not module and not os.path.exists(arguments[0]):
         print(f"tf-lso: can't open {arguments[0]!r}: no such file", file=sys.stderr)
         return 2

@@ -7,8 +7,9 @@ trees once: it has `scopes`, and places of interest with the guards around them.
 asks the other files of the program, and `guards` what a version decides. `lookup` has the
 verdict on a dotted path, by `tf_lso.names`.
 
-`uses` finds the places that the `rules` are about, with `forms` of calls, `methods`,
-what is `guarded`, and `wider`. `renaming` decides what becomes of a name; `fixes` and
+The rules yield the uses at a place: `uses` those of names, with `forms` of calls,
+`methods`, and `wider` the rest. `guarded` judges each of them by its guards, so that one
+diagnostic per place is left. `renaming` decides what becomes of a name; `fixes` and
 `strings` plan the edits, or note one of the `reasons` why there is none; `edits` changes
 the statements, and `install` says where `install()` goes. `diagnose` joins all of it to
 `diagnostics`.

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from tf_lso import names
 from tf_lso.names.targets import TODAY, Target
@@ -61,6 +60,8 @@ def diagnose(
     inference = Inference(Program(read.trees), target, elsewhere)
     one = _One(read, path, options or Options(), inference)
     done = one.diagnosis(placement or Placement())
+    found = sorted(done.diagnostics, key=lambda use: use.place)
+    done.diagnostics = [_placed(use, path, read.texts[use.cell]) for use in found]
     done.unreadable = read.failed
     if read.failed:  # half a notebook is not changed
         done.texts, done.changes, done.installs = {}, 0, []
@@ -69,14 +70,9 @@ def diagnose(
     return done
 
 
-def _ignored(texts: dict[int | None, Text]) -> dict[tuple[int, int], set[str]]:
-    """Return (cell, line) -> the rules that a comment there ignores, "" for all."""
-    return {
-        (cell or 0, number): set(re.findall(r"\w+", comment[1] or "") or [""])
-        for cell, text in texts.items()
-        for number, line in enumerate(text.lines if "tf-lso:" in text.text else (), 1)
-        if (comment := _IGNORE.search(line))
-    }
+def _placed(use: Diagnostic, path: str, text: Text) -> Diagnostic:
+    column = text.offset(use.line, use.offset) - text.starts[use.line - 1] + 1
+    return use._replace(file=path, column=column, code=text.lines[use.line - 1])
 
 
 class _One:
@@ -85,9 +81,8 @@ class _One:
     def __init__(
         self, read: Sources, path: str, options: Options, inference: Inference
     ) -> None:
-        self.read, self.texts = read, read.texts
-        self.path, self.options, self.inference = path, options, inference
-        self.ignored = _ignored(read.texts)
+        self.texts, self.path = read.texts, path
+        self.options, self.inference = options, inference
         found, wider = uses(inference, options.prefer != Options.prefer)
         self.silenced = {use.place for use in found if not self._counts(use)}
         self.renaming = Renaming(
@@ -105,7 +100,7 @@ class _One:
         # An import that moves whole needs none of the packages that are gone.
         moved = {
             site.place
-            for site, moves in self.plan.imports
+            for site, moves in self.renaming.imports.items()
             if len(moves) == len(site.node.names)
         }
         self.uses, self.wider = (
@@ -114,39 +109,36 @@ class _One:
         )
 
     def _counts(self, use: Diagnostic) -> bool:
-        told = self.ignored.get(use.place[:2], set())
-        return self.options.wants(use.rule) and told.isdisjoint({"", use.rule})
+        comment = _IGNORE.search(self.texts[use.cell].lines[use.line - 1])
+        listed = re.findall(r"\w+", comment[1] or "") if comment else [""]
+        return self.options.wants(use.rule) and bool(listed) and use.rule not in listed
 
     def diagnosis(self, placement: Placement) -> Diagnosis:
         """Return all that is found, and the texts after the fixes."""
         plan, done = self.plan, Diagnosis(self.path)
-        installed = placement.met or any(self.inference.calls_of("tf_lso.install"))
         done.wraps = install.wraps(self.renaming)
-        wraps = done.wraps or placement.wraps
-        guards = {}
-        if not (installed or wraps):
-            guards = dict(install.guards(self.uses, self.renaming))
+        installed = placement.met or any(self.inference.calls_of("tf_lso.install"))
+        makes = installed or done.wraps or placement.wraps
+        guards = {} if makes else dict(install.guards(self.uses, self.renaming))
         needs = self._needs(guards, installed) | {*placement.reasons}
         at = None
         if needs and self.options.install:
             at = install.place(plan.trees, bool(placement.reasons))
-        changed = at or plan.edits or plan.imports
+        changed = at or plan.edits or self.renaming.imports
         heads = {cell: Text(text.text[:_HEAD]) for cell, text in self.texts.items()}
-        for told in self._told(_GENERATED, heads, reasons.GENERATED) if changed else ():
-            done.diagnostics = [*(self._completed(use) for use in self.uses), told]
+        for told in _told(_GENERATED, heads, reasons.GENERATED) if changed else ():
+            done.diagnostics = [*self.uses, told]
             return done
         if at:
             done.installs = sorted(needs)
         else:
             for place, name in guards.items():
                 plan.left.setdefault(place, (name, reasons.GUARD.of()))
-        by_install = placement.met or bool(at)
-        joined = self._joined(installed or bool(at), wraps, by_install)
-        found = [*joined, *self._unseen()]
-        done.diagnostics = sorted(found, key=lambda one: one.place)
+        joined = self._joined(makes or bool(at), placement.met or bool(at))
+        done.diagnostics = [*joined, *self._unseen()]
         if changed:
             edits = sum(map(len, plan.edits.values()))
-            moves = sum(len(moves) for _, moves in plan.imports)
+            moves = sum(map(len, self.renaming.imports.values()))
             done.changes = max(edits + moves, 1)  # also if only install() is added
             # Other files import from a package, and later cells use what a cell imports.
             package = os.path.basename(self.path) == "__init__.py"
@@ -173,16 +165,16 @@ class _One:
 
     # --- Uses with their fixes, and what else is left.
 
-    def _joined(
-        self, installed: bool, wraps: bool, by_install: bool
-    ) -> Iterator[Diagnostic]:
-        """Yield the uses, each with its fix or the reason why there is none."""
+    def _joined(self, makes: bool, by_install: bool) -> Iterator[Diagnostic]:
+        """Yield the uses, each with its fix or the reason why there is none.
+
+        `makes` says whether the optimizers are tf_lso's in the end.
+        """
         plan = self.plan
         fixed = (use.verdict.name for use in self.uses if use.place in plan.fixes)
         moved = {name.rpartition(".")[2] for name in fixed}
-        # Whether the optimizers are tf_lso's in the end.
-        makes = wraps or installed or not moved.isdisjoint(install.WRAPPING)
-        settled = makes or bool(plan.edits or plan.imports)
+        makes = makes or not moved.isdisjoint(install.WRAPPING)
+        settled = makes or bool(plan.edits or plan.renaming.imports)
         for use in self.uses:
             fix, why_not = plan.fixes.get(use.place), None
             # Only an optimizer has these; other methods may be a policy's, too.
@@ -202,36 +194,35 @@ class _One:
             else:
                 told = Reason(use.verdict.today, use.verdict.tf_lso)
                 why_not = _WHY_NOT.get(use.rule, told)
-            yield self._completed(use, fix=fix, why_not=why_not)
-
-    def _completed(self, use: Diagnostic, **known: Any) -> Diagnostic:
-        text = self.texts[use.cell]
-        column = text.offset(use.line, use.offset) - text.starts[use.line - 1] + 1
-        code = text.lines[use.line - 1]
-        return use._replace(file=self.path, column=column, code=code, **known)
+            yield use._replace(fix=fix, why_not=why_not)
 
     def _unseen(self) -> Iterator[Diagnostic]:
         """Yield what is left at places where `check` tells of nothing."""
         told = {use.place for use in self.uses} | self.silenced
-        for (number, line, offset), (name, why) in self.plan.left.items():
-            at = rules.UNSEEN, number or None, line, offset, OTHER, False
-            use = Diagnostic(*at, Verdict(name, UNSURE, why.why, why.do))
-            if use.place not in told and self._counts(use):
-                yield self._completed(use, why_not=why, seen=False)
+        for place, (name, why) in self.plan.left.items():
+            use = _left(*place, name, why)
+            if place not in told and self._counts(use):
+                yield use
         if self.options.wants(rules.UNSEEN):
             for cell, text in self.texts.items():
-                pattern = _MAGIC if cell in self.read.trees else _FOREIGN
+                pattern = _MAGIC if cell in self.plan.trees else _FOREIGN
                 if cell:
-                    yield from self._told(pattern, {cell: text}, reasons.MAGIC)
+                    yield from _told(pattern, {cell: text}, reasons.MAGIC)
 
-    def _told(
-        self, pattern: re.Pattern[str], texts: dict[int | None, Text], reason: Reason
-    ) -> Iterator[Diagnostic]:
-        """Yield each line that a pattern finds, with the reason why it is left."""
-        verdict = Verdict("mixed_precision", UNSURE, reason.why, reason.do)
-        for cell, text in texts.items():
-            for number, line in enumerate(text.lines, 1):
-                if pattern.search(line):
-                    place = rules.UNSEEN, cell, number, 0, OTHER, False, verdict
-                    known = self.path, 1, line, None, reason
-                    yield Diagnostic(*place, *known, seen=False)
+
+def _told(
+    pattern: re.Pattern[str], texts: dict[int | None, Text], reason: Reason
+) -> Iterator[Diagnostic]:
+    """Yield each line that a pattern finds, with the reason why it is left."""
+    for cell, text in texts.items():
+        for number, line in enumerate(text.lines, 1):
+            if pattern.search(line):
+                yield _left(cell or 0, number, 0, "mixed_precision", reason)
+
+
+def _left(cell: int, line: int, offset: int, name: str, why: Reason) -> Diagnostic:
+    """Return what is told of a place of which `check` tells nothing."""
+    verdict = Verdict(name, UNSURE, why.why, why.do)
+    place = cell or None, line, offset
+    told = Diagnostic(rules.UNSEEN, *place, OTHER, False, verdict)
+    return told._replace(why_not=why, seen=False)

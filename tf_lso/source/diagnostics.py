@@ -15,7 +15,7 @@ CONSTRUCTOR, OTHER = "constructor", "other"
 class Diagnostic(NamedTuple):
     """One place of a program that has to do with the old API.
 
-    The rules yield it without what follows `verdict`.
+    What follows `verdict` is known when the fixes are planned.
     """
 
     rule: str  # the id, one of `rules.RULES`

@@ -3,8 +3,10 @@
 import ast
 import collections
 import re
+from collections.abc import Container
 
-from tf_lso.source.fixes import Moves, Plan
+from tf_lso.source.fixes import Plan
+from tf_lso.source.renaming import New
 from tf_lso.source.scopes import CLASS, Imported, Place, Scope
 from tf_lso.source.syntax import IMPORT_STATEMENTS
 from tf_lso.source.texts import Edit, Text, applied
@@ -18,7 +20,7 @@ _OWN = re.compile(r"(?:#[^\n]*|[^,#])*,?[^\n]*\n?")
 
 
 def rewritten(
-    text: Text, node: ast.Import | ast.ImportFrom, moves: Moves
+    text: Text, node: ast.Import | ast.ImportFrom, moves: dict[ast.alias, New]
 ) -> tuple[str, list[str]]:
     """Return what takes the place of an import, and the statements that follow it."""
     source, begin = text.of(node), text.start(node)
@@ -34,46 +36,39 @@ def rewritten(
             for alias, way in moves.items()
         ]
         return applied(source, edits), []
-    groups = collections.defaultdict[str, list[ast.alias]](list)
-    for alias in node.names:
-        way = moves.get(alias)
-        parent = way.module.rpartition(".")[0] if way and way.is_module else ""
-        groups[parent or (way.module if way else "")].append(alias)
-    if len(groups) == 1:
-        (path,) = groups
+    # All old names of one module have the same new module.
+    (path,) = {
+        way.module.rpartition(".")[0] if way.is_module else way.module
+        for way in moves.values()
+    }
+    if len(moves) == len(node.names):
         return _MODULE.sub(f"from {path}", source, count=1), []
-    first, comments = _without(text, node, groups.pop("", []))
-    lines = []
-    for path, aliases in groups.items():
-        names = (f"{a.name} as {a.asname}" if a.asname else a.name for a in aliases)
-        named = f"from {path} import {', '.join(names)}"
-        lines.append("  ".join([named, *(c for a in aliases for c in comments[a])]))
-    return first, lines
+    first, comments = _without(text, node, moves)
+    names = (f"{a.name} as {a.asname}" if a.asname else a.name for a in moves)
+    return first, ["  ".join([f"from {path} import {', '.join(names)}", *comments])]
 
 
 def _without(
-    text: Text, node: ast.ImportFrom, kept: list[ast.alias]
-) -> tuple[str, dict[ast.alias, list[str]]]:
-    """Return an import with some of its names, and the comments that go with others.
+    text: Text, node: ast.ImportFrom, moves: Container[ast.alias]
+) -> tuple[str, list[str]]:
+    """Return an import without the names that move, and the comments that go with them.
 
     A comment behind a name goes with the name. A comment on its own line stays.
     """
     source, begin = text.of(node), text.start(node)
     starts = [text.start(alias) - begin for alias in node.names]
-    left, comments, piece = source[: starts[0]], {}, ""
+    left, comments, piece = source[: starts[0]], [], ""
     closing = source.rindex(")") if "(" in left else len(source)
     for alias, start, stop in zip(node.names, starts, [*starts[1:], closing]):
         piece = source[start:stop]
-        own = piece if not kept else _OWN.match(piece).group()  # type: ignore[union-attr]
-        comments[alias] = _COMMENT.findall(own)
-        if alias in kept:
+        if alias not in moves:
             left += piece
-        elif "#" in piece[len(own) :]:
+            continue
+        own = _OWN.match(piece).group()  # type: ignore[union-attr]
+        comments += _COMMENT.findall(own)
+        if "#" in piece[len(own) :]:
             left = left.rstrip(" \t\f") + piece[len(own) :]
-    if not kept:
-        comments[node.names[0]][:0] = _COMMENT.findall(left)
-        return "", comments
-    if node.names[-1] not in kept:
+    if node.names[-1] in moves:
         left = left.rstrip(" \t\f\r\n\\")
         tail = re.search(r"(?:[\r\n][ \t]*)?\Z", piece).group()  # type: ignore[union-attr]
         if tail or "#" in re.split(r"[\r\n]", left)[-1]:
@@ -94,7 +89,9 @@ class Statements:
         self.top = {s: cell for cell, tree in plan.trees.items() for s in tree.body}
         sites = (s for s in plan.program.sites if isinstance(s.node, IMPORT_STATEMENTS))
         self.cells = {**self.top, **{site.node: site.cell for site in sites}}
-        self.first: dict[ast.stmt, str] = {}  # what takes its place, "" for nothing
+        # What takes the place of a statement, and the lines before and after it.
+        self.first: dict[ast.stmt, str] = {}
+        self.before: dict[ast.stmt, list[str]] = {}
         self.after = collections.defaultdict[ast.stmt, list[str]](list)
 
     def add(self, install_at: ast.stmt | None, like: str | None, cleans: bool) -> None:
@@ -103,7 +100,7 @@ class Statements:
         `install()` is to be called before `install_at`, if that is given. `cleans` says
         whether imports that nothing in the file uses any more go.
         """
-        for site, moves in self.plan.imports:
+        for site, moves in self.plan.renaming.imports.items():
             text = self.plan.texts[site.cell]
             self.first[site.node], self.after[site.node] = rewritten(
                 text, site.node, moves
@@ -112,12 +109,12 @@ class Statements:
         line = "import tf_lso" if name == "tf_lso" else f"import tf_lso as {name}"
         if install_at is not None:
             call = f'{name}.install(like="{like}")' if like else f"{name}.install()"
-            self._precede(install_at, [line, "", call, ""])
+            self.before[install_at] = [line, "", call, ""]
         self._bind(line, install_at)
         if cleans:
             self._remove_unused()
-        for node in {**self.first, **self.after}:
-            self._replace(node)
+        for node in {**self.before, **self.first, **self.after}:
+            self._edit(node)
 
     def _bind(self, line: str, install_at: ast.stmt | None) -> None:
         """Put `import tf_lso` behind the imports of the rewritten names."""
@@ -142,7 +139,9 @@ class Statements:
         if install_at is not None:
             known.append((*self._place(install_at)[:2], -1))
         if at_top and not known:
-            self._at_top(line)
+            body = next(tree.body for tree in self.plan.trees.values() if tree.body)
+            later = (s for i, s in enumerate(body) if not _is_prologue(s, i))
+            self.before[next(later, body[-1])] = [line]
             return
         first = min([*bound, *known], default=None)
         for node in places:
@@ -151,13 +150,6 @@ class Statements:
 
     def _place(self, node: ast.stmt) -> Place:
         return self.cells[node] or 0, node.lineno, node.col_offset
-
-    def _at_top(self, line: str) -> None:
-        body = next(tree.body for tree in self.plan.trees.values() if tree.body)
-        index = 0
-        while index < len(body) - 1 and _is_prologue(body[index], index):
-            index += 1
-        self._precede(body[index], [line])
 
     def _remove_unused(self) -> None:
         """Take out imports whose names only the replaced chains used."""
@@ -170,38 +162,30 @@ class Statements:
                 uses = re.findall(rf"(?<![\w.]){re.escape(name)}\b", new)
                 # A comment may say that the unused import is wanted.
                 if len(node.names) == len(uses) == 1 and "#" not in text.after(node):
-                    self.first[node] = ""
+                    self.first[node] = self.after[node].pop(0)
 
-    # --- Edits.
-
-    def _replace(self, node: ast.stmt) -> None:
+    def _edit(self, node: ast.stmt) -> None:
+        """Note the edits of one statement. Where others share its line, they still do."""
         cell = self.cells[node]
         text = self.plan.texts[cell]
+        newline, indent, rest = text.newline(), text.before(node), text.after(node)
         start, end = text.start(node), text.end(node)
-        first, after = self.first.get(node), self.after[node]
-        if first == "":
-            first, *after = after
-        if first is not None:
-            self.plan.edit(cell, start, end, first)
-        indent, rest, newline = text.before(node), text.after(node), text.newline()
-        if indent.strip() or not re.fullmatch(r"\s*(#.*)?", rest):
-            lines = "".join(f"; {_on_one_line(line, newline)}" for line in after)
-            self.plan.edit(cell, end, end, lines)
-        else:
-            lines = "".join(f"{newline}{indent}{line}" for line in after)
-            self.plan.edit(cell, end + len(rest), end + len(rest), lines)
-
-    def _precede(self, node: ast.stmt, lines: list[str]) -> None:
-        cell = self.top[node]
-        text = self.plan.texts[cell]
-        start, indent = text.start(node), text.before(node)
         for decorator in getattr(node, "decorator_list", ())[:1]:
             start = text.start(decorator) - 1
+        before, after = self.before.get(node, ()), self.after[node]
         if indent.strip():
-            joined = "".join(f"{line}; " for line in lines if line)
+            lines = "".join(f"{line}; " for line in before if line)
         else:
-            joined = "".join(f"{line}{text.newline()}{indent}" for line in lines)
-        self.plan.edit(cell, start, start, joined)
+            lines = "".join(f"{line}{newline}{indent}" for line in before)
+        self.plan.edit(cell, start, start, lines)
+        if node in self.first:
+            self.plan.edit(cell, start, end, self.first[node])
+        if indent.strip() or not re.fullmatch(r"\s*(#.*)?", rest):
+            lines = "".join(f"; {_on_one_line(line, newline)}" for line in after)
+        else:
+            end += len(rest)
+            lines = "".join(f"{newline}{indent}{line}" for line in after)
+        self.plan.edit(cell, end, end, lines)
 
 
 def _on_one_line(statement: str, newline: str) -> str:

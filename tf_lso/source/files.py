@@ -40,11 +40,10 @@ def _below(path: str, failed: Failed) -> Iterator[str]:
     for folder, folders, names in listing:
         if folder != path and ".git" in (*folders, *names):
             ignored |= _ignored(folder)
-        wanted = [name for name in sorted(folders) if not _is_skipped(folder, name)]
-        folders[:] = [n for n in wanted if os.path.join(folder, n) not in ignored]
-        for name in sorted(names):
-            file = os.path.join(folder, name)
-            if name.lower().endswith(SUFFIXES) and file not in ignored:
+        wanted = (name for name in sorted(folders) if not _is_skipped(folder, name))
+        folders[:] = (n for n in wanted if os.path.join(folder, n) not in ignored)
+        for file in (os.path.join(folder, name) for name in sorted(names)):
+            if file.lower().endswith(SUFFIXES) and file not in ignored:
                 if os.path.exists(file):
                     yield file
 
@@ -58,22 +57,15 @@ def _ignored(folder: str) -> set[str]:
     """Return the files and folders that git ignores in a folder."""
     # Git sets variables for its hooks, which may name another repository.
     clean = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    clean["LC_ALL"] = "C"
     command = ["git", "-C", folder, "ls-files", "-oiz", "--exclude-standard"]
     try:
-        done = subprocess.run(
-            [*command, "--directory"],
-            capture_output=True,
-            check=False,
-            env={**clean, "LC_ALL": "C"},
-        )
+        done = subprocess.run([*command, "--directory"], capture_output=True, env=clean)
     except OSError:  # no git
         return set()
     if done.returncode and b"not a git repository" not in done.stderr:
         said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
-        print(
-            f"tf-lso: nothing is left out in {folder}, since git does not say what it "
-            f"ignores: {said}",
-            file=sys.stderr,
-        )
+        why = f"since git does not say what it ignores: {said}"
+        print(f"tf-lso: nothing is left out in {folder}, {why}", file=sys.stderr)
     names = map(os.fsdecode, done.stdout.split(b"\0"))
     return {os.path.join(folder, name).rstrip("/") for name in names if name}

@@ -15,7 +15,6 @@ from tf_lso.source.scopes import Imported, Place, Scope, Site
 from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, imported_paths
 from tf_lso.source.texts import Edit, Text
 
-Moves = dict[ast.alias, New]  # of an import statement
 _SPACE = re.compile(r"\\?\s")
 # Names that only the old API and its modules have.
 _TELLING = re.compile(
@@ -31,7 +30,6 @@ class Plan:
     Attributes:
       root: the name under which `tf_lso` is imported.
       edits: cell -> its edits.
-      imports: import statements whose names move: (site, alias -> `New`).
       needs: (scope that has to see the name `tf_lso`, what TensorFlow comes from).
       fixes: place -> what is done there.
       left: place -> (name, why nothing is done there).
@@ -45,7 +43,6 @@ class Plan:
         self.program = self.inference.program
         self.root = _free_name(self.program)
         self.edits: dict[int | None, dict[Edit, None]] = {}  # as ordered sets
-        self.imports: list[tuple[Site, Moves]] = []
         self.needs: list[tuple[Scope, tuple[Value, ...]]] = []
         self.fixes: dict[Place, str] = {}
         self.left: dict[Place, tuple[str, Reason]] = {}
@@ -60,9 +57,9 @@ class Plan:
         self.fixes[site.at(node)] = does
 
     def leave(
-        self, site: Site, node: Any, name: str, reason: Reason, instead: str = ""
+        self, site: Site, node: Any, reason: Reason, name: str, instead: str = ""
     ) -> None:
-        """Note that something at a node stays as it is. Each place is noted once."""
+        """Note that a name at a node stays as it is. Each place is noted once."""
         self.left.setdefault(site.at(node), (name, reason.of(instead)))
 
     def add_imports(self) -> None:
@@ -70,19 +67,12 @@ class Plan:
         for site in self.program.sites:
             if not isinstance(site.node, IMPORT_STATEMENTS):
                 continue
-            moves = {}
             for alias, path in zip(site.node.names, imported_paths(site.node)):
                 way = self.renaming.at(site.node, path)
-                verdict = lookup.star(path[:-2]) if alias.name == "*" else None
-                if verdict:
-                    self.leave(site, alias, path, left.STAR)
-                elif isinstance(way, New):
-                    moves[alias] = way
+                if isinstance(way, New):
                     self.fix(site, alias, way.module)
-                elif isinstance(way, Stays):
-                    self.leave(site, alias, way.name, way.reason, way.instead)
-            if moves:
-                self.imports.append((site, moves))
+                elif way:
+                    self.leave(site, alias, *way)
 
     def add_chains(self) -> None:
         """Plan the chains of attributes, such as `tf.keras.mixed_precision.Policy`."""
@@ -104,7 +94,7 @@ class Plan:
         if not found.certain:
             if found.doubt and _is_telling(steps, base, self.program):
                 path = ".".join([getattr(base, "id", "…"), *steps])
-                self.leave(site, at, path, found.doubt, _guess(steps))
+                self.leave(site, at, found.doubt, path, _guess(steps))
             return None
         new = self.decided(site, at, found, steps)
         if new is None:
@@ -117,7 +107,7 @@ class Plan:
         if edit is None:
             reason = left.LAYOUT if isinstance(base, ast.Name) else left.CALLED
             reason = left.STORED if stores else reason
-            self.leave(site, at, ".".join([ref.path, *steps]), reason, new.module)
+            self.leave(site, at, reason, ".".join([ref.path, *steps]), new.module)
             return None
         self.needs.append((site.scope, found.certain))
         return edit._replace(new=self.rooted(edit.new))
@@ -130,14 +120,13 @@ class Plan:
         Otherwise note why the chain stays, and return None.
         """
         ways, last = {}, ".".join(steps)
-        call = self.program.calls.get(id(site.node))
         for ref in found.certain:
-            way = self.renaming.at(site.node, f"{ref.path}.{last}", call)
+            way = self.renaming.at(site.node, f"{ref.path}.{last}")
             if isinstance(way, New):
                 if self.moved(ref) or way.parts <= ref.path.count("."):
                     self.fix(site, node, way.module)  # by its import
                     way = None
-            elif way is not None and self.moved(ref) and way.reason != left.STRANGER:
+            elif way and self.moved(ref) and way.reason != left.STRANGER:
                 way = None
             ways[ref] = way
         stays = [way for way in ways.values() if isinstance(way, Stays)]
@@ -145,19 +134,16 @@ class Plan:
         # If only one of several modules has the name, that one is meant.
         certain = any(way.reason != left.STRANGER for way in stays)
         if stays and (len(stays) == len(ways) or (certain and not new)):
-            self.leave(site, node, stays[0].name, stays[0].reason, stays[0].instead)
+            self.leave(site, node, *stays[0])
         if not new:
             return None
         ref, way = next(iter(new.items()))
-        agree = (
-            len({way.symbol for way in new.values()}) == 1 and None not in ways.values()
-        )
+        agree = None not in ways.values() and len({w.symbol for w in new.values()}) == 1
         doubt = found.doubt or (None if agree and not certain else left.SEVERAL)
         if doubt is None:
             return way
         path = f"{ref.path}.{last}"
-        tail = path.split(".")[way.parts :]
-        self.leave(site, node, path, doubt, ".".join([way.module, *tail]))
+        self.leave(site, node, doubt, path, way.spelled(path))
         return None
 
     def rooted(self, path: str) -> str:

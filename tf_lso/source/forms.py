@@ -14,7 +14,7 @@ from tf_lso.source.diagnostics import FAILURES, Diagnostic
 from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import BREAKS, WORKS, Verdict
 from tf_lso.source.scopes import Scope, Site
-from tf_lso.source.syntax import chain_of, literal
+from tf_lso.source.syntax import last_name, literal
 
 REFUSES = "Refuses it, too. "  # before what to write instead
 _EXPERIMENTAL = "tf_lso.keras.mixed_precision.experimental"
@@ -110,7 +110,7 @@ def _form(name: str, call: ast.Call, scope: Scope, values: Inference) -> _Form |
 
 
 def _is_scale(node: ast.expr, scope: Scope, values: Inference) -> bool:
-    made = (value for value in values.values(node, scope) if value.instance)
+    made = values.made(node, scope)
     return any(lookup.symbol(value.path) in _LOSS_SCALES for value in made)
 
 
@@ -157,13 +157,13 @@ def _is_new(site: Site, values: Inference) -> bool:
     """Whether only Keras 3 has what is used here."""
     node = site.node
     if isinstance(node, ast.Call):
-        paths = filter(lookup.is_own, values.paths(node.func, site.scope))
-        if not any(lookup.symbol(path) == "LossScaleOptimizer" for path in paths):
+        own = filter(lookup.is_own, values.paths(node.func, site.scope))
+        if not any(lookup.symbol(path) == "LossScaleOptimizer" for path in own):
             return False
         form = _form("LossScaleOptimizer", node, site.scope, values)
         named = any(keyword.arg == "name" for keyword in node.keywords)
         return form.in_keras_3 if form else named
-    methods = (part for part in chain_of(node) if part.attr in KERAS_3_METHODS)
-    return any(
-        f"{path}.".startswith(_KERAS_3) for path in values.paths(node, site.scope)
-    ) or any(id(method) in values.program.calls for method in methods)
+    if last_name(node) in KERAS_3_METHODS and id(node) in values.program.calls:
+        return True
+    paths = values.paths(node, site.scope)
+    return any(f"{path}.".startswith(_KERAS_3) for path in paths)

@@ -43,10 +43,9 @@ def outcome(values: "Inference", guard: Guard) -> bool | str:
         return False if dead else NOTHING
     found, target = set(), values.target
     last = target.tensorflow[-1]  # of Keras, more versions are told apart
-    for versions in itertools.zip_longest(
-        target.tensorflow, target.keras, fillvalue=last
-    ):
-        test = _Test(values, *versions)
+    pairs = itertools.zip_longest(target.tensorflow, target.keras, fillvalue=last)
+    for tensorflow, keras in pairs:
+        test = _Test(values, tensorflow, keras)
         decided = test.decided(guard.test, guard.scope)
         found.add(decided if test.asked else NOTHING)  # a setting of the program's own
     known = found.pop() if len(found) == 1 else DEPENDS
@@ -76,7 +75,8 @@ class _Test:
 
     def __init__(self, values: "Inference", tensorflow: str, keras: str) -> None:
         self.values = values
-        self.tensorflow, self.keras = tensorflow, keras
+        self.versions = dict.fromkeys(_TENSORFLOW, tensorflow)
+        self.versions |= dict.fromkeys(_KERAS, keras)
         self.asked = False  # whether it asks for anything of TensorFlow
         self.names = 100  # how many names it may follow: `x = x` has no end
 
@@ -92,10 +92,8 @@ class _Test:
             case ast.BoolOp(op, parts):
                 decisive = isinstance(op, ast.Or)
                 each = [self.decided(part, scope) for part in parts]
-                unknown = (part for part in each if isinstance(part, str))
-                return (
-                    decisive if decisive in each else min(unknown, default=not decisive)
-                )
+                known = (decisive, DEPENDS, NOTHING)  # the first one of these counts
+                return next((one for one in known if one in each), not decisive)
             case ast.Name("TYPE_CHECKING") | ast.Attribute(_, "TYPE_CHECKING"):
                 self.asked = True
                 return False
@@ -126,9 +124,9 @@ class _Test:
         return node, scope
 
     def _has(self, owner: ast.expr, name: str, scope: Scope) -> bool | str:
-        values = (v for v in self.values.values(owner, scope) if not v.instance)
-        for path in (f"{value.path}.{name}" for value in values):
-            if lookup.is_known(path):
+        for value in self.values.values(owner, scope):
+            path = f"{value.path}.{name}"
+            if lookup.is_known(path) and not value.instance:
                 self.asked = True
                 return lookup.is_there(path, self.values.target)
         return NOTHING
@@ -156,9 +154,9 @@ class _Test:
             return ""
         for value in self.values.values(node.value, scope):
             path = value.path.removesuffix(".version")
-            if path in (*_TENSORFLOW, *_KERAS):
+            if path in self.versions:
                 self.asked = True
-                return self.tensorflow if path in _TENSORFLOW else self.keras
+                return self.versions[path]
         return ""
 
 

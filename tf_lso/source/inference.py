@@ -128,6 +128,13 @@ class Inference:
         others = [p for p in paths if p == "tensorflow" or p.startswith(_KERASES)]
         return not others and any(".mixed_precision" not in path for path in copies)
 
+    @functools.cached_property
+    def installed(self) -> scopes.Place | None:
+        """The place of the first call of `tf_lso.install()` at the top."""
+        calls = self.calls_of("tf_lso.install")
+        top = (site.place for site in calls if not site.scope.function)
+        return min(top, default=None)
+
     # --- Names.
 
     def _name(self, name: str, scope: Scope) -> Found:
@@ -203,6 +210,23 @@ class Inference:
     def values(self, node: ast.AST, scope: Scope) -> tuple[Value, ...]:
         """Return all that an expression in that scope is likely to stand for."""
         return self.of(node, scope).values
+
+    def made(self, node: ast.AST, scope: Scope) -> list[Value]:
+        """Return the objects that an expression is likely to be."""
+        return [value for value in self.values(node, scope) if value.instance]
+
+    def asked(self, site: Site) -> Iterator[tuple[ast.Attribute, bool]]:
+        """Yield (attribute, whether it may be missing) that `getattr` or `hasattr` takes.
+
+        Its name is "" where only a run tells it.
+        """
+        match site.node:
+            case ast.Call(func, [owner, name, *default]):
+                for value in self.values(func, site.scope):
+                    if value.path in (syntax.GETATTR, syntax.HASATTR):
+                        may_miss = value.path == syntax.HASATTR or bool(default)
+                        asked = ast.Attribute(owner, literal(name) or "", ast.Load())
+                        yield asked, may_miss
 
     def function(self, call: ast.Call, scope: Scope) -> str:
         """Return the path of the function that a call calls, or "" if not certain."""

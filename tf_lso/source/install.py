@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from tf_lso import names
 from tf_lso.source import lookup, rules
 from tf_lso.source.diagnostics import Diagnostic
-from tf_lso.source.renaming import Renaming
-from tf_lso.source.scopes import Place
+from tf_lso.source.renaming import New, Renaming
+from tf_lso.source.scopes import Place, Scope
 from tf_lso.source.syntax import IMPORT_STATEMENTS, imported_paths
 
 # Calls that wrap an optimizer, or make `compile` do it.
@@ -15,15 +15,22 @@ WRAPPING = {*names.OPTIMIZERS, "set_global_policy", "set_policy", "set_dtype_pol
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
+def _ours(renaming: Renaming, node: ast.AST, scope: Scope) -> list[str]:
+    """Return the paths of an expression that are tf_lso's once the file is migrated."""
+    return [
+        path
+        for path in renaming.inference.paths(node, scope)
+        if path.startswith("tf_lso.") or isinstance(renaming.decide(path), New)
+    ]
+
+
 def wraps(renaming: Renaming) -> bool:
     """Whether a call of the migrated program wraps optimizers by tf_lso."""
-    inference = renaming.inference
     return any(
         {lookup.symbol(path), path.rpartition(".")[2]} & WRAPPING
-        for site in inference.program.sites
+        for site in renaming.inference.program.sites
         if isinstance(site.node, ast.Call)
-        for path in inference.paths(site.node.func, site.scope)
-        if renaming.becomes_ours(path)
+        for path in _ours(renaming, site.node.func, site.scope)
     )
 
 
@@ -37,17 +44,13 @@ def guards(
     for use in uses:
         if use.rule == rules.SILENT and not use.guarded:
             yield use.place, use.verdict.name.rpartition(".")[2]
+    program = renaming.inference.program
+    tests = (site for site in program.sites if id(site.node) in program.type_tests)
     # A test for a class that will be tf_lso's.
-    inference, program = renaming.inference, renaming.inference.program
-    asked = any(
-        renaming.becomes_ours(path)
-        for site in program.sites
-        if id(site.node) in program.type_tests
-        for path in inference.paths(site.node, site.scope)
-    )
-    for site in program.sites if asked else ():
-        if isinstance(site.node, ast.Attribute) and site.node.attr in names.SCALING:
-            yield site.place, site.node.attr
+    if any(_ours(renaming, test.node, test.scope) for test in tests):
+        for site in program.sites:
+            if isinstance(site.node, ast.Attribute) and site.node.attr in names.SCALING:
+                yield site.place, site.node.attr
 
 
 def place(trees: dict[int | None, ast.Module], anywhere: bool) -> ast.stmt | None:

@@ -33,6 +33,13 @@ class Verdict:
         """Return the verdict with another status, and what else is different."""
         return dataclasses.replace(self, status=status, today=today, **changes)
 
+    def asked(self) -> "Verdict":
+        """Return that of what hasattr, or getattr with a default, asks for."""
+        if self.status != BREAKS:
+            return self
+        answer = f" The answer is no: {self.today.partition(': ')[2]}"
+        return self.but(WORKS, "Asking works." + answer * bool(self.error), error="")
+
 
 _CONTRIB = "tensorflow.contrib.mixed_precision"
 MODULES = {
@@ -163,11 +170,18 @@ def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | N
     module, _, name = (path, "", "") if path in MODULES else path.rpartition(".")
     if module not in MODULES:
         return None
-    if name == "*":
-        return star(module, target)
+    if name == "*" and (module == _CONTRIB or not _is_importable(module, target)):
+        return of_path(module, IMPORT, target)
     if module == _CONTRIB:
         return _of_contrib(path)
     old, new = _spelled(module)
+    if name == "*":
+        today = (
+            "Which old names this brings cannot be seen: those that are gone will be "
+        )
+        today += "missing where they are used."
+        does = f"{new} has all of them. Import them by name, and check again."
+        return Verdict(f"{old}.*", UNSURE, today, does, replacement=new)
     error, today = _failure(path, how, target)
     known = _NAMES.get(MODULES[module], {})
     if name in known:
@@ -177,9 +191,8 @@ def of_path(path: str, how: str = ACCESS, target: Target = TODAY) -> Verdict | N
         does = "Has what the module had."
         return Verdict(old, BREAKS, today, does, error, replacement=new)
     if not name:
-        there = Verdict(
-            old, WORKS, "The module is there.", "Mirrors it.", replacement=new
-        )
+        today, does = "The module is there.", "Mirrors it."
+        there = Verdict(old, WORKS, today, does, replacement=new)
         return None if _is_shared(module) else there
     if name.startswith("__") or (module in target.modules and _has_more(module)):
         return None
@@ -230,26 +243,8 @@ def _of_name(
 
 
 def _of_contrib(path: str) -> Verdict:
-    use = CONTRIB.get(path, "")
+    name, use = path.replace("tensorflow", "tf", 1), CONTRIB.get(path, "")
     instead = f"Write {use} and check again." if use else "Rewrite it by hand."
-    return Verdict(
-        path.replace("tensorflow", "tf", 1),
-        BREAKS,
-        "tf.contrib is gone since TensorFlow 2.0.",
-        f"Nothing: it has no stand-in for tf.contrib. {instead}",
-        "ModuleNotFoundError",
-        use,
-    )
-
-
-def star(module: str, target: Target = TODAY) -> Verdict | None:
-    """Return the verdict on `from module import *`."""
-    if module not in MODULES:
-        return None
-    if module == _CONTRIB or not _is_importable(module, target):
-        return of_path(module, IMPORT, target)
-    old, new = _spelled(module)
-    today = "Which old names this brings cannot be seen: those that are gone will be "
-    today += "missing where they are used."
-    does = f"{new} has all of them. Import them by name, and check again."
-    return Verdict(f"{old}.*", UNSURE, today, does, replacement=new)
+    today = "tf.contrib is gone since TensorFlow 2.0."
+    does = f"Nothing: it has no stand-in for tf.contrib. {instead}"
+    return Verdict(name, BREAKS, today, does, "ModuleNotFoundError", use)

@@ -2,13 +2,13 @@
 
 import ast
 import json
-import json.decoder
-import json.scanner
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from tf_lso.source.texts import Edit, applied
+from tf_lso.source.syntax import listed, literal
+from tf_lso.source.texts import Edit, Text, applied
 
 # Cell magics whose body runs as Python in the notebook.
 _RUN_PYTHON = {"time", "timeit", "capture", "prun", "debug", "memit", "mprun", "lprun"}
@@ -95,47 +95,35 @@ def _take_out(lines: list[str], number: int) -> bool:
 # --- New sources for the cells of a notebook. Its other bytes stay.
 
 
-class _Placed(str):
-    """A text of a JSON document, and where it stands there."""
-
-    span: tuple[int, int]
-
-
-class _Decoder(json.JSONDecoder):
-    """Decodes as ever, but to texts that know their places."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parse_string = self._placed
-        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
-
-    def _placed(self, text: str, start: int, strict: bool) -> tuple[str, int]:
-        value, end = json.decoder.scanstring(text, start, strict)  # type: ignore[attr-defined]
-        placed = _Placed(value)
-        placed.span = start - 1, end
-        return placed, end
-
-
 def encoded(data: bytes, sources: dict[int | None, str]) -> bytes:
     """Return the bytes of a notebook with new sources for some of its cells."""
     encoding = "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
-    text = data.decode(encoding)
-    cells = [None, *_Decoder().decode(text)["cells"]]  # they are counted from 1
-    edits = (_edit(text, cells[n or 0]["source"], new) for n, new in sources.items())
-    return applied(text, edits).encode(encoding)
+    text = Text(f"({data.decode(encoding)})")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about `\/`
+        # JSON parses as Python does, and Python's nodes know their places.
+        notebook = ast.parse(text.text, mode="eval").body
+    cells = [None, *_item(notebook, "cells").elts]  # they are counted from 1
+    edits = (_edit(text, _item(cells[n or 0], "source"), s) for n, s in sources.items())
+    return applied(text.text, edits)[1:-1].encode(encoding)
 
 
-def _edit(text: str, old: Any, source: str) -> Edit:
+def _item(node: Any, name: str) -> Any:
+    """Return what a dict has under a name; of several, JSON takes the last one."""
+    return {literal(key): value for key, value in zip(node.keys, node.values)}[name]
+
+
+def _edit(text: Text, old: ast.expr, source: str) -> Edit:
     """Return the edit of a cell's source, which is a text or a list of its lines."""
-    items, lines = [old], [source]
-    if isinstance(old, list):
-        items, lines = old, re.findall(r"[^\n]*\n|[^\n]+", source)
-    start, end = items[0].span[0], items[-1].span[1]
+    items, lines = listed(old), [source]
+    if items != [old]:
+        lines = re.findall(r"[^\n]*\n|[^\n]+", source)
+    spelled = [text.of(item) for item in items]
     # One line stands by itself, or beside its bracket.
-    between = f",{text[text.rindex('[', 0, start) + 1 : start]}"
+    between = f",{text.text[text.start(old) + 1 : text.start(items[0])]}"
     if len(items) > 1:
-        between = text[items[0].span[1] : items[1].span[0]]
-    raw = {item: text[slice(*item.span)] for item in items}
-    ascii = text.isascii()  # a notebook escapes what is not, or does not
-    new = (raw.get(line) or json.dumps(line, ensure_ascii=ascii) for line in lines)
-    return Edit(start, end, between.join(new))
+        between = text.text[text.end(items[0]) : text.start(items[1])]
+    known = {json.loads(raw): raw for raw in spelled}
+    ascii = text.text.isascii()  # a notebook escapes what is not, or does not
+    new = (known.get(line) or json.dumps(line, ensure_ascii=ascii) for line in lines)
+    return Edit(text.start(items[0]), text.end(items[-1]), between.join(new))

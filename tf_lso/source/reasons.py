@@ -29,7 +29,8 @@ KERAS_3 = Reason(
 )
 TF_KERAS = Reason(
     "tf_keras still has it, for its own optimizers.",
-    "Nothing. To move its optimizers too, migrate with --tf-keras.",
+    "Nothing. To move its optimizers too, write "
+    "tf_lso.keras.mixed_precision.LossScaleOptimizer for its class.",
 )
 LEGACY_KERAS = Reason(
     "tf_lso's policies are those of the Keras that tf.keras is, maybe another than this one.",

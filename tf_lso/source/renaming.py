@@ -1,10 +1,8 @@
 """Decides what becomes of an old dotted path: the new one, or why it stays."""
 
 import ast
-import collections
 import dataclasses
 import functools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tf_lso import names
@@ -19,10 +17,10 @@ from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, imported_paths, li
 
 LEAST, TF_LSO = "least", "tf_lso"
 
-# Policies that have the same name in the stable API and in today's Keras.
-_KERAS_HAS = ("Policy", "global_policy", "set_global_policy")
 # Names that are the same in TensorFlow 2.12-2.15 and today.
 _LASTING = ("Policy", "global_policy")
+# Policies that have the same name in the stable API and in today's Keras.
+_KERAS_HAS = (*_LASTING, "set_global_policy")
 _LEGACY_KERAS, _FLOAT16 = "TF_USE_LEGACY_KERAS", "mixed_float16"
 
 
@@ -33,7 +31,6 @@ class Options:
     Attributes:
       prefer: LEAST, which leaves the names that work in all versions, or TF_LSO, to which
         all move.
-      tf_keras: whether to move the optimizers of tf_keras too.
       install: whether `tf_lso.install()` may be added to files that need it.
       like: the TensorFlow whose Keras the program gets, such as "2.4", or None.
       select: the rules that count, or none for all.
@@ -41,7 +38,6 @@ class Options:
     """
 
     prefer: str = LEAST
-    tf_keras: bool = False
     install: bool = True
     like: str | None = None
     select: tuple[str, ...] = ()
@@ -65,9 +61,9 @@ class New(NamedTuple):
         """Whether the whole path is the module itself."""
         return self.symbol.endswith(".")
 
-    def owner(self, parts: int) -> str:
-        """Return what stands for the first `parts` parts, if they end alike."""
-        return ".".join(self.module.split(".")[: parts - self.parts or None])
+    def spelled(self, path: str) -> str:
+        """Return the new path of an old one that begins with those parts."""
+        return ".".join([self.module, *path.split(".")[self.parts :]])
 
 
 class Stays(NamedTuple):
@@ -92,12 +88,15 @@ def works_everywhere(path: str, how: str = lookup.ACCESS) -> bool:
 
 
 class Renaming:
-    """What becomes of the old names of one program, and which of them stay.
+    """What becomes of the old names of one program, decided once for each place.
 
     With LEAST, a name that works in all versions stays, and so does a module of which
     only such names are used. A statement that imports one name that moves moves whole.
     `keras3` says whether the program is written for Keras 3; `silenced` are the places
     that a comment silences.
+
+    Attributes:
+      imports: import statement -> its names that move, and where to.
     """
 
     def __init__(
@@ -110,23 +109,26 @@ class Renaming:
     ) -> None:
         self.inference = inference
         self.keras3 = keras3
-        self._options = options
+        self._least = options.prefer == LEAST
         self._legacy_keras, self._float16 = _LEGACY_KERAS in text, _FLOAT16 in text
-        self._silenced = silenced
-        self._kept: set[tuple[int, str]] = set()
-        # (place, path) of a module's import or chain -> whether each of its uses moves.
-        self._users = collections.defaultdict[tuple[int, str], list[bool]](list)
+        # (id of an import or chain, path) -> what becomes of the path there.
+        self._decided: dict[tuple[int, str], Decision] = {}
+        self.imports: dict[Site, dict[ast.alias, New]] = {}
+        users = self._users()
         for site in inference.program.sites:
-            for owner, steps, call in self._accesses(site):
-                found = inference.of(owner, site.scope)
-                for value in found.owners(steps.partition(".")[0]).certain:
-                    moves = isinstance(
-                        self.at(None, f"{value.path}.{steps}", call), New
-                    )
-                    for stop in value.stops:
-                        self._users[id(stop.node), stop.path].append(moves)
-        for site in inference.program.sites:
-            self._keep(site)
+            self._decide_all(site, users, silenced)
+
+    def at(self, node: Any, path: str) -> Decision:
+        """Return what becomes of a path at a node.
+
+        An import or a module stays if all that is made of it does.
+        """
+        key = id(node), path
+        return self._decided[key] if key in self._decided else self._alone(node, path)
+
+    def moved(self, value: Value) -> bool:
+        """Whether a value is tf_lso's own once the file is migrated."""
+        return any(isinstance(self.at(s.node, s.path), New) for s in value.stops)
 
     def decide(self, path: str) -> Decision:
         """Return what becomes of a dotted path, aliases resolved, wherever it stands."""
@@ -134,16 +136,30 @@ class Renaming:
         if not module:
             return None
         path = f"{module}.{name}" if name else module
-        namespace = lookup.MODULES[module]
-        verdict = lookup.of_path(path)
-        if namespace == "contrib.mixed_precision":
-            return Stays(left.CONTRIB, path, verdict.current if verdict else "")
+        namespace, verdict = lookup.MODULES[module], lookup.of_path(path)
+        there, tf_keras = lookup.is_there(module), lookup.in_tf_keras(module)
+        # All of Keras is TensorFlow's own copy, which fits itself.
+        of_copy = module.startswith(KERAS_COPY) and self.inference.copy_only
+        # The policies there may belong to another Keras than `tf.keras`.
+        other = self._legacy_keras and module.startswith("keras.")
         new = New(f"tf_lso.{namespace}", module.count(".") + 1, lookup.symbol(path))
         special = name.startswith("__")
-        if not name or name == "__dict__" or (special and not lookup.is_there(module)):
+        if name == "*":
+            return Stays(left.STAR, path) if verdict else None
+        if namespace == "contrib.mixed_precision":
+            return Stays(left.CONTRIB, path, verdict.current if verdict else "")
+        if not name or name == "__dict__" or (special and not there):
+            # The module itself is imported or handed on.
             shared = namespace.removeprefix("compat.v2.")
-            return self._module(module, new._replace(symbol=f"{shared}."), shared)
-        if special or self._is_of_copy(module):
+            new = new._replace(symbol=f"{shared}.")
+            if not there:
+                return Stays(left.LEGACY_KERAS, module) if other or tf_keras else new
+            if self.keras3 and lookup.is_own(f"{module}.Policy"):
+                return Stays(left.KERAS_3, module, new.module)
+            # Where it stays, only uses of its names move.
+            stays = shared in SHARED or other or tf_keras or of_copy
+            return None if stays else new
+        if special or of_copy:
             return None
         if not new.symbol:
             return Stays(left.STRANGER, path) if verdict else None
@@ -151,94 +167,74 @@ class Renaming:
             return None  # a name of today's API only; compat.v1's policies are too
         if self.keras3 and lookup.is_own(path):
             return Stays(left.KERAS_3, path, f"{new.module}.{name}")
-        if lookup.in_tf_keras(path):
-            if new.symbol in names.POLICIES or not self._options.tf_keras:
-                return Stays(left.TF_KERAS, path)
-        elif self._has_other_policies(module) and new.symbol in names.POLICIES:
+        if tf_keras:
+            return Stays(left.TF_KERAS, path)
+        if other and new.symbol in names.POLICIES:
             return Stays(left.LEGACY_KERAS, path)
         return new
 
-    def _module(self, module: str, new: New, shared: str) -> Decision:
-        """Decide about a module itself, which is imported or passed on."""
-        other = lookup.in_tf_keras(module) or self._has_other_policies(module)
-        if not lookup.is_there(module):
-            return Stays(left.LEGACY_KERAS, module) if other else new
-        if self.keras3 and lookup.is_own(f"{module}.Policy"):
-            return Stays(left.KERAS_3, module, new.module)
-        # Else it stays, and only uses of its names move.
-        return None if shared in SHARED or other or self._is_of_copy(module) else new
+    # --- One decision for each import and chain.
 
-    def _is_of_copy(self, module: str) -> bool:
-        """Whether all of Keras is TensorFlow's own copy, which fits itself."""
-        return module.startswith(KERAS_COPY) and self.inference.copy_only
-
-    def _has_other_policies(self, module: str) -> bool:
-        """Whether the policies there may belong to another Keras than `tf.keras`."""
-        return self._legacy_keras and module.split(".")[0] == "keras"
-
-    def at(self, node: Any, path: str, call: ast.Call | None = None) -> Decision:
-        """Return what becomes of a path at a node; `call` is that of the path, if any.
-
-        An import or a module stays if all that is made of it does.
-        """
+    def _alone(self, node: Any, path: str) -> Decision:
+        """Return what becomes of a path at a node, whatever else is made of it."""
         way = self.decide(path)
-        whole = isinstance(node, IMPORT_STATEMENTS) or path in lookup.MODULES
-        stays = (id(node), path) in self._kept or not (
-            whole or not self._lasts(path, call)
-        )
-        return None if isinstance(way, New) and stays else way
+        lasts = path not in lookup.MODULES and self._lasts(node, path)
+        return None if isinstance(way, New) and lasts else way
 
-    def _lasts(self, path: str, call: ast.Call | None) -> bool:
-        """Whether a name needs no move for itself."""
-        if self._options.prefer != LEAST:
+    def _lasts(self, node: Any, path: str) -> bool:
+        """Whether a name or module needs no move for itself."""
+        if not self._least:
             return False
+        call = self.inference.program.calls.get(id(node))
         if lookup.symbol(path) == "set_global_policy" and call and call.args:
             other = literal(call.args[0]) not in (None, _FLOAT16)
             return other and not self._float16 and lookup.is_own(path)
-        return works_everywhere(path)
+        return works_everywhere(path, lookup.how_of(node))
 
-    def moved(self, value: Value) -> bool:
-        """Whether a value is tf_lso's own once the file is migrated."""
-        return any(
-            isinstance(self.decide(stop.path), New)
-            and (id(stop.node), stop.path) not in self._kept
-            for stop in value.stops
-        )
+    def _users(self) -> dict[tuple[int, str], bool]:
+        """Return (id of an import or chain, path) -> whether anything taken of it moves."""
+        users: dict[tuple[int, str], bool] = {}
+        for site in self.inference.program.sites:
+            match site.node:
+                case ast.Attribute():
+                    chain = chain_of(site.node)
+                    owner, steps = chain[0].value, ".".join(part.attr for part in chain)
+                case ast.Call(_, [owner, asked, *_]):  # `getattr(a, "b")`
+                    steps = literal(asked) or ""
+                case _:
+                    continue
+            found = self.inference.of(owner, site.scope)
+            for value in found.owners(steps.partition(".")[0]).certain:
+                way = self._alone(site.node, f"{value.path}.{steps}")
+                for stop in value.stops:
+                    key = id(stop.node), stop.path
+                    users[key] = users.get(key, False) or isinstance(way, New)
+        return users
 
-    def becomes_ours(self, path: str) -> bool:
-        """Whether a path is one of tf_lso once the file is migrated."""
-        return isinstance(self.decide(path), New) or path.startswith("tf_lso.")
-
-    def _accesses(self, site: Site) -> Iterator[tuple[ast.AST, str, ast.Call | None]]:
-        """Yield (owner, what is taken of it, the call of that) at a site."""
+    def _decide_all(
+        self, site: Site, users: dict[tuple[int, str], bool], silenced: set[Place]
+    ) -> None:
+        """Decide about the names of an import, or the paths of a chain, together."""
         node = site.node
-        if isinstance(node, ast.Attribute):
-            chain = chain_of(node)
-            steps = ".".join(part.attr for part in chain)
-            yield chain[0].value, steps, self.inference.program.calls.get(id(node))
-        elif isinstance(node, ast.Call) and len(node.args) > 1:  # `getattr(a, "b")`
-            yield node.args[0], literal(node.args[1]) or "", None
-
-    def _keep(self, site: Site) -> None:
-        """Keep the names of an import, or a chain, that stay with all their uses."""
-        node, how = site.node, lookup.how_of(site.node)
         parts: list[tuple[Any, str]] = []
         if isinstance(node, IMPORT_STATEMENTS):
             parts = list(zip(node.names, imported_paths(node)))
         elif isinstance(node, ast.Attribute):
             parts = [(node, path) for path in self.inference.paths(node, site.scope)]
-        lasting, moving = [], set()
+        new, moving = {}, set()
         for part, path in parts:
-            way, key = self.decide(path), (id(node), path)
-            if site.at(part) in self._silenced:
-                self._kept.add(key)
-            elif isinstance(way, New):
-                lasts = self._options.prefer == LEAST and works_everywhere(path, how)
+            way = None if site.at(part) in silenced else self.decide(path)
+            self._decided[id(node), path] = way
+            if isinstance(way, New):
+                new[part, path] = way
+                lasts = self._lasts(node, path)
                 if path in lookup.MODULES:  # `self.mp` is not seen
-                    users = self._users.get(key, [])
-                    lasts &= bool(users) and not any(users) and site.scope.kind != CLASS
-                if lasts:
-                    lasting.append((key, way.module))
-                else:
+                    moves = users.get((id(node), path), True)
+                    lasts = lasts and not moves and site.scope.kind != CLASS
+                if not lasts:
                     moving.add(way.module)
-        self._kept.update(key for key, module in lasting if module not in moving)
+        for (part, path), way in new.items():
+            if way.module not in moving:
+                self._decided[id(node), path] = None
+            elif part is not node:
+                self.imports.setdefault(site, {})[part] = way

@@ -35,7 +35,13 @@ class Fallback(NamedTuple):
     scope: "Scope"
 
 
-Guard = Caught | Branch | Fallback
+class Loud(NamedTuple):
+    """A place within a test after whose no the program raises."""
+
+    test: ast.expr
+
+
+Guard = Caught | Branch | Fallback | Loud
 
 
 class Imported(NamedTuple):

@@ -63,7 +63,7 @@ def _computed(plan: Plan, site: Site) -> None:
         path = ref.path if ref.path in lookup.MODULES else f"{ref.path}.mixed_precision"
         if path in lookup.MODULES and ref.path not in _ROOTS and not plan.moved(ref):
             new = f"tf_lso.{lookup.MODULES[path]}"
-            plan.leave(site, site.node, f"{ref.path}.*", left.DYNAMIC, new)
+            plan.leave(site, site.node, left.DYNAMIC, f"{ref.path}.*", new)
 
 
 def _asked(plan: Plan, site: Site, name: str, asks: bool) -> None:
@@ -79,7 +79,9 @@ def _asked(plan: Plan, site: Site, name: str, asks: bool) -> None:
     if new is None or stays:
         return
     parts = refs[0].path.count(".") + 1
-    module, text = new.owner(parts), plan.texts[site.cell]
+    # What stands for the owner, if both end alike.
+    module = ".".join(new.module.split(".")[: parts - new.parts or None])
+    text = plan.texts[site.cell]
     if not module or new.parts < parts or "#" in text.of(owner):
         return
     plan.read.add(id(owner))
@@ -96,7 +98,7 @@ def _import(plan: Plan, site: Site, path: str, builtin: bool) -> None:
     plan.read.add(id(given))
     spelled = text.of(given)
     if (builtin and "." in path) or spelled.count(path) != 1:
-        plan.leave(site, given, path, left.DYNAMIC, way.module)
+        plan.leave(site, given, left.DYNAMIC, path, way.module)
         return
     start = text.start(given) + spelled.index(path)
     plan.edit(site.cell, start, start + len(path), way.module)
@@ -142,7 +144,7 @@ def _annotation(plan: Plan, site: Site) -> None:
     except SyntaxError:
         tree = None
     if tree is None or spelled.count(value) != 1 or "\n" in value:
-        plan.leave(site, site.node, value.strip(), left.TEXT, "tf_lso for tf")
+        plan.leave(site, site.node, left.TEXT, value.strip(), "tf_lso for tf")
         return
     inner = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     within = {id(node.value) for node in inner}
@@ -161,8 +163,6 @@ def _tell(plan: Plan, site: Site) -> None:
         first = "tensorflow" if dotted[1] == "tf" else dotted[1]
         way = plan.renaming.decide(first + dotted[2])
         if isinstance(way, New):
-            tail = value.split(".")[way.parts :]
-            plan.leave(site, site.node, value, left.TEXT, ".".join([way.module, *tail]))
+            plan.leave(site, site.node, left.TEXT, value, way.spelled(value))
     elif code := _CODE.search(value):
-        name = code.group().strip()
-        plan.leave(site, site.node, name, left.TEXT, "tf_lso for tf")
+        plan.leave(site, site.node, left.TEXT, code.group().strip(), "tf_lso for tf")

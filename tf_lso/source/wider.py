@@ -1,27 +1,28 @@
 """Uses that are more than a name of the loss-scaling API: what `install()` does beyond.
 
 They count in programs that use the old API, where a migrated program needs `install()`
-for them. Two stand for themselves: optimizer classes by the old protocol, which train
+for them. Two count by themselves: optimizer classes by the old protocol, which train
 wrong without a word, and TensorFlow's private state of a loss scale.
 """
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tf_lso import optimizer_table as table
 from tf_lso.names import old_behaviors
 from tf_lso.source import rules
-from tf_lso.source.diagnostics import OTHER, Diagnostic
-from tf_lso.source.guarded import Care
-from tf_lso.source.inference import Inference, Value
+from tf_lso.source.diagnostics import OTHER
+from tf_lso.source.guarded import Use
+from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import BREAKS, UNSURE, Verdict
 from tf_lso.source.scopes import Scope, Site
 from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, last_name, literal
 
 # (rule, node, what is used)
 _Found = Iterator[tuple[str, Any, str]]
+_BY_THEMSELVES = (rules.PROTOCOL, rules.STATE)
 
 _OPTIMIZER = re.compile(r"(^|_)(opt|optim|optimizer|inner)s?\d*$", re.IGNORECASE)
 _CHECKPOINT = re.compile("ckpt|checkpoint|manager|saver", re.IGNORECASE)
@@ -56,46 +57,30 @@ _SAID = {
 }
 
 
-def uses(values: Inference, care: Care, has_old_names: bool) -> list[Diagnostic]:
-    """Return the uses of a program; `has_old_names` says whether those below count."""
-    if values.target.like is not None and values.target.legacy_optimizers:
-        return []
-    found = []
-    for site in values.program.sites:
-        found += [(site, *one) for one in _by_itself(values, site)]
-        if has_old_names:
-            beside = _call if isinstance(site.node, ast.Call) else _reached
-            found += [(site, *one) for one in beside(values, site)]
-    if has_old_names:
-        logged = f"the logged `{old_behaviors.LOGGED}`"
-        found += [(s, rules.OPTIMIZER, s.node, logged) for s in _logged(values)]
-    return [_use(values, care, *one) for one in found]
-
-
-def _use(
-    values: Inference, care: Care, site: Site, rule: str, node: Any, what: str
-) -> Diagnostic:
-    (today, tf_lso), status = _SAID[rule], BREAKS
-    if rule == rules.FILES:
-        status = UNSURE  # it may be one that this version wrote
-    elif values.target.keras_2:
-        status, today = UNSURE, _LACKS_2
-    return care.use(site, node, OTHER, Verdict(what, status, today, tf_lso), rule=rule)
-
-
-def _by_itself(values: Inference, site: Site) -> _Found:
-    node = site.node
-    for part in chain_of(node):
-        if part.attr == "_loss_scale" and not isinstance(part.ctx, ast.Load):
-            if _looks_like_optimizer(part.value):
-                yield rules.STATE, part, f"`{ast.unparse(part)}`"
-    if not isinstance(node, ast.ClassDef):
+def uses(values: Inference, site: Site, has_old_names: bool) -> Iterator[Use]:
+    """Yield the uses at a site; `has_old_names` says whether the program has others."""
+    if values.target.legacy_optimizers:
         return
-    each = [(base, values.values(base, site.scope)) for base in node.bases]
-    for base, found in each:
-        if any(path.endswith(_STATE) for path in (*_paths(found), last_name(base))):
+    kinds = {ast.Call: _call, ast.ClassDef: _class, ast.Constant: _text}
+    for rule, node, what in kinds.get(type(site.node), _reached)(values, site):
+        (today, tf_lso), status = _SAID[rule], BREAKS
+        if rule == rules.FILES:
+            status = UNSURE  # it may be one that this version wrote
+        elif values.target.keras_2:
+            status, today = UNSURE, _LACKS_2
+        if has_old_names or rule in _BY_THEMSELVES:
+            yield Use(rule, OTHER, node, Verdict(what, status, today, tf_lso))
+
+
+def _class(values: Inference, site: Site) -> _Found:
+    node, paths = site.node, list[str]()
+    for base in node.bases:
+        of_base = [value.path for value in values.values(base, site.scope)]
+        if any(path.endswith(_STATE) for path in (*of_base, last_name(base))):
             yield rules.STATE, base, f"a class derived from `{_STATE}`"
-    paths = [path for _, found in each for path in _paths(found)]
+        if last_name(base) == old_behaviors.SCHEDULE:
+            yield rules.OPTIMIZER, base, "a learning rate schedule of its own"
+        paths += of_base
     # It may be for the legacy class where there is one.
     kept = any(".legacy." in path or "tf_keras" in path for path in paths)
     if kept or not any(map(_BASE.fullmatch, paths)):
@@ -107,14 +92,15 @@ def _by_itself(values: Inference, site: Site) -> _Found:
         yield rules.PROTOCOL, own[old], f"`{old}` of an optimizer class"
 
 
-def _paths(found: Iterable[Value]) -> list[str]:
-    return [value.path for value in found]
-
-
-# --- Imports, chains of attributes and classes beside the old API.
+def _text(values: Inference, site: Site) -> _Found:
+    if site.node.value == old_behaviors.LOGGED:  # as in `history["lr"]`
+        calls = values.program.calls.values()
+        if any(last_name(call.func) in old_behaviors.CALLBACKS for call in calls):
+            yield rules.OPTIMIZER, site.node, f"the logged `{old_behaviors.LOGGED}`"
 
 
 def _reached(values: Inference, site: Site) -> _Found:
+    """Yield what an import or a chain of attributes reaches."""
     node = site.node
     for path in values.paths(node, site.scope):
         for space in old_behaviors.OPTIMIZER_NAMESPACES:
@@ -124,23 +110,12 @@ def _reached(values: Inference, site: Site) -> _Found:
             package = getattr(node, "module", path)
             yield rules.OPTIMIZER, node, f"the package `{package}`"
     for part in chain_of(node):
+        if part.attr == "_loss_scale" and not isinstance(part.ctx, ast.Load):
+            if _looks_like_optimizer(part.value):
+                yield rules.STATE, part, f"`{ast.unparse(part)}`"
         if part.attr in old_behaviors.ATTRIBUTES:
             if _is_optimizer(values, part.value, site.scope):
                 yield rules.OPTIMIZER, part, f"`{part.attr}` of an optimizer"
-    for base in getattr(node, "bases", ()):
-        if last_name(base) == old_behaviors.SCHEDULE:
-            yield rules.OPTIMIZER, base, "a learning rate schedule of its own"
-
-
-def _logged(values: Inference) -> list[Site]:
-    """Return the places of `history["lr"]` if a callback logs it."""
-    program = values.program
-    called = {last_name(call.func) for call in program.calls.values()}
-    logs = not called.isdisjoint(old_behaviors.CALLBACKS)
-    return [s for s in program.texts if logs and s.node.value == old_behaviors.LOGGED]
-
-
-# --- Calls.
 
 
 def _call(values: Inference, site: Site) -> _Found:
@@ -152,17 +127,18 @@ def _call(values: Inference, site: Site) -> _Found:
             yield rules.OPTIMIZER, call, f"the argument `{argument}` of an optimizer"
     paths = values.paths(call.func, site.scope)
     for known in (*old_behaviors.LOADING, *old_behaviors.BACKEND):
-        if any(p.startswith(_KERAS) and p.endswith(f".{known}") for p in paths):
-            what = f"`{known.rpartition('.')[2]}`"
-            if known in old_behaviors.BACKEND:
-                yield rules.OPTIMIZER, call, f"{what} of the backend"
-            elif known != "optimizers.get" or text is None:  # `get("adam")` is no config
-                yield rules.FILES, call, f"{what} of what an older version wrote"
+        if not any(p.startswith(_KERAS) and p.endswith(f".{known}") for p in paths):
+            continue
+        what = f"`{known.rpartition('.')[2]}`"
+        if known in old_behaviors.BACKEND:
+            yield rules.OPTIMIZER, call, f"{what} of the backend"
+        elif known != "optimizers.get" or text is None:  # `get("adam")` is no config
+            yield rules.FILES, call, f"{what} of what an older version wrote"
     if not isinstance(call.func, ast.Attribute):
         return
     owner = call.func.value
     is_one = _looks_like_optimizer(owner)
-    made = [v for v in values.values(owner, site.scope) if v.instance]
+    made = values.made(owner, site.scope)
     if name == "apply_gradients" and not any(v.is_optimizer for v in made):
         if is_one or (isinstance(owner, ast.Call) and last_name(owner.func) == "super"):
             for argument in sorted(given.intersection(old_behaviors.APPLY_ARGUMENTS)):
@@ -190,7 +166,7 @@ def _looks_like_optimizer(node: ast.AST) -> bool:
 
 def _is_optimizer(values: Inference, node: ast.AST, scope: Scope) -> bool:
     """Whether an object looks like an optimizer that may not be wrapped."""
-    made = [v for v in values.values(node, scope) if v.instance and not v.derived]
+    made = [value for value in values.made(node, scope) if not value.derived]
     if any(value.path.rpartition(".")[2] in table.OLD for value in made):
         return True
     return _looks_like_optimizer(node) and not any(v.is_optimizer for v in made)

@@ -6,11 +6,14 @@ a subclass. tests/test_private_names.py fails when Keras 2 moves a name.
 
 import tensorflow as tf
 
-from tf_lso import keras_versions, tf_private
+from tf_lso import graphs, keras_versions, tf_private
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
+
+# On where `_aggregate_gradients` is to return pairs whatever `patches.like` makes of it.
+aggregates_pairs = graphs.ThreadSwitch()
 
 
 def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, variable):
@@ -112,7 +115,8 @@ class Legacy(keras2.Keras2):
     def aggregate(self, gradients, variables):
         pairs = list(zip(gradients, variables))
         pairs = self.inner._transform_unaggregated_gradients(pairs)
-        return super().aggregate(*validation.unzip(pairs))
+        with aggregates_pairs.on():
+            return super().aggregate(*validation.unzip(pairs))
 
     @property
     def aggregates_in_full(self):
